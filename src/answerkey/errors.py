@@ -1,0 +1,191 @@
+"""Every error that answerkey raises on purpose.
+
+    AnswerkeyError
+    ├── SpecError       E1xx   what the user wrote (files, config, templates, command line)      exit 2
+    ├── DataError       E2xx   datasets and recorded completions                                 exit 2
+    ├── SolverError     E3xx   asking a model                                                    exit 3
+    ├── ScoringError    E4xx   scorers and metrics                                               exit 2
+    ├── RunError        E5xx   runs on disk                                                      exit 2
+    ├── EngineError     E6xx   where work happens                                                exit 2
+    ├── InternalError   E9xx   our own bug                                                       exit 70
+    └── Problems               several of the above, shown together                              the worst of them
+
+`CODES` names every code once; `docs/reference/errors.md` has a paragraph for each, and a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+CODES: dict[str, str] = {
+    "E101": "file not found or unreadable",
+    "E102": "not valid YAML",
+    "E103": "duplicate key",
+    "E104": "YAML that is not read (unknown tag, too many nodes)",
+    "E105": "`!include` or `$ref` that cannot be followed",
+    "E106": "environment value that is not set",
+    "E107": "unknown key",
+    "E108": "missing or unsuitable value",
+    "E109": "unknown type",
+    "E110": "unknown config name",
+    "E111": "config value missing or out of bounds",
+    "E112": "template that does not parse",
+    "E113": "reference to something that is not defined",
+    "E114": "key used twice",
+    "E115": "metric field that the scorer does not produce",
+    "E116": "not in this release",
+    "E117": "secret where none may stand, or not found",
+    "E118": "code that is not trusted yet",
+    "E119": "command line that cannot be carried out",
+    "E201": "data file not found or of unknown format",
+    "E202": "data file that is not well formed",
+    "E203": "data file with undecodable text",
+    "E204": "ground truth that is not among the choices",
+    "E205": "choices that are not a list of distinct single characters",
+    "E206": "column that does not exist",
+    "E207": "template that fails on a row",
+    "E208": "sample id used twice",
+    "E209": "recorded completions that do not fit the dataset",
+    "E210": "dataset without rows",
+    "E211": "cell that does not have the type asked for",
+    "E212": "column or key that appears twice",
+    "E301": "unknown model",
+    "E302": "prompt that could not be built",
+    "E303": "solver outside the scope of multiple choice",
+    "E401": "scorer snippet that failed",
+    "E402": "metric that cannot be computed from these scores",
+    "E403": "metric snippet that failed",
+    "E501": "not a run folder",
+    "E502": "run folder that cannot be written",
+    "E503": "run folder of an unknown version, or damaged",
+    "E504": "sample that is not in the run",
+    "E505": "the run's dataset or completions are gone or have changed",
+    "E601": "engine that is not available",
+    "E901": "our own bug",
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something is: file, line and column of a file, and which sample and dataset column."""
+
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    sample: str | None = None
+    field: str | None = None
+
+    def __str__(self) -> str:
+        numbers = [str(number) for number in (self.line, self.column) if number is not None]
+        spot = ":".join([self.file, *numbers]) if self.file else ":".join(numbers)
+        parts = [spot, f"sample `{self.sample}`" if self.sample and not spot else ""]
+        parts.append(f"column `{self.field}`" if self.field else "")
+        return ", ".join(part for part in parts if part)
+
+
+class AnswerkeyError(Exception):
+    """What happened, where, and what to do about it; the base of every error in this tree."""
+
+    exit_code = 2
+
+    def __init__(
+        self, code: str, message: str, *, where: Place | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        lines = [f"error[{self.code}]: {self.message}"]
+        if self.where and str(self.where):
+            lines.append(f"  --> {self.where}")
+        if self.hint:
+            lines.append(f"  = help: {self.hint}")
+        return "\n".join(lines)
+
+    def describe(self) -> dict[str, object]:
+        """Return the error as plain values, as `--json` prints it."""
+        place = self.where or Place()
+        return {
+            "code": self.code,
+            "message": self.message,
+            "file": place.file,
+            "line": place.line,
+            "column": place.column,
+            "sample": place.sample,
+            "field": place.field,
+            "hint": self.hint,
+        }
+
+
+class SpecError(AnswerkeyError):
+    """Something is wrong with what the user wrote."""
+
+
+class DataError(AnswerkeyError):
+    """Something is wrong with a dataset or with recorded completions."""
+
+
+class SolverError(AnswerkeyError):
+    """A model could not be asked."""
+
+    exit_code = 3
+
+
+class ScoringError(AnswerkeyError):
+    """A scorer or a metric could not do its work."""
+
+
+class RunError(AnswerkeyError):
+    """A run folder could not be written or read."""
+
+
+class EngineError(AnswerkeyError):
+    """Work could not be handed out."""
+
+
+class InternalError(AnswerkeyError):
+    """A bug of ours."""
+
+    exit_code = 70
+
+
+class Problems(AnswerkeyError):
+    """Several errors, shown together; never empty."""
+
+    def __init__(self, errors: Iterable[AnswerkeyError]) -> None:
+        flat: list[AnswerkeyError] = []
+        for error in errors:
+            flat.extend(error.errors if isinstance(error, Problems) else [error])
+        first = flat[0]
+        super().__init__(first.code, first.message, where=first.where, hint=first.hint)
+        self.errors: tuple[AnswerkeyError, ...] = tuple(flat)
+        self.exit_code = max(error.exit_code for error in flat)
+
+    def __str__(self) -> str:
+        return "\n\n".join(str(error) for error in self.errors)
+
+
+def raise_all(errors: Sequence[AnswerkeyError]) -> None:
+    """Raise nothing for no errors, the error itself for one, `Problems` for several."""
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise Problems(errors)
+
+
+def suggest(name: str, known: Iterable[str]) -> str | None:
+    """Return the hint "did you mean `x`?" for the nearest known name, or None when none is near."""
+    near = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"did you mean `{near[0]}`?" if near else None
+
+
+def listing(names: Iterable[str], *, limit: int = 20) -> str:
+    """Return names in backticks, comma separated, cut after `limit` with the count of the rest."""
+    names = list(names)
+    shown = ", ".join(f"`{name}`" for name in names[:limit])
+    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown or "none"

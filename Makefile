@@ -1,0 +1,63 @@
+# Two commands do everything: `make demo` and `make test`. Both set up `.venv` the first time.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+
+.PHONY: help demo test test-long check-style lint types imports docs bench lock clean
+
+help:
+	@echo "make demo       run the example project, offline"
+	@echo "make test       run every test"
+	@echo "make lint types imports docs   the other checks, as .ci/run does them"
+	@echo "make test-long  the long property and fault series"
+	@echo "make bench      measurements, as ratios against a baseline"
+	@echo "make lock       renew requirements/*.lock"
+
+demo: $(VENV)/run-ready
+	@$(BIN)/answerkey demo
+
+test: $(VENV)/dev-ready
+	$(BIN)/python -m pytest -q -n 2 tests
+
+test-long: $(VENV)/dev-ready
+	ANSWERKEY_LONG=1 $(BIN)/python -m pytest -q -n 2 tests
+
+lint: $(VENV)/dev-ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/dev-ready
+	$(BIN)/mypy
+
+imports: $(VENV)/dev-ready
+	$(BIN)/lint-imports
+
+docs: $(VENV)/dev-ready
+	$(BIN)/python scripts/docs.py --check
+
+bench: $(VENV)/dev-ready
+	$(BIN)/python bench/scoring.py
+
+$(VENV)/bin/python:
+	@sh scripts/make-venv.sh "$(PYTHON)" "$(VENV)"
+
+$(VENV)/run-ready: $(VENV)/bin/python requirements/run.lock pyproject.toml
+	@echo "Setting up $(VENV) (only the first time) ..."
+	@$(PIP) install --quiet --require-hashes -r requirements/run.lock
+	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/dev-ready: $(VENV)/run-ready requirements/dev.lock
+	@$(PIP) install --quiet --require-hashes -r requirements/dev.lock
+	@touch $@
+
+lock:
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  pyproject.toml requirements/build.in -o requirements/run.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --group dev -c requirements/run.lock -o requirements/dev.lock
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

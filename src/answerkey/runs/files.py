@@ -1,0 +1,77 @@
+"""Files that are either there whole or not there at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+
+from answerkey.errors import RunError
+
+
+def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+    """Write a file under another name, flush it to disk, then give it its name."""
+    draft = path.with_name(f".{path.name}.draft")
+    try:
+        write(draft)
+        with draft.open("rb") as stream:
+            os.fsync(stream.fileno())
+        draft.replace(path)
+        _flush_folder(path.parent)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        draft.unlink(missing_ok=True)
+        raise RunError(
+            "E502",
+            f"cannot write `{path}`: {error}",
+            hint="check the free space and the rights of the folder, or choose another with `--out`",
+        ) from error
+
+
+def _flush_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write JSON that any reader accepts: UTF-8, no NaN."""
+    text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    write_whole(path, lambda draft: _write_text(draft, text))
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def write_frame(path: Path, frame: pl.DataFrame) -> None:
+    """Write a Parquet file."""
+    write_whole(path, frame.write_parquet)
+
+
+def read_json(path: Path) -> dict[str, object]:
+    """Return a JSON object from a run folder; E503 when the file is missing or damaged."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(
+            "E503", f"cannot read `{path}`: {error}", hint="the run folder is damaged or incomplete"
+        ) from error
+    if not isinstance(content, dict):
+        raise RunError("E503", f"`{path}` does not hold a JSON object", hint="the run folder is damaged")
+    return content
+
+
+def read_frames(folder: Path) -> pl.DataFrame:
+    """Return the parts of a table in their order, as one frame; an empty frame when there are none."""
+    parts = sorted(folder.glob("part-*.parquet"))
+    try:
+        return pl.concat([pl.read_parquet(part) for part in parts]) if parts else pl.DataFrame()
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise RunError(
+            "E503", f"cannot read the parts in `{folder}`: {error}", hint="the run folder is damaged"
+        ) from error

@@ -1,0 +1,135 @@
+"""Runs read back from disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from answerkey.errors import RunError, listing
+from answerkey.runs.files import read_frames, read_json
+from answerkey.types import MetricValue
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class TaskRun:
+    """One task of a run: its numbers at hand, its tables read when asked for.
+
+    `manifest` is the task's entry in `run.json`; `source` the task as it was resolved; `tally` the counts
+    behind the summary.
+    """
+
+    key: str
+    manifest: Mapping[str, Any]
+    source: Mapping[str, Any]
+    metrics: Mapping[str, MetricValue]
+    tally: Mapping[str, Any]
+    read_scores: Callable[[], pl.DataFrame] = field(repr=False)
+    read_completions: Callable[[], pl.DataFrame] = field(repr=False)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Samples, scored, valid, invalid, refused, failed, errors."""
+        counts: Mapping[str, int] = self.tally["counts"]
+        return counts
+
+    @cached_property
+    def scores(self) -> pl.DataFrame:
+        """The table of scores: `sample_id`, `trial`, then one struct per scorer."""
+        return self.read_scores()
+
+    @cached_property
+    def completions(self) -> pl.DataFrame:
+        """The table of completions; empty when the run refers to recorded ones."""
+        return self.read_completions()
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run: what ran, and its tasks. `path` is None for a run that was never written."""
+
+    manifest: Mapping[str, Any]
+    tasks: Mapping[str, TaskRun]
+    path: Path | None = None
+
+    @property
+    def key(self) -> str:
+        """The key of the evaluation or task that ran."""
+        return str(self.manifest["key"])
+
+    @property
+    def status(self) -> str:
+        """`running`, `complete` or `incomplete`."""
+        return str(self.manifest["status"])
+
+    @property
+    def metrics(self) -> Mapping[str, MetricValue]:
+        """The metrics of the only task; a run of several tasks has them in `tasks[key].metrics`."""
+        if len(self.tasks) != 1:
+            raise RunError(
+                "E504",
+                f"the run has {len(self.tasks)} tasks ({listing(self.tasks)}), so `metrics` is ambiguous",
+                hint="use `run.tasks[key].metrics`",
+            )
+        return next(iter(self.tasks.values())).metrics
+
+
+def load_run(path: str | Path) -> Run:
+    """Return the run in a folder; a run that is still being written shows the tasks finished so far."""
+    folder = Path(path)
+    if not (folder / "run.json").is_file():
+        raise RunError(
+            "E501", f"`{folder}` is not a run folder", hint="`answerkey runs` lists the runs of a folder"
+        )
+    manifest = read_json(folder / "run.json")
+    version = manifest.get("format_version")
+    if version != FORMAT_VERSION:
+        raise RunError(
+            "E503",
+            f"`{folder}` has run format {version!r}; this release reads {FORMAT_VERSION}",
+            hint="read it with the release that wrote it, or a newer one",
+        )
+    tasks: dict[str, TaskRun] = {}
+    entries: Any = manifest.get("tasks", [])
+    for entry in entries:
+        if (folder / "tasks" / entry["key"] / "metrics.json").is_file():
+            tasks[entry["key"]] = _load_task_run(folder / "tasks" / entry["key"], entry)
+    return Run(manifest, tasks, folder)
+
+
+def _load_task_run(folder: Path, entry: Mapping[str, Any]) -> TaskRun:
+    stored: Any = read_json(folder / "metrics.json")
+    values = [read_metric_value(one) for one in stored["metrics"]]
+    return TaskRun(
+        key=entry["key"],
+        manifest=entry,
+        source=read_json(folder / "task.json"),
+        metrics={value.name: value for value in values},
+        tally=stored["tally"],
+        read_scores=lambda: read_frames(folder / "scores"),
+        read_completions=lambda: read_frames(folder / "completions"),
+    )
+
+
+def read_metric_value(stored: Mapping[str, Any]) -> MetricValue:
+    """Return a metric value from its stored form; fields that a newer release added are passed over."""
+    known = {one.name for one in fields(MetricValue)}
+    values = {name: value for name, value in stored.items() if name in known}
+    interval = values.get("interval")
+    values["interval"] = None if interval is None else (interval[0], interval[1])
+    return MetricValue(**values)
+
+
+def list_runs(folder: str | Path) -> list[Run]:
+    """Return the runs right below a folder, newest first; folders that hold no run are passed over."""
+    below = Path(folder)
+    if not below.is_dir():
+        raise RunError("E501", f"`{below}` is not a folder", hint="name the folder that holds your runs")
+    runs = [load_run(path.parent) for path in below.glob("*/run.json")]
+    return sorted(runs, key=lambda run: (str(run.manifest.get("started_at")), str(run.path)), reverse=True)

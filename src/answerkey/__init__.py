@@ -1,1 +1,88 @@
+"""answerkey: multiple-choice evaluation of language models.
 
+The public names, loaded when first used so that `import answerkey` stays fast.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from answerkey._version import __version__
+
+if TYPE_CHECKING:
+    from answerkey.errors import (
+        AnswerkeyError,
+        DataError,
+        EngineError,
+        InternalError,
+        Problems,
+        RunError,
+        ScoringError,
+        SolverError,
+        SpecError,
+    )
+    from answerkey.runs import Run, TaskRun, list_runs, load_run
+    from answerkey.scorers import judge
+    from answerkey.spec import Task
+    from answerkey.types import MetricValue, Score
+    from answerkey.verbs import check, load_task, plan_calls, run, score
+
+_HOMES = {
+    "answerkey.errors": (
+        "AnswerkeyError",
+        "DataError",
+        "EngineError",
+        "InternalError",
+        "Problems",
+        "RunError",
+        "ScoringError",
+        "SolverError",
+        "SpecError",
+    ),
+    "answerkey.runs": ("Run", "TaskRun", "list_runs", "load_run"),
+    "answerkey.scorers": ("judge",),
+    "answerkey.spec": ("Task",),
+    "answerkey.types": ("MetricValue", "Score"),
+    "answerkey.verbs": ("check", "load_task", "plan_calls", "run", "score"),
+}
+_NAMES = {name: home for home, names in _HOMES.items() for name in names}
+_LATER = ("audit", "compare", "rescore")
+
+__all__ = [
+    "AnswerkeyError",
+    "DataError",
+    "EngineError",
+    "InternalError",
+    "MetricValue",
+    "Problems",
+    "Run",
+    "RunError",
+    "Score",
+    "ScoringError",
+    "SolverError",
+    "SpecError",
+    "Task",
+    "TaskRun",
+    "__version__",
+    "check",
+    "judge",
+    "list_runs",
+    "load_run",
+    "load_task",
+    "plan_calls",
+    "run",
+    "score",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in _NAMES:
+        return getattr(import_module(_NAMES[name]), name)
+    if name in _LATER:
+        raise AttributeError(f"`answerkey.{name}` is not in this release ({__version__})")
+    raise AttributeError(f"module `answerkey` has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -185,12 +185,26 @@ class Completions:
         }
         return cls(pl.DataFrame(rows, schema=COMPLETION_SCHEMA))
 
+    @classmethod
+    def build_blank(cls, ids: pl.Series) -> Self:
+        """Return a table for samples that are evaluated without a completion."""
+        return cls.build(ids, [Completion(None)] * len(ids), source="dataset")
+
     def __len__(self) -> int:
         return self.frame.height
 
     def slice(self, offset: int, length: int) -> Self:
         """Return the rows from `offset` on, at most `length` of them."""
         return type(self)(self.frame.slice(offset, length))
+
+    def spread(self, positions: Sequence[int], ids: pl.Series) -> Self:
+        """Return a table for all `ids`, these rows at `positions`; the others were not asked: no text."""
+        nothing = [Completion(None, CompletionStatus.NO_TEXT)] * len(ids)
+        blank = self.build(ids, nothing, source="not asked")
+        rows = [len(self) + place for place in range(len(ids))]
+        for row, position in enumerate(positions):
+            rows[position] = row
+        return type(self)(pl.concat([self.frame, blank.frame])[rows])
 
     def rows(self) -> Iterator[Completion]:
         """Yield the completions one by one."""

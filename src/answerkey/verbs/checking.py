@@ -1,0 +1,132 @@
+"""Everything that can be found without asking a model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from answerkey.errors import AnswerkeyError, DataError
+from answerkey.pipeline import Prepared, Progress, Shard, cut_shards
+from answerkey.scorers import RowProblem
+from answerkey.spec import Specification, load_plan
+from answerkey.types import Notice
+from answerkey.verbs.opening import Opened, all_errors, open_specification
+from answerkey.verbs.options import Options
+
+#: How many rows of one kind are shown before only their number is.
+SHOWN = 20
+
+
+@dataclass(frozen=True)
+class CheckedTask:
+    """What `check` looked at: rows, and how each template will be evaluated (field, kind, columns)."""
+
+    key: str
+    dataset: str
+    rows: int
+    templates: tuple[tuple[str, str, tuple[str, ...] | None], ...]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What `check` found."""
+
+    errors: tuple[AnswerkeyError, ...]
+    notices: tuple[Notice, ...]
+    tasks: tuple[CheckedTask, ...]
+
+
+@dataclass
+class RowFindings:
+    """What is wrong with the rows: errors to show (each kind cut after 20), and which rows they are.
+
+    `failed` holds the rows that may be FAILED with `--allow-failed`; `fatal` the errors no allowance covers.
+    """
+
+    shown: list[AnswerkeyError] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    failed: set[int] = field(default_factory=set)
+    fatal: list[AnswerkeyError] = field(default_factory=list)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(self, kind: str, error: AnswerkeyError) -> None:
+        """Count an error; keep it while there are few of its kind."""
+        self.counts[kind, error.code] += 1
+        if self.counts[kind, error.code] <= SHOWN:
+            self.shown.append(error)
+
+    def errors(self) -> list[AnswerkeyError]:
+        """Return the errors to show, with one more for each kind that was cut."""
+        cut = [(kind, code, count - SHOWN) for (kind, code), count in self.counts.items() if count > SHOWN]
+        return [
+            *self.fatal,
+            *self.shown,
+            *(DataError(code, f"{kind}: {more} more rows have the same trouble") for kind, code, more in cut),
+        ]
+
+
+def check_rows(prepared: Prepared, progress: Progress) -> RowFindings:
+    """Check truths, choices and prompts on every row of the prepared dataset."""
+    findings = RowFindings()
+    for shard in cut_shards(prepared.dataset):
+        for name, problem in _find_problems(prepared, shard, findings.notices):
+            if problem.error.code == "E206":
+                if not any(str(problem.error) == str(known) for known in findings.fatal):
+                    findings.fatal.append(problem.error)
+                continue
+            findings.failed.add(shard.offset + problem.position)
+            findings.add(name, problem.error)
+        progress("check", shard.offset + len(shard.samples), len(prepared.dataset))
+    findings.notices[:] = list(dict.fromkeys(findings.notices))
+    return findings
+
+
+def _find_problems(
+    prepared: Prepared, shard: Shard, notices: list[Notice]
+) -> Iterator[tuple[str, RowProblem]]:
+    for step in prepared.task.scoring:
+        problems, heard = step.scorer.check_rows(shard.samples)
+        notices.extend(heard)
+        yield from ((f"scorer `{step.key}`", problem) for problem in problems)
+    solver = prepared.task.solver
+    if solver is not None and prepared.recorded is None and prepared.completion_column is None:
+        for position, error in solver.check_rows(shard.samples, prepared.examples):
+            yield "solver", RowProblem(position, error, "PROMPT_FAILED")
+
+
+def check(path: str | Path, *, progress: Progress | None = None, **options: object) -> Checked:
+    """Return every mistake in a task or run file that can be found without asking a model; asks nothing."""
+    chosen = Options(**options)  # type: ignore[arg-type]  # the fields of Options are the keyword arguments
+    loaded = load_plan(path, chosen.overrides())
+    errors, notices = list(loaded.errors), list(loaded.notices)
+    tasks: list[CheckedTask] = []
+    for specification in loaded.value.specifications if loaded.value else ():
+        try:
+            opened = open_specification(specification, chosen, all_rows=True)
+        except AnswerkeyError as error:
+            errors.extend(all_errors(error))
+            continue
+        findings = check_rows(opened.prepared, progress or stay_silent)
+        errors.extend(findings.errors())
+        notices.extend([*opened.prepared.dataset.notices, *findings.notices])
+        tasks.append(_describe(specification, opened))
+    return Checked(tuple(_unique(errors)), tuple(dict.fromkeys(notices)), tuple(tasks))
+
+
+def _describe(specification: Specification, opened: Opened) -> CheckedTask:
+    templates = []
+    for name, template in specification.task.templates():
+        columns = None if template.columns is None else tuple(sorted(template.columns))
+        templates.append((name, template.kind, columns))
+    dataset = opened.prepared.dataset
+    return CheckedTask(specification.key, dataset.name, len(dataset), tuple(templates))
+
+
+def _unique(errors: Sequence[AnswerkeyError]) -> list[AnswerkeyError]:
+    return list({str(error): error for error in errors}.values())
+
+
+def stay_silent(stage: str, done: int, total: int) -> None:
+    """Take progress and say nothing."""

@@ -1,0 +1,132 @@
+"""From a specification to a prepared task: dataset, completions, model and examples opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from answerkey.datasets import (
+    Dataset,
+    Selection,
+    completions_within,
+    load_completions,
+    open_dataset,
+    read_table,
+)
+from answerkey.errors import AnswerkeyError, DataError, SpecError, suggest
+from answerkey.models import open_model
+from answerkey.pipeline import Prepared
+from answerkey.spec import Specification, Task
+from answerkey.types import Completions
+from answerkey.verbs.options import Options
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A prepared task with what the run folder says of it."""
+
+    specification: Specification
+    prepared: Prepared
+    completions: dict[str, object]
+
+
+def open_specification(specification: Specification, options: Options, *, all_rows: bool = False) -> Opened:
+    """Open everything a specification names; `all_rows` opens the whole dataset, as `check` wants it."""
+    task = specification.task
+    selection = Selection() if all_rows else specification.selection
+    dataset = open_dataset(specification.dataset.source, selection=selection, name=specification.dataset.key)
+    _require_columns(task, dataset)
+    recorded = _read_recorded(dataset, options)
+    model = None
+    if recorded is None and not options.completion_column and task.solver and task.solver.needs_model:
+        model = open_model(_require_model(specification))
+    examples = specification.examples
+    prepared = Prepared(
+        key=specification.key,
+        task=task,
+        dataset=dataset,
+        model=model,
+        recorded=recorded,
+        completion_column=options.completion_column if recorded is None else None,
+        examples=open_dataset(examples.source, name=examples.key).samples() if examples else None,
+        keep_completions=options.copy or model is not None,
+    )
+    require_completions(prepared)
+    return Opened(specification, prepared, _describe_completions(prepared, options))
+
+
+def _require_columns(task: Task, dataset: Dataset) -> None:
+    for name, column in task.dataset_columns.items():
+        if column not in dataset.columns:
+            raise DataError(
+                "E206",
+                f"config value `{name}` names the column `{column}`: dataset `{dataset.name}` has none such",
+                where=task.place("config_spec", name),
+                hint=suggest(column, dataset.columns) or f"columns: {', '.join(dataset.columns)}",
+            )
+
+
+def _require_model(specification: Specification) -> str:
+    if specification.model is None:
+        raise SpecError(
+            "E119",
+            f"task `{specification.task.key}` asks a model, and none is named",
+            where=specification.task.place("definition", "solver"),
+            hint="add `--model builtin/random`, or bring recorded completions with `--completions FILE`",
+        )
+    return specification.model
+
+
+def _read_recorded(dataset: Dataset, options: Options) -> Completions | None:
+    if options.completions is None:
+        return None
+    table = read_table(options.completions)
+    return load_completions(
+        table, dataset.samples().ids, column=options.completion_column, all_ids=dataset.all_ids
+    )
+
+
+def require_completions(prepared: Prepared) -> None:
+    """Raise E209 when scorers want completions and neither a file, a solver nor the dataset gives them."""
+    given = prepared.recorded is not None or (prepared.task.solver and not prepared.completion_column)
+    wanted = [step.key for step in prepared.task.scoring if step.scorer.needs_completion]
+    if given or not wanted:
+        return
+    head = prepared.dataset.samples().slice(0, 1)
+    if completions_within(head, column=prepared.completion_column) is None:
+        raise DataError(
+            "E209",
+            f"scorer `{wanted[0]}` needs completions: the task has no solver, and dataset"
+            f" `{prepared.dataset.name}` has no column `completion`, `output`, `response` or `model_output`",
+            hint="name the column with `--completion-column NAME`, or bring a file with `--completions FILE`",
+        )
+
+
+def _describe_completions(prepared: Prepared, options: Options) -> dict[str, object]:
+    if prepared.recorded is not None:
+        path = Path(str(options.completions)).resolve()
+        return {
+            "source": "recorded",
+            "file": str(path),
+            "sha256": hash_file(path),
+            "column": options.completion_column,
+        }
+    source = "builtin" if prepared.model else "trace" if prepared.task.solver else "dataset"
+    if prepared.completion_column is not None:
+        source = "dataset"
+    return {"source": source, "file": None, "sha256": None, "column": prepared.completion_column}
+
+
+def hash_file(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    with path.open("rb") as stream:
+        digest = sha256()
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def all_errors(error: AnswerkeyError) -> list[AnswerkeyError]:
+    """Return the errors inside an error: itself, or the members of `Problems`."""
+    return list(getattr(error, "errors", (error,)))

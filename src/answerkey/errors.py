@@ -8,9 +8,9 @@
     ├── RunError        E5xx   runs on disk                                                      exit 2
     ├── EngineError     E6xx   where work happens                                                exit 2
     ├── InternalError   E9xx   our own bug                                                       exit 70
-    └── Problems               several of the above, shown together                              the worst of them
+    └── Problems               several of the above, shown together                              the worst
 
-`CODES` names every code once; `docs/reference/errors.md` has a paragraph for each, and a test compares the two.
+`CODES` names every code once; `docs/reference/errors.md` has a paragraph for each (a test compares).
 """
 
 from __future__ import annotations
@@ -107,6 +107,9 @@ class AnswerkeyError(Exception):
             lines.append(f"  = help: {self.hint}")
         return "\n".join(lines)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _build_again, (type(self), self.code, self.message, self.where, self.hint)
+
     def describe(self) -> dict[str, object]:
         """Return the error as plain values, as `--json` prints it."""
         place = self.where or Place()
@@ -154,7 +157,7 @@ class InternalError(AnswerkeyError):
     exit_code = 70
 
 
-class Problems(AnswerkeyError):
+class Problems(AnswerkeyError):  # noqa: N818 - it holds errors, it is not one more of them
     """Several errors, shown together; never empty."""
 
     def __init__(self, errors: Iterable[AnswerkeyError]) -> None:
@@ -168,6 +171,18 @@ class Problems(AnswerkeyError):
 
     def __str__(self) -> str:
         return "\n\n".join(str(error) for error in self.errors)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Problems, (self.errors,)
+
+
+def _build_again(
+    kind: type[AnswerkeyError], code: str, message: str, where: Place | None, hint: str | None
+) -> AnswerkeyError:
+    """Return an error as it was before it travelled between processes."""
+    error = kind.__new__(kind)
+    AnswerkeyError.__init__(error, code, message, where=where, hint=hint)
+    return error
 
 
 def raise_all(errors: Sequence[AnswerkeyError]) -> None:

@@ -64,12 +64,20 @@ class Measured:
     rows: int
     parts: Sequence[Sequence[Any]]
     tally: Mapping[str, Any]
+    encoded: Mapping[str, frozenset[str]]
 
 
-def run_task(
-    prepared: Prepared, writer: TaskWriter, engine: Engine, progress: Progress
-) -> tuple[list[MetricValue], Mapping[str, Any]]:
-    """Take a task from its samples to its metric values; return them with the tally of counts."""
+@dataclass(frozen=True)
+class Outcome:
+    """A task's metric values, the tally of its counts, and which score fields are stored as JSON text."""
+
+    values: Sequence[MetricValue]
+    tally: Mapping[str, Any]
+    encoded: Mapping[str, Sequence[str]]
+
+
+def run_task(prepared: Prepared, writer: TaskWriter, engine: Engine, progress: Progress) -> Outcome:
+    """Take a task from its samples to its metric values."""
     measured: list[Measured] = []
     for one in engine.map(partial(run_shard, prepared, writer), cut_shards(prepared.dataset)):
         measured.append(one)
@@ -77,7 +85,11 @@ def run_task(
     tally = merge_tallies([one.tally for one in measured])
     values = merge_metrics(prepared.task, measured)
     writer.write_metrics(values, tally)
-    return values, tally
+    encoded = {
+        step.key: sorted(set().union(*(one.encoded[step.key] for one in measured)))
+        for step in prepared.task.scoring
+    }
+    return Outcome(values, tally, encoded)
 
 
 def run_shard(prepared: Prepared, writer: TaskWriter, shard: Shard) -> Measured:
@@ -94,7 +106,7 @@ def run_shard(prepared: Prepared, writer: TaskWriter, shard: Shard) -> Measured:
     parts = [[one.metric.measure(scores[step.key]) for one in step.metrics] for step in task.scoring]
     category = find_category_column(samples.columns)
     tally = measure_tally(samples, completions, scores[task.main_step.key], category)
-    return Measured(len(samples), parts, tally)
+    return Measured(len(samples), parts, tally, {key: one.encoded for key, one in scores.items()})
 
 
 def cut_shards(dataset: Dataset) -> Iterator[Shard]:
@@ -121,7 +133,7 @@ def complete(prepared: Prepared, shard: Shard) -> Completions:
 
 
 def know(task: Task, samples: Samples) -> Known | None:
-    """Return what the first scorer that knows anything knows of the samples: choices, truths, option texts."""
+    """Return what the first scorer that knows anything knows: choices, truths, option texts."""
     return next((known for step in task.scoring if (known := step.scorer.know(samples))), None)
 
 

@@ -1,5 +1,20 @@
-"""Command line."""
+"""Commands; the only room that prints and exits.
+
+`main` is the front door: it finds the command (`app`), lets it work, and turns whatever happens into text on
+stderr and an exit code (`faults`). Each command reads its options, calls `verbs`, and prints what `reports`
+drew (`talk`). Heavy libraries are imported by the command that needs them, so that `--help` is fast.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
 
 
-def main() -> None:
-    """Run the command line."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out one command line and return the exit code."""
+    from answerkey.cli.app import app
+    from answerkey.cli.faults import catch_faults
+
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    return catch_faults(lambda: app.main(words, prog_name="answerkey", standalone_mode=False), words)

@@ -1,0 +1,5 @@
+"""Where work happens: an engine applies a function to every shard and knows nothing of what it does."""
+
+from answerkey.engines.engine import ENGINES, Engine, LocalEngine, open_engine
+
+__all__ = ["ENGINES", "Engine", "LocalEngine", "open_engine"]

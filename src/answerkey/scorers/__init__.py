@@ -1,0 +1,31 @@
+"""Samples and completions become scores; one module per scorer: its fields, its rule, its column form."""
+
+from __future__ import annotations
+
+from answerkey.scorers.actions import Action, apply_actions
+from answerkey.scorers.base import BaseScorer, RowProblem, Scorer, build_scores, compile_templates
+from answerkey.scorers.mcqa import StringEqualsMcqa, judge
+from answerkey.scorers.python_scorer import PythonScorer
+from answerkey.scorers.reasons import REASONS, explain_verdict
+from answerkey.scorers.registry import Registry
+from answerkey.scorers.string_equals import StringEquals
+
+SCORERS = Registry({scorer.type: scorer for scorer in (StringEqualsMcqa, StringEquals, PythonScorer)})
+
+__all__ = [
+    "REASONS",
+    "SCORERS",
+    "Action",
+    "BaseScorer",
+    "PythonScorer",
+    "Registry",
+    "RowProblem",
+    "Scorer",
+    "StringEquals",
+    "StringEqualsMcqa",
+    "apply_actions",
+    "build_scores",
+    "compile_templates",
+    "explain_verdict",
+    "judge",
+]

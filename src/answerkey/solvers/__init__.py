@@ -1,0 +1,25 @@
+"""Samples become completions: by asking a model, or by reading what it once said."""
+
+from answerkey.solvers.asking import require_known
+from answerkey.solvers.examples import Examples, pick_examples
+from answerkey.solvers.inputs import ChatInput, GenericInput, InputMessage
+from answerkey.solvers.pass_through import PassThroughSolver
+from answerkey.solvers.registry import SOLVERS, find_solver
+from answerkey.solvers.single_turn import SingleTurnSolver
+from answerkey.solvers.solver import Solver, build_prompts, compile_templates
+
+__all__ = [
+    "SOLVERS",
+    "ChatInput",
+    "Examples",
+    "GenericInput",
+    "InputMessage",
+    "PassThroughSolver",
+    "SingleTurnSolver",
+    "Solver",
+    "build_prompts",
+    "compile_templates",
+    "find_solver",
+    "pick_examples",
+    "require_known",
+]

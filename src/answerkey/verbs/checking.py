@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from answerkey.errors import AnswerkeyError, DataError
-from answerkey.pipeline import Prepared, Progress, Shard, cut_shards
+from answerkey.errors import AnswerkeyError, DataError, SpecError
+from answerkey.pipeline import Prepared, Progress, Shard, cut_shards, know
 from answerkey.scorers import RowProblem
+from answerkey.solvers import require_known
 from answerkey.spec import Specification, load_plan
 from answerkey.types import Notice
-from answerkey.verbs.opening import Opened, all_errors, open_specification
+from answerkey.verbs.opening import Opened, open_specification
 from answerkey.verbs.options import Options
 
 #: How many rows of one kind are shown before only their number is.
@@ -78,6 +79,7 @@ def check_rows(prepared: Prepared, progress: Progress) -> RowFindings:
                 continue
             findings.failed.add(shard.offset + problem.position)
             findings.add(name, problem.error)
+        findings.fatal.extend(_find_unknown(prepared, shard))
         progress("check", shard.offset + len(shard.samples), len(prepared.dataset))
     findings.notices[:] = list(dict.fromkeys(findings.notices))
     return findings
@@ -96,6 +98,17 @@ def _find_problems(
             yield "solver", RowProblem(position, error, "PROMPT_FAILED")
 
 
+def _find_unknown(prepared: Prepared, shard: Shard) -> list[AnswerkeyError]:
+    """Return what the model needs to know of the samples and nobody tells it; looked at once."""
+    if prepared.model is None or shard.index:
+        return []
+    try:
+        require_known(prepared.model, shard.samples, know(prepared.task, shard.samples))
+    except SpecError as error:
+        return [error]
+    return []
+
+
 def check(path: str | Path, *, progress: Progress | None = None, **options: object) -> Checked:
     """Return every mistake in a task or run file that can be found without asking a model; asks nothing."""
     chosen = Options(**options)  # type: ignore[arg-type]  # the fields of Options are the keyword arguments
@@ -103,10 +116,9 @@ def check(path: str | Path, *, progress: Progress | None = None, **options: obje
     errors, notices = list(loaded.errors), list(loaded.notices)
     tasks: list[CheckedTask] = []
     for specification in loaded.value.specifications if loaded.value else ():
-        try:
-            opened = open_specification(specification, chosen, all_rows=True)
-        except AnswerkeyError as error:
-            errors.extend(all_errors(error))
+        opened, troubles = open_specification(specification, chosen, is_check=True)
+        errors.extend(troubles)
+        if opened is None:
             continue
         findings = check_rows(opened.prepared, progress or stay_silent)
         errors.extend(findings.errors())

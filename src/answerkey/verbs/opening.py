@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeVar
 
 from answerkey.datasets import (
     Dataset,
@@ -14,12 +16,14 @@ from answerkey.datasets import (
     open_dataset,
     read_table,
 )
-from answerkey.errors import AnswerkeyError, DataError, SpecError, suggest
+from answerkey.errors import AnswerkeyError, DataError, SpecError, listing, suggest
 from answerkey.models import open_model
 from answerkey.pipeline import Prepared
 from answerkey.spec import Specification, Task
-from answerkey.types import Completions
+from answerkey.types import Completions, Samples
 from answerkey.verbs.options import Options
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,40 +35,69 @@ class Opened:
     completions: dict[str, object]
 
 
-def open_specification(specification: Specification, options: Options, *, all_rows: bool = False) -> Opened:
-    """Open everything a specification names; `all_rows` opens the whole dataset, as `check` wants it."""
+def open_specification(
+    specification: Specification, options: Options, *, is_check: bool = False
+) -> tuple[Opened | None, list[AnswerkeyError]]:
+    """Open everything a specification names; return it with every error met, None without a dataset.
+
+    A check opens the whole dataset, and does without a model.
+    """
+    errors: list[AnswerkeyError] = []
     task = specification.task
-    selection = Selection() if all_rows else specification.selection
-    dataset = open_dataset(specification.dataset.source, selection=selection, name=specification.dataset.key)
-    _require_columns(task, dataset)
-    recorded = _read_recorded(dataset, options)
+    dataset = _attempt(errors, lambda: _open_samples(specification, Selection() if is_check else None))
+    if dataset is None:
+        return None, errors
+    errors.extend(_find_missing_columns(task, dataset))
+    recorded = _attempt(errors, lambda: _read_recorded(dataset, options))
+    wants_model = bool(task.solver and task.solver.needs_model and not options.brings_completions)
     model = None
-    if recorded is None and not options.completion_column and task.solver and task.solver.needs_model:
-        model = open_model(_require_model(specification))
-    examples = specification.examples
+    if wants_model and not (is_check and specification.model is None):
+        model = _attempt(errors, lambda: open_model(_require_model(specification)))
     prepared = Prepared(
         key=specification.key,
         task=task,
         dataset=dataset,
         model=model,
         recorded=recorded,
-        completion_column=options.completion_column if recorded is None else None,
-        examples=open_dataset(examples.source, name=examples.key).samples() if examples else None,
+        completion_column=options.completion_column if options.completions is None else None,
+        examples=_attempt(errors, lambda: _open_examples(specification)),
         keep_completions=options.copy or model is not None,
     )
-    require_completions(prepared)
-    return Opened(specification, prepared, _describe_completions(prepared, options))
+    if recorded is None and options.completions is None:
+        _attempt(errors, lambda: require_completions(prepared))
+    described = {} if errors else _describe_completions(prepared, options)
+    return Opened(specification, prepared, described), errors
 
 
-def _require_columns(task: Task, dataset: Dataset) -> None:
-    for name, column in task.dataset_columns.items():
-        if column not in dataset.columns:
-            raise DataError(
-                "E206",
-                f"config value `{name}` names the column `{column}`: dataset `{dataset.name}` has none such",
-                where=task.place("config_spec", name),
-                hint=suggest(column, dataset.columns) or f"columns: {', '.join(dataset.columns)}",
-            )
+def _attempt(errors: list[AnswerkeyError], action: Callable[[], T]) -> T | None:
+    try:
+        return action()
+    except AnswerkeyError as error:
+        errors.extend(all_errors(error))
+        return None
+
+
+def _open_samples(specification: Specification, selection: Selection | None) -> Dataset:
+    dataset = specification.dataset
+    return open_dataset(dataset.source, selection=selection or specification.selection, name=dataset.key)
+
+
+def _open_examples(specification: Specification) -> Samples | None:
+    examples = specification.examples
+    return open_dataset(examples.source, name=examples.key).samples() if examples else None
+
+
+def _find_missing_columns(task: Task, dataset: Dataset) -> list[AnswerkeyError]:
+    return [
+        DataError(
+            "E206",
+            f"config value `{name}` names the column `{column}`: dataset `{dataset.name}` has none such",
+            where=task.place("config_spec", name),
+            hint=suggest(column, dataset.columns) or f"columns: {listing(dataset.columns)}",
+        )
+        for name, column in task.dataset_columns.items()
+        if column not in dataset.columns
+    ]
 
 
 def _require_model(specification: Specification) -> str:

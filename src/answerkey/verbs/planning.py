@@ -46,9 +46,10 @@ def plan_calls(path: str | Path, **options: object) -> DryRun:
 
 def _plan_task(prepared: Prepared) -> PlannedTask:
     calls, characters, first = 0, 0, None
-    if prepared.model is not None:
+    solver = prepared.task.solver
+    if prepared.model is not None and solver is not None:
         for shard in cut_shards(prepared.dataset):
-            for prompt in build_prompts(prepared.task.solver, shard.samples, prepared.examples):
+            for prompt in build_prompts(solver, shard.samples, prepared.examples):
                 if isinstance(prompt, RowTrouble):
                     continue
                 first = first or prompt

@@ -15,10 +15,10 @@ from answerkey.metrics import find_category_column
 from answerkey.pipeline import Prepared, Progress, run_task
 from answerkey.runs import FolderRun, MemoryRun, Run, default_folder
 from answerkey.sandbox import require_trust
-from answerkey.spec import Plan, load_plan
+from answerkey.spec import DatasetSpec, Plan, load_plan
 from answerkey.types import Notice
 from answerkey.verbs.checking import RowFindings, check_rows
-from answerkey.verbs.opening import Opened, all_errors, open_specification
+from answerkey.verbs.opening import Opened, open_specification
 from answerkey.verbs.options import Options
 
 
@@ -60,12 +60,12 @@ def read_plan(path: str | Path, options: Options) -> tuple[Plan, list[Notice]]:
 
 def open_plan(plan: Plan, options: Options) -> list[Opened]:
     """Open every specification; raise all errors at once."""
-    opened, errors = [], []
+    opened: list[Opened] = []
+    errors: list[AnswerkeyError] = []
     for specification in plan.specifications:
-        try:
-            opened.append(open_specification(specification, options))
-        except AnswerkeyError as error:
-            errors.extend(all_errors(error))
+        one, troubles = open_specification(specification, options)
+        errors.extend(troubles)
+        opened.extend([one] if one else [])
     raise_all(errors)
     return opened
 
@@ -97,8 +97,9 @@ def work(
     engine = open_engine(options.engine)
     changes: dict[str, Mapping[str, Any]] = {}
     for one in opened:
-        _, tally = run_task(one.prepared, writer.task(one.prepared.key), engine, progress)
-        changes[one.prepared.key] = {"counts": tally["counts"]}
+        outcome = run_task(one.prepared, writer.task(one.prepared.key), engine, progress)
+        tally = outcome.tally
+        changes[one.prepared.key] = {"counts": tally["counts"], "encoded": outcome.encoded}
     failed_calls = sum(change["counts"]["errors"] for change in changes.values())
     return writer.finish("incomplete" if failed_calls else "complete", changes)
 
@@ -174,9 +175,14 @@ def describe_sources(opened: Opened) -> dict[str, Any]:
     examples = specification.examples
     return {
         "task": specification.task.source,
-        "dataset": asdict(specification.dataset.source),
-        "examples": asdict(examples.source) if examples else None,
+        "dataset": _describe_source(specification.dataset),
+        "examples": _describe_source(examples) if examples else None,
     }
+
+
+def _describe_source(dataset: DatasetSpec) -> dict[str, Any]:
+    source: Any = dataset.source
+    return asdict(source)
 
 
 def stay_silent(stage: str, done: int, total: int) -> None:

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import polars as pl
 
-from answerkey.datasets import Dataset, completions_within, load_completions, read_table, samples_from
+from answerkey.datasets import (
+    Dataset,
+    InlineSource,
+    completions_within,
+    load_completions,
+    read_table,
+    samples_from,
+)
 from answerkey.errors import SpecError, raise_all
 from answerkey.models import open_model
 from answerkey.pipeline import Prepared
@@ -50,7 +57,7 @@ def score(
         prepared = _use_own_column(prepared)
     require_completions(prepared)
     specification = Specification(
-        key=ready.key, task=ready, dataset=DatasetSpec.of_samples(dataset), model=chosen.model
+        key=ready.key, task=ready, dataset=DatasetSpec("samples", InlineSource(rows=())), model=chosen.model
     )
     source = "dataset" if prepared.recorded is None else "recorded"
     opened, notices = check_plan(

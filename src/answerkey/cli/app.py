@@ -1,0 +1,113 @@
+"""The command `answerkey` and the table of its subcommands, each imported when it is called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+from answerkey._version import __version__
+from answerkey.cli.faults import leave_pipe
+from answerkey.errors import SpecError, suggest
+
+#: Command name → module, what it does in one line; in the order and groups of `--help`.
+COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
+    "Evaluate": {
+        "run": ("answerkey.cli.run", "Check, solve and score a task; write the run and print its summary."),
+        "score": ("answerkey.cli.run", "Score recorded completions; no model is asked."),
+        "check": ("answerkey.cli.check", "Find every mistake that can be found without asking a model."),
+    },
+    "Look at runs": {
+        "show": ("answerkey.cli.look", "Print the summary of a run."),
+        "explain": ("answerkey.cli.look", "Show one sample's whole way, from its row to its score."),
+        "runs": ("answerkey.cli.look", "List the runs of a folder."),
+        "export": ("answerkey.cli.export", "Write the per-sample rows of a run as JSONL, CSV or Parquet."),
+    },
+    "Start": {
+        "demo": ("answerkey.cli.start", "Run the built-in example from end to end, offline."),
+        "init": ("answerkey.cli.start", "Make a working project to start from."),
+        "schema": ("answerkey.cli.start", "Print the JSON Schema of a file kind, for editors."),
+    },
+}
+
+#: Commands that are documented but not part of this release, and what to do meanwhile.
+UNAVAILABLE: dict[str, str] = {
+    "resume": "start again with `answerkey run`; without live models nothing is asked twice at a cost",
+    "rescore": "score the completions again with `answerkey score FILE --completions FILE`",
+    "audit": "`answerkey show RUN` has the invalid completions by reason and the letters table",
+    "audit-dataset": "`answerkey check FILE` finds truths outside the choices and bad choices",
+    "compare": "`answerkey run FILE --model A --model B` prints a table that compares the runs",
+    "report": "`answerkey show RUN` prints the summary, `answerkey export RUN` the rows",
+    "view": "`answerkey runs` lists the runs, `answerkey show RUN` prints one",
+    "import": "`answerkey score FILE --completions FILE` reads JSONL, CSV, JSON and Parquet",
+    "power": "every accuracy is printed with its 95 % interval: see how wide it is",
+    "tasks": "`answerkey init` makes a task to start from",
+}
+
+
+def command_names() -> list[str]:
+    """Return the commands there are, in the order of `--help`."""
+    return [name for group in COMMANDS.values() for name in group]
+
+
+class App(click.Group):
+    """A group that knows its commands by name and imports only the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+        """Return the names of the commands there are."""
+        return command_names()
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  same
+        """Return a command, imported now; a refusal for one that is not in this release; else None."""
+        for group in COMMANDS.values():
+            if cmd_name in group:
+                module, summary = group[cmd_name]
+                command: click.Command = getattr(import_module(module), f"{cmd_name}_command")
+                command.short_help = summary
+                return command
+        return _refuse(cmd_name) if cmd_name in UNAVAILABLE else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the arguments name, or say which one is near."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            near = suggest(name, command_names()) or f"commands: {', '.join(command_names())}"
+            raise SpecError("E119", f"there is no command `{name}`", hint=near)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Carry out the command; a reader of stdout that goes away is no failure (click would exit 1)."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            return leave_pipe()
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  same
+        """Write the commands in their groups."""
+        for title, group in COMMANDS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, summary) for name, (_, summary) in group.items()])
+
+
+def _refuse(name: str) -> click.Command:
+    def refuse() -> None:
+        raise SpecError("E116", f"`answerkey {name}` is not in this release", hint=UNAVAILABLE[name])
+
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+    return click.Command(name, callback=refuse, context_settings=settings, hidden=True)
+
+
+@click.group(
+    cls=App,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Example: answerkey demo\n\nHelp for one command: answerkey run --help",
+)
+@click.version_option(__version__, prog_name="answerkey", message="%(prog)s %(version)s")
+@click.option("-v", "--verbose", is_flag=True, help="Say more; show an internal error's traceback.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but data and errors.")
+@click.pass_context
+def app(context: click.Context, *, verbose: bool, quiet: bool) -> None:
+    """Multiple-choice evaluation of language models with numbers that stand up."""
+    context.obj = {"verbose": verbose, "quiet": quiet}

@@ -1,0 +1,97 @@
+"""Whatever goes wrong becomes text on stderr, JSON on stdout when asked for, and an exit code."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+
+import click
+
+from answerkey._version import __version__
+from answerkey.cli.talk import write_json, write_lines
+from answerkey.errors import AnswerkeyError, InternalError, Problems, SpecError
+
+INTERRUPTED = 130
+
+
+def catch_faults(work: Callable[[], object], words: Sequence[str]) -> int:
+    """Do the work and return its exit code; `words` are the arguments, asked for `--json` and `-v`."""
+    _prepare_streams()
+    try:
+        code = work()
+        sys.stdout.flush()
+    except (KeyboardInterrupt, click.Abort):
+        sys.stderr.write("interrupted\n")
+        return INTERRUPTED
+    except BrokenPipeError:
+        return leave_pipe()
+    except click.exceptions.NoArgsIsHelpError as error:
+        sys.stderr.write(f"{error.ctx.get_help() if error.ctx else error}\n")
+        return error.exit_code
+    except Exception as error:  # noqa: BLE001  # the front door: a bug of ours ends in words, not in a traceback
+        return report_fault(translate(error, words), words)
+    return code if isinstance(code, int) else 0
+
+
+def translate(error: Exception, words: Sequence[str]) -> AnswerkeyError:
+    """Return whatever went wrong as an error of ours."""
+    if isinstance(error, AnswerkeyError):
+        return error
+    if isinstance(error, click.UsageError):
+        return translate_usage(error)
+    return _name_bug(error, words)
+
+
+def _prepare_streams() -> None:
+    # A character that the terminal's encoding lacks is written out rather than ending the command.
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def leave_pipe() -> int:
+    """Return 0 and let go of stdout: its reader went away (`answerkey export … | head`), quietly."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    return 0
+
+
+def translate_usage(error: click.UsageError) -> SpecError:
+    """Return what click found wrong with the command line as an error of ours."""
+    near = getattr(error, "possibilities", None)
+    path = error.ctx.command_path if error.ctx else "answerkey"
+    message = error.message if near else error.format_message()
+    hint = f"did you mean `{near[0]}`?" if near else f"`{path} --help` shows what there is"
+    return SpecError("E119", message.rstrip("."), hint=hint)
+
+
+def report_fault(error: AnswerkeyError, words: Sequence[str]) -> int:
+    """Print an error, on stderr and with `--json` also on stdout, and return its exit code."""
+    from answerkey.reports.problems import describe_problem, draw_problems
+
+    options = list(words[: words.index("--")] if "--" in words else words)
+    if "--json" in options:
+        write_json(describe_problem(error))
+    errors = error.errors if isinstance(error, Problems) else (error,)
+    write_lines(draw_problems(errors), sys.stderr)
+    return error.exit_code
+
+
+def _name_bug(error: Exception, words: Sequence[str]) -> InternalError:
+    is_verbose = any(word == "--verbose" or _is_short_verbose(word) for word in words)
+    if is_verbose:
+        sys.stderr.write("".join(traceback.format_exception(error)))
+    versions = f"answerkey {__version__}, Python {platform.python_version()}, {platform.system()}"
+    how = "the traceback above" if is_verbose else "the traceback that `-v` shows"
+    return InternalError(
+        "E901",
+        f"a bug in answerkey: {type(error).__name__}: {error}",
+        hint=f"please report it with the command line, {how}, and: {versions}",
+    )
+
+
+def _is_short_verbose(word: str) -> bool:
+    return word.startswith("-") and not word.startswith("--") and set(word[1:]) <= {"v", "q"} and "v" in word

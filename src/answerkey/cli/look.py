@@ -1,0 +1,75 @@
+"""`show`, `explain` and `runs`: views over runs on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from answerkey.cli.options import speaks
+from answerkey.cli.talk import Talk
+
+RUNS = "runs"
+
+
+@click.command("show", epilog="Example: answerkey show latest")
+@click.argument("run", metavar="RUN")
+@speaks
+def show_command(talk: Talk, run: str) -> int:
+    """Print the summary of RUN: a run folder, its name below `runs`, or `latest`."""
+    from answerkey.reports.json_form import describe_run
+    from answerkey.reports.listing import find_run
+    from answerkey.reports.summary import draw_next_steps, draw_summary
+
+    found = find_run(run)
+    if talk.as_json:
+        talk.print_json(describe_run(found))
+    else:
+        talk.print_lines(draw_summary(found, talk.width, verbose=talk.verbose))
+        talk.say([(), *draw_next_steps(found)])
+    return 0
+
+
+@click.command("explain", epilog="Example: answerkey explain latest 000002")
+@click.argument("run", metavar="RUN")
+@click.argument("sample", metavar="SAMPLE")
+@click.option("--task", metavar="KEY", help="The task, when the run has several.")
+@speaks
+def explain_command(talk: Talk, run: str, sample: str, *, task: str | None) -> int:
+    """Show the whole way of SAMPLE in RUN: row, prompt, completion, the rule that decided, and why.
+
+    SAMPLE is a sample id; for generated ids the row number will do (`2` for `000002`).
+    """
+    from answerkey.reports.explain import describe_explained, explain_sample
+    from answerkey.reports.explain_text import draw_explained
+    from answerkey.reports.listing import find_run
+
+    found = explain_sample(find_run(run), sample, task_key=task)
+    if talk.as_json:
+        talk.print_json({"samples": [describe_explained(one) for one in found]})
+        return 0
+    for number, one in enumerate(found):
+        talk.print_lines([*([()] if number else []), *draw_explained(one, talk.width)])
+    return 0
+
+
+@click.command("runs", epilog="Example: answerkey runs my-project/runs")
+@click.argument("folder", metavar="[DIR]", required=False)
+@speaks
+def runs_command(talk: Talk, folder: str | None) -> int:
+    """List the runs below DIR, newest first; DIR is `runs` unless given."""
+    from answerkey.reports.listing import describe_listing, draw_listing, list_folder
+
+    if folder is None and not Path(RUNS).is_dir():
+        if talk.as_json:
+            talk.print_json({"runs": []})
+        talk.say_text("no runs here yet; `answerkey demo` makes one")
+        return 0
+    rows = list_folder(folder or RUNS)
+    if talk.as_json:
+        talk.print_json({"runs": [describe_listing(row) for row in rows]})
+    elif rows:
+        talk.print_lines(draw_listing(rows, talk.width))
+    else:
+        talk.say_text(f"no runs in `{folder or RUNS}`")
+    return 0

@@ -1,0 +1,95 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+
+import click
+
+from answerkey.cli.talk import Talk
+from answerkey.errors import SpecError
+
+Command = Callable[..., int | None]
+Decorator = Callable[[Command], Command]
+
+#: Options as the verbs take them: name to value.
+Chosen = dict[str, object]
+
+
+def speaks(function: Command) -> Command:
+    """Add `--json`, `-v` and `-q`, and hand the command a `Talk` as its first argument."""
+
+    @wraps(function)
+    def speak(*args: object, as_json: bool, verbose: bool, quiet: bool, **options: object) -> int | None:
+        outer = click.get_current_context().obj or {}
+        talk = Talk(as_json, verbose or outer.get("verbose", False), quiet or outer.get("quiet", False))
+        return function(talk, *args, **options)
+
+    return add_options(
+        click.option(
+            "--json", "as_json", is_flag=True, help="Print one JSON object on stdout, nothing else."
+        ),
+        click.option("-v", "--verbose", is_flag=True, help="Say more; show an internal error's traceback."),
+        click.option("-q", "--quiet", is_flag=True, help="Say nothing but data and errors."),
+    )(speak)
+
+
+def add_options(*options: Decorator) -> Decorator:
+    """Return a decorator that adds options, shown in the order given."""
+
+    def add(function: Command) -> Command:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
+def read_config(context: click.Context, option: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:  # noqa: ARG001  # click's signature
+    """Return `--config` pairs as a mapping; the last of a name wins."""
+    for pair in pairs:
+        if not pair.partition("=")[0].strip() or "=" not in pair:
+            raise SpecError(
+                "E119", f"`--config {pair}` is not of the form `name=value`", hint="write `--config k=4`"
+            )
+    return {pair.partition("=")[0].strip(): pair.partition("=")[2] for pair in pairs}
+
+
+TASK_OPTIONS = (
+    click.option(
+        "--config", multiple=True, metavar="K=V", callback=read_config, help="Set a config value; repeatable."
+    ),
+    click.option("--dataset", metavar="FILE", help="Dataset file, in place of the one in FILE."),
+    click.option("--completions", metavar="FILE", help="Score the completions recorded in this file."),
+    click.option(
+        "--completion-column", metavar="NAME", help="Column with the completion; dots reach into structs."
+    ),
+    click.option("--num-samples", type=click.IntRange(min=1), metavar="N", help="Use only N samples."),
+    click.option(
+        "--subsampling",
+        type=click.Choice(["head", "random"]),
+        metavar="HOW",
+        help="head or random: which N samples are used.",
+    ),
+    click.option("--seed", type=int, metavar="N", help="Seed of random subsampling."),
+    click.option("--env", metavar="FILE", help="Environment values; replaces the `.env` beside FILE."),
+    click.option("--allow-outside", is_flag=True, help="Let FILE refer to files outside its folder."),
+)
+RUN_OPTIONS = (
+    click.option("--out", metavar="DIR", help="Folder of the run; default `runs/<time>-<key>`."),
+    click.option(
+        "--engine",
+        type=click.Choice(["local", "ray"]),
+        default="local",
+        metavar="NAME",
+        help="local or ray: where the work is done.",
+    ),
+    click.option(
+        "--allow-failed",
+        metavar="N|N%",
+        help="Let up to N rows (or N % of them) be FAILED for a bad truth or bad choices; score the rest.",
+    ),
+    click.option("--trust-code", is_flag=True, help="Run the task's Python snippets, and remember that."),
+    click.option("--copy", is_flag=True, help="Copy recorded completions into the run folder."),
+)

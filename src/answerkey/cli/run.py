@@ -1,0 +1,167 @@
+"""`run` and `score`: from a task file to a run and its summary."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from answerkey.cli.options import RUN_OPTIONS, TASK_OPTIONS, Chosen, add_options, speaks
+from answerkey.cli.talk import Talk
+from answerkey.errors import SpecError, raise_all
+
+if TYPE_CHECKING:
+    from answerkey.runs import Run
+    from answerkey.spec import Specification
+
+INCOMPLETE = 3
+
+#: Options that only matter for live models, which this release does not ask.
+LIVE_OPTIONS = ("cache_policy", "max_cost", "max_calls")
+
+
+@click.command(
+    "run",
+    epilog="""\b
+Examples:
+  answerkey run my-project
+  answerkey run task.yaml --dataset questions.jsonl --model builtin/longest
+  answerkey run my-project --model builtin/random --model builtin/longest""",
+)
+@click.argument("file", metavar="FILE")
+@click.option("--model", "models", multiple=True, metavar="NAME", help="Who answers; again: one run each.")
+@add_options(*TASK_OPTIONS, *RUN_OPTIONS)
+@click.option(
+    "--cache-policy",
+    type=click.Choice(["reuse", "update", "no-cache"]),
+    metavar="POLICY",
+    help="reuse, update or no-cache: use of stored calls (none without live models).",
+)
+@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Stop before calls cost more.")
+@click.option("--max-calls", type=click.IntRange(min=0), metavar="N", help="Stop before more calls than N.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show what would be asked, how many calls and tokens; ask nothing."
+)
+@speaks
+def run_command(
+    talk: Talk, file: str, models: tuple[str, ...], *, dry_run: bool, out: str | None, **options: object
+) -> int:
+    """Check FILE, solve and score its tasks, write the run, print the summary.
+
+    FILE is a run file, a folder that holds `run.yaml`, or a task file; for a task file `--dataset` and
+    `--model` or `--completions` fill what it leaves open.
+    """
+    for name in LIVE_OPTIONS:
+        if options.pop(name) is not None:
+            talk.say_text(f"`--{name.replace('_', '-')}` has no effect: this release asks no paid model")
+    if dry_run:
+        return _plan(talk, file, models, options)
+    if len(models) > 1:
+        return _run_each(talk, file, models, out=out, options=options)
+    model = models[0] if models else None
+    return finish(talk, [run_file(talk, file, out=out, options=options | {"model": model})])
+
+
+def run_file(talk: Talk, file: str | Path, *, out: str | Path | None, options: Chosen) -> Run:
+    """Run a file, with a progress bar where someone looks at it."""
+    from answerkey import verbs
+
+    with talk.progress() as progress:
+        return verbs.run(file, out=out, progress=progress, **options)
+
+
+def _run_each(talk: Talk, file: str, models: tuple[str, ...], *, out: str | None, options: Chosen) -> int:
+    from answerkey.models import open_model
+
+    for model in models:  # a mistyped last name is found before the first model is asked
+        for one in _read_plan(file, options | {"model": model}):
+            if one.model is not None:
+                open_model(one.model)
+    folders = [str(Path(out) / f"{i}-{_slug(model)}") if out else None for i, model in enumerate(models, 1)]
+    runs = [
+        run_file(talk, file, out=folder, options=options | {"model": model})
+        for folder, model in zip(folders, models, strict=True)
+    ]
+    return finish(talk, runs)
+
+
+def _read_plan(file: str, options: Chosen) -> Sequence[Specification]:
+    """Return what a file asks for; raise all its errors."""
+    from answerkey.spec import load_plan
+    from answerkey.verbs import Options
+
+    loaded = load_plan(file, Options(**options).overrides())  # type: ignore[arg-type]  # the fields of Options
+    raise_all(loaded.errors)
+    return loaded.value.specifications if loaded.value else ()
+
+
+def _slug(model: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", model).strip("-")
+
+
+def finish(talk: Talk, runs: list[Run], steps: Sequence[tuple[str, str]] = ()) -> int:
+    """Print the summary of a run, or of several and the table that compares them; return the exit code."""
+    from answerkey.reports.comparison import draw_comparison
+    from answerkey.reports.json_form import describe_run
+    from answerkey.reports.layout import BLANK
+    from answerkey.reports.summary import draw_next_steps, draw_summary
+
+    if talk.as_json:
+        several = {"runs": [describe_run(run) for run in runs]}
+        talk.print_json(several if len(runs) > 1 else describe_run(runs[0]))
+    else:
+        for run in runs:
+            talk.print_lines([*draw_summary(run, talk.width, verbose=talk.verbose), BLANK])
+        if len(runs) > 1:
+            talk.print_lines(draw_comparison(runs, talk.width))
+        else:
+            talk.say(draw_next_steps(runs[0], steps))
+    return max(0 if run.status == "complete" else INCOMPLETE for run in runs)
+
+
+def _plan(talk: Talk, file: str, models: tuple[str, ...], options: Chosen) -> int:
+    from answerkey import verbs
+    from answerkey.reports.preview import describe_plan, draw_plan
+
+    plans = [verbs.plan_calls(file, **options | {"model": model}) for model in models or (None,)]
+    if talk.as_json:
+        found = [describe_plan(plan) for plan in plans]
+        talk.print_json({"dry_run": found[0] if len(found) == 1 else found})
+        return 0
+    for plan in plans:
+        talk.print_lines(draw_plan(plan))
+    return 0
+
+
+@click.command(
+    "score",
+    epilog="""\b
+Examples:
+  answerkey score task.yaml --dataset questions.jsonl --completions answers.jsonl
+  answerkey score task.yaml --dataset both.jsonl --completion-column completions.my-model""",
+)
+@click.argument("file", metavar="FILE")
+@add_options(*TASK_OPTIONS, *RUN_OPTIONS)
+@speaks
+def score_command(talk: Talk, file: str, *, out: str | None, **options: object) -> int:
+    """Score recorded completions with the task in FILE; no model is asked.
+
+    `--completions` may be left out when the dataset itself has the completion column.
+    """
+    if options["completions"] is None and options["completion_column"] is None:
+        _refuse_models(file, options)
+    return finish(talk, [run_file(talk, file, out=out, options=options)])
+
+
+def _refuse_models(file: str, options: Chosen) -> None:
+    """Raise E119 when a task would ask a model: `score` only reads what was said."""
+    for one in _read_plan(file, options):
+        if one.task.solver is not None and one.task.solver.needs_model:
+            raise SpecError(
+                "E119",
+                f"task `{one.task.key}` asks a model, and `score` asks none",
+                hint="add `--completions FILE` or `--completion-column NAME`, or use `answerkey run`",
+            )

@@ -1,0 +1,129 @@
+"""Printing: data on stdout, talk on stderr, colour only where someone looks at it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from answerkey.reports.layout import Line
+    from answerkey.types import Notice
+
+Progress = Callable[[str, int, int], None]
+STYLES = {
+    "plain": "",
+    "title": "bold",
+    "head": "dim",
+    "strong": "bold",
+    "dim": "dim",
+    "good": "green",
+    "warn": "yellow",
+    "bad": "bold red",
+}
+STAGES = {"read": "reading", "check": "checking", "solve": "solving", "score": "scoring"}
+
+
+@dataclass(frozen=True)
+class Talk:
+    """How this command speaks: `--json`, `--verbose`, `--quiet`."""
+
+    as_json: bool = False
+    verbose: bool = False
+    quiet: bool = False
+
+    @property
+    def width(self) -> int:
+        """The cells of a line: of the terminal, or 100 where there is none."""
+        return max(60, shutil.get_terminal_size((100, 24)).columns)
+
+    def print_lines(self, lines: Iterable[Line]) -> None:
+        """Print data for people on stdout."""
+        write_lines(lines, sys.stdout)
+
+    def print_json(self, content: object) -> None:
+        """Print the one JSON object of `--json` on stdout."""
+        write_json(content)
+
+    def say(self, lines: Iterable[Line]) -> None:
+        """Print talk on stderr, unless `--quiet`."""
+        if not self.quiet:
+            write_lines(lines, sys.stderr)
+
+    def say_text(self, text: str) -> None:
+        """Print one line of talk on stderr, unless `--quiet`."""
+        from answerkey.reports.layout import line
+        from answerkey.reports.sanitize import make_visible
+
+        self.say([line(make_visible(text))])
+
+    def warn(self, notices: Iterable[Notice]) -> None:
+        """Print notices on stderr, unless `--quiet`."""
+        from answerkey.reports.problems import draw_notice
+
+        for notice in notices:
+            self.say(draw_notice(notice))
+
+    @contextmanager
+    def progress(self) -> Iterator[Progress | None]:
+        """Yield what reports progress: a bar on a terminal, None elsewhere."""
+        if self.quiet or self.as_json or not sys.stderr.isatty():
+            yield None
+            return
+        from rich import progress
+        from rich.console import Console
+
+        columns = (
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TimeRemainingColumn(),
+        )
+        with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            stages: dict[str, progress.TaskID] = {}
+
+            def report(stage: str, done: int, total: int) -> None:
+                if stage not in stages:
+                    stages[stage] = bar.add_task(STAGES.get(stage, stage), total=total)
+                bar.update(stages[stage], completed=done, total=total)
+
+            yield report
+
+
+def wants_colour(stream: TextIO) -> bool:
+    """Return whether to colour what goes to a stream: `NO_COLOR`, then `FORCE_COLOR`, then a terminal."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def write_lines(lines: Iterable[Line], stream: TextIO) -> None:
+    """Write lines to a stream, with or without colour; the text is the same."""
+    from answerkey.reports.layout import plain_text
+
+    if not wants_colour(stream):
+        stream.write(plain_text(lines))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=stream, force_terminal=True, markup=False, highlight=False, emoji=False)
+    for one in lines:
+        text = Text()
+        for span in one:
+            text.append(span.text, style=STYLES[span.role] or None)
+        text.rstrip()
+        console.print(text, soft_wrap=True)
+
+
+def write_json(content: object) -> None:
+    """Write one JSON object to stdout; never NaN, readable in any encoding."""
+    is_unicode = (sys.stdout.encoding or "utf-8").lower().replace("-", "") == "utf8"
+    sys.stdout.write(json.dumps(content, ensure_ascii=not is_unicode, indent=2, allow_nan=False) + "\n")

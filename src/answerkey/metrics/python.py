@@ -1,0 +1,92 @@
+"""`python`: a user's own function computes the values, in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from answerkey.errors import SpecError
+from answerkey.metrics.concluding import NOTHING_COUNTED, state_value
+from answerkey.metrics.observed import Part, count_left_out, is_number, merge_parts, read_number, show_value
+from answerkey.types import MetricValue, Scores
+
+if TYPE_CHECKING:
+    from answerkey.sandbox import Snippet, SnippetTrouble
+
+#: How long a snippet may take for all samples of a task.
+SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class PythonMetric:
+    """What `compute_metrics(scores)` returns: names to numbers.
+
+    The snippet sees the samples that count, in dataset order, so parts must be merged in that order.
+    """
+
+    compute_metrics_snippet: str
+
+    type: ClassVar[str] = "python"
+
+    def __post_init__(self) -> None:
+        if not self.compute_metrics_snippet.strip():
+            hint = "write a function `compute_metrics(scores)` that returns names and numbers"
+            raise SpecError("E108", "`compute_metrics_snippet` is empty", hint=hint)
+
+    def fields(self) -> tuple[str, ...]:
+        """Return no names: which fields the snippet reads is its own affair."""
+        return ()
+
+    def snippets(self) -> tuple[Snippet, ...]:
+        """Return the code that must be trusted before it runs."""
+        from answerkey.sandbox import Snippet
+
+        return (Snippet("compute_metrics", self.compute_metrics_snippet, label="compute_metrics_snippet"),)
+
+    def measure(self, scores: Scores) -> Part:
+        """Return the scores that count as plain values, in order."""
+        counted = Scores(scores.frame.filter(scores.counted()), scores.encoded)
+        plain = [{"values": dict(score.values), "metadata": dict(score.metadata)} for score in counted.rows()]
+        return {"n": len(plain), "left_out": dict(count_left_out(scores)), "scores": plain}
+
+    def merge(self, parts: Sequence[Part]) -> Part:
+        """Return several parts, given in dataset order, as one."""
+        common = merge_parts({"n": part["n"], "left_out": part["left_out"]} for part in parts)
+        return {**common, "scores": [score for part in parts for score in part["scores"]]}
+
+    def finish(self, part: Part) -> list[MetricValue]:
+        """Return the snippet's values; a failure is one value without number, its traceback in `details`."""
+        from answerkey.sandbox import SnippetProcess, SnippetTrouble
+
+        if not part["scores"]:
+            return [state_value(self.type, None, part, kind=self.type, note=NOTHING_COUNTED)]
+        try:
+            with SnippetProcess(self.snippets()[0], seconds=SECONDS) as process:
+                computed = process.call([part["scores"]])
+        except SnippetTrouble as trouble:
+            return [self._state_failure(trouble, part)]
+        return self._state_computed(computed, part)
+
+    def _state_failure(self, trouble: SnippetTrouble, part: Part) -> MetricValue:
+        lines = trouble.traceback.strip().splitlines()
+        note = f"the snippet failed: {lines[-1] if lines else trouble.message}"
+        details = {"kind": trouble.kind, "traceback": trouble.traceback}
+        return state_value(self.type, None, part, kind=self.type, note=note, details=details)
+
+    def _state_computed(self, computed: object, part: Part) -> list[MetricValue]:
+        if not isinstance(computed, Mapping) or not computed:
+            note = (
+                f"the snippet failed: it returned {show_value(computed)}, not a mapping of names to numbers"
+            )
+            return [
+                state_value(self.type, None, part, kind=self.type, note=note, details={"kind": "bad_value"})
+            ]
+        return [self._state_one(str(name), value, part) for name, value in computed.items()]
+
+    def _state_one(self, name: str, value: object, part: Part) -> MetricValue:
+        number = read_number(value)
+        if number is not None:
+            return state_value(name, float(number), part, kind=self.type)
+        what = "a number that is not finite" if is_number(value) else f"{show_value(value)}, not a number"
+        return state_value(name, None, part, kind=self.type, note=f"the snippet returned {what}")

@@ -1,0 +1,132 @@
+"""`weighted_average`: a weight for each value of a field, or a field that holds each sample's weight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from answerkey.errors import ScoringError, SpecError
+from answerkey.metrics.concluding import NOTHING_COUNTED, TOO_LARGE, check_part, say_samples, state_value
+from answerkey.metrics.exact import UNIT_BITS, divide, to_units
+from answerkey.metrics.observed import (
+    NO_WEIGHT,
+    NULL,
+    Ledger,
+    Part,
+    is_finite,
+    merge_parts,
+    observe,
+    read_number,
+    write_label,
+)
+from answerkey.types import MetricValue, Scores
+
+
+@dataclass(frozen=True)
+class WeightedAverage:
+    """The mean of the weights of a field's values, or Σwx/Σw with the weights in another field.
+
+    A value finds its weight by its text, or, if both are numbers, as a number (`1.0` finds `1`). A value
+    without a weight is left out and counted.
+    """
+
+    field: str
+    weights: Mapping[str | bool | float, float] | str
+    name: str | None = None
+
+    type: ClassVar[str] = "weighted_average"
+
+    def __post_init__(self) -> None:
+        if not self.weights:
+            hint = "give each value of the field a weight, or name the field that holds the weights"
+            raise SpecError("E108", "`weights` is empty", hint=hint)
+        table: Mapping[str | bool | float, object] = {} if isinstance(self.weights, str) else self.weights
+        for value, weight in table.items():
+            if isinstance(weight, bool) or not isinstance(weight, int | float) or not is_finite(weight):
+                raise SpecError("E108", f"the weight of {value!r} is {weight!r}, not a number")
+
+    def fields(self) -> tuple[str, ...]:
+        """Return the names of the score values or metadata that it reads."""
+        return (self.field, self.weights) if isinstance(self.weights, str) else (self.field,)
+
+    def measure(self, scores: Scores) -> Part:
+        """Return the exact sums of this shard."""
+        observed = observe(scores, self.fields())
+        ledger = Ledger.open(observed)
+        sums = {"top": 0, "bottom": 0, "negative": 0}
+        for values, count in observed.counts:
+            pair = self._weigh(ledger, values, count)
+            if pair is not None:
+                value, weight = pair
+                sums["top"] += count * value * weight
+                sums["bottom"] += count * weight
+                sums["negative"] += count * (weight < 0)
+        return ledger.close(**sums)
+
+    def _weigh(self, ledger: Ledger, values: tuple[object, ...], count: int) -> tuple[int, int] | None:
+        """Return value and weight in units; a weight out of the table is a value of weight 1."""
+        if values[0] is None:
+            ledger.leave_out(NULL, count)
+            return None
+        if isinstance(self.weights, str):
+            return self._weigh_by_field(ledger, values, count)
+        weight = find_weight(self.weights, values[0])
+        if weight is None:
+            ledger.leave_out(NO_WEIGHT, count)
+            return None
+        ledger.n += count
+        return to_units(weight), 1 << UNIT_BITS
+
+    def _weigh_by_field(
+        self, ledger: Ledger, values: tuple[object, ...], count: int
+    ) -> tuple[int, int] | None:
+        if values[1] is None:
+            ledger.leave_out(NO_WEIGHT, count)
+            return None
+        numbers = ledger.take_numbers(self.fields(), values, count)
+        return None if numbers is None else (to_units(numbers[0]), to_units(numbers[1]))
+
+    def merge(self, parts: Sequence[Part]) -> Part:
+        """Return several parts as one, in any order."""
+        return merge_parts(parts)
+
+    def finish(self, part: Part) -> list[MetricValue]:
+        """Return the one value; none when nothing counts or all weights are 0."""
+        check_part(part, self.type, self.fields())
+        if part.get("negative"):
+            samples = say_samples(part["negative"])
+            message = f"`{self.type}`: `{self.weights}` holds negative weights in {samples}"
+            raise ScoringError("E402", message, hint="a weight is 0 or more")
+        bottom = part.get("bottom", 0)
+        value = divide(part["top"], bottom << UNIT_BITS) if bottom else None
+        note = self._explain(part, value)
+        return [
+            state_value(self.name or f"{self.field}_weighted_average", value, part, kind=self.type, note=note)
+        ]
+
+    def _explain(self, part: Part, value: float | None) -> str | None:
+        if not part.get("n"):
+            return NOTHING_COUNTED
+        if not part["bottom"]:
+            return "all weights are 0"
+        return TOO_LARGE if value is None else None
+
+
+def find_weight(weights: Mapping[str | bool | float, float], value: object) -> float | None:
+    """Return the weight whose key is the value's text, else the same number, else None."""
+    label = write_label(value)
+    number = read_number(value)
+    for key, weight in weights.items():
+        if write_label(key) == label:
+            return weight
+    if number is None:
+        return None
+    return next((weight for key, weight in weights.items() if _reads_as(write_label(key), number)), None)
+
+
+def _reads_as(text: str, number: float) -> bool:
+    try:
+        return float(text) == number
+    except ValueError:
+        return False

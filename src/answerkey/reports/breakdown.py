@@ -1,0 +1,148 @@
+"""The tables below the numbers: invalid completions, failed samples, categories, letters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from answerkey.metrics import wilson
+from answerkey.reports.figures import format_interval, format_percent
+from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line
+from answerkey.reports.sanitize import make_visible, shorten
+from answerkey.runs import TaskRun
+from answerkey.types import ScoreStatus, Validity
+
+SHOWN_CATEGORIES = 60
+SHOWN_FAILED = 20
+SHOWN_LETTERS = 12
+SHOWN_ID = 40
+INVALID = Validity.INVALID.value
+
+
+def draw_reasons(task: TaskRun, width: int, *, with_shares: bool) -> list[Line]:
+    """Return INVALID completions by reason: count, share of the scored samples, and the first example."""
+    found: Mapping[str, Any] = task.tally["invalid"]
+    if not found:
+        return []
+    scored = task.counts["scored"]
+    rows: list[Sequence[Cell]] = []
+    for reason, one in sorted(found.items(), key=lambda pair: -pair[1]["count"]):
+        example = one["example"]
+        rows.append(
+            (
+                reason,
+                str(one["count"]),
+                format_percent(one["count"] / scored) if with_shares else "",
+                shorten(example["sample_id"], SHOWN_ID),
+                quote(example["completion"], width),
+            )
+        )
+    header = ("Invalid because", "count", "share", "example", "completion")
+    return [BLANK, *lay_out(Table(header, rows, "<>><<", flexible=4), width)]
+
+
+def quote(completion: str | None, width: int) -> str:
+    """Return a completion on one line in quotation marks; `none` when there is no text."""
+    return "none" if completion is None else f'"{shorten(completion, width)}"'
+
+
+def draw_failures(task: TaskRun, width: int) -> list[Line]:
+    """Return samples without a score: how many for each reason, and which, at most twenty by name."""
+    found = [("failed", *pair) for pair in task.tally["failed"].items()]
+    found += [("errors", *pair) for pair in task.tally["errors"].items()]
+    if not found:
+        return []
+    names = _name_unscored(task)
+    rows = []
+    for kind, reason, one in found:
+        known = names.get(reason) or [one["example"]["sample_id"]]
+        more = f" and {one['count'] - len(known)} more" if one["count"] > len(known) else ""
+        rows.append((kind, reason, str(one["count"]), make_visible(", ".join(known)) + more))
+    header = ("No score", "reason", "count", "samples")
+    return [BLANK, *lay_out(Table(header, rows, "<<><", flexible=3), width)]
+
+
+def _name_unscored(task: TaskRun) -> dict[str, list[str]]:
+    """Return reason → the first sample ids without a score, from the main scorer's column."""
+    key = find_main_scorer(task)
+    scores = task.scores
+    if key is None or key not in scores.columns:
+        return {}
+    table = scores.select("sample_id", pl.col(key).struct.field("status"), pl.col(key).struct.field("reason"))
+    table = table.filter(pl.col("status") != ScoreStatus.SCORED.value)
+    groups = table.group_by(pl.col("reason").fill_null("UNKNOWN")).agg(pl.col("sample_id").head(SHOWN_FAILED))
+    return dict(groups.iter_rows())
+
+
+def find_main_scorer(task: TaskRun) -> str | None:
+    """Return the key of the scorer that the counts belong to: the first with purpose `score`."""
+    scorers: Sequence[Mapping[str, Any]] = task.manifest.get("scorers") or []
+    first = next((one for one in scorers if one.get("purpose", "score") == "score"), None)
+    return (first or (scorers[0] if scorers else {})).get("key")
+
+
+def draw_categories(task: TaskRun, width: int) -> list[Line]:
+    """Return the accuracy of each category with its count and interval; the largest sixty."""
+    found: Mapping[str, Mapping[str, int]] = task.tally["categories"]
+    if not found:
+        return []
+    shown = sorted(sorted(found, key=lambda name: -found[name]["n"])[:SHOWN_CATEGORIES])
+    rows = [(make_visible(name), *_measure_category(found[name])) for name in shown]
+    header = (
+        f"By {make_visible(task.tally['category_column'])}",
+        "accuracy",
+        "95 % interval",
+        "correct",
+        "n",
+    )
+    lines = [BLANK, *lay_out(Table(header, rows, "<>>>>", flexible=0), width)]
+    left = len(found) - len(shown)
+    return [*lines, line(f"  and {left} smaller ones; `--json` has them all")] if left else lines
+
+
+def _measure_category(counts: Mapping[str, int]) -> tuple[str, str, str, str]:
+    n, correct = counts["n"], counts["correct"]
+    if counts["partial"]:  # not a share of right answers: a bare count is all that is certain
+        return "", "", str(correct), str(n)
+    return format_percent(correct / n), format_interval(wilson(correct, n)), str(correct), str(n)
+
+
+def draw_letters(task: TaskRun, width: int, *, with_shares: bool) -> list[Line]:
+    """Return letters true (rows) against letters predicted (columns), with INVALID and the share found."""
+    found: Mapping[str, Mapping[str, int]] = task.tally["letters"]
+    if not found:
+        return []
+    letters = sorted({letter for row in found.values() for letter in row} | set(found))
+    letters = [letter for letter in letters if letter != INVALID]
+    if len(letters) > SHOWN_LETTERS:
+        return _draw_many_letters(found, letters, width)
+    rows = [_draw_letter(letter, found[letter], letters) for letter in letters if letter in found]
+    totals = [sum(row.get(letter, 0) for row in found.values()) for letter in (*letters, INVALID)]
+    rows.append([Span("all", "dim"), *(Span(str(n), "dim") for n in (*totals, sum(totals))), ""])
+    header = ["True \\ predicted", *map(make_visible, letters), INVALID, "n", "found"]
+    if not with_shares:
+        rows = [[*row[:-1], ""] for row in rows]
+    return [BLANK, *lay_out(Table(header, rows, "<" + ">" * (len(header) - 1)), width)]
+
+
+def _draw_letter(letter: str, row: Mapping[str, int], letters: Sequence[str]) -> list[Cell]:
+    n = sum(row.values())
+    cells: list[Cell] = [make_visible(letter)]
+    cells += [Span(str(row.get(one, 0)), "strong" if one == letter else "plain") for one in letters]
+    return [*cells, str(row.get(INVALID, 0)), str(n), format_percent(row.get(letter, 0) / n)]
+
+
+def _draw_many_letters(
+    found: Mapping[str, Mapping[str, int]], letters: Sequence[str], width: int
+) -> list[Line]:
+    """Return one row per letter, where the square table would be too wide."""
+    rows = []
+    for letter in letters:
+        row = found.get(letter, {})
+        n, right = sum(row.values()), row.get(letter, 0)
+        predicted = sum(other.get(letter, 0) for other in found.values())
+        rows.append((make_visible(letter), str(n), str(predicted), str(right)))
+    header = ("Choice", "true", "predicted", "both")
+    return [BLANK, *lay_out(Table(header, rows, "<>>>"), width)]

@@ -1,0 +1,143 @@
+"""One sample's whole way: row, prompt, completion, and per scorer the verdict and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import Any
+
+from answerkey.errors import RunError, listing
+from answerkey.reports.export import describe_verdict, find_encoded, pick_task
+from answerkey.reports.json_form import clean_numbers
+from answerkey.reports.problems import show_place
+from answerkey.runs import Run, TaskRun
+from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict, judge
+from answerkey.types import Completion, Completions, Samples, Score, ScoreStatus
+from answerkey.verbs import reopen
+
+SEARCHED_IDS = 20_000
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one scorer said of the sample; `why` is the deciding rule in a sentence, where there is one."""
+
+    key: str
+    about: Mapping[str, Any]
+    score: Mapping[str, Any]
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A sample on its way; `row` and `completion` are None where the run's files are gone (see `missing`)."""
+
+    run: str
+    task: str
+    sample_id: str
+    where: str
+    row: Mapping[str, object] | None
+    completion: Completion | None
+    verdicts: Sequence[Verdict] = field(default_factory=tuple)
+    missing: str | None = None
+
+
+def explain_sample(run: Run, name: str, *, task_key: str | None = None) -> list[Explained]:
+    """Return the sample's way in every task that has it, or in the one named; E504 when none has it."""
+    tasks = [pick_task(run, task_key)] if task_key else list(run.tasks.values())
+    found = [(task, position) for task in tasks if (position := find_position(task, name)) is not None]
+    if not found:
+        raise _miss_sample(tasks, name)
+    return [_explain_in_task(run, task, position) for task, position in found]
+
+
+def find_position(task: TaskRun, name: str) -> int | None:
+    """Return where a sample stands in the run: by its id, or by the row number of a generated id."""
+    ids = task.scores["sample_id"]
+    names = [name, name.zfill(6)] if name.isdecimal() and name.isascii() else [name]
+    for one in names:
+        position = ids.index_of(one)
+        if position is not None:
+            return int(position)
+    return None
+
+
+def _miss_sample(tasks: Sequence[TaskRun], name: str) -> RunError:
+    ids = [str(one) for task in tasks for one in task.scores["sample_id"].head(SEARCHED_IDS)]
+    alike = get_close_matches(name.zfill(6) if name.isdecimal() else name, ids, n=3, cutoff=0.6)
+    near = [one for one in ids if one.startswith(name)][:3] or alike
+    span = f"the ids go from `{ids[0]}` to `{ids[-1]}`" if ids else "the run has no samples"
+    hint = f"near it: {listing(near)}" if near else span
+    return RunError("E504", f"there is no sample `{name}` in this run", hint=hint)
+
+
+def _explain_in_task(run: Run, task: TaskRun, position: int) -> Explained:
+    stored = task.scores.row(position, named=True)
+    verdicts = _read_verdicts(task, stored)
+    about = {"run": str(run.path), "task": task.key, "sample_id": str(stored["sample_id"])}
+    try:
+        opened = reopen(run, task.key)
+    except RunError as error:
+        said = _read_stored(task, position)
+        return Explained(
+            **about, where="", row=None, completion=said, verdicts=verdicts, missing=error.message
+        )
+    samples = opened.samples.slice(position, 1)
+    completion = next(opened.completions.slice(position, 1).rows())
+    scorers = {step.key: step.scorer for step in opened.task.scoring}
+    verdicts = [
+        replace(one, why=_find_why(scorers[one.key], samples, completion, one.score)) for one in verdicts
+    ]
+    where = show_place(samples.place(0))
+    return Explained(**about, where=where, row=samples.row(0), completion=completion, verdicts=verdicts)
+
+
+def _read_verdicts(task: TaskRun, stored: Mapping[str, Any]) -> list[Verdict]:
+    entries = {one["key"]: one for one in task.manifest.get("scorers") or []}
+    encoded = find_encoded(task)
+    return [
+        Verdict(key, entries.get(key, {}), describe_verdict(verdict, encoded.get(key, ())))
+        for key, verdict in stored.items()
+        if key not in {"sample_id", "trial"}
+    ]
+
+
+def _read_stored(task: TaskRun, position: int) -> Completion | None:
+    frame = task.completions
+    return next(Completions(frame.slice(position, 1)).rows(), None) if frame.height else None
+
+
+def _find_why(
+    scorer: Scorer, samples: Samples, completion: Completion, score: Mapping[str, Any]
+) -> str | None:
+    """Return why the verdict is so: the row's own error, or the rule that `judge` followed."""
+    if score["status"] == ScoreStatus.FAILED.value:
+        problems, _ = scorer.check_rows(samples)
+        return problems[0].error.message if problems else None
+    if score["status"] == ScoreStatus.ERROR.value or not isinstance(scorer, StringEqualsMcqa):
+        return None
+    choices, truth = score["metadata"]["choices"], score["metadata"]["ground_truth_choice"]
+    verdict: Score = judge(completion, choices, truth, scorer.extraction)
+    return explain_verdict(completion, choices, verdict)
+
+
+def describe_explained(explained: Explained) -> dict[str, Any]:
+    """Return the sample's way as plain values."""
+    completion = explained.completion
+    described = {
+        "run": explained.run,
+        "task": explained.task,
+        "sample_id": explained.sample_id,
+        "where": explained.where or None,
+        "missing": explained.missing,
+        "sample": None if explained.row is None else dict(explained.row),
+        "prompt": None if completion is None or completion.prompt is None else list(completion.prompt),
+        "completion": None if completion is None else completion.text,
+        "completion_status": None if completion is None else completion.status.value,
+        "scores": {one.key: {**one.score, "why": one.why} for one in explained.verdicts},
+    }
+    # Through text once: dates and other values that JSON lacks become what they print as.
+    plain: dict[str, Any] = json.loads(json.dumps(clean_numbers(described), default=str))
+    return plain

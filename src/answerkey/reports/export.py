@@ -1,0 +1,173 @@
+"""The rows of a run, one per sample and trial, as JSONL, CSV or Parquet.
+
+The JSONL object is nested; the columns of CSV and Parquet are the paths into it
+(`scores.<key>.values.is_correct`, `sample.question`). Lists and mappings are JSON text in CSV.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+import polars as pl
+
+from answerkey.errors import RunError, SpecError, listing, suggest
+from answerkey.reports.json_form import clean_numbers
+from answerkey.runs import Run, TaskRun
+from answerkey.types import EMPTY_STRUCT_FIELD
+from answerkey.verbs import Reopened, reopen
+
+BATCH = 4096
+LATER_FORMS = ("evidence",)
+
+
+def check_form(form: str) -> None:
+    """Refuse a form that is unknown, or not in this release."""
+    if form in LATER_FORMS:
+        raise SpecError(
+            "E116", f"`--to {form}` is not in this release", hint=f"forms that there are: {listing(FORMS)}"
+        )
+    if form not in FORMS:
+        hint = suggest(form, FORMS) or f"forms that there are: {listing(FORMS)}"
+        raise SpecError("E119", f"`--to {form}`: there is no such form", hint=hint)
+
+
+def pick_task(run: Run, task_key: str | None) -> TaskRun:
+    """Return the task that is meant: the one named, or the only one."""
+    if task_key is None and len(run.tasks) == 1:
+        return next(iter(run.tasks.values()))
+    if task_key is not None and task_key in run.tasks:
+        return run.tasks[task_key]
+    if task_key is None:
+        raise SpecError(
+            "E119", f"the run has {len(run.tasks)} tasks", hint=f"`--task` one of {listing(run.tasks)}"
+        )
+    hint = suggest(task_key, run.tasks) or f"tasks of this run: {listing(run.tasks)}"
+    raise RunError("E504", f"the run has no task `{task_key}`", hint=hint)
+
+
+def export_rows(run: Run, form: str, *, task_key: str | None, file: str | None, stream: TextIO) -> int:
+    """Write the rows of one task to a file, or to the stream when none is named; return how many.
+
+    Parquet is not text and needs the file.
+    """
+    opened = reopen(run, pick_task(run, task_key).key)
+    if file is None:
+        TEXT_WRITERS[form](opened, stream)
+        return len(opened.samples)
+    try:
+        _write_file(opened, form, Path(file))
+    except OSError as error:
+        reason = error.strerror or error
+        raise RunError("E502", f"cannot write `{file}`: {reason}", hint="choose another file") from error
+    return len(opened.samples)
+
+
+def _write_file(opened: Reopened, form: str, file: Path) -> None:
+    if form == PARQUET:
+        flatten(opened).write_parquet(file)
+        return
+    with file.open("w", encoding="utf-8", newline="") as out:
+        TEXT_WRITERS[form](opened, out)
+
+
+def read_rows(opened: Reopened) -> Iterator[dict[str, Any]]:
+    """Yield one object per sample and trial, made batch by batch."""
+    scores = opened.task_run.scores
+    keys = [name for name in scores.columns if name not in {"sample_id", "trial"}]
+    encoded = find_encoded(opened.task_run)
+    for offset in range(0, len(opened.samples), BATCH):
+        verdicts = scores.slice(offset, BATCH).iter_rows(named=True)
+        replies = opened.completions.slice(offset, BATCH).frame.select("completion", "status").iter_rows()
+        samples = opened.samples.slice(offset, BATCH).rows()
+        for verdict, (text, status), sample in zip(verdicts, replies, samples, strict=True):
+            yield {
+                "sample_id": verdict["sample_id"],
+                "trial": verdict["trial"],
+                "completion": text,
+                "completion_status": status,
+                "scores": {key: describe_verdict(verdict[key], encoded.get(key, ())) for key in keys},
+                "sample": dict(sample),
+            }
+
+
+def find_encoded(task: TaskRun) -> Mapping[str, Collection[str]]:
+    """Return scorer key → the values and metadata that are stored as JSON text."""
+    found: Mapping[str, Collection[str]] = task.manifest.get("encoded") or {}
+    return found
+
+
+def describe_verdict(verdict: Mapping[str, Any], encoded: Collection[str] = ()) -> dict[str, Any]:
+    """Return one score as JSONL has it; `excluded_by` only where an action keeps it out of the metrics."""
+    described = {
+        "status": verdict["status"],
+        "reason": verdict["reason"],
+        "values": _decode(verdict["values"], encoded),
+        "metadata": _decode(verdict["metadata"], encoded),
+    }
+    return described | ({"excluded_by": verdict["excluded_by"]} if verdict.get("excluded_by") else {})
+
+
+def _decode(group: Mapping[str, Any] | None, encoded: Collection[str]) -> dict[str, Any]:
+    return {
+        name: json.loads(value) if name in encoded and isinstance(value, str) else value
+        for name, value in (group or {}).items()
+        if name != EMPTY_STRUCT_FIELD
+    }
+
+
+def write_jsonl(opened: Reopened, out: TextIO) -> None:
+    """Write one JSON object per line; no NaN."""
+    out.writelines(to_json(row) + "\n" for row in read_rows(opened))
+
+
+def to_json(content: object) -> str:
+    """Return JSON text; numbers that JSON lacks become null, dates and the like their text."""
+    try:
+        return json.dumps(content, ensure_ascii=False, allow_nan=False, default=str)
+    except ValueError:
+        return json.dumps(clean_numbers(content), ensure_ascii=False, allow_nan=False, default=str)
+
+
+def flatten(opened: Reopened) -> pl.DataFrame:
+    """Return the rows as a flat table whose columns are the paths into the JSONL object."""
+    scores, replies = opened.task_run.scores, opened.completions.frame
+    columns = [scores["sample_id"], scores["trial"], replies["completion"]]
+    columns.append(replies["status"].rename("completion_status"))
+    for key in scores.columns[2:]:
+        columns += _flatten_verdicts(key, scores[key].struct.unnest())
+    columns += [series.rename(f"sample.{series.name}") for series in opened.samples.frame]
+    return pl.DataFrame(columns)
+
+
+def _flatten_verdicts(key: str, verdicts: pl.DataFrame) -> Iterator[pl.Series]:
+    for name in ("status", "reason", "excluded_by"):
+        yield verdicts[name].rename(f"scores.{key}.{name}")
+    for group in ("values", "metadata"):
+        for series in verdicts[group].struct.unnest():
+            if series.name != EMPTY_STRUCT_FIELD:
+                yield series.rename(f"scores.{key}.{group}.{series.name}")
+
+
+def write_csv(opened: Reopened, out: TextIO) -> None:
+    """Write CSV with a heading; an empty text is quoted, a null is an empty cell."""
+    table = flatten(opened)
+    for offset in range(0, max(table.height, 1), BATCH):
+        batch = table.slice(offset, BATCH)
+        cells = pl.DataFrame([_write_cells(series) for series in batch])
+        out.write(cells.write_csv(None, include_header=offset == 0))
+
+
+def _write_cells(series: pl.Series) -> pl.Series:
+    if not series.dtype.is_nested():
+        return series.fill_nan(None) if series.dtype.is_float() else series
+    texts = [None if value is None else to_json(value) for value in series.to_list()]
+    return pl.Series(series.name, texts, dtype=pl.String)
+
+
+#: Form → what writes it.
+TEXT_WRITERS: dict[str, Callable[[Reopened, TextIO], None]] = {"jsonl": write_jsonl, "csv": write_csv}
+PARQUET = "parquet"
+FORMS = (*TEXT_WRITERS, PARQUET)

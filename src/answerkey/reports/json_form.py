@@ -1,0 +1,68 @@
+"""A run as plain values: what `run --json` and `show --json` print."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from answerkey.runs import Run, TaskRun
+from answerkey.types import MetricValue
+
+
+def describe_run(run: Run) -> dict[str, Any]:
+    """Return the run, its tasks and its notices; numbers that are not finite become null."""
+    shown = ("key", "display_name", "answerkey_version", "started_at", "ended_at")
+    about: dict[str, Any] = {"path": None if run.path is None else str(run.path), "status": run.status}
+    about |= {name: run.manifest.get(name) for name in shown}
+    described: dict[str, Any] = clean_numbers(
+        {
+            "run": about,
+            "tasks": [describe_task(task) for task in run.tasks.values()],
+            "notices": list(run.manifest.get("notices") or []),
+        }
+    )
+    return described
+
+
+def describe_task(task: TaskRun) -> dict[str, Any]:
+    """Return one task: what was evaluated, the counts that add up, every metric, the counts behind them."""
+    tally = {name: count for name, count in task.tally.items() if name != "counts"}
+    return {
+        "key": task.key,
+        "display_name": task.manifest.get("display_name"),
+        "model": task.manifest.get("model"),
+        "dataset": task.manifest.get("dataset"),
+        "completions": task.manifest.get("completions"),
+        "counts": dict(task.counts),
+        "metrics": [describe_metric(value) for value in task.metrics.values()],
+        "tally": tally,
+    }
+
+
+def describe_metric(value: MetricValue) -> dict[str, Any]:
+    """Return one metric value; `note` and `details` only where there is something to say."""
+    described: dict[str, Any] = {
+        "name": value.name,
+        "type": value.type,
+        "metric": value.metric,
+        "scorer": value.scorer,
+        "purpose": value.purpose,
+        "value": value.value,
+        "n": value.n,
+        "n_excluded": dict(value.n_excluded),
+        "interval": None if value.interval is None else list(value.interval),
+        "interval_method": value.interval_method,
+    }
+    described |= {"note": value.note} if value.note else {}
+    return described | ({"details": dict(value.details)} if value.details else {})
+
+
+def clean_numbers(content: object) -> Any:  # noqa: ANN401  # whatever shape JSON has
+    """Return the same values with NaN and infinities replaced by null, which is all that JSON has."""
+    if isinstance(content, float):
+        return content if math.isfinite(content) else None
+    if isinstance(content, dict):
+        return {str(name): clean_numbers(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [clean_numbers(value) for value in content]
+    return content

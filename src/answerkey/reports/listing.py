@@ -1,0 +1,140 @@
+"""Which runs there are, and which one is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from answerkey.errors import RunError, suggest
+from answerkey.reports.figures import format_count, format_interval, format_value, is_share
+from answerkey.reports.layout import Line, Role, Span, line, wrap
+from answerkey.reports.sanitize import make_visible
+from answerkey.runs import Run, TaskRun, load_run
+from answerkey.types import MetricValue
+
+RUNS = "runs"
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One line of the list of runs; `metric`, `value` and `interval` are of the first task's main metric."""
+
+    path: str
+    status: str
+    started_at: str | None = None
+    key: str | None = None
+    model: str | None = None
+    samples: int | None = None
+    metric: str | None = None
+    value: float | None = None
+    text: str = ""
+
+
+def list_folder(folder: str | Path) -> list[RunRow]:
+    """Return the runs right below a folder, newest first; a run folder itself is a list of one."""
+    below = Path(folder)
+    if (below / "run.json").is_file():
+        return [_read_row(below)]
+    if not below.is_dir():
+        raise RunError("E501", f"`{below}` is not a folder", hint="name the folder that holds your runs")
+    rows = [_read_row(path.parent) for path in below.glob("*/run.json")]
+    return sorted(rows, key=lambda row: (row.started_at or "", row.path), reverse=True)
+
+
+def _read_row(folder: Path) -> RunRow:
+    try:
+        run = load_run(folder)
+    except RunError as error:
+        return RunRow(str(folder), "unreadable", text=error.message)
+    first = next(iter(run.tasks.values()), None)
+    if first is None:
+        return RunRow(str(folder), run.status, run.manifest.get("started_at"), run.key)
+    metric = find_main_metric(first)
+    return RunRow(
+        path=str(folder),
+        status=run.status,
+        started_at=run.manifest.get("started_at"),
+        key=run.key,
+        model=name_model(first),
+        samples=sum(task.counts["samples"] for task in run.tasks.values()),
+        metric=metric.name if metric else None,
+        value=metric.value if metric else None,
+        text=_sum_up(run, metric),
+    )
+
+
+def _sum_up(run: Run, metric: MetricValue | None) -> str:
+    # A number of an incomplete run is no result: it is not shown in passing.
+    if metric is None or run.status != "complete":
+        return ""
+    interval = format_interval(metric.interval, as_share=is_share(metric))
+    return f"{metric.name} {format_value(metric)} {interval}".rstrip()
+
+
+def find_main_metric(task: TaskRun) -> MetricValue | None:
+    """Return the first metric that counts for the score, or None when the task has none."""
+    return next((value for value in task.metrics.values() if value.purpose == "score"), None)
+
+
+def name_model(task: TaskRun) -> str:
+    """Return who answered: the model's name, marked when simulated, or where completions came from."""
+    model = task.manifest.get("model")
+    if model:
+        mark = " SIMULATED" if model.get("simulated") else ""
+        return f"{model['name']}{mark}"
+    source = task.manifest.get("completions") or {}
+    return source.get("column") or source.get("file") or f"{source.get('source', 'recorded')} completions"
+
+
+def draw_listing(rows: Sequence[RunRow], width: int) -> list[Line]:
+    """Return the list of runs, two lines each: which and when, then who answered and how well."""
+    lines: list[Line] = []
+    for row in rows:
+        role: Role = "good" if row.status == "complete" else "warn"
+        started = (row.started_at or "").replace("T", " ").replace("Z", " UTC")
+        lines.append(
+            line(Span(make_visible(row.path), "strong"), "  ", Span(row.status, role), f"  {started}")
+        )
+        facts = [
+            row.model or "",
+            "" if row.samples is None else format_count(row.samples, "sample"),
+            row.text,
+        ]
+        text = "  ".join(make_visible(fact) for fact in facts if fact)
+        lines += [line(f"  {part}") for part in wrap(text, width - 2)] if text else []
+    return lines
+
+
+def describe_listing(row: RunRow) -> dict[str, Any]:
+    """Return one run of the list as plain values."""
+    return {name: value for name, value in asdict(row).items() if name != "text"}
+
+
+def find_run(name: str) -> Run:
+    """Return the run that is meant: a folder, its name below `runs`, or `latest`."""
+    path = Path(name)
+    if path.name == "run.json" and path.is_file():
+        path = path.parent
+    for folder in (path, Path(RUNS) / name):
+        if (folder / "run.json").is_file():
+            return load_run(folder)
+    below = path if path.is_dir() else Path(RUNS)
+    known = list_folder(below) if below.is_dir() else []
+    if name == "latest" and known:
+        return load_run(known[0].path)
+    raise RunError("E501", _say_missing(name, path), hint=_find_hint(name, path, known))
+
+
+def _say_missing(name: str, path: Path) -> str:
+    if name == "latest":
+        return f"there is no run below `{RUNS}`"
+    return f"`{name}` is a folder, but not a run folder" if path.is_dir() else f"there is no run `{name}`"
+
+
+def _find_hint(name: str, path: Path, known: Sequence[RunRow]) -> str:
+    if known and path.is_dir():
+        return f"the newest run in it is `{known[0].path}`"
+    near = suggest(name, [Path(row.path).name for row in known])
+    return near or "`answerkey runs` lists the runs of a folder; `answerkey run FILE` makes one"

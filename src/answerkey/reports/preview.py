@@ -1,0 +1,99 @@
+"""What `check` found, and what `--dry-run` would ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from answerkey.reports.explain_text import draw_messages
+from answerkey.reports.figures import format_count
+from answerkey.reports.layout import BLANK, Line, Span, Table, lay_out, line
+from answerkey.reports.problems import describe_notices, draw_notice, draw_problems
+from answerkey.reports.sanitize import make_visible
+from answerkey.verbs import Checked, CheckedTask, DryRun, PlannedTask
+
+
+def draw_check(checked: Checked, width: int, *, with_plan: bool = False) -> list[Line]:
+    """Return every error, every warning, with `with_plan` how templates are evaluated, and the count."""
+    lines = draw_problems(checked.errors)
+    for notice in checked.notices:
+        lines += [*([BLANK] if lines else []), *draw_notice(notice)]
+    for task in checked.tasks if with_plan else ():
+        lines += [*([BLANK] if lines else []), *_draw_templates(task, width)]
+    return [*lines, *([BLANK] if lines else []), _sum_up(checked)]
+
+
+def _sum_up(checked: Checked) -> Line:
+    found = f"{format_count(len(checked.errors), 'error')}, {format_count(len(checked.notices), 'warning')}"
+    rows = sum(task.rows for task in checked.tasks)
+    seen = f"{format_count(len(checked.tasks), 'task')}, {format_count(rows, 'row')} checked"
+    verdict = Span("not good", "bad") if checked.errors else Span("good", "good")
+    return line(verdict, f": {found}; {make_visible(seen)}")
+
+
+def _draw_templates(task: CheckedTask, width: int) -> list[Line]:
+    rows = [
+        (make_visible(name), kind, "any column" if columns is None else make_visible(", ".join(columns)))
+        for name, kind, columns in task.templates
+    ]
+    title = f"Templates of task {make_visible(task.key)}"
+    table = Table(("field", "evaluated as", "reads"), rows, "<<<", flexible=2)
+    return [line(Span(title, "title")), *lay_out(table, width)]
+
+
+def describe_check(checked: Checked, file: str) -> dict[str, Any]:
+    """Return what `check --json` prints."""
+    tasks = [
+        {
+            "key": task.key,
+            "dataset": task.dataset,
+            "rows": task.rows,
+            "templates": [
+                {"field": name, "kind": kind, "columns": None if columns is None else list(columns)}
+                for name, kind, columns in task.templates
+            ],
+        }
+        for task in checked.tasks
+    ]
+    return {
+        "check": {"file": file, "good": not checked.errors, "tasks": tasks},
+        "errors": [error.describe() for error in checked.errors],
+        "notices": describe_notices(checked.notices),
+    }
+
+
+def draw_plan(plan: DryRun) -> list[Line]:
+    """Return what a run would ask, task by task, with the first prompt in full."""
+    lines: list[Line] = [line(Span("Dry run", "title"), ": nothing was asked, nothing was written")]
+    for task in plan.tasks:
+        lines += [BLANK, *_draw_planned(task)]
+    return lines
+
+
+def _draw_planned(task: PlannedTask) -> list[Line]:
+    facts = [
+        ("model", make_visible(task.model or "none: completions are recorded")),
+        ("samples", str(task.samples)),
+        ("calls", str(task.calls)),
+        ("prompt tokens", f"about {task.prompt_tokens} (characters / 4)"),
+        ("cost", "unknown" if task.cost is None else f"{task.cost:.2f} USD"),
+    ]
+    table = Table(("", ""), [(Span(name, "dim"), value) for name, value in facts], "<<")
+    lines = [line(Span(make_visible(task.key), "title")), *lay_out(table, 200)]
+    return lines + draw_messages("First prompt", task.first_prompt or ())
+
+
+def describe_plan(plan: DryRun) -> dict[str, Any]:
+    """Return what `run --dry-run --json` prints below `dry_run`."""
+    tasks = [
+        {
+            "key": task.key,
+            "model": task.model,
+            "samples": task.samples,
+            "calls": task.calls,
+            "prompt_tokens": task.prompt_tokens,
+            "cost": task.cost,
+            "first_prompt": None if task.first_prompt is None else [dict(one) for one in task.first_prompt],
+        }
+        for task in plan.tasks
+    ]
+    return {"tasks": tasks}

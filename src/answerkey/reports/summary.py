@@ -1,0 +1,202 @@
+"""What a user wants to see first of a run: the numbers, what stands behind them, where it lies."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from answerkey.reports.breakdown import draw_categories, draw_failures, draw_letters, draw_reasons
+from answerkey.reports.figures import format_count, format_interval, format_value, is_share
+from answerkey.reports.layout import BLANK, Cell, Line, Role, Span, Table, lay_out, line, wrap
+from answerkey.reports.sanitize import make_visible, measure_width, shorten_path
+from answerkey.runs import Run, TaskRun
+from answerkey.types import MetricValue
+
+#: A width for lines that must stay whole: a command is copied as it stands.
+UNLIMITED = 10_000
+SIMULATED = "SIMULATED: answers made from the key, by no language model"
+
+
+def draw_summary(run: Run, width: int, *, verbose: bool = False) -> list[Line]:
+    """Return the summary of a run; a run that is not complete shows no accuracy."""
+    lines = _draw_head(run)
+    for task in run.tasks.values():
+        lines += [BLANK, *draw_task(task, width, is_complete=run.status == "complete", verbose=verbose)]
+    if not run.tasks:
+        lines += [BLANK, line("  No task of this run is finished.")]
+    return lines + _draw_notices(run)
+
+
+def _draw_head(run: Run) -> list[Line]:
+    title = make_visible(str(run.manifest.get("display_name") or run.key))
+    role: Role = "good" if run.status == "complete" else "warn"
+    facts = [line(Span(title, "title"), "  ", Span(run.status, role))]
+    if run.path is not None:
+        facts.append(line(Span("run ", "dim"), make_visible(str(run.path))))
+    return facts
+
+
+def draw_task(task: TaskRun, width: int, *, is_complete: bool, verbose: bool = False) -> list[Line]:
+    """Return the summary of one task."""
+    lines = [_draw_task_title(task), *_draw_facts(task, width, verbose=verbose), BLANK]
+    lines += _draw_numbers(task, width) if is_complete else _draw_no_numbers(task, width)
+    lines += [BLANK, *_draw_counts(task.counts, width), *_draw_excluded(task)]
+    lines += draw_reasons(task, width, with_shares=is_complete) + draw_failures(task, width)
+    if is_complete:
+        lines += draw_categories(task, width)
+    return lines + draw_letters(task, width, with_shares=is_complete)
+
+
+def _draw_task_title(task: TaskRun) -> Line:
+    name = make_visible(str(task.manifest.get("display_name") or ""))
+    return line(Span(make_visible(task.key), "title"), f"  {name}" if name and name != task.key else "")
+
+
+def _draw_facts(task: TaskRun, width: int, *, verbose: bool) -> list[Line]:
+    rows: list[tuple[Cell, Cell]] = []
+    model, completions = task.manifest.get("model"), task.manifest.get("completions") or {}
+    if model:
+        rows.append(("model", make_visible(str(model["name"]))))
+        rows += [("", Span(SIMULATED, "warn"))] if model.get("simulated") else []
+    if not model:
+        rows.append(("completions", make_visible(_say_completions(completions))))
+    rows.append(("dataset", make_visible(_say_dataset(task))))
+    rows += _list_details(task) if verbose else []
+    facts = [(Span(_text(name), "dim"), value) for name, value in rows]
+    return lay_out(Table(("", ""), facts, "<<", flexible=1), width)
+
+
+def _text(cell: Cell) -> str:
+    return cell.text if isinstance(cell, Span) else cell
+
+
+def _say_completions(completions: Mapping[str, Any]) -> str:
+    column = f", column {completions['column']}" if completions.get("column") else ""
+    if completions.get("source") == "recorded":
+        file = completions.get("file")
+        return f"recorded in {shorten_path(file)}{column}" if file else f"given in memory{column}"
+    return f"in the dataset{column}"
+
+
+def _say_dataset(task: TaskRun) -> str:
+    dataset: Mapping[str, Any] = task.manifest.get("dataset") or {}
+    name = dataset.get("display_name") or dataset.get("key") or "in memory"
+    file = shorten_path(dataset["file"]) if dataset.get("file") else ""
+    used, read = task.counts["samples"], dataset.get("rows_read", task.counts["samples"])
+    size = format_count(used, "sample") if used == read else f"{used} of {read} rows"
+    return f"{name} ({', '.join(part for part in (file if file != name else '', size) if part)})"
+
+
+def _list_details(task: TaskRun) -> list[tuple[Cell, Cell]]:
+    config = ", ".join(f"{name}={value!r}" for name, value in (task.manifest.get("config") or {}).items())
+    prints = [
+        f"{kind} {str((task.manifest.get(kind) or {}).get('fingerprint') or 'none')[:16]}"
+        for kind in ("task", "dataset")
+    ]
+    return [("config", make_visible(config) or "none"), ("fingerprints", ", ".join(prints))]
+
+
+def _draw_numbers(task: TaskRun, width: int) -> list[Line]:
+    scored = [value for value in task.metrics.values() if value.purpose == "score"]
+    checks = [value for value in task.metrics.values() if value.purpose != "score"]
+    lines = _draw_metrics(task, scored, width) if scored else [line("  This task has no metric.")]
+    if checks:
+        lines += [BLANK, line("  Quality checks (purpose qa), not part of the score")]
+        lines += _draw_metrics(task, checks, width)
+    return lines
+
+
+def _draw_metrics(task: TaskRun, values: Sequence[MetricValue], width: int) -> list[Line]:
+    names = {one["key"]: one.get("display_name") or one["key"] for one in task.manifest.get("scorers") or []}
+    if len({value.scorer for value in values}) == 1:
+        names = {value.scorer: "" for value in values}
+    rows = [_draw_metric(value, names.get(value.scorer, value.scorer)) for value in values]
+    table = Table(("", "value", "95 % interval", "n", "scorer"), rows, "<>>><", flexible=0)
+    return [*lay_out(table, width), *_draw_left_out(values)]
+
+
+def _draw_metric(value: MetricValue, scorer: str) -> list[Cell]:
+    return [
+        Span(make_visible(value.name), "strong"),
+        Span(format_value(value), "strong" if value.value is not None else "dim"),
+        format_interval(value.interval, as_share=is_share(value)),
+        str(value.n),
+        Span(make_visible(scorer), "dim"),
+    ]
+
+
+def _draw_left_out(values: Sequence[MetricValue]) -> list[Line]:
+    """Return what the metrics leave out, said once where it is the same, and why one has no value."""
+    groups: dict[str, list[str]] = {}
+    for value in values:
+        left_out = ", ".join(f"{reason} {count}" for reason, count in value.n_excluded.items() if count)
+        groups.setdefault(left_out, []).append(value.name)
+    groups.pop("", None)
+    everyone = len(values)
+    named = {
+        text: f" of {', '.join(names)}" if len(names) < everyone else "" for text, names in groups.items()
+    }
+    lines = [f"  left out{names}: {text}" for text, names in named.items()]
+    lines += [f"  {value.name}: {value.note}" for value in values if value.note]
+    return [line(Span(make_visible(text), "dim")) for text in lines]
+
+
+def _draw_no_numbers(task: TaskRun, width: int) -> list[Line]:
+    counts = task.counts
+    cause = (
+        f"{counts['errors']} of {format_count(counts['samples'], 'sample')} got no completion"
+        if counts["errors"]
+        else "the run was not finished"
+    )
+    text = f"INCOMPLETE: {cause}, so no accuracy is shown: a share of the rest says nothing about the whole."
+    return [line("  ", Span(part, "warn")) for part in wrap(text, width - 2)]
+
+
+def _draw_counts(counts: Mapping[str, int], width: int) -> list[Line]:
+    """Return the counts as sums: every sample is somewhere, and it shows."""
+    samples = format_count(counts["samples"], "sample")
+    first = f"{samples} = {counts['scored']} scored + {counts['failed']} failed + {counts['errors']} errors;"
+    second = f"scored = {counts['valid']} valid + {counts['invalid']} invalid (refused {counts['refused']})"
+    whole = f"{first} {second}"
+    return [line(f"  {part}") for part in ([whole] if measure_width(whole) + 2 <= width else [first, second])]
+
+
+def _draw_excluded(task: TaskRun) -> list[Line]:
+    return [
+        line(f"  {format_count(count, 'scored sample')} kept out by action `{make_visible(key)}`")
+        for key, count in task.tally["excluded"].items()
+    ]
+
+
+def _draw_notices(run: Run) -> list[Line]:
+    notices: Sequence[str] = run.manifest.get("notices") or []
+    lines: list[Line] = []
+    for notice in notices:
+        first, *rest = make_visible(str(notice), keep_lines=True).split("\n")
+        text = first.removeprefix("warning: ")
+        lines.append(line(Span("warning", "warn"), f": {text}"))
+        lines += [line(more) for more in rest]
+    return [BLANK, *lines] if lines else []
+
+
+def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line]:
+    """Return what to try next, as commands that work as they stand; `more` are commands and their purpose."""
+    if run.path is None:
+        return []
+    folder, example = shlex.quote(str(run.path)), _find_example(run)
+    steps = [(f"answerkey explain {folder} {shlex.quote(example)}", "one sample")] if example else []
+    task = f" --task {shlex.quote(next(iter(run.tasks)))}" if len(run.tasks) > 1 else ""
+    steps += [(f"answerkey export {folder}{task} --to csv -o rows.csv", "all samples"), *more]
+    rows = [(make_visible(command), Span(f"# {what}", "dim")) for command, what in steps]
+    return [line(Span("Next", "title")), *lay_out(Table(("", ""), rows, "<<"), UNLIMITED)]
+
+
+def _find_example(run: Run) -> str | None:
+    for task in run.tasks.values():
+        for group in ("failed", "invalid"):
+            for one in task.tally[group].values():
+                return str(one["example"]["sample_id"])
+        if task.scores.height:
+            return str(task.scores["sample_id"][0])
+    return None

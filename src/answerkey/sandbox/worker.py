@@ -1,0 +1,288 @@
+"""The other side of `SnippetProcess`: runs one user function. Started by path; imports no answerkey.
+
+Frames in both directions are a length (8 bytes, big endian) and JSON. The parent sends the setting once and
+then batches of argument lists; the worker sends "up", "ready" (or why not), and a frame for each call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import json
+import linecache
+import os
+import socket
+import struct
+import sys
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Iterator
+from types import ModuleType, TracebackType
+
+TRACEBACK_CHARACTERS = 8000
+CPU_GRACE_SECONDS = 2
+#: Reading a large batch is our work, not the snippet's.
+READ_SECONDS = 600.0
+#: How the parent learns that the arguments alone were too much; `worker_process` knows the same number.
+MEMORY_EXIT_CODE = 97
+MODULE_NAME = "snippet"
+
+Function = Callable[..., object]
+Outcome = dict[str, object]
+
+
+class ScoreView:
+    """One score as `compute_metrics` sees it: `score.values["x"]` and `score["values"]["x"]` are the same."""
+
+    def __init__(self, fields: dict[str, object]) -> None:
+        self.__dict__.update(fields)
+
+    def __getitem__(self, name: str) -> object:
+        return self.__dict__[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.__dict__
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__dict__)
+
+    def __len__(self) -> int:
+        return len(self.__dict__)
+
+    def __repr__(self) -> str:
+        return f"Score({self.__dict__!r})"
+
+    def keys(self) -> list[str]:
+        """Return the names that can stand in brackets."""
+        return list(self.__dict__)
+
+    def get(self, name: str, default: object = None) -> object:
+        """Return the part with this name, or the default."""
+        return self.__dict__.get(name, default)
+
+
+class Channel:
+    """The private connection to the parent; nothing that the snippet prints can get into it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._socket = socket.socket(fileno=descriptor)
+        self._socket.settimeout(None)
+
+    def receive(self) -> object:
+        """Return the next message; leave the process when the parent is gone."""
+        (length,) = struct.unpack(">Q", self._read(8))
+        try:
+            return json.loads(self._read(length))
+        except MemoryError:
+            os._exit(MEMORY_EXIT_CODE)
+
+    def send(self, payload: bytes) -> None:
+        """Send one message."""
+        self._socket.sendall(struct.pack(">Q", len(payload)) + payload)
+
+    def _read(self, length: int) -> bytearray:
+        parts = bytearray()
+        while len(parts) < length:
+            part = self._socket.recv(min(length - len(parts), 1 << 20))
+            if not part:
+                os._exit(0)
+            parts += part
+        return parts
+
+
+def main() -> None:
+    """Serve calls until the parent hangs up."""
+    channel = Channel(int(sys.argv.pop()))
+    channel.send(b'{"state": "up"}')
+    setting = channel.receive()
+    if not isinstance(setting, dict):
+        return
+    limit_process(setting["memory_bytes"], setting["file_bytes"])
+    limit_cpu(setting["seconds"])
+    function, outcome = load_function(
+        setting["source"], setting["function"], setting["label"], setting["most"]
+    )
+    channel.send(json.dumps(outcome).encode())
+    if function is not None:
+        serve_calls(channel, function, setting)
+
+
+def serve_calls(channel: Channel, function: Function, setting: dict[str, object]) -> None:
+    """Answer batch after batch; a child that the snippet forked never answers in our place."""
+    own = os.getpid()
+    file_name = name_file(str(setting["label"]))
+    sees_scores = setting["function"] == "compute_metrics"
+    runner = asyncio.Runner()
+    while True:
+        limit_cpu(READ_SECONDS)
+        batch = channel.receive()
+        for arguments in batch if isinstance(batch, list) else ():
+            limit_cpu(float(str(setting["seconds"])))
+            payload = call_function(function, show_scores(arguments, sees_scores), runner, file_name)
+            if os.getpid() != own:
+                os._exit(0)
+            channel.send(payload)
+
+
+def limit_process(memory_bytes: int, file_bytes: int) -> None:
+    """Lower what this process may take; a limit that the system refuses to set is left as it is."""
+    import resource
+
+    wanted = {"RLIMIT_AS": memory_bytes, "RLIMIT_FSIZE": file_bytes, "RLIMIT_CORE": 0}
+    for name, value in wanted.items():
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            resource.setrlimit(getattr(resource, name), (value, value))
+
+
+def limit_cpu(seconds: float) -> None:
+    """Let the system end this process when a call takes far too long, even if the parent is gone."""
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    soft = int(time.process_time() + seconds) + CPU_GRACE_SECONDS
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
+
+
+def name_file(label: str) -> str:
+    """Return the file name that tracebacks show for the snippet."""
+    return f"<{label}>"
+
+
+def load_function(source: str, name: str, label: str, most: int) -> tuple[Function | None, Outcome]:
+    """Run the snippet's top level and return its function, or None and why not."""
+    file_name = name_file(label)
+    lines = [f"{line}\n" for line in source.splitlines()]
+    linecache.cache[file_name] = (len(source), None, lines, file_name)
+    # Dataclasses and pickle look their module up by name.
+    module = sys.modules[MODULE_NAME] = ModuleType(MODULE_NAME)
+    names = module.__dict__
+    try:
+        exec(compile(source, file_name, "exec", dont_inherit=True), names)  # noqa: S102 - this is what the worker is for
+    except BaseException as error:  # noqa: BLE001 - whatever user code raises is told, sys.exit included
+        message = f"{type(error).__name__} while the snippet was loaded"
+        return None, fail("load", message, format_own(error, file_name))
+    function = names.get(name)
+    if not callable(function):
+        return None, fail("load", f"the snippet defines no function `{name}`")
+    return fit_function(function, name, most)
+
+
+def fit_function(function: Function, name: str, most: int) -> tuple[Function | None, Outcome]:
+    """Return the function so that it can be called with `most` arguments, of which it may want fewer."""
+    ready: Outcome = {"state": "ready"}
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return function, ready
+    for count in range(most, 0, -1):
+        with contextlib.suppress(TypeError):
+            signature.bind(*[None] * count)
+            return take_first(function, count), ready
+    return None, fail("load", f"`{name}{signature}` cannot be called with the arguments it is given")
+
+
+def take_first(function: Function, count: int) -> Function:
+    """Return the function as one that takes more arguments than it wants and drops the rest."""
+    return lambda *values: function(*values[:count])
+
+
+def show_scores(arguments: list[object], sees_scores: bool) -> list[object]:  # noqa: FBT001 - two plain facts of one call
+    """Return the arguments; lists of scores become lists of objects with attributes."""
+    if not sees_scores:
+        return arguments
+    return [[ScoreView(one) for one in group] if isinstance(group, list) else group for group in arguments]
+
+
+def call_function(
+    function: Function, arguments: list[object], runner: asyncio.Runner, file_name: str
+) -> bytes:
+    """Return the frame that tells what one call gave."""
+    try:
+        value = function(*arguments)
+        if inspect.isawaitable(value):
+            value = runner.run(finish_await(value))
+    except MemoryError as error:
+        return encode(fail("memory", "the snippet ran out of memory", format_own(error, file_name)))
+    except BaseException as error:  # noqa: BLE001 - whatever user code raises is told, sys.exit included
+        return encode(fail("raised", describe(error), format_own(error, file_name)))
+    return encode_value(value)
+
+
+async def finish_await(value: Awaitable[object]) -> object:
+    """Return what an awaitable gives."""
+    return await value
+
+
+def encode_value(value: object) -> bytes:
+    """Return the frame of a good value, or of the reason why it cannot be passed on."""
+    try:
+        text = json.dumps({"value": value}, allow_nan=False, ensure_ascii=False, default=unwrap_scalar)
+        return text.encode()
+    except UnicodeEncodeError:
+        reason = "text that is not valid Unicode"
+    except RecursionError:
+        reason = "a value that is nested too deeply"
+    except ValueError as error:
+        reason = "a value that holds itself" if "ircular" in str(error) else "NaN or an infinity"
+    except MemoryError:
+        return encode(fail("memory", "the snippet's value needs too much memory"))
+    except Exception as error:  # noqa: BLE001 - a user's class may raise anything while it is read
+        reason = f"a value that is not plain JSON ({describe(error)})"
+    return encode(fail("bad_value", f"the snippet returned {reason}"))
+
+
+def unwrap_scalar(value: object) -> object:
+    """Return the Python value of a NumPy-like scalar."""
+    if type(value).__module__.partition(".")[0] == "numpy" and getattr(value, "ndim", 1) == 0:
+        scalar: object = value.item()  # type: ignore[attr-defined]  # a NumPy scalar has it
+        return scalar
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def encode(outcome: Outcome) -> bytes:
+    """Return a frame of plain text and numbers."""
+    return json.dumps(outcome).encode()
+
+
+def fail(kind: str, message: str, own_traceback: str = "") -> Outcome:
+    """Return the outcome of a call without a value."""
+    return {"kind": kind, "message": message, "traceback": own_traceback}
+
+
+def describe(error: BaseException) -> str:
+    """Return an exception's type and text on one line, as Python shows it."""
+    lines = traceback.format_exception_only(error)
+    return lines[-1].strip()[:500]
+
+
+def format_own(error: BaseException, file_name: str) -> str:
+    """Return the traceback from the snippet's first own line on, so without any frame of this file."""
+    limit_frames(error, file_name, set())
+    try:
+        text = "".join(traceback.format_exception(error)).rstrip()
+    except Exception:  # noqa: BLE001 - a user's exception may fail while it is shown
+        return type(error).__name__
+    half = TRACEBACK_CHARACTERS // 2
+    return text if len(text) <= TRACEBACK_CHARACTERS else f"{text[:half]}\n…\n{text[-half:]}"
+
+
+def limit_frames(error: BaseException, file_name: str, seen: set[int]) -> None:
+    """Cut the frames above the snippet's own from an exception and from those that led to it."""
+    seen.add(id(error))
+    error.__traceback__ = skip_frames(error.__traceback__, file_name)
+    for other in (error.__cause__, error.__context__):
+        if other is not None and id(other) not in seen:
+            limit_frames(other, file_name, seen)
+
+
+def skip_frames(frames: TracebackType | None, file_name: str) -> TracebackType | None:
+    """Return the frames from the first one of this file on; None when there is none."""
+    while frames is not None and frames.tb_frame.f_code.co_filename != file_name:
+        frames = frames.tb_next
+    return frames
+
+
+if __name__ == "__main__":
+    main()

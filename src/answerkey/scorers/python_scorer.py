@@ -1,0 +1,168 @@
+"""The scorer `python`: a function of the user's own, run in a process apart.
+
+The function is `compute_scores(sample, solver_output)` or `compute_scores(sample)`, plain or async. It
+returns the scores of one sample, `{"name": value}`, or `{"scores": {...}, "metadata": {...}}`. Numbers and
+booleans are kept as decimals (true is 1.0); other values and all metadata as JSON text. A sample on which the
+function fails is FAILED: the reason says how, the metadata `snippet_traceback` where.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeGuard
+
+import polars as pl
+
+from answerkey.errors import ScoringError
+from answerkey.sandbox import Snippet, SnippetProcess, SnippetTrouble
+from answerkey.scorers.base import CALL_FAILED, BaseScorer, build_scores
+from answerkey.types import Completions, CompletionStatus, Samples, Score, Scores, ScoreStatus
+
+TRACEBACK = "snippet_traceback"
+FUNCTION = "compute_scores"
+_LONGEST_REASON = 200
+_LOAD_HINT = (
+    f"define `{FUNCTION}(sample, solver_output)` or `{FUNCTION}(sample)`, and let nothing fail around it"
+)
+
+
+@dataclass(frozen=True)
+class PythonScorer(BaseScorer):
+    """Scores each sample with the user's own function."""
+
+    compute_scores_snippet: str
+
+    type: ClassVar[str] = "python"
+    title: ClassVar[str] = "Python"
+    value_names: ClassVar[tuple[str, ...] | None] = None
+    metadata_names: ClassVar[tuple[str, ...] | None] = None
+    main_value: ClassVar[str | None] = None
+    default_metric_name: ClassVar[str | None] = None
+
+    @property
+    def needs_completion(self) -> bool:
+        """Whether the function asks for the solver's output; False for `compute_scores(sample)`."""
+        return _count_parameters(self.compute_scores_snippet) != 1
+
+    def snippets(self) -> tuple[Snippet, ...]:
+        """Return the one snippet, to be trusted before it is run."""
+        return (Snippet(FUNCTION, self.compute_scores_snippet, label=self.type),)
+
+    def score(self, samples: Samples, completions: Completions) -> Scores:
+        """Return the verdicts; raise ScoringError E401 when the snippet cannot even be loaded."""
+        has_call = completions.frame["status"] != CompletionStatus.ERROR.value
+        is_called = has_call.to_list() if self.needs_completion else [True] * len(samples)
+        rows = zip(samples.rows(), completions.rows(), is_called, strict=True)
+        calls = ([dict(sample), completion.solver_output()] for sample, completion, called in rows if called)
+        outcomes = self._call(calls)
+        return _build_table([_read_outcome(next(outcomes)) if called else NO_CALL for called in is_called])
+
+    def _call(self, calls: Iterable[Sequence[object]]) -> Iterator[object]:
+        try:
+            with SnippetProcess(self.snippets()[0]) as process:
+                yield from process.call_all(calls)
+        except SnippetTrouble as trouble:
+            message = f"the snippet of a `python` scorer cannot be loaded: {trouble}"
+            raise ScoringError("E401", message, hint=_LOAD_HINT) from None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A score, and the user's own lines when the function failed."""
+
+    score: Score
+    traceback: str | None = None
+
+
+NO_CALL = Verdict(Score(ScoreStatus.ERROR, CALL_FAILED))
+
+
+def _read_outcome(outcome: object) -> Verdict:
+    """Return the verdict that one call gave."""
+    if isinstance(outcome, SnippetTrouble):
+        return _fail(outcome.kind, outcome.message, outcome.traceback or None)
+    if not isinstance(outcome, Mapping):
+        return _fail("bad_value", f"`{FUNCTION}` returned {type(outcome).__name__}, not a dict")
+    values: Mapping[str, object] = outcome
+    metadata: object = {}
+    if isinstance(outcome.get("scores"), Mapping) and set(outcome) <= {"scores", "metadata"}:
+        values, metadata = outcome["scores"], outcome.get("metadata") or {}
+    if not isinstance(metadata, Mapping):
+        return _fail("bad_value", f"`metadata` is {type(metadata).__name__}, not a dict")
+    unfit = [name for name, value in values.items() if _is_number(value) and not _is_finite(value)]
+    if unfit:
+        return _fail("bad_value", f"score `{unfit[0]}` is {values[unfit[0]]}, which is no finite number")
+    return Verdict(Score(ScoreStatus.SCORED, values=values, metadata=metadata))
+
+
+def _fail(kind: str, message: str, traceback: str | None = None) -> Verdict:
+    reason = " ".join(f"SNIPPET_FAILED ({kind}): {message}".split())
+    return Verdict(Score(ScoreStatus.FAILED, reason[:_LONGEST_REASON]), traceback)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, bool | int | float)
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _build_table(verdicts: Sequence[Verdict]) -> Scores:
+    scores = [one.score for one in verdicts]
+    values = {
+        name: _build_column([one.values.get(name) for one in scores])
+        for name in dict.fromkeys(name for one in scores for name in one.values)
+    }
+    metadata = {
+        name: _write_column([one.metadata.get(name) for one in scores])
+        for name in dict.fromkeys(name for one in scores for name in one.metadata)
+    }
+    encoded = {*metadata, *(name for name, column in values.items() if column.dtype == pl.String)}
+    return build_scores(
+        pl.Series([one.status.value for one in scores], dtype=pl.String),
+        pl.Series([one.reason for one in scores], dtype=pl.String),
+        values,
+        metadata=metadata,
+        encoded=frozenset(encoded - {TRACEBACK}),
+        kept={TRACEBACK: pl.Series([one.traceback for one in verdicts], dtype=pl.String)},
+    )
+
+
+def _build_column(values: Sequence[object]) -> pl.Series:
+    """Return numbers and booleans as decimals; if there is anything else, all of them as JSON text."""
+    numbers = [float(value) if _is_number(value) else None for value in values]
+    if all(value is None or number is not None for value, number in zip(values, numbers, strict=True)):
+        return pl.Series(numbers, dtype=pl.Float64)
+    return _write_column(values)
+
+
+def _write_column(values: Sequence[object]) -> pl.Series:
+    texts = [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
+    return pl.Series(texts, dtype=pl.String)
+
+
+def _count_parameters(source: str) -> int | None:
+    """Return how many arguments the function takes, as far as its text shows; None when it does not."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    found = [
+        one
+        for one in body
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and one.name == FUNCTION
+    ]
+    if not found or found[-1].decorator_list or found[-1].args.vararg:
+        return None
+    return len(found[-1].args.posonlyargs) + len(found[-1].args.args)

@@ -1,0 +1,11 @@
+"""A sample for which no prompt can be built, for a reason other than a template that fails."""
+
+from __future__ import annotations
+
+from answerkey.templates import RowTrouble
+
+
+class PromptTrouble(RowTrouble):
+    """The trouble of one row, with its own error code."""
+
+    code = "E302"

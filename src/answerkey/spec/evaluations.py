@@ -1,0 +1,151 @@
+"""The evaluation of a run file: which tasks are to be run, with which config, model and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from answerkey.errors import Place, listing, suggest
+from answerkey.spec.config import Config, Given, given_by_caller, read_given, read_parameters, resolve_config
+from answerkey.spec.definitions import Definitions, check_named, fill_open
+from answerkey.spec.deprecations import carry_over
+from answerkey.spec.findings import Findings
+from answerkey.spec.nodes import MapNode, Node, is_null, key_of, list_entries
+from answerkey.spec.refusals import refuse_later_keys
+from answerkey.spec.shapes import EvaluationFields, RunConfigFields, SpecificationFields
+from answerkey.spec.validation import validate_node
+
+
+@dataclass(frozen=True)
+class Wish:
+    """One specification as it is asked for, before its task is built."""
+
+    task_key: str
+    node: MapNode
+    given: Mapping[str, Given]
+    key: str | None = None
+    display_name: str | None = None
+    model_key: str | None = None
+    model_place: Place | None = None
+    selection: Mapping[str, object] = field(default_factory=dict)
+    place: Place = field(default_factory=Place)
+
+
+SELECTION = {"num_samples", "subsampling", "seed", "stratify_by"}
+
+
+def read_run_config(node: Node | None, findings: Findings) -> dict[str, object]:
+    """Return the values of `run_config` that are given."""
+    if node is None or is_null(node):
+        return {}
+    fields = validate_node(
+        RunConfigFields, refuse_later_keys(node, "run_config", findings), findings, name="`run_config`"
+    )
+    if fields is None:
+        return {}
+    if fields.cache_policy is not None:
+        _warn_no_calls("cache_policy", node, findings)
+    return fields.model_dump(exclude_none=True)
+
+
+def _warn_no_calls(name: str, node: Node, findings: Findings) -> None:
+    where = node.key_place(name) if isinstance(node, MapNode) else node.place
+    findings.notice(f"`{name}` has no effect: this release makes no live calls", where)
+
+
+def read_evaluation(
+    node: Node, run: MapNode, base: Mapping[str, object], known: Definitions
+) -> tuple[list[Wish], EvaluationFields | None]:
+    """Return the tasks that an evaluation asks for, and its own fields."""
+    findings = known.findings
+    if not isinstance(node, MapNode):
+        validate_node(EvaluationFields, node, findings, name="`evaluation`")
+        return [], None
+    if node.get("cache_policy") is not None:
+        _warn_no_calls("cache_policy", node, findings)
+    node = cast("MapNode", carry_over(node, "evaluation", findings))
+    parameters = read_parameters(node.get("config_spec"), findings)
+    stated = {
+        **read_given(run.get("config"), findings, name="config"),
+        **given_by_caller(known.overrides.config),
+    }
+    own = {name: one for name, one in stated.items() if name in parameters}
+    for_tasks = {name: one for name, one in stated.items() if name not in parameters}
+    config = resolve_config(parameters, fill_open(parameters, own, known), findings, place=node.place)
+    check_named(config, known)
+    filled = cast("MapNode", config.fill(node.without("config_spec"), findings))
+    fields = validate_node(EvaluationFields, filled, findings, name="`evaluation`")
+    era = {} if fields is None else {"num_samples": fields.num_samples, "subsampling": fields.subsampling}
+    common = {key: value for key, value in era.items() if value is not None} | dict(base)
+    wishes = [
+        wish
+        for entry in list_entries(filled, "task_specifications")
+        if (wish := _read_wish(entry, common, for_tasks, known))
+    ]
+    _refuse_unknown_config(for_tasks, config, wishes, known)
+    return wishes, fields
+
+
+def _read_wish(
+    entry: Node, common: Mapping[str, object], for_tasks: Mapping[str, Given], known: Definitions
+) -> Wish | None:
+    findings = known.findings
+    entry = refuse_later_keys(entry, "specification", findings)
+    fields = validate_node(SpecificationFields, entry, findings, name="the task specification")
+    if fields is None or not isinstance(entry, MapNode):
+        return None
+    if fields.generation is not None:
+        _warn_no_calls("generation", entry, findings)
+    node = known.tasks.get(fields.task_key)
+    if node is None:
+        hint = suggest(fields.task_key, known.tasks) or f"tasks: {listing(known.tasks)}"
+        findings.add(
+            "E113", f"task `{fields.task_key}` is not defined", entry.entries["task_key"].place, hint
+        )
+        return None
+    given = read_given(entry.get("task_config"), findings, name="task_config")
+    own = fields.model_dump(include=SELECTION, exclude_none=True)
+    return Wish(
+        task_key=fields.task_key,
+        node=node,
+        given={**given, **_declared(for_tasks, node)},
+        key=fields.key,
+        display_name=fields.display_name,
+        model_key=fields.model_key,
+        model_place=entry.key_place("model_key"),
+        selection={**common, **own},
+        place=entry.place,
+    )
+
+
+def _declared(given: Mapping[str, Given], task: MapNode) -> dict[str, Given]:
+    """Return the values whose names a task declares."""
+    names = {key_of(entry) for entry in list_entries(task, "config_spec")}
+    return {name: one for name, one in given.items() if name in names}
+
+
+def _refuse_unknown_config(
+    given: Mapping[str, Given], config: Config, wishes: list[Wish], known: Definitions
+) -> None:
+    names = {str(key_of(entry)) for wish in wishes for entry in list_entries(wish.node, "config_spec")}
+    names |= set(config.parameters)
+    for name, one in given.items():
+        if name not in names:
+            hint = suggest(name, names) or f"names: {listing(sorted(names))}"
+            known.findings.add("E110", f"unknown config name `{name}`", one.place, hint)
+
+
+def wish_every_task(run: MapNode, base: Mapping[str, object], known: Definitions) -> list[Wish]:
+    """Return one wish per task, for a run file without an evaluation."""
+    findings = known.findings
+    stated = {
+        **read_given(run.get("config"), findings, name="config"),
+        **given_by_caller(known.overrides.config),
+    }
+    wishes = [
+        Wish(key, node, _declared(stated, node), selection=base, place=node.place)
+        for key, node in known.tasks.items()
+    ]
+    _refuse_unknown_config(stated, Config(), wishes, known)
+    return wishes

@@ -1,0 +1,104 @@
+"""`!include path` and `$ref: path`: other files in place of a node, within the project folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from answerkey.errors import Place, SpecError
+from answerkey.spec.environment import Environment
+from answerkey.spec.findings import Findings
+from answerkey.spec.nodes import ListNode, MapNode, Node, ScalarNode, to_plain
+from answerkey.spec.reader import INCLUDE_STYLE, MAX_NODES, read_text, read_yaml
+
+REF = "$ref"
+#: Rows are the user's own material: a column may well be called `$ref`.
+_DATA_KEYS = frozenset({"rows"})
+
+
+@dataclass
+class Inclusion:
+    """Follows `!include` and `$ref` from one file on; `project` is the folder they may not leave."""
+
+    project: Path
+    environment: Environment
+    findings: Findings
+    allow_outside: bool = False
+    _count: int = field(default=0)
+
+    def load(self, path: Path, shown: str) -> Node:
+        """Return the tree of a file with everything followed; raises SpecError for the file itself."""
+        return self._follow(read_yaml(path, shown, self.findings), (path.resolve(),))
+
+    def follow(self, node: Node) -> Node:
+        """Return a tree that was not read from a file with everything followed."""
+        return self._follow(node, ())
+
+    def _follow(self, node: Node, trail: tuple[Path, ...]) -> Node:
+        self._count += 1
+        if self._count > MAX_NODES:
+            raise SpecError("E104", f"more than {MAX_NODES:,} nodes in all files together", where=node.place)
+        if isinstance(node, ScalarNode):
+            return self._include(node) if node.style == INCLUDE_STYLE else node
+        if isinstance(node, ListNode):
+            return ListNode(tuple(self._follow(entry, trail) for entry in node.entries), node.place)
+        entries = {
+            key: entry if key in _DATA_KEYS else self._follow(entry, trail)
+            for key, entry in node.entries.items()
+        }
+        followed = MapNode(entries, node.place, node.keys)
+        return self._refer(followed, trail) if REF in entries else followed
+
+    def _include(self, node: ScalarNode) -> ScalarNode:
+        try:
+            path, shown = self._locate(str(node.value), node.place)
+            text = read_text(path, shown, place=node.place).strip()
+        except SpecError as error:
+            self.findings.report(error)
+            return ScalarNode("", node.place, "include")
+        return ScalarNode(text, Place(shown, 1), "include")
+
+    def _refer(self, node: MapNode, trail: tuple[Path, ...]) -> Node:
+        named = node.entries[REF]
+        siblings = node.without(REF)
+        try:
+            found = self._read_target(named, trail)
+        except SpecError as error:
+            self.findings.report(error)
+            return siblings
+        if not siblings.entries:
+            return found
+        if isinstance(found, MapNode):
+            return self._join(siblings, found, named.place)
+        message = (
+            f"`$ref` with other keys beside it needs a mapping, but `{to_plain(named)}` holds something else"
+        )
+        self.findings.add("E105", message, named.place)
+        return siblings
+
+    def _read_target(self, named: Node, trail: tuple[Path, ...]) -> Node:
+        if not isinstance(named, ScalarNode) or not isinstance(named.value, str):
+            raise SpecError("E108", "`$ref` must be the path of a YAML file", where=named.place)
+        path, shown = self._locate(self.environment.expand(named.value, named.place), named.place)
+        real = path.resolve()
+        if real in trail:
+            chain = " → ".join(f"`{step.name}`" for step in (*trail[trail.index(real) :], real))
+            raise SpecError("E105", f"`$ref` goes in a circle: {chain}", where=named.place)
+        return self._follow(read_yaml(path, shown, self.findings, place=named.place), (*trail, real))
+
+    def _locate(self, text: str, place: Place) -> tuple[Path, str]:
+        """Return a named file and how to show it: relative to the file that names it, inside the project."""
+        base = Path(place.file).parent if place.file else self.project
+        path = base / text
+        if not self.allow_outside and not path.resolve().is_relative_to(self.project.resolve()):
+            message = f"`{text}` is outside the project folder `{self.project}`"
+            hint = "move the file into the project, or allow it with `--allow-outside`"
+            raise SpecError("E105", message, where=place, hint=hint)
+        return path, path.as_posix()
+
+    def _join(self, siblings: MapNode, found: MapNode, place: Place) -> MapNode:
+        for key in siblings.entries.keys() & found.entries.keys():
+            if to_plain(siblings.entries[key]) != to_plain(found.entries[key]):
+                message = f"`{key}` contradicts the file that `$ref` names ({found.key_place(key)})"
+                self.findings.add("E105", message, siblings.key_place(key), f"keep `{key}` in one of the two")
+        return MapNode(found.entries | siblings.entries, place, found.keys | siblings.keys)

@@ -1,0 +1,92 @@
+"""The front door of spec: a path, or a mapping, becomes a Task or a Plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from answerkey.errors import Place, SpecError
+from answerkey.spec.config import given_by_caller
+from answerkey.spec.findings import Findings
+from answerkey.spec.nodes import MapNode, Node
+from answerkey.spec.opening import Project, find_file, open_project
+from answerkey.spec.plan_building import plan_run, plan_task
+from answerkey.spec.plans import Loaded, Overrides, Plan
+from answerkey.spec.shapes import RunFields
+from answerkey.spec.task_building import build_task
+from answerkey.spec.tasks import Task
+
+#: `tasks` is a key of task files too: the kinds of model they are for.
+_RUN_ONLY = frozenset(RunFields.model_fields) - {"tasks"} | {"policies"}
+
+
+def load_task(
+    task: str | Path | Mapping[str, object],
+    *,
+    config: Mapping[str, object] | None = None,
+    overrides: Overrides | None = None,
+) -> Loaded[Task]:
+    """Return the Task of a task file, or of a mapping of the same form, with everything found on the way."""
+    overrides, findings = overrides or Overrides(), Findings()
+    given = given_by_caller({**overrides.config, **(config or {})})
+    try:
+        _, node = _open(task, overrides, findings)
+        _require_task(node)
+        built = build_task(node, given, findings)
+    except SpecError as error:
+        findings.report(error)
+        built = None
+    return Loaded(built, findings.errors, findings.notices)
+
+
+def _require_task(node: Node) -> None:
+    if isinstance(node, MapNode) and not _is_task(node):
+        message = "this is not a task file: it has no `definition`"
+        hint = "give the task file itself, or use `load_plan`"
+        raise SpecError("E108", message, where=node.place, hint=hint)
+
+
+def load_plan(path: str | Path | Mapping[str, object], overrides: Overrides | None = None) -> Loaded[Plan]:
+    """Return what a run file, a folder with `run.yaml`, or a task file says is to be done."""
+    overrides, findings = overrides or Overrides(), Findings()
+    try:
+        project, node = _open(path, overrides, findings)
+        plan = _make_plan(project, node)
+    except SpecError as error:
+        findings.report(error)
+        plan = None
+    return Loaded(plan, findings.errors, findings.notices)
+
+
+def _open(
+    path: str | Path | Mapping[str, object], overrides: Overrides, findings: Findings
+) -> tuple[Project, Node]:
+    if isinstance(path, Mapping):
+        project = open_project(Path(), overrides, findings)
+        return project, project.take(path)
+    file = find_file(Path(path))
+    project = open_project(file.parent, overrides, findings)
+    return project, project.read(file)
+
+
+def _make_plan(project: Project, node: Node) -> Plan | None:
+    if not isinstance(node, MapNode):
+        hint = "a run file has `tasks` and `evaluation`, a task file has `key` and `definition`"
+        raise SpecError("E108", "the file must be a mapping", where=node.place, hint=hint)
+    if _is_task(node):
+        return plan_task(project, node)
+    if node.entries.keys() & {"source", "file_path"} and not node.entries.keys() & _RUN_ONLY:
+        hint = "name a task file and give this file with `--dataset`"
+        raise SpecError(
+            "E108", "this is a dataset file, not a task or run file", where=_start(node), hint=hint
+        )
+    return plan_run(project, node)
+
+
+def _is_task(node: MapNode) -> bool:
+    keys = node.entries.keys()
+    return "definition" in keys or ("key" in keys and not keys & {*_RUN_ONLY, "source", "file_path"})
+
+
+def _start(node: MapNode) -> Place:
+    return node.place

@@ -1,0 +1,175 @@
+"""A run file, or a task file with what the caller adds, becomes a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from answerkey.datasets import Selection
+from answerkey.errors import Place, listing, suggest
+from answerkey.spec.config import Config, given_by_caller, read_parameters, resolve_config
+from answerkey.spec.definitions import (
+    Definitions,
+    check_named,
+    fill_open,
+    find_dataset,
+    find_model,
+    open_given_dataset,
+    read_definitions,
+)
+from answerkey.spec.evaluations import SELECTION, Wish, read_evaluation, read_run_config, wish_every_task
+from answerkey.spec.findings import Findings
+from answerkey.spec.keys import assign_keys
+from answerkey.spec.nodes import MapNode, is_null, key_of
+from answerkey.spec.opening import Project
+from answerkey.spec.plans import Overrides, Plan, Specification
+from answerkey.spec.refusals import refuse_later_keys
+from answerkey.spec.shapes import RunFields
+from answerkey.spec.sources import DatasetSpec
+from answerkey.spec.task_building import build_task
+from answerkey.spec.tasks import Task
+from answerkey.spec.validation import validate_node
+
+
+def plan_task(project: Project, node: MapNode) -> Plan | None:
+    """Return the plan of a task file: one specification, on the dataset that the caller names."""
+    known = Definitions(project)
+    known.given_dataset = open_given_dataset(known)
+    key = key_of(node) or "task"
+    known.tasks[key] = node
+    wish = Wish(key, node, given_by_caller(known.overrides.config), place=node.place)
+    specifications = _specify([wish], known)
+    if not specifications:
+        return None
+    only = specifications[0]
+    file = node.place.file or ""
+    return Plan(
+        only.task.key,
+        tuple(specifications),
+        project.folder,
+        file,
+        only.task.display_name,
+        only.task.description,
+    )
+
+
+def plan_run(project: Project, node: MapNode) -> Plan | None:
+    """Return the plan of a run file."""
+    findings = project.findings
+    node = cast("MapNode", refuse_later_keys(node, "run", findings))
+    validate_node(RunFields, node, findings, name="the run file")
+    known = Definitions(project)
+    read_definitions(node, known)
+    known.given_dataset = open_given_dataset(known)
+    base = read_run_config(node.get("run_config"), findings)
+    evaluation = node.get("evaluation")
+    if evaluation is not None and not is_null(evaluation):
+        wishes, fields = read_evaluation(evaluation, node, base, known)
+    else:
+        wishes, fields = wish_every_task(node, base, known), None
+    _look_at_unused(wishes, known)
+    specifications = _specify(wishes, known)
+    key = fields.key if fields else Path(node.place.file or "run.yaml").resolve().parent.name or "run"
+    return Plan(
+        key=key,
+        specifications=tuple(specifications),
+        project=project.folder,
+        file=node.place.file or "",
+        display_name=fields.display_name if fields else None,
+        description=fields.description if fields else None,
+        cache_policy=cast("str | None", base.get("cache_policy")),
+    )
+
+
+def _look_at_unused(wishes: list[Wish], known: Definitions) -> None:
+    used = {wish.task_key for wish in wishes}
+    for key, node in known.tasks.items():
+        if key not in used:
+            build_task(node, {}, known.findings, needs_all=False)
+
+
+def _specify(wishes: list[Wish], known: Definitions) -> list[Specification]:
+    """Return the specifications that can be built."""
+    wanted = [(wish.key, wish.task_key, wish.place) for wish in wishes]
+    keys = assign_keys(wanted, known.findings, what="task specification", within="in the evaluation")
+    for wish in wishes:
+        _check_references(wish, keys, known)
+    built = (_specify_one(wish, key, known) for wish, key in zip(wishes, keys, strict=True))
+    return [one for one in built if one is not None]
+
+
+def _check_references(wish: Wish, keys: list[str], known: Definitions) -> None:
+    """Report `task_result` parameters that name no specification of this evaluation."""
+    parameters = read_parameters(wish.node.get("config_spec"), Findings())
+    config = resolve_config(parameters, wish.given, Findings(), place=wish.place)
+    for name, key in config.of_type("task_result").items():
+        if key not in keys:
+            hint = suggest(key, keys) or f"task specifications: {listing(keys)}"
+            message = f"config value `{name}` names the task specification `{key}`, which is not defined"
+            known.findings.add("E113", message, config.places.get(name, wish.place), hint)
+
+
+def _specify_one(wish: Wish, key: str, known: Definitions) -> Specification | None:
+    parameters = read_parameters(wish.node.get("config_spec"), Findings())
+    task = build_task(wish.node, fill_open(parameters, wish.given, known), known.findings)
+    if task is None:
+        return None
+    config = Config(parameters, task.config, task.config_places)
+    check_named(config, known)
+    dataset = _dataset_of(task, known)
+    model_key, model = _model_of(task, wish, known)
+    examples = _examples_of(task, dataset, known)
+    if dataset is None:
+        return None
+    return Specification(
+        key=key,
+        task=task,
+        dataset=dataset,
+        display_name=wish.display_name,
+        model=model,
+        model_key=model_key,
+        selection=_select(wish.selection, known.overrides),
+        examples=examples,
+    )
+
+
+def _select(stated: Mapping[str, object], overrides: Overrides) -> Selection:
+    chosen = {name: value for name, value in stated.items() if name in SELECTION}
+    chosen |= {name: value for name in SELECTION if (value := getattr(overrides, name)) is not None}
+    return Selection(**chosen)  # type: ignore[arg-type]  # the names were validated as the fields of Selection
+
+
+def _dataset_of(task: Task, known: Definitions) -> DatasetSpec | None:
+    if known.given_dataset is not None:
+        return known.given_dataset
+    place = task.place("definition", "dataset")
+    if task.dataset_key is not None:
+        return find_dataset(task.dataset_key, known, place)
+    if len(known.datasets) == 1:
+        return next(iter(known.datasets.values()))
+    hint = "give one with `--dataset FILE`"
+    if known.datasets:
+        hint = f"name one in `definition.dataset.key` (there: {listing(known.datasets)}), or {hint}"
+    if known.overrides.dataset is None:
+        known.findings.add("E119", f"task `{task.key}` names no dataset", task.place("definition"), hint)
+    return None
+
+
+def _examples_of(task: Task, dataset: DatasetSpec | None, known: Definitions) -> DatasetSpec | None:
+    wanted = getattr(task.solver, "examples", None)
+    if wanted is None:
+        return None
+    if wanted.dataset == task.dataset_key:
+        return dataset
+    return find_dataset(wanted.dataset, known, task.place("definition", "solver", "examples", "dataset"))
+
+
+def _model_of(task: Task, wish: Wish, known: Definitions) -> tuple[str | None, str | None]:
+    """Return the model's key, and its name when it is to be asked."""
+    reference = known.overrides.model or wish.model_key
+    place = Place(file="--model") if known.overrides.model else wish.model_place or wish.place
+    if reference is None:
+        return None, None
+    is_asked = task.solver is not None and task.solver.needs_model and known.overrides.completions is None
+    return reference, find_model(reference, known, place, is_asked=is_asked)

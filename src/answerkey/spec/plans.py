@@ -1,0 +1,77 @@
+"""What a run is to do: specifications, each a task with its dataset, model and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic, Literal, TypeVar
+
+from answerkey.datasets import Selection
+from answerkey.errors import AnswerkeyError
+from answerkey.spec.sources import DatasetSpec
+from answerkey.spec.tasks import Task
+from answerkey.types import Notice
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Specification:
+    """One task to run. `model` is a name for `open_model`; None when no model is asked, or none is named.
+
+    `model_key` is how the files call the model, also when recorded completions make asking it unnecessary.
+    """
+
+    key: str
+    task: Task
+    dataset: DatasetSpec
+    display_name: str | None = None
+    model: str | None = None
+    model_key: str | None = None
+    selection: Selection = field(default_factory=Selection)
+    examples: DatasetSpec | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All specifications of a run; `project` is the folder of the file given by the caller."""
+
+    key: str
+    specifications: tuple[Specification, ...]
+    project: Path
+    file: str
+    display_name: str | None = None
+    description: str | None = None
+    cache_policy: str | None = None
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What the caller says beside the file; it wins over what the file says.
+
+    `config` values that are text are read by the declared type of their parameter. `completions` being set
+    means that no model is asked. `environment` stands in for the process environment.
+    """
+
+    config: Mapping[str, object] = field(default_factory=dict)
+    model: str | None = None
+    dataset: str | Path | None = None
+    completions: str | Path | None = None
+    num_samples: int | None = None
+    subsampling: Literal["head", "random"] | None = None
+    seed: int | None = None
+    stratify_by: str | None = None
+    env_file: str | Path | None = None
+    allow_outside: bool = False
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    environment: Mapping[str, str] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Loaded(Generic[T]):
+    """What was read: as much as could be built, and every error and notice on the way."""
+
+    value: T | None
+    errors: list[AnswerkeyError]
+    notices: list[Notice]

@@ -1,0 +1,233 @@
+"""The scorers of a task file and their metrics become scoring steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Literal, cast
+
+from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
+from answerkey.metrics import METRICS, Metric
+from answerkey.sandbox import Snippet, check_snippet
+from answerkey.scorers import SCORERS, Scorer, compile_templates
+from answerkey.spec.deprecations import carry_over
+from answerkey.spec.fields import Fields, build, extend_fields, fields_of
+from answerkey.spec.findings import Findings
+from answerkey.spec.keys import assign_keys
+from answerkey.spec.nodes import ListNode, MapNode, Node, ScalarNode, find_node
+from answerkey.spec.refusals import choose_type
+from answerkey.spec.shapes import MetricCommon, ScorerCommon
+from answerkey.spec.tasks import KeyedMetric, ScoringStep
+from answerkey.spec.validation import validate_node
+from answerkey.templates import UnresolvedConfig
+
+_SNIPPET = "_snippet"
+
+
+@dataclass(frozen=True)
+class BuiltStep:
+    """A scoring step, its snippets, and its fields as plain values."""
+
+    step: ScoringStep
+    snippets: tuple[Snippet, ...]
+    source: dict[str, object]
+
+
+@cache
+def scorer_model(kind: str) -> type[Fields]:
+    """Return the model of a scorer's YAML: its own fields and the common ones."""
+    own = fields_of(SCORERS[kind])
+    return extend_fields(own, f"{own.__name__}Scorer", ScorerCommon, type=(Literal[kind], ...))
+
+
+@cache
+def metric_model(kind: str) -> type[Fields]:
+    """Return the model of a metric's YAML: its own fields and its key."""
+    own = fields_of(METRICS[kind])
+    return extend_fields(own, f"{own.__name__}Metric", MetricCommon, type=(Literal[kind], ...))
+
+
+def build_scoring(node: Node | None, findings: Findings) -> list[BuiltStep]:
+    """Return the steps of a list of scorers; one with mistakes is left out, the others are built."""
+    entries = node.entries if isinstance(node, ListNode) else ()
+    drafts = [
+        draft for index, entry in enumerate(entries) if (draft := _draft_scorer(entry, index, findings))
+    ]
+    wanted = [(draft.fields.key, draft.kind, draft.node.place) for draft in drafts]
+    keys = assign_keys(wanted, findings, what="scorer", within="in the task")
+    return [
+        built for draft, key in zip(drafts, keys, strict=True) if (built := _finish(draft, key, findings))
+    ]
+
+
+@dataclass(frozen=True)
+class _Draft:
+    kind: str
+    node: MapNode
+    fields: Any
+    scorer: Scorer | None
+
+
+def _draft_scorer(entry: Node, index: int, findings: Findings) -> _Draft | None:
+    found = choose_type(entry, "scorer", SCORERS, findings)
+    if found is None or not isinstance(entry, MapNode):
+        return None
+    kind = str(cast("ScalarNode", entry.entries["type"]).value)
+    node = cast("MapNode", carry_over(entry, "scorer", findings, scorer=kind))
+    fields = validate_node(scorer_model(kind), node, findings, name=f"scorer {index + 1} (`{kind}`)")
+    if fields is None:
+        _check_metrics_alone(node, findings)
+        return None
+    scorer = try_build(fields, node, findings)
+    return _Draft(kind, node, fields, cast("Scorer | None", scorer))
+
+
+def try_build(fields: Fields, node: MapNode, findings: Findings) -> object | None:
+    """Return the dataclass of a part; what its own checks refuse is reported at the field they name."""
+    try:
+        return cast("object", build(fields))
+    except AnswerkeyError as error:
+        findings.report(_place_error(error, node))
+    except (TypeError, ValueError) as error:
+        findings.add("E108", str(error), node.place)
+    return None
+
+
+def _place_error(error: AnswerkeyError, node: MapNode) -> AnswerkeyError:
+    """Return an error that was raised without a place with the place of the field it names."""
+    field = error.where.field if error.where else None
+    named = next((name for name in node.entries if f"`{name}`" in error.message), None)
+    path = tuple((field or named or "").split("."))
+    return type(error)(error.code, error.message, where=find_node(node, path)[0].place, hint=error.hint)
+
+
+def _check_metrics_alone(node: MapNode, findings: Findings) -> None:
+    """Report mistakes in the metrics of a scorer that cannot be built itself."""
+    metrics = node.get("metrics")
+    for index, entry in enumerate(metrics.entries if isinstance(metrics, ListNode) else ()):
+        _build_metric(entry, index, findings)
+
+
+def _finish(draft: _Draft, key: str, findings: Findings) -> BuiltStep | None:
+    snippets = _find_snippets(draft.fields, draft.node, key, findings)
+    metrics, metric_sources, metric_snippets = _build_metrics(draft, key, findings)
+    if draft.scorer is None:
+        return None
+    _check_templates(draft.scorer, draft.node, findings)
+    fields = draft.fields
+    step = ScoringStep(key, draft.scorer, metrics, fields.purpose, fields.display_name)
+    source = {**_plain(fields), "key": key, "metrics": metric_sources}
+    return BuiltStep(step, (*snippets, *metric_snippets), source)
+
+
+def _plain(fields: Fields) -> dict[str, object]:
+    plain = fields.model_dump(mode="json")
+    return {name: value for name, value in plain.items() if value is not None}
+
+
+def _check_templates(scorer: Scorer, node: MapNode, findings: Findings) -> None:
+    _, errors = compile_templates(scorer)
+    for name, error in errors:
+        report_template(error, find_node(node, tuple(name.split(".")))[0], findings)
+
+
+def report_template(error: SpecError, node: Node, findings: Findings) -> None:
+    """Report a template that does not compile at its place; an unknown config name was reported already."""
+    if isinstance(error, UnresolvedConfig):
+        return
+    line = error.where.line if error.where else None
+    where = node.place_of_line(line) if isinstance(node, ScalarNode) else node.place
+    findings.add(error.code, error.message, where, error.hint)
+
+
+def _find_snippets(fields: Fields, node: MapNode, label: str, findings: Findings) -> list[Snippet]:
+    found = []
+    for name in type(fields).model_fields:
+        source = getattr(fields, name)
+        if name.endswith(_SNIPPET) and isinstance(source, str):
+            place = find_node(node, (name,))[0].place
+            snippet = Snippet(name.removesuffix(_SNIPPET), source, place, label)
+            error = check_snippet(snippet)
+            if error is not None:
+                findings.report(error)
+            found.append(snippet)
+    return found
+
+
+def _build_metrics(
+    draft: _Draft, scorer_key: str, findings: Findings
+) -> tuple[tuple[KeyedMetric, ...], list[dict[str, object]], list[Snippet]]:
+    listed = draft.node.get("metrics")
+    if draft.fields.metrics is None or not isinstance(listed, ListNode):
+        return _default_metrics(draft, findings)
+    if not listed.entries and _default_mean(draft.scorer) is None:
+        _require_metrics(draft, findings)
+    found = [
+        (entry, one) for i, entry in enumerate(listed.entries) if (one := _build_metric(entry, i, findings))
+    ]
+    wanted = [(one[0].key, one[1].type, entry.place) for entry, one in found]
+    keys = assign_keys(wanted, findings, what="metric", within=f"in scorer `{scorer_key}`")
+    sources, snippets = [], []
+    for (entry, (fields, metric)), key in zip(found, keys, strict=True):
+        _check_metric_fields(metric, draft, entry, findings)
+        sources.append({**_plain(fields), "key": key})
+        snippets.extend(_find_snippets(fields, cast("MapNode", entry), f"{scorer_key}.{key}", findings))
+    keyed = [KeyedMetric(key, one[1]) for (_, one), key in zip(found, keys, strict=True)]
+    return tuple(keyed), sources, snippets
+
+
+def _build_metric(entry: Node, index: int, findings: Findings) -> tuple[Any, Metric] | None:
+    found = choose_type(entry, "metric", METRICS, findings)
+    if found is None or not isinstance(entry, MapNode):
+        return None
+    kind = str(cast("ScalarNode", entry.entries["type"]).value)
+    fields = validate_node(metric_model(kind), entry, findings, name=f"metric {index + 1} (`{kind}`)")
+    metric = try_build(fields, entry, findings) if fields is not None else None
+    return None if metric is None else (fields, cast("Metric", metric))
+
+
+def _default_mean(scorer: Scorer | None) -> Mapping[str, object] | None:
+    if scorer is None or scorer.main_value is None:
+        return None
+    return {"type": "mean", "field": scorer.main_value, "name": scorer.default_metric_name}
+
+
+def _default_metrics(
+    draft: _Draft, findings: Findings
+) -> tuple[tuple[KeyedMetric, ...], list[dict[str, object]], list[Snippet]]:
+    """Return the metric of a scorer without `metrics`: the mean of its main value."""
+    default = _default_mean(draft.scorer)
+    if default is None:
+        _require_metrics(draft, findings)
+        return (), [], []
+    fields = metric_model("mean").model_validate(default)
+    return (KeyedMetric("mean", build(fields)),), [{**_plain(fields), "key": "mean"}], []
+
+
+def _require_metrics(draft: _Draft, findings: Findings) -> None:
+    if SCORERS[draft.kind].main_value is None:
+        hint = "add `metrics`, such as `- {type: mean, field: …}`"
+        findings.add("E108", f"a `{draft.kind}` scorer needs `metrics`", draft.node.place, hint)
+
+
+def _check_metric_fields(metric: Metric, draft: _Draft, entry: Node, findings: Findings) -> None:
+    scorer = SCORERS[draft.kind]
+    if scorer.value_names is None or scorer.metadata_names is None:
+        return
+    known = [*scorer.value_names, *scorer.metadata_names]
+    for field in metric.fields():
+        if field in known or "<<" in field:
+            continue
+        near = suggest(field, known)
+        hint = f"{near} fields: {listing(known)}" if near else f"fields: {listing(known)}"
+        message = f"metric field `{field}` is not produced by `{draft.kind}`"
+        findings.add("E115", message, _field_place(entry, field), hint)
+
+
+def _field_place(entry: Node, field: str) -> Place:
+    if isinstance(entry, MapNode):
+        for node in entry.entries.values():
+            if isinstance(node, ScalarNode) and node.value == field:
+                return node.place
+    return replace(entry.place)

@@ -1,0 +1,116 @@
+"""Dataset files, and data files named directly, become dataset specifications."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+from answerkey.datasets import SOURCES, InlineSource, LocalSource, Source
+from answerkey.errors import Place
+from answerkey.spec.deprecations import carry_over
+from answerkey.spec.fields import Fields, extend_fields, fields_of
+from answerkey.spec.findings import Findings
+from answerkey.spec.nodes import ListNode, MapNode, Node, ScalarNode, from_plain
+from answerkey.spec.refusals import choose_type
+from answerkey.spec.scoring import try_build
+from answerkey.spec.shapes import DatasetFields
+from answerkey.spec.task_building import build_filter
+from answerkey.spec.validation import validate_node
+
+if TYPE_CHECKING:
+    from answerkey.datasets import Dataset
+
+
+@dataclass(frozen=True)
+class DatasetSpec:
+    """A dataset by name: where its rows come from. Paths in `source` are absolute."""
+
+    key: str
+    source: Source
+    display_name: str | None = None
+    description: str | None = None
+    place: Place | None = None
+
+    @classmethod
+    def of_file(cls, path: str | Path) -> DatasetSpec:
+        """Return the dataset of a data file, named after it."""
+        file = Path(path)
+        return cls(
+            key=file.name.split(".")[0] or file.name, source=LocalSource(file_path=str(file.resolve()))
+        )
+
+    @classmethod
+    def of_samples(cls, dataset: Dataset) -> DatasetSpec:
+        """Return the specification of a dataset that is in memory only; its rows are not repeated here."""
+        return cls(key=dataset.name, source=InlineSource(rows=()))
+
+
+@cache
+def source_model(kind: str) -> type[Fields]:
+    """Return the model of a source's YAML."""
+    own = fields_of(SOURCES[kind])
+    return extend_fields(own, f"{own.__name__}Fields", Fields, type=(Literal[kind], ...))
+
+
+def build_dataset(node: Node, findings: Findings, *, base: Path) -> DatasetSpec | None:
+    """Return the dataset that a node describes; `base` is for paths that are stated in no file."""
+    node = carry_over(node, "dataset", findings)
+    fields = validate_node(DatasetFields, node, findings, name="the dataset")
+    if not isinstance(node, MapNode):
+        return None
+    part = node.get("source")
+    if part is None:
+        hint = "write `source: {type: local, file_path: …}`"
+        findings.add("E108", "`source` is missing in the dataset", node.place, hint)
+        return None
+    source = build_source(part, findings, base=base)
+    if fields is None or source is None:
+        return None
+    return DatasetSpec(fields.key, source, fields.display_name, fields.description, node.place)
+
+
+def build_source(node: Node, findings: Findings, *, base: Path) -> Source | None:
+    """Return where rows come from; a relative `file_path` is relative to the file that states it."""
+    found = choose_type(node, "source", SOURCES, findings)
+    if found is None or not isinstance(node, MapNode):
+        return None
+    kind = str(cast("ScalarNode", node.entries["type"]).value)
+    fields = validate_node(source_model(kind), node, findings, name=f"source `{kind}`")
+    _check_filters(node, findings)
+    source = try_build(fields, node, findings) if fields is not None else None
+    stated = node.get("file_path")
+    if isinstance(source, LocalSource) and stated is not None:
+        folder = Path(stated.place.file).parent if stated.place.file else base
+        return replace(source, file_path=str((folder / source.file_path).resolve()))
+    return cast("Source | None", source)
+
+
+def _check_filters(node: MapNode, findings: Findings) -> None:
+    filters = node.get("filters")
+    for entry in filters.entries if isinstance(filters, ListNode) else ():
+        build_filter(entry, findings)
+
+
+def source_from(plain: Mapping[str, object]) -> Source:
+    """Return the source that `dataclasses.asdict` once described; raises SpecError when it is none."""
+    findings = Findings()
+    slim = {key: value for key, value in plain.items() if value is not None}
+    filters = [_slim_filter(one) for one in cast("list[Mapping[str, object]]", slim.get("filters") or [])]
+    source = build_source(from_plain({**slim, "filters": filters}, Place()), findings, base=Path())
+    if source is None:
+        raise findings.errors[0]
+    return source
+
+
+def _slim_filter(one: Mapping[str, object]) -> dict[str, object]:
+    has_values = one.get("values") is not None
+    takes_value = not has_values and one.get("op") not in {"exists", "not_exists", "is_true", "is_false"}
+    kept = {"op": one["op"], "expression": one["expression"]}
+    if has_values:
+        kept["values"] = one["values"]
+    if takes_value:
+        kept["value"] = one.get("value")
+    return kept

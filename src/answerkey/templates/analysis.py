@@ -1,0 +1,168 @@
+"""What a parsed template is: a lone expression, a column; and what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from jinja2 import meta, nodes
+
+from answerkey.errors import Place, SpecError, listing, suggest
+from answerkey.templates.environment import RowEnvironment
+
+#: Names and filters that need not give the same value twice.
+_FICKLE_NAMES: Final = frozenset(["cycler", "joiner", "lipsum", "namespace"])
+_FICKLE_FILTER: Final = "random"
+_OTHER_FILES: Final = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a path: `.key` (attribute) or `[key]` (subscript)."""
+
+    kind: Literal["attribute", "subscript"]
+    key: str | int
+
+    def take(self, value: object, environment: RowEnvironment) -> object:
+        """Return what the step leads to from a value, as Jinja does."""
+        if self.kind == "attribute":
+            return environment.getattr(value, str(self.key))
+        return environment.getitem(value, self.key)
+
+
+def find_lone_expression(tree: nodes.Template) -> nodes.Expr | None:
+    """Return the expression that a template consists of, white space and comments apart, or None."""
+    if len(tree.body) != 1 or not isinstance(tree.body[0], nodes.Output):
+        return None
+    printed = [node for node in tree.body[0].nodes if not _is_blank(node)]
+    if len(printed) != 1 or isinstance(printed[0], nodes.TemplateData):
+        return None
+    return printed[0]
+
+
+def _is_blank(node: nodes.Node) -> bool:
+    return isinstance(node, nodes.TemplateData) and not node.data.strip()
+
+
+def find_literal_text(tree: nodes.Template) -> str | None:
+    """Return the text of a template that only prints literal text, else None."""
+    pieces: list[str] = []
+    for output in tree.body:
+        for node in output.nodes if isinstance(output, nodes.Output) else [output]:
+            if isinstance(node, nodes.TemplateData):
+                pieces.append(node.data)
+            elif isinstance(node, nodes.Const) and isinstance(node.value, str):
+                pieces.append(node.value)
+            else:
+                return None
+    return "".join(pieces)
+
+
+def find_path(expression: nodes.Expr) -> tuple[Step, ...] | None:
+    """Return the steps from `sample` to the value, if the expression is nothing but constant steps."""
+    steps: list[Step] = []
+    node: nodes.Node = expression
+    while not isinstance(node, nodes.Name):
+        step = _read_step(node)
+        if step is None:
+            return None
+        steps.append(step)
+        node = node.node  # type: ignore[attr-defined]
+    if node.name != "sample" or not steps or not isinstance(steps[-1].key, str):
+        return None
+    return tuple(reversed(steps))
+
+
+def _read_step(node: nodes.Node) -> Step | None:
+    if isinstance(node, nodes.Getattr):
+        return Step("attribute", node.attr)
+    if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const):
+        key = node.arg.value
+        return Step("subscript", key) if type(key) in (str, int) else None
+    return None
+
+
+def find_columns(tree: nodes.Template) -> frozenset[str] | None:
+    """Return the columns of `sample` that a template reads; None: any, because it uses the row as a whole."""
+    found = list(_walk_columns(tree))
+    return None if None in found else frozenset(name for name in found if name is not None)
+
+
+def _walk_columns(node: nodes.Node) -> Iterator[str | None]:
+    if isinstance(node, nodes.Name):
+        if node.name == "sample":
+            yield None
+        return
+    if isinstance(node, nodes.Call) and _is_of_sample(node.node) and hasattr(dict, _read_key(node.node)):
+        yield None
+    if _is_of_sample(node):
+        yield _read_key(node)
+        return
+    for child in node.iter_child_nodes():
+        yield from _walk_columns(child)
+
+
+def _is_of_sample(node: nodes.Node) -> bool:
+    """Say whether a node is `sample.x` or `sample['x']`."""
+    owner = node.node if isinstance(node, (nodes.Getattr, nodes.Getitem)) else None
+    if not isinstance(owner, nodes.Name) or owner.name != "sample":
+        return False
+    step = _read_step(node)
+    return step is not None and isinstance(step.key, str)
+
+
+def _read_key(node: nodes.Node) -> str:
+    step = _read_step(node)
+    return str(step.key) if step else ""
+
+
+def is_steady(tree: nodes.Template) -> bool:
+    """Say whether a template gives the same value whenever it reads the same values."""
+    if any(name.name in _FICKLE_NAMES for name in tree.find_all(nodes.Name)):
+        return False
+    # `map('random')` names the filter in a text; `map(x)` could name any.
+    if any(constant.value == _FICKLE_FILTER for constant in tree.find_all(nodes.Const)):
+        return False
+    return not any(_is_fickle(one) for one in tree.find_all(nodes.Filter))
+
+
+def _is_fickle(one: nodes.Filter) -> bool:
+    by_name = one.name == "map" and bool(one.args) and not isinstance(one.args[0], nodes.Const)
+    return one.name == _FICKLE_FILTER or by_name or one.dyn_args is not None
+
+
+def check_tree(tree: nodes.Template, environment: RowEnvironment, names: Sequence[str]) -> None:
+    """Raise SpecError for a filter, a test or a name that does not exist, and for reading other files."""
+    for foreign in tree.find_all(_OTHER_FILES):
+        word = type(foreign).__name__.lower()
+        raise _refuse(
+            f"`{word}` is not available in templates", foreign, "`!include` puts a file into the YAML"
+        )
+    for one in tree.find_all(nodes.Filter):
+        if one.name not in environment.filters:
+            raise _refuse(f"no filter is named `{one.name}`", one, suggest(one.name, environment.filters))
+    for test in tree.find_all(nodes.Test):
+        if test.name not in environment.tests:
+            raise _refuse(f"no test is named `{test.name}`", test, suggest(test.name, environment.tests))
+    _check_names(tree, names)
+
+
+def _check_names(tree: nodes.Template, names: Sequence[str]) -> None:
+    unknown = meta.find_undeclared_variables(tree) - set(names)
+    for node in tree.find_all(nodes.Name):
+        if node.name in unknown:
+            hint = f"{_advise(tree, node, names)} names: {listing(names)}"
+            raise _refuse(f"`{node.name}` is not defined in this template", node, hint)
+
+
+def _advise(tree: nodes.Template, node: nodes.Name, names: Sequence[str]) -> str:
+    for difference in tree.find_all(nodes.Sub):
+        if difference.right is node and _is_of_sample(difference.left):
+            column = f"{_read_key(difference.left)}-{node.name}"
+            return f"a column with a hyphen is reached as `sample['{column}']`;"
+    return suggest(node.name, names) or f"a column is reached as `sample.{node.name}`;"
+
+
+def _refuse(message: str, node: nodes.Node, hint: str | None) -> SpecError:
+    return SpecError("E112", message, where=Place(line=node.lineno), hint=hint)

@@ -1,0 +1,105 @@
+"""Source text to a checked syntax tree, and from there to Jinja's compiled form; foreign errors end here."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Final
+
+import jinja2
+from jinja2 import TemplateSyntaxError, nodes
+
+from answerkey.errors import Place, SpecError
+from answerkey.templates.analysis import check_tree
+from answerkey.templates.environment import open_environment
+from answerkey.templates.plain import make_plain
+from answerkey.templates.trouble import FOREIGN
+
+#: What Jinja and Python raise for a text that cannot be compiled.
+UNCOMPILABLE: Final = (TemplateSyntaxError, SyntaxError, ValueError, RecursionError, MemoryError)
+_VALUE: Final = "value"
+
+
+class NotConstantError(Exception):
+    """An expression has no value before a row is known."""
+
+
+def parse_template(source: str, names: Sequence[str]) -> nodes.Template:
+    """Return the syntax tree of a template whose names, filters and tests all exist. Raise SpecError E112."""
+    environment = open_environment()
+    with _translate_errors(source):
+        tree = environment.parse(source)
+        check_tree(tree, environment, names)
+    return tree
+
+
+def compile_text(source: str) -> jinja2.Template:
+    """Return the template that prints. Raise SpecError E112."""
+    with _translate_errors(source):
+        return open_environment().from_string(source)
+
+
+def compile_expression(source: str, expression: nodes.Expr) -> jinja2.Template:
+    """Return a template that keeps its value, for `take_value`, and prints nothing. Raise SpecError E112."""
+    store = nodes.Assign(nodes.Name(_VALUE, "store"), expression, lineno=expression.lineno)
+    tree = nodes.Template([store], lineno=1)
+    tree.set_environment(open_environment())
+    with _translate_errors(source):
+        return open_environment().from_string(tree)
+
+
+def take_value(template: jinja2.Template, context: dict[str, object]) -> object:
+    """Return the value that the lone expression has in a context."""
+    frame = template.new_context(context)
+    for _ in template.root_render_func(frame):
+        pass
+    return frame.vars[_VALUE]
+
+
+def print_text(template: jinja2.Template, context: dict[str, object]) -> str:
+    """Return what a template prints in a context."""
+    return "".join(template.root_render_func(template.new_context(context)))
+
+
+def fold_constant(expression: nodes.Expr) -> object:
+    """Return the value of an expression that needs no row. Raise NotConstantError for any other."""
+    try:
+        return make_plain(expression.as_const())
+    except nodes.Impossible:
+        raise NotConstantError from None
+    except FOREIGN:
+        raise NotConstantError from None
+
+
+def find_line(template: jinja2.Template, traceback: TracebackType | None) -> int | None:
+    """Return the line of the template where an exception was raised."""
+    line = None
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == (template.filename or "<template>"):
+            line = template.get_corresponding_lineno(traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return line
+
+
+@contextmanager
+def _translate_errors(source: str) -> Iterator[None]:
+    try:
+        with warnings.catch_warnings():
+            # A regular expression in quotes, `'\d'`, is fine in Jinja but has Python's decoder warn.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
+    except UNCOMPILABLE as error:
+        raise _refuse(source, error) from None
+
+
+def _refuse(source: str, error: Exception) -> SpecError:
+    line = error.lineno if isinstance(error, TemplateSyntaxError) else None
+    reason = (
+        str(getattr(error, "msg", None) or getattr(error, "message", None) or error) or type(error).__name__
+    )
+    hint = None
+    if r"\|" in source and "unexpected char" in reason:
+        hint = "write `|`; the backslash comes from a Markdown table"
+    return SpecError("E112", f"template does not parse: {reason}", where=Place(line=line), hint=hint)

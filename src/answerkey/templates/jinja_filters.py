@@ -1,0 +1,77 @@
+"""The filters that templates have beside Jinja's own, and a `tojson` that writes plain JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from answerkey.templates.plain import describe_type, make_plain
+
+
+def parse_json(value: object) -> object:
+    """Return the value that JSON text stands for."""
+    if not isinstance(value, str):
+        plain = make_plain(value)
+        raise TypeError(f"`fromjson` reads text, and this is {describe_type(plain)}")
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"`fromjson`: {value[:80]!r} is not JSON ({error})") from None
+
+
+def escape_json(value: object) -> str:
+    """Return text as it stands between the quotes of a JSON string; other values as Jinja prints them."""
+    return json.dumps(str(value), ensure_ascii=False)[1:-1]
+
+
+def write_json(value: object, indent: int | None = None) -> str:
+    """Return a value as JSON text: keys in their order, nothing escaped for HTML, no NaN or infinity."""
+    return json.dumps(
+        make_plain(value), ensure_ascii=False, allow_nan=False, indent=indent, default=_write_cell
+    )
+
+
+def _write_cell(value: object) -> str:
+    """Return a cell that JSON has no type for (a date, a decimal) as text."""
+    if isinstance(value, bytes):
+        raise TypeError("`tojson`: bytes have no JSON form")
+    return str(value)
+
+
+def zip_lists(first: Iterable[object], *others: Iterable[object]) -> list[list[object]]:
+    """Return the lists side by side, as long as the shortest."""
+    return [list(group) for group in zip(first, *others, strict=False)]
+
+
+def merge_mappings(first: Mapping[str, object], *others: Mapping[str, object]) -> dict[str, object]:
+    """Return one mapping with the keys of all; the later value wins."""
+    merged: dict[str, object] = {}
+    for mapping in (first, *others):
+        merged |= {key: mapping[key] for key in mapping.keys()}  # noqa: SIM118 - a list must fail here, not iterate
+    return merged
+
+
+def replace_pattern(
+    value: object,
+    pattern: str,
+    repl: str = "",
+    multiline: bool = False,  # noqa: FBT001, FBT002 - order and names as published
+    ignorecase: bool = False,  # noqa: FBT001, FBT002 - same
+    count: int = 0,
+) -> str:
+    """Return text with the matches of a regular expression replaced, the first `count` or (0) all of them."""
+    flags = (re.MULTILINE if multiline else re.NOFLAG) | (re.IGNORECASE if ignorecase else re.NOFLAG)
+    return re.compile(pattern, flags).sub(repl, str(value), count=count)
+
+
+#: The name in templates, and what it does.
+FILTERS: Final[dict[str, Callable[..., object]]] = {
+    "fromjson": parse_json,
+    "json_escape": escape_json,
+    "merge": merge_mappings,
+    "regex_replace": replace_pattern,
+    "tojson": write_json,
+    "zip": zip_lists,
+}

@@ -1,0 +1,155 @@
+"""What may leave a template: plain values. Lazy ones are read out, and what is no value at all is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Set as AbstractSet
+from typing import Final, NoReturn, Self, TypeGuard
+
+from jinja2 import TemplateRuntimeError, Undefined
+
+from answerkey.errors import listing, suggest
+from answerkey.templates.trouble import MissingName
+from answerkey.types import Row
+
+_SCALARS: Final = (str, int, float, bool, type(None))
+_LAZY: Final = (Iterator, AbstractSet, ValuesView, range)
+_TYPE_WORDS: Final[dict[type, str]] = {
+    type(None): "null",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "text",
+    list: "a list",
+    tuple: "a list",
+    dict: "a mapping",
+    Row: "a sample",
+}
+
+
+class PartialRow(Row):
+    """A row with only the columns that a template reads; `known` has the names of all there are."""
+
+    known: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, cells: Mapping[str, object], known: Sequence[str]) -> Self:
+        """Return the row with these cells of a table with these columns."""
+        row = cls(cells)
+        row.known = known
+        return row
+
+
+def describe_type(value: object) -> str:
+    """Return the word for a value's type, as a user of templates knows it."""
+    for kind in type(value).__mro__:
+        if kind in _TYPE_WORDS:
+            return _TYPE_WORDS[kind]
+    return f"a {type(value).__name__}"
+
+
+def make_plain(value: object, *, keep_tuples: bool = False) -> object:
+    """Return a value without anything lazy in it: generators, ranges and views become lists.
+
+    An undefined value anywhere inside fails, and so does a function or another part of Jinja's own machinery.
+    Tuples become lists too, unless they are to be printed.
+    """
+    if type(value) in _SCALARS:
+        return value
+    if isinstance(value, Undefined):
+        fail_undefined(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, Mapping):
+        return {key: make_plain(one, keep_tuples=keep_tuples) for key, one in value.items()}
+    if isinstance(value, tuple) and keep_tuples:
+        return tuple(make_plain(one, keep_tuples=True) for one in value)
+    if _is_listed(value):
+        return [make_plain(one, keep_tuples=keep_tuples) for one in value]
+    return value
+
+
+def _is_listed(value: object) -> TypeGuard[Iterable[object]]:
+    """Say whether a value becomes a list; refuse what is no value at all."""
+    if isinstance(value, (list, tuple)):
+        return True
+    if callable(value) or type(value).__module__.startswith("jinja2"):
+        raise _refuse(value)
+    return isinstance(value, _LAZY)
+
+
+def make_printable(value: object) -> object:
+    """Return what Jinja prints in place of a value: the same, but nothing lazy in it.
+
+    Of an `if` without `else` that does not hold Jinja prints nothing, strict or not.
+    """
+    return "" if type(value) is Undefined else make_plain(value, keep_tuples=True)
+
+
+def fail_undefined(value: Undefined) -> NoReturn:
+    """Raise the error that an undefined value stands for."""
+    value._fail_with_undefined_error()  # noqa: SLF001 - there is no public name for it
+
+
+def _refuse(value: object) -> TemplateRuntimeError:
+    """Return the error for what is no value; `sample.keys` without that column is a missing column."""
+    name = getattr(value, "__name__", type(value).__name__)
+    owner = getattr(value, "__self__", None)
+    if isinstance(owner, Row):
+        return explain_missing(owner, name)
+    if isinstance(owner, dict):
+        return MissingName(
+            f"there is no field `{name}`", hint=f"fields: {listing(owner)}; for the method write `.{name}()`"
+        )
+    what = "a function" if callable(value) else f"Jinja's `{name}`"
+    return TemplateRuntimeError(f"the template yields {what}, which is no value")
+
+
+def explain_missing(owner: object, name: object) -> MissingName:
+    """Return the error for a name that `owner` does not have."""
+    if isinstance(owner, Row):
+        return _explain_column(owner, name)
+    method_of = getattr(owner, "__self__", None)
+    if isinstance(method_of, Row):
+        return _explain_column(method_of, getattr(owner, "__name__", name))
+    if isinstance(owner, Mapping):
+        near = suggest(str(name), owner)
+        return MissingName(f"there is no field `{name}`", hint=_join(near, f"fields: {listing(owner)}"))
+    if owner is None:
+        return MissingName(f"null has no {_name_part(name)}", hint="the value is null in this row")
+    if isinstance(owner, (list, tuple, str)) and not isinstance(name, str):
+        return _explain_index(owner, name)
+    return MissingName(f"{describe_type(owner)} has no {_name_part(name)}", hint=_advise(owner, name))
+
+
+def _explain_column(row: Row, name: object) -> MissingName:
+    known = row.known if isinstance(row, PartialRow) else list(row)
+    hint = _join(suggest(str(name), known), f"columns: {listing(known)}")
+    return MissingName(f"`{name}` is not a column", hint=hint, column=str(name))
+
+
+def _explain_index(owner: list[object] | tuple[object, ...] | str, name: object) -> MissingName:
+    if isinstance(name, int):
+        size = f"{len(owner)} characters" if isinstance(owner, str) else f"{len(owner)} values"
+        return MissingName(f"index {name} is outside {describe_type(owner)} of {size}", hint="the first is 0")
+    return MissingName(f"{_show(name)} is not an index", hint="an index is a whole number; the first is 0")
+
+
+def _advise(owner: object, name: object) -> str | None:
+    if isinstance(owner, str):
+        return "text that holds JSON is read with `| fromjson`"
+    if isinstance(owner, (list, tuple)) and isinstance(name, str) and name.strip().isdigit():
+        return f"{name!r} is text; make a number of it with `| int`"
+    return None
+
+
+def _name_part(name: object) -> str:
+    return f"field `{name}`" if isinstance(name, str) else f"element {_show(name)}"
+
+
+def _show(name: object) -> str:
+    return "null" if name is None else repr(name)
+
+
+def _join(near: str | None, names: str) -> str:
+    return f"{near} {names}" if near else names

@@ -1,0 +1,41 @@
+"""The command line, called as a function."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from answerkey.cli import main
+
+
+@dataclass(frozen=True)
+class Called:
+    """What a command line did: its exit code, what it printed, what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401  # whatever the command printed
+        """What `--json` printed; stdout holds exactly one object."""
+        return json.loads(self.out)
+
+
+@pytest.fixture(scope="session")
+def call() -> Callable[..., Called]:
+    """Return a function that carries out a command line: `call("run", "project")`."""
+
+    def call_main(*words: object) -> Called:
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            code = main([str(word) for word in words])
+        return Called(code, out.getvalue(), err.getvalue())
+
+    return call_main

@@ -1,0 +1,80 @@
+"""Every command and every option of the code is in the docs, with an example that the code understands."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from answerkey.cli.app import UNAVAILABLE, app, command_names
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+COMMON = ("--json", "--verbose", "-v", "--quiet", "-q", "--help", "-h", "--version")
+
+
+def read_sections() -> dict[str, str]:
+    """Return command → the text below its heading."""
+    _, *parts = re.split(r"^## (.+)$", PAGE, flags=re.MULTILINE)
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def load_command(name: str) -> click.Command:
+    """Return the command as the code has it."""
+    command = app.get_command(click.Context(app), name)
+    assert command is not None
+    return command
+
+
+def test_the_page_has_every_command_and_no_other() -> None:
+    """The headings are the commands, in the order of `--help` within their groups."""
+    titles = [title.removeprefix("answerkey ") for title in read_sections() if title.startswith("answerkey ")]
+    assert sorted(titles) == sorted(command_names())
+
+
+@pytest.mark.parametrize("name", command_names())
+def test_every_option_is_in_the_section_of_its_command(name: str) -> None:
+    """No option is undocumented, short forms included."""
+    section = read_sections()[f"answerkey {name}"]
+    options = [one for one in load_command(name).params if isinstance(one, click.Option)]
+    names = [form for one in options for form in one.opts if form not in COMMON]
+    assert [form for form in names if f"`{form}" not in section] == []
+
+
+@pytest.mark.parametrize("name", command_names())
+def test_no_section_invents_an_option(name: str) -> None:
+    """Each option that a section shows in code is an option of some command."""
+    known = {form for other in command_names() for one in load_command(other).params for form in one.opts}
+    shown = set(re.findall(r"`(--[a-z-]+)", read_sections()[f"answerkey {name}"]))
+    assert shown <= known | set(COMMON)
+
+
+@pytest.mark.parametrize("option", COMMON)
+def test_the_options_of_all_commands_are_in_the_introduction(option: str) -> None:
+    """What is understood everywhere is said once, at the top."""
+    assert f"`{option}`" in PAGE.split("\n## ")[0]
+
+
+@pytest.mark.parametrize("name", command_names())
+def test_every_example_parses(name: str) -> None:
+    """The command lines of a section are ones that its command accepts."""
+    lines = re.findall(rf"^answerkey {name}\b(.*)$", read_sections()[f"answerkey {name}"], flags=re.MULTILINE)
+    assert lines
+    for line in lines:
+        words = shlex.split(line.split(" > ")[0])
+        load_command(name).make_context(name, words, resilient_parsing=False)
+
+
+@pytest.mark.parametrize("name", UNAVAILABLE)
+def test_commands_that_are_not_in_this_release_are_named(name: str) -> None:
+    """Each refused command is in the last section, and nowhere a heading."""
+    assert f"`{name}`" in read_sections()["Not in this release"]
+    assert f"answerkey {name}" not in read_sections()
+
+
+@pytest.mark.parametrize("name", command_names())
+def test_every_help_has_an_example(name: str) -> None:
+    """`-h` ends with a command line to copy."""
+    assert f"answerkey {name}" in (load_command(name).epilog or "")

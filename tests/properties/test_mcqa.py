@@ -1,0 +1,199 @@
+"""Laws of `string_equals_mcqa` over all completions, not only those somebody thought of."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Sequence
+from random import Random
+
+import polars as pl
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from answerkey.scorers import REASONS, StringEqualsMcqa, judge
+from answerkey.scorers import first_character as rule
+from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score, ScoreStatus
+
+LISTS = (
+    "ABCD", "ABCDEFGHIJ", "A", "AB", "1234", "12", "YN", "aAoOyY", "+-", ",-A", "1A2B", "]^\\-", "IO'/",
+    "\u0627\u0628\u062c", "\u2460\u2461\u2462", "\u00c4\u00d6", "A\u00c4", "\u1100\uac00",
+)  # fmt: skip
+JOINTS = (
+    *",/&+;\u037e\u3001\uff0c\u060c-\u2010\u2011\u2013\u2014\u2212\u301c\xad\u6216\u548c",
+    " or ", " and ", " OR ", " und ", " oder ", " ou ", " et ", " o ", " y ", ", or ", ",y ", " / ", " & ",
+)  # fmt: skip
+WORDS = (
+    "is", "IS", "are", "because", "since", "both", "or", "and", "isn't", "I", "think", "nswer", "level",
+    "5", ".5", "\u00e9", "\u91cc", "_", "\u0660", "\u00b2", "o", "y", "\u0131s",
+)  # fmt: skip
+MARKS = (*".:)('\u2019\uff07\"*?!=\x00\x7f$", "\u0301", "\u0308", "\u200d", "\ufe0f", "\u20e3", "\u3002")
+SPACES = (
+    " ", "  ", "\t", "\x1f", "\xa0", "\u3000", "\u200b", "\u2060", "\ufeff",
+    "\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029",
+)  # fmt: skip
+
+
+@st.composite
+def draw_completions(draw: st.DrawFn, choices: Sequence[str]) -> str:
+    """Return a text that mostly begins with a choice and goes on in the ways that the rule tells apart."""
+    labels = [f"\n{choice}{mark}" for choice in choices for mark in ".):"]
+    pieces = st.one_of(
+        st.sampled_from(choices),
+        st.sampled_from(JOINTS),
+        st.sampled_from(WORDS),
+        st.sampled_from(MARKS),
+        st.sampled_from(SPACES),
+        st.sampled_from(labels),
+        st.text(max_size=3),
+    )
+    lead = draw(st.sampled_from(("", "", " ", *SPACES)))
+    first = draw(st.sampled_from((*choices, *choices, "")))
+    return lead + first + "".join(draw(st.lists(pieces, max_size=8)))
+
+
+@st.composite
+def draw_tables(draw: st.DrawFn) -> tuple[list[str], list[Completion], list[str]]:
+    """Return choices, some completions, and a truth for each."""
+    choices = list(draw(st.sampled_from(LISTS)))
+    texts = draw(st.lists(draw_completions(choices), min_size=1, max_size=12))
+    statuses = draw(st.lists(st.sampled_from((*["OK"] * 9, *CompletionStatus)), min_size=12, max_size=12))
+    completions = [
+        Completion(text if status == "OK" else None, CompletionStatus(status))
+        for text, status in zip(texts, statuses, strict=False)
+    ]
+    truths = draw(st.lists(st.sampled_from(choices), min_size=len(texts), max_size=len(texts)))
+    return choices, completions, truths
+
+
+def build_samples(choices: Sequence[str], truths: Sequence[str]) -> Samples:
+    """Return samples with these truths, all with the same choices."""
+    frame = pl.DataFrame({"truth": truths, "choices": [list(choices)] * len(truths)})
+    return Samples(frame, pl.Series([f"{position:06d}" for position in range(len(truths))]))
+
+
+def score_table(
+    choices: Sequence[str], completions: Sequence[Completion], truths: Sequence[str], extraction: str
+) -> list[Score]:
+    """Return the scores of the column form, in order."""
+    scorer = StringEqualsMcqa("{{ sample.truth }}", "{{ sample.choices }}", extraction=extraction)
+    samples = build_samples(choices, truths)
+    return list(scorer.score(samples, Completions.build(samples.ids, completions, source="recorded")).rows())
+
+
+def strip_blanks(score: Score) -> Score:
+    """Return a score without a verdict as `judge` writes it: without fields, where the table has nulls."""
+    return score if score.status is ScoreStatus.SCORED else Score(score.status, score.reason)
+
+
+@pytest.fixture(autouse=True)
+def _always_use_expressions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rule, "SMALL_GROUP", 0)
+
+
+@pytest.mark.parametrize("extraction", ["first_character", "first_character_literal"])
+def test_column_form_is_judge_row_by_row(extraction: str) -> None:
+    """For all completions and choices, the column form gives exactly what `judge` gives for each row."""
+
+    @given(draw_tables())
+    @settings(max_examples=120, deadline=None)
+    def check(table: tuple[list[str], list[Completion], list[str]]) -> None:
+        choices, completions, truths = table
+        expected = [
+            judge(completion, choices, truth, extraction)
+            for completion, truth in zip(completions, truths, strict=True)
+        ]
+        found = score_table(choices, completions, truths, extraction)
+        assert [strip_blanks(score) for score in found] == expected
+
+    check()
+
+
+@pytest.mark.parametrize("choices", LISTS)
+def test_column_form_is_judge_on_many_texts(choices: str) -> None:
+    """The same over thousands of texts at once, ASCII for the most part: where the expressions decide."""
+    random = Random(choices)  # noqa: S311 - test texts, the same in every run
+    labels = [f"\n{choice}{mark}" for choice in choices for mark in ".):"]
+    pieces = [*choices * 6, *JOINTS, *WORDS, *MARKS, *SPACES, *[" "] * 20, *labels * 2]
+    plain = [piece for piece in pieces if piece.isascii()]
+    texts = [
+        random.choice(["", "", " ", "\n"])
+        + random.choice([*choices, *choices, "", "E"])
+        + "".join(random.choices(plain if number % 4 else pieces, k=random.randrange(9)))
+        for number in range(4000)
+    ]
+    found = rule.read_column(pl.Series(texts), tuple(choices))
+    expected = [rule.read_first_character(text, tuple(choices)) for text in texts]
+    assert found.rows() == [(reading.choice, reading.reason) for reading in expected]
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_correct_implies_valid(data: st.DataObject) -> None:
+    """A correct completion is VALID and predicts the truth; an INVALID one has a reason."""
+    choices = list(data.draw(st.sampled_from(LISTS)))
+    text = data.draw(draw_completions(choices))
+    score = judge(text, choices, data.draw(st.sampled_from(choices)))
+    metadata = score.metadata
+    is_valid = metadata["completion_validity"] == "VALID"
+    assert score.values["is_correct"] == float(
+        metadata["predicted_choice"] == metadata["ground_truth_choice"]
+    )
+    assert is_valid == (metadata["predicted_choice"] in choices) == (metadata["validity_reason"] is None)
+    assert is_valid or metadata["validity_reason"] in REASONS
+
+
+@given(draw_tables(), st.randoms(use_true_random=False), st.integers(0, 12))
+@settings(max_examples=60, deadline=None)
+def test_order_and_shards_change_nothing(
+    table: tuple[list[str], list[Completion], list[str]], random: Random, cut: int
+) -> None:
+    """Rows shuffled, or split and joined again, have the same scores each."""
+    choices, completions, truths = table
+    whole = score_table(choices, completions, truths, "first_character")
+    order = list(range(len(truths)))
+    random.shuffle(order)
+    shuffled = score_table(
+        choices, [completions[i] for i in order], [truths[i] for i in order], "first_character"
+    )
+    assert shuffled == [whole[i] for i in order]
+    parts = [(completions[:cut], truths[:cut]), (completions[cut:], truths[cut:])]
+    joined = [
+        score
+        for texts, right in parts
+        if right
+        for score in score_table(choices, texts, right, "first_character")
+    ]
+    assert joined == whole
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_composed_and_decomposed_spellings_are_equal(data: st.DataObject) -> None:
+    """The verdict on a completion does not depend on how its accented letters are spelt."""
+    choices = list(data.draw(st.sampled_from(LISTS)))
+    text = unicodedata.normalize("NFC", data.draw(draw_completions(choices)))
+    decomposed = unicodedata.normalize("NFD", text)
+    names = [unicodedata.normalize("NFD", choice) for choice in choices]
+    assert judge(decomposed, names, names[0]) == judge(text, choices, choices[0])
+
+
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_white_space_before_the_text_changes_nothing(data: st.DataObject) -> None:
+    """The verdict is the same whatever white space stands before the completion."""
+    choices = list(data.draw(st.sampled_from(LISTS)))
+    text = data.draw(draw_completions(choices))
+    lead = "".join(data.draw(st.lists(st.sampled_from(SPACES), max_size=4)))
+    assert judge(f"{lead}B{text}", choices, choices[0]) == judge(f"B{text}", choices, choices[0])
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4), st.lists))
+@example(["A", "B"])
+@settings(max_examples=150, deadline=None)
+def test_choices_of_any_kind_are_read_or_refused(value: object) -> None:
+    """Whatever stands for the choices gives a verdict or a FAILED row, never an exception."""
+    for spelling in (value, json.dumps(value), repr(value)):
+        score = judge("A", spelling, "A")  # type: ignore[arg-type]  # this is the point
+        assert score.status in {ScoreStatus.SCORED, ScoreStatus.FAILED}

@@ -1,0 +1,251 @@
+"""However samples are ordered, sharded and merged, every metric gives the same values, bit for bit."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict
+from fractions import Fraction
+from itertools import pairwise
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from answerkey.metrics import (
+    METRICS,
+    BinaryClassification,
+    F1Score,
+    Frequency,
+    Max,
+    Mean,
+    Metric,
+    Min,
+    MulticlassClassification,
+    Precision,
+    PythonMetric,
+    Recall,
+    StdDev,
+    WeightedAverage,
+    measure_tally,
+    merge_tallies,
+    wilson,
+)
+from answerkey.types import Completion, Completions, MetricValue, Samples, Scores
+
+SHARED_METRICS: tuple[Metric, ...] = (
+    Mean("is_correct"),
+    Mean("real"),
+    Mean("mixed"),
+    Max("real"),
+    Min("mixed"),
+    StdDev("real"),
+    StdDev("is_correct"),
+    Frequency("mixed"),
+    Frequency("predicted"),
+    WeightedAverage("real", "weight"),
+    WeightedAverage("predicted", {"A": 0.1, "B": 0.2, "C": 1 / 3}),
+    Precision("weight", "count"),
+    Recall("is_correct", "count"),
+    F1Score("weight", "count", "is_correct"),
+    BinaryClassification("truth", "predicted", "A", "B"),
+    MulticlassClassification("truth", "predicted"),
+)
+
+#: Sums stay finite whatever the snippet's order of summing: `fsum` rounds once.
+SNIPPET = PythonMetric(
+    "import math\n"
+    "def compute_metrics(scores):\n"
+    "    return {'total': math.fsum(score.values['weight'] or 0 for score in scores), 'n': len(scores)}\n"
+)
+
+Row = dict[str, object]
+reals = (
+    st.floats(allow_nan=True, allow_infinity=True) | st.none() | st.sampled_from([0.1, 0.2, -0.0, 1e16, 1.0])
+)
+mixed = st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.none() | st.integers(0, 2)
+weights = st.floats(0, 1e6) | st.none()
+letters = st.sampled_from(["A", "B", "C", None])
+rows = st.fixed_dictionaries(
+    {
+        "status": st.sampled_from(["SCORED"] * 6 + ["FAILED", "ERROR"]),
+        "excluded_by": st.sampled_from([None] * 6 + ["rule"]),
+        "is_correct": st.sampled_from([0.0, 1.0, None]),
+        "real": reals,
+        "mixed": mixed,
+        "weight": weights,
+        "count": st.integers(0, 3) | st.none(),
+        "truth": letters,
+        "predicted": letters,
+    }
+)
+
+
+def make_scores(sampled: Sequence[Row]) -> Scores:
+    """Return the scores of these rows; `mixed` has no common type and is stored as JSON."""
+    values = pl.DataFrame(
+        {
+            "is_correct": pl.Series([row["is_correct"] for row in sampled], dtype=pl.Float64),
+            "real": pl.Series([row["real"] for row in sampled], dtype=pl.Float64),
+            "mixed": pl.Series([_encode(row["mixed"]) for row in sampled], dtype=pl.String),
+            "weight": pl.Series([row["weight"] for row in sampled], dtype=pl.Float64),
+            "count": pl.Series([row["count"] for row in sampled], dtype=pl.Int64),
+        }
+    )
+    metadata = pl.DataFrame(
+        {
+            "truth": pl.Series([row["truth"] for row in sampled], dtype=pl.String),
+            "predicted": pl.Series([row["predicted"] for row in sampled], dtype=pl.String),
+        }
+    )
+    frame = pl.DataFrame(
+        {
+            "status": pl.Series([row["status"] for row in sampled], dtype=pl.String),
+            "reason": pl.Series([None] * len(sampled), dtype=pl.String),
+            "values": values.to_struct(),
+            "metadata": metadata.to_struct(),
+            "excluded_by": pl.Series([row["excluded_by"] for row in sampled], dtype=pl.String),
+        }
+    )
+    return Scores(frame, frozenset({"mixed"}))
+
+
+def _encode(value: object) -> str | None:
+    return None if value is None else json.dumps(value)
+
+
+def cut_rows(sampled: Sequence[Row], cuts: Sequence[int]) -> list[Sequence[Row]]:
+    """Return the rows cut at these places; shards may be empty."""
+    places = [0, *sorted(min(cut, len(sampled)) for cut in cuts), len(sampled)]
+    return [sampled[start:end] for start, end in pairwise(places)]
+
+
+def write_values(values: Sequence[MetricValue]) -> str:
+    """Return the values as text that differs if any bit differs; refuses NaN."""
+    return json.dumps([asdict(value) for value in values], allow_nan=False)
+
+
+@pytest.mark.parametrize("metric", SHARED_METRICS, ids=repr)
+@settings(deadline=None, max_examples=40)
+@given(sampled=st.lists(rows, min_size=1, max_size=30), choose=st.data())
+def test_shuffling_sharding_and_merging_change_nothing(
+    metric: Metric, sampled: list[Row], choose: st.DataObject
+) -> None:
+    """One shard, many shards, other orders and nested merges give identical values."""
+    whole = metric.finish(metric.merge([metric.measure(make_scores(sampled))]))
+    shuffled = choose.draw(st.permutations(sampled))
+    shards = cut_rows(shuffled, choose.draw(st.lists(st.integers(0, 30), max_size=4)))
+    parts = choose.draw(st.permutations([metric.measure(make_scores(shard)) for shard in shards]))
+    middle = choose.draw(st.integers(0, len(parts)))
+    nested = metric.merge([metric.merge(parts[:middle]), metric.merge(parts[middle:])])
+    assert write_values(metric.finish(nested)) == write_values(whole)
+    assert write_values(metric.finish(metric.merge(parts))) == write_values(whole)
+
+
+@settings(deadline=None, max_examples=5)
+@given(sampled=st.lists(rows, min_size=1, max_size=20), cuts=st.lists(st.integers(0, 20), max_size=3))
+def test_snippet_sees_the_same_scores_however_sharded(sampled: list[Row], cuts: list[int]) -> None:
+    """A snippet's values do not depend on the shards, and not on the order if its own arithmetic does not."""
+    finite = [row | {"real": None, "mixed": None} for row in sampled]
+    whole = SNIPPET.merge([SNIPPET.measure(make_scores(finite))])
+    sharded = SNIPPET.merge([SNIPPET.measure(make_scores(shard)) for shard in cut_rows(finite, cuts)])
+    turned = SNIPPET.merge([SNIPPET.measure(make_scores(finite[::-1]))])
+    assert sharded == whole
+    assert write_values(SNIPPET.finish(turned)) == write_values(SNIPPET.finish(whole))
+
+
+def test_every_metric_type_is_under_these_laws() -> None:
+    """A new metric type comes with its property."""
+    assert {metric.type for metric in (*SHARED_METRICS, SNIPPET)} == set(METRICS)
+
+
+@settings(deadline=None)
+@given(sampled=st.lists(rows, max_size=30))
+def test_every_sample_is_counted_or_left_out(sampled: list[Row]) -> None:
+    """Those that count and those left out add up to the samples, for every value of every metric."""
+    scores = make_scores(sampled)
+    for metric in SHARED_METRICS:
+        for value in metric.finish(metric.merge([metric.measure(scores)])):
+            assert value.n + sum(value.n_excluded.values()) == len(sampled)
+            assert value.value is None or math.isfinite(value.value)
+            assert value.value is not None or value.note
+
+
+@settings(deadline=None)
+@given(numbers=st.lists(st.floats(-1e150, 1e150), min_size=2, max_size=30))
+def test_moments_are_those_of_the_standard_library(numbers: list[float]) -> None:
+    """Mean and deviation are the exact ones, rounded once."""
+    scores = make_scores([_fill(real=number) for number in numbers])
+    ((mean,), (deviation,)) = (
+        metric.finish(metric.measure(scores)) for metric in (Mean("real"), StdDev("real"))
+    )
+    assert mean.value == float(sum(map(Fraction, numbers)) / len(numbers))
+    assert deviation.value == statistics.stdev(numbers)
+
+
+def _fill(**given_values: object) -> Row:
+    empty: Row = dict.fromkeys(
+        ("excluded_by", "is_correct", "real", "mixed", "weight", "count", "truth", "predicted")
+    )
+    return {**empty, "status": "SCORED", **given_values}
+
+
+@settings(deadline=None)
+@given(sampled=st.lists(st.tuples(st.sampled_from("ABCD"), letters), min_size=1, max_size=40))
+def test_accuracy_is_the_same_by_either_road(sampled: list[tuple[str, str | None]]) -> None:
+    """Multiclass accuracy is the mean of is_correct, with the same interval."""
+    scores = make_scores(
+        [_fill(truth=truth, predicted=said, is_correct=float(truth == said)) for truth, said in sampled]
+    )
+    (mean,) = Mean("is_correct").finish(Mean("is_correct").measure(scores))
+    classes = MulticlassClassification("truth", "predicted")
+    accuracy = classes.finish(classes.measure(scores))[0]
+    assert (accuracy.value, accuracy.interval, accuracy.n) == (mean.value, mean.interval, mean.n)
+
+
+@settings(deadline=None)
+@given(sampled=st.lists(rows, min_size=1, max_size=30))
+def test_frequencies_sum_to_one(sampled: list[Row]) -> None:
+    """The counts behind the shares of a field add up to all that count."""
+    metric = Frequency("mixed")
+    values = metric.finish(metric.measure(make_scores(sampled)))
+    shares = [value.details["count"] for value in values if value.value is not None]
+    assert sum(int(str(share)) for share in shares) == values[0].n
+
+
+@given(n=st.integers(1, 10**9), share=st.floats(0, 1))
+def test_interval_holds_the_share(n: int, share: float) -> None:
+    """The interval lies in [0, 1] around its share."""
+    successes = round(n * share)
+    low, high = wilson(successes, n)
+    assert 0 <= low <= successes / n <= high <= 1
+
+
+@settings(deadline=None)
+@given(sampled=st.lists(rows, min_size=1, max_size=30), cuts=st.lists(st.integers(0, 30), max_size=4))
+def test_tally_does_not_depend_on_shards(sampled: list[Row], cuts: list[int]) -> None:
+    """The tally of consecutive shards is the tally of the whole, examples and all, and its counts add up."""
+    numbered = [row | {"id": f"{number:06d}"} for number, row in enumerate(sampled, 1)]
+    whole = merge_tallies([_tally(numbered)])
+    assert json.dumps(merge_tallies([_tally(shard) for shard in cut_rows(numbered, cuts)])) == json.dumps(
+        whole
+    )
+    counts = whole["counts"]
+    assert counts["scored"] + counts["failed"] + counts["errors"] == counts["samples"] == len(sampled)
+    assert counts["valid"] + counts["invalid"] == counts["scored"]
+
+
+def _tally(sampled: Sequence[Row]) -> dict[str, object]:
+    ids = pl.Series([row["id"] for row in sampled], dtype=pl.String)
+    category = pl.Series([row["truth"] for row in sampled], dtype=pl.String)
+    texts = [row["predicted"] for row in sampled]
+    completions = [Completion(None if text is None else str(text)) for text in texts]
+    return measure_tally(
+        Samples(pl.DataFrame({"subject": category}), ids),
+        Completions.build(ids, completions, source="recorded"),
+        make_scores(sampled),
+        "subject",
+    )

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+Call = Callable[..., Any]
+
+
+def test_jsonl_has_one_object_per_sample(call: Call, run_folder: Path) -> None:
+    """The object is the documented one, the sample's own columns included."""
+    printed = call("export", run_folder, "--to", "jsonl")
+    assert printed.code == 0
+    rows = [json.loads(line) for line in printed.out.splitlines()]
+    assert len(rows) == 4
+    assert rows[1] == {
+        "sample_id": "000002",
+        "trial": 0,
+        "completion": "Answer: B",
+        "completion_status": "OK",
+        "scores": {
+            "string_equals_mcqa": {
+                "status": "SCORED",
+                "reason": None,
+                "values": {"is_correct": 0.0},
+                "metadata": {
+                    "completion_validity": "INVALID",
+                    "validity_reason": "PART_OF_A_WORD",
+                    "predicted_choice": None,
+                    "ground_truth_choice": "B",
+                    "choices": ["A", "B", "C"],
+                    "extraction_rule": "first_character",
+                },
+            }
+        },
+        "sample": {"question": "two", "answer": "B", "completion": "Answer: B"},
+    }
+
+
+def test_csv_columns_are_the_paths(call: Call, run_folder: Path) -> None:
+    """Nested values are JSON text; a null is an empty cell."""
+    rows = list(csv.DictReader(call("export", run_folder, "--to", "csv").out.splitlines()))
+    assert rows[0]["scores.string_equals_mcqa.values.is_correct"] == "1.0"
+    assert rows[0]["scores.string_equals_mcqa.metadata.choices"] == '["A", "B", "C"]'
+    assert rows[2]["completion"] == ""
+    assert rows[2]["completion_status"] == "NO_TEXT"
+    assert rows[3]["sample.question"] == "four"
+
+
+def test_parquet_keeps_types(call: Call, run_folder: Path, tmp_path: Path) -> None:
+    """Numbers stay numbers, lists stay lists."""
+    file = tmp_path / "rows.parquet"
+    assert call("export", run_folder, "--to", "parquet", "-o", file).err == f"4 rows written to {file}\n"
+    table = pl.read_parquet(file)
+    assert table["scores.string_equals_mcqa.values.is_correct"].to_list() == [1.0, 0.0, 0.0, 0.0]
+    assert table.schema["scores.string_equals_mcqa.metadata.choices"] == pl.List(pl.String)
+
+
+def test_what_is_not_text_needs_a_file(call: Call, run_folder: Path) -> None:
+    """Parquet on stdout, and rows beside the object of `--json`, are refused."""
+    assert "the rows need a file: Parquet is not text" in call("export", run_folder, "--to", "parquet").err
+    assert call("export", run_folder, "--json").json["error"]["code"] == "E119"
+
+
+def test_json_tells_what_was_written(call: Call, run_folder: Path) -> None:
+    """With a file `--json` names it and counts the rows."""
+    told = call("export", run_folder, "-o", "rows.jsonl", "--json").json
+    assert told == {"export": {"file": "rows.jsonl", "form": "jsonl", "rows": 4}}
+
+
+def test_unknown_forms_are_refused(call: Call, run_folder: Path) -> None:
+    """`evidence` is not in this release; anything else does not exist."""
+    assert (
+        "error[E116]: `--to evidence` is not in this release"
+        in call("export", run_folder, "--to", "evidence").err
+    )
+    assert "did you mean `jsonl`?" in call("export", run_folder, "--to", "json").err
+
+
+def test_a_file_that_cannot_be_written_is_an_error(call: Call, run_folder: Path) -> None:
+    """E502 with the reason."""
+    assert (
+        "error[E502]: cannot write `no/rows.csv`"
+        in call("export", run_folder, "--to", "csv", "-o", "no/rows.csv").err
+    )
+
+
+def test_a_changed_dataset_cannot_be_exported(call: Call, project: Path, run_folder: Path) -> None:
+    """E505: rows that were not scored are never put beside scores."""
+    (project / "rows.jsonl").write_text('{"answer": "A", "completion": "A"}\n' * 4, encoding="utf-8")
+    assert "error[E505]" in call("export", run_folder).err
+
+
+def test_numbers_that_json_lacks_become_null(call: Call, project: Path) -> None:
+    """A NaN in a Parquet dataset is null in every form."""
+    table = pl.DataFrame({"answer": ["A"], "completion": ["A"], "weight": [float("nan")]})
+    table.write_parquet(project / "rows.parquet")
+    words = ("--dataset", project / "rows.parquet", "--out", "here")
+    assert call("score", project / "task.yaml", *words).code == 0
+    assert json.loads(call("export", "here").out)["sample"]["weight"] is None
+    assert "NaN" not in call("export", "here", "--to", "csv").out

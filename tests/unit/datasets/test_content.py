@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from answerkey.datasets.content import read_content
+from answerkey.errors import DataError, Place, Problems
+
+Write = Callable[[str, str | bytes], Path]
+ROWS = b"a,b\n" + b"1,2\n" * 1000
+
+
+def test_a_missing_file_is_refused_with_the_nearest_name(write: Write) -> None:
+    """A file that is not there gives E201 and the nearest name in its folder."""
+    path = write("questions.csv", "a\n1\n")
+    with pytest.raises(DataError) as caught:
+        read_content(path.with_name("question.csv"))
+    assert caught.value.code == "E201"
+    assert caught.value.hint == "did you mean `questions.csv`?"
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    """A folder that is not there is what the hint says."""
+    with pytest.raises(DataError) as caught:
+        read_content(tmp_path / "nowhere" / "a.csv")
+    assert caught.value.hint == f"there is no folder `{tmp_path / 'nowhere'}`"
+
+
+def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
+    """A folder in place of a file gives E201."""
+    with pytest.raises(DataError, match="it is a folder") as caught:
+        read_content(tmp_path)
+    assert caught.value.code == "E201"
+
+
+def test_a_name_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    """A path with a NUL character gives E201, not a crash."""
+    with pytest.raises(DataError) as caught:
+        read_content(f"{tmp_path}/\0.csv")
+    assert caught.value.code == "E201"
+
+
+@pytest.mark.parametrize(
+    ("name", "raw"),
+    [
+        ("a.csv.gz", gzip.compress(ROWS, mtime=0)),
+        ("a.csv.GZ", gzip.compress(ROWS[:500], mtime=0) + gzip.compress(ROWS[500:], mtime=0)),
+        ("a.csv.zst", zstandard.compress(ROWS)),
+        ("b.csv.zst", zstandard.compress(ROWS[:500]) + zstandard.compress(ROWS[500:])),
+        ("c.csv.zst", b"\x50\x2a\x4d\x18\x01\x00\x00\x00x" + zstandard.compress(ROWS)),
+    ],
+)
+def test_compressed_files_are_expanded_whole(write: Write, name: str, raw: bytes) -> None:
+    """All members and frames of a compressed file are read, skippable frames passed over."""
+    content = read_content(write(name, raw))
+    assert content.raw == ROWS
+    assert content.digest == "2b2926135aa8c482f45d351a278653b3ea8faedce03bb990fceed929ab7b035c"
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "message"),
+    [
+        ("a.csv.gz", gzip.compress(ROWS, mtime=0)[:-9], "the gzip file ends in the middle"),
+        ("a.csv.gz", ROWS, "not a valid gzip file"),
+        ("a.csv.zst", zstandard.compress(ROWS)[:-1], "the zstd file ends in the middle"),
+        ("a.csv.zst", zstandard.compress(ROWS) + b"rest", "not a valid zstd file"),
+        ("a.csv.zst", ROWS, "not a valid zstd file"),
+    ],
+)
+def test_damaged_compression_is_refused(write: Write, name: str, raw: bytes, message: str) -> None:
+    """A compressed file that is cut off or not compressed gives E202, never fewer rows."""
+    with pytest.raises(DataError, match=message) as caught:
+        read_content(write(name, raw))
+    assert caught.value.code == "E202"
+
+
+def test_a_byte_order_mark_is_not_part_of_the_text(write: Write) -> None:
+    """The UTF-8 byte order mark is stripped."""
+    assert read_content(write("a.csv", b"\xef\xbb\xbfa\n1\n")).text() == "a\n1\n"
+
+
+@pytest.mark.parametrize(
+    ("raw", "encoding"),
+    [
+        ("a\n".encode("utf-16"), "UTF-16"),
+        (b"\xfe\xff\x00a", "UTF-16"),
+        ("a\n".encode("utf-32"), "UTF-32"),
+        (b"\x00\x00\xfe\xff\x00\x00\x00a", "UTF-32"),
+    ],
+)
+def test_wide_encodings_are_named(write: Write, raw: bytes, encoding: str) -> None:
+    """A UTF-16 or UTF-32 byte order mark gives E203 with the name of the encoding."""
+    with pytest.raises(DataError, match=f"the file is {encoding}, not UTF-8") as caught:
+        read_content(write("a.csv", raw)).text()
+    assert caught.value.code == "E203"
+
+
+def test_undecodable_lines_are_reported_together(write: Write) -> None:
+    """Every line with bytes that are not UTF-8 is reported with line and column."""
+    path = write("a.csv", b"a,b\n\xff,1\nfine,2\n\xc3\xa9\xe9,3\n")
+    with pytest.raises(Problems) as caught:
+        read_content(path).text()
+    assert [error.code for error in caught.value.errors] == ["E203", "E203"]
+    places = [error.where for error in caught.value.errors]
+    assert places == [Place(str(path), 2, 1), Place(str(path), 4, 2)]
+    assert caught.value.errors[1].message == "byte 0xe9 is not valid UTF-8"
+
+
+def test_a_nul_byte_is_refused_with_its_place(write: Write) -> None:
+    """NUL bytes in a text file give E203 with line and column."""
+    path = write("a.csv", b"a,b\n1,2\n1,\x002\n")
+    with pytest.raises(DataError) as caught:
+        read_content(path).text()
+    assert (caught.value.code, caught.value.where) == ("E203", Place(str(path), 3, 3))
+
+
+def test_a_compressed_file_under_a_plain_name_is_recognised(write: Write) -> None:
+    """The first bytes of a file are used for the hint, never to guess the format."""
+    with pytest.raises(DataError) as caught:
+        read_content(write("a.csv", gzip.compress(ROWS, mtime=0))).text()
+    assert caught.value.hint == "by its first bytes this file is compressed with gzip: add `.gz` to its name"

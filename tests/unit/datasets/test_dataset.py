@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from answerkey.datasets import Dataset, InlineSource, LocalSource, Selection, open_dataset, samples_from
+from answerkey.errors import AnswerkeyError, DataError
+from answerkey.templates import RowFilter
+
+Write = Callable[[str, str | bytes], Path]
+ROWS: tuple[dict[str, object], ...] = tuple({"n": n, "subject": "a" if n % 2 else "b"} for n in range(10))
+
+
+def test_a_local_file_is_opened(write: Write) -> None:
+    """A dataset knows its columns, its size and how many rows were read."""
+    path = write("a.csv", "q,choices\none,\"['A', 'B']\"\ntwo,[]\n")
+    dataset = open_dataset(LocalSource(file_path=str(path), columns={"choices": "list"}), name="mine")
+    assert (dataset.name, dataset.columns, len(dataset)) == ("mine", ["q", "choices"], 2)
+    assert (dataset.rows_read, dataset.rows_filtered, dataset.notices) == (2, 0, ())
+    assert dataset.samples().row(0) == {"q": "one", "choices": ["A", "B"]}
+
+
+def test_shards_are_the_samples_in_order() -> None:
+    """Shards put together are the dataset."""
+    dataset = open_dataset(InlineSource(ROWS), name="mine")
+    shards = list(dataset.shards(4))
+    assert [len(shard) for shard in shards] == [4, 4, 2]
+    assert [one for shard in shards for one in shard.ids] == dataset.samples().ids.to_list()
+
+
+def test_filters_must_all_hold_and_ids_stay() -> None:
+    """Rows are numbered before they are filtered."""
+    filters = (
+        RowFilter("equals", "{{ sample.subject }}", "a"),
+        RowFilter("greater_than", "{{ sample.n }}", 3),
+    )
+    dataset = open_dataset(InlineSource(ROWS, filters=filters), name="mine")
+    assert dataset.samples().ids.to_list() == ["000006", "000008", "000010"]
+    assert (dataset.rows_read, dataset.rows_filtered) == (10, 7)
+    assert len(dataset.all_ids) == 10
+    assert dataset.kept_ids.to_list() == ["000006", "000008", "000010"]
+
+
+def test_selection_comes_after_filters() -> None:
+    """`num_samples` counts rows that passed the filters."""
+    filters = (RowFilter("equals", "{{ sample.subject }}", "a"),)
+    dataset = open_dataset(InlineSource(ROWS, filters=filters), selection=Selection(2), name="mine")
+    assert dataset.samples().values("n") == [1, 3]
+    assert len(dataset.kept_ids) == 5
+
+
+def test_an_undefined_column_in_a_filter_is_refused(write: Write) -> None:
+    """A filter over a column that is not there gives one E206 with file and line."""
+    path = write("a.jsonl", '\n{"answer": "B"}\n{"answer": "C"}\n')
+    source = LocalSource(file_path=str(path), filters=(RowFilter("equals", "{{ sample.anser }}", "B"),))
+    with pytest.raises(DataError) as caught:
+        open_dataset(source, name="mine")
+    assert caught.value.code == "E206"
+    assert "`anser`" in caught.value.message
+    assert "(and in 1 more rows)" in caught.value.message
+    assert "did you mean `answer`?" in str(caught.value.hint)
+    assert caught.value.where is not None
+    assert (caught.value.where.file, caught.value.where.line) == (str(path), 2)
+
+
+def test_a_filter_that_fails_on_rows_is_refused() -> None:
+    """An expression that cannot be evaluated gives E207 for each kind of failure, at its first row."""
+    rows: tuple[dict[str, object], ...] = ({"n": 1}, {"n": 0}, {"n": "x"}, {"n": 0})
+    source = InlineSource(rows, filters=(RowFilter("greater_than", "{{ 1 / sample.n }}", 0),))
+    with pytest.raises(AnswerkeyError) as caught:
+        open_dataset(source, name="mine")
+    errors: list[AnswerkeyError] = list(getattr(caught.value, "errors", ()))
+    assert [(error.code, error.where and error.where.line) for error in errors] == [("E207", 2), ("E207", 3)]
+
+
+def test_filters_that_leave_nothing_are_refused() -> None:
+    """A dataset whose rows are all filtered out gives E210 that says so."""
+    source = InlineSource(ROWS, filters=(RowFilter("equals", "{{ sample.n }}", 99),))
+    with pytest.raises(DataError) as caught:
+        open_dataset(source, name="mine")
+    assert caught.value.code == "E210"
+    assert caught.value.message == "dataset `mine`: the filters leave none of its 10 rows"
+
+
+def test_a_shortage_is_noticed() -> None:
+    """Fewer rows than asked for is said aloud."""
+    dataset = open_dataset(InlineSource(ROWS), selection=Selection(99), name="mine")
+    assert [notice.message for notice in dataset.notices] == [
+        "dataset `mine` has 10 rows, fewer than `num_samples` 99: all are used"
+    ]
+
+
+def test_the_fingerprint_is_that_of_what_is_used(write: Write) -> None:
+    """Content, typing, filters and selection change the fingerprint; the file's name and place do not."""
+    text = "n,m\n1,2\n3,4\n"
+    path, other = str(write("a.csv", text)), str(write("b.csv", text))
+    keep = RowFilter("greater_than", "{{ sample.n }}", 0)
+    base = open_dataset(LocalSource(path), name="x").fingerprint
+    assert open_dataset(LocalSource(other), name="y").fingerprint == base
+    assert (
+        open_dataset(LocalSource(path), selection=Selection(None, "random", 5), name="x").fingerprint == base
+    )
+    changed = [
+        open_dataset(LocalSource(path, columns={"n": "int"}), name="x"),
+        open_dataset(LocalSource(path, filters=(keep,)), name="x"),
+        open_dataset(LocalSource(path), selection=Selection(1), name="x"),
+        open_dataset(LocalSource(path), selection=Selection(1, "random"), name="x"),
+        open_dataset(LocalSource(path), selection=Selection(1, "random", 1), name="x"),
+        open_dataset(LocalSource(str(write("c.csv", text + "5,6\n"))), name="x"),
+    ]
+    assert len({base, *(one.fingerprint for one in changed)}) == 7
+
+
+def test_a_compressed_file_has_the_fingerprint_of_its_content(write: Write) -> None:
+    """Compression is no part of the content."""
+    plain = write("a.csv", "a\n1\n")
+    packed = write("a.csv.gz", gzip.compress(b"a\n1\n"))
+    opened = [open_dataset(LocalSource(str(path)), name="x").fingerprint for path in (plain, packed)]
+    assert opened[0] == opened[1]
+
+
+def test_samples_in_memory_are_a_dataset() -> None:
+    """`Dataset.of` uses all samples and gives equal samples equal fingerprints."""
+    samples = samples_from(ROWS, name="rows")
+    dataset = Dataset.of(samples, name="mine")
+    assert (dataset.name, len(dataset), dataset.rows_read, dataset.rows_filtered) == ("mine", 10, 10, 0)
+    assert dataset.samples() is samples
+    assert dataset.fingerprint == Dataset.of(samples_from(ROWS, name="more"), name="other").fingerprint
+    assert dataset.fingerprint != Dataset.of(samples.slice(0, 9), name="mine").fingerprint

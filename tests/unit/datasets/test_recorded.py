@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import polars as pl
+import pytest
+
+from answerkey.datasets import completions_within, load_completions, samples_from
+from answerkey.errors import AnswerkeyError, DataError
+from answerkey.types import COMPLETION_SCHEMA, Completions, CompletionStatus
+
+Rows = Sequence[dict[str, object]]
+IDS = pl.Series("sample_id", ["a", "b", "c"])
+
+
+def load(rows: Rows, ids: Sequence[str] = ("a", "b", "c"), column: str | None = None) -> Completions:
+    """Return the completions of these rows for these samples."""
+    return load_completions(
+        samples_from(rows, name="answers.jsonl"), pl.Series("sample_id", list(ids)), column=column
+    )
+
+
+def texts(completions: Completions) -> list[object]:
+    """Return the texts."""
+    return completions.frame["completion"].to_list()
+
+
+def test_rows_are_matched_by_id_in_any_order() -> None:
+    """With `sample_id`, the order of the file does not matter."""
+    rows: Rows = [{"sample_id": name, "completion": name.upper()} for name in "cab"]
+    found = load(rows)
+    assert texts(found) == ["A", "B", "C"]
+    assert found.frame["sample_id"].to_list() == ["a", "b", "c"]
+
+
+def test_the_table_has_the_schema_of_completions() -> None:
+    """Plain texts and messages give the same columns with the same types."""
+    plain = load([{"completion": "B"}], "a")
+    message = load([{"completion": {"role": "assistant", "content": "B"}}], "a")
+    assert dict(plain.frame.schema) == COMPLETION_SCHEMA
+    assert dict(message.frame.schema) == COMPLETION_SCHEMA
+    assert plain.frame.drop("reply").equals(message.frame.drop("reply"))
+    assert plain.frame["source"].to_list() == ["recorded"]
+
+
+def test_null_is_no_text() -> None:
+    """A null cell is NO_TEXT; empty text is text."""
+    found = load([{"completion": None}, {"completion": ""}], "ab")
+    assert found.frame["status"].to_list() == ["NO_TEXT", "OK"]
+    assert texts(found) == [None, ""]
+
+
+def test_a_mismatch_shows_both_sides() -> None:
+    """Samples without completion and completions without sample are both counted and shown, five of each."""
+    rows: Rows = [
+        {"sample_id": name, "completion": "A"} for name in ["a", "x1", "x2", "x3", "x4", "x5", "x6"]
+    ]
+    with pytest.raises(DataError) as caught:
+        load(rows)
+    assert caught.value.code == "E209"
+    assert caught.value.message == (
+        "the completions do not fit the dataset: samples without a completion: 2 (`b`, `c`); "
+        "completions without a sample: 6 (`x1`, `x2`, `x3`, `x4`, `x5` ...)"
+    )
+
+
+def test_completions_of_samples_that_are_not_selected_are_left_aside() -> None:
+    """Completions may cover the whole dataset when only a part is used."""
+    table = samples_from([{"sample_id": name, "completion": name} for name in "abc"], name="answers")
+    assert texts(load_completions(table, pl.Series(["c"]), all_ids=IDS)) == ["c"]
+
+
+def test_completions_of_unknown_samples_are_refused() -> None:
+    """An id outside the whole dataset gives E209 even if every sample has its completion."""
+    table = samples_from([{"sample_id": name, "completion": name} for name in "abz"], name="answers")
+    with pytest.raises(DataError, match=r"completions without a sample: 1 \(`z`\)"):
+        load_completions(table, pl.Series(["a"]), all_ids=IDS)
+
+
+def test_an_id_used_twice_is_refused() -> None:
+    """Two completions of one sample give E208."""
+    with pytest.raises(AnswerkeyError) as caught:
+        load([{"sample_id": "a", "completion": "A"}] * 2, "a")
+    assert caught.value.code == "E208"
+
+
+@pytest.mark.parametrize(
+    ("count", "ids", "kept", "expected"),
+    [
+        (3, ["a", "b", "c"], ["a", "b", "c"], ["0", "1", "2"]),
+        (3, ["c"], ["a", "b", "c"], ["2"]),
+        (3, ["c"], ["b", "c"], ["2"]),
+        (2, ["c"], ["b", "c"], ["1"]),
+        (2, ["a", "b"], ["a", "b", "c"], ["0", "1"]),
+        (1, ["b"], ["b", "c"], ["0"]),
+    ],
+)
+def test_rows_without_ids_are_matched_by_order(
+    count: int, ids: list[str], kept: list[str], expected: list[str]
+) -> None:
+    """One completion per row of the dataset, of its filtered rows, or of the selected head of either."""
+    table = samples_from([{"completion": str(n)} for n in range(count)], name="answers")
+    found = load_completions(table, pl.Series(ids), all_ids=IDS, kept_ids=pl.Series(kept))
+    assert texts(found) == expected
+    assert found.frame["sample_id"].to_list() == ids
+
+
+@pytest.mark.parametrize(("count", "ids"), [(2, ["b", "c"]), (4, ["a", "b", "c"]), (1, ["c"])])
+def test_an_order_that_cannot_be_told_is_refused(count: int, ids: list[str]) -> None:
+    """Any other number of rows, or as many as a selection that is no head, gives E209."""
+    table = samples_from([{"completion": str(n)} for n in range(count)], name="answers")
+    with pytest.raises(DataError) as caught:
+        load_completions(table, pl.Series(ids), all_ids=IDS)
+    assert caught.value.code == "E209"
+    assert "add a column `sample_id`" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("name", ["completion", "output", "response", "model_output"])
+def test_the_usual_names_are_found(name: str) -> None:
+    """Each accepted name holds completions; `completion` wins over the others."""
+    assert texts(load([{name: "B"}], "a")) == ["B"]
+    assert texts(load([{name: "no", "completion": "B"}], "a")) == ["B"]
+
+
+def test_several_usual_names_are_ambiguous() -> None:
+    """Two of the other names without `completion` give E209: the number must not rest on a guess."""
+    with pytest.raises(DataError, match="several columns may hold the completions: `output`, `response`"):
+        load([{"response": "A", "output": "B"}], "a")
+
+
+def test_a_named_column_is_used() -> None:
+    """A named column or field wins over the usual names."""
+    row: dict[str, object] = {"completion": "no", "by": {"m-1.5": "B"}}
+    assert texts(load([row], "a", column="by.m-1.5")) == ["B"]
+
+
+def test_a_missing_column_is_refused_with_those_there_are() -> None:
+    """E209 lists columns and the fields of structs."""
+    with pytest.raises(DataError) as caught:
+        load([{"text": "A", "by": {"m1": "B"}}], "a", column="by.m2")
+    assert caught.value.code == "E209"
+    assert caught.value.hint == "did you mean `by.m1`?; columns: `text`, `by.m1`"
+    with pytest.raises(DataError, match="no column holds completions"):
+        load([{"text": "A"}], "a")
+
+
+def test_messages_are_read() -> None:
+    """A cell may be a message, a whole exchange, text or a whole number."""
+    cells: list[object] = [
+        {"role": "assistant", "content": "A"},
+        {"role": "assistant", "content": None, "refusal": "I cannot"},
+        [{"role": "user", "content": "?"}, {"role": "assistant", "content": "B"}],
+        "C",
+        1,
+        1.5,
+        None,
+    ]
+    found = load([{"completion": cell} for cell in cells], "abcdefg")
+    assert texts(found) == ["A", None, "B", "C", "1", "1.5", None]
+    assert found.frame["status"].to_list() == ["OK", "REFUSED", "OK", "OK", "OK", "OK", "NO_TEXT"]
+
+
+def test_a_column_of_whole_numbers_is_text() -> None:
+    """The choice 1 written as a number is the text `1`."""
+    assert texts(load([{"completion": 1}, {"completion": None}], "ab")) == ["1", None]
+
+
+def test_cells_that_are_no_completions_are_reported_together() -> None:
+    """Booleans, lists of texts, other objects and numbers that are none give E209 with their places."""
+    cells: list[object] = [True, ["A"], {"x": 1}, "fine", float("nan")]
+    with pytest.raises(AnswerkeyError) as caught:
+        load([{"completion": cell} for cell in cells], "abcde")
+    errors: list[AnswerkeyError] = list(getattr(caught.value, "errors", ()))
+    assert [(error.code, error.where and error.where.line) for error in errors] == [
+        ("E209", 1),
+        ("E209", 2),
+        ("E209", 3),
+        ("E209", 5),
+    ]
+
+
+def test_a_struct_of_models_is_no_completion() -> None:
+    """A column with one completion per model is refused with the fields to choose from."""
+    with pytest.raises(DataError) as caught:
+        load([{"completion": {"m1": "A", "m2": "B"}}], "a")
+    assert caught.value.hint == "name a field: `completion.m1`, `completion.m2`"
+
+
+def test_statuses_of_the_file_are_kept() -> None:
+    """`completion_status` says what became of the question; a text that is no answer is kept as the reply."""
+    rows: Rows = [
+        {"completion": "B", "completion_status": "OK"},
+        {"completion": "Sorry", "completion_status": "REFUSED"},
+        {"completion": "cut", "completion_status": "ERROR"},
+        {"completion": None, "completion_status": "OK"},
+        {"completion": "C", "completion_status": None},
+        {"completion": "D", "completion_status": ""},
+    ]
+    found = load(rows, "abcdef")
+    assert texts(found) == ["B", None, None, None, "C", "D"]
+    assert found.frame["status"].to_list() == ["OK", "REFUSED", "ERROR", "NO_TEXT", "OK", "OK"]
+    replies = [None if one is None else json.loads(one) for one in found.frame["reply"].to_list()]
+    assert replies == [
+        None,
+        {"role": "assistant", "content": None, "refusal": "Sorry"},
+        {"role": "assistant", "content": "cut"},
+        None,
+        None,
+        None,
+    ]
+    assert [one.status for one in found.rows()][1] is CompletionStatus.REFUSED
+
+
+def test_an_unknown_status_is_refused() -> None:
+    """A status that is none gives E209 with its place."""
+    with pytest.raises(DataError, match="'ok' is not a completion status") as caught:
+        load([{"completion": "B", "completion_status": "ok"}], "a")
+    assert str(caught.value.where) == "answers.jsonl:1, column `completion_status`"
+
+
+def test_completions_may_stand_beside_the_questions() -> None:
+    """A dataset with a completion column holds its completions; one without holds none."""
+    samples = samples_from([{"question": "?", "completion": "B"}], name="both")
+    found = completions_within(samples)
+    assert found is not None
+    assert texts(found) == ["B"]
+    assert completions_within(samples_from([{"question": "?"}], name="bare")) is None
+
+
+def test_a_named_column_must_be_in_the_dataset() -> None:
+    """Naming a completion column that is not there gives E209."""
+    with pytest.raises(DataError) as caught:
+        completions_within(samples_from([{"question": "?"}], name="bare"), column="reply")
+    assert caught.value.code == "E209"

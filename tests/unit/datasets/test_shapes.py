@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from answerkey.datasets.shapes import build_column, find_dtype
+
+scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def alike(depth: int) -> st.SearchStrategy[object]:
+    """Return a strategy for values that may all share one nested shape."""
+    if depth == 0:
+        return st.none() | st.integers(-9, 9)
+    inner = alike(depth - 1)
+    structs = st.builds(lambda a, b: {"a": a, "b": b}, inner, st.none() | st.text(max_size=2))
+    return st.none() | (st.lists(inner, max_size=3) if depth % 2 else structs)
+
+
+def read_back(cells: list[object]) -> tuple[list[object], bool]:
+    """Return the cells after storing them, and whether they were stored as JSON text."""
+    series, is_encoded = build_column("x", cells)
+    stored: list[object] = series.to_list()
+    if is_encoded:
+        stored = [None if one is None else json.loads(str(one)) for one in stored]
+    return stored, is_encoded
+
+
+@settings(deadline=None)
+@given(st.lists(values, max_size=6))
+def test_any_column_reads_back_exactly(cells: list[object]) -> None:
+    """Whatever JSON holds comes back the same, type for type and key for key."""
+    assert json.dumps(read_back(cells)[0]) == json.dumps(cells)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 4).flatmap(lambda depth: st.lists(alike(depth), max_size=6)))
+def test_columns_of_one_shape_are_native_and_read_back_exactly(cells: list[object]) -> None:
+    """Nested values of one shape are stored natively without loss, nulls and empty lists included."""
+    assert read_back(cells) == (cells, False)
+
+
+@pytest.mark.parametrize(
+    ("cells", "dtype"),
+    [
+        ([None, None], pl.String()),
+        ([1, None], pl.Int64()),
+        ([1, 1.5], None),
+        ([1, True], None),
+        ([1, 2**63], None),
+        (["a", 1], None),
+        ([[], None], pl.List(pl.String())),
+        ([[], [[1]]], pl.List(pl.List(pl.Int64()))),
+        ([[1], ["a"]], None),
+        ([{"a": 1}, {"a": None}], pl.Struct({"a": pl.Int64()})),
+        ([{"a": 1, "b": 2}, {"b": 2, "a": 1}], None),
+        ([{"a": 1}, {}], None),
+        ([{}], None),
+    ],
+)
+def test_a_type_is_native_only_if_all_share_it(cells: list[object], dtype: pl.DataType | None) -> None:
+    """Values that differ in type, keys or order of keys have no native type."""
+    assert find_dtype(cells) == dtype

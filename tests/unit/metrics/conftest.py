@@ -1,0 +1,60 @@
+"""Scores for the laws of metrics, written as lists of values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+import pytest
+
+from answerkey.metrics import Metric
+from answerkey.types import EMPTY_STRUCT_FIELD, MetricValue, Scores
+
+ScoresMaker = Callable[..., Scores]
+Measurer = Callable[[Metric, Scores], dict[str, MetricValue]]
+
+
+def make_scores(
+    values: Mapping[str, Sequence[object]],
+    metadata: Mapping[str, Sequence[object]] | None = None,
+    *,
+    status: Sequence[str] | None = None,
+    excluded_by: Sequence[str | None] | None = None,
+    encoded: Sequence[str] = (),
+) -> Scores:
+    """Return scores with these columns; a name in `encoded` is stored as JSON text."""
+    height = len(next(iter(values.values())))
+    frame = pl.DataFrame(
+        {
+            "status": status or ["SCORED"] * height,
+            "reason": pl.Series([None] * height, dtype=pl.String),
+            "values": _make_struct(values, height, encoded),
+            "metadata": _make_struct(metadata or {}, height, encoded),
+            "excluded_by": pl.Series(list(excluded_by or [None] * height), dtype=pl.String),
+        }
+    )
+    return Scores(frame, frozenset(encoded))
+
+
+def _make_struct(columns: Mapping[str, Sequence[Any]], height: int, encoded: Sequence[str]) -> pl.Series:
+    stored = {
+        name: [None if one is None else json.dumps(one) for one in cells] if name in encoded else list(cells)
+        for name, cells in columns.items()
+    }
+    return pl.DataFrame(stored or {EMPTY_STRUCT_FIELD: [None] * height}).to_struct()
+
+
+@pytest.fixture(name="make_scores")
+def _give_make_scores() -> ScoresMaker:
+    return make_scores
+
+
+@pytest.fixture(name="compute")
+def _give_compute() -> Measurer:
+    def compute(metric: Metric, scores: Scores) -> dict[str, MetricValue]:
+        values = metric.finish(metric.merge([metric.measure(scores)]))
+        return {value.name: value for value in values}
+
+    return compute

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+
+import pytest
+
+from answerkey.errors import ScoringError
+from answerkey.metrics import Max, Mean, Metric, Min, StdDev
+from answerkey.types import MetricValue, Scores
+
+MakeScores = Callable[..., Scores]
+Compute = Callable[[Metric, Scores], dict[str, MetricValue]]
+
+
+def test_mean_of_right_and_wrong_is_a_share_with_interval(make_scores: MakeScores, compute: Compute) -> None:
+    """The mean of 0/1 values says how many of how many, and how sure that is."""
+    value = compute(Mean("is_correct"), make_scores({"is_correct": [1.0, 0.0, 1.0, 1.0]}))["is_correct_mean"]
+    assert (value.value, value.n, value.type) == (0.75, 4, "mean")
+    assert value.interval_method == "wilson"
+    assert value.interval == pytest.approx((0.300642, 0.954413), abs=1e-6)
+    assert value.details == {"count": 3, "of": 4}
+
+
+def test_mean_of_booleans_is_a_share(make_scores: MakeScores, compute: Compute) -> None:
+    """True counts as 1, False as 0."""
+    value = compute(Mean("ok"), make_scores({"ok": [True, False]}))["ok_mean"]
+    assert value.value == 0.5
+    assert value.interval is not None
+
+
+def test_mean_of_other_numbers_has_no_interval(make_scores: MakeScores, compute: Compute) -> None:
+    """Wilson is for shares only."""
+    value = compute(Mean("score"), make_scores({"score": [1.0, 0.5]}))["score_mean"]
+    assert (value.value, value.interval, value.interval_method) == (0.75, None, None)
+
+
+def test_sums_are_not_rounded_on_the_way(make_scores: MakeScores, compute: Compute) -> None:
+    """Ten times 0.1 has the mean 0.1, and large terms that cancel leave the small ones."""
+    assert compute(Mean("x"), make_scores({"x": [0.1] * 10}))["x_mean"].value == 0.1
+    assert compute(Mean("x"), make_scores({"x": [1e300, 1.0, -1e300, 1.0]}))["x_mean"].value == 0.5
+
+
+def test_name_replaces_the_default_name(make_scores: MakeScores, compute: Compute) -> None:
+    """`name` is the value's name."""
+    assert list(compute(Mean("x", name="Mean Score"), make_scores({"x": [2]}))) == ["Mean Score"]
+
+
+def test_ends_are_values_of_the_field(make_scores: MakeScores, compute: Compute) -> None:
+    """The largest and the smallest value come back as floats."""
+    scores = make_scores({"x": [3, -2, 7]})
+    assert compute(Max("x"), scores)["x_max"].value == 7.0
+    assert compute(Min("x"), scores)["x_min"].value == -2.0
+
+
+def test_deviation_is_that_of_a_sample(make_scores: MakeScores, compute: Compute) -> None:
+    """The divisor is n - 1: 2/3, 1, 2/3, 1, 2/3 deviates by 0.183."""
+    numbers = [2 / 3, 1.0, 2 / 3, 1.0, 2 / 3]
+    value = compute(StdDev("x"), make_scores({"x": numbers}))["x_std_dev"].value
+    assert value == statistics.stdev(numbers) == pytest.approx(0.182574, abs=1e-6)
+
+
+def test_deviation_of_one_value_is_none(make_scores: MakeScores, compute: Compute) -> None:
+    """One value has no deviation, and the note says so."""
+    value = compute(StdDev("x"), make_scores({"x": [5.0]}))["x_std_dev"]
+    assert (value.value, value.n) == (None, 1)
+    assert value.note == "it needs at least two values, there is one"
+
+
+def test_deviation_beyond_floats_is_none(make_scores: MakeScores, compute: Compute) -> None:
+    """A deviation that no float can hold is no value rather than infinity."""
+    value = compute(StdDev("x"), make_scores({"x": [1.7e308, -1.7e308]}))["x_std_dev"]
+    assert (value.value, value.note) == (None, "the value is too large for a float")
+
+
+@pytest.mark.parametrize("metric", [Mean("x"), Max("x"), Min("x"), StdDev("x")])
+def test_nothing_to_compute_is_none_with_the_reason(
+    metric: Metric, make_scores: MakeScores, compute: Compute
+) -> None:
+    """Without a value there is no number, neither 0 nor NaN."""
+    scores = make_scores({"x": [None, None]}, status=["FAILED", "SCORED"])
+    (value,) = compute(metric, scores).values()
+    assert (value.value, value.n, value.note) == (None, 0, "no sample counts towards it")
+    assert value.n_excluded == {"failed": 1, "null": 1}
+
+
+@pytest.mark.parametrize("metric", [Mean("x"), Max("x"), Min("x"), StdDev("x")])
+def test_no_shards_at_all_are_none(metric: Metric) -> None:
+    """A task without samples still has its value, empty."""
+    (value,) = metric.finish(metric.merge([]))
+    assert (value.value, value.n, value.n_excluded) == (None, 0, {})
+
+
+def test_left_out_samples_are_counted_by_reason(make_scores: MakeScores, compute: Compute) -> None:
+    """Failed, errors, excluded and null samples are left out, each with its reason."""
+    scores = make_scores(
+        {"x": [1.0, None, None, 0.0, None, 1.0]},
+        status=["SCORED", "FAILED", "ERROR", "SCORED", "SCORED", "SCORED"],
+        excluded_by=[None, None, None, "refusals", None, None],
+    )
+    value = compute(Mean("x"), scores)["x_mean"]
+    assert (value.value, value.n) == (1.0, 2)
+    assert value.n_excluded == {"error": 1, "excluded:refusals": 1, "failed": 1, "null": 1}
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_values_that_are_not_finite_are_left_out_and_named(
+    number: float, make_scores: MakeScores, compute: Compute
+) -> None:
+    """NaN and infinity are no numbers to average: counted, and said in the note."""
+    value = compute(Mean("x"), make_scores({"x": [1.0, number]}))["x_mean"]
+    assert (value.value, value.n, value.n_excluded) == (1.0, 1, {"not_finite": 1})
+    assert value.note == "1 NaN or infinite left out"
+
+
+@pytest.mark.parametrize("metric", [Mean("letter"), Max("letter"), Min("letter"), StdDev("letter")])
+def test_text_is_an_error_that_shows_it(metric: Metric, make_scores: MakeScores, compute: Compute) -> None:
+    """A number of text does not exist; the error shows what the field holds."""
+    scores = make_scores({"is_correct": [1.0, 0.0]}, {"letter": ["B", "A"]})
+    with pytest.raises(
+        ScoringError, match=r"`letter` holds other values in 2 samples, such as 'A', 'B'"
+    ) as caught:
+        compute(metric, scores)
+    assert caught.value.code == "E402"
+
+
+def test_field_that_no_score_has_is_an_error_with_suggestion(
+    make_scores: MakeScores, compute: Compute
+) -> None:
+    """A misspelt field is not a column of nulls."""
+    with pytest.raises(ScoringError, match="no score has the field `is_corect`") as caught:
+        compute(Mean("is_corect"), make_scores({"is_correct": [1.0]}))
+    assert caught.value.hint == "did you mean `is_correct`?"
+
+
+def test_field_that_one_shard_lacks_is_null_there(make_scores: MakeScores) -> None:
+    """A shard whose scores lack the field adds nulls, not an error."""
+    metric = Mean("x")
+    parts = [metric.measure(make_scores({"x": [1.0]})), metric.measure(make_scores({"y": [1.0, 2.0]}))]
+    (value,) = metric.finish(metric.merge(parts))
+    assert (value.value, value.n, value.n_excluded) == (1.0, 1, {"null": 2})
+
+
+def test_value_comes_before_metadata_of_the_same_name(make_scores: MakeScores, compute: Compute) -> None:
+    """A field is looked for among the values first."""
+    assert compute(Mean("x"), make_scores({"x": [1.0]}, {"x": [5.0]}))["x_mean"].value == 1.0
+
+
+def test_mixed_numbers_stored_as_json_count_like_others(make_scores: MakeScores, compute: Compute) -> None:
+    """A field of whole numbers, floats and booleans is a field of numbers."""
+    scores = make_scores({"x": [1, 0.5, True, None]}, encoded=["x"])
+    value = compute(Mean("x"), scores)["x_mean"]
+    assert (value.value, value.n, value.n_excluded) == (2.5 / 3, 3, {"null": 1})
+
+
+def test_minus_zero_is_zero(make_scores: MakeScores, compute: Compute) -> None:
+    """The smallest of 0.0 and -0.0 has no sign, whichever came first."""
+    for numbers in ([0.0, -0.0], [-0.0, 0.0]):
+        smallest = compute(Min("x"), make_scores({"x": numbers}))["x_min"].value
+        assert smallest is not None
+        assert math.copysign(1, smallest) == 1.0
+
+
+def test_integer_beyond_floats_is_left_out(make_scores: MakeScores, compute: Compute) -> None:
+    """An integer that no float can hold is treated like infinity."""
+    value = compute(Mean("x"), make_scores({"x": [10**400, 2]}, encoded=["x"]))["x_mean"]
+    assert (value.value, value.n_excluded) == (2.0, {"not_finite": 1})

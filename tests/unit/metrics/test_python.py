@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from answerkey.errors import SpecError
+from answerkey.metrics import Metric, PythonMetric
+from answerkey.types import MetricValue, Scores
+
+MakeScores = Callable[..., Scores]
+Compute = Callable[[Metric, Scores], dict[str, MetricValue]]
+
+
+def test_values_are_what_the_snippet_returns(make_scores: MakeScores, compute: Compute) -> None:
+    """The snippet sees values and metadata of the samples that count, and its mapping becomes the values."""
+    metric = PythonMetric(
+        "def compute_metrics(scores):\n"
+        "    letters = [score.metadata['letter'] for score in scores]\n"
+        "    total = sum(score.values['x'] for score in scores)\n"
+        "    return {'total': total, 'as': letters.count('A'), 'ok': True}\n"
+    )
+    scores = make_scores(
+        {"x": [1.5, 2.0, None]}, {"letter": ["A", "B", None]}, status=["SCORED"] * 2 + ["FAILED"]
+    )
+    values = compute(metric, scores)
+    assert {name: value.value for name, value in values.items()} == {"total": 3.5, "as": 1.0, "ok": 1.0}
+    assert (values["total"].n, values["total"].n_excluded, values["total"].type) == (
+        2,
+        {"failed": 1},
+        "python",
+    )
+
+
+def test_async_snippet_is_awaited(make_scores: MakeScores, compute: Compute) -> None:
+    """`async def` works as `def` does."""
+    metric = PythonMetric("async def compute_metrics(scores):\n    return {'n': len(scores)}\n")
+    assert compute(metric, make_scores({"x": [1, 2]}))["n"].value == 2.0
+
+
+def test_failure_is_a_value_with_its_traceback(make_scores: MakeScores, compute: Compute) -> None:
+    """A snippet that fails loses its own values and nothing else."""
+    metric = PythonMetric("def compute_metrics(scores):\n    return {'x': 1 / 0}\n")
+    value = compute(metric, make_scores({"x": [1]}))["python"]
+    assert value.value is None
+    assert value.note == "the snippet failed: ZeroDivisionError: division by zero"
+    assert "1 / 0" in str(value.details["traceback"])
+    assert value.details["kind"] == "raised"
+
+
+def test_value_that_is_no_number_is_named(make_scores: MakeScores, compute: Compute) -> None:
+    """Text and null in the mapping are no values; the others stay."""
+    metric = PythonMetric("def compute_metrics(scores):\n    return {'a': 'high', 'b': None, 'c': 1}\n")
+    values = compute(metric, make_scores({"x": [1]}))
+    assert {name: value.value for name, value in values.items()} == {"a": None, "b": None, "c": 1.0}
+    assert values["a"].note == "the snippet returned 'high', not a number"
+    assert values["b"].note == "the snippet returned None, not a number"
+
+
+@pytest.mark.parametrize("returned", ["[1, 2]", "None", "{}"])
+def test_anything_but_a_mapping_is_a_failure(
+    returned: str, make_scores: MakeScores, compute: Compute
+) -> None:
+    """A metric snippet returns names and numbers."""
+    metric = PythonMetric(f"def compute_metrics(scores):\n    return {returned}\n")
+    value = compute(metric, make_scores({"x": [1]}))["python"]
+    assert value.note == f"the snippet failed: it returned {returned}, not a mapping of names to numbers"
+
+
+def test_no_scores_are_not_given_to_the_snippet(make_scores: MakeScores, compute: Compute) -> None:
+    """Without samples that count nothing is run."""
+    metric = PythonMetric("raise SystemExit\n")
+    value = compute(metric, make_scores({"x": [None]}, status=["ERROR"]))["python"]
+    assert (value.value, value.note) == (None, "no sample counts towards it")
+    assert PythonMetric("raise SystemExit\n").finish(metric.merge([]))[0].n == 0
+
+
+def test_snippet_sees_dataset_order_however_it_was_sharded(make_scores: MakeScores) -> None:
+    """Parts in dataset order give the scores in dataset order."""
+    metric = PythonMetric(
+        "def compute_metrics(scores):\n"
+        "    return {'digits': int(''.join(str(score.values['x']) for score in scores))}\n"
+    )
+    whole = metric.measure(make_scores({"x": [3, 1, 2]}))
+    shards = [metric.measure(make_scores({"x": [3]})), metric.measure(make_scores({"x": [1, 2]}))]
+    assert metric.finish(metric.merge(shards)) == metric.finish(whole)
+    assert metric.finish(whole)[0].value == 312.0
+
+
+def test_snippet_is_named_for_the_trust_check() -> None:
+    """The code is handed out before it runs."""
+    (snippet,) = PythonMetric("def compute_metrics(scores): ...").snippets()
+    assert (snippet.function, snippet.source) == ("compute_metrics", "def compute_metrics(scores): ...")
+
+
+def test_empty_snippet_is_refused_at_once() -> None:
+    """No code, no metric."""
+    with pytest.raises(SpecError) as caught:
+        PythonMetric("  \n")
+    assert caught.value.code == "E108"

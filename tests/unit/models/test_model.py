@@ -1,0 +1,344 @@
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from answerkey.errors import SpecError, listing
+from answerkey.models import BUILTIN_MODELS, Draws, Model, missing_parts, model, open_model
+from answerkey.models.builtin import remove_options, split_words
+from answerkey.models.simulated import MIXED_SHARES, STYLE_NAMES, STYLES
+from answerkey.types import Completion, CompletionStatus, Known, Question
+
+CHOICES = ["A", "B", "C", "D"]
+
+
+def ask(name: str, *, number: int = 1, **known: object) -> list[Completion]:
+    """Return what a model says to some samples with four choices, of which C is right."""
+    facts: dict[str, object] = {"choices": CHOICES, "truth": "C", "options": ["w", "x", "y", "z"], **known}
+    questions = [Question(str(i), [], **facts) for i in range(number)]  # type: ignore[arg-type]  # fields by name
+    return open_model(name).answer(questions)
+
+
+def refuse(name: str) -> SpecError:
+    """Return the error of a name that finds no model."""
+    with pytest.raises(SpecError) as caught:
+        open_model(name)
+    return caught.value
+
+
+def test_names_are_kept_as_written() -> None:
+    """A model is called what the user wrote."""
+    name = "builtin/simulated?seed=3&accuracy=0.5"
+    assert open_model(name).name == name
+
+
+@pytest.mark.parametrize("kind", list(BUILTIN_MODELS))
+def test_only_the_simulator_is_simulated(kind: str) -> None:
+    """The baselines are real; the simulator says that it is not."""
+    assert open_model(f"builtin/{kind}").is_simulated is (kind == "simulated")
+
+
+def test_constant_answers_alike() -> None:
+    """The constant model says its choice; `A` if none is given."""
+    assert [one.text for one in ask("builtin/constant?choice=B", number=2)] == ["B", "B"]
+    assert ask("builtin/constant")[0].text == "A"
+    assert ask("builtin/constant?choice=Answer%3A%20%26")[0].text == "Answer: &"
+
+
+def test_constant_needs_to_know_nothing() -> None:
+    """The constant model answers without choices."""
+    assert ask("builtin/constant?choice=1", choices=None, truth=None, options=None)[0].text == "1"
+
+
+def test_random_draws_each_choice_alike() -> None:
+    """Each of K choices is drawn in about one K-th of the samples."""
+    counts = Counter(one.text for one in ask("builtin/random", number=4000))
+    assert set(counts) == set(CHOICES)
+    assert all(900 < count < 1100 for count in counts.values())
+
+
+def test_random_is_the_same_for_the_same_seed() -> None:
+    """The draw depends on seed and sample id: literal draws, so that a change is noticed."""
+    assert "".join(str(one.text) for one in ask("builtin/random?seed=0", number=12)) == "DBBDBBDCCDDD"
+    assert "".join(str(one.text) for one in ask("builtin/random?seed=1", number=12)) == "DADCACDADBDB"
+
+
+@pytest.mark.parametrize("name", ["random?seed=5", "simulated", "longest", "overlap"])
+def test_answers_do_not_depend_on_order_or_company(name: str) -> None:
+    """A sample's completion is the same alone, in any order and in any shard."""
+    opened = open_model(f"builtin/{name}")
+    questions = [Question(f"s{i}", [], CHOICES, ["x"] * 4, "A", "x") for i in range(50)]
+    together = opened.answer(questions)
+    assert opened.answer(questions[::-1])[::-1] == together
+    assert [opened.answer([one])[0] for one in questions] == together
+
+
+def test_longest_picks_the_longest_option() -> None:
+    """Length is counted in characters without surrounding white space."""
+    assert ask("builtin/longest", options=["ab", "a    ", "abc", "  b  "])[0].text == "C"
+
+
+def test_ties_are_drawn() -> None:
+    """Options of the same length are drawn among, so that no position is favoured."""
+    drawn = {one.text for one in ask("builtin/longest", number=60, options=["ab", "x", "cd", "ef"])}
+    assert drawn == {"A", "C", "D"}
+
+
+def test_overlap_picks_the_option_that_shares_most_words() -> None:
+    """Distinct words count, without case."""
+    options = ["the sea the sea", "A red Planet", "moon", "none"]
+    assert ask("builtin/overlap", options=options, text="Which planet is red like the sea?")[0].text == "A"
+    assert ask("builtin/overlap", options=options, text="Which PLANET is red?")[0].text == "B"
+
+
+def test_overlap_does_not_count_the_listed_options() -> None:
+    """A prompt that lists the options does not make them all alike."""
+    text = "Is Mars a red planet?\nA. blue star\nB. red planet\nC. moon\nD. sun"
+    options = ["blue star", "red planet", "moon", "sun"]
+    assert ask("builtin/overlap", options=options, text=text)[0].text == "B"
+
+
+def test_options_are_removed_as_whole_words_and_once() -> None:
+    """The last whole occurrence of each option goes; a part of a word stays."""
+    assert remove_options("art and part: art", ["art"]) == "art and part:  "
+    assert remove_options("A. x y B. x", ["x", "x y"]) == "A.   B.  "
+    assert remove_options("nothing", ["", " "]) == "nothing"
+
+
+def test_unspaced_scripts_are_read_by_character() -> None:
+    """Han, Kana and Thai have no spaces between words; each character counts."""
+    assert split_words("北京 is big") == {"北", "京", "is", "big"}
+
+
+@pytest.mark.parametrize("name", ["longest", "overlap"])
+@pytest.mark.parametrize("options", [None, ["one"], []])
+def test_missing_options_are_told(name: str, options: list[str] | None) -> None:
+    """A model that reads option texts says where they come from."""
+    with pytest.raises(SpecError) as caught:
+        ask(f"builtin/{name}", options=options)
+    assert caught.value.code == "E301"
+    assert "sample `0` has" in caught.value.message
+    assert caught.value.hint == (
+        "give the scorer a field `options` (a template that yields the texts of the choices, in their order)"
+        ", or the dataset a column `options`"
+    )
+
+
+@pytest.mark.parametrize("name", ["random", "longest", "overlap", "simulated?style=bare"])
+def test_missing_choices_are_told(name: str) -> None:
+    """A model that answers from the choices says that there are none."""
+    with pytest.raises(SpecError) as caught:
+        ask(f"builtin/{name}", choices=None)
+    assert caught.value.code == "E301"
+    assert "sample `0` has none" in caught.value.message
+
+
+def test_missing_truth_is_told() -> None:
+    """The simulator says that it needs the key."""
+    with pytest.raises(SpecError, match="knows the key, and sample `0` has none"):
+        ask("builtin/simulated?style=bare", truth=None)
+
+
+def test_simulated_accuracy_is_what_the_model_means() -> None:
+    """In the bare style the share of right letters is the accuracy; wrong ones are spread."""
+    counts = Counter(one.text for one in ask("builtin/simulated?accuracy=0.7&style=bare", number=4000))
+    assert 2700 < counts["C"] < 2900
+    assert all(330 < counts[choice] < 470 for choice in "ABD")
+
+
+@pytest.mark.parametrize(("accuracy", "texts"), [(1, {"C"}), (0, {"A", "B", "D"})])
+def test_simulated_extremes(accuracy: int, texts: set[str]) -> None:
+    """Accuracy 1 is always right, accuracy 0 never."""
+    found = {one.text for one in ask(f"builtin/simulated?accuracy={accuracy}&style=bare", number=200)}
+    assert found == texts
+
+
+def test_simulated_with_one_choice_can_only_be_right() -> None:
+    """Where there is no wrong choice, the right one is said."""
+    assert ask("builtin/simulated?accuracy=0&style=bare", choices=["C"], options=["y"])[0].text == "C"
+
+
+@pytest.mark.parametrize("style", [name for name in STYLE_NAMES if name != "mixed"])
+def test_simulated_style_uses_its_own_forms(style: str) -> None:
+    """Every form of a style appears, and no other."""
+    found = {one.text for one in ask(f"builtin/simulated?accuracy=1&style={style}", number=300)}
+    assert found == {form.format(c="C", t="y", o="?") for form in STYLES[style]}
+
+
+def test_mixed_style_has_the_documented_shares() -> None:
+    """The shares add up to 100, all of them appear, refusals are marked as such."""
+    assert sum(MIXED_SHARES.values()) == 100
+    assert set(MIXED_SHARES) == set(STYLES)
+    answers = ask("builtin/simulated", number=5000)
+    refused = [one for one in answers if one.status is CompletionStatus.REFUSED]
+    assert 70 < len(refused) < 130
+    assert all(one.text is None and one.reply and one.reply["refusal"] for one in refused)
+    assert 2150 < sum(one.text in set(CHOICES) for one in answers) < 2350
+    assert 30 < sum(one.text is not None and not one.text.strip() for one in answers) < 75
+
+
+def test_simulated_text_without_options_has_words() -> None:
+    """Without option texts the style `text` still says more than a letter."""
+    (answer,) = ask("builtin/simulated?accuracy=1&style=text", options=None)
+    assert str(answer.text).endswith("this option")
+
+
+def test_prose_starts_with_another_letter_as_real_models_do() -> None:
+    """The prose forms open with a word whose first letter may be a choice."""
+    assert all(form[0] in "ABCD" for form in STYLES["prose"])
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "hint"),
+    [
+        ("builtin/randon", "unknown model `builtin/randon`", "did you mean `builtin/random`?"),
+        ("random", "unknown model `random`", "did you mean `builtin/random`?"),
+        ("bultin/random?seed=1", "unknown model `bultin/random?seed=1`", "did you mean `builtin/random`?"),
+        ("builtin/", "unknown model `builtin/`", None),
+        ("", "unknown model ``", None),
+        (
+            "builtin/random?sed=1",
+            "model `builtin/random?sed=1` has no parameter `sed`",
+            "did you mean `seed`?",
+        ),
+        (
+            "builtin/longest?seed=1",
+            "model `builtin/longest?seed=1` has no parameter `seed`",
+            "it has no parameters",
+        ),
+        (
+            "builtin/random?seed=x",
+            "model `builtin/random?seed=x`: `seed` is 'x', not a whole number from 0 on",
+            None,
+        ),
+        (
+            "builtin/random?seed=-1",
+            "model `builtin/random?seed=-1`: `seed` is '-1', not a whole number from 0 on",
+            None,
+        ),
+        (
+            "builtin/simulated?accuracy=80",
+            "model `builtin/simulated?accuracy=80`: `accuracy` is '80', not a number from 0 to 1",
+            None,
+        ),
+        (
+            "builtin/simulated?accuracy=nan",
+            "model `builtin/simulated?accuracy=nan`: `accuracy` is 'nan', not a number from 0 to 1",
+            None,
+        ),
+        (
+            "builtin/simulated?style=mixt",
+            f"model `builtin/simulated?style=mixt`: `style` is 'mixt', not one of {listing(STYLE_NAMES)}",
+            "did you mean `mixed`?",
+        ),
+        (
+            "builtin/constant?choice=",
+            "model `builtin/constant?choice=`: `choice` is '', not a text that is not empty",
+            None,
+        ),
+        (
+            "builtin/random?seed",
+            "model `builtin/random?seed`: 'seed' is not `parameter=value`",
+            "write `builtin/name?parameter=value&parameter=value`",
+        ),
+        (
+            "builtin/random?seed=1&seed=2",
+            "model `builtin/random?seed=1&seed=2`: given more than once: `seed`",
+            None,
+        ),
+    ],
+)
+def test_bad_name_is_told(name: str, message: str, hint: str | None) -> None:
+    """An unknown model, an unknown parameter and a value out of range are errors with what to write."""
+    error = refuse(name)
+    assert (error.code, error.message) == ("E301", message)
+    if hint is not None:
+        assert error.hint == hint
+
+
+def test_unknown_model_lists_what_there_is() -> None:
+    """Where no name is near, the hint lists the built-in models."""
+    assert refuse("builtin/zzz").hint == (
+        "built-in models: `builtin/constant`, `builtin/random`, `builtin/longest`, `builtin/overlap`, "
+        "`builtin/simulated`"
+    )
+
+
+@pytest.mark.parametrize("name", ["openai/gpt-4.1-nano", "http://127.0.0.1:8000/v1#x", "meta/llama-3"])
+def test_models_of_the_network_are_refused_by_name(name: str) -> None:
+    """A provider or an address is not in this release; the hint says what is."""
+    error = refuse(name)
+    assert (error.code, error.message) == (
+        "E116",
+        f"model `{name}`: asking models over the network is not in this release",
+    )
+    assert "`builtin/random`" in str(error.hint)
+    assert "--completions FILE" in str(error.hint)
+
+
+class OwnModel:
+    """What a third party might add."""
+
+    is_simulated = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def answer(self, questions: Sequence[Question]) -> list[Completion]:
+        """Return B for each."""
+        return [Completion("B") for _ in questions]
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    """Make it seem that a package adds models under `acme/`."""
+    points = [EntryPoint("acme", value, "answerkey.models")]
+    monkeypatch.setattr(model, "entry_points", lambda group: points if group == "answerkey.models" else [])
+
+
+def test_installed_package_adds_models_by_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry point answers for all names under its prefix."""
+    offer(monkeypatch, f"{__name__}:OwnModel")
+    monkeypatch.setattr(EntryPoint, "load", lambda _: OwnModel)
+    opened: Model = open_model("acme/small?x=1")
+    assert opened.name == "acme/small?x=1"
+    assert opened.answer([Question("1", [])])[0].text == "B"
+
+
+def test_package_that_cannot_be_loaded_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken package is named, not traced."""
+    offer(monkeypatch, "no_such_package_here:Model")
+    error = refuse("acme/small")
+    assert error.code == "E301"
+    assert "the package that adds `acme/…` cannot be loaded" in error.message
+
+
+def test_missing_parts_are_those_that_only_a_scorer_knows() -> None:
+    """Without a scorer's knowledge a baseline lacks choices, the simulator also the truth."""
+    assert missing_parts(open_model("builtin/overlap"), None) == {"choices"}
+    assert missing_parts(open_model("builtin/simulated"), None) == {"choices", "truth"}
+    assert missing_parts(open_model("builtin/constant"), None) == frozenset()
+    assert missing_parts(open_model("builtin/random"), Known([], [], [])) == frozenset()
+
+
+def test_draws_are_numbers_below_one() -> None:
+    """Each purpose has its own number in [0, 1), always the same."""
+    draws = Draws(0, "sample")
+    assert draws.draw("a") == draws.draw("a") != draws.draw("b")
+    assert all(0 <= Draws(seed, "x").draw("a") < 1 for seed in range(100))
+    with pytest.raises(ValueError, match="shares must not be empty"):
+        draws.pick_share({}, "a")
+
+
+def test_docs_name_every_model_parameter_and_share() -> None:
+    """The reference page lists each built-in model, its parameters and the shares of the mixed style."""
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "models.md").read_text(encoding="utf-8")
+    for kind, built in BUILTIN_MODELS.items():
+        assert f"`builtin/{kind}`" in page
+        assert all(f"`{parameter}`" in page for parameter in built.parameters)
+    shares = dict(re.findall(r"^\| `?(\w+)`? \| (\d+) %", page, flags=re.MULTILINE))
+    assert {name: int(share) for name, share in shares.items()} == MIXED_SHARES

@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from answerkey.errors import Place, SpecError
+from answerkey.scorers import RowProblem, StringEqualsMcqa, compile_templates, judge
+from answerkey.scorers.first_character import SMALL_GROUP
+from answerkey.types import (
+    Completion,
+    Completions,
+    CompletionStatus,
+    Known,
+    Notice,
+    Samples,
+    Score,
+    ScoreStatus,
+)
+
+LETTERS = ["A", "B", "C", "D"]
+SCORER = StringEqualsMcqa("{{ sample.answer }}", "{{ sample.choices }}")
+
+
+def build_samples(*answers: object, choices: object = LETTERS) -> Samples:
+    """Return samples with these answers, as rows of a file that begins with a heading."""
+    frame = pl.DataFrame({"answer": answers, "choices": [choices] * len(answers)}, strict=False)
+    ids = pl.Series([f"s{position}" for position in range(len(answers))])
+    return Samples(frame, ids, "data/mmlu.csv", pl.Series(range(2, len(answers) + 2)))
+
+
+def score(scorer: StringEqualsMcqa, samples: Samples, *completions: Completion | str | None) -> list[Score]:
+    """Return the scorer's verdicts on these completions."""
+    answers = [one if isinstance(one, Completion) else Completion(one) for one in completions]
+    return list(scorer.score(samples, Completions.build(samples.ids, answers, source="recorded")).rows())
+
+
+def find_errors(scorer: StringEqualsMcqa, samples: Samples) -> list[str]:
+    """Return the errors of the rows as they are shown."""
+    return [str(problem.error) for problem in scorer.check_rows(samples)[0]]
+
+
+def find_field_errors(scorer: StringEqualsMcqa) -> list[tuple[str, str, str]]:
+    """Return field, code and message of what is wrong with the fields."""
+    return [(field, error.code, error.message) for field, error in compile_templates(scorer)[1]]
+
+
+def test_judge_states_everything_about_a_verdict() -> None:
+    """A verdict has `is_correct` and the six metadata fields, in plain values."""
+    assert judge(" B. Lyon", LETTERS, "B") == Score(
+        ScoreStatus.SCORED,
+        values={"is_correct": 1.0},
+        metadata={
+            "completion_validity": "VALID",
+            "validity_reason": None,
+            "predicted_choice": "B",
+            "ground_truth_choice": "B",
+            "choices": LETTERS,
+            "extraction_rule": "first_character",
+        },
+    )
+
+
+def test_judge_needs_suitable_choices_and_truth() -> None:
+    """What is the dataset's fault is FAILED, not a wrong answer; choices are looked at first."""
+    assert judge("A", ["yes", "no"], "yes") == Score(ScoreStatus.FAILED, "BAD_CHOICES")
+    assert judge("A", LETTERS, "E") == Score(ScoreStatus.FAILED, "BAD_TRUTH")
+    with pytest.raises(SpecError):
+        judge("A", LETTERS, "A", extraction="stated_answer")
+
+
+def test_table_has_one_row_per_sample_with_fixed_types() -> None:
+    """The schema of the scores does not depend on what was scored, not even on whether there is a row."""
+    expected = {
+        "status": pl.String,
+        "reason": pl.String,
+        "values": pl.Struct({"is_correct": pl.Float64}),
+        "metadata": pl.Struct(
+            {
+                "completion_validity": pl.String,
+                "validity_reason": pl.String,
+                "predicted_choice": pl.String,
+                "ground_truth_choice": pl.String,
+                "choices": pl.List(pl.String),
+                "extraction_rule": pl.String,
+            }
+        ),
+        "excluded_by": pl.String,
+    }
+    for samples in (build_samples("A", "E"), build_samples("E"), build_samples("A").slice(0, 0)):
+        answers = [Completion("A")] * len(samples)
+        scores = SCORER.score(samples, Completions.build(samples.ids, answers, source="recorded"))
+        assert scores.frame.schema == expected
+        assert len(scores) == len(samples)
+
+
+def test_bad_rows_are_failed_and_failed_calls_are_errors() -> None:
+    """A bad row is FAILED whatever its completion is; a failed call has no score; both have no values."""
+    failed_call = Completion(None, CompletionStatus.ERROR)
+    found = score(SCORER, build_samples("A", "E", "A", None), "A", "A", failed_call, failed_call)
+    assert [(one.status.value, one.reason, one.values["is_correct"]) for one in found] == [
+        ("SCORED", None, 1.0),
+        ("FAILED", "BAD_TRUTH", None),
+        ("ERROR", "CALL_FAILED", None),
+        ("FAILED", "BAD_TRUTH", None),
+    ]
+
+
+def test_rows_may_have_choices_of_their_own() -> None:
+    """Groups with different choices are read apart and come back in their places."""
+    rows = [{"answer": "A", "choices": ["A", "B"]}, {"answer": "2", "choices": ["1", "2"]}] * SMALL_GROUP
+    samples = Samples(pl.DataFrame(rows), pl.Series([str(number) for number in range(len(rows))]))
+    found = score(SCORER, samples, *["A", "2."] * SMALL_GROUP)
+    assert [one.metadata["predicted_choice"] for one in found] == ["A", "2"] * SMALL_GROUP
+    assert all(one.values["is_correct"] == 1.0 for one in found)
+
+
+def test_truth_outside_the_choices_is_shown_with_its_place() -> None:
+    """The error has sample, value, choices, file, line and column, and says how to go on without the row."""
+    assert find_errors(SCORER, build_samples("A", "E")) == [
+        (
+            "error[E204]: sample `s1`: ground truth 'E' is not among the choices ['A', 'B', 'C', 'D']\n"
+            "  --> data/mmlu.csv:3, column `answer`\n"
+            "  = help: fix the row, or run with `--allow-failed 1` to score the rest "
+            "and report this sample as FAILED"
+        )
+    ]
+
+
+def test_unsuitable_choices_are_shown_with_their_place() -> None:
+    """A choice of several characters is E205 in the column of the choices, with the page's advice."""
+    problems, _ = SCORER.check_rows(build_samples("A", choices=["A", "no"]))
+    (problem,) = problems
+    assert (problem.position, problem.reason, problem.error.code) == (0, "BAD_CHOICES", "E205")
+    assert problem.error.where == Place("data/mmlu.csv", 2, None, "s0", "choices")
+    assert "use the scorer `string_equals`" in str(problem.error.hint)
+
+
+def test_missing_column_is_told_once() -> None:
+    """A column that does not exist is one error however many rows there are, without a row."""
+    scorer = StringEqualsMcqa("{{ sample.anser }}", "{{ sample.choices }}")
+    problems, _ = scorer.check_rows(build_samples("A", "B", "C"))
+    assert [(problem.error.code, problem.reason) for problem in problems] == [("E206", "TEMPLATE_FAILED")]
+    assert "`anser` is not a column" in problems[0].error.message
+    assert "did you mean `answer`?" in str(problems[0].error.hint)
+    assert problems[0].error.where == Place(file="data/mmlu.csv")
+    assert [one.reason for one in score(scorer, build_samples("A", "B"), "A", "B")] == ["TEMPLATE_FAILED"] * 2
+
+
+def test_template_that_fails_on_a_row_is_told_with_the_row() -> None:
+    """A template that fails on some rows is E207 for each of them."""
+    scorer = StringEqualsMcqa("{{ sample.choices[sample.answer] }}", "{{ sample.choices }}")
+    problems, _ = scorer.check_rows(build_samples(0, 9))
+    assert [(problem.position, problem.error.code) for problem in problems] == [(1, "E207")]
+    assert problems[0].error.where == Place("data/mmlu.csv", 3, None, "s1")
+
+
+def test_broken_options_fail_their_rows() -> None:
+    """A row on which `options` fails is reported and FAILED, like any other template's."""
+    scorer = StringEqualsMcqa("A", "['A', 'B']", options="{{ 1 // sample.answer }}")
+    samples = build_samples(1, 0, 2)
+    assert [problem.position for problem in scorer.check_rows(samples)[0]] == [1]
+    assert [one.reason for one in score(scorer, samples, "A", "A", "A")] == [None, "TEMPLATE_FAILED", None]
+
+
+def test_all_faults_of_the_rows_are_found_at_once() -> None:
+    """Every bad row has its error, in the order of the rows; the hint counts them."""
+    found = SCORER.check_rows(build_samples("E", "A", None, "AB"))[0]
+    assert [(one.position, one.error.code) for one in found] == [(0, "E204"), (2, "E204"), (3, "E204")]
+    assert all("--allow-failed 3" in str(one.error.hint) for one in found)
+
+
+def test_trimmed_white_space_is_told_once_with_the_column() -> None:
+    """White space around truths and choices is ignored, with one warning for each column."""
+    samples = build_samples("A", " A", "B ", choices=["A", "B "])
+    problems, notices = SCORER.check_rows(samples)
+    assert problems == []
+    assert notices == [
+        Notice(
+            "white space around ground truths in column `answer` is ignored",
+            Place("data/mmlu.csv", 3, None, "s1", "answer"),
+            "clean the cells to be rid of this warning",
+        ),
+        Notice(
+            "white space around choices in column `choices` is ignored",
+            Place("data/mmlu.csv", 2, None, "s0", "choices"),
+            "clean the cells to be rid of this warning",
+        ),
+    ]
+    assert [one.values["is_correct"] for one in score(SCORER, samples, "A", "A", "B")] == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("truth", "count"),
+    [("{{ sample.answer | upper }}", 1), ("{% if true %} {{ sample.answer }} {% endif %}", 0)],
+)
+def test_only_white_space_of_the_data_is_told(truth: str, count: int) -> None:
+    """White space that the template itself writes is no finding; what an expression hands on is."""
+    scorer = StringEqualsMcqa(truth, LETTERS)  # type: ignore[arg-type]  # a list of texts is a list of texts or integers
+    assert len(scorer.check_rows(build_samples(" a" if count else "A"))[1]) == count
+
+
+def test_fields_that_are_missing_are_named_in_both_spellings() -> None:
+    """A scorer with neither the field nor its deprecated form says which two there are."""
+    assert find_field_errors(StringEqualsMcqa()) == [
+        (
+            "ground_truth_choice",
+            "E108",
+            "`ground_truth_choice` is missing (and so is its deprecated form `ground_truth_choice_field`)",
+        ),
+        ("choices", "E108", "`choices` is missing (and so is its deprecated form `choices_field`)"),
+    ]
+
+
+def test_deprecated_fields_read_their_columns() -> None:
+    """The deprecated column names stand for templates, also when the column's name is no identifier."""
+    scorer = StringEqualsMcqa(ground_truth_choice_field="the 'answer'", choices_field="choices")
+    samples = Samples(pl.DataFrame({"the 'answer'": ["B"], "choices": [LETTERS]}), pl.Series(["1"]))
+    assert find_field_errors(scorer) == []
+    assert score(scorer, samples, "B")[0].values == {"is_correct": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("truth", "choices", "field", "message"),
+    [
+        ("E", LETTERS, "ground_truth_choice", "ground truth 'E' is not among the choices"),
+        ("{{ 'AB' }}", "{{ sample.choices }}", "ground_truth_choice", "has more than one character"),
+        ("A", ["A", "A"], "choices", "choice 'A' appears twice"),
+        ("{{ sample.answer }}", "yes, no", "choices", "the choices are 'yes, no', not a list"),
+    ],
+)
+def test_unsuitable_constants_are_the_tasks_fault(
+    truth: str, choices: list[str | int] | str, field: str, message: str
+) -> None:
+    """A constant that fits no row is one error of the task, and is not repeated for each row."""
+    scorer = StringEqualsMcqa(truth, choices)
+    ((name, code, text),) = find_field_errors(scorer)
+    assert (name, code) == (field, "E108")
+    assert text.startswith(f"`{field}`: ")
+    assert message in text
+    assert find_errors(scorer, build_samples("A", "B")) == []
+
+
+def test_every_mistake_in_the_fields_is_found_at_once() -> None:
+    """A broken template, a missing field and an unknown rule are reported together; rows are not tried."""
+    scorer = StringEqualsMcqa("{{ sample.answer", extraction="first_char")
+    assert [(field, code) for field, code, _ in find_field_errors(scorer)] == [
+        ("extraction", "E108"),
+        ("choices", "E108"),
+        ("ground_truth_choice", "E112"),
+    ]
+    assert scorer.check_rows(build_samples("A")) == ([], [])
+
+
+def test_copied_backslash_gets_a_hint() -> None:
+    r"""The page prints `\|`, which is no Jinja: the error says to write `|`."""
+    (found,) = compile_templates(StringEqualsMcqa(r"{{ sample.answer \| upper }}", "{{ sample.choices }}"))[1]
+    assert found[1].code == "E112"
+    assert "`|`" in str(found[1].hint)
+
+
+def test_known_holds_choices_truths_and_options() -> None:
+    """What built-in models may know: a bad row keeps what can be read of it."""
+    frame = pl.DataFrame(
+        {
+            "answer": ["A", "E"],
+            "choices": [["A", "B"], ["A", "B"]],
+            "options": [["Paris", "Lyon"], ["x", "y"]],
+        }
+    )
+    samples = Samples(frame, pl.Series(["1", "2"]))
+    assert SCORER.know(samples) == Known(
+        choices=[("A", "B"), ("A", "B")], truths=["A", "E"], options=[("Paris", "Lyon"), ("x", "y")]
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (None, [None]),
+        ("{{ [sample.a, sample.b] }}", [("Paris", "Lyon")]),
+        ("{{ sample.missing }}", [None]),
+        (["x", "y"], [("x", "y")]),
+    ],
+)
+def test_options_come_from_the_field_or_from_a_column_of_lists(
+    options: str | list[str] | None, expected: list[tuple[str, ...] | None]
+) -> None:
+    """The field `options` is a template; without it a column `options` counts only if it holds lists."""
+    scorer = StringEqualsMcqa("{{ sample.answer }}", "['A', 'B']", options=options)
+    frame = pl.DataFrame({"answer": ["A"], "a": ["Paris"], "b": ["Lyon"], "options": ["['no', 'list']"]})
+    known = scorer.know(Samples(frame, pl.Series(["1"])))
+    assert known is not None
+    assert known.options == expected
+
+
+def test_row_problems_are_plain_values() -> None:
+    """A problem names the row's position and the reason of its FAILED score."""
+    (problem,) = SCORER.check_rows(build_samples("E"))[0]
+    assert problem == RowProblem(0, problem.error, "BAD_TRUTH")

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from answerkey.scorers import StringEquals, compile_templates
+from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score
+
+CONTENT = "solver_output.output.choices[0].message.content"
+
+
+def build_samples(*answers: object) -> Samples:
+    """Return samples with these answers."""
+    ids = pl.Series([str(number) for number in range(len(answers))])
+    return Samples(
+        pl.DataFrame({"answer": answers}, strict=False), ids, "a.jsonl", pl.Series(range(1, len(ids) + 1))
+    )
+
+
+def score(scorer: StringEquals, samples: Samples, *completions: Completion | str) -> list[Score]:
+    """Return the scorer's verdicts on these completions."""
+    answers = [one if isinstance(one, Completion) else Completion(one) for one in completions]
+    return list(scorer.score(samples, Completions.build(samples.ids, answers, source="recorded")).rows())
+
+
+@pytest.mark.parametrize(
+    ("answer", "completion", "is_correct"),
+    [
+        ("Paris", "Paris", 1.0),
+        ("Paris", "paris", 0.0),
+        ("Paris", "Paris ", 0.0),
+        ("", "", 1.0),
+        (7, "7", 1.0),
+        ("Å", "A\u030a", 0.0),
+    ],
+)
+def test_equality_is_exact(answer: object, completion: str, is_correct: float) -> None:
+    """Case, white space and code points matter; a number is compared as its text."""
+    (found,) = score(StringEquals("{{ sample.answer }}"), build_samples(answer), completion)
+    assert found.values == {"is_correct": is_correct}
+    assert found.metadata == {"answer_gt": str(answer), "answer_pred": completion}
+
+
+@pytest.mark.parametrize(
+    ("value", "is_correct"),
+    [
+        (f"{{{{ {CONTENT} | trim | lower }}}}", 1.0),
+        (f"{{{{ {CONTENT} }}}}", 0.0),
+        ("{{ sample.answer }}", 1.0),
+        ("paris", 1.0),
+    ],
+)
+def test_value_is_compared_in_place_of_the_completion(value: str, is_correct: float) -> None:
+    """`value` may be derived from the sample, from the solver's output, or a constant."""
+    (found,) = score(StringEquals("{{ sample.answer }}", value), build_samples("paris"), " Paris ")
+    assert found.values == {"is_correct": is_correct}
+
+
+def test_completion_without_text_is_wrong() -> None:
+    """A refusal and a reply without text equal nothing, not even an empty ground truth."""
+    silent = [Completion(None, CompletionStatus.REFUSED), Completion(None, CompletionStatus.NO_TEXT)]
+    for value in (None, f"{{{{ {CONTENT} or '' }}}}"):
+        found = score(StringEquals("{{ sample.answer }}", value), build_samples("", "x"), *silent)
+        assert [one.values["is_correct"] for one in found] == [0.0, 0.0]
+        assert [one.metadata["answer_pred"] for one in found] == [None, None]
+
+
+def test_rows_without_ground_truth_are_failed() -> None:
+    """A null ground truth is the dataset's fault: FAILED, found before a model is asked."""
+    scorer, samples = StringEquals("{{ sample.answer }}"), build_samples("x", None)
+    found = score(scorer, samples, "x", "x")
+    assert [(one.status.value, one.reason) for one in found] == [("SCORED", None), ("FAILED", "BAD_TRUTH")]
+    (problem,) = scorer.check_rows(samples)[0]
+    assert (problem.position, problem.error.code, str(problem.error.where)) == (
+        1,
+        "E204",
+        "a.jsonl:2, column `answer`",
+    )
+
+
+def test_failing_templates_are_found_before_a_model_is_asked() -> None:
+    """A missing column is told once; `value` is tried as far as it needs no completion."""
+    problems, _ = StringEquals("{{ sample.anser }}", "{{ 1 // sample.answer }}").check_rows(
+        build_samples(0, 1)
+    )
+    assert [(one.position, one.error.code) for one in problems] == [(0, "E206"), (0, "E207")]
+    assert StringEquals("x", f"{{{{ {CONTENT}.missing }}}}").check_rows(build_samples(0)) == ([], [])
+
+
+def test_value_that_fails_on_a_completion_is_failed() -> None:
+    """When the value cannot be derived there is nothing to judge: FAILED and counted, never a silent zero."""
+    scorer = StringEquals("x", f"{{{{ ({CONTENT} | fromjson).answer }}}}")
+    found = score(scorer, build_samples(1, 2), '{"answer": "x"}', "no JSON")
+    assert [(one.status.value, one.reason) for one in found] == [
+        ("SCORED", None),
+        ("FAILED", "TEMPLATE_FAILED"),
+    ]
+
+
+def test_failed_calls_are_errors_where_a_completion_is_needed() -> None:
+    """A failed call has no score, unless the scorer looks at the sample alone."""
+    failed = Completion(None, CompletionStatus.ERROR)
+    assert score(StringEquals("x"), build_samples(1), failed)[0].status.value == "ERROR"
+    scorer = StringEquals("x", "{{ sample.answer }}")
+    assert not scorer.needs_completion
+    assert score(scorer, build_samples("x"), failed)[0].values == {"is_correct": 1.0}
+
+
+def test_templates_see_what_they_may() -> None:
+    """`ground_truth` sees the sample only; an unknown name is an error of the task."""
+    errors = compile_templates(StringEquals("{{ solver_output }}", "{{ completion }}"))[1]
+    assert [(field, error.code) for field, error in errors] == [("ground_truth", "E112"), ("value", "E112")]

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import json
+
+import polars as pl
+import pytest
+
+from answerkey.errors import DataError
+from answerkey.solvers import PassThroughSolver, build_prompts, compile_templates
+from answerkey.types import Completions, Samples
+
+
+def make_samples(cells: list[object], name: str = "trace", *, encoded: bool = False) -> Samples:
+    """Return samples with one column."""
+    frame = pl.DataFrame({name: cells})
+    ids = pl.Series("sample_id", [str(i) for i in range(len(cells))], dtype=pl.String)
+    return Samples(frame, ids, "t.jsonl", encoded=frozenset({name} if encoded else ()))
+
+
+def solve(samples: Samples, column: str = "trace") -> Completions:
+    """Return the completions of a column."""
+    return PassThroughSolver(column).solve(samples, model=None, known=None, examples=None)
+
+
+def read(*cells: object) -> list[tuple[str | None, str]]:
+    """Return text and status of each cell."""
+    table = solve(make_samples(list(cells))).frame
+    return list(zip(table["completion"].to_list(), table["status"].to_list(), strict=True))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "B",
+        "",
+        " B\n",
+        '{"answer": "B"}',
+        '["A", "B"]',
+        "{B}",
+        "[B] because",
+        "[1]",
+        "{",
+        '{"choices": ["A"]}',
+        "{" * 50_000,
+    ],
+)
+def test_plain_text_stays_as_it_is(text: str) -> None:
+    """Text, also text that looks like JSON but is no trace, is the completion itself."""
+    assert read(text) == [(text, "OK")]
+
+
+def test_null_has_no_text() -> None:
+    """An empty cell is a reply without text."""
+    assert read("B", None) == [("B", "OK"), (None, "NO_TEXT")]
+
+
+@pytest.mark.parametrize(
+    ("trace", "outcome"),
+    [
+        ({"role": "assistant", "content": "B"}, ("B", "OK")),
+        ([{"role": "user", "content": "?"}, {"role": "assistant", "content": "B"}], ("B", "OK")),
+        ({"choices": [{"message": {"role": "assistant", "content": "B"}}]}, ("B", "OK")),
+        ({"messages": [{"role": "assistant", "content": "B"}]}, ("B", "OK")),
+        ({"role": "assistant", "content": None, "refusal": "no"}, (None, "REFUSED")),
+        ({"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}, (None, "NO_TEXT")),
+    ],
+)
+def test_traces_are_read_as_values_and_as_json_text(trace: object, outcome: tuple[str | None, str]) -> None:
+    """A trace gives the same completion natively, encoded, and as JSON text."""
+    assert read(trace) == [outcome]
+    assert read(f" {json.dumps(trace)}") == [outcome]
+    table = solve(make_samples([json.dumps(trace)], encoded=True)).frame
+    assert (table["completion"][0], table["status"][0]) == outcome
+
+
+def test_trace_keeps_what_was_asked() -> None:
+    """The messages before the last of the assistant are the prompt; the source is `recorded`."""
+    asked = {"role": "user", "content": "?"}
+    frame = solve(make_samples([json.dumps([asked, {"role": "assistant", "content": "B"}])])).frame
+    assert json.loads(frame["prompt"][0]) == [asked]
+    assert frame["source"].to_list() == ["recorded"]
+
+
+def test_numbers_are_read_as_text() -> None:
+    """A column of numbers holds completions that are numbers."""
+    assert read(1, 2) == [("1", "OK"), ("2", "OK")]
+
+
+def test_dotted_name_reaches_into_a_struct() -> None:
+    """The exact column comes first, then the longest matching field; names may hold dots."""
+    samples = make_samples([{"m.1": "A", "m": {"1": "B"}}, {"m.1": "C", "m": {"1": "D"}}], "out")
+    assert solve(samples, "out.m.1").frame["completion"].to_list() == ["A", "C"]
+    assert solve(make_samples([{"a": {"b": "B"}}], "out"), "out.a.b").frame["completion"].to_list() == ["B"]
+    assert solve(make_samples(["B"], "out.a"), "out.a").frame["completion"].to_list() == ["B"]
+
+
+def test_field_that_is_not_there_has_no_text() -> None:
+    """A path that leads nowhere in a row is a reply without text."""
+    samples = make_samples(['{"a": "B"}', '"text"', "{}"], "out", encoded=True)
+    assert solve(samples, "out.a").frame["status"].to_list() == ["OK", "NO_TEXT", "NO_TEXT"]
+
+
+def test_missing_column_is_told_once() -> None:
+    """A trace column that does not exist is one error with the nearest name."""
+    samples = make_samples(["B", "C"])
+    ((position, error),) = PassThroughSolver("trac").check_rows(samples, None)
+    assert (position, error.code, error.hint) == (0, "E206", "did you mean `trace`?")
+    with pytest.raises(DataError):
+        solve(samples, "trac")
+    assert PassThroughSolver("trace").check_rows(samples, None) == []
+
+
+def test_nothing_is_asked() -> None:
+    """There are no prompts, no templates, and no model is needed."""
+    solver = PassThroughSolver("trace")
+    assert build_prompts(solver, make_samples(["B", "C"]), None) == [[], []]
+    assert compile_templates(solver) == ({}, [])
+    assert solver.templates() == {}
+    assert solver.needs_model is False

@@ -1,0 +1,334 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+import pytest
+
+from answerkey.errors import DataError, InternalError, Problems, SpecError
+from answerkey.models import open_model
+from answerkey.solvers import (
+    ChatInput,
+    Examples,
+    GenericInput,
+    InputMessage,
+    SingleTurnSolver,
+    build_prompts,
+    compile_templates,
+    require_known,
+)
+from answerkey.templates import RowTrouble
+from answerkey.types import Completion, CompletionStatus, Known, Question, Samples
+
+QUESTIONS: dict[str, Sequence[object]] = {
+    "question": ["Capital of Australia?", "Red planet?"],
+    "options": [["Sydney", "Canberra"], ["Mars, red planet", "Venus"]],
+    "answer": ["B", "A"],
+}
+KNOWN = Known([["A", "B"], ["A", "B"]], ["B", "A"], [None, None])
+
+
+def make_samples(columns: Mapping[str, Sequence[object]], **fields: object) -> Samples:
+    """Return samples s1, s2, … of a file."""
+    frame = pl.DataFrame(columns)
+    ids = pl.Series("sample_id", [f"s{i + 1}" for i in range(frame.height)], dtype=pl.String)
+    lines = pl.Series("line", range(1, frame.height + 1), dtype=pl.Int64)
+    return Samples(frame, ids, "q.jsonl", lines, **fields)  # type: ignore[arg-type]  # fields by name
+
+
+def make_solver(*contents: str, examples: Examples | None = None) -> SingleTurnSolver:
+    """Return a solver whose user messages have these contents."""
+    messages = tuple(InputMessage("user", content) for content in contents)
+    return SingleTurnSolver(ChatInput(messages), examples=examples)
+
+
+def make_generic(template: str) -> SingleTurnSolver:
+    """Return a solver with a generic input."""
+    return SingleTurnSolver(GenericInput(template))
+
+
+def find_errors(solver: SingleTurnSolver, samples: Samples | None = None) -> list[tuple[int, str, str]]:
+    """Return position, code and message of each row in trouble."""
+    found = solver.check_rows(samples or make_samples(QUESTIONS), None)
+    return [(position, error.code, error.message) for position, error in found]
+
+
+def test_messages_are_rendered_for_each_sample() -> None:
+    """Each message's content is a template over the sample; roles stay."""
+    messages = (InputMessage("system", "Answer {{ '{' }}"), InputMessage("user", "Q: {{ sample.question }}"))
+    assert build_prompts(SingleTurnSolver(ChatInput(messages)), make_samples(QUESTIONS), None) == [
+        [{"role": "system", "content": "Answer {"}, {"role": "user", "content": "Q: Capital of Australia?"}],
+        [{"role": "system", "content": "Answer {"}, {"role": "user", "content": "Q: Red planet?"}],
+    ]
+
+
+def test_content_is_always_text() -> None:
+    """A lone expression is printed as Jinja prints it."""
+    (first, _) = build_prompts(make_solver("{{ sample.options }}"), make_samples(QUESTIONS), None)
+    assert first == [{"role": "user", "content": "['Sydney', 'Canberra']"}]
+
+
+def test_loops_over_options_work() -> None:
+    """A prompt may list the options with their letters."""
+    content = "{% for o in sample.options %}{{ 'AB'[loop.index0] }}. {{ o }}\n{% endfor %}"
+    (first, _) = build_prompts(make_solver(content), make_samples(QUESTIONS), None)
+    assert first == [{"role": "user", "content": "A. Sydney\nB. Canberra\n"}]
+
+
+def test_columns_with_mixed_values_are_seen_decoded() -> None:
+    """A column that holds JSON text for want of a common type is seen as its values."""
+    samples = make_samples({"x": ['{"a": "yes"}', "3"]}, encoded=frozenset({"x"}))
+    prompts = build_prompts(
+        make_solver("{{ sample.x.a if sample.x is mapping else sample.x }}"), samples, None
+    )
+    assert prompts == [[{"role": "user", "content": "yes"}], [{"role": "user", "content": "3"}]]
+
+
+def test_unknown_role_is_refused() -> None:
+    """Roles are system, developer, user and assistant."""
+    with pytest.raises(SpecError) as caught:
+        InputMessage("usr", "x")  # type: ignore[arg-type]  # the mistake under test
+    assert (caught.value.code, caught.value.message) == ("E108", "unknown role 'usr'")
+    assert caught.value.hint == "did you mean `user`?"
+
+
+def test_no_messages_are_refused() -> None:
+    """An input without messages asks nothing."""
+    with pytest.raises(SpecError, match="`input_messages` is empty"):
+        ChatInput(())
+
+
+def test_every_template_error_is_told_with_its_field() -> None:
+    """One bad template does not hide another; good ones compile."""
+    compiled, errors = compile_templates(make_solver("{{ sample.a", "{{ sample.b }}", "{{ nope }}"))
+    assert list(compiled) == ["input_builder.input_messages.1.content"]
+    assert [(name, error.code) for name, error in errors] == [
+        ("input_builder.input_messages.0.content", "E112"),
+        ("input_builder.input_messages.2.content", "E112"),
+    ]
+
+
+def test_templates_raise_their_errors() -> None:
+    """Asking for the templates of a broken solver raises all that is wrong with them."""
+    with pytest.raises(Problems):
+        make_solver("{{", "{%").templates()
+
+
+def test_rows_of_broken_templates_are_not_checked() -> None:
+    """A template that does not compile is told elsewhere, not once for each row."""
+    assert find_errors(make_solver("{{ sample.a")) == []
+
+
+def test_examples_cannot_be_named_without_any() -> None:
+    """A template that loops over examples needs a solver that has some."""
+    _, errors = compile_templates(make_solver("{% for e in examples %}{{ e }}{% endfor %}"))
+    assert [error.code for _, error in errors] == ["E112"]
+
+
+def test_missing_column_is_told_once() -> None:
+    """A column that no row has is one error, with the nearest name."""
+    ((position, error),) = make_solver("{{ sample.qestion }}").check_rows(make_samples(QUESTIONS), None)
+    assert (position, error.code) == (0, "E206")
+    assert error.message == "`qestion` is not a column"
+    assert "did you mean `question`?" in str(error.hint)
+
+
+def test_failing_rows_are_told_one_by_one() -> None:
+    """A template that fails on some rows names each of them."""
+    samples = make_samples({"n": [1, 0, 0]})
+    assert find_errors(make_solver("{{ 1 // sample.n }}"), samples) == [
+        (1, "E207", "sample `s2`: division by zero"),
+        (2, "E207", "sample `s3`: division by zero"),
+    ]
+
+
+def test_solve_refuses_before_asking() -> None:
+    """A row whose prompt cannot be built stops the whole work before the model is asked."""
+    asked: list[Question] = []
+
+    class Listener:
+        name = "builtin/listener"
+        is_simulated = False
+
+        def answer(self, questions: Sequence[Question]) -> list[Completion]:
+            asked.extend(questions)
+            return []
+
+    with pytest.raises(DataError):
+        make_solver("{{ 1 // sample.n }}").solve(
+            make_samples({"n": [1, 0]}), model=Listener(), known=None, examples=None
+        )
+    assert asked == []
+
+
+def test_solve_without_a_model_is_refused() -> None:
+    """A solver that asks needs someone to ask."""
+    with pytest.raises(SpecError, match="none is named"):
+        make_solver("x").solve(make_samples(QUESTIONS), model=None, known=None, examples=None)
+
+
+def test_completions_keep_prompt_and_order() -> None:
+    """The completions table has one row per sample, with what was asked."""
+    model = open_model("builtin/constant?choice=B")
+    table = make_solver("{{ sample.question }}").solve(
+        make_samples(QUESTIONS), model=model, known=None, examples=None
+    )
+    assert table.frame["sample_id"].to_list() == ["s1", "s2"]
+    assert table.frame["completion"].to_list() == ["B", "B"]
+    assert table.frame["source"].to_list() == ["builtin", "builtin"]
+    assert table.frame["status"].to_list() == [CompletionStatus.OK] * 2
+    assert json.loads(table.frame["prompt"][0]) == [{"role": "user", "content": "Capital of Australia?"}]
+
+
+def test_a_model_that_is_not_ours_is_live() -> None:
+    """Completions of a third party's model are marked as live."""
+
+    class Own:
+        name = "acme/small"
+        is_simulated = False
+
+        def answer(self, questions: Sequence[Question]) -> list[Completion]:
+            return [Completion("A") for _ in questions]
+
+    table = make_solver("x").solve(make_samples(QUESTIONS), model=Own(), known=None, examples=None)
+    assert table.frame["source"].unique().to_list() == ["live"]
+
+
+def test_no_samples_give_no_completions() -> None:
+    """An empty shard is no trouble."""
+    table = make_solver("{{ sample.question }}").solve(
+        make_samples(QUESTIONS).slice(0, 0),
+        model=open_model("builtin/longest"),
+        known=Known([], [], []),
+        examples=None,
+    )
+    assert len(table) == 0
+
+
+def test_option_column_serves_the_baselines() -> None:
+    """Option texts come from the column `options` when the scorer has none."""
+    solver, samples = make_solver("{{ sample.question }}"), make_samples(QUESTIONS)
+    longest = solver.solve(samples, model=open_model("builtin/longest"), known=KNOWN, examples=None)
+    assert longest.frame["completion"].to_list() == ["B", "A"]
+    overlap = solver.solve(samples, model=open_model("builtin/overlap"), known=KNOWN, examples=None)
+    assert overlap.frame["completion"].to_list()[1] == "A"
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ['["xx", "y"]', "['x', 'yy']"],
+        [{"A": "xx", "B": "y"}, {"A": "x", "B": "yy"}],
+        [
+            [{"key": "A", "text": "xx"}, {"key": "B", "text": "y"}],
+            [{"key": "A", "text": "x"}, {"key": "B", "text": "yy"}],
+        ],
+        [[11, 2], [1, 22]],
+    ],
+)
+def test_option_column_is_read_in_its_usual_shapes(cells: list[object]) -> None:
+    """Lists, lists written as text, letters with texts and objects with `text` are option texts."""
+    samples = make_samples({"options": cells})
+    table = make_solver("x").solve(samples, model=open_model("builtin/longest"), known=KNOWN, examples=None)
+    assert table.frame["completion"].to_list() == ["A", "B"]
+
+
+def test_scorers_options_come_before_the_column() -> None:
+    """What the scorer says of the options counts."""
+    known = Known(KNOWN.choices, KNOWN.truths, [["long", "x"], ["x", "long"]])
+    samples = make_samples({"options": [["x", "xx"], ["xx", "x"]]})
+    table = make_solver("x").solve(samples, model=open_model("builtin/longest"), known=known, examples=None)
+    assert table.frame["completion"].to_list() == ["A", "B"]
+
+
+@pytest.mark.parametrize("cells", [["not a list", "nor this"], [[None], [None]], ["", ""]])
+def test_unreadable_options_are_told(cells: list[object]) -> None:
+    """A column `options` that holds no texts is as good as none."""
+    with pytest.raises(SpecError, match="reads the option texts, and there are none"):
+        require_known(open_model("builtin/longest"), make_samples({"options": cells}), KNOWN)
+
+
+def test_model_that_needs_a_scorers_knowledge_is_told_without_it() -> None:
+    """Without a scorer that knows the choices, a baseline cannot answer."""
+    with pytest.raises(SpecError) as caught:
+        require_known(open_model("builtin/simulated"), make_samples(QUESTIONS), None)
+    assert caught.value.message == (
+        "model `builtin/simulated` answers from the `choices` and `truth` of a scorer, and no scorer of the"
+        " task has them"
+    )
+    require_known(open_model("builtin/constant"), make_samples(QUESTIONS), None)
+
+
+def test_overlap_reads_the_prompt_without_a_question_column() -> None:
+    """Where no column `question` is, the last user message is the question."""
+    samples = make_samples(
+        {
+            "prompt": ["Is it a red planet? A. Mars red planet B. Venus"],
+            "options": [["Mars red planet", "Venus"]],
+        }
+    )
+    known = Known([["A", "B"]], ["A"], [None])
+    table = make_solver("{{ sample.prompt }}").solve(
+        samples, model=open_model("builtin/overlap"), known=known, examples=None
+    )
+    assert table.frame["completion"].to_list() == ["A"]
+
+
+def test_generic_template_yields_messages() -> None:
+    """A generic template yields a list of messages, or an object with `messages`."""
+    message = '{"role": "user", "content": {{ sample.question | tojson }} }'
+    expected = [{"role": "user", "content": "Capital of Australia?"}]
+    samples = make_samples(QUESTIONS)
+    assert build_prompts(make_generic(f"[{message}]"), samples, None)[0] == expected
+    assert build_prompts(make_generic(f'{{"messages": [{message}]}}'), samples, None)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        (
+            "hello {{ sample.question }}",
+            "the template does not yield JSON: Expecting value: line 1 column 1 (char 0): ",
+        ),
+        ("3", "the template yields 3, not a list of messages"),
+        ("[]", "the template yields [], not a list of messages"),
+        ('{"prompt": "x"}', "the template yields an object without `messages`: it has `prompt`"),
+        ('{"messages": [], "top_p": 1}', "the template yields an object with `top_p` beside `messages`"),
+        ('["x"]', "a message must have `role` and `content`, not 'x'"),
+        ('[{"role": "user"}]', "a message must have `role` and `content`, not {'role': 'user'}"),
+        ('[{"role": "boss", "content": "x"}]', "unknown role 'boss'"),
+        ("[" * 100_000, "the template does not yield JSON: "),
+    ],
+)
+def test_generic_template_without_messages_is_told(template: str, message: str) -> None:
+    """What the template yields in place of messages is an error of each row."""
+    errors = find_errors(make_generic(template))
+    assert [(position, code) for position, code, _ in errors] == [(0, "E302"), (1, "E302")]
+    assert errors[0][2].startswith(f"sample `s1`: {message}")
+
+
+def test_generic_template_errors_have_their_field() -> None:
+    """The one template of a generic input is named `template`."""
+    _, errors = compile_templates(make_generic("{{ x"))
+    assert [name for name, _ in errors] == ["input_builder.template"]
+
+
+def test_examples_that_were_not_handed_in_are_our_bug() -> None:
+    """The pipeline hands in the examples that a solver names."""
+    with pytest.raises(InternalError):
+        build_prompts(make_solver("x", examples=Examples("dev", 1)), make_samples(QUESTIONS), None)
+
+
+def test_message_format_changes_nothing() -> None:
+    """`message_format` is accepted whatever it is."""
+    builder = ChatInput((InputMessage("user", "x"),))
+    plain = build_prompts(SingleTurnSolver(builder), make_samples(QUESTIONS), None)
+    assert build_prompts(SingleTurnSolver(builder, "openai"), make_samples(QUESTIONS), None) == plain
+
+
+def test_troubles_are_values_of_build_prompts() -> None:
+    """A prompt that cannot be built stands in the list as its trouble."""
+    first, second = build_prompts(make_solver("{{ 1 // sample.n }}"), make_samples({"n": [1, 0]}), None)
+    assert first == [{"role": "user", "content": "1"}]
+    assert isinstance(second, RowTrouble)

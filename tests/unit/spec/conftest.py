@@ -1,0 +1,72 @@
+"""Small projects on disk for the laws of spec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+TASK = """\
+key: mcqa
+display_name: Questions
+description: Multiple choice questions.
+config_spec:
+  - {type: dataset_column, key: answer_column, display_name: Answer, default_value: answer}
+definition:
+  dataset: {key: questions}
+  scorers:
+    - type: string_equals_mcqa
+      ground_truth_choice: "{{ sample.<< config.answer_column >> }}"
+      choices: "{{ sample.choices }}"
+"""
+
+DATASET = """\
+key: questions
+display_name: Questions
+source: {type: local, file_path: questions.jsonl}
+"""
+
+RUN = """\
+datasets:
+  - $ref: dataset.yaml
+tasks:
+  - $ref: task.yaml
+evaluation:
+  key: trial
+  display_name: Trial
+  task_specifications:
+    - task_key: mcqa
+"""
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Write files of a project into an empty folder, which becomes the current one; return the folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def write_files(**files: str) -> Path:
+        for name, text in files.items():
+            path = tmp_path / name.replace("__", "/").replace("_yaml", ".yaml").replace("_md", ".md")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return tmp_path
+
+    return write_files
+
+
+@pytest.fixture
+def project(write: Write) -> Write:
+    """Write a whole project, with some files replaced."""
+
+    def write_project(**changes: str) -> Path:
+        (folder := write()).joinpath("questions.jsonl").write_text(
+            '{"answer": "A", "choices": ["A", "B"], "completion": "A"}\n', encoding="utf-8"
+        )
+        files = {"task_yaml": TASK, "dataset_yaml": DATASET, "run_yaml": RUN} | changes
+        write(**files)
+        return folder
+
+    return write_project

@@ -1,0 +1,230 @@
+"""Laws of row filters: values are compared by value, not by how a file happened to store them."""
+
+from __future__ import annotations
+
+import pickle
+from typing import get_args
+
+import polars as pl
+import pytest
+
+from answerkey.errors import SpecError
+from answerkey.templates import FilterOp, RowFilter, RowTrouble
+from answerkey.templates.row_filter import _TESTS
+from answerkey.types import Samples
+
+
+def matches(op: FilterOp, cell: object, value: object = None) -> bool:
+    """Say whether a cell matches."""
+    return RowFilter(op, "{{ sample.x }}", value).matches(sample={"x": cell})
+
+
+@pytest.mark.parametrize(
+    ("cell", "value", "equal"),
+    [
+        ("3", 3, True),
+        (3, "3", True),
+        (" 3 ", 3, True),
+        ("3.0", 3, True),
+        ("3", "3", True),
+        ("3.0", "3", False),
+        ("1e3", 1000, True),
+        ("three", 3, False),
+        ("9007199254740993", 9007199254740993, True),
+        ("9007199254740992", 9007199254740993, False),
+        ("9" * 5000, 3, False),
+        ("a", "a", True),
+        ("a", "A", False),
+        (True, "true", True),
+        ("True", True, True),
+        ("yes", True, True),
+        ("no", False, True),
+        ("no", True, False),
+        ("maybe", False, False),
+        (1, True, True),
+        (2, True, False),
+        (True, True, True),
+        (None, None, True),
+        (None, "None", False),
+        ("None", None, False),
+        ("", None, False),
+        (0, None, False),
+        (["A", 1], ["A", "1"], True),
+        (["A"], ["A", "B"], False),
+        ({"a": 1}, {"a": "1"}, True),
+        ({"a": 1}, {"b": 1}, False),
+        (["A"], "['A']", True),
+    ],
+)
+def test_equality_is_by_value(cell: object, value: object, equal: bool) -> None:  # noqa: FBT001 - a column of the table
+    """As numbers if one is a number and the other reads as one, else as text; null equals only null."""
+    assert matches("equals", cell, value) is equal
+    assert matches("not_equals", cell, value) is not equal
+
+
+@pytest.mark.parametrize(
+    ("cell", "value", "order"),
+    [("9", 10, -1), ("9", "10", -1), (10, 9.5, 1), ("10", "10.0", 0), ("b", "a", 1), ("b", "10", 1)],
+)
+def test_order_is_of_numbers_or_of_texts(cell: object, value: object, order: int) -> None:
+    """As numbers if both read as numbers, else as texts."""
+    assert matches("greater_than", cell, value) is (order > 0)
+    assert matches("less_than", cell, value) is (order < 0)
+    assert matches("greater_or_equal", cell, value) is (order >= 0)
+    assert matches("less_or_equal", cell, value) is (order <= 0)
+
+
+@pytest.mark.parametrize(("cell", "value"), [(None, 3), ("a", 3), (3, "a"), (True, 0), ([1], [0])])
+def test_values_without_an_order_are_the_rows_trouble(cell: object, value: object) -> None:
+    """Nothing is quietly left out or let in."""
+    with pytest.raises(RowTrouble, match="have no order"):
+        matches("greater_than", cell, value)
+
+
+def test_the_message_about_order_names_both_values() -> None:
+    """Value and type of each side."""
+    with pytest.raises(RowTrouble) as caught:
+        matches("less_than", None, 3)
+    assert caught.value.message == "None (null) and 3 (a number) have no order"
+
+
+@pytest.mark.parametrize(
+    ("cell", "truth"),
+    [
+        (True, True),
+        ("true", True),
+        ("True", True),
+        ("1", True),
+        ("yes", True),
+        ("YES ", True),
+        (1, True),
+        (1.0, True),
+        (False, False),
+        ("false", False),
+        ("0", False),
+        ("no", False),
+        (0, False),
+    ],
+)
+def test_truth_has_several_spellings(cell: object, truth: bool) -> None:  # noqa: FBT001 - a column of the table
+    """Words, digits and booleans, in any case."""
+    assert matches("is_true", cell) is truth
+    assert matches("is_false", cell) is not truth
+
+
+@pytest.mark.parametrize("cell", [None, "", "maybe", 2, [True], "on"])
+def test_what_is_neither_true_nor_false_matches_neither(cell: object) -> None:
+    """Both filters leave it out."""
+    assert not matches("is_true", cell)
+    assert not matches("is_false", cell)
+
+
+def test_in_compares_with_each_of_the_values() -> None:
+    """By the rules of `equals`."""
+    condition = RowFilter("in", "sample.x", values=("a", 3, None))
+    assert [condition.matches(sample={"x": cell}) for cell in ("a", "3", None, "b")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    opposite = RowFilter("not_in", "sample.x", values=("a", 3))
+    assert [opposite.matches(sample={"x": cell}) for cell in ("a", "3", "b")] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("row", "there"),
+    [
+        ({"x": {"y": 1}}, True),
+        ({"x": {"y": ""}}, True),
+        ({"x": {"y": False}}, True),
+        ({"x": {"y": None}}, False),
+        ({"x": {}}, False),
+        ({"x": None}, False),
+        ({}, False),
+    ],
+)
+def test_exists_asks_for_something_that_is_not_null(row: dict[str, object], there: bool) -> None:  # noqa: FBT001 - a column of the table
+    """A missing column, a missing field and null are not there; an empty text is."""
+    assert RowFilter("exists", "{{ sample.x.y }}").matches(sample=row) is there
+    assert RowFilter("not_exists", "{{ sample.x.y }}").matches(sample=row) is not there
+
+
+def test_exists_does_not_hide_other_trouble() -> None:
+    """A broken expression is neither there nor not there."""
+    with pytest.raises(RowTrouble, match="division by zero"):
+        RowFilter("exists", "{{ 1 / sample.x }}").matches(sample={"x": 0})
+
+
+def test_other_ops_need_the_column() -> None:
+    """A missing column is trouble, not a row that does not match."""
+    with pytest.raises(RowTrouble) as caught:
+        RowFilter("not_equals", "{{ sample.y }}", "a").matches(sample={"x": 0})
+    assert caught.value.column == "y"
+
+
+@pytest.mark.parametrize(
+    "expression", ["sample.x", "{{ sample.x }}", " {{sample.x}} ", "sample['x']", "sample.x | upper | lower"]
+)
+def test_an_expression_may_be_bare(expression: str) -> None:
+    """With or without the braces it is the same."""
+    assert RowFilter("equals", expression, "a").matches(sample={"x": "a"})
+
+
+def test_a_bare_expression_may_hold_brackets() -> None:
+    """Braces of a mapping are no delimiters."""
+    assert RowFilter("equals", "{'a': sample.x}['a']", "a").matches(sample={"x": "a"})
+
+
+def test_action_filters_read_output_and_scores() -> None:
+    """`solver_output` and `scores` are names of their own."""
+    scores = {"mcqa": {"is_correct": 0.0}}
+    assert RowFilter("equals", "scores.mcqa.is_correct", 0).matches(sample={}, scores=scores)
+    output = {"output": {"choices": [{"message": {"content": "B"}}]}}
+    condition = RowFilter("in", "{{ solver_output.output.choices[0].message.content }}", values=("B",))
+    assert condition.matches(sample={}, solver_output=output)
+
+
+def test_a_broken_expression_is_an_error_of_the_file() -> None:
+    """It is found without any row."""
+    with pytest.raises(SpecError, match="`answer` is not defined"):
+        _ = RowFilter("equals", "answer", "A").template
+
+
+@pytest.mark.parametrize(("op", "values"), [("in", None), ("not_in", None), ("equals", ("a",))])
+def test_values_belong_to_in_and_not_in(op: FilterOp, values: tuple[object, ...] | None) -> None:
+    """A filter that cannot be meant is refused."""
+    with pytest.raises(SpecError) as caught:
+        RowFilter(op, "sample.x", values=values)
+    assert caught.value.code == "E108"
+
+
+def test_the_mask_has_one_verdict_for_each_row() -> None:
+    """True, False, or the trouble of that row."""
+    samples = Samples(pl.DataFrame({"x": ["3", "4", "a", None]}), pl.Series(["1", "2", "3", "4"]))
+    first, second, third, fourth = RowFilter("less_than", "sample.x", 4).mask(samples)
+    assert (first, second) == (True, False)
+    assert isinstance(third, RowTrouble)
+    assert isinstance(fourth, RowTrouble)
+
+
+def test_the_mask_of_a_missing_column_is_trouble_in_each_row() -> None:
+    """Unless the filter asks whether it exists."""
+    samples = Samples(pl.DataFrame({"x": [1]}), pl.Series(["1"]))
+    (trouble,) = RowFilter("equals", "sample.y", 4).mask(samples)
+    assert isinstance(trouble, RowTrouble)
+    assert RowFilter("exists", "sample.y").mask(samples) == [False]
+
+
+def test_every_op_has_its_rule() -> None:
+    """The names of the format and the table of rules are the same."""
+    assert set(get_args(FilterOp)) == {*_TESTS, "exists", "not_exists"}
+
+
+def test_a_filter_can_be_sent_to_another_process() -> None:
+    """Also after it was used."""
+    condition = RowFilter("equals", "sample.x", "a")
+    assert condition.matches(sample={"x": "a"})
+    again = pickle.loads(pickle.dumps(condition))  # noqa: S301 - our own bytes
+    assert again == condition
+    assert again.matches(sample={"x": "a"})

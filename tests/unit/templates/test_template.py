@@ -1,0 +1,553 @@
+"""Laws of `Template`: what it is, what it yields for a row and for a table."""
+
+from __future__ import annotations
+
+import pickle
+
+import polars as pl
+import pytest
+
+from answerkey.errors import SpecError
+from answerkey.templates import RowTrouble, Template, UnresolvedConfig
+from answerkey.types import Row, Samples
+
+
+def make_samples(columns: dict[str, list[object]], *, encoded: tuple[str, ...] = ()) -> Samples:
+    """Return a table with numbered rows."""
+    frame = pl.DataFrame(columns)
+    ids = pl.Series([f"{number:06d}" for number in range(1, frame.height + 1)], dtype=pl.String)
+    return Samples(frame, ids, encoded=frozenset(encoded))
+
+
+def evaluate(source: object, **row: object) -> object:
+    """Return the value of a template for a row with these columns."""
+    return Template.compile(source).evaluate(sample=row)
+
+
+def trouble_of(source: str, **row: object) -> RowTrouble:
+    """Return the trouble of a template with a row."""
+    with pytest.raises(RowTrouble) as caught:
+        evaluate(source, **row)
+    return caught.value
+
+
+@pytest.mark.parametrize("name", ["items", "keys", "values", "get", "index", "copy", "update", "pop"])
+@pytest.mark.parametrize(
+    "source", ["{{{{ sample.{} }}}}", "{{{{ sample['{}'] }}}}", "{{{{ sample['{}'] | upper }}}}"]
+)
+def test_a_column_named_like_a_method_is_the_column(name: str, source: str) -> None:
+    """A column is found before a method of the row, by dot and by brackets."""
+    assert evaluate(source.format(name), **{name: "B"}) == "B"
+
+
+def test_methods_of_a_mapping_work_where_no_field_has_their_name() -> None:
+    """`items()`, `keys()`, `values()` and `get()` can be called."""
+    row = {"meta": {"a": 1}}
+    assert evaluate("{{ sample.meta.items() }}", **row) == [["a", 1]]
+    assert evaluate("{{ sample.keys() | list }}", **row) == ["meta"]
+    assert evaluate("{{ sample.get('none', 'x') }}", **row) == "x"
+    assert evaluate("{% for k, v in sample.meta.items() %}{{ k }}={{ v }}{% endfor %}", **row) == "a=1"
+
+
+@pytest.mark.parametrize("name", ["answer key", "answer-key", "1st", "a.b", "Größe", "class"])
+def test_any_column_is_reached_by_brackets(name: str) -> None:
+    """Spaces, hyphens, digits and dots in a column name are no obstacle."""
+    assert evaluate(f"{{{{ sample['{name}'] }}}}", **{name: "B"}) == "B"
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["1", "None", "007", "True", "[1, 2]", "1.0", "", " ", "{{ 7*7 }}", "{% raw %}", "null", "a\r\nb\n"],
+)
+def test_text_is_never_retyped_and_never_run(value: str) -> None:
+    """A text cell stays the very same text, alone and inside other text."""
+    assert evaluate("{{ sample.x }}", x=value) == value
+    assert evaluate("<{{ sample.x }}>", x=value) == f"<{value}>"
+
+
+@pytest.mark.parametrize("value", [1, 1.0, True, None, [1, "2"], {"a": [None]}, -0.5])
+def test_a_lone_expression_keeps_its_type(value: object) -> None:
+    """Numbers, booleans, null and nested values stay what they are."""
+    found = evaluate("{{ sample.x }}", x=value)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1, "1"),
+        (1.0, "1.0"),
+        (True, "True"),
+        (None, "None"),
+        ([1, "a"], "[1, 'a']"),
+        ({"a": None}, "{'a': None}"),
+    ],
+)
+def test_values_print_as_jinja_prints_them(value: object, text: str) -> None:
+    """Inside text, and by `render`, a value is what Jinja prints."""
+    template = Template.compile("{{ sample.x }}")
+    assert template.render(sample={"x": value}) == text
+    assert evaluate("={{ sample.x }}", x=value) == f"={text}"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "  {{ sample.x }}",
+        "{{ sample.x }}\n",
+        "\n\n{{ sample.x }}\n\n",
+        "{{- sample.x -}}",
+        "{# the number #}{{ sample.x }}{# done #}",
+        "{{ (sample.x) }}",
+    ],
+)
+def test_white_space_and_comments_do_not_make_text_of_a_lone_expression(source: str) -> None:
+    """What stands around a lone expression and prints nothing of note leaves its type alone."""
+    assert evaluate(source, x=3) == 3
+
+
+def test_render_keeps_the_white_space_around_a_lone_expression() -> None:
+    """`render` prints as Jinja does: all but the last line break."""
+    assert Template.compile(" {{ sample.x }}\n\n").render(sample={"x": 3}) == " 3\n"
+
+
+def test_two_expressions_are_text() -> None:
+    """Only a lone expression keeps its type."""
+    assert evaluate("{{ sample.a }}{{ sample.b }}", a=1, b=2) == "12"
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ('{{ "}}" }}', "}}"),
+        ("{{ '{{ x }}' }}", "{{ x }}"),
+        ("{% raw %}{{ sample.x }}{% endraw %}", "{{ sample.x }}"),
+        ("{{ {'a': {'b': 1}} }}", {"a": {"b": 1}}),
+        ("a }} b", "a }} b"),
+        ("{{ ['A', 'B'] }}", ["A", "B"]),
+        ("{{ ('A', 'B') }}", ["A", "B"]),
+        ("{{ none }}", None),
+        ("A", "A"),
+        ("A\n", "A"),
+        ("", ""),
+        ('{{ "a" }} {{ "b" }}', "a b"),
+    ],
+)
+def test_literals_are_constants(source: str, value: object) -> None:
+    """What needs no row is known at once, delimiters inside quotes included."""
+    template = Template.compile(source)
+    assert template.kind == "constant"
+    assert template.evaluate() == value
+
+
+@pytest.mark.parametrize("source", [["A", "{{ sample.x }}"], 3, 1.5, True, None, {"a": 1}])
+def test_a_value_that_is_no_text_is_a_constant(source: object) -> None:
+    """A hard-coded list is the list; nothing in it is a template."""
+    template = Template.compile(source)
+    assert (template.kind, template.source, template.evaluate()) == ("constant", source, source)
+    assert template.render() == str(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("{{ sample.choices[sample.correct_index] }}", "B"),
+        ("{{ sample.answer_key | upper }}", "B"),
+        ("{{ sample.options | map(attribute='key') | list }}", ["A", "B"]),
+        ("{{ sample.options | map(attribute='key') }}", ["A", "B"]),
+        ("{{ sample.options | map(attribute='key') | map('lower') | reverse }}", ["b", "a"]),
+        ("{{ [sample.options | map(attribute='key')] }}", [["A", "B"]]),
+        ("{{ sample.meta.level.number }}", 2),
+        ("{{ range(1, 4) }}", [1, 2, 3]),
+        ("{{ sample.text | fromjson }}", ["A", "B"]),
+        ("{{ sample.choices | join('') }}", "AB"),
+        ("{{ sample.answer_key | e }}", "b"),
+        ("{{ sample.nothing | default('A') }}", "A"),
+        ("{{ sample.nothing is defined }}", False),
+        (
+            "{% for c in sample.choices %}{% if loop.index > 1 %}{% break %}{% endif %}{{ c }}{% endfor %}",
+            "A",
+        ),
+        ("{% for c in sample.choices %}{% if c == 'A' %}{% continue %}{% endif %}{{ c }}{% endfor %}", "B"),
+        (
+            "{% set c = namespace(n=0) %}{% for x in sample.choices %}{% set c.n = 2 %}{% endfor %}{{ c.n }}",
+            "2",
+        ),
+        ("{% do sample.choices.index('B') %}x", "x"),
+        ("x{{ 'yes' if sample.meta.nothing is defined }}", "x"),
+        ("options: {{ sample.options | map(attribute='key') }}", "options: ['A', 'B']"),
+    ],
+)
+def test_the_expressions_that_tasks_use(source: str, value: object) -> None:
+    """Indexing, filters, loops, loop controls and `do` work; lazy values are read out."""
+    row = {
+        "choices": ["A", "B"],
+        "correct_index": 1,
+        "answer_key": "b",
+        "options": [{"key": "A"}, {"key": "B"}],
+        "meta": {"level": {"number": 2}},
+        "text": '["A", "B"]',
+    }
+    found = evaluate(source, **row)
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_a_template_may_loop_over_other_rows() -> None:
+    """Names beside `sample` are those the caller gives."""
+    template = Template.compile(
+        "{% for e in examples %}{{ e.q }};{% endfor %}{{ sample.q }}", names=("sample", "examples")
+    )
+    assert template.evaluate(sample={"q": "c"}, examples=[Row(q="a"), {"q": "b"}]) == "a;b;c"
+
+
+def test_the_sample_can_be_used_whole() -> None:
+    """`sample` alone is the row, and may read any column."""
+    template = Template.compile("{{ sample | tojson }}")
+    assert template.columns is None
+    assert template.evaluate(sample={"b": "<é>", "a": None}) == '{"b": "<é>", "a": null}'
+    assert evaluate("{{ sample }}", a=1) == {"a": 1}
+
+
+def test_a_missing_column_lists_the_columns_there_are() -> None:
+    """The error names the column, the nearest one and all of them."""
+    trouble = trouble_of("{{ sample.anser }}", answer="A", choices=[])
+    assert trouble.message == "`anser` is not a column"
+    assert trouble.hint == "did you mean `answer`? columns: `answer`, `choices`"
+    assert trouble.column == "anser"
+    assert trouble.is_undefined
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ sample['anser'] }}",
+        "Q {{ sample.anser }}",
+        "{{ [sample.anser] }}",
+        "Q {{ [1, [sample.anser]] }}",
+        "{{ {'a': sample.anser} }}",
+        "{{ [sample.anser] | tojson }}",
+        "{{ sample.anser.deeper }}",
+        "{{ sample.choices[sample.anser] }}",
+        "{{ sample[sample.anser] }}",
+        "{{ sample.anser == 'A' }}",
+        "{% if sample.anser %}{% endif %}",
+        "{{ sample.anser | upper }}",
+        "{{ [sample.anser] | first }}",
+        "{% for x in sample.anser %}{% endfor %}",
+    ],
+)
+def test_a_missing_column_fails_however_it_is_used(source: str) -> None:
+    """Nothing turns a missing column into an empty text."""
+    assert trouble_of(source, answer="A", choices=["A"]).column == "anser"
+
+
+@pytest.mark.parametrize(
+    "source", ["{{ sample.keys }}", "{{ sample.keys.x }}", "x{{ sample.keys }}", "{{ [sample.keys] }}"]
+)
+def test_a_method_that_is_not_called_is_a_missing_column(source: str) -> None:
+    """`sample.keys` without such a column is no value."""
+    assert trouble_of(source, key=1).column == "keys"
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("{{ sample.choices[2] }}", "index 2 is outside a list of 2 values"),
+        ("{{ sample.choices[sample.null] }}", "null is not an index"),
+        ("{{ sample.choices[sample.text] }}", "a list has no field `1`"),
+        ("{{ sample.choices[1.0] }}", "1.0 is not an index"),
+        ("{{ sample.text[5] }}", "index 5 is outside text of 1 characters"),
+        ("{{ sample.null.field }}", "null has no field `field`"),
+        ("{{ sample.null[0] }}", "null has no element 0"),
+        ("{{ sample.text.field }}", "text has no field `field`"),
+        ("{{ sample.meta.kex }}", "there is no field `kex`"),
+        ("{{ sample.meta.items }}", "there is no field `items`"),
+        ("{{ sample.number.field }}", "a number has no field `field`"),
+        ("{{ sample.choices | map(attribute='k') }}", "text has no field `k`"),
+        ("{{ [] | first }}", "No first item, sequence was empty."),
+        (
+            "{{ 'A' if sample.null }}",
+            "the inline if-expression on line 1 evaluated to false and no else section was defined.",
+        ),
+    ],
+)
+def test_what_is_not_there_is_the_rows_trouble(source: str, message: str) -> None:
+    """An index out of range, a null on the way or a missing field is undefined, and says so."""
+    row = {"choices": ["A", "B"], "null": None, "text": "1", "meta": {"key": 1}, "number": 3}
+    trouble = trouble_of(source, **row)
+    assert trouble.message == message
+    assert trouble.is_undefined
+    assert trouble.column is None
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ sample.__class__ }}",
+        "{{ ''.__class__.__mro__ }}",
+        "{{ sample.choices.append('C') }}",
+        "{{ sample.update({'a': 1}) }}",
+        "{% do sample.choices.sort() %}",
+        "{{ '{0.__class__}'.format(sample) }}",
+        "{{ sample | attr('__class__') }}",
+    ],
+)
+def test_a_template_cannot_reach_out_or_change_a_value(source: str) -> None:
+    """The sandbox holds."""
+    choices = ["B", "A"]
+    assert not trouble_of(source, choices=choices).is_undefined
+    assert choices == ["B", "A"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["{{ 'a' * 100000000 }}", "{{ [1] * 100000000 }}", "{{ 9 ** (9 ** 9) }}", "{{ range(1000000) }}"],
+)
+def test_absurdly_large_values_are_refused(source: str) -> None:
+    """A template cannot fill the memory by one operator."""
+    assert trouble_of(source).message
+
+
+def test_trouble_in_a_long_template_names_the_line() -> None:
+    """The line is that of the template's text."""
+    assert (
+        trouble_of("a\nb\n{{ 1 / sample.x }}\n", x=0).message == "division by zero (line 3 of the template)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "columns", "path"),
+    [
+        ("{{ sample.a }}", "column", {"a"}, ("a",)),
+        ("{{ sample['a b'] }}", "column", {"a b"}, ("a b",)),
+        ("{{ sample.m.k }}", "column", {"m"}, ("m", "k")),
+        ("{{ sample.m['k'][0] }}", "column", {"m"}, ("m", "k", 0)),
+        ("{{ sample.items }}", "column", {"items"}, ("items",)),
+        ("{{ sample.a | upper }}", "expression", {"a"}, None),
+        ("{{ sample.a[sample.b] }}", "expression", {"a", "b"}, None),
+        ("{{ sample.a[-1] }}", "column", {"a"}, ("a", -1)),
+        ("{{ sample.a.upper() }}", "expression", {"a"}, None),
+        ("a {{ sample.a }}", "expression", {"a"}, None),
+        ("{{ 1 / 0 }}", "expression", set(), None),
+    ],
+)
+def test_a_template_knows_what_it_reads(
+    source: str, kind: str, columns: set[str], path: tuple[str | int, ...] | None
+) -> None:
+    """Kind, columns and path follow from the syntax tree."""
+    template = Template.compile(source)
+    assert (template.kind, template.columns, template.path) == (kind, frozenset(columns), path)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ sample }}",
+        "{{ sample[sample.a] }}",
+        "{{ sample.items() }}",
+        "{{ sample.get('a') }}",
+        "{% set sample = {'a': 1} %}{{ sample.a }}",
+        "{% for sample in [{'a': 1}] %}{{ sample.a }}{% endfor %}",
+        "{% macro m(sample) %}{{ sample.a }}{% endmacro %}{{ m({'a': 1}) }}",
+        "{% set row = sample %}{{ row.a }}",
+    ],
+)
+def test_a_template_that_may_read_any_column_says_so(source: str) -> None:
+    """Dynamic access, the row as a whole, and another thing named `sample` leave the columns open."""
+    assert Template.compile(source).columns is None
+
+
+@pytest.mark.parametrize(
+    ("source", "message", "line", "hint"),
+    [
+        (
+            r"{{ sample.a \| upper }}",
+            "template does not parse: unexpected char '\\\\' at 12",
+            1,
+            "write `|`; the backslash comes from a Markdown table",
+        ),
+        (
+            "a\n{{ sample.a ",
+            "template does not parse: unexpected end of template, expected 'end of print statement'.",
+            2,
+            None,
+        ),
+        ("{{ sample.a | uper }}", "no filter is named `uper`", 1, "did you mean `upper`?"),
+        ("{% if x is definde %}{% endif %}", "no test is named `definde`", 1, "did you mean `defined`?"),
+        ("{{ 1 if true else sample.a | uper }}", "no filter is named `uper`", 1, "did you mean `upper`?"),
+        (
+            "x\n{{ answer }}",
+            "`answer` is not defined in this template",
+            2,
+            "a column is reached as `sample.answer`; names: `sample`",
+        ),
+        (
+            "{{ sample.answer-key }}",
+            "`key` is not defined in this template",
+            1,
+            "a column with a hyphen is reached as `sample['answer-key']`; names: `sample`",
+        ),
+        (
+            "{{ smaple.a }}",
+            "`smaple` is not defined in this template",
+            1,
+            "did you mean `sample`? names: `sample`",
+        ),
+        (
+            "{% include 'x' %}",
+            "`include` is not available in templates",
+            1,
+            "`!include` puts a file into the YAML",
+        ),
+        (
+            "{% extends 'x' %}",
+            "`extends` is not available in templates",
+            1,
+            "`!include` puts a file into the YAML",
+        ),
+        (
+            "{% import 'x' as y %}",
+            "`import` is not available in templates",
+            1,
+            "`!include` puts a file into the YAML",
+        ),
+        (
+            "{% for a in [1] %}" * 25 + "{% endfor %}" * 25,
+            "template does not parse: too many statically nested blocks",
+            None,
+            None,
+        ),
+    ],
+)
+def test_what_is_no_template_is_refused_when_compiled(
+    source: str, message: str, line: int | None, hint: str | None
+) -> None:
+    """Syntax, unknown filters, tests and names are errors before any row is read."""
+    with pytest.raises(SpecError) as caught:
+        Template.compile(source)
+    error = caught.value
+    assert (error.code, error.message, error.hint) == ("E112", message, hint)
+    assert error.where is not None
+    assert error.where.line == line
+
+
+@pytest.mark.parametrize(
+    "source", ["{{ " + "9" * 5000 + " }}", "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}"]
+)
+def test_a_monstrous_template_is_refused_too(source: str) -> None:
+    """No exception of Jinja or Python escapes from compiling."""
+    with pytest.raises(SpecError, match="template does not parse"):
+        Template.compile(source)
+
+
+def test_config_that_was_not_filled_in_is_an_error_of_its_own() -> None:
+    """A template with `<< config.x >>` left in it is not compiled."""
+    with pytest.raises(UnresolvedConfig) as caught:
+        Template.compile("{{ sample.<< config.col >> }} << config.b >>")
+    assert caught.value.code == "E110"
+    assert caught.value.names == ("col", "b")
+
+
+def test_a_template_can_be_sent_to_another_process() -> None:
+    """A pickled template is compiled again from its source."""
+    template = pickle.loads(pickle.dumps(Template.compile("{{ examples[0] }}", names=("sample", "examples"))))  # noqa: S301 - our own bytes
+    assert template.evaluate(sample={}, examples=["a"]) == "a"
+
+
+def test_trouble_can_be_sent_to_another_process() -> None:
+    """Every part of a trouble survives pickling."""
+    trouble = pickle.loads(pickle.dumps(RowTrouble("m", hint="h", column="c", is_undefined=True)))  # noqa: S301 - our own bytes
+    assert (trouble.message, trouble.hint, trouble.column, trouble.is_undefined) == ("m", "h", "c", True)
+
+
+def test_values_of_a_constant_are_the_constant_for_every_row() -> None:
+    """A constant reads nothing."""
+    assert Template.compile("A").values(make_samples({"x": [1, 2]})) == ["A", "A"]
+
+
+def test_values_of_a_column_come_from_the_table() -> None:
+    """Native and encoded cells keep their types."""
+    samples = make_samples({"a": [1, None], "b": ['"1"', "1"]}, encoded=("b",))
+    assert Template.compile("{{ sample.a }}").values(samples) == [1, None]
+    assert Template.compile("{{ sample.b }}").values(samples) == ["1", 1]
+
+
+def test_values_of_a_struct_field_fail_where_the_struct_is_null() -> None:
+    """Only the rows with a null on the way are in trouble."""
+    samples = make_samples({"meta": [{"key": "A"}, None, {"key": None}]})
+    first, second, third = Template.compile("{{ sample.meta.key }}").values(samples)
+    assert (first, third) == ("A", None)
+    assert isinstance(second, RowTrouble)
+    assert second.message == "null has no field `key`"
+
+
+def test_values_of_a_missing_column_fail_in_every_row_and_list_all_columns() -> None:
+    """The hint knows the whole table, not only the columns that are read."""
+    samples = make_samples({"answer": ["A"], "choices": ["AB"]})
+    for source in (
+        "{{ sample.anser }}",
+        "{{ sample.anser | upper }}",
+        "x {{ sample.anser }} {{ sample.choices }}",
+    ):
+        (trouble,) = Template.compile(source).values(samples)
+        assert isinstance(trouble, RowTrouble)
+        assert trouble.column == "anser"
+        assert trouble.hint == "did you mean `answer`? columns: `answer`, `choices`"
+
+
+def test_values_do_not_merge_values_of_different_types() -> None:
+    """1, 1.0, true and "1" are four values, and so are 0.0 and -0.0."""
+    samples = make_samples({"x": ["1", "1.0", "true", '"1"', "0.0", "-0.0", "1"]}, encoded=("x",))
+    texts = Template.compile("<{{ sample.x }}>").values(samples)
+    assert texts == ["<1>", "<1.0>", "<True>", "<1>", "<0.0>", "<-0.0>", "<1>"]
+    tests = Template.compile("{{ sample.x is string }}").values(samples)
+    assert tests == [False, False, False, True, False, False, False]
+
+
+def test_values_are_computed_once_for_rows_that_are_alike() -> None:
+    """Two rows with the same cells in the columns that are read share one value."""
+    samples = make_samples({"x": ["a", "a"], "y": [1, 2]})
+    first, second = Template.compile("{{ [sample.x] }}").values(samples)
+    assert first is second
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["{{ [sample.x] | random }}", "{{ [[sample.x]] | map('random') }}", "{{ [lipsum(n=1) and sample.x] }}"],
+)
+def test_a_fickle_template_is_evaluated_for_every_row(source: str) -> None:
+    """What need not give the same value twice is not shared between rows."""
+    samples = make_samples({"x": [[1], [1]]})
+    first, second = Template.compile(source).values(samples)
+    assert first is not second
+
+
+def test_values_without_json_form_are_evaluated_row_by_row() -> None:
+    """Dates cannot be told apart as JSON, and work all the same."""
+    samples = Samples(
+        pl.DataFrame({"d": ["2026-01-02"] * 2}).with_columns(pl.col("d").str.to_date()), pl.Series(["1", "2"])
+    )
+    assert Template.compile("{{ sample.d.year }}").values(samples) == [2026, 2026]
+    assert Template.compile("{{ sample.d.year + 1 }}").values(samples) == [2027, 2027]
+    assert Template.compile("{{ sample | tojson }}").values(samples) == ['{"d": "2026-01-02"}'] * 2
+
+
+def test_values_of_an_uncalled_method_may_be_called_later() -> None:
+    """`{% set f = sample.items %}` reads the whole row when no column has that name."""
+    samples = make_samples({"a": [1]})
+    template = Template.compile("{% set f = sample.keys %}{{ f() | list }}{{ sample.a }}")
+    assert template.values(samples) == ["['a']1"]
+
+
+def test_values_of_an_empty_table_are_empty() -> None:
+    """No rows, no values."""
+    samples = make_samples({"a": []})
+    for source in ("A", "{{ sample.a }}", "{{ sample.b }}", "{{ sample.a | upper }}", "{{ sample }}"):
+        assert Template.compile(source).values(samples) == []
+
+
+def test_a_regular_expression_needs_no_doubled_backslash() -> None:
+    r"""`'\d'` is a regular expression as it stands."""
+    assert evaluate(r"{{ sample.x | regex_replace('\d+', '#') }}", x="a12b") == "a#b"

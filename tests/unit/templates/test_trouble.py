@@ -1,0 +1,109 @@
+"""Laws of the translation of foreign exceptions."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import re
+
+import jinja2.exceptions
+import pytest
+
+from answerkey.templates.trouble import FOREIGN, TRANSLATIONS, MissingName, RowTrouble, translate_error
+
+#: Reading files, importing, warning, parsing Python: nothing of it happens while a template renders.
+OUT_OF_REACH = (
+    OSError,
+    ImportError,
+    EOFError,
+    BufferError,
+    ReferenceError,
+    SyntaxError,
+    SystemError,
+    Warning,
+    StopIteration,
+    StopAsyncIteration,
+    BaseExceptionGroup,
+)
+
+
+def all_exceptions() -> list[type[Exception]]:
+    """Return the exceptions of Python and Jinja that are within reach."""
+    found = [*vars(builtins).values(), *vars(jinja2.exceptions).values(), re.error, json.JSONDecodeError]
+    kinds = [
+        one for one in found if isinstance(one, type) and issubclass(one, Exception) and one is not Exception
+    ]
+    return [kind for kind in kinds if not issubclass(kind, OUT_OF_REACH)]
+
+
+@pytest.mark.parametrize("kind", list(dict.fromkeys(all_exceptions())))
+def test_every_exception_of_a_rendering_template_is_translated(kind: type[Exception]) -> None:
+    """The table covers what Jinja and Python can raise."""
+    assert issubclass(kind, FOREIGN)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ZeroDivisionError("float division by zero"), "division by zero"),
+        (KeyError("a"), "there is no key 'a'"),
+        (KeyError(), "there is no such key"),
+        (IndexError("list index out of range"), "list index out of range"),
+        (LookupError("unknown encoding: x"), "unknown encoding: x"),
+        (OverflowError("too large"), "too large"),
+        (FloatingPointError("f"), "f"),
+        (
+            RecursionError("maximum recursion depth exceeded"),
+            "the template calls itself too often, or the value is nested too deeply",
+        ),
+        (RuntimeError("r"), "r"),
+        (MemoryError(), "the template needs more memory than there is"),
+        (TypeError("t"), "t"),
+        (TypeError(), "values of the wrong type"),
+        (ValueError("v"), "v"),
+        (UnicodeError("u"), "u"),
+        (AttributeError("a"), "a"),
+        (AssertionError(), "AssertionError"),
+        (UnboundLocalError("l"), "l"),
+        (re.error("bad"), "not a regular expression: bad"),
+        (jinja2.exceptions.TemplateRuntimeError("x"), "x"),
+        (jinja2.exceptions.FilterArgumentError("x"), "x"),
+        (jinja2.exceptions.SecurityError("x"), "not allowed in a template: x"),
+        (jinja2.exceptions.UndefinedError("x"), "x"),
+        (MissingName("x"), "x"),
+    ],
+)
+def test_each_exception_has_its_message(error: Exception, message: str) -> None:
+    """The user reads what is wrong with the row, not the name of a Python class."""
+    assert translate_error(error).message == message
+
+
+def test_the_more_special_class_comes_first() -> None:
+    """No entry of the table is hidden by an earlier one."""
+    kinds = list(TRANSLATIONS)
+    hidden = [late for place, late in enumerate(kinds) for early in kinds[:place] if issubclass(late, early)]
+    assert hidden == []
+
+
+def test_an_undefined_name_keeps_its_hint_and_column() -> None:
+    """What the environment found out is handed on."""
+    trouble = translate_error(MissingName("m", hint="h", column="c"))
+    assert (trouble.hint, trouble.column, trouble.is_undefined) == ("h", "c", True)
+
+
+def test_a_null_in_a_wrong_place_gets_a_hint() -> None:
+    """The commonest TypeError is a null cell."""
+    assert translate_error(TypeError("'NoneType' object is not iterable")).hint is not None
+
+
+def test_what_is_not_in_the_table_is_raised_again() -> None:
+    """An exception that no template can raise is nobody's row trouble."""
+    with pytest.raises(OSError, match="disk"):
+        translate_error(OSError("disk"))
+
+
+def test_trouble_with_a_line_is_otherwise_the_same() -> None:
+    """Only the message changes."""
+    trouble = RowTrouble("m", hint="h", column="c", is_undefined=True).at_line(3)
+    assert (trouble.message, trouble.hint, trouble.column) == ("m (line 3 of the template)", "h", "c")
+    assert trouble.is_undefined

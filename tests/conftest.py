@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +26,15 @@ class Called:
     def json(self) -> Any:  # noqa: ANN401  # whatever the command printed
         """What `--json` printed; stdout holds exactly one object."""
         return json.loads(self.out)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep trust and caches of the tests away from the user's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+            patch.setenv(name, str(tmp_path_factory.mktemp(name)))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -47,6 +47,7 @@ _HOMES = {
     "answerkey.verbs": ("check", "load_task", "plan_calls", "run", "score"),
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}
+_GIVE_RUNS = ("answerkey.runs", "answerkey.verbs")
 _LATER = ("audit", "compare", "rescore")
 
 __all__ = [
@@ -78,10 +79,20 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name in _NAMES:
+        if _NAMES[name] in _GIVE_RUNS:
+            _attach_display()
         return getattr(import_module(_NAMES[name]), name)
     if name in _LATER:
         raise AttributeError(f"`answerkey.{name}` is not in this release ({__version__})")
     raise AttributeError(f"module `answerkey` has no attribute {name!r}")
+
+
+def _attach_display() -> None:
+    """Let runs show themselves in a notebook; `reports` is above `runs`, so the hook is put on from here."""
+    from answerkey.reports import notebook
+    from answerkey.runs import Run
+
+    Run._repr_html_ = notebook.to_html  # type: ignore[attr-defined]
 
 
 def __dir__() -> list[str]:

@@ -34,7 +34,7 @@ CODES: dict[str, str] = {
     "E112": "template that does not parse",
     "E113": "reference to something that is not defined",
     "E114": "key used twice",
-    "E115": "metric field that the scorer does not produce",
+    "E115": "metric field that the scorer does not produce, or not as a number",
     "E116": "not in this release",
     "E117": "secret where none may stand, or not found",
     "E118": "code that is not trusted yet",
@@ -62,6 +62,8 @@ CODES: dict[str, str] = {
     "E503": "run folder of an unknown version, or damaged",
     "E504": "sample that is not in the run",
     "E505": "the run's dataset or completions are gone or have changed",
+    "E506": "run folder in use by another process",
+    "E507": "run that cannot be resumed or scored again",
     "E601": "engine that is not available",
     "E901": "our own bug",
 }

@@ -16,9 +16,10 @@ from typing import Any
 
 import polars as pl
 
-from answerkey.datasets import Dataset, completions_within
+from answerkey.datasets import Dataset
 from answerkey.engines import Engine
-from answerkey.metrics import find_category_column, measure_tally, merge_tallies, name_values
+from answerkey.errors import InternalError
+from answerkey.metrics import find_category_column, finish_metric, measure_tally, merge_tallies, name_values
 from answerkey.models import Model
 from answerkey.runs import TaskWriter
 from answerkey.scorers import apply_actions
@@ -33,8 +34,8 @@ SHARD_ROWS = 65_536
 class Prepared:
     """A task with everything opened: nothing is left but the work.
 
-    Exactly one of these gives the completions: `recorded`, the solver (with `model`), or the dataset's own
-    column. `failed` holds the positions of rows that the dataset got wrong; they are not asked.
+    Either `recorded` has the completions, or the task's solver gets them, with `model` if it needs one.
+    `failed` holds the positions of rows that the dataset got wrong: not asked, FAILED for every scorer.
     """
 
     key: str
@@ -42,7 +43,6 @@ class Prepared:
     dataset: Dataset
     model: Model | None = None
     recorded: Completions | None = None
-    completion_column: str | None = None
     examples: Samples | None = None
     failed: frozenset[int] = frozenset()
     keep_completions: bool = True
@@ -96,7 +96,10 @@ def run_shard(prepared: Prepared, writer: TaskWriter, shard: Shard) -> Measured:
     """Take one shard from its samples to the parts of its metrics, and write its tables."""
     task, samples = prepared.task, shard.samples
     completions = complete(prepared, shard)
-    scores = {step.key: step.scorer.score(samples, completions) for step in task.scoring}
+    failed = [row for row in range(len(samples)) if shard.offset + row in prepared.failed]
+    scores = {
+        step.key: step.scorer.score(samples, completions).fail(failed, "BAD_ROW") for step in task.scoring
+    }
     scores = apply_actions(task.actions, samples, completions, scores)
     if prepared.keep_completions:
         writer.write_completions(shard.index, completions.frame)
@@ -118,14 +121,13 @@ def cut_shards(dataset: Dataset) -> Iterator[Shard]:
 
 
 def complete(prepared: Prepared, shard: Shard) -> Completions:
-    """Return a shard's completions: recorded, from the dataset's own column, or asked of the model."""
+    """Return a shard's completions: those there are, or what the solver gets."""
     samples, solver = shard.samples, prepared.task.solver
     if prepared.recorded is not None:
         return prepared.recorded.slice(shard.offset, len(samples))
-    if prepared.completion_column is not None or solver is None:
-        own = completions_within(samples, column=prepared.completion_column)
-        return own or Completions.build_blank(samples.ids)
-    positions = [i for i in range(len(samples)) if shard.offset + i not in prepared.failed]
+    if solver is None:
+        raise InternalError("E901", f"task `{prepared.task.key}` has neither completions nor a solver")
+    positions = [row for row in range(len(samples)) if shard.offset + row not in prepared.failed]
     asked = samples if len(positions) == len(samples) else samples.take(positions)
     known = know(prepared.task, asked)
     answers = solver.solve(asked, model=prepared.model, known=known, examples=prepared.examples)
@@ -142,6 +144,7 @@ def merge_metrics(task: Task, measured: Sequence[Measured]) -> list[MetricValue]
     groups = []
     for i, step in enumerate(task.scoring):
         for j, one in enumerate(step.metrics):
-            values = one.metric.finish(one.metric.merge([shard.parts[i][j] for shard in measured]))
+            part = one.metric.merge([shard.parts[i][j] for shard in measured])
+            values = finish_metric(one.metric, part)
             groups.append((step.key, one.key, step.purpose, one.metric.type, values))
     return name_values(groups)

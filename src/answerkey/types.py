@@ -126,6 +126,11 @@ COMPLETION_SCHEMA: dict[str, pl.DataType] = {
     "latency": pl.Float64(),
     "source": pl.String(),
     "reply": pl.String(),
+    "reasoning": pl.String(),
+    "logprobs": pl.String(),
+    "error": pl.String(),
+    "raw": pl.String(),
+    "attempts": pl.Int32(),
 }
 
 
@@ -134,7 +139,9 @@ class Completion:
     """What the model said to one sample; `text` is None unless `status` is OK.
 
     `prompt` is the list of messages that was asked, `reply` the whole answer as an OpenAI-like message
-    (`{"role": "assistant", "content": ..., "refusal": ...}`); both are None when not known.
+    (`{"role": "assistant", "content": ..., "refusal": ...}`); both are None when not known. `reasoning` is
+    what a reasoning model thought, apart from its answer. `error` says why the status is ERROR, `raw` is the
+    body that could not be read. `source` overrules the table's, for one answered from the cache.
     """
 
     text: str | None
@@ -145,6 +152,12 @@ class Completion:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     latency: float | None = None
+    reasoning: str | None = None
+    logprobs: object = None
+    error: str | None = None
+    raw: str | None = None
+    attempts: int | None = None
+    source: str | None = None
 
     def solver_output(self) -> dict[str, object]:
         """Return the `solver_output` of templates, filters and snippets: `output` and `messages`."""
@@ -180,8 +193,13 @@ class Completions:
                 for one in completions
             ],
             "latency": [one.latency for one in completions],
-            "source": [source] * len(completions),
+            "source": [one.source or source for one in completions],
             "reply": [_to_json(one.reply) for one in completions],
+            "reasoning": [one.reasoning for one in completions],
+            "logprobs": [_to_json(one.logprobs) for one in completions],
+            "error": [one.error for one in completions],
+            "raw": [one.raw for one in completions],
+            "attempts": [one.attempts for one in completions],
         }
         return cls(pl.DataFrame(rows, schema=COMPLETION_SCHEMA))
 
@@ -219,6 +237,12 @@ class Completions:
                 prompt_tokens=usage.get("prompt_tokens"),
                 completion_tokens=usage.get("completion_tokens"),
                 latency=row["latency"],
+                reasoning=row["reasoning"],
+                logprobs=None if row["logprobs"] is None else json.loads(row["logprobs"]),
+                error=row["error"],
+                raw=row["raw"],
+                attempts=row["attempts"],
+                source=row["source"],
             )
 
 
@@ -273,6 +297,19 @@ class Scores:
         mask = (pl.col("status") == ScoreStatus.SCORED.value) & pl.col("excluded_by").is_null()
         return self.frame.select(mask.alias("counted")).to_series()
 
+    def fail(self, positions: Sequence[int], reason: str) -> Self:
+        """Return the table with these rows FAILED; a row that has no score anyway keeps its own reason."""
+        if not positions:
+            return self
+        rows = pl.Series(range(len(self))).is_in(list(positions))
+        hit = rows & (self.frame["status"] == ScoreStatus.SCORED.value)
+        frame = self.frame.with_columns(
+            pl.when(hit).then(pl.lit(ScoreStatus.FAILED.value)).otherwise("status").alias("status"),
+            pl.when(hit).then(pl.lit(reason)).otherwise("reason").alias("reason"),
+            *(_blank_fields(self.frame, name, hit) for name in ("values", "metadata")),
+        )
+        return type(self)(frame, self.encoded)
+
     def rows(self) -> Iterator[Score]:
         """Yield the verdicts one by one."""
         for row in self.frame.iter_rows(named=True):
@@ -289,6 +326,13 @@ class Scores:
             for name, value in (group or {}).items()
             if name != EMPTY_STRUCT_FIELD
         }
+
+
+def _blank_fields(frame: pl.DataFrame, group: str, hit: pl.Series) -> pl.Series:
+    fields = frame[group].struct.unnest()
+    return fields.select(pl.when(~hit).then(pl.col(name)).alias(name) for name in fields.columns).to_struct(
+        group
+    )
 
 
 #: Parquet has no struct without fields; a scorer without metadata stores this one, always null.

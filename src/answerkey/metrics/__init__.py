@@ -8,7 +8,7 @@ from answerkey.metrics.moments import Max, Mean, Min, StdDev
 from answerkey.metrics.naming import name_values
 from answerkey.metrics.observed import Part
 from answerkey.metrics.python import PythonMetric
-from answerkey.metrics.registry import METRICS, Metric
+from answerkey.metrics.registry import METRICS, Metric, finish_metric
 from answerkey.metrics.tally import Tally, find_category_column, measure_tally, merge_tallies
 from answerkey.metrics.weighted import WeightedAverage
 
@@ -30,6 +30,7 @@ __all__ = [
     "Tally",
     "WeightedAverage",
     "find_category_column",
+    "finish_metric",
     "measure_tally",
     "merge_tallies",
     "name_values",

@@ -24,6 +24,7 @@ class _CountMetric:
     """A ratio of summed counts: hits / (hits + all misses)."""
 
     type: ClassVar[str]
+    reads_numbers: ClassVar[bool] = True
     #: How often a hit weighs against a miss: twice in F1.
     hit_factor: ClassVar[int] = 1
     empty: ClassVar[str]

@@ -27,6 +27,7 @@ class _FieldMetric:
     name: str | None = None
 
     type: ClassVar[str]
+    reads_numbers: ClassVar[bool] = True
 
     def fields(self) -> tuple[str, ...]:
         """Return the names of the score values or metadata that it reads."""

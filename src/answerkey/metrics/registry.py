@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import ClassVar, Protocol
 
+from answerkey.errors import ScoringError
 from answerkey.metrics.classification import BinaryClassification, MulticlassClassification
 from answerkey.metrics.counts import F1Score, Precision, Recall
 from answerkey.metrics.frequency import Frequency
@@ -36,6 +37,15 @@ class Metric(Protocol):
     def finish(self, part: Part) -> list[MetricValue]:
         """Return the values. Raises ScoringError when the fields do not hold what the metric needs."""
         ...
+
+
+def finish_metric(metric: Metric, part: Part) -> list[MetricValue]:
+    """Return a metric's values; one that cannot be computed is a null with the reason, and costs no other."""
+    try:
+        return metric.finish(part)
+    except ScoringError as error:
+        name = str(getattr(metric, "name", None) or "_".join([*metric.fields(), metric.type]))
+        return [MetricValue(name, None, 0, note=f"{error.message} ({error.code})", type=metric.type)]
 
 
 class MetricKinds(Mapping[str, type[Metric]]):

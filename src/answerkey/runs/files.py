@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -66,11 +66,16 @@ def read_json(path: Path) -> dict[str, object]:
     return content
 
 
+def join_parts(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Return parts as one frame; a field that some parts lack is null there, differing types become text."""
+    return pl.concat(parts, how="vertical_relaxed") if parts else pl.DataFrame()
+
+
 def read_frames(folder: Path) -> pl.DataFrame:
     """Return the parts of a table in their order, as one frame; an empty frame when there are none."""
     parts = sorted(folder.glob("part-*.parquet"))
     try:
-        return pl.concat([pl.read_parquet(part) for part in parts]) if parts else pl.DataFrame()
+        return join_parts([pl.read_parquet(part) for part in parts])
     except (OSError, pl.exceptions.PolarsError) as error:
         raise RunError(
             "E503", f"cannot read the parts in `{folder}`: {error}", hint="the run folder is damaged"

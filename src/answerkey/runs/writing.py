@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from answerkey.errors import RunError
-from answerkey.runs.files import write_frame, write_json
+from answerkey.runs.files import join_parts, write_frame, write_json
 from answerkey.runs.reading import FORMAT_VERSION, Run, TaskRun, load_run
 from answerkey.types import MetricValue
 
@@ -156,6 +156,6 @@ class MemoryTask:
             source=sources[entry["key"]],
             metrics={value.name: value for value in self.metrics},
             tally=self.tally,
-            read_scores=lambda: pl.concat(self.scores) if self.scores else pl.DataFrame(),
-            read_completions=lambda: pl.concat(self.completions) if self.completions else pl.DataFrame(),
+            read_scores=lambda: join_parts(self.scores),
+            read_completions=lambda: join_parts(self.completions),
         )

@@ -22,12 +22,14 @@ CALL_FAILED = "CALL_FAILED"
 class RowProblem:
     """A row that cannot be scored: its position, the error, and the reason of its FAILED score.
 
-    A column that does not exist (E206) fails every row and is reported once, at the first of them.
+    A column that does not exist (E206) fails every row and is reported once, at the first of them. `field` is
+    the scorer's field that asked for it.
     """
 
     position: int
     error: DataError
     reason: str
+    field: str | None = None
 
 
 class Scorer(Protocol):

@@ -109,6 +109,7 @@ class StringEqualsMcqa(BaseScorer):
         "choices",
         "extraction_rule",
     )
+    text_names: ClassVar[tuple[str, ...]] = metadata_names or ()
     main_value: ClassVar[str | None] = "is_correct"
     default_metric_name: ClassVar[str | None] = "Accuracy"
 
@@ -215,8 +216,11 @@ _VERDICT: dict[str, pl.Expr] = {
 def _name_faults(rows: ResolvedRows) -> pl.Series:
     """Return the reason why a row is FAILED, null for rows that can be scored."""
     reasons = rows.choose(lambda pair: pair.faults[0].fault.reason if pair.faults else None, pl.String())
-    options = [rows.options[row].fault.reason if row in rows.options else None for row in range(len(reasons))]
-    return reasons if not rows.options else reasons.zip_with(reasons.is_not_null(), pl.Series(options))
+    if not rows.options:
+        return reasons
+    faults = (rows.options.get(row) for row in range(len(reasons)))
+    options = pl.Series([None if one is None else one.fault.reason for one in faults], dtype=pl.String)
+    return reasons.zip_with(reasons.is_not_null(), options)
 
 
 def _read_completions(rule: ExtractionRule, completions: Completions, rows: ResolvedRows) -> pl.DataFrame:

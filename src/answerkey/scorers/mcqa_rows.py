@@ -118,7 +118,7 @@ def report_rows(
 ) -> tuple[list[RowProblem], list[Notice]]:
     """Return an error for every faulty row, and a notice for every field whose values were trimmed."""
     faulty = list(rows.faults())
-    problems = report_faults(faulty, templates, samples, rows=len({position for position, _ in faulty}))
+    problems = report_faults(faulty, templates, samples)
     return problems, list(_find_trimmed(rows, templates, samples))
 
 

@@ -45,10 +45,8 @@ def report_faults(
     faulty: Iterable[tuple[int, FieldFault]],
     templates: Mapping[str, Template],
     samples: Samples,
-    *,
-    rows: int,
 ) -> list[RowProblem]:
-    """Return an error for each fault (`rows` rows have one); a column that does not exist is told once."""
+    """Return an error for each fault; a column that does not exist is told once."""
     problems: dict[object, RowProblem] = {}
     for position, one in faulty:
         is_missing = one.missing is not None and one.missing not in samples.columns
@@ -58,20 +56,17 @@ def report_faults(
         if is_missing:
             error = DataError("E206", one.fault.message, where=Place(file=samples.file), hint=one.fault.hint)
         else:
-            error = _build_error(one, templates[one.field], samples, position=position, rows=rows)
-        problems[key] = RowProblem(position, error, one.fault.reason)
+            error = _build_error(one, templates[one.field], samples, position=position)
+        problems[key] = RowProblem(position, error, one.fault.reason, one.field)
     return list(problems.values())
 
 
-def _build_error(
-    one: FieldFault, template: Template, samples: Samples, *, position: int, rows: int
-) -> DataError:
-    allow = f"run with `--allow-failed {rows}` to score the rest and report this sample as FAILED"
+def _build_error(one: FieldFault, template: Template, samples: Samples, *, position: int) -> DataError:
     return DataError(
         _CODES[one.fault.reason],
         f"sample `{samples.ids[position]}`: {one.fault.message}",
         where=samples.place(position, name_column(template)),
-        hint=f"{one.fault.hint or 'fix the row'}, or {allow}",
+        hint=one.fault.hint or "fix the row",
     )
 
 

@@ -35,6 +35,7 @@ class StringEquals(BaseScorer):
     template_fields: ClassVar[tuple[str, ...]] = ("ground_truth", "value")
     value_names: ClassVar[tuple[str, ...] | None] = ("is_correct",)
     metadata_names: ClassVar[tuple[str, ...] | None] = ("answer_gt", "answer_pred")
+    text_names: ClassVar[tuple[str, ...]] = ("answer_gt", "answer_pred")
     main_value: ClassVar[str | None] = "is_correct"
     default_metric_name: ClassVar[str | None] = "Accuracy"
 
@@ -68,8 +69,7 @@ class StringEquals(BaseScorer):
             faults = [_find_fault(field, value) for value in distinct.values]
             found = ((position, faults[code]) for position, code in enumerate(distinct.codes))
             faulty += [(position, fault) for position, fault in found if fault is not None]
-        rows = len({position for position, _ in faulty})
-        return report_faults(sorted(faulty, key=lambda one: one[0]), templates, samples, rows=rows), []
+        return report_faults(sorted(faulty, key=lambda one: one[0]), templates, samples), []
 
     def score(self, samples: Samples, completions: Completions) -> Scores:
         """Return the verdicts; a completion without text is wrong, a row without ground truth FAILED."""

@@ -17,6 +17,7 @@ from answerkey.spec.nodes import (
     is_null,
     map_scalars,
     to_plain,
+    walk_scalars,
 )
 from answerkey.spec.parameters import PARAMETERS, Parameter, StringParameter, UnsuitableError
 from answerkey.spec.positions import Kind, kind_of
@@ -180,6 +181,15 @@ def resolve_config(
             if key in given:
                 findings.add("E111", f"config value `{key}` {trouble}", one.place, trouble.hint)
     return Config(parameters, values, places)
+
+
+def refuse_config(node: Node, findings: Findings) -> None:
+    """Report `<< config.x >>` where no config is known; inline rows are left alone."""
+    for path, scalar in walk_scalars(node):
+        if isinstance(scalar.value, str) and kind_of(path) in {Kind.PLAIN, Kind.TEMPLATE}:
+            for name in find_config_names(scalar.value):
+                hint = "config values stand in tasks and in task specifications"
+                findings.add("E110", f"no config value `{name}` is known here", scalar.place, hint)
 
 
 def read_given(node: Node | None, findings: Findings, *, name: str) -> dict[str, Given]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.models import open_model
+from answerkey.spec.config import refuse_config
 from answerkey.spec.findings import Findings
 from answerkey.spec.nodes import MapNode, Node, ScalarNode, to_plain
 from answerkey.spec.shapes import CONNECTIONS, AdapterFields, ModelFields, ProviderModel
@@ -45,6 +46,7 @@ def _tidy(text: str) -> str:
 
 def build_model(node: Node, findings: Findings) -> ModelSpec | None:
     """Return the model of a model file or of an entry of `models`."""
+    refuse_config(node, findings)
     if isinstance(node, MapNode) and _PROVIDER in node.entries:
         return _build_provider_model(node, findings)
     fields = validate_node(ModelFields, node, findings, name="the model")

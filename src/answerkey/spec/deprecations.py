@@ -45,10 +45,10 @@ def _column_template(node: MapNode, old: str, new: str) -> tuple[MapNode, str]:
     quoted = str(column).replace("\\", "\\\\").replace("'", "\\'")
     template = f"{{{{ sample['{quoted}'] }}}}"
     written = f'write `{new}: "{template}"`'
+    if not isinstance(column, str | int) or isinstance(column, bool):
+        return node, written
     rest = node.without(old)
-    if not isinstance(column, str | int) or isinstance(column, bool) or new in node.entries:
-        return rest, written
-    return rest.having(new, ScalarNode(template, entry.place)), written
+    return rest if new in node.entries else rest.having(new, ScalarNode(template, entry.place)), written
 
 
 def _drop(node: MapNode, old: str, new: str) -> tuple[MapNode, str]:
@@ -85,7 +85,7 @@ def _read_mode(node: MapNode, old: str, new: str) -> tuple[MapNode, str]:
     if is_debug and new not in node.entries:
         rest = rest.having(new, from_plain(DEBUG_SAMPLES, entry.place))
     written = f"write `run_config: {{num_samples: {DEBUG_SAMPLES}}}`" if is_debug else "leave it out"
-    return rest if to_plain(entry) in {"debug", "full"} else node, written
+    return rest if to_plain(entry) in ("debug", "full") else node, written
 
 
 DEBUG_SAMPLES = 10

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from answerkey.errors import Place, listing, suggest
-from answerkey.spec.config import Config, Given, given_by_caller, read_given, read_parameters, resolve_config
+from answerkey.spec.config import (
+    Config,
+    Given,
+    given_by_caller,
+    read_given,
+    read_parameters,
+    refuse_config,
+    resolve_config,
+)
 from answerkey.spec.definitions import Definitions, check_named, fill_open
 from answerkey.spec.deprecations import carry_over
 from answerkey.spec.findings import Findings
@@ -39,6 +47,7 @@ def read_run_config(node: Node | None, findings: Findings) -> dict[str, object]:
     """Return the values of `run_config` that are given."""
     if node is None or is_null(node):
         return {}
+    refuse_config(node, findings)
     fields = validate_node(
         RunConfigFields, refuse_later_keys(node, "run_config", findings), findings, name="`run_config`"
     )

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, create_model
+from pydantic_core import PydanticCustomError
 
 #: Annotations are read and made at run time, and whatever dataclass they belong to is built.
 Hint = Any
@@ -28,7 +29,23 @@ def _read_text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+def _refuse_truth(value: object) -> object:
+    """Refuse true and false where a number is asked for; pydantic would read them as 1 and 0."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("float_type", "must be a number")
+    return value
+
+
+def _refuse_decimal(value: object) -> object:
+    """Refuse `1.0`, `true` and `false` where a whole number is asked for: they are not the text `1`."""
+    if isinstance(value, bool | float):
+        raise PydanticCustomError("int_type", "must be a whole number")
+    return value
+
+
 Text = Annotated[str, BeforeValidator(_read_text)]
+Whole = Annotated[int, BeforeValidator(_refuse_decimal)]
+Number = Annotated[float, BeforeValidator(_refuse_truth)]
 
 
 class Fields(BaseModel):
@@ -64,7 +81,7 @@ def _default_of(entry: dataclasses.Field[Any]) -> object:
     return ...
 
 
-_PLAIN: dict[Any, Any] = {str: Text, object: Any}
+_PLAIN: dict[Any, Any] = {str: Text, int: Whole, float: Number, object: Any}
 
 
 def _convert(hint: Hint) -> Hint:

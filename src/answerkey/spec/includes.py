@@ -9,7 +9,7 @@ from answerkey.errors import Place, SpecError
 from answerkey.spec.environment import Environment
 from answerkey.spec.findings import Findings
 from answerkey.spec.nodes import ListNode, MapNode, Node, ScalarNode, to_plain
-from answerkey.spec.reader import INCLUDE_STYLE, MAX_NODES, read_text, read_yaml
+from answerkey.spec.reader import INCLUDE_STYLE, MAX_NODES, read_text, read_yaml, resolve_path
 
 REF = "$ref"
 #: Rows are the user's own material: a column may well be called `$ref`.
@@ -28,7 +28,7 @@ class Inclusion:
 
     def load(self, path: Path, shown: str) -> Node:
         """Return the tree of a file with everything followed; raises SpecError for the file itself."""
-        return self._follow(read_yaml(path, shown, self.findings), (path.resolve(),))
+        return self._follow(read_yaml(path, shown, self.findings), (resolve_path(path, None),))
 
     def follow(self, node: Node) -> Node:
         """Return a tree that was not read from a file with everything followed."""
@@ -80,7 +80,7 @@ class Inclusion:
         if not isinstance(named, ScalarNode) or not isinstance(named.value, str):
             raise SpecError("E108", "`$ref` must be the path of a YAML file", where=named.place)
         path, shown = self._locate(self.environment.expand(named.value, named.place), named.place)
-        real = path.resolve()
+        real = resolve_path(path, named.place)
         if real in trail:
             chain = " → ".join(f"`{step.name}`" for step in (*trail[trail.index(real) :], real))
             raise SpecError("E105", f"`$ref` goes in a circle: {chain}", where=named.place)
@@ -90,7 +90,7 @@ class Inclusion:
         """Return a named file and how to show it: relative to the file that names it, inside the project."""
         base = Path(place.file).parent if place.file else self.project
         path = base / text
-        if not self.allow_outside and not path.resolve().is_relative_to(self.project.resolve()):
+        if not self.allow_outside and not resolve_path(path, place).is_relative_to(self.project.resolve()):
             message = f"`{text}` is outside the project folder `{self.project}`"
             hint = "move the file into the project, or allow it with `--allow-outside`"
             raise SpecError("E105", message, where=place, hint=hint)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from answerkey.errors import listing, suggest
-from answerkey.spec.fields import Fields, Text
+from answerkey.spec.fields import Fields, Number, Text, Whole
 
 KEY_PATTERN = r"^[a-zA-Z0-9_\-]+$"
 Key = Annotated[Text, Field(pattern=KEY_PATTERN, min_length=1, max_length=250)]
@@ -85,8 +85,8 @@ class FloatParameter(_NumberParameter):
     """A number within optional bounds."""
 
     type: Literal["float"]
-    min: float | None = None
-    max: float | None = None
+    min: Number | None = None
+    max: Number | None = None
 
     def check(self, value: object) -> float:
         """Return the number; NaN and infinities are none."""
@@ -99,8 +99,8 @@ class IntParameter(_NumberParameter):
     """A whole number within optional bounds."""
 
     type: Literal["int"]
-    min: int | None = None
-    max: int | None = None
+    min: Whole | None = None
+    max: Whole | None = None
 
     def check(self, value: object) -> int:
         """Return the whole number."""

@@ -46,6 +46,15 @@ _KINDS = {"str", "int", "float", "bool", "null", "map", "seq"}
 _MAX_DIGITS = 300
 
 
+def resolve_path(path: Path, place: Place | None) -> Path:
+    """Return the real path, or raise E101 for a text that cannot be a path."""
+    try:
+        return path.resolve()
+    except (OSError, ValueError, RuntimeError) as trouble:
+        message = f"{str(path)!r} cannot be a path: {trouble}"
+        raise SpecError("E101", message, where=place) from None
+
+
 def read_yaml(path: Path, shown: str, findings: Findings, *, place: Place | None = None) -> Node:
     """Return the tree of a file; `shown` is its name in messages, `place` what asked for it."""
     return parse_yaml(read_text(path, shown, place=place), shown, findings)
@@ -54,6 +63,7 @@ def read_yaml(path: Path, shown: str, findings: Findings, *, place: Place | None
 def read_text(path: Path, shown: str, *, place: Place | None = None) -> str:
     """Return the text of a file, or raise E101/E102/E104 for one that is missing, not text or too large."""
     where = place or Place(file=shown)
+    resolve_path(path, where)
     try:
         if path.is_dir():
             raise SpecError("E101", f"`{shown}` is a folder, not a file", where=where)

@@ -15,7 +15,7 @@ from answerkey.spec.deprecations import carry_over
 from answerkey.spec.fields import Fields, build, extend_fields, fields_of
 from answerkey.spec.findings import Findings
 from answerkey.spec.keys import assign_keys
-from answerkey.spec.nodes import ListNode, MapNode, Node, ScalarNode, find_node
+from answerkey.spec.nodes import ListNode, MapNode, Node, ScalarNode, find_node, is_null
 from answerkey.spec.refusals import choose_type
 from answerkey.spec.shapes import MetricCommon, ScorerCommon
 from answerkey.spec.tasks import KeyedMetric, ScoringStep
@@ -129,6 +129,9 @@ def _plain(fields: Fields) -> dict[str, object]:
 def _check_templates(scorer: Scorer, node: MapNode, findings: Findings) -> None:
     _, errors = compile_templates(scorer)
     for name, error in errors:
+        written = node.get(name)
+        if written is not None and not is_null(written) and getattr(scorer, name, None) is None:
+            continue  # it is written, and what is wrong with it was reported
         report_template(error, find_node(node, tuple(name.split(".")))[0], findings)
 
 
@@ -217,6 +220,10 @@ def _check_metric_fields(metric: Metric, draft: _Draft, entry: Node, findings: F
         return
     known = [*scorer.value_names, *scorer.metadata_names]
     for field in metric.fields():
+        if field in getattr(scorer, "text_names", ()) and getattr(metric, "reads_numbers", False):
+            message = f"`{metric.type}` needs numbers, and `{field}` is text"
+            hint = "`frequency` and the classification metrics read text"
+            findings.add("E115", message, _field_place(entry, field), hint)
         if field in known or "<<" in field:
             continue
         near = suggest(field, known)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from answerkey.spec.fields import Fields, Hint, Text
+from answerkey.spec.fields import Fields, Hint, Number, Text, Whole
 from answerkey.spec.parameters import Key
 from answerkey.spec.secret_values import Secret
 from answerkey.types import Purpose
@@ -24,7 +24,7 @@ Reference = Annotated[Text, Field(pattern=r"^[a-zA-Z0-9_\-$]+$", min_length=1, m
 ModelReference = Annotated[Text, Field(pattern=MODEL_REFERENCE, max_length=1000)]
 #: Marks an old name in the JSON Schema; pydantic's own `deprecated` would warn of our code, not of the file.
 OLD: dict[str, Any] = {"deprecated": True}
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[Whole, Field(ge=1)]
 
 
 def _part(name: str) -> Hint:
@@ -119,13 +119,13 @@ class DatasetFields(Described):
 class Generation(Fields):
     """How a model is to generate."""
 
-    temperature: Annotated[float, Field(ge=0)] | None = None
-    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    temperature: Annotated[Number, Field(ge=0)] | None = None
+    top_p: Annotated[Number, Field(ge=0, le=1)] | None = None
     max_tokens: Count | None = None
-    seed: int | None = None
+    seed: Whole | None = None
     stop: Text | list[Text] | None = None
     logprobs: bool | None = None
-    top_logprobs: Annotated[int, Field(ge=0)] | None = None
+    top_logprobs: Annotated[Whole, Field(ge=0)] | None = None
 
 
 class Code(Fields):
@@ -205,7 +205,7 @@ class ModelFields(Fields):
     description: Text | None = None
     long_description: Text | None = None
     tags: tuple[Text, ...] = ()
-    rate_limit: Annotated[float, Field(gt=0)] | None = None
+    rate_limit: Annotated[Number, Field(gt=0)] | None = None
     max_concurrent_requests: Count | None = None
     task: TaskKind = "chat_completion"
     config: ConnectionPart
@@ -225,7 +225,7 @@ class SelectionFields(Fields):
 
     num_samples: Count | None = None
     subsampling: Subsampling | None = None
-    seed: int | None = None
+    seed: Whole | None = None
     stratify_by: Text | None = None
 
 

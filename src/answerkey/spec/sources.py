@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from answerkey.datasets import SOURCES, InlineSource, LocalSource, Source
-from answerkey.errors import Place
+from answerkey.errors import Place, SpecError
+from answerkey.spec.config import refuse_config
 from answerkey.spec.deprecations import carry_over
 from answerkey.spec.fields import Fields, extend_fields, fields_of
 from answerkey.spec.findings import Findings
 from answerkey.spec.nodes import ListNode, MapNode, Node, ScalarNode, from_plain
+from answerkey.spec.reader import resolve_path
 from answerkey.spec.refusals import choose_type
 from answerkey.spec.scoring import try_build
 from answerkey.spec.shapes import DatasetFields
@@ -39,7 +41,8 @@ class DatasetSpec:
         """Return the dataset of a data file, named after it."""
         file = Path(path)
         return cls(
-            key=file.name.split(".")[0] or file.name, source=LocalSource(file_path=str(file.resolve()))
+            key=file.name.split(".")[0] or file.name,
+            source=LocalSource(file_path=str(resolve_path(file, None))),
         )
 
     @classmethod
@@ -57,6 +60,7 @@ def source_model(kind: str) -> type[Fields]:
 
 def build_dataset(node: Node, findings: Findings, *, base: Path) -> DatasetSpec | None:
     """Return the dataset that a node describes; `base` is for paths that are stated in no file."""
+    refuse_config(node, findings)
     node = carry_over(node, "dataset", findings)
     fields = validate_node(DatasetFields, node, findings, name="the dataset")
     if not isinstance(node, MapNode):
@@ -83,9 +87,19 @@ def build_source(node: Node, findings: Findings, *, base: Path) -> Source | None
     source = try_build(fields, node, findings) if fields is not None else None
     stated = node.get("file_path")
     if isinstance(source, LocalSource) and stated is not None:
-        folder = Path(stated.place.file).parent if stated.place.file else base
-        return replace(source, file_path=str((folder / source.file_path).resolve()))
+        return _make_absolute(source, stated.place, findings, base=base)
     return cast("Source | None", source)
+
+
+def _make_absolute(
+    source: LocalSource, place: Place, findings: Findings, *, base: Path
+) -> LocalSource | None:
+    folder = Path(place.file).parent if place.file else base
+    try:
+        return replace(source, file_path=str(resolve_path(folder / source.file_path, place)))
+    except SpecError as error:
+        findings.report(error)
+        return None
 
 
 def _check_filters(node: MapNode, findings: Findings) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from answerkey.errors import AnswerkeyError, DataError, SpecError
@@ -14,7 +14,7 @@ from answerkey.solvers import require_known
 from answerkey.spec import Specification, load_plan
 from answerkey.types import Notice
 from answerkey.verbs.opening import Opened, open_specification
-from answerkey.verbs.options import Options
+from answerkey.verbs.options import Options, stay_silent
 
 #: How many rows of one kind are shown before only their number is.
 SHOWN = 20
@@ -63,9 +63,16 @@ class RowFindings:
         cut = [(kind, code, count - SHOWN) for (kind, code), count in self.counts.items() if count > SHOWN]
         return [
             *self.fatal,
-            *self.shown,
+            *(_allow_failed(error, len(self.failed)) for error in self.shown),
             *(DataError(code, f"{kind}: {more} more rows have the same trouble") for kind, code, more in cut),
         ]
+
+
+def _allow_failed(error: AnswerkeyError, rows: int) -> AnswerkeyError:
+    """Return the error with the way to go on all the same added to its hint."""
+    allow = f"run with `--allow-failed {rows}` to score the rest and report this sample as FAILED"
+    hint = f"{error.hint or 'fix the row'}, or {allow}"
+    return DataError(error.code, error.message, where=error.where, hint=hint)
 
 
 def check_rows(prepared: Prepared, progress: Progress) -> RowFindings:
@@ -88,14 +95,25 @@ def check_rows(prepared: Prepared, progress: Progress) -> RowFindings:
 def _find_problems(
     prepared: Prepared, shard: Shard, notices: list[Notice]
 ) -> Iterator[tuple[str, RowProblem]]:
-    for step in prepared.task.scoring:
+    for number, step in enumerate(prepared.task.scoring):
         problems, heard = step.scorer.check_rows(shard.samples)
         notices.extend(heard)
-        yield from ((f"scorer `{step.key}`", problem) for problem in problems)
+        for problem in problems:
+            yield f"scorer `{step.key}`", _name_field(prepared, problem, number)
     solver = prepared.task.solver
-    if solver is not None and prepared.recorded is None and prepared.completion_column is None:
+    if solver is not None and prepared.recorded is None:
         for position, error in solver.check_rows(shard.samples, prepared.examples):
             yield "solver", RowProblem(position, error, "PROMPT_FAILED")
+
+
+def _name_field(prepared: Prepared, problem: RowProblem, number: int) -> RowProblem:
+    """Return the problem of a missing column placed where the task asks for it, not in the dataset."""
+    if problem.error.code != "E206" or problem.field is None:
+        return problem
+    where = prepared.task.place("definition", "scorers", number, problem.field)
+    message = f"{problem.error.message} of dataset `{prepared.dataset.name}`"
+    error = DataError("E206", message, where=where, hint=problem.error.hint)
+    return replace(problem, error=error)
 
 
 def _find_unknown(prepared: Prepared, shard: Shard) -> list[AnswerkeyError]:
@@ -138,7 +156,3 @@ def _describe(specification: Specification, opened: Opened) -> CheckedTask:
 
 def _unique(errors: Sequence[AnswerkeyError]) -> list[AnswerkeyError]:
     return list({str(error): error for error in errors}.values())
-
-
-def stay_silent(stage: str, done: int, total: int) -> None:
-    """Take progress and say nothing."""

@@ -48,10 +48,9 @@ def open_specification(
     if dataset is None:
         return None, errors
     errors.extend(_find_missing_columns(task, dataset))
-    recorded = _attempt(errors, lambda: _read_recorded(dataset, options))
-    wants_model = bool(task.solver and task.solver.needs_model and not options.brings_completions)
+    recorded = _attempt(errors, lambda: find_completions(task, dataset, options))
     model = None
-    if wants_model and not (is_check and specification.model is None):
+    if _wants_model(task, options) and not (is_check and specification.model is None):
         model = _attempt(errors, lambda: open_model(_require_model(specification)))
     prepared = Prepared(
         key=specification.key,
@@ -59,14 +58,15 @@ def open_specification(
         dataset=dataset,
         model=model,
         recorded=recorded,
-        completion_column=options.completion_column if options.completions is None else None,
         examples=_attempt(errors, lambda: _open_examples(specification)),
         keep_completions=options.copy or model is not None,
     )
-    if recorded is None and options.completions is None:
-        _attempt(errors, lambda: require_completions(prepared))
     described = {} if errors else _describe_completions(prepared, options)
     return Opened(specification, prepared, described), errors
+
+
+def _wants_model(task: Task, options: Options) -> bool:
+    return bool(task.solver and task.solver.needs_model and not options.brings_completions)
 
 
 def _attempt(errors: list[AnswerkeyError], action: Callable[[], T]) -> T | None:
@@ -111,44 +111,45 @@ def _require_model(specification: Specification) -> str:
     return specification.model
 
 
-def _read_recorded(dataset: Dataset, options: Options) -> Completions | None:
-    if options.completions is None:
+def find_completions(task: Task, dataset: Dataset, options: Options) -> Completions | None:
+    """Return the completions that are there already: in a file, or beside the questions; None to be solved.
+
+    A task whose scorers look at the samples alone gets completions without text.
+    """
+    if options.completions is not None:
+        table = read_table(options.completions)
+        return match_completions(table, dataset, options.completion_column)
+    if task.solver and options.completion_column is None:
         return None
-    table = read_table(options.completions)
+    own = completions_within(dataset.samples(), column=options.completion_column)
+    wanted = [step.key for step in task.scoring if step.scorer.needs_completion]
+    if own is None and wanted:
+        raise DataError(
+            "E209",
+            f"scorer `{wanted[0]}` needs completions: the task has no solver, and dataset `{dataset.name}`"
+            " has no column `completion`, `output`, `response` or `model_output`",
+            hint="name the column with `--completion-column NAME`, or bring a file with `--completions FILE`",
+        )
+    return own if own is not None else Completions.build_blank(dataset.samples().ids)
+
+
+def match_completions(table: Samples, dataset: Dataset, column: str | None) -> Completions:
+    """Return the completions of a table in the order of the selected samples."""
     return load_completions(
-        table, dataset.samples().ids, column=options.completion_column, all_ids=dataset.all_ids
+        table, dataset.samples().ids, column=column, all_ids=dataset.all_ids, kept_ids=dataset.kept_ids
     )
 
 
-def require_completions(prepared: Prepared) -> None:
-    """Raise E209 when scorers want completions and neither a file, a solver nor the dataset gives them."""
-    given = prepared.recorded is not None or (prepared.task.solver and not prepared.completion_column)
-    wanted = [step.key for step in prepared.task.scoring if step.scorer.needs_completion]
-    if given or not wanted:
-        return
-    head = prepared.dataset.samples().slice(0, 1)
-    if completions_within(head, column=prepared.completion_column) is None:
-        raise DataError(
-            "E209",
-            f"scorer `{wanted[0]}` needs completions: the task has no solver, and dataset"
-            f" `{prepared.dataset.name}` has no column `completion`, `output`, `response` or `model_output`",
-            hint="name the column with `--completion-column NAME`, or bring a file with `--completions FILE`",
-        )
-
-
 def _describe_completions(prepared: Prepared, options: Options) -> dict[str, object]:
-    if prepared.recorded is not None:
-        path = Path(str(options.completions)).resolve()
-        return {
-            "source": "recorded",
-            "file": str(path),
-            "sha256": hash_file(path),
-            "column": options.completion_column,
-        }
-    source = "builtin" if prepared.model else "trace" if prepared.task.solver else "dataset"
-    if prepared.completion_column is not None:
-        source = "dataset"
-    return {"source": source, "file": None, "sha256": None, "column": prepared.completion_column}
+    described: dict[str, object] = {"source": "trace", "file": None, "sha256": None}
+    if options.completions is not None:
+        path = Path(options.completions).resolve()
+        described = {"source": "recorded", "file": str(path), "sha256": hash_file(path)}
+    elif prepared.recorded is not None:
+        described["source"] = "dataset"
+    elif prepared.model is not None:
+        described["source"] = "builtin"
+    return {**described, "column": options.completion_column}
 
 
 def hash_file(path: Path) -> str:

@@ -64,3 +64,7 @@ class Options:
                 hint="write `--allow-failed 5` or `--allow-failed 2%`",
             )
         return int(float(match[1]) / 100 * rows) if match[2] else int(match[1])
+
+
+def stay_silent(stage: str, done: int, total: int) -> None:
+    """Take progress and say nothing."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from answerkey.pipeline import Prepared, cut_shards
 from answerkey.solvers import build_prompts
 from answerkey.templates import RowTrouble
-from answerkey.verbs.options import Options
-from answerkey.verbs.running import check_plan, open_plan, read_plan, stay_silent
+from answerkey.verbs.options import Options, stay_silent
+from answerkey.verbs.running import check_plan, open_plan, read_plan
 
 #: A rule of thumb for English text; the exact number is the provider's to say.
 CHARACTERS_PER_TOKEN = 4

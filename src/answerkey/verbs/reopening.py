@@ -7,18 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from answerkey.datasets import (
-    Selection,
-    completions_within,
-    load_completions,
-    open_dataset,
-    read_table,
-)
+from answerkey.datasets import Dataset, Selection, completions_within, open_dataset, read_table
 from answerkey.errors import DataError, Place, RunError, listing
 from answerkey.runs import Run, TaskRun
 from answerkey.spec import Task, source_from, task_from_source
 from answerkey.types import Completions, Samples
-from answerkey.verbs.opening import hash_file
+from answerkey.verbs.opening import hash_file, match_completions
 
 
 @dataclass(frozen=True)
@@ -35,8 +29,8 @@ def reopen(run: Run, task_key: str | None = None) -> Reopened:
     """Return a task of a run with its samples and completions; E505 when files are gone or have changed."""
     task_run = find_task(run, task_key)
     task = task_from_source(task_run.source["task"])
-    samples, all_ids = _reopen_samples(task_run)
-    return Reopened(task, task_run, samples, _reopen_completions(task, task_run, samples, all_ids))
+    dataset = _reopen_samples(task_run)
+    return Reopened(task, task_run, dataset.samples(), _reopen_completions(task, task_run, dataset))
 
 
 def find_task(run: Run, key: str | None) -> TaskRun:
@@ -49,7 +43,7 @@ def find_task(run: Run, key: str | None) -> TaskRun:
     return run.tasks[key]
 
 
-def _reopen_samples(task_run: TaskRun) -> tuple[Samples, Any]:
+def _reopen_samples(task_run: TaskRun) -> Dataset:
     entry: Mapping[str, Any] = task_run.manifest["dataset"]
     selection = Selection(**task_run.manifest["selection"])
     try:
@@ -60,29 +54,29 @@ def _reopen_samples(task_run: TaskRun) -> tuple[Samples, Any]:
         raise _gone("dataset", str(entry["file"]), error.message) from error
     if dataset.fingerprint != entry["fingerprint"]:
         raise _gone("dataset", str(entry["file"]), "its content has changed since the run")
-    return dataset.samples(), dataset.all_ids
+    return dataset
 
 
-def _reopen_completions(task: Task, task_run: TaskRun, samples: Samples, all_ids: Any) -> Completions:  # noqa: ANN401  # an ids column of the columnar library
+def _reopen_completions(task: Task, task_run: TaskRun, dataset: Dataset) -> Completions:
     entry: Mapping[str, Any] = task_run.manifest["completions"]
     kept = task_run.completions
     if not kept.is_empty():
         return Completions(kept)
     if entry["source"] == "recorded":
-        return _reread_completions(entry, samples, all_ids)
+        return _reread_completions(entry, dataset)
     if entry["source"] == "trace" and task.solver is not None:
-        return task.solver.solve(samples, model=None, known=None, examples=None)
-    own = completions_within(samples, column=entry["column"])
-    return own or Completions.build_blank(samples.ids)
+        return task.solver.solve(dataset.samples(), model=None, known=None, examples=None)
+    own = completions_within(dataset.samples(), column=entry["column"])
+    return own if own is not None else Completions.build_blank(dataset.samples().ids)
 
 
-def _reread_completions(entry: Mapping[str, Any], samples: Samples, all_ids: Any) -> Completions:  # noqa: ANN401  # as above
+def _reread_completions(entry: Mapping[str, Any], dataset: Dataset) -> Completions:
     path = Path(entry["file"])
     if not path.is_file():
         raise _gone("completions", str(path), "the file is not there any more")
     if hash_file(path) != entry["sha256"]:
         raise _gone("completions", str(path), "its content has changed since the run")
-    return load_completions(read_table(path), samples.ids, column=entry["column"], all_ids=all_ids)
+    return match_completions(read_table(path), dataset, entry["column"])
 
 
 def _gone(what: str, file: str, why: str) -> RunError:

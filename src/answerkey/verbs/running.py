@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from answerkey._version import __version__
-from answerkey.engines import open_engine
+from answerkey.engines import Engine, open_engine
 from answerkey.errors import AnswerkeyError, Place, SpecError, raise_all
 from answerkey.metrics import find_category_column
 from answerkey.pipeline import Prepared, Progress, run_task
@@ -19,7 +19,7 @@ from answerkey.spec import DatasetSpec, Plan, load_plan
 from answerkey.types import Notice
 from answerkey.verbs.checking import RowFindings, check_rows
 from answerkey.verbs.opening import Opened, open_specification
-from answerkey.verbs.options import Options
+from answerkey.verbs.options import Options, stay_silent
 
 
 def run(
@@ -35,11 +35,12 @@ def run(
     plan, notices = read_plan(path, chosen)
     opened = open_plan(plan, chosen)
     opened, heard = check_plan(opened, chosen, report)
+    engine = open_engine(chosen.engine)
     folder = Path(out) if out is not None else default_folder(plan.key)
     sources = {one.prepared.key: describe_sources(one) for one in opened}
     manifest = describe_run(plan.key, plan.display_name, opened, [*notices, *heard])
     writer = FolderRun.create(folder, manifest, sources)
-    return work(opened, writer, chosen, report)
+    return work(opened, writer, engine, report)
 
 
 def read_plan(path: str | Path, options: Options) -> tuple[Plan, list[Notice]]:
@@ -90,16 +91,12 @@ def _refuse(findings: RowFindings, limit: int) -> list[AnswerkeyError]:
     return []
 
 
-def work(
-    opened: Sequence[Opened], writer: FolderRun | MemoryRun, options: Options, progress: Progress
-) -> Run:
+def work(opened: Sequence[Opened], writer: FolderRun | MemoryRun, engine: Engine, progress: Progress) -> Run:
     """Run every prepared task and close the run; it is incomplete when a call failed for good."""
-    engine = open_engine(options.engine)
     changes: dict[str, Mapping[str, Any]] = {}
     for one in opened:
         outcome = run_task(one.prepared, writer.task(one.prepared.key), engine, progress)
-        tally = outcome.tally
-        changes[one.prepared.key] = {"counts": tally["counts"], "encoded": outcome.encoded}
+        changes[one.prepared.key] = {"counts": outcome.tally["counts"], "encoded": outcome.encoded}
     failed_calls = sum(change["counts"]["errors"] for change in changes.values())
     return writer.finish("incomplete" if failed_calls else "complete", changes)
 
@@ -183,7 +180,3 @@ def describe_sources(opened: Opened) -> dict[str, Any]:
 def _describe_source(dataset: DatasetSpec) -> dict[str, Any]:
     source: Any = dataset.source
     return asdict(source)
-
-
-def stay_silent(stage: str, done: int, total: int) -> None:
-    """Take progress and say nothing."""

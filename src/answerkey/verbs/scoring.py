@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -12,10 +11,10 @@ from answerkey.datasets import (
     Dataset,
     InlineSource,
     completions_within,
-    load_completions,
     read_table,
     samples_from,
 )
+from answerkey.engines import open_engine
 from answerkey.errors import SpecError, raise_all
 from answerkey.models import open_model
 from answerkey.pipeline import Prepared
@@ -23,9 +22,9 @@ from answerkey.runs import MemoryRun, Run
 from answerkey.sandbox import require_trust
 from answerkey.spec import DatasetSpec, Specification, Task, load_task
 from answerkey.types import Completions, Samples
-from answerkey.verbs.opening import Opened, require_completions
-from answerkey.verbs.options import Options
-from answerkey.verbs.running import check_plan, describe_run, describe_sources, stay_silent, work
+from answerkey.verbs.opening import Opened, find_completions, match_completions
+from answerkey.verbs.options import Options, stay_silent
+from answerkey.verbs.running import check_plan, describe_run, describe_sources, work
 
 Table = pl.DataFrame | Sequence[Mapping[str, object]] | str | Path
 
@@ -43,30 +42,23 @@ def score(
     """
     chosen = Options(**options)  # type: ignore[arg-type]  # the fields of Options are the keyword arguments
     ready = _take_task(task, chosen)
+    engine = open_engine(chosen.engine)
     require_trust(ready.snippets, trust_code=chosen.trust_code)
     dataset = Dataset.of(_take_samples(samples), name="samples")
-    prepared = Prepared(
-        key=ready.key,
-        task=ready,
-        dataset=dataset,
-        model=open_model(chosen.model) if chosen.model else None,
-        recorded=None if completions is None else _take_completions(completions, dataset, chosen),
-        completion_column=chosen.completion_column if completions is None else None,
-    )
-    if completions is None and prepared.model is None and ready.solver and ready.solver.needs_model:
-        prepared = _use_own_column(prepared)
-    require_completions(prepared)
+    model = open_model(chosen.model) if chosen.model else None
+    recorded = _take_completions(completions, ready, dataset, options=chosen)
+    prepared = Prepared(key=ready.key, task=ready, dataset=dataset, model=model, recorded=recorded)
     specification = Specification(
         key=ready.key, task=ready, dataset=DatasetSpec("samples", InlineSource(rows=())), model=chosen.model
     )
-    source = "dataset" if prepared.recorded is None else "recorded"
+    source = "recorded" if completions is not None else "builtin" if recorded is None else "dataset"
     opened, notices = check_plan(
         [Opened(specification, prepared, {"source": source, "file": None, "sha256": None, "column": None})],
         chosen,
         stay_silent,
     )
     manifest = describe_run(ready.key, ready.display_name, opened, notices)
-    return work(opened, MemoryRun(manifest, {ready.key: describe_sources(opened[0])}), chosen, stay_silent)
+    return work(opened, MemoryRun(manifest, {ready.key: describe_sources(opened[0])}), engine, stay_silent)
 
 
 def _take_task(task: Task | Mapping[str, object] | str | Path, options: Options) -> Task:
@@ -88,9 +80,10 @@ def _take_samples(samples: Table) -> Samples:
 
 
 def _take_completions(
-    completions: Table | Sequence[str | None], dataset: Dataset, options: Options
-) -> Completions:
-    column = options.completion_column
+    completions: Table | Sequence[str | None] | None, task: Task, dataset: Dataset, *, options: Options
+) -> Completions | None:
+    if completions is None:
+        return _find_own(task, dataset, options)
     if isinstance(completions, str | Path):
         table = read_table(completions)
     elif isinstance(completions, pl.DataFrame):
@@ -98,15 +91,18 @@ def _take_completions(
     else:
         rows = [one if isinstance(one, Mapping) else {"completion": one} for one in completions]
         table = samples_from(rows, name="completions")
-    return load_completions(table, dataset.samples().ids, column=column)
+    return match_completions(table, dataset, options.completion_column)
 
 
-def _use_own_column(prepared: Prepared) -> Prepared:
-    """Take the completions from the samples, as if the task had no solver."""
-    if completions_within(prepared.dataset.samples().slice(0, 1), column=None) is None:
+def _find_own(task: Task, dataset: Dataset, options: Options) -> Completions | None:
+    """Return the completions among the samples; with a solver they stand in for asking a model."""
+    if task.solver is None or options.model is not None or not task.solver.needs_model:
+        return find_completions(task, dataset, options)
+    own = completions_within(dataset.samples(), column=options.completion_column)
+    if own is None:
         raise SpecError(
             "E119",
-            f"task `{prepared.task.key}` asks a model, and there are neither completions nor a model",
+            f"task `{task.key}` asks a model, and there are neither completions nor a model",
             hint="pass `completions`, `model`, or samples with a column `completion`",
         )
-    return replace(prepared, task=replace(prepared.task, solver=None))
+    return own

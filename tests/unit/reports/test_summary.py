@@ -50,7 +50,7 @@ def test_sample_ids_from_data_are_shown_safely(make_run: MakeRun, tmp_path: Path
     """A hostile id can neither colour the terminal nor fill it, in the table or in the next steps."""
     example = {"sample_id": "\x1b[2J" + "x" * 500, "completion": "A"}
     run = make_run(tally={"failed": {}, "invalid": {"EMPTY": {"count": 1, "example": example}}})
-    assert "\\x1b[2Jxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…" in draw(run)
+    assert "\\x1b[2J" + "x" * 32 + "…" in draw(run)
     assert "\x1b" not in plain_text(draw_next_steps(replace(run, path=tmp_path)))
 
 

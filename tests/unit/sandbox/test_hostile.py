@@ -224,7 +224,7 @@ def test_writing_big_files_fails() -> None:
 def test_broken_connection_is_a_death() -> None:
     """A snippet that writes into the private connection is told, not believed."""
     source = (
-        "import os, stat\ndef compute_scores(s):\n    for fd in range(3, 16):\n        try:\n"
+        "import os, stat\ndef compute_scores(s):\n    for fd in range(3, 512):\n        try:\n"
         "            if stat.S_ISSOCK(os.fstat(fd).st_mode):\n                os.write(fd, FRAME)\n"
         "        except OSError:\n            pass\n"
     )

@@ -408,3 +408,16 @@ def test_other_files_are_refused(project: Write, text: str, code: str) -> None:
     """What is neither a run nor a task file is an error."""
     project(run_yaml=text)
     assert [error.code for error in load_plan("run.yaml").errors] == [code]
+
+
+def test_config_values_stand_in_tasks_and_specifications_only(project: Write) -> None:
+    """A config value in a dataset, a model or `run_config` is an error: no config is known there."""
+    project(
+        run_yaml="run_config: {seed: << config.s >>}\nmodels: [{$provider: << config.m >>}]\n" + RUN,
+        dataset_yaml=DATASET.replace("questions.jsonl", "<< config.path >>"),
+    )
+    assert codes(load_plan("run.yaml")) == [
+        ("E110", "dataset.yaml:3:34"),
+        ("E110", "run.yaml:2:22"),
+        ("E110", "run.yaml:1:20"),
+    ]

@@ -335,3 +335,21 @@ def test_something_else_is_no_task(write: Write) -> None:
     assert [error.code for error in load(write, "").errors] == ["E108"]
     assert [error.code for error in load(write, "tasks: []\nevaluation: {}\n").errors] == ["E108"]
     assert [error.code for error in load_task(Path("none.yaml")).errors] == ["E101"]
+
+
+@pytest.mark.parametrize("text", ["true", "null", "[A]", "{a: 1}", "1.0"])
+def test_a_truth_is_text_or_a_whole_number(write: Write, text: str) -> None:
+    """A ground truth that is true, null, a decimal or nested is an error, never read as 1."""
+    loaded = load(write, TASK.replace('"{{ sample.<< config.answer_column >> }}"', text))
+    assert [error.code for error in loaded.errors] == ["E108"]
+
+
+def test_numbers_are_not_made_of_truths(write: Write) -> None:
+    """`true` is no number: neither in bounds nor in sizes."""
+    text = TASK.replace(
+        "config_spec:\n",
+        "config_spec:\n  - {type: int, key: n, display_name: N, min: true, default_value: 1}\n",
+    )
+    loaded = load(write, text)
+    assert codes(loaded) == [("E108", "task.yaml:5:47")]
+    assert loaded.errors[0].message == "`min` must be a whole number, not True"

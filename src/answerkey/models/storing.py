@@ -1,0 +1,99 @@
+"""SQLite files for calls, and completions as JSON text; shared by the call cache and the journals of runs."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import fields
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+from answerkey.types import Completion, CompletionStatus
+
+#: Seconds to wait for another process that is writing.
+PATIENCE = 30.0
+#: How many keys one query asks for; every build of SQLite takes as many.
+KEYS_AT_ONCE = 500
+_FIELDS = tuple(one.name for one in fields(Completion))
+
+T = TypeVar("T")
+
+
+def connect_file(file: Path | str) -> sqlite3.Connection:
+    """Return a connection in write-ahead mode that any thread may use, one at a time."""
+    connection = sqlite3.connect(file, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL").close()
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def prepare_tables(connection: sqlite3.Connection, version: int, statements: Sequence[str]) -> None:
+    """Make the tables of a new file; raise sqlite3.DatabaseError for a file of another version."""
+    with closing(connection.execute("PRAGMA user_version")) as cursor:
+        found = cursor.fetchone()[0]
+    if found not in {0, version}:
+        raise sqlite3.DatabaseError(f"it has version {found}, this release reads {version}")
+    if found == 0:
+        for statement in statements:
+            connection.execute(statement).close()
+        connection.execute(f"PRAGMA user_version = {version}").close()
+
+
+def write_rows(connection: sqlite3.Connection, statement: str, rows: Sequence[Sequence[object]]) -> None:
+    """Write rows in one transaction: all of them, or none."""
+    connection.execute("BEGIN IMMEDIATE").close()
+    try:
+        connection.executemany(statement, rows).close()
+        connection.execute("COMMIT").close()
+    except BaseException:
+        with suppress(sqlite3.Error):  # after some errors SQLite has rolled back on its own
+            connection.execute("ROLLBACK").close()
+        raise
+
+
+def select_rows(connection: sqlite3.Connection, statement: str, keys: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the rows of `statement … IN` for these keys, asked for in batches."""
+    found: list[tuple[str, ...]] = []
+    for batch in cut_batches(dict.fromkeys(keys), KEYS_AT_ONCE):
+        marks = ", ".join("?" * len(batch))
+        with closing(connection.execute(f"{statement} ({marks})", batch)) as cursor:
+            found += cursor.fetchall()
+    return found
+
+
+def cut_batches(values: Mapping[T, object], size: int) -> Iterator[list[T]]:
+    """Yield the keys of a mapping in lists of at most `size`."""
+    rest = iter(values)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def encode_completion(completion: Completion) -> str:
+    """Return a completion as JSON text, without the fields that are None; ASCII, so that any text is safe."""
+    found = {name: value for name in _FIELDS if (value := getattr(completion, name)) is not None}
+    return json.dumps(found, separators=(",", ":"), default=_make_plain)
+
+
+def decode_completion(text: str, *, source: str | None = None) -> Completion:
+    """Return the completion of a JSON text; `source` overrules its own. Raises ValueError,
+    TypeError or KeyError when it is none.
+    """
+    found = json.loads(text)
+    known = {name: found[name] for name in _FIELDS if name in found}
+    known["status"] = CompletionStatus(known["status"])
+    known.setdefault("text", None)
+    if source is not None:
+        known["source"] = source
+    return Completion(**known)
+
+
+def _make_plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, Sequence) else str(value)

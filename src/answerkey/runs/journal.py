@@ -1,0 +1,194 @@
+"""The journal of a run: every finished call is in it before it counts as finished.
+
+A call is looked for in the journal, then in the call cache, and only then is the model asked. What the cache
+knows is written to the journal as well, so that a resumed run sees what the interrupted one saw.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from answerkey.errors import Place, RunError
+from answerkey.models.cache import CallCache
+from answerkey.models.storing import (
+    connect_file,
+    decode_completion,
+    encode_completion,
+    prepare_tables,
+    select_rows,
+    write_rows,
+)
+from answerkey.types import Completion, CompletionStatus
+
+if TYPE_CHECKING:
+    from answerkey.models.sending import Call
+
+JOURNAL_NAME = "journal.sqlite"
+VERSION = 1
+_CREATE = """
+CREATE TABLE IF NOT EXISTS calls (
+    key TEXT PRIMARY KEY,
+    specification TEXT NOT NULL,
+    sample_id TEXT NOT NULL,
+    trial INTEGER NOT NULL,
+    purpose TEXT NOT NULL,
+    status TEXT NOT NULL,
+    completion TEXT NOT NULL
+) WITHOUT ROWID
+"""
+#: What a model has said stays said; only a failed call is overwritten.
+_ADD = """
+INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET
+    specification = excluded.specification, sample_id = excluded.sample_id, trial = excluded.trial,
+    purpose = excluded.purpose, status = excluded.status, completion = excluded.completion
+WHERE calls.status = 'ERROR'
+"""
+_FIND = "SELECT key, completion FROM calls WHERE status <> 'ERROR' AND key IN"
+#: SQLite's codes for a file that is no longer one of its own; everything else is about writing.
+_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
+
+class Journal:
+    """The journal of one run, with the cache behind it; safe for threads.
+
+    Failed calls are stored, but not found: they are asked again.
+    """
+
+    def __init__(self, folder: Path | None, cache: CallCache | None = None) -> None:
+        """Open or make the journal in a run folder; None keeps it in memory."""
+        self.file = None if folder is None else folder / JOURNAL_NAME
+        self._cache = cache
+        self._lock = threading.Lock()
+        with self._translated():
+            self._connection = self._open()
+
+    def task(self, specification: str) -> TaskLedger:
+        """Return the ledger of one task of the run."""
+        return TaskLedger(self, specification)
+
+    def find(self, calls: Sequence[Call], specification: str = "") -> dict[str, Completion]:
+        """Return the completions that are known, by the key of the call."""
+        keys = [call.key for call in calls]
+        with self._lock, self._translated():
+            rows = select_rows(self._connection, _FIND, keys)
+            found = {key: decode_completion(text) for key, text in rows}
+        missing = {call.key: call for call in calls if call.key not in found}
+        if self._cache is None or not missing:
+            return found
+        cached = self._cache.find(list(missing))
+        self._write([(missing[key], one) for key, one in cached.items()], specification)
+        return found | cached
+
+    def add(self, finished: Sequence[tuple[Call, Completion]], specification: str = "") -> None:
+        """Store finished calls; they are on disk when this returns, and then in the cache."""
+        self._write(finished, specification)
+        if self._cache is not None:
+            self._cache.add([(call.key, one) for call, one in finished])
+
+    def count(self) -> Mapping[str, int]:
+        """Return how many calls there are by status."""
+        with self._lock, self._translated():
+            rows = self._connection.execute("SELECT status, COUNT(*) FROM calls GROUP BY status").fetchall()
+        return {CompletionStatus(status).value: count for status, count in rows}
+
+    def close(self) -> None:
+        """Let go of the file; a second call does nothing."""
+        with self._lock:
+            self._connection.close()
+
+    def remove(self) -> None:
+        """Close the journal and delete its files: the run is complete, and its tables say the same."""
+        self.close()
+        if self.file is not None:
+            remove_journal(self.file.parent)
+
+    def _write(self, finished: Sequence[tuple[Call, Completion]], specification: str) -> None:
+        rows = [
+            (
+                call.key,
+                specification,
+                call.sample_id,
+                call.trial,
+                call.purpose,
+                one.status.value,
+                encode_completion(one),
+            )
+            for call, one in finished
+        ]
+        if rows:
+            with self._lock, self._translated():
+                write_rows(self._connection, _ADD, rows)
+
+    def _open(self) -> sqlite3.Connection:
+        connection = connect_file(self.file or ":memory:")
+        try:
+            connection.execute("PRAGMA synchronous = FULL").close()
+            prepare_tables(connection, VERSION, [_CREATE])
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn what SQLite, or a stored text, gets wrong into an error of ours."""
+        try:
+            yield
+        except sqlite3.ProgrammingError:
+            raise  # a bug of ours, such as the use of a closed journal
+        except sqlite3.Error as error:
+            raise self._translate(error) from error
+        except (ValueError, TypeError, KeyError) as error:
+            raise self._damaged(f"an entry cannot be read ({error})") from error
+
+    def _translate(self, error: sqlite3.Error) -> RunError:
+        code = getattr(error, "sqlite_errorcode", None)
+        # The low byte is the kind of error, the rest its variety; our own errors have no code.
+        if code is None or code & 0xFF in _DAMAGE:
+            return self._damaged(str(error))
+        return RunError(
+            "E502",
+            f"cannot write the journal of the run: {error}",
+            where=self._place(),
+            hint="make room or correct the rights of the folder, then `answerkey resume` goes on",
+        )
+
+    def _damaged(self, why: str) -> RunError:
+        return RunError(
+            "E503",
+            f"the journal of the run is damaged: {why}",
+            where=self._place(),
+            hint="delete it and resume: what the call cache knows is not asked again",
+        )
+
+    def _place(self) -> Place | None:
+        return None if self.file is None else Place(file=str(self.file))
+
+
+@dataclass(frozen=True)
+class TaskLedger:
+    """The journal as one task of the run uses it."""
+
+    journal: Journal
+    specification: str
+
+    def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
+        """Return the completions that are known, by the key of the call."""
+        return self.journal.find(calls, self.specification)
+
+    def add(self, finished: Sequence[tuple[Call, Completion]]) -> None:
+        """Store finished calls; they are on disk when this returns."""
+        self.journal.add(finished, self.specification)
+
+
+def remove_journal(folder: Path) -> None:
+    """Delete the files of a run's journal, if they are there."""
+    for suffix in ("-wal", "-shm", ""):
+        (folder / f"{JOURNAL_NAME}{suffix}").unlink(missing_ok=True)

@@ -1,0 +1,38 @@
+"""The test server in a process of its own: prints its URL and serves until it is told to end."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from answerkey.testing import TestServer, read_config
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Serve until SIGINT or SIGTERM; return 2 for settings that cannot be read."""
+    parser = argparse.ArgumentParser(prog="python -m answerkey.testing", description=__doc__)
+    parser.add_argument("--port", type=int, default=0, help="port to listen on (default: any free one)")
+    parser.add_argument("--config", default="{}", help="settings as JSON, or @FILE")
+    arguments = parser.parse_args(words)
+    text = arguments.config
+    try:
+        config = json.loads(Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text)
+        answers, behaviour = read_config(config)
+    except (OSError, TypeError, ValueError) as error:
+        parser.error(str(error))
+    # Blocked before the server's thread starts, so that the signals wait for this thread.
+    signals = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    with TestServer(answers, behaviour, port=arguments.port) as server:
+        sys.stdout.write(f"{server.url}\n")
+        sys.stdout.flush()
+        signal.sigwait(signals)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -52,6 +52,63 @@ def test_a_run_that_stopped_in_the_middle_is_readable(tmp_path: Path) -> None:
     assert list(run.tasks) == ["mcqa"]
 
 
+def test_a_run_that_is_being_written_is_locked(tmp_path: Path) -> None:
+    """Nobody else can go on with it until it is closed; a finished one has no lock and no journal."""
+    with FolderRun.create(tmp_path / "run", MANIFEST, SOURCES) as writer:
+        writer.journal()
+        with pytest.raises(RunError, match="is in use by process") as caught:
+            FolderRun.reopen(tmp_path / "run")
+        assert caught.value.code == "E506"
+        write_task(writer, "mcqa")
+        write_task(writer, "other")
+        writer.finish("complete", {})
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"run.json", "tasks"}
+
+
+def test_an_incomplete_run_keeps_its_journal(tmp_path: Path) -> None:
+    """It can be resumed, so what was said is kept; the lock is not."""
+    with FolderRun.create(tmp_path / "run", MANIFEST, SOURCES) as writer:
+        writer.journal()
+        write_task(writer, "mcqa")
+        write_task(writer, "other")
+        writer.finish("incomplete", {})
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"run.json", "tasks", "journal.sqlite"}
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), RunError("E502", "no room")])
+def test_a_run_that_is_stopped_says_how_to_go_on(tmp_path: Path, stop: BaseException) -> None:
+    """The command to resume it is a note on whatever stopped it, and the folder is free."""
+    with pytest.raises(type(stop)) as caught, FolderRun.create(tmp_path / "a run", MANIFEST, SOURCES):
+        raise stop
+    assert caught.value.__notes__ == [f"answerkey resume '{tmp_path / 'a run'}'"]
+    FolderRun.reopen(tmp_path / "a run").close()
+
+
+def test_a_run_that_is_reopened_goes_on_under_its_manifest(tmp_path: Path) -> None:
+    """Opening changes nothing; `restart` says that it runs again; `finish` ends it."""
+    writer = FolderRun.create(tmp_path / "run", MANIFEST, SOURCES)
+    write_task(writer, "mcqa")
+    write_task(writer, "other")
+    first = writer.finish("incomplete", {})
+    again = FolderRun.reopen(tmp_path / "run")
+    assert load_run(tmp_path / "run").status == "incomplete"
+    again.restart({"python": "3.99"})
+    assert load_run(tmp_path / "run").manifest == {
+        **{name: value for name, value in first.manifest.items() if name != "ended_at"},
+        "status": "running",
+        "python": "3.99",
+    }
+    assert again.finish("complete", {}).status == "complete"
+
+
+def test_a_folder_that_is_no_run_is_not_locked(tmp_path: Path) -> None:
+    """Reopening it leaves no lock file behind."""
+    with pytest.raises(RunError) as caught:
+        FolderRun.reopen(tmp_path)
+    assert caught.value.code == "E501"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     """A run never overwrites anything."""
     (tmp_path / "precious.txt").write_text("x")

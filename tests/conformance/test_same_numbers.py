@@ -1,0 +1,140 @@
+"""The same samples give the same scores and numbers, however they are stored, sharded or ordered."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import answerkey as ak
+from answerkey import pipeline
+
+TEXTS = ["A", "B.", " C", "Answer: D", "", "A or B", "b", "D because", "A. x\nB. y\nC. z", "Ｂ", "B́", "1"]
+CHOICES = ["A", "B", "C", "D"]
+TASK: dict[str, Any] = {
+    "key": "same",
+    "display_name": "Same",
+    "description": "Every metric over one scorer.",
+    "definition": {
+        "dataset": {"key": "rows"},
+        "scorers": [
+            {
+                "type": "string_equals_mcqa",
+                "ground_truth_choice": "{{ sample.answer | upper }}",
+                "choices": "{{ sample.choices }}",
+                "metrics": [
+                    {"type": "mean", "field": "is_correct", "name": "MCQA Accuracy"},
+                    {"type": "std_dev", "field": "is_correct"},
+                    {"type": "max", "field": "is_correct"},
+                    {"type": "min", "field": "is_correct"},
+                    {"type": "frequency", "field": "validity_reason"},
+                    {
+                        "type": "weighted_average",
+                        "field": "predicted_choice",
+                        "weights": {"A": 0.1, "B": 0.2, "C": 0.3},
+                    },
+                    {
+                        "type": "multiclass-classification",
+                        "field_gt": "ground_truth_choice",
+                        "field_pred": "predicted_choice",
+                    },
+                ],
+            },
+            {"type": "string_equals", "ground_truth": "{{ sample.answer }}"},
+        ],
+    },
+}
+
+
+def build_rows() -> list[dict[str, Any]]:
+    """Return 300 rows with every kind of completion, drawn with a fixed seed."""
+    draw = random.Random(7)
+    return [
+        {
+            "sample_id": f"s{number:03d}",
+            "answer": draw.choice("abcdABCD"),
+            "choices": json.dumps(CHOICES),
+            "category": draw.choice(["x", "y"]),
+            "completion": draw.choice(TEXTS),
+        }
+        for number in range(300)
+    ]
+
+
+ROWS = build_rows()
+
+
+def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write rows as CSV."""
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+WRITERS: dict[str, Callable[[Path, list[dict[str, Any]]], object]] = {
+    "rows.csv": write_csv,
+    "rows.jsonl": lambda path, rows: path.write_text("".join(json.dumps(row) + "\n" for row in rows)),
+    "rows.json": lambda path, rows: path.write_text(json.dumps(rows)),
+    "rows.parquet": lambda path, rows: pl.DataFrame(rows).write_parquet(path),
+    "rows.arrow": lambda path, rows: pl.DataFrame(rows).write_ipc(path),
+}
+
+
+def run_rows(folder: Path, name: str, rows: list[dict[str, Any]]) -> tuple[Any, list[dict[str, Any]]]:
+    """Return the numbers and the per-sample rows of a run over these rows in this format."""
+    (folder / "task.yaml").write_text(json.dumps(TASK))
+    WRITERS[name](folder / name, rows)
+    run = ak.run(folder / "task.yaml", dataset=str(folder / name), out=folder / f"run-{name}")
+    scores = run.tasks["same"].scores.sort("sample_id").to_dicts()
+    return {value.name: asdict(value) for value in run.metrics.values()}, scores
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, list[dict[str, Any]]]:
+    """Return the numbers of the Parquet file in one shard."""
+    return run_rows(tmp_path_factory.mktemp("expected"), "rows.parquet", ROWS)
+
+
+def test_the_numbers_are_not_trivial(expected: tuple[Any, list[dict[str, Any]]]) -> None:
+    """The rows hold right and wrong, valid and invalid completions, so that equality means something."""
+    numbers, scores = expected
+    assert 0.05 < numbers["MCQA Accuracy"]["value"] < 0.5
+    reasons = {row["string_equals_mcqa"]["metadata"]["validity_reason"] for row in scores}
+    assert len(reasons) == 6
+
+
+@pytest.mark.parametrize("name", list(WRITERS))
+def test_every_file_format_gives_the_same_numbers(
+    tmp_path: Path, name: str, expected: tuple[Any, list[dict[str, Any]]]
+) -> None:
+    """CSV, JSON Lines, JSON, Parquet and Arrow agree bit for bit."""
+    assert run_rows(tmp_path, name, ROWS) == expected
+
+
+@pytest.mark.parametrize("size", [1, 43, 150, 299])
+def test_every_shard_size_gives_the_same_numbers(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    size: int,
+    expected: tuple[Any, list[dict[str, Any]]],
+) -> None:
+    """300, 7 and 2 shards agree with one, bit for bit."""
+    monkeypatch.setattr(pipeline, "SHARD_ROWS", size)
+    assert run_rows(tmp_path, "rows.parquet", ROWS) == expected
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_order_of_rows_changes_no_number(
+    tmp_path: Path, seed: int, expected: tuple[Any, list[dict[str, Any]]]
+) -> None:
+    """Shuffled rows, sorted back by sample id, agree bit for bit."""
+    shuffled = random.Random(seed).sample(ROWS, len(ROWS))
+    assert run_rows(tmp_path, "rows.jsonl", shuffled) == expected

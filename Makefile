@@ -38,7 +38,7 @@ docs: $(VENV)/dev-ready
 	$(BIN)/python scripts/docs.py --check
 
 bench: $(VENV)/dev-ready
-	$(BIN)/python bench/scoring.py
+	$(BIN)/python bench/asking.py
 
 $(VENV)/bin/python:
 	@sh scripts/make-venv.sh "$(PYTHON)" "$(VENV)"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from answerkey.scorers import judge
     from answerkey.spec import Task
     from answerkey.types import MetricValue, Score
-    from answerkey.verbs import check, load_task, plan_calls, run, score
+    from answerkey.verbs import check, load_task, plan_calls, rescore, resume, run, score
 
 _HOMES = {
     "answerkey.errors": (
@@ -44,11 +44,11 @@ _HOMES = {
     "answerkey.scorers": ("judge",),
     "answerkey.spec": ("Task",),
     "answerkey.types": ("MetricValue", "Score"),
-    "answerkey.verbs": ("check", "load_task", "plan_calls", "run", "score"),
+    "answerkey.verbs": ("check", "load_task", "plan_calls", "rescore", "resume", "run", "score"),
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}
 _GIVE_RUNS = ("answerkey.runs", "answerkey.verbs")
-_LATER = ("audit", "compare", "rescore")
+_LATER = ("audit", "compare")
 
 __all__ = [
     "AnswerkeyError",
@@ -72,6 +72,8 @@ __all__ = [
     "load_run",
     "load_task",
     "plan_calls",
+    "rescore",
+    "resume",
     "run",
     "score",
 ]
@@ -88,10 +90,14 @@ def __getattr__(name: str) -> object:
 
 
 def _attach_display() -> None:
-    """Let runs show themselves in a notebook; `reports` is above `runs`, so the hook is put on from here."""
+    """Let runs show themselves in print and in a notebook.
+
+    `reports` is above `runs`, so the hooks are put on from here.
+    """
     from answerkey.reports import notebook
     from answerkey.runs import Run
 
+    Run.__str__ = notebook.to_text  # type: ignore[assignment]
     Run._repr_html_ = notebook.to_html  # type: ignore[attr-defined]
 
 

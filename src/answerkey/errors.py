@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 
 CODES: dict[str, str] = {
     "E101": "file not found or unreadable",
@@ -36,7 +37,7 @@ CODES: dict[str, str] = {
     "E114": "key used twice",
     "E115": "metric field that the scorer does not produce, or not as a number",
     "E116": "not in this release",
-    "E117": "secret where none may stand, or not found",
+    "E117": "secret where none may stand or go, or not found",
     "E118": "code that is not trusted yet",
     "E119": "command line that cannot be carried out",
     "E201": "data file not found or of unknown format",
@@ -51,9 +52,12 @@ CODES: dict[str, str] = {
     "E210": "dataset without rows",
     "E211": "cell that does not have the type asked for",
     "E212": "column or key that appears twice",
-    "E301": "unknown model",
+    "E301": "unknown model, or one that cannot be asked",
     "E302": "prompt that could not be built",
     "E303": "solver outside the scope of multiple choice",
+    "E304": "key that the endpoint refuses",
+    "E305": "stopped by a limit on calls or cost, or by the stop on nonsense",
+    "E306": "model that cannot be reached",
     "E401": "scorer snippet that failed",
     "E402": "metric that cannot be computed from these scores",
     "E403": "metric snippet that failed",
@@ -110,7 +114,7 @@ class AnswerkeyError(Exception):
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _build_again, (type(self), self.code, self.message, self.where, self.hint)
+        return partial(_build_again, where=self.where, hint=self.hint), (type(self), self.code, self.message)
 
     def describe(self) -> dict[str, object]:
         """Return the error as plain values, as `--json` prints it."""
@@ -179,7 +183,7 @@ class Problems(AnswerkeyError):  # noqa: N818 - it holds errors, it is not one m
 
 
 def _build_again(
-    kind: type[AnswerkeyError], code: str, message: str, where: Place | None, hint: str | None
+    kind: type[AnswerkeyError], code: str, message: str, *, where: Place | None, hint: str | None
 ) -> AnswerkeyError:
     """Return an error as it was before it travelled between processes."""
     error = kind.__new__(kind)

@@ -10,7 +10,7 @@ plain numbers kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -19,15 +19,17 @@ import polars as pl
 from answerkey.datasets import Dataset
 from answerkey.engines import Engine
 from answerkey.errors import InternalError
-from answerkey.metrics import find_category_column, finish_metric, measure_tally, merge_tallies, name_values
+from answerkey.metrics import conclude_metric, measure_metrics, merge_tallies, name_values, tally_shard
 from answerkey.models import Model
 from answerkey.runs import TaskWriter
-from answerkey.scorers import apply_actions
+from answerkey.scorers import AskingScorer, Scorer, apply_actions
 from answerkey.spec import Task
-from answerkey.types import Completions, Known, MetricValue, Samples
+from answerkey.types import Completions, MetricValue, Samples, Scores, ScoreStatus
 
 Progress = Callable[[str, int, int], None]
 SHARD_ROWS = 65_536
+#: Why a row that the dataset got wrong has no score.
+BAD_ROW = "BAD_ROW"
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,9 @@ class Prepared:
     """A task with everything opened: nothing is left but the work.
 
     Either `recorded` has the completions, or the task's solver gets them, with `model` if it needs one.
+    `judges` are the models of scorers that ask one, by the scorer's key; a run puts them into `task`.
     `failed` holds the positions of rows that the dataset got wrong: not asked, FAILED for every scorer.
+    Each repetition of a task has trials of its own.
     """
 
     key: str
@@ -46,6 +50,8 @@ class Prepared:
     examples: Samples | None = None
     failed: frozenset[int] = frozenset()
     keep_completions: bool = True
+    repetition: int = 0
+    judges: Mapping[str, Model] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -59,9 +65,13 @@ class Shard:
 
 @dataclass(frozen=True)
 class Measured:
-    """What is kept of a shard: the parts of each metric, and the tally; plain numbers only."""
+    """What is kept of a shard: the parts of each metric, and the tally; plain numbers only.
+
+    `errors` counts the verdicts, of all scorers, that are missing because a call failed.
+    """
 
     rows: int
+    errors: int
     parts: Sequence[Sequence[Any]]
     tally: Mapping[str, Any]
     encoded: Mapping[str, frozenset[str]]
@@ -69,17 +79,22 @@ class Measured:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A task's metric values, the tally of its counts, and which score fields are stored as JSON text."""
+    """A task's metric values, the tally of its counts, and which score fields are stored as JSON text.
+
+    `errors` as in `Measured`; the counts of the tally are those of the main scorer.
+    """
 
     values: Sequence[MetricValue]
     tally: Mapping[str, Any]
     encoded: Mapping[str, Sequence[str]]
+    errors: int = 0
 
 
 def run_task(prepared: Prepared, writer: TaskWriter, engine: Engine, progress: Progress) -> Outcome:
     """Take a task from its samples to its metric values."""
     measured: list[Measured] = []
-    for one in engine.map(partial(run_shard, prepared, writer), cut_shards(prepared.dataset)):
+    shards = cut_shards(prepared.dataset, prepared.task.num_trials)
+    for one in engine.map(partial(run_shard, prepared, writer), shards):
         measured.append(one)
         progress("score", sum(part.rows for part in measured), len(prepared.dataset))
     tally = merge_tallies([one.tally for one in measured])
@@ -89,54 +104,61 @@ def run_task(prepared: Prepared, writer: TaskWriter, engine: Engine, progress: P
         step.key: sorted(set().union(*(one.encoded[step.key] for one in measured)))
         for step in prepared.task.scoring
     }
-    return Outcome(values, tally, encoded)
+    return Outcome(values, tally, encoded, sum(one.errors for one in measured))
 
 
 def run_shard(prepared: Prepared, writer: TaskWriter, shard: Shard) -> Measured:
     """Take one shard from its samples to the parts of its metrics, and write its tables."""
-    task, samples = prepared.task, shard.samples
-    completions = complete(prepared, shard)
-    failed = [row for row in range(len(samples)) if shard.offset + row in prepared.failed]
-    scores = {
-        step.key: step.scorer.score(samples, completions).fail(failed, "BAD_ROW") for step in task.scoring
-    }
-    scores = apply_actions(task.actions, samples, completions, scores)
+    task, size = prepared.task, prepared.task.num_trials
+    samples, completions = shard.samples.repeat(size), complete(prepared, shard)
+    failed = [row for row in range(len(samples)) if shard.offset + row // size in prepared.failed]
+    scores = {step.key: score_rows(step.scorer, samples, completions, failed) for step in task.scoring}
+    scores = apply_actions(task.actions, samples, completions, scores, num_trials=size)
     if prepared.keep_completions:
         writer.write_completions(shard.index, completions.frame)
     tables = [completions.frame.select("sample_id", "trial")]
     tables += [pl.DataFrame([one.frame.to_struct(key)]) for key, one in scores.items()]
     writer.write_scores(shard.index, pl.concat(tables, how="horizontal"))
-    parts = [[one.metric.measure(scores[step.key]) for one in step.metrics] for step in task.scoring]
-    category = find_category_column(samples.columns)
-    tally = measure_tally(samples, completions, scores[task.main_step.key], category)
-    return Measured(len(samples), parts, tally, {key: one.encoded for key, one in scores.items()})
+    steps = [(scores[step.key], [one.metric for one in step.metrics]) for step in task.scoring]
+    parts = [measure_metrics(metrics, found, task.trials) for found, metrics in steps]
+    tally = tally_shard(samples, completions, scores, main=task.main_step.key, num_trials=size)
+    errors = sum(one.count(ScoreStatus.ERROR) for one in scores.values())
+    encoded = {key: one.encoded for key, one in scores.items()}
+    return Measured(len(shard.samples), errors, parts, tally, encoded)
 
 
-def cut_shards(dataset: Dataset) -> Iterator[Shard]:
+def score_rows(scorer: Scorer, samples: Samples, completions: Completions, failed: Sequence[int]) -> Scores:
+    """Return a scorer's verdicts with these rows FAILED; nobody is asked about a row that is."""
+    if not failed or not isinstance(scorer, AskingScorer):
+        return scorer.score(samples, completions).fail(failed, BAD_ROW)
+    left_out = set(failed)
+    rows = [row for row in range(len(samples)) if row not in left_out]
+    scores = scorer.score(samples.take(rows), completions.take(rows))
+    return scores.spread(rows, len(samples), BAD_ROW)
+
+
+def cut_shards(dataset: Dataset, num_trials: int = 1) -> Iterator[Shard]:
     """Yield the dataset in shards, in order."""
     offset = 0
-    for index, samples in enumerate(dataset.shards(SHARD_ROWS)):
+    for index, samples in enumerate(dataset.shards(max(1, SHARD_ROWS // num_trials))):
         yield Shard(index, offset, samples)
         offset += len(samples)
 
 
 def complete(prepared: Prepared, shard: Shard) -> Completions:
-    """Return a shard's completions: those there are, or what the solver gets."""
-    samples, solver = shard.samples, prepared.task.solver
+    """Return a shard's completions, one per sample and trial: those there are, or what the solver gets."""
+    samples, solver, size = shard.samples, prepared.task.solver, prepared.task.num_trials
+    trials = range(prepared.repetition * size, (prepared.repetition + 1) * size)
     if prepared.recorded is not None:
-        return prepared.recorded.slice(shard.offset, len(samples))
+        return prepared.recorded.slice(shard.offset * size, len(samples) * size).number(trials)
     if solver is None:
         raise InternalError("E901", f"task `{prepared.task.key}` has neither completions nor a solver")
     positions = [row for row in range(len(samples)) if shard.offset + row not in prepared.failed]
     asked = samples if len(positions) == len(samples) else samples.take(positions)
-    known = know(prepared.task, asked)
-    answers = solver.solve(asked, model=prepared.model, known=known, examples=prepared.examples)
-    return answers if asked is samples else answers.spread(positions, samples.ids)
-
-
-def know(task: Task, samples: Samples) -> Known | None:
-    """Return what the first scorer that knows anything knows: choices, truths, option texts."""
-    return next((known for step in task.scoring if (known := step.scorer.know(samples))), None)
+    known, examples = prepared.task.know(asked), prepared.examples
+    answers = solver.solve(asked, model=prepared.model, known=known, examples=examples, trials=trials)
+    answers = answers if asked is samples else answers.spread(positions, samples.ids, size)
+    return answers.number(trials)
 
 
 def merge_metrics(task: Task, measured: Sequence[Measured]) -> list[MetricValue]:
@@ -144,7 +166,6 @@ def merge_metrics(task: Task, measured: Sequence[Measured]) -> list[MetricValue]
     groups = []
     for i, step in enumerate(task.scoring):
         for j, one in enumerate(step.metrics):
-            part = one.metric.merge([shard.parts[i][j] for shard in measured])
-            values = finish_metric(one.metric, part)
+            values = conclude_metric(one.metric, [shard.parts[i][j] for shard in measured], task.trials)
             groups.append((step.key, one.key, step.purpose, one.metric.type, values))
     return name_values(groups)

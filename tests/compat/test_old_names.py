@@ -176,7 +176,7 @@ def test_subsampling_and_cache_policy_of_the_seed_era(tmp_path: Path) -> None:
     assert one.selection.subsampling == "random"
     hints = dict(notices)
     assert hints["subsampling"] == "write `run_config: {subsampling: random}`"
-    assert [name for name, _ in notices].count("cache_policy") == 2
+    assert hints["cache_policy"] == "write `run_config: {cache_policy: no-cache}`"
 
 
 def test_every_entry_of_the_table_says_since_and_replacement() -> None:

@@ -39,14 +39,16 @@ def test_every_option_is_in_the_section_of_its_command(name: str) -> None:
     """No option is undocumented, short forms included."""
     section = read_sections()[f"answerkey {name}"]
     options = [one for one in load_command(name).params if isinstance(one, click.Option)]
-    names = [form for one in options for form in one.opts if form not in COMMON]
+    forms = [form for one in options for form in (*one.opts, *one.secondary_opts)]
+    names = [form for form in forms if form not in COMMON]
     assert [form for form in names if f"`{form}" not in section] == []
 
 
 @pytest.mark.parametrize("name", command_names())
 def test_no_section_invents_an_option(name: str) -> None:
     """Each option that a section shows in code is an option of some command."""
-    known = {form for other in command_names() for one in load_command(other).params for form in one.opts}
+    options = [one for other in command_names() for one in load_command(other).params]
+    known = {form for one in options for form in (*one.opts, *one.secondary_opts)}
     shown = set(re.findall(r"`(--[a-z-]+)", read_sections()[f"answerkey {name}"]))
     assert shown <= known | set(COMMON)
 
@@ -62,9 +64,11 @@ def test_every_example_parses(name: str) -> None:
     """The command lines of a section are ones that its command accepts."""
     lines = re.findall(rf"^answerkey {name}\b(.*)$", read_sections()[f"answerkey {name}"], flags=re.MULTILINE)
     assert lines
+    # A command remembers the names of its help option, which it has from the command above it.
+    above = click.Context(app, **app.context_settings)
     for line in lines:
         words = shlex.split(line.split(" > ")[0])
-        load_command(name).make_context(name, words, resilient_parsing=False)
+        load_command(name).make_context(name, words, parent=above, resilient_parsing=False)
 
 
 @pytest.mark.parametrize("name", UNAVAILABLE)

@@ -31,6 +31,7 @@ MODELS: dict[str, list[type[BaseModel]]] = {
         shapes.Definition,
         shapes.DatasetChoice,
         shapes.ActionFields,
+        shapes.TrialsFields,
         shapes.MetricCommon,
         fields_of(RowFilter),
         *PARAMETERS.values(),
@@ -42,6 +43,7 @@ MODELS: dict[str, list[type[BaseModel]]] = {
         shapes.EvaluationFields,
         shapes.SpecificationFields,
         shapes.RunConfigFields,
+        shapes.TrialsFields,
     ],
     "dataset-file": [shapes.DatasetFields, fields_of(RowFilter), *(source_model(kind) for kind in SOURCES)],
     "model-file": [
@@ -54,7 +56,7 @@ MODELS: dict[str, list[type[BaseModel]]] = {
 }
 
 WORDS: dict[str, list[str]] = {
-    "task-file": [*PARAMETERS, *SCORERS, *SOLVERS, *LATER_TYPES["scorer"], "trials", "declarative_task"],
+    "task-file": [*PARAMETERS, *SCORERS, *SOLVERS, "trials", "declarative_task"],
     "run-file": [key for part in LATER_KEYS.values() for key in part],
     "dataset-file": [*SOURCES, *LATER_TYPES["source"], *get_args(FilterOp)],
     "model-file": [*shapes.CONNECTIONS, "$provider"],

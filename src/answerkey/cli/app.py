@@ -15,6 +15,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Evaluate": {
         "run": ("answerkey.cli.run", "Check, solve and score a task; write the run and print its summary."),
         "score": ("answerkey.cli.run", "Score recorded completions; no model is asked."),
+        "resume": ("answerkey.cli.again", "Go on with an interrupted run where it stopped."),
+        "rescore": ("answerkey.cli.again", "Score an old run's completions again, as a new run."),
         "check": ("answerkey.cli.check", "Find every mistake that can be found without asking a model."),
     },
     "Look at runs": {
@@ -32,8 +34,6 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
 
 #: Commands that are documented but not part of this release, and what to do meanwhile.
 UNAVAILABLE: dict[str, str] = {
-    "resume": "start again with `answerkey run`; without live models nothing is asked twice at a cost",
-    "rescore": "score the completions again with `answerkey score FILE --completions FILE`",
     "audit": "`answerkey show RUN` has the invalid completions by reason and the letters table",
     "audit-dataset": "`answerkey check FILE` finds truths outside the choices and bad choices",
     "compare": "`answerkey run FILE --model A --model B` prints a table that compares the runs",

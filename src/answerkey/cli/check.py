@@ -29,8 +29,8 @@ def check_command(talk: Talk, file: str, *, plan: bool, **options: object) -> in
     from answerkey import verbs
     from answerkey.reports.preview import describe_check, draw_check
 
-    with talk.progress() as progress:
-        checked = verbs.check(file, progress=progress, **options)
+    with talk.display() as display:
+        checked = verbs.check(file, progress=display.report, **options)
     if talk.as_json:
         talk.print_json(describe_check(checked, file))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import sys
@@ -12,9 +13,23 @@ import click
 
 from answerkey._version import __version__
 from answerkey.cli.talk import write_json, write_lines
-from answerkey.errors import AnswerkeyError, InternalError, Problems, SpecError
+from answerkey.errors import AnswerkeyError, InternalError, Problems, RunError, SpecError
 
 INTERRUPTED = 130
+
+#: What the machine says no to: space, rights, names. No bug of ours.
+OUR_SURROUNDINGS = frozenset(
+    {
+        errno.EACCES,
+        errno.EDQUOT,
+        errno.EIO,
+        errno.ENAMETOOLONG,
+        errno.ENOSPC,
+        errno.ENOTDIR,
+        errno.EPERM,
+        errno.EROFS,
+    }
+)
 
 
 def catch_faults(work: Callable[[], object], words: Sequence[str]) -> int:
@@ -23,8 +38,9 @@ def catch_faults(work: Callable[[], object], words: Sequence[str]) -> int:
     try:
         code = work()
         sys.stdout.flush()
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as stop:
         sys.stderr.write("interrupted\n")
+        _say_notes(stop)
         return INTERRUPTED
     except BrokenPipeError:
         return leave_pipe()
@@ -32,8 +48,22 @@ def catch_faults(work: Callable[[], object], words: Sequence[str]) -> int:
         sys.stderr.write(f"{error.ctx.get_help() if error.ctx else error}\n")
         return error.exit_code
     except Exception as error:  # noqa: BLE001  # the front door: a bug of ours ends in words, not in a traceback
-        return report_fault(translate(error, words), words)
+        code = report_fault(translate(error, words), words)
+        _say_notes(error)
+        return code
     return code if isinstance(code, int) else 0
+
+
+def _say_notes(error: BaseException) -> None:
+    """Write how to go on, which a run that was stopped notes on what stopped it."""
+    stop = error.__cause__ if isinstance(error, click.Abort) and error.__cause__ else error
+    for note in getattr(stop, "__notes__", ()):
+        sys.stderr.write(f"to go on where it stopped: {note}\n")
+
+
+def _describe_notes(error: BaseException) -> dict[str, object]:
+    notes = list(getattr(error, "__notes__", ()))
+    return {"resume": notes[0]} if notes else {}
 
 
 def translate(error: Exception, words: Sequence[str]) -> AnswerkeyError:
@@ -42,6 +72,11 @@ def translate(error: Exception, words: Sequence[str]) -> AnswerkeyError:
         return error
     if isinstance(error, click.UsageError):
         return translate_usage(error)
+    if isinstance(error, OSError) and error.errno in OUR_SURROUNDINGS:
+        what = f" `{error.filename}`" if error.filename else ""
+        return RunError(
+            "E502", f"cannot write{what}: {error.strerror}", hint="choose another place, or make room"
+        )
     return _name_bug(error, words)
 
 
@@ -74,7 +109,7 @@ def report_fault(error: AnswerkeyError, words: Sequence[str]) -> int:
 
     options = list(words[: words.index("--")] if "--" in words else words)
     if "--json" in options:
-        write_json(describe_problem(error))
+        write_json(describe_problem(error) | _describe_notes(error))
     errors = error.errors if isinstance(error, Problems) else (error,)
     write_lines(draw_problems(errors), sys.stderr)
     return error.exit_code

@@ -56,10 +56,36 @@ def read_config(context: click.Context, option: click.Parameter, pairs: tuple[st
     return {pair.partition("=")[0].strip(): pair.partition("=")[2] for pair in pairs}
 
 
+CONFIG = click.option(
+    "--config", multiple=True, metavar="K=V", callback=read_config, help="Set a config value; repeatable."
+)
+ENV = click.option("--env", metavar="FILE", help="Environment values; replaces the `.env` beside FILE.")
+OUTSIDE = click.option("--allow-outside", is_flag=True, help="Let FILE refer to files outside its folder.")
+OUT = click.option("--out", metavar="DIR", help="Folder of the run; default `runs/<time>-<key>`.")
+ENGINE = click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    metavar="NAME",
+    help="local or ray: where the work is done.",
+)
+ALLOW_FAILED = click.option(
+    "--allow-failed",
+    metavar="N|N%",
+    help="Let up to N rows (or N % of them) be FAILED for a bad truth or bad choices; score the rest.",
+)
+TRUST = click.option("--trust-code", is_flag=True, help="Run the task's Python snippets, and remember that.")
+ALLOW_HOST = click.option(
+    "--allow-host",
+    "allow_hosts",
+    multiple=True,
+    metavar="HOST",
+    help="Let FILE send your keys to this host; repeatable.",
+)
+COPY = click.option("--copy", is_flag=True, help="Copy recorded completions into the run folder.")
+
 TASK_OPTIONS = (
-    click.option(
-        "--config", multiple=True, metavar="K=V", callback=read_config, help="Set a config value; repeatable."
-    ),
+    CONFIG,
     click.option("--dataset", metavar="FILE", help="Dataset file, in place of the one in FILE."),
     click.option("--completions", metavar="FILE", help="Score the completions recorded in this file."),
     click.option(
@@ -73,23 +99,43 @@ TASK_OPTIONS = (
         help="head or random: which N samples are used.",
     ),
     click.option("--seed", type=int, metavar="N", help="Seed of random subsampling."),
-    click.option("--env", metavar="FILE", help="Environment values; replaces the `.env` beside FILE."),
-    click.option("--allow-outside", is_flag=True, help="Let FILE refer to files outside its folder."),
+    ENV,
+    OUTSIDE,
+    ALLOW_HOST,
 )
-RUN_OPTIONS = (
-    click.option("--out", metavar="DIR", help="Folder of the run; default `runs/<time>-<key>`."),
+ASKING_OPTIONS = (
     click.option(
-        "--engine",
-        type=click.Choice(["local", "ray"]),
-        default="local",
-        metavar="NAME",
-        help="local or ray: where the work is done.",
+        "--cache-policy",
+        type=click.Choice(["reuse", "update", "no-cache"]),
+        metavar="POLICY",
+        help="reuse (default), update or no-cache: use of what models said before.",
     ),
     click.option(
-        "--allow-failed",
-        metavar="N|N%",
-        help="Let up to N rows (or N % of them) be FAILED for a bad truth or bad choices; score the rest.",
+        "--max-calls", type=click.IntRange(min=0), metavar="N", help="Make at most N calls, then stop."
     ),
-    click.option("--trust-code", is_flag=True, help="Run the task's Python snippets, and remember that."),
-    click.option("--copy", is_flag=True, help="Copy recorded completions into the run folder."),
+    click.option(
+        "--max-cost",
+        type=click.FloatRange(min=0),
+        metavar="USD",
+        help="Stop before calls cost more than that.",
+    ),
+    click.option(
+        "--price", metavar="IN:OUT", help="What a million tokens cost in USD, where that is not known."
+    ),
 )
+LIVE_OPTIONS = (
+    click.option(
+        "--batch/--no-batch",
+        default=None,
+        help="Hand the calls in as a batch, which takes longer and costs less; or one by one.",
+    ),
+    *ASKING_OPTIONS,
+    click.option(
+        "--stop-on-nonsense",
+        is_flag=True,
+        help="Stop when the first 50 completions are all INVALID, all the same or cut off.",
+    ),
+)
+RUN_OPTIONS = (OUT, ENGINE, ALLOW_FAILED, TRUST, COPY)
+RESCORE_OPTIONS = (CONFIG, OUT, ALLOW_FAILED, TRUST, COPY, ENGINE, ENV, OUTSIDE, ALLOW_HOST, *ASKING_OPTIONS)
+RESUME_OPTIONS = (ALLOW_FAILED, TRUST, ENV, ALLOW_HOST, *LIVE_OPTIONS)

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from answerkey.cli.options import RUN_OPTIONS, TASK_OPTIONS, Chosen, add_options, speaks
+from answerkey.cli.options import (
+    ASKING_OPTIONS,
+    LIVE_OPTIONS,
+    RUN_OPTIONS,
+    TASK_OPTIONS,
+    Chosen,
+    add_options,
+    speaks,
+)
 from answerkey.cli.talk import Talk
 from answerkey.errors import SpecError, raise_all
 
@@ -18,9 +26,6 @@ if TYPE_CHECKING:
     from answerkey.spec import Specification
 
 INCOMPLETE = 3
-
-#: Options that only matter for live models, which this release does not ask.
-LIVE_OPTIONS = ("cache_policy", "max_cost", "max_calls")
 
 
 @click.command(
@@ -34,14 +39,7 @@ Examples:
 @click.argument("file", metavar="FILE")
 @click.option("--model", "models", multiple=True, metavar="NAME", help="Who answers; again: one run each.")
 @add_options(*TASK_OPTIONS, *RUN_OPTIONS)
-@click.option(
-    "--cache-policy",
-    type=click.Choice(["reuse", "update", "no-cache"]),
-    metavar="POLICY",
-    help="reuse, update or no-cache: use of stored calls (none without live models).",
-)
-@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Stop before calls cost more.")
-@click.option("--max-calls", type=click.IntRange(min=0), metavar="N", help="Stop before more calls than N.")
+@add_options(*LIVE_OPTIONS)
 @click.option(
     "--dry-run", is_flag=True, help="Show what would be asked, how many calls and tokens; ask nothing."
 )
@@ -54,9 +52,6 @@ def run_command(
     FILE is a run file, a folder that holds `run.yaml`, or a task file; for a task file `--dataset` and
     `--model` or `--completions` fill what it leaves open.
     """
-    for name in LIVE_OPTIONS:
-        if options.pop(name) is not None:
-            talk.say_text(f"`--{name.replace('_', '-')}` has no effect: this release asks no paid model")
     if dry_run:
         return _plan(talk, file, models, options)
     if len(models) > 1:
@@ -66,20 +61,23 @@ def run_command(
 
 
 def run_file(talk: Talk, file: str | Path, *, out: str | Path | None, options: Chosen) -> Run:
-    """Run a file, with a progress bar where someone looks at it."""
+    """Run a file, and show how far it is."""
     from answerkey import verbs
 
-    with talk.progress() as progress:
-        return verbs.run(file, out=out, progress=progress, **options)
+    with talk.display() as display:
+        return verbs.run(file, out=out, progress=display.report, onlooker=display, **options)
 
 
 def _run_each(talk: Talk, file: str, models: tuple[str, ...], *, out: str | None, options: Chosen) -> int:
-    from answerkey.models import open_model
+    from answerkey.models import LiveModel, open_model, require_batches
 
     for model in models:  # a mistyped last name is found before the first model is asked
         for one in _read_plan(file, options | {"model": model}):
-            if one.model is not None:
-                open_model(one.model)
+            opened = None if one.model is None else open_model(one.model)
+            if isinstance(opened, LiveModel):
+                opened.require_ready()
+                if options.get("batch"):
+                    require_batches(opened.connection)
     folders = [str(Path(out) / f"{i}-{_slug(model)}") if out else None for i, model in enumerate(models, 1)]
     runs = [
         run_file(talk, file, out=folder, options=options | {"model": model})
@@ -144,12 +142,13 @@ Examples:
   answerkey score task.yaml --dataset both.jsonl --completion-column completions.my-model""",
 )
 @click.argument("file", metavar="FILE")
-@add_options(*TASK_OPTIONS, *RUN_OPTIONS)
+@add_options(*TASK_OPTIONS, *RUN_OPTIONS, *ASKING_OPTIONS)
 @speaks
 def score_command(talk: Talk, file: str, *, out: str | None, **options: object) -> int:
-    """Score recorded completions with the task in FILE; no model is asked.
+    """Score recorded completions with the task in FILE; no model is asked for completions.
 
-    `--completions` may be left out when the dataset itself has the completion column.
+    `--completions` may be left out when the dataset itself has the completion column. A scorer that asks a
+    model asks it.
     """
     if options["completions"] is None and options["completion_column"] is None:
         _refuse_models(file, options)

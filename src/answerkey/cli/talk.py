@@ -6,16 +6,18 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
+    from answerkey.cli.display import Display
     from answerkey.reports.layout import Line
     from answerkey.types import Notice
 
-Progress = Callable[[str, int, int], None]
 STYLES = {
     "plain": "",
     "title": "bold",
@@ -26,7 +28,6 @@ STYLES = {
     "warn": "yellow",
     "bad": "bold red",
 }
-STAGES = {"read": "reading", "check": "checking", "solve": "solving", "score": "scoring"}
 
 
 @dataclass(frozen=True)
@@ -70,29 +71,12 @@ class Talk:
             self.say(draw_notice(notice))
 
     @contextmanager
-    def progress(self) -> Iterator[Progress | None]:
-        """Yield what reports progress: a bar on a terminal, None elsewhere."""
-        if self.quiet or self.as_json or not sys.stderr.isatty():
-            yield None
-            return
-        from rich import progress
-        from rich.console import Console
+    def display(self) -> Iterator[Display]:
+        """Yield what shows progress on stderr: a block on a terminal, else a line now and then."""
+        from answerkey.cli.display import open_display
 
-        columns = (
-            progress.TextColumn("{task.description}"),
-            progress.BarColumn(),
-            progress.MofNCompleteColumn(),
-            progress.TimeRemainingColumn(),
-        )
-        with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            stages: dict[str, progress.TaskID] = {}
-
-            def report(stage: str, done: int, total: int) -> None:
-                if stage not in stages:
-                    stages[stage] = bar.add_task(STAGES.get(stage, stage), total=total)
-                bar.update(stages[stage], completed=done, total=total)
-
-            yield report
+        with open_display(is_quiet=self.quiet) as display:
+            yield display
 
 
 def wants_colour(stream: TextIO) -> bool:
@@ -112,18 +96,29 @@ def write_lines(lines: Iterable[Line], stream: TextIO) -> None:
         stream.write(plain_text(lines))
         return
     from rich.console import Console
-    from rich.text import Text
 
     console = Console(file=stream, force_terminal=True, markup=False, highlight=False, emoji=False)
     for one in lines:
-        text = Text()
-        for span in one:
-            text.append(span.text, style=STYLES[span.role] or None)
-        text.rstrip()
-        console.print(text, soft_wrap=True)
+        console.print(colour_line(one), soft_wrap=True)
+
+
+def colour_line(one: Line) -> Text:
+    """Return a line with its roles as colours."""
+    from rich.text import Text
+
+    text = Text()
+    for span in one:
+        text.append(span.text, style=STYLES[span.role] or None)
+    text.rstrip()
+    return text
 
 
 def write_json(content: object) -> None:
     """Write one JSON object to stdout; never NaN, readable in any encoding."""
-    is_unicode = (sys.stdout.encoding or "utf-8").lower().replace("-", "") == "utf8"
-    sys.stdout.write(json.dumps(content, ensure_ascii=not is_unicode, indent=2, allow_nan=False) + "\n")
+    is_ascii = not is_unicode(sys.stdout)
+    sys.stdout.write(json.dumps(content, ensure_ascii=is_ascii, indent=2, allow_nan=False) + "\n")
+
+
+def is_unicode(stream: TextIO) -> bool:
+    """Return whether a stream takes every character."""
+    return (stream.encoding or "utf-8").lower().replace("-", "") == "utf8"

@@ -3,6 +3,7 @@
 from answerkey.datasets.cells import ColumnKind
 from answerkey.datasets.dataset import Dataset, open_dataset
 from answerkey.datasets.recorded import completions_within, load_completions
+from answerkey.datasets.recorded_trials import refuse_single
 from answerkey.datasets.selection import Selection
 from answerkey.datasets.sources import SOURCES, InlineSource, LocalSource, Source
 from answerkey.datasets.tables import Table, load_rows, load_table, read_table, samples_from
@@ -22,5 +23,6 @@ __all__ = [
     "load_table",
     "open_dataset",
     "read_table",
+    "refuse_single",
     "samples_from",
 ]

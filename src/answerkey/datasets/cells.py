@@ -56,7 +56,7 @@ def _check_exists(name: str, names: list[str], file: str | None) -> None:
     if name not in names:
         message = f"`columns` types `{name}`, which is not a column"
         hint = suggest(name, names) or f"columns: {listing(names)}"
-        raise DataError("E206", message, where=Place(file=file), hint=hint)
+        raise DataError("E206", message, where=Place(file=file, field=name), hint=hint)
 
 
 def _type_values(columns: Columns, name: str, kind: ColumnKind, troubles: Troubles) -> list[object]:

@@ -12,13 +12,17 @@ from answerkey.errors import Place
 from answerkey.types import Samples
 
 ID_COLUMN = "sample_id"
+TRIAL_COLUMN = "trial"
 _WIDTH = 6
 
 
-def name_samples(columns: Columns, file: str | None) -> Samples:
-    """Return the columns with their sample ids, which are text, not empty and all different."""
+def name_samples(columns: Columns, file: str | None, *, by_trial: bool = False) -> Samples:
+    """Return the columns with their sample ids, which are text, not empty and all different.
+
+    With `by_trial`, rows of one sample may differ in the column `trial` instead.
+    """
     if ID_COLUMN in columns.frame.columns:
-        ids = _read_ids(columns, file)
+        ids = _read_ids(columns, file, by_trial=by_trial and TRIAL_COLUMN in columns.frame.columns)
     else:
         ids = number_rows(columns.frame.height)
     return Samples(columns.frame, ids, file, columns.lines, columns.encoded)
@@ -30,7 +34,7 @@ def number_rows(count: int) -> pl.Series:
     return numbers.cast(pl.String).str.zfill(_WIDTH).alias(ID_COLUMN)
 
 
-def _read_ids(columns: Columns, file: str | None) -> pl.Series:
+def _read_ids(columns: Columns, file: str | None, *, by_trial: bool) -> pl.Series:
     column = columns.frame[ID_COLUMN]
     troubles = Troubles(file)
     if ID_COLUMN in columns.encoded:
@@ -45,27 +49,30 @@ def _read_ids(columns: Columns, file: str | None) -> pl.Series:
         value = column[position]
         is_empty = value is None or ids[position] is not None
         message = "the sample id is empty" if is_empty else f"sample id {value} is not text or a whole number"
-        _add(troubles, message, columns, file, position)
-    _find_duplicates(ids, columns, troubles)
+        _add(troubles, message, line=columns.lines[position])
+    trials = [str(one) for one in columns.frame[TRIAL_COLUMN].to_list()] if by_trial else None
+    _find_duplicates(ids, columns, troubles, trials)
     troubles.raise_any()
     return ids
 
 
-def _find_duplicates(ids: pl.Series, columns: Columns, troubles: Troubles) -> None:
+def _find_duplicates(ids: pl.Series, columns: Columns, troubles: Troubles, trials: list[str] | None) -> None:
     if ids.n_unique() == len(ids):
         return
-    first: dict[str, int] = {}
+    first: dict[tuple[str, str], int] = {}
     for position, name in enumerate(ids.to_list()):
         if name is None or name == "":
             continue
-        if name in first:
-            line = columns.lines[first[name]]
-            message = f"sample id `{name}` is used twice, first on line {line}"
-            _add(troubles, message, columns, troubles.file, position)
-        first.setdefault(name, position)
+        trial = trials[position] if trials else ""
+        if (name, trial) in first:
+            line = columns.lines[first[name, trial]]
+            what = f"trial {trial} of sample id `{name}`" if trials else f"sample id `{name}`"
+            message = f"{what} is used twice, first on line {line}"
+            _add(troubles, message, line=columns.lines[position])
+        first.setdefault((name, trial), position)
 
 
-def _add(troubles: Troubles, message: str, columns: Columns, file: str | None, position: int) -> None:
-    where = Place(file=file, line=int(columns.lines[position]), field=ID_COLUMN)
+def _add(troubles: Troubles, message: str, *, line: int) -> None:
+    where = Place(file=troubles.file, line=line, field=ID_COLUMN)
     hint = f"give every row its own id, or remove the column `{ID_COLUMN}` to number the rows"
     troubles.add("E208", message, where=where, hint=hint)

@@ -123,7 +123,7 @@ def read_json_list(content: Content) -> Columns:
     scanner = _ListScanner(content)
     try:
         for source, value in scanner.elements():
-            _try_row(rows, troubles, value, source, scanner.line)
+            _try_row(rows, troubles, value, source=source, line=scanner.line)
     except json.JSONDecodeError as error:
         where = content.place(error.lineno, error.colno)
         troubles.add("E202", _describe(error), where=where, hint=content.guess())
@@ -133,7 +133,7 @@ def read_json_list(content: Content) -> Columns:
     return rows.build()
 
 
-def _try_row(rows: _Rows, troubles: Troubles, value: object, source: str, line: int) -> None:
+def _try_row(rows: _Rows, troubles: Troubles, value: object, *, source: str, line: int) -> None:
     try:
         rows.add(check_row(value, source), line)
     except BadJsonError as error:

@@ -10,6 +10,7 @@ import polars as pl
 
 from answerkey.datasets.fields import find_field
 from answerkey.datasets.ids import ID_COLUMN
+from answerkey.datasets.recorded_trials import match_trials, refuse_trials
 from answerkey.datasets.troubles import Troubles
 from answerkey.errors import DataError, Place, listing, suggest
 from answerkey.models import read_message
@@ -34,17 +35,23 @@ def load_completions(
     column: str | None = None,
     all_ids: pl.Series | None = None,
     kept_ids: pl.Series | None = None,
+    num_trials: int = 1,
 ) -> Completions:
     """Return the completions of a file for the samples `ids`, in their order.
 
     Matched by `sample_id` if the file has it, else by position: the file then has as many rows as the dataset
     (`all_ids`), as its filtered rows (`kept_ids`), or as the selected head of them. Rows for samples of the
-    dataset that are not selected are left aside; rows for unknown samples are an error.
+    dataset that are not selected are left aside; rows for unknown samples are an error. Several trials are
+    told apart by the column `trial`; those of a sample stand one after the other.
     """
     name = _choose_column(table, column)
     if name is None:
         raise _no_column(table, column)
     everything = ids if all_ids is None else all_ids
+    if num_trials > 1:
+        rows = _reorder(table, match_trials(table, ids, everything, num_trials))
+        return _read_column(rows, rows.ids, name).number(range(num_trials))
+    refuse_trials(table)
     if ID_COLUMN in table.columns:
         positions = _match_ids(table, ids, everything)
     else:
@@ -126,6 +133,10 @@ def _show(ids: pl.Series) -> str:
     return listing(ids.head(_SHOWN_IDS).to_list()) + (" ..." if len(ids) > _SHOWN_IDS else "")
 
 
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
 def _match_order(table: Samples, ids: pl.Series, wholes: Sequence[pl.Series]) -> pl.Series:
     """Return for each sample the row at its position in the dataset, whole or filtered."""
     for whole in wholes:
@@ -134,7 +145,8 @@ def _match_order(table: Samples, ids: pl.Series, wholes: Sequence[pl.Series]) ->
             return pl.DataFrame({"id": ids}).join(rows, on="id", how="left", maintain_order="left")["row"]
         if len(ids) == len(table) and ids.equals(whole.head(len(ids)), check_names=False):
             return pl.int_range(0, len(ids), eager=True, dtype=pl.UInt32)
-    message = f"there are {len(table)} completions without `{ID_COLUMN}` for {len(wholes[0])} samples"
+    there = f"there {'is' if len(table) == 1 else 'are'} {_count(len(table), 'completion')}"
+    message = f"{there} without `{ID_COLUMN}` for {_count(len(wholes[0]), 'sample')}"
     if len(ids) != len(wholes[0]):
         message += f", {len(ids)} of them selected"
     hint = f"add a column `{ID_COLUMN}`, or give exactly one completion per sample, in the dataset's order"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from typing import Literal, Protocol, runtime_checkable
 
 from answerkey.datasets.cells import ColumnKind
 from answerkey.datasets.tables import Table, load_rows, load_table
 from answerkey.templates import RowFilter
+from answerkey.types import Registry
 
 
 @runtime_checkable
@@ -55,33 +54,4 @@ class InlineSource:
         return load_rows(self.rows, name=name)
 
 
-class SourceKinds(Mapping[str, type]):
-    """The kinds of source by `type`; those of other packages are looked up at the first miss."""
-
-    group = "answerkey.sources"
-
-    def __init__(self, built_in: Mapping[str, type]) -> None:
-        self._kinds = dict(built_in)
-        self._is_complete = False
-
-    def __getitem__(self, name: str) -> type:
-        if name not in self._kinds:
-            self._complete()
-        return self._kinds[name]
-
-    def __iter__(self) -> Iterator[str]:
-        self._complete()
-        return iter(self._kinds)
-
-    def __len__(self) -> int:
-        self._complete()
-        return len(self._kinds)
-
-    def _complete(self) -> None:
-        if not self._is_complete:
-            self._is_complete = True
-            for entry in entry_points(group=self.group):
-                self._kinds.setdefault(entry.name, entry.load())
-
-
-SOURCES: Mapping[str, type] = SourceKinds({"local": LocalSource, "inline": InlineSource})
+SOURCES: Registry[Source] = Registry("answerkey.sources", {"local": LocalSource, "inline": InlineSource})

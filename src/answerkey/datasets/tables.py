@@ -47,12 +47,19 @@ class Table:
     notices: tuple[Notice, ...] = ()
 
 
-def read_table(path: str | Path, *, columns: Mapping[str, ColumnKind] | None = None) -> Samples:
-    """Return the rows of a data file, compressed or not, with their sample ids."""
-    return load_table(path, columns=columns).samples
+def read_table(
+    path: str | Path, *, columns: Mapping[str, ColumnKind] | None = None, by_trial: bool = False
+) -> Samples:
+    """Return the rows of a data file, compressed or not, with their sample ids.
+
+    With `by_trial`, rows of one sample may differ in the column `trial`.
+    """
+    return load_table(path, columns=columns, by_trial=by_trial).samples
 
 
-def load_table(path: str | Path, *, columns: Mapping[str, ColumnKind] | None = None) -> Table:
+def load_table(
+    path: str | Path, *, columns: Mapping[str, ColumnKind] | None = None, by_trial: bool = False
+) -> Table:
     """Return the rows of a data file with the digest of its content and what is odd about it."""
     content = read_content(path)
     found = find_format(Path(path))(content)
@@ -61,7 +68,7 @@ def load_table(path: str | Path, *, columns: Mapping[str, ColumnKind] | None = N
     _refuse_huge(found, content)
     if columns:
         found = type_columns(found, columns, content.file)
-    return Table(name_samples(found, content.file), content.digest, found.notices)
+    return Table(name_samples(found, content.file, by_trial=by_trial), content.digest, found.notices)
 
 
 def _refuse_huge(columns: Columns, content: Content) -> None:
@@ -87,18 +94,23 @@ def find_format(path: Path) -> Callable[[Content], Columns]:
     raise DataError("E201", message, where=Place(file=str(path)), hint=hint)
 
 
-def samples_from(rows: pl.DataFrame | Sequence[Mapping[str, object]], *, name: str) -> Samples:
+def samples_from(
+    rows: pl.DataFrame | Sequence[Mapping[str, object]], *, name: str, by_trial: bool = False
+) -> Samples:
     """Return rows that are in memory as samples; `name` stands for the file in errors."""
-    return load_rows(rows, name=name).samples
+    return load_rows(rows, name=name, by_trial=by_trial).samples
 
 
-def load_rows(rows: pl.DataFrame | Sequence[Mapping[str, object]], *, name: str) -> Table:
+def load_rows(
+    rows: pl.DataFrame | Sequence[Mapping[str, object]], *, name: str, by_trial: bool = False
+) -> Table:
     """Return rows that are in memory with the digest of their content."""
     where = Place(file=name)
     found = adopt_frame(rows, where) if isinstance(rows, pl.DataFrame) else _gather(rows, where)
     if not found.frame.height:
         raise DataError("E210", f"`{name}` has no rows", where=where)
-    return Table(name_samples(found, name), digest_rows(found.frame, found.encoded), found.notices)
+    samples = name_samples(found, name, by_trial=by_trial)
+    return Table(samples, digest_rows(found.frame, found.encoded), found.notices)
 
 
 def _gather(rows: Sequence[Mapping[str, object]], where: Place) -> Columns:

@@ -1,19 +1,28 @@
 """Scores become metric values: each shard is measured alone, the parts are merged exactly, then finished."""
 
+from answerkey.metrics.aggregators import UNBIASED, WITH_K, Aggregator, AggregatorName
 from answerkey.metrics.classification import BinaryClassification, MulticlassClassification
 from answerkey.metrics.counts import F1Score, Precision, Recall
 from answerkey.metrics.frequency import Frequency
 from answerkey.metrics.intervals import wilson
+from answerkey.metrics.measuring import conclude_metric, measure_metrics
 from answerkey.metrics.moments import Max, Mean, Min, StdDev
 from answerkey.metrics.naming import name_values
 from answerkey.metrics.observed import Part
 from answerkey.metrics.python import PythonMetric
 from answerkey.metrics.registry import METRICS, Metric, finish_metric
-from answerkey.metrics.tally import Tally, find_category_column, measure_tally, merge_tallies
+from answerkey.metrics.repeating import compare_repetitions, measure_agreement
+from answerkey.metrics.tally import Tally, find_category_column, measure_tally
+from answerkey.metrics.trial_tally import merge_tallies, tally_shard
+from answerkey.metrics.trials import ScoreAggregator, Trials, aggregate_scores
 from answerkey.metrics.weighted import WeightedAverage
 
 __all__ = [
     "METRICS",
+    "UNBIASED",
+    "WITH_K",
+    "Aggregator",
+    "AggregatorName",
     "BinaryClassification",
     "F1Score",
     "Frequency",
@@ -26,13 +35,21 @@ __all__ = [
     "Precision",
     "PythonMetric",
     "Recall",
+    "ScoreAggregator",
     "StdDev",
     "Tally",
+    "Trials",
     "WeightedAverage",
+    "aggregate_scores",
+    "compare_repetitions",
+    "conclude_metric",
     "find_category_column",
     "finish_metric",
+    "measure_agreement",
+    "measure_metrics",
     "measure_tally",
     "merge_tallies",
     "name_values",
+    "tally_shard",
     "wilson",
 ]

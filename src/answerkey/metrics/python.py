@@ -69,7 +69,7 @@ class PythonMetric:
         return self._state_computed(computed, part)
 
     def _state_failure(self, trouble: SnippetTrouble, part: Part) -> MetricValue:
-        lines = trouble.traceback.strip().splitlines()
+        lines = trouble.traceback.strip().splitlines() if trouble.kind in {"raised", "load"} else []
         note = f"the snippet failed: {lines[-1] if lines else trouble.message}"
         details = {"kind": trouble.kind, "traceback": trouble.traceback}
         return state_value(self.type, None, part, kind=self.type, note=note, details=details)

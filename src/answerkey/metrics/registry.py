@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import entry_points
+from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 from answerkey.errors import ScoringError
@@ -14,7 +13,7 @@ from answerkey.metrics.moments import Max, Mean, Min, StdDev
 from answerkey.metrics.observed import Part
 from answerkey.metrics.python import PythonMetric
 from answerkey.metrics.weighted import WeightedAverage
-from answerkey.types import MetricValue, Scores
+from answerkey.types import MetricValue, Registry, Scores
 
 
 class Metric(Protocol):
@@ -48,41 +47,7 @@ def finish_metric(metric: Metric, part: Part) -> list[MetricValue]:
         return [MetricValue(name, None, 0, note=f"{error.message} ({error.code})", type=metric.type)]
 
 
-class MetricKinds(Mapping[str, type[Metric]]):
-    """The built-in metrics, then those of other packages, which are loaded when first asked for.
-
-    A package registers a class under its `type` in the entry point group `answerkey.metrics`; a built-in name
-    cannot be taken over.
-    """
-
-    group = "answerkey.metrics"
-
-    def __init__(self, *built_in: type[Metric]) -> None:
-        self._kinds = {kind.type: kind for kind in built_in}
-        self._is_complete = False
-
-    def __getitem__(self, name: str) -> type[Metric]:
-        if name not in self._kinds:
-            self._complete()
-        return self._kinds[name]
-
-    def __iter__(self) -> Iterator[str]:
-        self._complete()
-        return iter(self._kinds)
-
-    def __len__(self) -> int:
-        self._complete()
-        return len(self._kinds)
-
-    def _complete(self) -> None:
-        if self._is_complete:
-            return
-        self._is_complete = True
-        for entry in entry_points(group=self.group):
-            self._kinds.setdefault(entry.name, entry.load())
-
-
-METRICS: Mapping[str, type[Metric]] = MetricKinds(
+_OWN: tuple[type[Metric], ...] = (
     Mean,
     Max,
     Min,
@@ -96,3 +61,5 @@ METRICS: Mapping[str, type[Metric]] = MetricKinds(
     MulticlassClassification,
     PythonMetric,
 )
+
+METRICS: Registry[Metric] = Registry("answerkey.metrics", {metric.type: metric for metric in _OWN})

@@ -4,12 +4,15 @@ A tally is a plain mapping that JSON can hold:
 
     counts              samples = scored + failed + errors, scored = valid + invalid, refused ⊂ invalid
     completion_statuses how many completions are OK, REFUSED, NO_TEXT, ERROR
+    cut_off             how many completions the token limit cut off (finish reason `length`)
     invalid             reason → count, first example (sample id, start of the completion); scored samples
     failed, errors      the same for samples without a score
     excluded            action key → how many scored samples it keeps out of the metrics
     letters             true choice → predicted choice (or INVALID) → count, of samples that count
     category_column     the column, or null
     categories          category → n, correct, partial (neither 0 nor 1), of samples that count
+    failures            scorer key → reason → count, first example; of every scorer, see `failures`
+    trials              only under trials, see `trial_tally`
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import Any
 
 import polars as pl
 
+from answerkey.metrics.failures import merge_failures
 from answerkey.metrics.observed import merge_parts, sort_keys, write_label
 from answerkey.types import Completions, CompletionStatus, Samples, Scores, ScoreStatus, Validity
 
@@ -63,6 +67,7 @@ def measure_tally(
             "errors": errors.height,
         },
         "completion_statuses": _count(table["completion_status"].drop_nulls()),
+        "cut_off": 0 if completions is None else int((completions.frame["finish_reason"] == "length").sum()),
         "invalid": _collect_reasons(invalid, "invalid_reason"),
         "failed": _collect_reasons(failed, "reason"),
         "errors": _collect_reasons(errors, "reason"),
@@ -83,11 +88,12 @@ def _lay_out(samples: Samples, completions: Completions | None, scores: Scores) 
         samples.ids.cast(pl.String).alias("sample_id"),
         texts.alias("completion"),
         statuses.alias("completion_status"),
-        _find_invalid_reasons(scores, statuses).alias("invalid_reason"),
+        find_invalid_reasons(scores, statuses).alias("invalid_reason"),
     )
 
 
-def _find_invalid_reasons(scores: Scores, statuses: pl.Series) -> pl.Series:
+def find_invalid_reasons(scores: Scores, statuses: pl.Series) -> pl.Series:
+    """Return why each completion is invalid, null where it is valid; by its status if no scorer says so."""
     validity, reason = scores.column("completion_validity"), scores.column("validity_reason")
     if validity is None:
         return pl.select(pl.when(statuses != CompletionStatus.OK.value).then(statuses)).to_series()
@@ -170,6 +176,7 @@ def merge_tallies(tallies: Sequence[Mapping[str, Any]]) -> Tally:
     return {
         "counts": {name: sum(tally["counts"][name] for tally in tallies) for name in COUNTS},
         "completion_statuses": _merge_counts(tallies, "completion_statuses"),
+        "cut_off": sum(tally["cut_off"] for tally in tallies),
         "invalid": _merge_reasons(tallies, "invalid"),
         "failed": _merge_reasons(tallies, "failed"),
         "errors": _merge_reasons(tallies, "errors"),
@@ -177,6 +184,7 @@ def merge_tallies(tallies: Sequence[Mapping[str, Any]]) -> Tally:
         "letters": _merge_counts(tallies, "letters"),
         "category_column": next((column for column in columns if column is not None), None),
         "categories": _merge_counts(tallies, "categories"),
+        "failures": merge_failures(tally.get("failures", {}) for tally in tallies),
     }
 
 

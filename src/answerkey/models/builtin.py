@@ -55,7 +55,7 @@ class RandomModel:
         return [self._answer_one(question) for question in questions]
 
     def _answer_one(self, question: Question) -> Completion:
-        draws = Draws(self.seed, question.sample_id)
+        draws = Draws(self.seed, question.sample_id, question.trial)
         return Completion(draws.pick(read_choices(self.name, question), "choice"), finish_reason="stop")
 
 

@@ -14,15 +14,16 @@ _SPAN = 1 << 64
 
 @dataclass(frozen=True)
 class Draws:
-    """Draws for one sample; each purpose has its own number in [0, 1)."""
+    """Draws for one sample and trial; each purpose has its own number in [0, 1)."""
 
     seed: int
     name: str
+    trial: int = 0
 
     def rank(self, purpose: str = "") -> int:
         """Return a whole number in [0, 2**64) that orders names at random."""
-        key = f"{self.seed}\0{self.name}\0{purpose}".encode(errors="surrogatepass")
-        return int.from_bytes(hashlib.sha256(key).digest()[:8], "big")
+        key = f"{self.seed}\0{self.name}\0{purpose}" + (f"\0{self.trial}" if self.trial else "")
+        return int.from_bytes(hashlib.sha256(key.encode(errors="surrogatepass")).digest()[:8], "big")
 
     def draw(self, purpose: str) -> float:
         """Return a number in [0, 1)."""

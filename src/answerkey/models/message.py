@@ -59,7 +59,7 @@ def _entries(value: object) -> Sequence[object]:
 
 def _read(message: object, depth: int) -> Completion:
     if isinstance(message, str):
-        return Completion(_mend(message))
+        return Completion(mend_text(message))
     if message is None or depth == 0:
         return Completion(None, CompletionStatus.NO_TEXT)
     if isinstance(message, Mapping):
@@ -96,7 +96,7 @@ def _is_aside(value: Mapping[str, object]) -> bool:
 
 
 def _with_prompt(completion: Completion, earlier: Sequence[object]) -> Completion:
-    prompt = [_plain(one) for one in earlier if isinstance(one, Mapping)]
+    prompt = [make_plain(one) for one in earlier if isinstance(one, Mapping)]
     return replace(completion, prompt=prompt or completion.prompt)
 
 
@@ -133,19 +133,20 @@ def _add_usage(completion: Completion, holder: Mapping[str, object]) -> Completi
     usage = holder.get("usage")
     if not isinstance(usage, Mapping):
         return completion
-    asked = _read_count(usage.get("prompt_tokens", usage.get("input_tokens")))
-    said = _read_count(usage.get("completion_tokens", usage.get("output_tokens")))
+    asked = read_count(usage.get("prompt_tokens", usage.get("input_tokens")))
+    said = read_count(usage.get("completion_tokens", usage.get("output_tokens")))
     return replace(completion, prompt_tokens=asked, completion_tokens=said)
 
 
-def _read_count(value: object) -> int | None:
+def read_count(value: object) -> int | None:
+    """Return a number of tokens; None for what is none."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
 
 
 def _read_one(message: Mapping[str, object]) -> Completion:
     if _is_one_of(message.get("role"), OTHER_ROLES):
         return Completion(None, CompletionStatus.NO_TEXT)
-    reply = _plain(message)
+    reply = make_plain(message)
     text, is_refused = _read_content(message.get("content"))
     refusal = message.get("refusal")
     if is_refused or (isinstance(refusal, str) and refusal) or message.get("stop_reason") == "refusal":
@@ -153,7 +154,7 @@ def _read_one(message: Mapping[str, object]) -> Completion:
     has_calls = bool(message.get("tool_calls") or message.get("function_call"))
     if text is None or (has_calls and not text.strip()):
         return Completion(None, CompletionStatus.NO_TEXT, reply=reply)
-    return Completion(_mend(text), reply=reply)
+    return Completion(mend_text(text), reply=reply)
 
 
 def _read_content(content: object) -> tuple[str | None, bool]:
@@ -178,7 +179,7 @@ def _read_part(part: object) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _mend(text: str) -> str:
+def mend_text(text: str) -> str:
     """Return the text with half surrogate pairs, which no file can hold, as U+FFFD."""
     try:
         text.encode()
@@ -187,11 +188,17 @@ def _mend(text: str) -> str:
     return text
 
 
-def _plain(message: Mapping[str, object]) -> dict[str, object]:
+def make_plain(message: Mapping[str, object]) -> dict[str, object]:
     """Return a message as plain JSON values that any file can hold."""
+    plain = to_json_values(message)
+    return plain if isinstance(plain, dict) else {"role": str(message.get("role", "assistant"))}
+
+
+def to_json_values(value: object) -> object:
+    """Return a value as plain JSON values that any file can hold; None for one that is too deep for it."""
     try:
-        text = json.dumps(message, default=str, ensure_ascii=False, skipkeys=True)
+        text = json.dumps(value, default=str, ensure_ascii=False, skipkeys=True)
+        plain: object = json.loads(mend_text(text), parse_constant=lambda _: None)
     except (ValueError, RecursionError):
-        return {"role": str(message.get("role", "assistant"))}
-    plain: dict[str, object] = json.loads(_mend(text), parse_constant=lambda _: None)
+        return None
     return plain

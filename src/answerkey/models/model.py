@@ -8,7 +8,13 @@ from typing import ClassVar, Protocol, cast
 
 from answerkey.errors import SpecError, listing, suggest
 from answerkey.models.builtin import ConstantModel, LongestModel, OverlapModel, RandomModel
+from answerkey.models.configs import InferenceConfig, ModelConfig, is_live, read_name
+from answerkey.models.connecting import connect
+from answerkey.models.hosts import Caller
+from answerkey.models.inference import SnippetModel
+from answerkey.models.live import LiveModel
 from answerkey.models.parameters import Parameter, read_query
+from answerkey.models.providers import PROVIDERS
 from answerkey.models.simulated import SimulatedModel
 from answerkey.types import Completion, Known, Question
 
@@ -50,17 +56,31 @@ BUILTIN_MODELS: dict[str, type[BuiltinModel]] = {
 }
 
 
-def open_model(name: str) -> Model:
-    """Return the model with this name: `builtin/…`, or one that an installed package adds by its prefix."""
-    prefix, slash, rest = name.partition("/")
+def open_model(model: str | ModelConfig, *, caller: Caller | None = None) -> Model:
+    """Return the model with this name, or of this config; nothing is asked yet.
+
+    A name is `builtin/…`, `provider/model`, `http://host/v1#model`, or begins with the prefix of an installed
+    package. `caller` brings the keys for a live name; without it, the environment of this process does.
+    """
+    if isinstance(model, ModelConfig):
+        return _open_config(model)
+    prefix, slash, rest = model.partition("/")
     if prefix == PREFIX and slash:
-        return _open_builtin(name, rest)
+        return _open_builtin(model, rest)
+    if is_live(model):
+        return _open_config(read_name(model, caller=caller or Caller.of_process(), is_callers=True))
     for plugin in entry_points(group=PLUGIN_GROUP):
         if plugin.name == prefix and slash:
-            return _open_plugin(name, plugin)
+            return _open_plugin(model, plugin)
     if not slash or suggest(prefix, [PREFIX]):
-        raise _refuse_unknown(name, (rest if slash else name).partition("?")[0])
-    raise _refuse_network(name)
+        raise _refuse_unknown(model, (rest if slash else model).partition("?")[0])
+    raise _refuse_provider(model, prefix)
+
+
+def _open_config(model: ModelConfig) -> Model:
+    if isinstance(model.config, InferenceConfig):
+        return SnippetModel(model.name, model.config.snippet, model.config.environment)
+    return LiveModel(connect(model))
 
 
 def missing_parts(model: Model, known: Known | None) -> frozenset[str]:
@@ -96,10 +116,11 @@ def _refuse_unknown(name: str, kind: str) -> SpecError:
     return SpecError("E301", f"unknown model `{name}`", hint=hint)
 
 
-def _refuse_network(name: str) -> SpecError:
-    message = f"model `{name}`: asking models over the network is not in this release"
-    hint = f"this release has {_list_builtin()}, and recorded completions (`--completions FILE`)"
-    return SpecError("E116", message, hint=hint)
+def _refuse_provider(name: str, prefix: str) -> SpecError:
+    known = [PREFIX, *PROVIDERS]
+    near = suggest(prefix, known)
+    rest = f"providers: {listing(known)}; any other endpoint is named by its URL: `http://HOST/v1#NAME`"
+    return SpecError("E301", f"unknown model `{name}`", hint=near or rest)
 
 
 def _list_builtin() -> str:

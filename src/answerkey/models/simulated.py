@@ -56,8 +56,8 @@ STYLE_NAMES = ("mixed", "bare", "punctuated", "text", "sentence", "markdown")
 class SimulatedModel:
     """Means the right choice with probability `accuracy`, otherwise a wrong one, and puts it in some style.
 
-    Each sample is drawn by itself, from the seed and its id. `accuracy` is what the model means; what a
-    scorer reads of it depends on the style.
+    Each sample is drawn by itself, from the seed, its id and the trial. `accuracy` is what the model means;
+    what a scorer reads of it depends on the style.
     """
 
     name: str
@@ -77,7 +77,7 @@ class SimulatedModel:
         return [self._answer_one(question) for question in questions]
 
     def _answer_one(self, question: Question) -> Completion:
-        draws = Draws(self.seed, question.sample_id)
+        draws = Draws(self.seed, question.sample_id, question.trial)
         style = draws.pick_share(MIXED_SHARES, "style") if self.style == "mixed" else self.style
         form = draws.pick(STYLES[style], "form")
         if style == "refusal":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -17,6 +18,8 @@ from answerkey.types import Completion, CompletionStatus
 PATIENCE = 30.0
 #: How many keys one query asks for; every build of SQLite takes as many.
 KEYS_AT_ONCE = 500
+#: Numbers that JSON does not know; texts are matched so as to be passed over.
+_NOT_FINITE = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN')
 _FIELDS = tuple(one.name for one in fields(Completion))
 
 T = TypeVar("T")
@@ -25,6 +28,8 @@ T = TypeVar("T")
 def connect_file(file: Path | str) -> sqlite3.Connection:
     """Return a connection in write-ahead mode that any thread may use, one at a time."""
     connection = sqlite3.connect(file, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+    # Half of a surrogate pair is no text for SQLite's reader, but models say it.
+    connection.text_factory = lambda raw: raw.decode("utf-8", "surrogatepass")
     try:
         connection.execute("PRAGMA journal_mode = WAL").close()
     except sqlite3.Error:
@@ -77,12 +82,21 @@ def cut_batches(values: Mapping[T, object], size: int) -> Iterator[list[T]]:
 def encode_completion(completion: Completion) -> str:
     """Return a completion as JSON text, without the fields that are None; ASCII, so that any text is safe."""
     found = {name: value for name in _FIELDS if (value := getattr(completion, name)) is not None}
-    return json.dumps(found, separators=(",", ":"), default=_make_plain)
+    text = json.dumps(found, separators=(",", ":"), default=_make_plain)
+    return _NOT_FINITE.sub(_spell_number, text) if "NaN" in text or "Infinity" in text else text
+
+
+def _spell_number(found: re.Match[str]) -> str:
+    """Return what Python writes for a number that is not finite as JSON that SQLite reads, too."""
+    if found[0].startswith('"'):
+        return found[0]
+    return "null" if found[0] == "NaN" else found[0].replace("Infinity", "1e999")
 
 
 def decode_completion(text: str, *, source: str | None = None) -> Completion:
-    """Return the completion of a JSON text; `source` overrules its own. Raises ValueError,
-    TypeError or KeyError when it is none.
+    """Return the completion of a JSON text; `source` overrules its own.
+
+    Raises ValueError, TypeError or KeyError when the text is none.
     """
     found = json.loads(text)
     known = {name: found[name] for name in _FIELDS if name in found}

@@ -10,6 +10,7 @@ import polars as pl
 from answerkey.metrics import wilson
 from answerkey.reports.figures import format_interval, format_percent
 from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line
+from answerkey.reports.repeats import count_scored
 from answerkey.reports.sanitize import make_visible, shorten
 from answerkey.runs import TaskRun
 from answerkey.types import ScoreStatus, Validity
@@ -22,11 +23,11 @@ INVALID = Validity.INVALID.value
 
 
 def draw_reasons(task: TaskRun, width: int, *, with_shares: bool) -> list[Line]:
-    """Return INVALID completions by reason: count, share of the scored samples, and the first example."""
+    """Return INVALID completions by reason: count, share of the scored ones, and the first example."""
     found: Mapping[str, Any] = task.tally["invalid"]
     if not found:
         return []
-    scored = task.counts["scored"]
+    scored = count_scored(task)
     rows: list[Sequence[Cell]] = []
     for reason, one in sorted(found.items(), key=lambda pair: -pair[1]["count"]):
         example = one["example"]
@@ -72,7 +73,9 @@ def _name_unscored(task: TaskRun) -> dict[str, list[str]]:
         return {}
     table = scores.select("sample_id", pl.col(key).struct.field("status"), pl.col(key).struct.field("reason"))
     table = table.filter(pl.col("status") != ScoreStatus.SCORED.value)
-    groups = table.group_by(pl.col("reason").fill_null("UNKNOWN")).agg(pl.col("sample_id").head(SHOWN_FAILED))
+    groups = table.group_by(pl.col("reason").fill_null("UNKNOWN")).agg(
+        pl.col("sample_id").unique(maintain_order=True).head(SHOWN_FAILED)
+    )
     return dict(groups.iter_rows())
 
 
@@ -89,24 +92,28 @@ def draw_categories(task: TaskRun, width: int) -> list[Line]:
     if not found:
         return []
     shown = sorted(sorted(found, key=lambda name: -found[name]["n"])[:SHOWN_CATEGORIES])
-    rows = [(make_visible(name), *_measure_category(found[name])) for name in shown]
+    has_interval = not task.tally.get("trials")  # trials of one sample are no independent draws
+    rows = [
+        (make_visible(name), *_measure_category(found[name], has_interval=has_interval)) for name in shown
+    ]
     header = (
         f"By {make_visible(task.tally['category_column'])}",
         "accuracy",
         "95 % interval",
         "correct",
-        "n",
+        "n" if has_interval else "trials",
     )
     lines = [BLANK, *lay_out(Table(header, rows, "<>>>>", flexible=0), width)]
     left = len(found) - len(shown)
     return [*lines, line(f"  and {left} smaller ones; `--json` has them all")] if left else lines
 
 
-def _measure_category(counts: Mapping[str, int]) -> tuple[str, str, str, str]:
+def _measure_category(counts: Mapping[str, int], *, has_interval: bool) -> tuple[str, str, str, str]:
     n, correct = counts["n"], counts["correct"]
     if counts["partial"]:  # not a share of right answers: a bare count is all that is certain
         return "", "", str(correct), str(n)
-    return format_percent(correct / n), format_interval(wilson(correct, n)), str(correct), str(n)
+    interval = format_interval(wilson(correct, n)) if has_interval else ""
+    return format_percent(correct / n), interval, str(correct), str(n)
 
 
 def draw_letters(task: TaskRun, width: int, *, with_shares: bool) -> list[Line]:

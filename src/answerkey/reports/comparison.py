@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from answerkey.reports.figures import format_interval, format_percent, format_value, is_share
 from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line
 from answerkey.reports.listing import find_main_metric, name_model
+from answerkey.reports.repeats import list_trial_counts
 from answerkey.reports.sanitize import make_visible
+from answerkey.reports.scorer_names import label_metric
 from answerkey.runs import Run, TaskRun
 
 
@@ -15,8 +17,9 @@ def draw_comparison(runs: Sequence[Run], width: int) -> list[Line]:
     """Return one table per task with a row for each run; an incomplete run shows no number."""
     lines: list[Line] = [line(Span("Comparison", "title"))]
     for key in dict.fromkeys(key for run in runs for key in run.tasks):
-        metric = next((find_main_metric(run.tasks[key]) for run in runs if key in run.tasks), None)
-        name = make_visible(metric.name) if metric else "no metric"
+        task = next(run.tasks[key] for run in runs if key in run.tasks)
+        metric = find_main_metric(task)
+        name = make_visible(label_metric(task, metric)) if metric else "no metric"
         lines += [BLANK, line("  ", Span(make_visible(key), "strong"), f": {name}")]
         rows = [_draw_run(run, run.tasks[key]) for run in runs if key in run.tasks]
         header = ("model", "value", "95 % interval", "n", "invalid", "failed", "errors")
@@ -27,7 +30,8 @@ def draw_comparison(runs: Sequence[Run], width: int) -> list[Line]:
 def _draw_run(run: Run, task: TaskRun) -> list[Cell]:
     metric, counts = find_main_metric(task), task.counts
     shown = metric if run.status == "complete" else None
-    invalid = counts.get("invalid", 0) / counts["scored"] if counts["scored"] else 0.0
+    scored = list_trial_counts(task) or counts
+    invalid = scored.get("invalid", 0) / scored["scored"] if scored["scored"] else 0.0
     return [
         make_visible(name_model(task)),
         Span(format_value(shown) if shown else run.status, "strong" if shown else "warn"),

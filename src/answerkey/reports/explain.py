@@ -32,7 +32,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Explained:
-    """A sample on its way; `row` and `completion` are None where the run's files are gone (see `missing`)."""
+    """A sample on its way; `row` and `completion` are None where the run's files are gone (see `missing`).
+
+    `trial` is None where each sample was asked once.
+    """
 
     run: str
     task: str
@@ -42,15 +45,28 @@ class Explained:
     completion: Completion | None
     verdicts: Sequence[Verdict] = field(default_factory=tuple)
     missing: str | None = None
+    trial: int | None = None
 
 
 def explain_sample(run: Run, name: str, *, task_key: str | None = None) -> list[Explained]:
-    """Return the sample's way in every task that has it, or in the one named; E504 when none has it."""
+    """Return the sample's way in every task that has it, or in the one named; E504 when none has it.
+
+    A sample that was asked several times has a way for each trial.
+    """
     tasks = [pick_task(run, task_key)] if task_key else list(run.tasks.values())
     found = [(task, position) for task in tasks if (position := find_position(task, name)) is not None]
     if not found:
         raise _miss_sample(tasks, name)
-    return [_explain_in_task(run, task, position) for task, position in found]
+    return [
+        _explain_in_task(run, task, position + trial)
+        for task, position in found
+        for trial in range(count_trials(task))
+    ]
+
+
+def count_trials(task: TaskRun) -> int:
+    """Return how often each sample was asked."""
+    return int((task.manifest.get("trials") or {}).get("num_trials", 1))
 
 
 def find_position(task: TaskRun, name: str) -> int | None:
@@ -76,7 +92,9 @@ def _miss_sample(tasks: Sequence[TaskRun], name: str) -> RunError:
 def _explain_in_task(run: Run, task: TaskRun, position: int) -> Explained:
     stored = task.scores.row(position, named=True)
     verdicts = _read_verdicts(task, stored)
-    about = {"run": str(run.path), "task": task.key, "sample_id": str(stored["sample_id"])}
+    size = count_trials(task)
+    about: dict[str, Any] = {"run": str(run.path), "task": task.key, "sample_id": str(stored["sample_id"])}
+    about |= {"trial": int(stored["trial"])} if size > 1 else {}
     try:
         opened = reopen(run, task.key)
     except RunError as error:
@@ -84,7 +102,7 @@ def _explain_in_task(run: Run, task: TaskRun, position: int) -> Explained:
         return Explained(
             **about, where="", row=None, completion=said, verdicts=verdicts, missing=error.message
         )
-    samples = opened.samples.slice(position, 1)
+    samples = opened.samples.slice(position // size, 1)
     completion = next(opened.completions.slice(position, 1).rows())
     scorers = {step.key: step.scorer for step in opened.task.scoring}
     verdicts = [
@@ -113,10 +131,13 @@ def _find_why(
     scorer: Scorer, samples: Samples, completion: Completion, score: Mapping[str, Any]
 ) -> str | None:
     """Return why the verdict is so: the row's own error, or the rule that `judge` followed."""
+    said: str | None = score["metadata"].get("judge_error")
     if score["status"] == ScoreStatus.FAILED.value:
         problems, _ = scorer.check_rows(samples)
-        return problems[0].error.message if problems else None
-    if score["status"] == ScoreStatus.ERROR.value or not isinstance(scorer, StringEqualsMcqa):
+        return problems[0].error.message if problems else said
+    if score["status"] == ScoreStatus.ERROR.value:
+        return said
+    if not isinstance(scorer, StringEqualsMcqa):
         return None
     choices, truth = score["metadata"]["choices"], score["metadata"]["ground_truth_choice"]
     verdict: Score = judge(completion, choices, truth, scorer.extraction)
@@ -130,6 +151,7 @@ def describe_explained(explained: Explained) -> dict[str, Any]:
         "run": explained.run,
         "task": explained.task,
         "sample_id": explained.sample_id,
+        **({} if explained.trial is None else {"trial": explained.trial}),
         "where": explained.where or None,
         "missing": explained.missing,
         "sample": None if explained.row is None else dict(explained.row),

@@ -18,7 +18,8 @@ BAR = Span("  | ", "dim")
 def draw_explained(explained: Explained, width: int) -> list[Line]:
     """Return the sample's way from its row to its scores, nothing cut."""
     sample_id, task = make_visible(explained.sample_id), make_visible(explained.task)
-    lines = [line(Span(f"Sample {sample_id}", "title"), f" in task {task}")]
+    trial = "" if explained.trial is None else f", trial {explained.trial}"
+    lines = [line(Span(f"Sample {sample_id}", "title"), f" in task {task}{trial}")]
     lines += [line(Span("  --> ", "dim"), make_visible(explained.where))] if explained.where else []
     if explained.missing:
         lines.append(line(Span("warning", "warn"), f": {make_visible(explained.missing)}"))

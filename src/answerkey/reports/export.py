@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -54,6 +55,7 @@ def export_rows(run: Run, form: str, *, task_key: str | None, file: str | None, 
     Parquet is not text and needs the file.
     """
     opened = reopen(run, pick_task(run, task_key).key)
+    opened = replace(opened, samples=opened.samples.repeat(opened.task.num_trials))
     if file is None:
         TEXT_WRITERS[form](opened, stream)
         return len(opened.samples)

@@ -14,6 +14,7 @@ def describe_run(run: Run) -> dict[str, Any]:
     shown = ("key", "display_name", "answerkey_version", "started_at", "ended_at")
     about: dict[str, Any] = {"path": None if run.path is None else str(run.path), "status": run.status}
     about |= {name: run.manifest.get(name) for name in shown}
+    about |= {"stopped": run.manifest["stopped"]} if "stopped" in run.manifest else {}
     described: dict[str, Any] = clean_numbers(
         {
             "run": about,
@@ -34,9 +35,18 @@ def describe_task(task: TaskRun) -> dict[str, Any]:
         "dataset": task.manifest.get("dataset"),
         "completions": task.manifest.get("completions"),
         "counts": dict(task.counts),
+        "calls": task.manifest.get("calls"),
         "metrics": [describe_metric(value) for value in task.metrics.values()],
         "tally": tally,
+        **_describe_repeats(task),
     }
+
+
+def _describe_repeats(task: TaskRun) -> dict[str, Any]:
+    """Return how samples were asked several times, and how far several runs agree; nothing for once."""
+    trials = task.manifest.get("trials")
+    found: dict[str, Any] = {"trials": trials} if trials else {}
+    return found | ({"repeatability": task.repeatability} if task.repeatability else {})
 
 
 def describe_metric(value: MetricValue) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from answerkey.errors import RunError, suggest
 from answerkey.reports.figures import format_count, format_interval, format_value, is_share
 from answerkey.reports.layout import Line, Role, Span, line, wrap
 from answerkey.reports.sanitize import make_visible
+from answerkey.reports.scorer_names import label_metric
 from answerkey.runs import Run, TaskRun, load_run
 from answerkey.types import MetricValue
 
@@ -61,16 +62,16 @@ def _read_row(folder: Path) -> RunRow:
         samples=sum(task.counts["samples"] for task in run.tasks.values()),
         metric=metric.name if metric else None,
         value=metric.value if metric else None,
-        text=_sum_up(run, metric),
+        text=_sum_up(run, first, metric),
     )
 
 
-def _sum_up(run: Run, metric: MetricValue | None) -> str:
+def _sum_up(run: Run, task: TaskRun, metric: MetricValue | None) -> str:
     # A number of an incomplete run is no result: it is not shown in passing.
     if metric is None or run.status != "complete":
         return ""
     interval = format_interval(metric.interval, as_share=is_share(metric))
-    return f"{metric.name} {format_value(metric)} {interval}".rstrip()
+    return f"{label_metric(task, metric)} {format_value(metric)} {interval}".rstrip()
 
 
 def find_main_metric(task: TaskRun) -> MetricValue | None:

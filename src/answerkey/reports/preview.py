@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from answerkey.reports.calls import format_cost
 from answerkey.reports.explain_text import draw_messages
 from answerkey.reports.figures import format_count
 from answerkey.reports.layout import BLANK, Line, Span, Table, lay_out, line
@@ -73,13 +74,29 @@ def _draw_planned(task: PlannedTask) -> list[Line]:
     facts = [
         ("model", make_visible(task.model or "none: completions are recorded")),
         ("samples", str(task.samples)),
-        ("calls", str(task.calls)),
+        ("calls", f"{task.calls}{f', and {task.cached} from the cache' if task.cached else ''}"),
         ("prompt tokens", f"about {task.prompt_tokens} (characters / 4)"),
-        ("cost", "unknown" if task.cost is None else f"{task.cost:.2f} USD"),
+        ("completion tokens", _say_completion_tokens(task)),
+        ("cost", _say_cost(task)),
     ]
-    table = Table(("", ""), [(Span(name, "dim"), value) for name, value in facts], "<<")
+    if task.judge_calls:
+        facts.append(("judge", f"about {task.judge_calls} calls more; tokens and cost are not in the above"))
+    table = Table(("", ""), [(Span(name, "dim"), value) for name, value in facts if value], "<<")
     lines = [line(Span(make_visible(task.key), "title")), *lay_out(table, 200)]
     return lines + draw_messages("First prompt", task.first_prompt or ())
+
+
+def _say_completion_tokens(task: PlannedTask) -> str:
+    if task.cost == 0 and task.completion_tokens is None:
+        return ""
+    most = task.completion_tokens
+    return "unknown: the model has no `max_tokens`" if most is None else f"at most {most}"
+
+
+def _say_cost(task: PlannedTask) -> str:
+    if task.cost is None:
+        return "unknown"
+    return f"{task.cost:.2f} USD" if not task.cost else f"at most {format_cost(task.cost)}"
 
 
 def describe_plan(plan: DryRun) -> dict[str, Any]:
@@ -90,7 +107,10 @@ def describe_plan(plan: DryRun) -> dict[str, Any]:
             "model": task.model,
             "samples": task.samples,
             "calls": task.calls,
+            "cached": task.cached,
+            "judge_calls": task.judge_calls,
             "prompt_tokens": task.prompt_tokens,
+            "completion_tokens": task.completion_tokens,
             "cost": task.cost,
             "first_prompt": None if task.first_prompt is None else [dict(one) for one in task.first_prompt],
         }

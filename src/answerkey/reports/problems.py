@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from answerkey.errors import AnswerkeyError, Place, Problems
-from answerkey.reports.layout import BLANK, Line, Role, Span, line
+from answerkey.reports.layout import BLANK, Line, Span, line
 from answerkey.reports.sanitize import make_visible, shorten_path
 
 if TYPE_CHECKING:  # the tables behind it are not needed to say what is wrong with a command line
@@ -21,7 +21,7 @@ def draw_problems(errors: Sequence[AnswerkeyError]) -> list[Line]:
     lines: list[Line] = []
     for error in errors[:SHOWN_ERRORS]:
         lines += [BLANK] if lines else []
-        lines += _draw(f"error[{error.code}]", "bad", error.message, error.where, error.hint)
+        lines += _draw(Span(f"error[{error.code}]", "bad"), error.message, where=error.where, hint=error.hint)
     if len(errors) > SHOWN_ERRORS:
         lines += [BLANK, line(f"and {len(errors) - SHOWN_ERRORS} more errors; `--json` has them all")]
     return lines
@@ -29,12 +29,12 @@ def draw_problems(errors: Sequence[AnswerkeyError]) -> list[Line]:
 
 def draw_notice(notice: Notice) -> list[Line]:
     """Return a notice as lines."""
-    return _draw("warning", "warn", notice.message, notice.where, notice.hint)
+    return _draw(Span("warning", "warn"), notice.message, where=notice.where, hint=notice.hint)
 
 
-def _draw(label: str, role: Role, message: str, where: Place | None, hint: str | None) -> list[Line]:
+def _draw(label: Span, message: str, *, where: Place | None, hint: str | None) -> list[Line]:
     first, *rest = make_visible(message, keep_lines=True).split("\n")
-    lines = [line(Span(label, role), Span(f": {first}", "strong")), *(line(f"  {more}") for more in rest)]
+    lines = [line(label, Span(f": {first}", "strong")), *(line(f"  {more}") for more in rest)]
     if where and str(where):
         lines.append(line(Span("  --> ", "dim"), make_visible(show_place(where))))
     if hint:

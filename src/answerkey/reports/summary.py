@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from answerkey.reports.breakdown import draw_categories, draw_failures, draw_letters, draw_reasons
+from answerkey.reports.calls import draw_calls, draw_cut_off
+from answerkey.reports.failures import draw_scorer_failures
 from answerkey.reports.figures import format_count, format_interval, format_value, is_share
 from answerkey.reports.layout import BLANK, Cell, Line, Role, Span, Table, lay_out, line, wrap
+from answerkey.reports.repeats import draw_repeatability, list_repeats, list_trial_counts, say_per_trial
 from answerkey.reports.sanitize import make_visible, measure_width, shorten_path
+from answerkey.reports.scorer_names import find_display_names, label_metric
 from answerkey.runs import Run, TaskRun
+from answerkey.scorers import JUDGE_CALL_FAILED
 from answerkey.types import MetricValue
 
 #: A width for lines that must stay whole: a command is copied as it stands.
@@ -20,12 +26,34 @@ SIMULATED = "SIMULATED: answers made from the key, by no language model"
 
 def draw_summary(run: Run, width: int, *, verbose: bool = False) -> list[Line]:
     """Return the summary of a run; a run that is not complete shows no accuracy."""
-    lines = _draw_head(run)
+    lines = [*_draw_head(run), *_draw_stopped(run, width)]
     for task in run.tasks.values():
         lines += [BLANK, *draw_task(task, width, is_complete=run.status == "complete", verbose=verbose)]
     if not run.tasks:
         lines += [BLANK, line("  No task of this run is finished.")]
+    for entry in run.manifest.get("tasks") or []:
+        if entry["key"] not in run.tasks:
+            lines += draw_calls(entry, width)
     return lines + _draw_notices(run)
+
+
+def _draw_stopped(run: Run, width: int) -> list[Line]:
+    """Return why a run is not complete, as far as `run.json` says, and the command that goes on with it."""
+    if run.status == "complete" or run.path is None or not _can_go_on(run):
+        return []
+    why = (run.manifest.get("stopped") or {}).get("message")
+    lines = [line(Span(part, "warn")) for part in wrap(make_visible(why), width)] if why else []
+    command = f"answerkey resume {shlex.quote(str(run.path))}"
+    when = "to go on, unless it is still at work: " if run.status == "running" else "to go on: "
+    return [*lines, line(Span(when, "dim"), make_visible(command))]
+
+
+def _can_go_on(run: Run) -> bool:
+    """Return whether there is something left to do; recorded completions stay as they are."""
+    entries: Sequence[Mapping[str, Any]] = run.manifest.get("tasks") or []
+    if "rescored_from" in run.manifest and not any(map(_list_judges, entries)):
+        return False
+    return run.status == "running" or "stopped" in run.manifest or any(one.get("calls") for one in entries)
 
 
 def _draw_head(run: Run) -> list[Line]:
@@ -41,11 +69,16 @@ def draw_task(task: TaskRun, width: int, *, is_complete: bool, verbose: bool = F
     """Return the summary of one task."""
     lines = [_draw_task_title(task), *_draw_facts(task, width, verbose=verbose), BLANK]
     lines += _draw_numbers(task, width) if is_complete else _draw_no_numbers(task, width)
-    lines += [BLANK, *_draw_counts(task.counts, width), *_draw_excluded(task)]
+    lines += draw_repeatability(task, width) if is_complete else []
+    lines += [BLANK, *_draw_counts(task.counts, width), *_draw_trial_counts(task, width)]
+    lines += _draw_excluded(task)
+    lines += draw_cut_off(task)
     lines += draw_reasons(task, width, with_shares=is_complete) + draw_failures(task, width)
+    lines += draw_scorer_failures(task, width)
     if is_complete:
         lines += draw_categories(task, width)
-    return lines + draw_letters(task, width, with_shares=is_complete)
+    lines += draw_letters(task, width, with_shares=is_complete)
+    return lines + draw_calls(task.manifest, width)
 
 
 def _draw_task_title(task: TaskRun) -> Line:
@@ -61,7 +94,9 @@ def _draw_facts(task: TaskRun, width: int, *, verbose: bool) -> list[Line]:
         rows += [("", Span(SIMULATED, "warn"))] if model.get("simulated") else []
     if not model:
         rows.append(("completions", make_visible(_say_completions(completions))))
+    rows += [("judge", make_visible(judge)) for judge in _list_judges(task.manifest)]
     rows.append(("dataset", make_visible(_say_dataset(task))))
+    rows += list_repeats(task)
     rows += _list_details(task) if verbose else []
     facts = [(Span(_text(name), "dim"), value) for name, value in rows]
     return lay_out(Table(("", ""), facts, "<<", flexible=1), width)
@@ -69,6 +104,12 @@ def _draw_facts(task: TaskRun, width: int, *, verbose: bool) -> list[Line]:
 
 def _text(cell: Cell) -> str:
     return cell.text if isinstance(cell, Span) else cell
+
+
+def _list_judges(entry: Mapping[str, Any]) -> list[str]:
+    """Return the names of the models that scorers ask, each once."""
+    scorers: Sequence[Mapping[str, Any]] = entry.get("scorers") or []
+    return list(dict.fromkeys(str(one["model"]["name"]) for one in scorers if one.get("model")))
 
 
 def _say_completions(completions: Mapping[str, Any]) -> str:
@@ -108,10 +149,12 @@ def _draw_numbers(task: TaskRun, width: int) -> list[Line]:
 
 
 def _draw_metrics(task: TaskRun, values: Sequence[MetricValue], width: int) -> list[Line]:
-    names = {one["key"]: one.get("display_name") or one["key"] for one in task.manifest.get("scorers") or []}
-    if len({value.scorer for value in values}) == 1:
-        names = {value.scorer: "" for value in values}
-    rows = [_draw_metric(value, names.get(value.scorer, value.scorer)) for value in values]
+    # A single scorer is worth a mention only by the name that the user gave it.
+    names = {value.scorer: value.scorer for value in values}
+    names = names if len(names) > 1 else dict.fromkeys(names, "")
+    names |= find_display_names(task)
+    values = [replace(value, name=label_metric(task, value)) for value in values]
+    rows = [_draw_metric(value, names[value.scorer]) for value in values]
     table = Table(("", "value", "95 % interval", "n", "scorer"), rows, "<>>><", flexible=0)
     return [*lay_out(table, width), *_draw_left_out(values)]
 
@@ -139,23 +182,38 @@ def _draw_left_out(values: Sequence[MetricValue]) -> list[Line]:
     }
     lines = [f"  left out{names}: {text}" for text, names in named.items()]
     lines += [f"  {value.name}: {value.note}" for value in values if value.note]
+    lines += say_per_trial(values)
     return [line(Span(make_visible(text), "dim")) for text in lines]
 
 
 def _draw_no_numbers(task: TaskRun, width: int) -> list[Line]:
-    counts = task.counts
-    cause = (
-        f"{counts['errors']} of {format_count(counts['samples'], 'sample')} got no completion"
-        if counts["errors"]
-        else "the run was not finished"
-    )
+    cause = _find_cause(task)
     text = f"INCOMPLETE: {cause}, so no accuracy is shown: a share of the rest says nothing about the whole."
     return [line("  ", Span(part, "warn")) for part in wrap(text, width - 2)]
 
 
-def _draw_counts(counts: Mapping[str, int], width: int) -> list[Line]:
+def _find_cause(task: TaskRun) -> str:
+    """Return why a task is not complete: completions that are missing, judges that did not answer."""
+    counts, failures = task.counts, (task.tally.get("failures") or {}).values()
+    unjudged = sum(reasons.get(JUDGE_CALL_FAILED, {}).get("count", 0) for reasons in failures)
+    unanswered = counts["errors"] and not (unjudged and "ERROR" not in task.tally["completion_statuses"])
+    if unanswered:
+        return f"{counts['errors']} of {format_count(counts['samples'], 'sample')} got no completion"
+    if unjudged:
+        return f"{format_count(unjudged, 'call')} to a judge failed"
+    return "the run was not finished"
+
+
+def _draw_trial_counts(task: TaskRun, width: int) -> list[Line]:
+    counts = list_trial_counts(task)
+    if counts is None:
+        return []
+    return [line("  (a sample counts as its worst trial)"), *_draw_counts(counts, width, noun="trial")]
+
+
+def _draw_counts(counts: Mapping[str, int], width: int, *, noun: str = "sample") -> list[Line]:
     """Return the counts as sums: every sample is somewhere, and it shows."""
-    samples = format_count(counts["samples"], "sample")
+    samples = format_count(counts["samples"], noun)
     first = f"{samples} = {counts['scored']} scored + {counts['failed']} failed + {counts['errors']} errors;"
     second = f"scored = {counts['valid']} valid + {counts['invalid']} invalid (refused {counts['refused']})"
     whole = f"{first} {second}"
@@ -185,6 +243,8 @@ def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line
     if run.path is None:
         return []
     folder, example = shlex.quote(str(run.path)), _find_example(run)
+    if not run.tasks:
+        return []
     steps = [(f"answerkey explain {folder} {shlex.quote(example)}", "one sample")] if example else []
     task = f" --task {shlex.quote(next(iter(run.tasks)))}" if len(run.tasks) > 1 else ""
     steps += [(f"answerkey export {folder}{task} --to csv -o rows.csv", "all samples"), *more]

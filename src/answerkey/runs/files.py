@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -71,12 +71,46 @@ def join_parts(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(parts, how="vertical_relaxed") if parts else pl.DataFrame()
 
 
+def unify_parts(folder: Path) -> None:
+    """Give all parts of a table the same schema, so that any reader can read them as one.
+
+    They differ when a scorer of the user's own gives numbers for some shards and texts for others, or a name
+    for some only. Nothing is written when they do not; a part is replaced whole.
+    """
+    schemas = {part: _read_schema(part) for part in sorted(folder.glob("part-*.parquet"))}
+    if all(schema == next(iter(schemas.values())) for schema in schemas.values()):
+        return
+    try:
+        common = join_parts([pl.DataFrame(schema=schema) for schema in schemas.values()])
+        for part, schema in schemas.items():
+            if schema != common.schema:
+                write_frame(part, join_parts([common, read_frame(part)]))
+    except pl.exceptions.PolarsError as error:
+        message = f"the parts in `{folder}` cannot be given one form: {error}"
+        raise RunError("E502", message, hint="let the scorer give values of one type") from error
+
+
+def _read_schema(path: Path) -> Mapping[str, pl.DataType]:
+    try:
+        return pl.read_parquet_schema(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise RunError("E503", f"cannot read `{path}`: {error}", hint="the run folder is damaged") from error
+
+
 def read_frames(folder: Path) -> pl.DataFrame:
     """Return the parts of a table in their order, as one frame; an empty frame when there are none."""
-    parts = sorted(folder.glob("part-*.parquet"))
+    parts = [read_frame(part) for part in sorted(folder.glob("part-*.parquet"))]
     try:
-        return join_parts([pl.read_parquet(part) for part in parts])
-    except (OSError, pl.exceptions.PolarsError) as error:
+        return join_parts(parts)
+    except pl.exceptions.PolarsError as error:
         raise RunError(
             "E503", f"cannot read the parts in `{folder}`: {error}", hint="the run folder is damaged"
         ) from error
+
+
+def read_frame(path: Path) -> pl.DataFrame:
+    """Return a Parquet file of a run folder; E503 when it is missing or damaged."""
+    try:
+        return pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise RunError("E503", f"cannot read `{path}`: {error}", hint="the run folder is damaged") from error

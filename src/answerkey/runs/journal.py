@@ -9,13 +9,14 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from answerkey.errors import Place, RunError
+from answerkey.models.batch_book import Submitted
 from answerkey.models.cache import CallCache
+from answerkey.models.calls import Call
 from answerkey.models.storing import (
     connect_file,
     decode_completion,
@@ -25,9 +26,6 @@ from answerkey.models.storing import (
     write_rows,
 )
 from answerkey.types import Completion, CompletionStatus
-
-if TYPE_CHECKING:
-    from answerkey.models.sending import Call
 
 JOURNAL_NAME = "journal.sqlite"
 VERSION = 1
@@ -39,20 +37,73 @@ CREATE TABLE IF NOT EXISTS calls (
     trial INTEGER NOT NULL,
     purpose TEXT NOT NULL,
     status TEXT NOT NULL,
+    source TEXT NOT NULL,
     completion TEXT NOT NULL
 ) WITHOUT ROWID
 """
+#: Batches that are under way; a file has a row from its upload until its calls are in the table above.
+_CREATE_BATCHES = """
+CREATE TABLE IF NOT EXISTS batches (
+    file TEXT PRIMARY KEY,
+    batch TEXT,
+    identity TEXT NOT NULL,
+    keys TEXT NOT NULL
+)
+"""
+_KEEP_BATCH = """
+INSERT INTO batches VALUES (?, ?, ?, ?) ON CONFLICT (file) DO UPDATE SET batch = excluded.batch
+"""
+_LIST_BATCHES = "SELECT file, batch, keys FROM batches WHERE identity = ? ORDER BY rowid"
 #: What a model has said stays said; only a failed call is overwritten.
 _ADD = """
-INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (key) DO UPDATE SET
     specification = excluded.specification, sample_id = excluded.sample_id, trial = excluded.trial,
-    purpose = excluded.purpose, status = excluded.status, completion = excluded.completion
+    purpose = excluded.purpose, status = excluded.status, source = excluded.source,
+    completion = excluded.completion
 WHERE calls.status = 'ERROR'
 """
 _FIND = "SELECT key, completion FROM calls WHERE status <> 'ERROR' AND key IN"
+_SUM = """
+SELECT specification, purpose, COUNT(*), SUM(json_extract(completion, '$.prompt_tokens')),
+    SUM(json_extract(completion, '$.completion_tokens'))
+FROM calls WHERE source = 'live' GROUP BY specification, purpose ORDER BY specification, purpose
+"""
+_LIST = """
+SELECT purpose, sample_id, status, source, json_extract(completion, '$.attempts'),
+    json_extract(completion, '$.latency'), json_extract(completion, '$.prompt_tokens'),
+    json_extract(completion, '$.completion_tokens'), json_extract(completion, '$.error')
+FROM calls WHERE specification = ?
+"""
+LIVE = "live"
 #: SQLite's codes for a file that is no longer one of its own; everything else is about writing.
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What was asked so far, cache aside, for one task and one purpose (`solve`, `judge:<scorer>`)."""
+
+    specification: str
+    purpose: str
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class JournalCall:
+    """One call of a task, as far as what it took is concerned; `latency` is in seconds."""
+
+    purpose: str
+    sample_id: str
+    status: str
+    source: str
+    attempts: int | None
+    latency: float | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    error: str | None
 
 
 class Journal:
@@ -98,6 +149,37 @@ class Journal:
             rows = self._connection.execute("SELECT status, COUNT(*) FROM calls GROUP BY status").fetchall()
         return {CompletionStatus(status).value: count for status, count in rows}
 
+    def sum_usage(self) -> list[Usage]:
+        """Return what was asked so far, failed calls included; tokens that were not told count as none."""
+        with self._lock, self._translated():
+            rows = self._connection.execute(_SUM).fetchall()
+        return [
+            Usage(task, purpose, calls, asked or 0, said or 0) for task, purpose, calls, asked, said in rows
+        ]
+
+    def list_calls(self, specification: str) -> Iterator[JournalCall]:
+        """Yield the calls of a task, in no particular order; one that two tasks share is the first one's."""
+        with self._lock, self._translated(), closing(self._connection.cursor()) as cursor:
+            for row in cursor.execute(_LIST, (specification,)):
+                yield JournalCall(*row)
+
+    def list_batches(self, identity: str) -> list[Submitted]:
+        """Return the batches of a connection that are not collected yet, the oldest first."""
+        with self._lock, self._translated():
+            rows = self._connection.execute(_LIST_BATCHES, (identity,)).fetchall()
+        return [Submitted(file, identity, keys.split(), batch) for file, batch, keys in rows]
+
+    def keep_batch(self, batch: Submitted) -> None:
+        """Write a batch down, or its name; it is on disk when this returns."""
+        row = (batch.file, batch.batch, batch.identity, " ".join(batch.keys))
+        with self._lock, self._translated():
+            write_rows(self._connection, _KEEP_BATCH, [row])
+
+    def end_batch(self, batch: Submitted) -> None:
+        """Forget a batch: its calls are in the journal, or there was nothing to collect."""
+        with self._lock, self._translated():
+            write_rows(self._connection, "DELETE FROM batches WHERE file = ?", [(batch.file,)])
+
     def close(self) -> None:
         """Let go of the file; a second call does nothing."""
         with self._lock:
@@ -118,6 +200,7 @@ class Journal:
                 call.trial,
                 call.purpose,
                 one.status.value,
+                one.source or LIVE,
                 encode_completion(one),
             )
             for call, one in finished
@@ -131,6 +214,7 @@ class Journal:
         try:
             connection.execute("PRAGMA synchronous = FULL").close()
             prepare_tables(connection, VERSION, [_CREATE])
+            connection.execute(_CREATE_BATCHES).close()  # a journal from before there were batches has none
         except BaseException:
             connection.close()
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,18 +11,21 @@ from typing import Any
 import polars as pl
 
 from answerkey.errors import RunError, listing
-from answerkey.runs.files import read_frames, read_json
+from answerkey.runs.files import read_frame, read_frames, read_json
 from answerkey.types import MetricValue
 
 FORMAT_VERSION = 1
+#: What a task that was run several times has beside the tables of its first repetition.
+REPETITIONS, REPEATABILITY, AGREEMENT = "repetitions", "repeatability.json", "agreement.parquet"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TaskRun:
     """One task of a run: its numbers at hand, its tables read when asked for.
 
     `manifest` is the task's entry in `run.json`; `source` the task as it was resolved; `tally` the counts
-    behind the summary.
+    behind the summary. A task that was run several times has its further `repetitions`, and what all of them
+    say together in `repeatability`; its own numbers are those of the first.
     """
 
     key: str
@@ -30,8 +33,25 @@ class TaskRun:
     source: Mapping[str, Any]
     metrics: Mapping[str, MetricValue]
     tally: Mapping[str, Any]
-    read_scores: Callable[[], pl.DataFrame] = field(repr=False)
-    read_completions: Callable[[], pl.DataFrame] = field(repr=False)
+    read_scores: Callable[[], pl.DataFrame]
+    read_completions: Callable[[], pl.DataFrame]
+    read_agreement: Callable[[], pl.DataFrame] = pl.DataFrame
+    repeatability: Mapping[str, Any] | None = None
+    repetitions: tuple[TaskRun, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"TaskRun(key={self.key!r}, {self.sum_up()})"
+
+    def sum_up(self) -> str:
+        """Return the main metric and how many samples there are, in a few words; no number with errors."""
+        counts = self.counts
+        main = next((value for value in self.metrics.values() if value.purpose == "score"), None)
+        samples = f"samples={counts['samples']}"
+        if counts.get("errors"):
+            return f"{samples}, errors={counts['errors']}"
+        if main is None or main.value is None:
+            return samples
+        return f"{main.name}={main.value:.4g}, {samples}"
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -49,14 +69,24 @@ class TaskRun:
         """The table of completions; empty when the run refers to recorded ones."""
         return self.read_completions()
 
+    @cached_property
+    def agreement(self) -> pl.DataFrame:
+        """How far repetitions agree: `sample_id`, then one struct per scorer; empty without repetitions."""
+        return self.read_agreement()
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Run:
     """A run: what ran, and its tasks. `path` is None for a run that was never written."""
 
     manifest: Mapping[str, Any]
     tasks: Mapping[str, TaskRun]
     path: Path | None = None
+
+    def __repr__(self) -> str:
+        tasks = ", ".join(f"{key!r}: {task.sum_up()}" for key, task in self.tasks.items())
+        path = None if self.path is None else str(self.path)
+        return f"Run(key={self.key!r}, status={self.status!r}, tasks={{{tasks}}}, path={path!r})"
 
     @property
     def key(self) -> str:
@@ -83,6 +113,17 @@ class Run:
 def load_run(path: str | Path) -> Run:
     """Return the run in a folder; a run that is still being written shows the tasks finished so far."""
     folder = Path(path)
+    manifest = read_manifest(folder)
+    tasks: dict[str, TaskRun] = {}
+    entries: Any = manifest.get("tasks", [])
+    for entry in entries:
+        if (folder / "tasks" / entry["key"] / "metrics.json").is_file():
+            tasks[entry["key"]] = _load_task_run(folder / "tasks" / entry["key"], entry)
+    return Run(manifest, tasks, folder)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return `run.json`; E501 when there is none, E503 when it cannot be understood."""
     if not (folder / "run.json").is_file():
         raise RunError(
             "E501", f"`{folder}` is not a run folder", hint="`answerkey runs` lists the runs of a folder"
@@ -95,26 +136,41 @@ def load_run(path: str | Path) -> Run:
             f"`{folder}` has run format {version!r}; this release reads {FORMAT_VERSION}",
             hint="read it with the release that wrote it, or a newer one",
         )
-    tasks: dict[str, TaskRun] = {}
-    entries: Any = manifest.get("tasks", [])
-    for entry in entries:
-        if (folder / "tasks" / entry["key"] / "metrics.json").is_file():
-            tasks[entry["key"]] = _load_task_run(folder / "tasks" / entry["key"], entry)
-    return Run(manifest, tasks, folder)
+    return manifest
 
 
 def _load_task_run(folder: Path, entry: Mapping[str, Any]) -> TaskRun:
+    """Return a task with its repetitions, as far as they are finished."""
+    found = _load_numbers(folder, entry, read_json(folder / "task.json"))
+    paths = sorted((folder / REPETITIONS).glob("*/metrics.json"), key=lambda path: int(path.parent.name))
+    if not paths:
+        return found
+    told = folder / REPEATABILITY
+    return replace(
+        found,
+        repetitions=tuple(_load_numbers(path.parent, entry, found.source) for path in paths),
+        repeatability=read_json(told) if told.is_file() else None,
+        read_agreement=lambda: read_frame(folder / AGREEMENT),
+    )
+
+
+def _load_numbers(folder: Path, entry: Mapping[str, Any], source: Mapping[str, Any]) -> TaskRun:
     stored: Any = read_json(folder / "metrics.json")
     values = [read_metric_value(one) for one in stored["metrics"]]
     return TaskRun(
         key=entry["key"],
         manifest=entry,
-        source=read_json(folder / "task.json"),
+        source=source,
         metrics={value.name: value for value in values},
         tally=stored["tally"],
         read_scores=lambda: read_frames(folder / "scores"),
         read_completions=lambda: read_frames(folder / "completions"),
     )
+
+
+def read_source(folder: Path, key: str) -> dict[str, Any]:
+    """Return a task's `task.json`."""
+    return read_json(folder / "tasks" / key / "task.json")
 
 
 def read_metric_value(stored: Mapping[str, Any]) -> MetricValue:

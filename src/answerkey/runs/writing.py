@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 import polars as pl
 
-from answerkey.errors import RunError
-from answerkey.runs.files import join_parts, write_frame, write_json
-from answerkey.runs.reading import FORMAT_VERSION, Run, TaskRun, load_run
+from answerkey.errors import AnswerkeyError, RunError
+from answerkey.models.cache import CallCache
+from answerkey.runs.files import join_parts, read_frames, unify_parts, write_frame, write_json
+from answerkey.runs.journal import Journal, remove_journal
+from answerkey.runs.lock import LOCK_NAME, RunLock
+from answerkey.runs.reading import (
+    AGREEMENT,
+    FORMAT_VERSION,
+    REPEATABILITY,
+    REPETITIONS,
+    Run,
+    TaskRun,
+    load_run,
+    read_manifest,
+)
 from answerkey.types import MetricValue
 
 
@@ -44,35 +58,76 @@ def default_folder(key: str) -> Path:
 
 @dataclass
 class FolderRun:
-    """A run that is being written to a folder."""
+    """A run that is being written to a folder, which is locked until `close`.
+
+    Leaving its `with` block closes it, whatever happened.
+    """
 
     folder: Path
     manifest: dict[str, Any]
+    lock: RunLock = field(repr=False)
+    _journal: Journal | None = field(default=None, init=False, repr=False)
 
     @classmethod
     def create(
         cls, folder: Path, manifest: Mapping[str, Any], tasks: Mapping[str, Mapping[str, Any]]
     ) -> FolderRun:
         """Start a run: an empty folder, each `task.json`, last `run.json` with status `running`."""
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise RunError(
-                "E502", f"`{folder}` is there already and not empty", hint="choose a new folder with `--out`"
-            )
+        _require_new(folder)
+        _make_folder(folder)
+        lock = RunLock(folder)
         try:
-            for key in tasks:
+            _require_new(folder)
+            for key, source in tasks.items():
                 for table in ("scores", "completions"):
-                    (folder / "tasks" / key / table).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RunError(
-                "E502", f"cannot make `{folder}`: {error}", hint="choose another with `--out`"
-            ) from error
-        for key, source in tasks.items():
-            write_json(folder / "tasks" / key / "task.json", source)
-        run = cls(
-            folder, {"format_version": FORMAT_VERSION, **manifest, "status": "running", "started_at": now()}
-        )
-        write_json(folder / "run.json", run.manifest)
-        return run
+                    _make_folder(folder / "tasks" / key / table)
+                write_json(folder / "tasks" / key / "task.json", source)
+            known = {"format_version": FORMAT_VERSION, **manifest, "status": "running", "started_at": now()}
+            write_json(folder / "run.json", known)
+        except BaseException:
+            lock.release()
+            raise
+        return cls(folder, known, lock)
+
+    @classmethod
+    def reopen(cls, folder: Path) -> FolderRun:
+        """Open a run that stopped; nothing is changed yet. E506 while another process works on it."""
+        read_manifest(folder)  # so that nothing is locked that is no run
+        lock = RunLock(folder)
+        try:
+            return cls(folder, read_manifest(folder), lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    def restart(self, changes: Mapping[str, Any]) -> None:
+        """Say in `run.json` that the run goes on, with these changes."""
+        self.manifest |= {**changes, "status": "running"}
+        for name in ("ended_at", "stopped"):
+            self.manifest.pop(name, None)
+        write_json(self.folder / "run.json", self.manifest)
+
+    def journal(self, cache: CallCache | None = None) -> Journal:
+        """Return the journal of the run, opened the first time it is asked for; the cache lies behind it."""
+        if self._journal is None:
+            self._journal = Journal(self.folder, cache)
+        return self._journal
+
+    def close(self) -> None:
+        """Let the journal and the folder go; a second call does nothing."""
+        if self._journal is not None:
+            self._journal.close()
+        self.lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.lock.is_held and isinstance(error, KeyboardInterrupt | AnswerkeyError):
+            error.add_note(f"answerkey resume {shlex.quote(str(self.folder))}")
+        self.close()
 
     def task(self, key: str) -> FolderTask:
         """Return the writer of one task."""
@@ -83,7 +138,39 @@ class FolderRun:
         entries = [{**entry, **changes.get(entry["key"], {})} for entry in self.manifest["tasks"]]
         self.manifest |= {"status": status, "ended_at": now(), "tasks": entries}
         write_json(self.folder / "run.json", self.manifest)
+        if status == "complete":
+            self._forget_journal()
+        self.close()
         return load_run(self.folder)
+
+    def stop(self, changes: Mapping[str, Mapping[str, Any]], why: BaseException) -> None:
+        """Say in `run.json` that the run stopped before its end, and why; the journal stays."""
+        entries = [{**entry, **changes.get(entry["key"], {})} for entry in self.manifest["tasks"]]
+        stopped = {"code": getattr(why, "code", None), "message": str(getattr(why, "message", "interrupted"))}
+        self.manifest |= {"status": "incomplete", "ended_at": now(), "tasks": entries, "stopped": stopped}
+        write_json(self.folder / "run.json", self.manifest)
+
+    def _forget_journal(self) -> None:
+        """Delete the journal: the tables of a complete run say the same."""
+        if self._journal is not None:
+            self._journal.close()
+        remove_journal(self.folder)
+
+
+def _require_new(folder: Path) -> None:
+    if folder.exists() and (not folder.is_dir() or any(one.name != LOCK_NAME for one in folder.iterdir())):
+        raise RunError(
+            "E502", f"`{folder}` is there already and not empty", hint="choose a new folder with `--out`"
+        )
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(
+            "E502", f"cannot make `{folder}`: {error}", hint="choose another with `--out`"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -102,9 +189,28 @@ class FolderTask:
 
     def write_metrics(self, metrics: Sequence[MetricValue], tally: Mapping[str, Any]) -> None:
         """Take the numbers; the task is finished with that."""
+        unify_parts(self.folder / "scores")
         write_json(
             self.folder / "metrics.json", {"metrics": [asdict(one) for one in metrics], "tally": tally}
         )
+
+    def repetition(self, number: int) -> FolderTask:
+        """Return the writer of a repetition; the first one is the task itself, number 0."""
+        if number == 0:
+            return self
+        folder = self.folder / REPETITIONS / str(number + 1)
+        for table in ("scores", "completions"):
+            _make_folder(folder / table)
+        return FolderTask(folder)
+
+    def read_scores(self) -> pl.DataFrame:
+        """Return the scores written so far."""
+        return read_frames(self.folder / "scores")
+
+    def write_repeatability(self, summary: Mapping[str, Any], agreement: pl.DataFrame) -> None:
+        """Take what all repetitions say together, and sample by sample."""
+        write_frame(self.folder / AGREEMENT, agreement)
+        write_json(self.folder / REPEATABILITY, summary)
 
 
 @dataclass
@@ -114,10 +220,20 @@ class MemoryRun:
     manifest: dict[str, Any]
     sources: Mapping[str, Mapping[str, Any]]
     tasks: dict[str, MemoryTask] = field(default_factory=dict)
+    _journal: Journal | None = field(default=None, init=False, repr=False)
+
+    def journal(self, cache: CallCache | None = None) -> Journal:
+        """Return the journal of the run, which is kept in memory; the cache lies behind it."""
+        if self._journal is None:
+            self._journal = Journal(None, cache)
+        return self._journal
 
     def task(self, key: str) -> MemoryTask:
         """Return the writer of one task."""
         return self.tasks.setdefault(key, MemoryTask())
+
+    def stop(self, changes: Mapping[str, Mapping[str, Any]], why: BaseException) -> None:
+        """Do nothing: what is in memory ends with what stopped it."""
 
     def finish(self, status: str, changes: Mapping[str, Mapping[str, Any]]) -> Run:
         """Close the run and return it."""
@@ -135,6 +251,9 @@ class MemoryTask:
     completions: list[pl.DataFrame] = field(default_factory=list)
     metrics: Sequence[MetricValue] = ()
     tally: Mapping[str, Any] = field(default_factory=dict)
+    repetitions: dict[int, MemoryTask] = field(default_factory=dict)
+    repeatability: Mapping[str, Any] | None = None
+    agreement: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     def write_completions(self, index: int, frame: pl.DataFrame) -> None:
         """Take the completions of shard `index`; shards come in order."""
@@ -148,6 +267,18 @@ class MemoryTask:
         """Take the numbers; the task is finished with that."""
         self.metrics, self.tally = metrics, tally
 
+    def repetition(self, number: int) -> MemoryTask:
+        """Return the writer of a repetition; the first one is the task itself, number 0."""
+        return self.repetitions.setdefault(number, MemoryTask()) if number else self
+
+    def read_scores(self) -> pl.DataFrame:
+        """Return the scores written so far."""
+        return join_parts(self.scores)
+
+    def write_repeatability(self, summary: Mapping[str, Any], agreement: pl.DataFrame) -> None:
+        """Take what all repetitions say together, and sample by sample."""
+        self.repeatability, self.agreement = summary, agreement
+
     def finish(self, entry: Mapping[str, Any], sources: Mapping[str, Mapping[str, Any]]) -> TaskRun:
         """Return the task as a finished one."""
         return TaskRun(
@@ -158,4 +289,7 @@ class MemoryTask:
             tally=self.tally,
             read_scores=lambda: join_parts(self.scores),
             read_completions=lambda: join_parts(self.completions),
+            read_agreement=lambda: self.agreement,
+            repeatability=self.repeatability,
+            repetitions=tuple(one.finish(entry, sources) for one in self.repetitions.values()),
         )

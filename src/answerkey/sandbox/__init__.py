@@ -2,7 +2,7 @@
 
 from answerkey.sandbox.process import SnippetProcess
 from answerkey.sandbox.snippet import Snippet, SnippetTrouble, TroubleKind, check_snippet
-from answerkey.sandbox.trust import record_trust, require_trust, untrusted
+from answerkey.sandbox.trust import remember_trust, require_trust, untrusted
 
 __all__ = [
     "Snippet",
@@ -10,7 +10,7 @@ __all__ = [
     "SnippetTrouble",
     "TroubleKind",
     "check_snippet",
-    "record_trust",
+    "remember_trust",
     "require_trust",
     "untrusted",
 ]

@@ -67,7 +67,7 @@ class SnippetProcess:
         for position in range(len(batch)):
             seconds = self.seconds if position else self.seconds + reading
             try:
-                outcomes.append(_read_outcome(worker.receive(seconds=seconds), worker))
+                outcomes.append(self._read_outcome(worker.receive(seconds=seconds), worker))
             except SnippetTrouble as trouble:
                 self.close()
                 return [*outcomes, self._name_limit(trouble)]
@@ -80,7 +80,7 @@ class SnippetProcess:
         try:
             worker.receive(seconds=START_SECONDS)
             worker.send(self._setting())
-            outcome = _read_outcome(worker.receive(seconds=self.seconds), worker)
+            outcome = self._read_outcome(worker.receive(seconds=self.seconds), worker)
         except SnippetTrouble as trouble:
             self.close()
             message = f"{self._name_limit(trouble).message} while it was loaded"
@@ -101,20 +101,27 @@ class SnippetProcess:
             "file_bytes": FILE_BYTES,
         }
 
-    def _name_limit(self, trouble: SnippetTrouble) -> SnippetTrouble:
-        if trouble.kind != "timeout":
-            return trouble
-        return SnippetTrouble(
-            "timeout", f"the snippet took longer than {self.seconds:g} s", output=trouble.output
+    def _read_outcome(self, message: dict[str, object], worker: WorkerProcess) -> object | SnippetTrouble:
+        if "kind" not in message:
+            return message.get("value")
+        trouble = SnippetTrouble(
+            cast("TroubleKind", message["kind"]),
+            str(message["message"]),
+            traceback=str(message["traceback"]),
+            output=worker.output,
         )
+        return self._name_limit(trouble)
+
+    def _name_limit(self, trouble: SnippetTrouble) -> SnippetTrouble:
+        """Return the trouble; one with a limit says which limit."""
+        message = trouble.message
+        if trouble.kind == "timeout":
+            message = f"the snippet took longer than its limit of {self.seconds:g} s"
+        elif trouble.kind == "memory":
+            message = f"{trouble.message}; its limit is {show_bytes(self.memory_bytes)}"
+        return SnippetTrouble(trouble.kind, message, traceback=trouble.traceback, output=trouble.output)
 
 
-def _read_outcome(message: dict[str, object], worker: WorkerProcess) -> object | SnippetTrouble:
-    if "kind" not in message:
-        return message.get("value")
-    return SnippetTrouble(
-        cast("TroubleKind", message["kind"]),
-        str(message["message"]),
-        traceback=str(message["traceback"]),
-        output=worker.output,
-    )
+def show_bytes(count: int) -> str:
+    """Return an amount of memory as people read it: `4 GiB`, `256 MiB`."""
+    return f"{count / 1024**3:g} GiB" if count >= 1024**3 else f"{count / 1024**2:g} MiB"

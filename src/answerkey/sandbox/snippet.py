@@ -17,6 +17,7 @@ TroubleKind = Literal["load", "raised", "timeout", "memory", "died", "bad_value"
 CALLS: dict[str, tuple[str, int, int]] = {
     "compute_scores": ("compute_scores(sample) or compute_scores(sample, solver_output)", 1, 2),
     "compute_metrics": ("compute_metrics(scores)", 1, 1),
+    "infer": ("infer(messages) or infer(messages, environment)", 1, 2),
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -27,7 +27,7 @@ def require_trust(snippets: Sequence[Snippet], *, trust_code: bool) -> list[Noti
     if not trust_code:
         raise _refuse(strange)
     try:
-        record_trust(strange)
+        remember_trust(strange)
     except OSError as error:
         return [Notice(f"the trust in these snippets could not be remembered: {error}")]
     return []
@@ -40,7 +40,7 @@ def untrusted(snippets: Iterable[Snippet]) -> list[Snippet]:
     return list(strange.values())
 
 
-def record_trust(snippets: Iterable[Snippet]) -> None:
+def remember_trust(snippets: Iterable[Snippet]) -> None:
     """Remember that these very texts may run."""
     path = _trust_file()
     trusted = _read_digests() | {

@@ -12,13 +12,18 @@ import inspect
 import json
 import linecache
 import os
+import select
+import shutil
+import signal
 import socket
 import struct
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from types import ModuleType, TracebackType
+from typing import NoReturn
 
 TRACEBACK_CHARACTERS = 8000
 CPU_GRACE_SECONDS = 2
@@ -27,73 +32,98 @@ READ_SECONDS = 600.0
 #: How the parent learns that the arguments alone were too much; `worker_process` knows the same number.
 MEMORY_EXIT_CODE = 97
 MODULE_NAME = "snippet"
+SHOWN_KEYS = 20
+#: The watching thread needs almost none, and the address space is limited.
+STACK_BYTES = 256 * 1024
 
 Function = Callable[..., object]
 Outcome = dict[str, object]
 
 
-class ScoreView:
-    """One score as `compute_metrics` sees it: `score.values["x"]` and `score["values"]["x"]` are the same."""
+class View(dict[str, object]):
+    """A mapping whose keys can be read with dots too: `sample.meta.topic` is `sample["meta"]["topic"]`.
 
-    def __init__(self, fields: dict[str, object]) -> None:
-        self.__dict__.update(fields)
+    What every dict has (`items`, `get`, …) stays what it is; a key of that name needs brackets.
+    """
 
-    def __getitem__(self, name: str) -> object:
-        return self.__dict__[name]
+    __slots__ = ()
 
-    def __contains__(self, name: object) -> bool:
-        return name in self.__dict__
+    def __getattr__(self, name: str) -> object:
+        if name in self and not name.startswith("__"):
+            return self[name]
+        known = ", ".join(map(repr, list(self)[:SHOWN_KEYS]))
+        raise AttributeError(f"there is no key {name!r}; keys: {known or 'none'}")
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.__dict__)
 
-    def __len__(self) -> int:
-        return len(self.__dict__)
+class ScoreView(View):
+    """One score as `compute_metrics` sees it: `score.values["x"]` and `score["values"]["x"]`."""
+
+    __slots__ = ()
+
+    # A score is known by its values; what a dict calls `values` is not missed here.
+    values = property(lambda self: self["values"])
 
     def __repr__(self) -> str:
-        return f"Score({self.__dict__!r})"
-
-    def keys(self) -> list[str]:
-        """Return the names that can stand in brackets."""
-        return list(self.__dict__)
-
-    def get(self, name: str, default: object = None) -> object:
-        """Return the part with this name, or the default."""
-        return self.__dict__.get(name, default)
+        return f"Score({super().__repr__()})"
 
 
 class Channel:
-    """The private connection to the parent; nothing that the snippet prints can get into it."""
+    """The private connection to the parent; nothing that the snippet prints can get into it.
 
-    def __init__(self, descriptor: int) -> None:
+    When the parent is gone the process ends, and takes `folder` with it: nobody else is left to remove it.
+    """
+
+    def __init__(self, descriptor: int, folder: str) -> None:
         self._socket = socket.socket(fileno=descriptor)
         self._socket.settimeout(None)
+        self._folder = folder
+        threading.stack_size(STACK_BYTES)
+        threading.Thread(target=self._watch, args=(descriptor,), daemon=True).start()
+        threading.stack_size(0)
 
     def receive(self) -> object:
-        """Return the next message; leave the process when the parent is gone."""
+        """Return the next message, its mappings as views; leave the process when the parent is gone."""
         (length,) = struct.unpack(">Q", self._read(8))
         try:
-            return json.loads(self._read(length))
+            return json.loads(self._read(length), object_hook=View)
         except MemoryError:
             os._exit(MEMORY_EXIT_CODE)
 
     def send(self, payload: bytes) -> None:
         """Send one message."""
-        self._socket.sendall(struct.pack(">Q", len(payload)) + payload)
+        try:
+            self._socket.sendall(struct.pack(">Q", len(payload)) + payload)
+        except (BrokenPipeError, ConnectionResetError):
+            self._leave()
+
+    def _watch(self, descriptor: int) -> None:
+        """Wait beside the snippet, which may take its time, for the end of the parent."""
+        hangup = select.poll()
+        hangup.register(descriptor, 0)
+        if any(event & select.POLLHUP for _, event in hangup.poll()):
+            self._leave()
+
+    def _leave(self) -> NoReturn:
+        """Remove the working folder and end this process with all that the snippet has started."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        if os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)
+        os._exit(0)
 
     def _read(self, length: int) -> bytearray:
         parts = bytearray()
         while len(parts) < length:
             part = self._socket.recv(min(length - len(parts), 1 << 20))
             if not part:
-                os._exit(0)
+                self._leave()
             parts += part
         return parts
 
 
 def main() -> None:
     """Serve calls until the parent hangs up."""
-    channel = Channel(int(sys.argv.pop()))
+    folder = sys.argv.pop()
+    channel = Channel(int(sys.argv.pop()), folder)
     channel.send(b'{"state": "up"}')
     setting = channel.receive()
     if not isinstance(setting, dict):

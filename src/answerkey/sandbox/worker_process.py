@@ -20,6 +20,8 @@ from pathlib import Path
 from answerkey.sandbox.snippet import SnippetTrouble
 
 WORKER_FILE = Path(__file__).with_name("worker.py")
+#: Nothing of the caller's Python settings, no compiled files left behind.
+ISOLATED = ("-I", "-B", "-X", "utf8")
 #: A starting interpreter may be slow on a busy machine; this is not the snippet's own time.
 START_SECONDS = 60.0
 POLL_SECONDS = 0.1
@@ -47,7 +49,7 @@ class WorkerProcess:
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own worker file and our own interpreter
-                [sys.executable, "-I", "-B", "-X", "utf8", str(WORKER_FILE), str(theirs.fileno())],
+                [sys.executable, *ISOLATED, str(WORKER_FILE), str(theirs.fileno()), folder],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

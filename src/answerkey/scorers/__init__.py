@@ -5,20 +5,21 @@ from __future__ import annotations
 from answerkey.scorers.actions import Action, apply_actions
 from answerkey.scorers.base import BaseScorer, RowProblem, Scorer, build_scores, compile_templates
 from answerkey.scorers.mcqa import StringEqualsMcqa, judge
+from answerkey.scorers.model_judge import JUDGE_CALL_FAILED, AskingScorer, ModelAsAJudge
 from answerkey.scorers.python_scorer import PythonScorer
 from answerkey.scorers.reasons import REASONS, explain_verdict
-from answerkey.scorers.registry import Registry
+from answerkey.scorers.registry import SCORERS
 from answerkey.scorers.string_equals import StringEquals
 
-SCORERS = Registry({scorer.type: scorer for scorer in (StringEqualsMcqa, StringEquals, PythonScorer)})
-
 __all__ = [
+    "JUDGE_CALL_FAILED",
     "REASONS",
     "SCORERS",
     "Action",
+    "AskingScorer",
     "BaseScorer",
+    "ModelAsAJudge",
     "PythonScorer",
-    "Registry",
     "RowProblem",
     "Scorer",
     "StringEquals",

@@ -26,9 +26,17 @@ class Action:
 
 
 def apply_actions(
-    actions: Sequence[Action], samples: Samples, completions: Completions, scores: Mapping[str, Scores]
+    actions: Sequence[Action],
+    samples: Samples,
+    completions: Completions,
+    scores: Mapping[str, Scores],
+    *,
+    num_trials: int = 1,
 ) -> dict[str, Scores]:
-    """Return the scores with `excluded_by` set to the first rule that matches, null where none does."""
+    """Return the scores with `excluded_by` set to the first rule that matches, null where none does.
+
+    A sample that a rule matches in one of its trials is kept out with all of them.
+    """
     if not actions:
         return dict(scores)
     verdicts = zip(*(one.rows() for one in scores.values()), strict=True)
@@ -39,8 +47,14 @@ def apply_actions(
         values = {key: {**score.metadata, **score.values} for key, score in named}
         context = {"sample": sample, "solver_output": completion.solver_output(), "scores": values}
         excluded.append(_find_action(actions, context, samples, position))
-    column = pl.Series("excluded_by", excluded, dtype=pl.String)
+    column = pl.Series("excluded_by", _spread(excluded, num_trials), dtype=pl.String)
     return {key: replace(one, frame=one.frame.with_columns(column)) for key, one in scores.items()}
+
+
+def _spread(excluded: Sequence[str | None], num_trials: int) -> list[str | None]:
+    starts = range(0, len(excluded), num_trials)
+    firsts = [next(filter(None, excluded[start : start + num_trials]), None) for start in starts]
+    return [first for first in firsts for _ in range(num_trials)]
 
 
 def _find_action(

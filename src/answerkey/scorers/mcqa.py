@@ -36,6 +36,16 @@ from answerkey.types import (
 
 Extraction = str | dict[str, str]
 
+VALUE_NAMES = ("is_correct",)
+METADATA_NAMES = (
+    "completion_validity",
+    "validity_reason",
+    "predicted_choice",
+    "ground_truth_choice",
+    "choices",
+    "extraction_rule",
+)
+
 _EXAMPLES = {
     "ground_truth_choice": '`ground_truth_choice: "{{ sample.answer }}"`',
     "choices": '`choices: "{{ sample.choices }}"`',
@@ -48,17 +58,20 @@ def judge(
     truth: str,
     extraction: Extraction = "first_character",
 ) -> Score:
-    """Return the verdict on one completion; FAILED when choices or truth are unsuitable."""
+    """Return the verdict on one completion; FAILED when choices or truth are unsuitable.
+
+    A verdict without a score has the same names as any other, all null.
+    """
     rule = find_rule(extraction)
     try:
         names, right = parse_choices(choices).names, parse_truth(truth).name
         check_truth(right, names)
     except RowFault as fault:
-        return Score(ScoreStatus.FAILED, fault.reason)
+        return _withhold(ScoreStatus.FAILED, fault.reason)
     if not isinstance(completion, Completion):
         completion = Completion(completion)
     if completion.status is CompletionStatus.ERROR:
-        return Score(ScoreStatus.ERROR, CALL_FAILED)
+        return _withhold(ScoreStatus.ERROR, CALL_FAILED)
     reading = read_completion(completion, names, rule)
     return Score(
         ScoreStatus.SCORED,
@@ -72,6 +85,10 @@ def judge(
             "extraction_rule": rule.name,
         },
     )
+
+
+def _withhold(status: ScoreStatus, reason: str) -> Score:
+    return Score(status, reason, dict.fromkeys(VALUE_NAMES), dict.fromkeys(METADATA_NAMES))
 
 
 def read_completion(completion: Completion, choices: Sequence[str], rule: ExtractionRule) -> Reading:
@@ -100,15 +117,8 @@ class StringEqualsMcqa(BaseScorer):
     type: ClassVar[str] = "string_equals_mcqa"
     title: ClassVar[str] = "String Equality (Multiple Choice)"
     template_fields: ClassVar[tuple[str, ...]] = ("ground_truth_choice", "choices", "options")
-    value_names: ClassVar[tuple[str, ...] | None] = ("is_correct",)
-    metadata_names: ClassVar[tuple[str, ...] | None] = (
-        "completion_validity",
-        "validity_reason",
-        "predicted_choice",
-        "ground_truth_choice",
-        "choices",
-        "extraction_rule",
-    )
+    value_names: ClassVar[tuple[str, ...] | None] = VALUE_NAMES
+    metadata_names: ClassVar[tuple[str, ...] | None] = METADATA_NAMES
     text_names: ClassVar[tuple[str, ...]] = metadata_names or ()
     main_value: ClassVar[str | None] = "is_correct"
     default_metric_name: ClassVar[str | None] = "Accuracy"

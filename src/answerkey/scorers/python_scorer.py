@@ -21,9 +21,16 @@ import polars as pl
 from answerkey.errors import ScoringError
 from answerkey.sandbox import Snippet, SnippetProcess, SnippetTrouble
 from answerkey.scorers.base import CALL_FAILED, BaseScorer, build_scores
-from answerkey.types import Completions, CompletionStatus, Samples, Score, Scores, ScoreStatus
+from answerkey.types import (
+    TRACEBACK_FIELD,
+    Completions,
+    CompletionStatus,
+    Samples,
+    Score,
+    Scores,
+    ScoreStatus,
+)
 
-TRACEBACK = "snippet_traceback"
 FUNCTION = "compute_scores"
 _LONGEST_REASON = 200
 _LOAD_HINT = (
@@ -132,8 +139,8 @@ def _build_table(verdicts: Sequence[Verdict]) -> Scores:
         pl.Series([one.reason for one in scores], dtype=pl.String),
         values,
         metadata=metadata,
-        encoded=frozenset(encoded - {TRACEBACK}),
-        kept={TRACEBACK: pl.Series([one.traceback for one in verdicts], dtype=pl.String)},
+        encoded=frozenset(encoded - {TRACEBACK_FIELD}),
+        kept={TRACEBACK_FIELD: pl.Series([one.traceback for one in verdicts], dtype=pl.String)},
     )
 
 

@@ -1,10 +1,11 @@
 """Samples become completions: by asking a model, or by reading what it once said."""
 
 from answerkey.solvers.asking import require_known
+from answerkey.solvers.asking_field import find_asking_field
 from answerkey.solvers.examples import Examples, pick_examples
 from answerkey.solvers.inputs import ChatInput, GenericInput, InputMessage
 from answerkey.solvers.pass_through import PassThroughSolver
-from answerkey.solvers.registry import SOLVERS, find_solver
+from answerkey.solvers.registry import SOLVERS
 from answerkey.solvers.single_turn import SingleTurnSolver
 from answerkey.solvers.solver import Solver, build_prompts, compile_templates
 
@@ -19,7 +20,7 @@ __all__ = [
     "Solver",
     "build_prompts",
     "compile_templates",
-    "find_solver",
+    "find_asking_field",
     "pick_examples",
     "require_known",
 ]

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from answerkey.errors import SpecError
 from answerkey.models import OPTIONS_HINT, Model, missing_parts
-from answerkey.solvers.solver import Prompt
+from answerkey.solvers.solver import ONE_TRIAL, Prompt
 from answerkey.types import Completions, Known, Question, Samples
 
 OPTIONS_COLUMN = "options"
@@ -17,14 +17,22 @@ OPTIONS_COLUMN = "options"
 QUESTION_COLUMN = "question"
 
 
-def ask_model(model: Model, samples: Samples, prompts: Sequence[Prompt], known: Known | None) -> Completions:
-    """Return the model's completion for each prompt, with the prompt in it."""
+def ask_model(
+    model: Model,
+    samples: Samples,
+    prompts: Sequence[Prompt],
+    known: Known | None,
+    *,
+    trials: range = ONE_TRIAL,
+) -> Completions:
+    """Return the model's completion for each prompt and trial, with the prompt in it."""
     require_known(model, samples, known)
     questions = build_questions(samples, prompts, known)
-    answers = model.answer(questions)
-    completions = [replace(one, prompt=prompt) for one, prompt in zip(answers, prompts, strict=True)]
+    questions = [one if not trial else replace(one, trial=trial) for one in questions for trial in trials]
+    answers = zip(model.answer(questions), questions, strict=True)
+    completions = [replace(one, prompt=question.messages) for one, question in answers]
     source = "builtin" if model.name.startswith("builtin/") else "live"
-    return Completions.build(samples.ids, completions, source=source)
+    return Completions.build(samples.repeat(len(trials)).ids, completions, source=source)
 
 
 def require_known(model: Model, samples: Samples, known: Known | None) -> None:

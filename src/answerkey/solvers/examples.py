@@ -10,7 +10,7 @@ from functools import cached_property
 
 from answerkey.errors import DataError, SpecError, listing, suggest
 from answerkey.models import Draws
-from answerkey.solvers.troubles import PromptTrouble
+from answerkey.solvers.troubles import ExamplesTrouble
 from answerkey.templates import RowTrouble
 from answerkey.types import Row, Samples
 
@@ -58,7 +58,7 @@ def _pick(pool: _Pool, finder: _SelfFinder, position: int, value: object) -> lis
     if len(chosen) == setting.num_examples:
         return [pool.row(one) for one in chosen]
     group = f" with `{setting.by}` = {value!r}" if setting.by else ""
-    return PromptTrouble(
+    return ExamplesTrouble(
         f"{setting.num_examples} examples are asked for, and dataset `{setting.dataset}` has"
         f" {len(chosen)}{group} that are not the sample itself",
         hint="lower `num_examples`" + (", or leave `by` out" if setting.by else ""),

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from answerkey.errors import DataError, listing, suggest
+from answerkey.errors import DataError, SpecError, listing, suggest
 from answerkey.models import Model, is_trace, read_message
-from answerkey.solvers.solver import Compiled, Prompt
+from answerkey.solvers.solver import ONE_TRIAL, Compiled, Prompt
 from answerkey.templates import RowTrouble, Template
 from answerkey.types import Completion, Completions, Known, Samples
 
@@ -54,8 +54,15 @@ class PassThroughSolver:
         model: Model | None,  # noqa: ARG002 - the protocol's signature
         known: Known | None,  # noqa: ARG002 - same
         examples: Samples | None,  # noqa: ARG002 - same
+        trials: range = ONE_TRIAL,
     ) -> Completions:
-        """Return what the column says, in order."""
+        """Return what the column says, in order; there is one trial of it."""
+        if len(trials) > 1:
+            raise SpecError(
+                "E119",
+                f"`{self.type}` reads one completion for each sample, not {len(trials)} trials",
+                hint="leave `trials` out, or ask a model with a `single_turn_solver`",
+            )
         column, path = find_column(samples, self.trace_column)
         completions = [read_cell(_reach(cell, path)) for cell in samples.values(column)]
         return Completions.build(samples.ids, completions, source="recorded")

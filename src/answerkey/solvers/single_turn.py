@@ -12,7 +12,7 @@ from answerkey.models import Model
 from answerkey.solvers.asking import ask_model
 from answerkey.solvers.examples import Examples, pick_examples
 from answerkey.solvers.inputs import ChatInput, GenericInput
-from answerkey.solvers.solver import Compiled, Prompt, describe_troubles
+from answerkey.solvers.solver import ONE_TRIAL, Compiled, Prompt, describe_troubles
 from answerkey.templates import RowTrouble, Template
 from answerkey.types import Completions, Known, Row, Samples
 
@@ -104,16 +104,24 @@ class SingleTurnSolver:
         return [one for template in compiled for one in describe_troubles(samples, template.values(samples))]
 
     def solve(
-        self, samples: Samples, *, model: Model | None, known: Known | None, examples: Samples | None
+        self,
+        samples: Samples,
+        *,
+        model: Model | None,
+        known: Known | None,
+        examples: Samples | None,
+        trials: range = ONE_TRIAL,
     ) -> Completions:
-        """Return the model's completion for each sample, in order; a row in trouble raises before asking."""
+        """Return the model's completions for each sample, in order; a row in trouble raises before asking."""
         if model is None:
             raise SpecError(
                 "E108", f"`{self.type}` asks a model, and none is named", hint="add `--model NAME`"
             )
         built = self.build_prompts(samples, examples)
-        raise_all([error for _, error in describe_troubles(samples, built)][:SHOWN])
-        return ask_model(model, samples, [one for one in built if not isinstance(one, RowTrouble)], known)
+        errors = {str(error): error for _, error in describe_troubles(samples, built)}
+        raise_all(list(errors.values())[:SHOWN])
+        prompts = [one for one in built if not isinstance(one, RowTrouble)]
+        return ask_model(model, samples, prompts, known, trials=trials)
 
 
 def _columns_read(templates: list[Template], samples: Samples) -> list[str] | None:

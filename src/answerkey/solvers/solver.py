@@ -7,10 +7,13 @@ from typing import ClassVar, Protocol
 
 from answerkey.errors import DataError, SpecError
 from answerkey.models import Model
+from answerkey.solvers.troubles import ExamplesTrouble
 from answerkey.templates import RowTrouble, Template
 from answerkey.types import Completions, Known, Samples
 
 Prompt = list[dict[str, object]]
+#: The trials of a sample that is asked once.
+ONE_TRIAL = range(1)
 Compiled = tuple[dict[str, Template], list[tuple[str, SpecError]]]
 
 
@@ -36,9 +39,18 @@ class Solver(Protocol):
         ...
 
     def solve(
-        self, samples: Samples, *, model: Model | None, known: Known | None, examples: Samples | None
+        self,
+        samples: Samples,
+        *,
+        model: Model | None,
+        known: Known | None,
+        examples: Samples | None,
+        trials: range = ONE_TRIAL,
     ) -> Completions:
-        """Return one completion per sample, in order; raises if a row cannot be solved."""
+        """Return one completion per sample and trial, in order; raises if a row cannot be solved.
+
+        `trials` are the numbers of the trials; those of a sample stand one after the other.
+        """
         ...
 
 
@@ -55,7 +67,10 @@ def build_prompts(solver: Solver, samples: Samples, examples: Samples | None) ->
 def describe_troubles(
     samples: Samples, outcomes: Sequence[object | RowTrouble]
 ) -> list[tuple[int, DataError]]:
-    """Return the error of each row in trouble; a column that does not exist is told once."""
+    """Return the error of each row in trouble; a column that does not exist is told once.
+
+    Rows that have too few examples for the same reason have the same error.
+    """
     errors: list[tuple[int, DataError]] = []
     missing: set[str | None] = set()
     for position, trouble in enumerate(outcomes):
@@ -75,5 +90,7 @@ def _describe_trouble(trouble: RowTrouble, samples: Samples, position: int) -> D
         # Templates see rows of two datasets: a column that the samples have is missing in the examples.
         where = " of the examples" if trouble.column in samples.columns else ""
         return DataError("E206", f"{trouble.message}{where}", where=place, hint=trouble.hint)
+    if isinstance(trouble, ExamplesTrouble):
+        return DataError(trouble.code, trouble.message, hint=trouble.hint)
     message = f"sample `{samples.ids[position]}`: {trouble.message}"
     return DataError(getattr(trouble, "code", "E207"), message, where=place, hint=trouble.hint)

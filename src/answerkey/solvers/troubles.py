@@ -9,3 +9,7 @@ class PromptTrouble(RowTrouble):
     """The trouble of one row, with its own error code."""
 
     code = "E302"
+
+
+class ExamplesTrouble(PromptTrouble):
+    """Too few examples: what the task asks for is at fault, so that it is told once, not row by row."""

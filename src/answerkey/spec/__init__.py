@@ -1,6 +1,8 @@
 """What the user wrote: YAML files become tasks and plans, with every mistake at its line and column."""
 
-from answerkey.spec.loading import load_plan, load_task
+from answerkey.spec.findings import sort_errors
+from answerkey.spec.judges import load_judges
+from answerkey.spec.loading import is_task_file, load_model, load_plan, load_task
 from answerkey.spec.plans import Loaded, Overrides, Plan, Specification
 from answerkey.spec.schema import schema
 from answerkey.spec.sources import DatasetSpec, source_from
@@ -16,9 +18,13 @@ __all__ = [
     "ScoringStep",
     "Specification",
     "Task",
+    "is_task_file",
+    "load_judges",
+    "load_model",
     "load_plan",
     "load_task",
     "schema",
+    "sort_errors",
     "source_from",
     "task_from_source",
 ]

@@ -77,7 +77,8 @@ class Config:
             text = str(node.value)
             found = embed_config(text, self.look_up, is_template=kind_of(path) is Kind.TEMPLATE)
         except SpecError as error:
-            findings.add(error.code, error.message, node.place, error.hint)
+            line = error.where.line if error.where else None
+            findings.add(error.code, error.message, node.place_of_line(line), error.hint)
             return node
         if isinstance(found, str):
             return ScalarNode(found, node.place, node.style)
@@ -140,6 +141,7 @@ def _check_parameter(parameter: Parameter, entry: MapNode, findings: Findings) -
     default = entry.get("default_value")
     if default is None or parameter.default_value is None:
         return
+    parameter.place_default(default.place)
     try:
         parameter.accept(parameter.default_value)
     except UnsuitableError as trouble:
@@ -166,7 +168,7 @@ def resolve_config(
     values: dict[str, object] = {}
     places: dict[str, Place] = {}
     for key, parameter in parameters.items():
-        one = given.get(key) or Given(parameter.default_value, place)
+        one = given.get(key) or Given(parameter.default_value, parameter.default_place or place)
         if key not in given and not parameter.has_default:
             if parameter.nullable:
                 values[key] = None

@@ -1,37 +1,45 @@
-"""Model files, and models named by their provider, become model specifications.
-
-Live models are read and checked, so that existing files load; asking one is not in this release.
-"""
+"""Model files, and models named by their provider, become models that can be asked."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from answerkey.errors import Place, SpecError, listing, suggest
-from answerkey.models import open_model
+from answerkey.errors import Place, listing, suggest
+from answerkey.models import (
+    INFERENCE_FUNCTION,
+    PROVIDERS,
+    Address,
+    CustomConfig,
+    Generation,
+    InferenceConfig,
+    ModelConfig,
+    PlaceholderConfig,
+    ProviderConfig,
+    Tls,
+)
+from answerkey.sandbox import Snippet
+from answerkey.spec import shapes
 from answerkey.spec.config import refuse_config
+from answerkey.spec.fields import Fields
 from answerkey.spec.findings import Findings
-from answerkey.spec.nodes import MapNode, Node, ScalarNode, to_plain
-from answerkey.spec.shapes import CONNECTIONS, AdapterFields, ModelFields, ProviderModel
+from answerkey.spec.nodes import MapNode, Node, ScalarNode, holds_broken, to_plain
 from answerkey.spec.validation import validate_node
 
-PROVIDERS = ("openai", "anthropic", "gemini", "together", "fireworks", "sambanova", "novita")
-OWN_ADAPTERS = frozenset({"latticeflow$identity", "latticeflow$openai_chat_completion"})
 BUILTIN = "builtin/"
 _PROVIDER = "$provider"
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A model by key. `name` is what `open_model` takes; None for a live model or a placeholder."""
+    """A model by key: a name for `open_model`, or a config that lacks only its adapter and the caller."""
 
     key: str
-    kind: str
     place: Place
     name: str | None = None
+    config: ModelConfig | None = None
     adapter: str | None = None
+    task: shapes.TaskKind = "chat_completion"
 
 
 def provider_key(name: str) -> str:
@@ -49,95 +57,130 @@ def build_model(node: Node, findings: Findings) -> ModelSpec | None:
     refuse_config(node, findings)
     if isinstance(node, MapNode) and _PROVIDER in node.entries:
         return _build_provider_model(node, findings)
-    fields = validate_node(ModelFields, node, findings, name="the model")
+    fields = validate_node(shapes.ModelFields, node, findings, name="the model")
     if not isinstance(node, MapNode):
         return None
-    connection = node.get("config")
-    kind = _check_connection(connection, findings) if connection is not None else None
-    if fields is None or kind is None:
+    part = node.get("config")
+    connection = _read_connection(part, findings) if part is not None else None
+    if fields is None or connection is None or not isinstance(part, MapNode) or _is_open(part):
         return None
-    return ModelSpec(fields.key, kind, node.place, adapter=_adapter_of(connection))
+    config = ModelConfig(
+        name=fields.key,
+        config=_build_config(connection, part, fields.key, findings),
+        generation=build_generation(fields.generation),
+        requests_per_minute=fields.rate_limit,
+        tokens_per_minute=fields.tokens_per_minute,
+        max_concurrent=fields.max_concurrent_requests,
+        place=_find_place(part, node),
+    )
+    adapter = getattr(connection, "adapter", None) or fields.adapter
+    named = adapter.key if adapter else None
+    return ModelSpec(fields.key, node.place, config=config, adapter=named, task=fields.task)
 
 
-def _adapter_of(connection: Node | None) -> str | None:
-    adapter = connection.get("adapter") if isinstance(connection, MapNode) else None
-    key = adapter.get("key") if isinstance(adapter, MapNode) else None
-    return str(to_plain(key)) if key is not None else None
+def _is_open(node: MapNode) -> bool:
+    """Return whether a connection lacks a value that could not be had, as was reported."""
+    return node.is_broken or holds_broken(to_plain(node))
+
+
+def _find_place(connection: MapNode, model: MapNode) -> Place:
+    """Return where a model says whom it asks."""
+    for name in ("url", "base_url", "provider_id", "connection_type"):
+        if name in connection.entries:
+            return connection.entries[name].place
+    return model.place
 
 
 def _build_provider_model(node: MapNode, findings: Findings) -> ModelSpec | None:
-    fields = validate_node(ProviderModel, node, findings, name="the model")
+    fields = validate_node(shapes.ProviderModel, node, findings, name="the model")
     if fields is None:
         return None
-    place = node.entries[_PROVIDER].place
-    name = fields.provider
+    place, name = node.entries[_PROVIDER].place, fields.provider
+    key = provider_key(name)
     if name.startswith(BUILTIN):
-        return ModelSpec(provider_key(name), "builtin", place, name)
-    provider = name.partition("/")[0]
-    if provider not in PROVIDERS:
-        known = [*PROVIDERS, "builtin"]
-        hint = suggest(provider, known) or f"providers: {listing(known)}"
-        findings.add("E109", f"unknown provider `{provider}`", place, hint)
+        return ModelSpec(key, place, name)
+    provider, _, model = name.partition("/")
+    if not _check_provider(provider, place, findings) or _is_open(node):
         return None
-    return ModelSpec(provider_key(name), "provider_connection", place)
+    base = _read_address(node.get("base_url"))
+    config = ProviderConfig(provider, model, base_url=base, api=fields.api)
+    where = node.entries["base_url"].place if base else place
+    built = ModelConfig(name, config, build_generation(fields.generation), place=where)
+    return ModelSpec(key, place, config=built)
 
 
-def _check_connection(node: Node, findings: Findings) -> str | None:
-    """Return the kind of a connection that is well formed."""
+def _check_provider(provider: str, place: Place, findings: Findings) -> bool:
+    if provider in PROVIDERS:
+        return True
+    known = [*PROVIDERS, "builtin"]
+    hint = suggest(provider, known) or f"providers: {listing(known)}"
+    findings.add("E109", f"unknown provider `{provider}`", place, hint)
+    return False
+
+
+def _read_connection(node: Node, findings: Findings) -> Fields | None:
+    """Return the fields of a connection that is well formed."""
     if not isinstance(node, MapNode):
         findings.add("E108", "`config` of a model must be a mapping", node.place)
         return None
     stated = node.get("connection_type")
     kind = str(stated.value) if isinstance(stated, ScalarNode) else "custom_connection"
-    if kind not in CONNECTIONS:
+    if kind not in shapes.CONNECTIONS:
         where = stated.place if stated is not None else node.place
-        hint = suggest(kind, CONNECTIONS) or f"types: {listing(CONNECTIONS)}"
+        hint = suggest(kind, shapes.CONNECTIONS) or f"types: {listing(shapes.CONNECTIONS)}"
         findings.add("E109", f"unknown connection type {kind!r}", where, hint)
         return None
-    fields = validate_node(CONNECTIONS[kind], node, findings, name=f"`config` of the model (`{kind}`)")
-    provider = node.get("provider_id")
-    if kind == "provider_connection" and isinstance(provider, ScalarNode) and provider.value not in PROVIDERS:
-        hint = suggest(str(provider.value), PROVIDERS) or f"providers: {listing(PROVIDERS)}"
-        findings.add("E109", f"unknown provider {provider.value!r}", provider.place, hint)
-    return None if fields is None else kind
+    name = f"`config` of the model (`{kind}`)"
+    fields = validate_node(shapes.CONNECTIONS[kind], node, findings, name=name)
+    if isinstance(fields, shapes.ProviderConnection):
+        place = node.entries["provider_id"].place
+        return fields if _check_provider(fields.provider_id, place, findings) else None
+    return fields
 
 
-def build_adapter(node: Node, findings: Findings) -> str | None:
-    """Return the key of a model adapter that is well formed."""
-    fields = validate_node(AdapterFields, node, findings, name="the model adapter")
-    return None if fields is None else fields.key
+Config = ProviderConfig | CustomConfig | InferenceConfig | PlaceholderConfig
 
 
-def check_adapters(models: Mapping[str, ModelSpec], adapters: set[str], findings: Findings) -> None:
-    """Report models that name an adapter which is neither built in nor defined."""
-    known = adapters | OWN_ADAPTERS
-    for model in models.values():
-        if model.adapter is not None and model.adapter not in known:
-            hint = suggest(model.adapter, known) or f"adapters: {listing(sorted(known))}"
-            findings.add("E113", f"model adapter `{model.adapter}` is not defined", model.place, hint)
-
-
-def choose_model(reference: str, models: Mapping[str, ModelSpec], place: Place) -> str:
-    """Return the name for `open_model` of a model that is asked; raises for one that cannot be."""
-    model = models.get(reference)
-    if model is None and "/" not in reference and ":" not in reference:
-        hint = suggest(reference, models) or f"models: {listing(models)}; or name one as `builtin/random`"
-        raise SpecError("E113", f"model `{reference}` is not defined", where=place, hint=hint)
-    if model is not None and model.name is None:
-        raise _refuse_live(reference, model, place)
-    name = reference if model is None or model.name is None else model.name
-    try:
-        open_model(name)
-    except SpecError as error:
-        raise SpecError(error.code, error.message, where=place, hint=error.hint) from None
-    return name
-
-
-def _refuse_live(reference: str, model: ModelSpec, place: Place) -> SpecError:
-    hint = "bring recorded completions with `--completions FILE`, or choose a model such as `builtin/random`"
-    if model.kind == "placeholder":
-        return SpecError(
-            "E116", f"model `{reference}` is a placeholder: it cannot be asked", where=place, hint=hint
+def _build_config(fields: Fields, node: MapNode, key: str, findings: Findings) -> Config:
+    if isinstance(fields, shapes.ProviderConnection):
+        base = _read_address(node.get("base_url"))
+        return ProviderConfig(fields.provider_id, fields.model_key, fields.api_key, base, fields.api)
+    if isinstance(fields, shapes.CustomConnection):
+        return CustomConfig(
+            address=_read_address(node.entries["url"]) or Address(fields.url),
+            model=fields.model_key,
+            api=fields.api or "chat",
+            api_key=fields.api_key,
+            headers=fields.custom_headers or {},
+            tls=_build_tls(fields.tls_context, node, findings),
         )
-    message = f"model `{reference}` is a live model, and those are not in this release"
-    return SpecError("E116", message, where=place, hint=hint)
+    if isinstance(fields, shapes.CustomInference):
+        snippet = Snippet(INFERENCE_FUNCTION, fields.snippet, node.entries["snippet"].place, key)
+        return InferenceConfig(snippet, fields.environment or {})
+    return PlaceholderConfig()
+
+
+def _read_address(node: Node | None) -> Address | None:
+    if not isinstance(node, ScalarNode) or node.value is None:
+        return None
+    return Address(str(node.value), node.is_callers)
+
+
+def _build_tls(context: shapes.TlsContext | None, node: MapNode, findings: Findings) -> Tls | None:
+    validation = context.validation_context if context else None
+    if validation is None:
+        return None
+    if validation.trust_chain_verification == "accept_untrusted":
+        hint = "certificates are always checked; put the endpoint's own into `trusted_ca`"
+        findings.add("E116", "`accept_untrusted` is not done", node.entries["tls_context"].place, hint)
+    return Tls(validation.trusted_ca)
+
+
+def build_generation(fields: shapes.Generation | None) -> Generation:
+    """Return how a model is to generate, as files say it."""
+    if fields is None:
+        return Generation()
+    given = fields.model_dump(exclude_none=True)
+    stop = given.pop("stop", None)
+    stops = None if stop is None else (stop,) if isinstance(stop, str) else tuple(stop)
+    return replace(Generation(**given), stop=stops)

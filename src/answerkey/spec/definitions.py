@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from answerkey.errors import Place, SpecError, listing, suggest
+from answerkey.models import Adapter, Caller, ModelConfig
 from answerkey.spec.config import Config, Given
-from answerkey.spec.connections import ModelSpec, build_adapter, build_model, check_adapters, choose_model
+from answerkey.spec.connections import ModelSpec, build_model
 from answerkey.spec.findings import Findings
+from answerkey.spec.model_choice import Choice, Models, build_adapter, check_adapters
 from answerkey.spec.nodes import MapNode, Node, key_of, list_entries
 from answerkey.spec.opening import YAML_SUFFIXES, Project
 from answerkey.spec.parameters import DatasetParameter, ModelParameter, Parameter
@@ -21,14 +23,20 @@ from answerkey.spec.task_building import build_task
 
 @dataclass
 class Definitions:
-    """What a run file defines, by key, and what the caller adds to it; a broken one is not also undefined."""
+    """What a run file defines, by key, and what the caller adds to it; a broken one is not also undefined.
+
+    `unread` names the lists (`datasets`, `tasks` …) that lack something which could not be read: nothing can
+    be said to be missing there.
+    """
 
     project: Project
     datasets: dict[str, DatasetSpec] = field(default_factory=dict)
     broken_datasets: set[str] = field(default_factory=set)
     models: dict[str, ModelSpec] = field(default_factory=dict)
     broken_models: set[str] = field(default_factory=set)
+    adapters: dict[str, Adapter] = field(default_factory=dict)
     tasks: dict[str, MapNode] = field(default_factory=dict)
+    unread: set[str] = field(default_factory=set)
     given_dataset: DatasetSpec | None = None
 
     @property
@@ -41,20 +49,34 @@ class Definitions:
         """What the caller says."""
         return self.project.overrides
 
+    def offer_models(self) -> Models:
+        """Return the models that a reference can mean."""
+        environment = self.project.environment
+        hosts = frozenset(self.overrides.allow_hosts)
+        caller = Caller(environment.values, environment.project_names, hosts)
+        return Models(self.models, self.adapters, caller)
+
 
 def read_definitions(node: MapNode, known: Definitions) -> None:
     """Read datasets, models and adapters, and find the tasks; keys that appear twice are reported."""
     findings = known.findings
+    known.unread.update(name for name in _LISTS if _is_unread(node, name))
     for entry in list_entries(node, "datasets"):
         dataset = build_dataset(entry, findings, base=known.project.folder)
-        _keep(dataset, entry, known.datasets, known.broken_datasets, findings, "dataset")
+        if dataset is None:
+            known.broken_datasets.update(filter(None, [key_of(entry)]))
+        else:
+            _keep(dataset, known.datasets, findings, what="dataset")
     for entry in list_entries(node, "models"):
         model = build_model(entry, findings)
-        _keep(model, entry, known.models, known.broken_models, findings, "model")
-    adapters = {
-        key for entry in list_entries(node, "model_adapters") if (key := build_adapter(entry, findings))
-    }
-    check_adapters(known.models, adapters, findings)
+        if model is None:
+            known.broken_models.update(filter(None, [key_of(entry)]))
+        else:
+            _keep(model, known.models, findings, what="model")
+    for entry in list_entries(node, "model_adapters"):
+        _keep_adapter(entry, known)
+    if "model_adapters" not in known.unread:
+        check_adapters(known.models, known.adapters, findings)
     for entry in list_entries(node, "tasks"):
         key = key_of(entry)
         if not isinstance(entry, MapNode) or key is None:
@@ -65,17 +87,30 @@ def read_definitions(node: MapNode, known: Definitions) -> None:
         known.tasks.setdefault(key, entry)
 
 
-def _keep(
-    built: DatasetSpec | ModelSpec | None,
-    entry: Node,
-    kept: dict[str, Any],
-    broken: set[str],
-    findings: Findings,
-    what: str,
-) -> None:
-    if built is None:
-        broken.update({key} if (key := key_of(entry)) else ())
-        return
+def _keep_adapter(entry: Node, known: Definitions) -> None:
+    adapter = build_adapter(entry, known.findings)
+    if adapter is not None and adapter.key in known.adapters:
+        known.findings.add("E114", f"model adapter key `{adapter.key}` is used twice", entry.place)
+    if adapter is not None:
+        known.adapters.setdefault(adapter.key, adapter)
+
+
+_LISTS = ("datasets", "models", "model_adapters", "tasks")
+
+
+def _is_unread(node: MapNode, name: str) -> bool:
+    listed = node.get(name)
+    is_broken = node.is_broken or (listed is not None and listed.is_broken)
+    return is_broken or any(_lacks_key(entry) for entry in list_entries(node, name))
+
+
+def _lacks_key(entry: Node) -> bool:
+    """Return whether nobody can tell the key, because it or all around it could not be had."""
+    key = entry.get("key") if isinstance(entry, MapNode) else None
+    return entry.is_broken if key is None else key.is_broken
+
+
+def _keep(built: DatasetSpec | ModelSpec, kept: dict[str, Any], findings: Findings, *, what: str) -> None:
     if built.key in kept:
         findings.add("E114", f"{what} key `{built.key}` is used twice", built.place)
     kept.setdefault(built.key, built)
@@ -106,7 +141,8 @@ def open_given_dataset(known: Definitions) -> DatasetSpec | None:
 def find_dataset(key: str, known: Definitions, place: Place) -> DatasetSpec | None:
     """Return a dataset by key; report one that is not defined."""
     found = known.datasets.get(key)
-    if found is None and key not in known.broken_datasets and "<<" not in key:
+    is_told = key in known.broken_datasets or "datasets" in known.unread or "<<" in key
+    if found is None and not is_told:
         hint = suggest(key, known.datasets)
         if hint is None:
             hint = (
@@ -119,15 +155,20 @@ def find_dataset(key: str, known: Definitions, place: Place) -> DatasetSpec | No
     return found
 
 
-def find_model(reference: str, known: Definitions, place: Place, *, is_asked: bool) -> str | None:
-    """Return the name of a model to ask, or None; report one that is not defined or cannot be asked."""
-    if reference in known.broken_models or "<<" in reference or (reference in known.models and not is_asked):
+def find_model(choice: Choice, known: Definitions, *, is_asked: bool) -> str | ModelConfig | None:
+    """Return a model to ask, or None; report one that is not defined, or cannot be asked and is to be."""
+    if choice.reference in known.broken_models or "<<" in choice.reference:
         return None
+    models = known.offer_models()
     try:
-        return choose_model(reference, known.models, place)
+        found = models.choose(choice) if is_asked else models.find(choice)
     except SpecError as error:
-        known.findings.report(error)
+        if error.code != "E113" or "models" not in known.unread:
+            known.findings.report(error)
         return None
+    if is_asked and isinstance(found, str) and choice.generation.given():
+        known.findings.notice(f"`generation` has no effect on the model `{found}`", choice.place)
+    return found if is_asked else None
 
 
 def check_named(config: Config, known: Definitions) -> None:
@@ -136,7 +177,7 @@ def check_named(config: Config, known: Definitions) -> None:
         if known.given_dataset is None:
             find_dataset(name, known, config.places.get(key, Place()))
     for key, name in config.of_type("model").items():
-        find_model(name, known, config.places.get(key, Place()), is_asked=False)
+        find_model(Choice(name, config.places.get(key, Place())), known, is_asked=False)
 
 
 def fill_open(

@@ -14,14 +14,16 @@ from answerkey.spec.nodes import MapNode, Node, ScalarNode, from_plain, to_plain
 
 LATER_ERA = "the format of late 2026"
 
-Rewrite = Callable[[MapNode, str, str], tuple[MapNode, str]]
+Rewrite = Callable[[MapNode, str, str], tuple[MapNode, str] | None]
 
 
 @dataclass(frozen=True)
 class Deprecation:
     """An old key (or an old value of a key) of one part of a file.
 
-    `rewrite` returns the mapping in the new form and the replacement as it would be written there.
+    `rewrite` returns the mapping in the new form and the replacement as it would be written there; None for a
+    value that is wrong under any name, which is for others to say. `is_moved`: the name is not old, its place
+    is.
     """
 
     part: str
@@ -31,14 +33,22 @@ class Deprecation:
     rewrite: Rewrite
     value: str | None = None
     scorer: str | None = None
+    is_moved: bool = False
 
     @property
     def title(self) -> str:
         """The old name as messages show it."""
         return self.name if self.value is None else f"{self.name}: {self.value}"
 
+    @property
+    def message(self) -> str:
+        """What is old about it, and since when."""
+        if self.is_moved:
+            return f"`{self.title}` in `{self.part}` stands in an old place (since {self.since})"
+        return f"`{self.title}` is an old name (since {self.since})"
 
-def _column_template(node: MapNode, old: str, new: str) -> tuple[MapNode, str]:
+
+def _column_template(node: MapNode, old: str, new: str) -> tuple[MapNode, str] | None:
     """Turn a column name into a template that reads the column."""
     entry = node.entries[old]
     column = to_plain(entry)
@@ -78,14 +88,16 @@ def _move_to_run_config(node: MapNode, old: str, new: str) -> tuple[MapNode, str
     return node, written
 
 
-def _read_mode(node: MapNode, old: str, new: str) -> tuple[MapNode, str]:
+def _read_mode(node: MapNode, old: str, new: str) -> tuple[MapNode, str] | None:
     entry = node.entries[old]
+    if to_plain(entry) not in ("debug", "full"):
+        return None
     is_debug = to_plain(entry) == "debug"
     rest = node.without(old)
     if is_debug and new not in node.entries:
         rest = rest.having(new, from_plain(DEBUG_SAMPLES, entry.place))
     written = f"write `run_config: {{num_samples: {DEBUG_SAMPLES}}}`" if is_debug else "leave it out"
-    return rest if to_plain(entry) in ("debug", "full") else node, written
+    return rest, written
 
 
 DEBUG_SAMPLES = 10
@@ -122,11 +134,11 @@ DEPRECATIONS: tuple[Deprecation, ...] = (
         "it is ignored; write `run_config: {num_samples: …}`",
         _drop,
     ),
-    Deprecation("dataset", "file_path", LATER_ERA, "source", _move_into_source),
+    Deprecation("dataset", "file_path", LATER_ERA, "source", _move_into_source, is_moved=True),
     Deprecation("evaluation", "mode", LATER_ERA, "num_samples", _read_mode),
-    Deprecation("evaluation", "num_samples", LATER_ERA, "num_samples", _move_to_run_config),
-    Deprecation("evaluation", "subsampling", LATER_ERA, "subsampling", _move_to_run_config),
-    Deprecation("evaluation", "cache_policy", LATER_ERA, "cache_policy", _move_to_run_config),
+    Deprecation("evaluation", "num_samples", LATER_ERA, "num_samples", _move_to_run_config, is_moved=True),
+    Deprecation("evaluation", "subsampling", LATER_ERA, "subsampling", _move_to_run_config, is_moved=True),
+    Deprecation("evaluation", "cache_policy", LATER_ERA, "cache_policy", _move_to_run_config, is_moved=True),
 )
 
 
@@ -139,8 +151,10 @@ def carry_over(node: Node, part: str, findings: Findings, *, scorer: str | None 
         if entry.part == part and entry.scorer == scorer and _applies(entry, written):
             place = node.key_place(entry.name)
             has_both = entry.replacement in written and entry.replacement != entry.name
-            node, replacement = entry.rewrite(node, entry.name, entry.replacement)
-            _announce(entry, replacement, place, findings, has_both=has_both)
+            rewritten = entry.rewrite(node, entry.name, entry.replacement)
+            if rewritten is not None:
+                node = rewritten[0]
+                _announce(entry, rewritten[1], place, findings, has_both=has_both)
     return node
 
 
@@ -152,10 +166,9 @@ def _applies(entry: Deprecation, written: Mapping[str, Node]) -> bool:
 def _announce(
     entry: Deprecation, replacement: str, where: Place, findings: Findings, *, has_both: bool
 ) -> None:
-    message = f"`{entry.title}` is an old name (since {entry.since})"
     if has_both:
         new = entry.replacement
         message = f"`{entry.title}` is an old name, and `{new}` is given too: `{new}` is used"
         findings.notice(message, where, f"remove `{entry.name}`")
         return
-    findings.notice(message, where, replacement)
+    findings.notice(entry.message, where, replacement)

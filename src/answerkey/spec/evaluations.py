@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from answerkey.errors import Place, listing, suggest
+from answerkey.models import Generation
 from answerkey.spec.config import (
     Config,
     Given,
@@ -16,11 +17,11 @@ from answerkey.spec.config import (
     refuse_config,
     resolve_config,
 )
+from answerkey.spec.connections import build_generation
 from answerkey.spec.definitions import Definitions, check_named, fill_open
 from answerkey.spec.deprecations import carry_over
 from answerkey.spec.findings import Findings
 from answerkey.spec.nodes import MapNode, Node, is_null, key_of, list_entries
-from answerkey.spec.refusals import refuse_later_keys
 from answerkey.spec.shapes import EvaluationFields, RunConfigFields, SpecificationFields
 from answerkey.spec.validation import validate_node
 
@@ -37,6 +38,9 @@ class Wish:
     model_key: str | None = None
     model_place: Place | None = None
     selection: Mapping[str, object] = field(default_factory=dict)
+    generation: Generation = field(default_factory=Generation)
+    trials: Node | None = None
+    num_runs: int = 1
     place: Place = field(default_factory=Place)
 
 
@@ -48,19 +52,8 @@ def read_run_config(node: Node | None, findings: Findings) -> dict[str, object]:
     if node is None or is_null(node):
         return {}
     refuse_config(node, findings)
-    fields = validate_node(
-        RunConfigFields, refuse_later_keys(node, "run_config", findings), findings, name="`run_config`"
-    )
-    if fields is None:
-        return {}
-    if fields.cache_policy is not None:
-        _warn_no_calls("cache_policy", node, findings)
-    return fields.model_dump(exclude_none=True)
-
-
-def _warn_no_calls(name: str, node: Node, findings: Findings) -> None:
-    where = node.key_place(name) if isinstance(node, MapNode) else node.place
-    findings.notice(f"`{name}` has no effect: this release makes no live calls", where)
+    fields = validate_node(RunConfigFields, node, findings, name="`run_config`")
+    return {} if fields is None else fields.model_dump(exclude_none=True)
 
 
 def read_evaluation(
@@ -71,8 +64,6 @@ def read_evaluation(
     if not isinstance(node, MapNode):
         validate_node(EvaluationFields, node, findings, name="`evaluation`")
         return [], None
-    if node.get("cache_policy") is not None:
-        _warn_no_calls("cache_policy", node, findings)
     node = cast("MapNode", carry_over(node, "evaluation", findings))
     parameters = read_parameters(node.get("config_spec"), findings)
     stated = {
@@ -100,13 +91,12 @@ def _read_wish(
     entry: Node, common: Mapping[str, object], for_tasks: Mapping[str, Given], known: Definitions
 ) -> Wish | None:
     findings = known.findings
-    entry = refuse_later_keys(entry, "specification", findings)
     fields = validate_node(SpecificationFields, entry, findings, name="the task specification")
     if fields is None or not isinstance(entry, MapNode):
         return None
-    if fields.generation is not None:
-        _warn_no_calls("generation", entry, findings)
     node = known.tasks.get(fields.task_key)
+    if node is None and ("tasks" in known.unread or "<<" in fields.task_key):
+        return None
     if node is None:
         hint = suggest(fields.task_key, known.tasks) or f"tasks: {listing(known.tasks)}"
         findings.add(
@@ -124,6 +114,9 @@ def _read_wish(
         model_key=fields.model_key,
         model_place=entry.key_place("model_key"),
         selection={**common, **own},
+        generation=build_generation(fields.generation),
+        trials=entry.get("trials"),
+        num_runs=fields.repeatability.num_runs if fields.repeatability else 1,
         place=entry.place,
     )
 
@@ -139,7 +132,7 @@ def _refuse_unknown_config(
 ) -> None:
     names = {str(key_of(entry)) for wish in wishes for entry in list_entries(wish.node, "config_spec")}
     names |= set(config.parameters)
-    for name, one in given.items():
+    for name, one in given.items() if "tasks" not in known.unread else ():
         if name not in names:
             hint = suggest(name, names) or f"names: {listing(sorted(names))}"
             known.findings.add("E110", f"unknown config name `{name}`", one.place, hint)

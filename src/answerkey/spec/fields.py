@@ -17,6 +17,8 @@ from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origi
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, create_model
 from pydantic_core import PydanticCustomError
 
+from answerkey.spec.numbers import has_leading_zero, parse_number, parse_whole
+
 #: Annotations are read and made at run time, and whatever dataclass they belong to is built.
 Hint = Any
 Built = Any
@@ -29,23 +31,33 @@ def _read_text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _refuse_truth(value: object) -> object:
-    """Refuse true and false where a number is asked for; pydantic would read them as 1 and 0."""
-    if isinstance(value, bool):
+def _read_number(value: object) -> object:
+    """Return the number that a text spells; refuse true and false, which pydantic would read as 1 and 0."""
+    if isinstance(value, str):
+        value = value if (number := parse_number(value)) is None else number
+    if isinstance(value, bool | str):
         raise PydanticCustomError("float_type", "must be a number")
     return value
 
 
-def _refuse_decimal(value: object) -> object:
-    """Refuse `1.0`, `true` and `false` where a whole number is asked for: they are not the text `1`."""
+def _read_whole(value: object) -> object:
+    """Return the whole number that a text spells; refuse `1.0`, true and false: they are not the text `1`."""
+    if isinstance(value, str):
+        _refuse_leading_zero(value)
+        return value if (number := parse_whole(value)) is None else number
     if isinstance(value, bool | float):
         raise PydanticCustomError("int_type", "must be a whole number")
     return value
 
 
+def _refuse_leading_zero(text: str) -> None:
+    if has_leading_zero(text):
+        raise PydanticCustomError("leading_zero", "must be a whole number")
+
+
 Text = Annotated[str, BeforeValidator(_read_text)]
-Whole = Annotated[int, BeforeValidator(_refuse_decimal)]
-Number = Annotated[float, BeforeValidator(_refuse_truth)]
+Whole = Annotated[int, BeforeValidator(_read_whole)]
+Number = Annotated[float, BeforeValidator(_read_number)]
 
 
 class Fields(BaseModel):

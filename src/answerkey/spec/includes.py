@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from answerkey.errors import Place, SpecError
 from answerkey.spec.environment import Environment
 from answerkey.spec.findings import Findings
-from answerkey.spec.nodes import ListNode, MapNode, Node, ScalarNode, to_plain
+from answerkey.spec.nodes import ListNode, MapNode, Node, ScalarNode, break_node, to_plain
 from answerkey.spec.reader import INCLUDE_STYLE, MAX_NODES, read_text, read_yaml, resolve_path
 
 REF = "$ref"
-#: Rows are the user's own material: a column may well be called `$ref`.
-_DATA_KEYS = frozenset({"rows"})
+#: Rows are the user's own material: a column may well be called `$ref`. The tag `!include` is unmistakable.
+_MATERIAL_KEYS = frozenset({"rows"})
 
 
 @dataclass
@@ -34,49 +34,58 @@ class Inclusion:
         """Return a tree that was not read from a file with everything followed."""
         return self._follow(node, ())
 
-    def _follow(self, node: Node, trail: tuple[Path, ...]) -> Node:
+    def _follow(self, node: Node, trail: tuple[Path, ...], *, is_material: bool = False) -> Node:
         self._count += 1
         if self._count > MAX_NODES:
             raise SpecError("E104", f"more than {MAX_NODES:,} nodes in all files together", where=node.place)
         if isinstance(node, ScalarNode):
             return self._include(node) if node.style == INCLUDE_STYLE else node
         if isinstance(node, ListNode):
-            return ListNode(tuple(self._follow(entry, trail) for entry in node.entries), node.place)
-        entries = {
-            key: entry if key in _DATA_KEYS else self._follow(entry, trail)
-            for key, entry in node.entries.items()
-        }
-        followed = MapNode(entries, node.place, node.keys)
-        return self._refer(followed, trail) if REF in entries else followed
+            entries = (self._follow(entry, trail, is_material=is_material) for entry in node.entries)
+            return ListNode(tuple(entries), node.place)
+        followed = replace(
+            node,
+            entries={
+                key: self._follow_entry(key, entry, trail, is_material=is_material)
+                for key, entry in node.entries.items()
+            },
+        )
+        return self._refer(followed, trail) if REF in followed.entries and not is_material else followed
+
+    def _follow_entry(self, key: str, entry: Node, trail: tuple[Path, ...], *, is_material: bool) -> Node:
+        if key not in _MATERIAL_KEYS:
+            return self._follow(entry, trail, is_material=is_material)
+        if isinstance(entry, MapNode) and REF in entry.entries and not is_material:
+            return self._refer(entry, trail, is_material=True)
+        return self._follow(entry, trail, is_material=True)
 
     def _include(self, node: ScalarNode) -> ScalarNode:
         try:
             path, shown = self._locate(str(node.value), node.place)
-            text = read_text(path, shown, place=node.place).strip()
+            text = read_text(path, shown, place=node.place)
         except SpecError as error:
-            self.findings.report(error)
-            return ScalarNode("", node.place, "include")
-        return ScalarNode(text, Place(shown, 1), "include")
+            self.findings.report_broken(error, node.place)
+            return break_node(node.place)
+        return ScalarNode(text.strip(), _find_start(text, shown), "include")
 
-    def _refer(self, node: MapNode, trail: tuple[Path, ...]) -> Node:
+    def _refer(self, node: MapNode, trail: tuple[Path, ...], *, is_material: bool = False) -> Node:
         named = node.entries[REF]
         siblings = node.without(REF)
         try:
-            found = self._read_target(named, trail)
+            found = self._read_named(named, trail, is_material=is_material)
         except SpecError as error:
-            self.findings.report(error)
-            return siblings
+            self.findings.report_broken(error, named.place)
+            return replace(siblings, is_broken=True) if siblings.entries else break_node(named.place)
         if not siblings.entries:
             return found
         if isinstance(found, MapNode):
             return self._join(siblings, found, named.place)
-        message = (
-            f"`$ref` with other keys beside it needs a mapping, but `{to_plain(named)}` holds something else"
-        )
-        self.findings.add("E105", message, named.place)
-        return siblings
+        if not found.is_broken:
+            message = f"`$ref` with other keys beside it needs a mapping, and `{to_plain(named)}` holds none"
+            self.findings.add("E105", message, named.place)
+        return replace(siblings, is_broken=True)
 
-    def _read_target(self, named: Node, trail: tuple[Path, ...]) -> Node:
+    def _read_named(self, named: Node, trail: tuple[Path, ...], *, is_material: bool) -> Node:
         if not isinstance(named, ScalarNode) or not isinstance(named.value, str):
             raise SpecError("E108", "`$ref` must be the path of a YAML file", where=named.place)
         path, shown = self._locate(self.environment.expand(named.value, named.place), named.place)
@@ -84,7 +93,8 @@ class Inclusion:
         if real in trail:
             chain = " → ".join(f"`{step.name}`" for step in (*trail[trail.index(real) :], real))
             raise SpecError("E105", f"`$ref` goes in a circle: {chain}", where=named.place)
-        return self._follow(read_yaml(path, shown, self.findings, place=named.place), (*trail, real))
+        found = read_yaml(path, shown, self.findings, place=named.place)
+        return self._follow(found, (*trail, real), is_material=is_material)
 
     def _locate(self, text: str, place: Place) -> tuple[Path, str]:
         """Return a named file and how to show it: relative to the file that names it, inside the project."""
@@ -101,4 +111,11 @@ class Inclusion:
             if to_plain(siblings.entries[key]) != to_plain(found.entries[key]):
                 message = f"`{key}` contradicts the file that `$ref` names ({found.key_place(key)})"
                 self.findings.add("E105", message, siblings.key_place(key), f"keep `{key}` in one of the two")
-        return MapNode(found.entries | siblings.entries, place, found.keys | siblings.keys)
+        entries, keys = found.entries | siblings.entries, found.keys | siblings.keys
+        return MapNode(entries, place, keys, is_broken=found.is_broken)
+
+
+def _find_start(text: str, shown: str) -> Place:
+    """Return where the text of a file begins, white space apart."""
+    before = text[: len(text) - len(text.lstrip())]
+    return Place(shown, before.count("\n") + 1, len(before) - before.rfind("\n"))

@@ -6,8 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from answerkey.errors import Place, SpecError
+from answerkey.models import Generation, ModelConfig
+from answerkey.models.configs import is_url
 from answerkey.spec.config import given_by_caller
-from answerkey.spec.findings import Findings
+from answerkey.spec.definitions import Definitions, read_definitions
+from answerkey.spec.environment import load_environment
+from answerkey.spec.findings import Findings, sort_errors
+from answerkey.spec.model_choice import Choice
 from answerkey.spec.nodes import MapNode, Node
 from answerkey.spec.opening import Project, find_file, open_project
 from answerkey.spec.plan_building import plan_run, plan_task
@@ -36,14 +41,47 @@ def load_task(
     except SpecError as error:
         findings.report(error)
         built = None
-    return Loaded(built, findings.errors, findings.notices)
+    return Loaded(built, sort_errors(findings.errors), findings.notices)
 
 
 def _require_task(node: Node) -> None:
-    if isinstance(node, MapNode) and not _is_task(node):
+    if isinstance(node, MapNode) and not node.is_broken and not _is_task(node):
         message = "this is not a task file: it has no `definition`"
         hint = "give the task file itself, or use `load_plan`"
         raise SpecError("E108", message, where=node.place, hint=hint)
+
+
+def is_task_file(path: str | Path) -> bool:
+    """Return whether a path leads to a task file; a run file, a folder and what cannot be read do not."""
+    try:
+        _, node = _open(path, Overrides(), Findings())
+    except SpecError:
+        return False
+    return isinstance(node, MapNode) and _is_task(node)
+
+
+def load_model(
+    reference: str, path: str | Path, *, generation: Generation, overrides: Overrides
+) -> str | ModelConfig:
+    """Return the model that a reference means in the project of a file, for `open_model`; raises SpecError.
+
+    The file counts as having named it, not the caller. It is only read for a model that it defines itself.
+    """
+    findings = Findings()
+    file = Path(path)
+    project = open_project(file if file.is_dir() else file.parent, overrides, findings)
+    if is_url(reference):
+        # Whoever stored the reference chose the host; the keys of this project are not theirs to send there.
+        env_file = Path(overrides.env_file) if overrides.env_file is not None else None
+        project.environment = load_environment(None, env_file, overrides.environment)
+    known = Definitions(project)
+    if "/" not in reference:
+        node = project.read(find_file(file))
+        if isinstance(node, MapNode):
+            read_definitions(node, known)
+    if reference in known.broken_models:
+        raise findings.errors[0]
+    return known.offer_models().choose(Choice(reference, Place(file=str(file)), generation=generation))
 
 
 def load_plan(path: str | Path | Mapping[str, object], overrides: Overrides | None = None) -> Loaded[Plan]:
@@ -55,7 +93,7 @@ def load_plan(path: str | Path | Mapping[str, object], overrides: Overrides | No
     except SpecError as error:
         findings.report(error)
         plan = None
-    return Loaded(plan, findings.errors, findings.notices)
+    return Loaded(plan, sort_errors(findings.errors), findings.notices)
 
 
 def _open(

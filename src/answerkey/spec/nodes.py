@@ -5,32 +5,58 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import ClassVar, Final
 
 from answerkey.errors import Place
 
 Path = tuple[str | int, ...]
 
 
+class Broken:
+    """What stands in for a value that could not be had, as was reported: nothing more is said about it."""
+
+    def __repr__(self) -> str:
+        return "what was reported"
+
+
+BROKEN: Final = Broken()
+
+
 @dataclass(frozen=True)
 class ScalarNode:
-    """A single value; `style` is YAML's mark for it (`|`, `>`, quotes or none), or `include`."""
+    """A single value; `style` is YAML's mark for it (`|`, `>`, quotes or none), `include`, or `caller`."""
 
     value: object
     place: Place
     style: str = ""
 
     @property
+    def is_broken(self) -> bool:
+        """Whether the value could not be had, which was reported."""
+        return self.value is BROKEN
+
+    @property
     def is_included(self) -> bool:
         """Whether the text is a whole file that `!include` named."""
         return self.style == "include"
 
-    def place_of_line(self, line: int | None) -> Place:
-        """Return where a line of the text stands; for folded and quoted texts, where they begin."""
+    @property
+    def is_callers(self) -> bool:
+        """Whether the value begins with one that the caller's environment holds: `$V` or `$V/x`."""
+        return self.style == "caller"
+
+    def place_of_line(self, line: int | None, column: int | None = None) -> Place:
+        """Return where a line of the text stands; for folded and quoted texts, where they begin.
+
+        The column is known in texts of their own file only: YAML indents the others.
+        """
         start = self.place.line
         if line is None or start is None:
             return self.place
+        if self.is_included and line == 1:
+            return replace(self.place, column=(self.place.column or 1) + (column or 1) - 1)
         if self.is_included:
-            return replace(self.place, line=line, column=None)
+            return replace(self.place, line=start + line - 1, column=column)
         if self.style == "|":
             return replace(self.place, line=start + line, column=None)
         return self.place
@@ -42,15 +68,20 @@ class ListNode:
 
     entries: tuple[Node, ...]
     place: Place
+    is_broken: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
 class MapNode:
-    """A YAML mapping with text keys; `keys` says where each key stands."""
+    """A YAML mapping with text keys; `keys` says where each key stands.
+
+    One that `is_broken` lacks what another file was to bring: that a key is missing means nothing.
+    """
 
     entries: dict[str, Node]
     place: Place
     keys: dict[str, Place] = field(default_factory=dict)
+    is_broken: bool = False
 
     def get(self, key: str) -> Node | None:
         """Return the node of a key, or None."""
@@ -63,14 +94,28 @@ class MapNode:
     def without(self, *names: str) -> MapNode:
         """Return the mapping without these keys."""
         kept = {key: node for key, node in self.entries.items() if key not in names}
-        return MapNode(kept, self.place, self.keys)
+        return replace(self, entries=kept)
 
     def having(self, key: str, node: Node) -> MapNode:
         """Return the mapping with a key set."""
-        return MapNode({**self.entries, key: node}, self.place, {key: node.place, **self.keys})
+        return replace(self, entries={**self.entries, key: node}, keys={key: node.place, **self.keys})
 
 
 Node = ScalarNode | ListNode | MapNode
+
+
+def break_node(place: Place) -> ScalarNode:
+    """Return what stands where a value could not be had; the reason was reported."""
+    return ScalarNode(BROKEN, place)
+
+
+def holds_broken(value: object) -> bool:
+    """Return whether a plain value is, or has inside it, one that could not be had."""
+    if isinstance(value, Mapping):
+        return any(holds_broken(one) for one in value.values())
+    if isinstance(value, list | tuple):
+        return any(holds_broken(one) for one in value)
+    return value is BROKEN
 
 
 def to_plain(node: Node) -> object:
@@ -106,7 +151,8 @@ def is_null(node: Node) -> bool:
 def key_of(node: Node) -> str | None:
     """Return the `key` that a mapping states."""
     key = node.get("key") if isinstance(node, MapNode) else None
-    return str(key.value) if isinstance(key, ScalarNode) and key.value is not None else None
+    is_given = isinstance(key, ScalarNode) and key.value is not None and not key.is_broken
+    return str(key.value) if is_given else None  # type: ignore[union-attr]  # it is a scalar then
 
 
 def find_node(root: Node, path: Path) -> tuple[Node, Path]:
@@ -150,7 +196,7 @@ def map_scalars(node: Node, change: Callable[[Path, ScalarNode], Node], path: Pa
         entries = (map_scalars(entry, change, (*path, index)) for index, entry in enumerate(node.entries))
         return ListNode(tuple(entries), node.place)
     changed = {key: map_scalars(entry, change, (*path, key)) for key, entry in node.entries.items()}
-    return MapNode(changed, node.place, node.keys)
+    return replace(node, entries=changed)
 
 
 @dataclass(frozen=True)
@@ -162,6 +208,12 @@ class Places:
     def __call__(self, path: Path) -> Place:
         """Return the place of the node at `path`, or of the nearest one above it."""
         return find_node(self.root, path)[0].place
+
+    def key(self, path: Path) -> Place:
+        """Return where the last key of `path` stands, or the nearest node above it."""
+        holder = find_node(self.root, path[:-1])[0]
+        is_written = isinstance(holder, MapNode) and path[-1] in holder.entries
+        return holder.key_place(str(path[-1])) if is_written else self(path)  # type: ignore[union-attr]  # a mapping then
 
     @cached_property
     def file(self) -> str | None:

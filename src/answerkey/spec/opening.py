@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from answerkey.errors import Place, SpecError
+from answerkey.models import Secret
 from answerkey.spec.environment import Environment, load_environment, try_expand
 from answerkey.spec.findings import Findings
 from answerkey.spec.includes import Inclusion
-from answerkey.spec.nodes import MapNode, Node, ScalarNode, from_plain, map_scalars
+from answerkey.spec.nodes import MapNode, Node, ScalarNode, break_node, from_plain, map_scalars
 from answerkey.spec.nodes import Path as Way
 from answerkey.spec.plans import Overrides
 from answerkey.spec.positions import Kind, kind_of
-from answerkey.spec.secret_values import Secret, fill_secrets, read_secrets
+from answerkey.spec.secret_values import Known, fill_secrets, may_hold_secret, read_secrets
 
 RUN_NAMES = ("run.yaml", "run.yml")
 YAML_SUFFIXES = frozenset({".yaml", ".yml"})
@@ -49,17 +50,25 @@ class Project:
             return node
         if kind_of(path) is not Kind.PLAIN:
             return node
+        is_secret = path[:1] == ("secrets",) or may_hold_secret(path)
+        text = try_expand(self.environment, node.value, node.place, self.findings, may_hold_secret=is_secret)
+        if text is None:
+            return break_node(node.place)
+        if text == node.value:
+            return node
+        if is_secret:
+            return ScalarNode(Secret(text, self.environment.origin_of(node.value)), node.place)
         return ScalarNode(
-            try_expand(self.environment, node.value, node.place, self.findings), node.place, node.style
+            text, node.place, "caller" if self.environment.names_host(node.value) else node.style
         )
 
     def _fill_secrets(self, node: Node) -> Node:
         """Take the secrets out of a run file and put them where they are named; a task file has none."""
-        secrets: dict[str, Secret] = {}
+        secrets: dict[str, Known] = {}
         if isinstance(node, MapNode) and "definition" not in node.entries:
             secrets = read_secrets(node.get("secrets"), self.findings)
             node = node.without("secrets")
-        secrets |= {name: Secret(text) for name, text in self.overrides.secrets.items()}
+        secrets |= {name: Secret(text, "caller") for name, text in self.overrides.secrets.items()}
         return fill_secrets(node, secrets, self.environment, self.findings)
 
 
@@ -71,7 +80,7 @@ def open_project(folder: Path, overrides: Overrides, findings: Findings) -> Proj
         project.environment = load_environment(folder, env_file, overrides.environment)
     except SpecError as error:
         findings.report(error)
-        project.environment = load_environment(None, None, overrides.environment)
+        project.environment = replace(load_environment(None, None, overrides.environment), is_broken=True)
     return project
 
 

@@ -8,10 +8,11 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
-from answerkey.errors import listing, suggest
+from answerkey.errors import Place, listing, suggest
 from answerkey.spec.fields import Fields, Number, Text, Whole
+from answerkey.spec.numbers import LEADING_ZERO_HINT, has_leading_zero, parse_number, parse_whole
 
 KEY_PATTERN = r"^[a-zA-Z0-9_\-]+$"
 Key = Annotated[Text, Field(pattern=KEY_PATTERN, min_length=1, max_length=250)]
@@ -40,6 +41,16 @@ class Parameter(Fields):
 
     #: Whether values of this kind are code that templates and snippets take in as it is.
     is_code: ClassVar[bool] = False
+    _default_place: Place | None = PrivateAttr(default=None)
+
+    @property
+    def default_place(self) -> Place | None:
+        """Where the default stands."""
+        return self._default_place
+
+    def place_default(self, place: Place) -> None:
+        """Remember where the default stands."""
+        self._default_place = place
 
     @property
     def has_default(self) -> bool:
@@ -262,14 +273,16 @@ PARAMETERS: dict[str, type[Parameter]] = {
 
 def read_float(value: object) -> float:
     """Return a finite number from a number or its text."""
-    if isinstance(value, int | float | str) and not isinstance(value, bool):
+    if isinstance(value, int | float) and not isinstance(value, bool):
         try:
             number = float(value)
-        except (ValueError, OverflowError):
+        except OverflowError:
             number = math.nan
         if math.isfinite(number):
             return number
-    raise UnsuitableError(f"must be a number, not {value!r}")
+    if isinstance(value, str) and (read := parse_number(value)) is not None:
+        return read
+    raise UnsuitableError(f"must be a number, not {value!r}", _advise_zero(value))
 
 
 def read_int(value: object) -> int:
@@ -278,9 +291,13 @@ def read_int(value: object) -> int:
         return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, str) and value.strip().lstrip("+-").isdecimal():
-        return int(value)
-    raise UnsuitableError(f"must be a whole number, not {value!r}")
+    if isinstance(value, str) and (read := parse_whole(value)) is not None:
+        return read
+    raise UnsuitableError(f"must be a whole number, not {value!r}", _advise_zero(value))
+
+
+def _advise_zero(value: object) -> str | None:
+    return LEADING_ZERO_HINT if isinstance(value, str) and has_leading_zero(value) else None
 
 
 def read_bool(value: object) -> bool:

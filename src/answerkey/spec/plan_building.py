@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 from answerkey.datasets import Selection
 from answerkey.errors import Place, listing, suggest
+from answerkey.models import ModelConfig
 from answerkey.spec.config import Config, given_by_caller, read_parameters, resolve_config
 from answerkey.spec.definitions import (
     Definitions,
@@ -20,7 +22,9 @@ from answerkey.spec.definitions import (
 )
 from answerkey.spec.evaluations import SELECTION, Wish, read_evaluation, read_run_config, wish_every_task
 from answerkey.spec.findings import Findings
+from answerkey.spec.judges import find_judges
 from answerkey.spec.keys import assign_keys
+from answerkey.spec.model_choice import Choice
 from answerkey.spec.nodes import MapNode, is_null, key_of
 from answerkey.spec.opening import Project
 from answerkey.spec.plans import Overrides, Plan, Specification
@@ -29,6 +33,7 @@ from answerkey.spec.shapes import RunFields
 from answerkey.spec.sources import DatasetSpec
 from answerkey.spec.task_building import build_task
 from answerkey.spec.tasks import Task
+from answerkey.spec.trials import override_trials
 from answerkey.spec.validation import validate_node
 
 
@@ -69,6 +74,7 @@ def plan_run(project: Project, node: MapNode) -> Plan | None:
     else:
         wishes, fields = wish_every_task(node, base, known), None
     _look_at_unused(wishes, known)
+    wishes = [_set_trials(wish, node, base) for wish in wishes]
     specifications = _specify(wishes, known)
     key = fields.key if fields else Path(node.place.file or "run.yaml").resolve().parent.name or "run"
     return Plan(
@@ -78,8 +84,16 @@ def plan_run(project: Project, node: MapNode) -> Plan | None:
         file=node.place.file or "",
         display_name=fields.display_name if fields else None,
         description=fields.description if fields else None,
-        cache_policy=cast("str | None", base.get("cache_policy")),
+        cache_policy=cast("str | None", base.get("cache_policy", fields.cache_policy if fields else None)),
     )
+
+
+def _set_trials(wish: Wish, run: MapNode, base: Mapping[str, object]) -> Wish:
+    """Return the wish with its task's trials as the run wants them: the specification, then `run_config`."""
+    config = run.get("run_config")
+    is_sound = isinstance(config, MapNode) and "trials_config" in base
+    common = cast("MapNode", config).get("trials_config") if is_sound else None
+    return replace(wish, node=override_trials(wish.node, common, wish.trials))
 
 
 def _look_at_unused(wishes: list[Wish], known: Definitions) -> None:
@@ -120,6 +134,7 @@ def _specify_one(wish: Wish, key: str, known: Definitions) -> Specification | No
     dataset = _dataset_of(task, known)
     model_key, model = _model_of(task, wish, known)
     examples = _examples_of(task, dataset, known)
+    judges = find_judges(task, known)
     if dataset is None:
         return None
     return Specification(
@@ -130,7 +145,9 @@ def _specify_one(wish: Wish, key: str, known: Definitions) -> Specification | No
         model=model,
         model_key=model_key,
         selection=_select(wish.selection, known.overrides),
+        num_runs=wish.num_runs,
         examples=examples,
+        judges=judges,
     )
 
 
@@ -151,7 +168,7 @@ def _dataset_of(task: Task, known: Definitions) -> DatasetSpec | None:
     hint = "give one with `--dataset FILE`"
     if known.datasets:
         hint = f"name one in `definition.dataset.key` (there: {listing(known.datasets)}), or {hint}"
-    if known.overrides.dataset is None:
+    if known.overrides.dataset is None and "datasets" not in known.unread:
         known.findings.add("E119", f"task `{task.key}` names no dataset", task.place("definition"), hint)
     return None
 
@@ -165,11 +182,13 @@ def _examples_of(task: Task, dataset: DatasetSpec | None, known: Definitions) ->
     return find_dataset(wanted.dataset, known, task.place("definition", "solver", "examples", "dataset"))
 
 
-def _model_of(task: Task, wish: Wish, known: Definitions) -> tuple[str | None, str | None]:
-    """Return the model's key, and its name when it is to be asked."""
+def _model_of(task: Task, wish: Wish, known: Definitions) -> tuple[str | None, str | ModelConfig | None]:
+    """Return the model's key, and how it is opened when it is to be asked."""
     reference = known.overrides.model or wish.model_key
-    place = Place(file="--model") if known.overrides.model else wish.model_place or wish.place
     if reference is None:
         return None, None
+    is_callers = known.overrides.model is not None
+    place = Place(file="--model") if is_callers else wish.model_place or wish.place
+    choice = Choice(reference, place, is_callers=is_callers, generation=wish.generation)
     is_asked = task.solver is not None and task.solver.needs_model and known.overrides.completions is None
-    return reference, find_model(reference, known, place, is_asked=is_asked)
+    return reference, find_model(choice, known, is_asked=is_asked)

@@ -9,6 +9,8 @@ from typing import Generic, Literal, TypeVar
 
 from answerkey.datasets import Selection
 from answerkey.errors import AnswerkeyError
+from answerkey.models import ModelConfig
+from answerkey.sandbox import Snippet
 from answerkey.spec.sources import DatasetSpec
 from answerkey.spec.tasks import Task
 from answerkey.types import Notice
@@ -18,19 +20,29 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Specification:
-    """One task to run. `model` is a name for `open_model`; None when no model is asked, or none is named.
+    """One task to run. `model` is for `open_model`; None when no model is asked, or none is named.
 
     `model_key` is how the files call the model, also when recorded completions make asking it unnecessary.
+    `judges` are the models of scorers that ask one, by the scorer's key, for `open_model` as well.
+    The whole specification is run `num_runs` times.
     """
 
     key: str
     task: Task
     dataset: DatasetSpec
     display_name: str | None = None
-    model: str | None = None
+    model: str | ModelConfig | None = None
     model_key: str | None = None
     selection: Selection = field(default_factory=Selection)
     examples: DatasetSpec | None = None
+    num_runs: int = 1
+    judges: Mapping[str, str | ModelConfig] = field(default_factory=dict)
+
+    @property
+    def snippets(self) -> tuple[Snippet, ...]:
+        """The user's code that would run: of the task, and of models that are snippets."""
+        models = [one for one in (self.model, *self.judges.values()) if isinstance(one, ModelConfig)]
+        return (*self.task.snippets, *(snippet for one in models for snippet in one.snippets))
 
 
 @dataclass(frozen=True)
@@ -51,7 +63,8 @@ class Overrides:
     """What the caller says beside the file; it wins over what the file says.
 
     `config` values that are text are read by the declared type of their parameter. `completions` being set
-    means that no model is asked. `environment` stands in for the process environment.
+    means that no model is asked. `allow_hosts` may be sent the caller's keys when a file names them.
+    `environment` stands in for the process environment.
     """
 
     config: Mapping[str, object] = field(default_factory=dict)
@@ -64,6 +77,7 @@ class Overrides:
     stratify_by: str | None = None
     env_file: str | Path | None = None
     allow_outside: bool = False
+    allow_hosts: tuple[str, ...] = ()
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     environment: Mapping[str, str] | None = field(default=None, repr=False)
 

@@ -9,18 +9,11 @@ from answerkey.spec.findings import Findings
 from answerkey.spec.nodes import MapNode, Node, ScalarNode
 
 LATER_KEYS: dict[str, dict[str, str]] = {
-    "definition": {"trials": "each sample is asked once"},
-    "specification": {
-        "trials": "each sample is asked once",
-        "repeatability": "run the file several times instead",
-    },
-    "run_config": {"trials_config": "each sample is asked once"},
     "run": {"policies": "look at the metrics of the run instead"},
 }
 
 #: Types of the original platform that a later release reads.
 LATER_TYPES: dict[str, frozenset[str]] = {
-    "scorer": frozenset({"model_as_a_judge_scorer"}),
     "source": frozenset({"url", "huggingface", "folder", "inspect_ai"}),
 }
 
@@ -75,6 +68,8 @@ def choose_type(node: Node, part: str, registry: Mapping[str, type], findings: F
         )
         return None
     kind = node.get("type")
+    if kind is None and node.is_broken:
+        return None
     if kind is None:
         findings.add("E108", f"`type` is missing in {label}", node.place, f"types: {listing(registry)}")
         return None

@@ -28,6 +28,7 @@ from answerkey.spec.shapes import (
     RunFields,
     SpecificationFields,
     TaskFields,
+    TrialsFields,
 )
 from answerkey.spec.sources import source_model
 from answerkey.spec.task_building import solver_model
@@ -39,15 +40,19 @@ Keyword = Any
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _LATER = r"<<\s*(config|secrets)\.[^<>]+>>"
 _VARIABLE = r"^\$[A-Za-z_{]\S*$"
+_WHOLE = r"(0|[1-9][0-9_]*|0x[0-9a-fA-F_]+|0o[0-7_]+|0b[01_]+)"
 _TRUTH = "|".join(
     "".join(f"[{letter.upper()}{letter}]" for letter in word)
     for word in ("yes", "no", "on", "off", "true", "false", "y", "n", "t", "f")
 )
 
+#: What pydantic calls the bounds of a number that is read by a function first.
+_BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+
 #: Texts that the loader reads as something else: config and environment values, and words for true and false.
 _STAND_INS: dict[str, str] = {
-    "integer": rf"{_LATER}|{_VARIABLE}|^\s*[-+]?[0-9]+(\.0+)?\s*$",
-    "number": rf"{_LATER}|{_VARIABLE}|^\s*[-+]?[0-9.]+([eE][-+]?[0-9]+)?\s*$",
+    "integer": rf"{_LATER}|{_VARIABLE}|^\s*[-+]?({_WHOLE}(\.0+)?)\s*$",
+    "number": rf"{_LATER}|{_VARIABLE}|^\s*[-+]?({_WHOLE}|[0-9._]+([eE][-+]?[0-9]+)?)\s*$",
     "boolean": rf"{_LATER}|{_VARIABLE}|^({_TRUTH}|0|1)$",
     "array": _LATER,
     "object": _LATER,
@@ -87,6 +92,7 @@ def _parts() -> Mapping[str, tuple[type[BaseModel], ...]]:
         "evaluation": (EvaluationFields,),
         "specification": (SpecificationFields,),
         "run_config": (RunConfigFields,),
+        "trials": (TrialsFields,),
     }
 
 
@@ -110,7 +116,9 @@ def _inline(found: dict[str, Any]) -> dict[str, Any]:
 def _merge(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema with each keyword loosened."""
     return {
-        key: _loosen_properties(value, definitions) if key == "properties" else _keep(key, value, definitions)
+        _BOUNDS.get(key, key): _loosen_properties(value, definitions)
+        if key == "properties"
+        else _keep(key, value, definitions)
         for key, value in node.items()
     }
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, cast
 
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
-from answerkey.metrics import METRICS, Metric
+from answerkey.metrics import METRICS, Metric, Trials
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.scorers import SCORERS, Scorer, compile_templates
 from answerkey.spec.deprecations import carry_over
@@ -48,12 +49,10 @@ def metric_model(kind: str) -> type[Fields]:
     return extend_fields(own, f"{own.__name__}Metric", MetricCommon, type=(Literal[kind], ...))
 
 
-def build_scoring(node: Node | None, findings: Findings) -> list[BuiltStep]:
+def build_scoring(node: Node | None, findings: Findings, trials: Trials | None = None) -> list[BuiltStep]:
     """Return the steps of a list of scorers; one with mistakes is left out, the others are built."""
-    entries = node.entries if isinstance(node, ListNode) else ()
-    drafts = [
-        draft for index, entry in enumerate(entries) if (draft := _draft_scorer(entry, index, findings))
-    ]
+    entries = enumerate(node.entries if isinstance(node, ListNode) else ())
+    drafts = [draft for index, entry in entries if (draft := _draft_scorer(entry, index, findings, trials))]
     wanted = [(draft.fields.key, draft.kind, draft.node.place) for draft in drafts]
     keys = assign_keys(wanted, findings, what="scorer", within="in the task")
     return [
@@ -64,12 +63,14 @@ def build_scoring(node: Node | None, findings: Findings) -> list[BuiltStep]:
 @dataclass(frozen=True)
 class _Draft:
     kind: str
+    index: int
     node: MapNode
     fields: Any
     scorer: Scorer | None
+    trials: Trials | None
 
 
-def _draft_scorer(entry: Node, index: int, findings: Findings) -> _Draft | None:
+def _draft_scorer(entry: Node, index: int, findings: Findings, trials: Trials | None) -> _Draft | None:
     found = choose_type(entry, "scorer", SCORERS, findings)
     if found is None or not isinstance(entry, MapNode):
         return None
@@ -80,7 +81,7 @@ def _draft_scorer(entry: Node, index: int, findings: Findings) -> _Draft | None:
         _check_metrics_alone(node, findings)
         return None
     scorer = try_build(fields, node, findings)
-    return _Draft(kind, node, fields, cast("Scorer | None", scorer))
+    return _Draft(kind, index, node, fields, cast("Scorer | None", scorer), trials)
 
 
 def try_build(fields: Fields, node: MapNode, findings: Findings) -> object | None:
@@ -116,13 +117,13 @@ def _finish(draft: _Draft, key: str, findings: Findings) -> BuiltStep | None:
         return None
     _check_templates(draft.scorer, draft.node, findings)
     fields = draft.fields
-    step = ScoringStep(key, draft.scorer, metrics, fields.purpose, fields.display_name)
+    step = ScoringStep(key, draft.scorer, metrics, fields.purpose, fields.display_name, draft.index)
     source = {**_plain(fields), "key": key, "metrics": metric_sources}
     return BuiltStep(step, (*snippets, *metric_snippets), source)
 
 
 def _plain(fields: Fields) -> dict[str, object]:
-    plain = fields.model_dump(mode="json")
+    plain = fields.model_dump(mode="json", fallback=str)
     return {name: value for name, value in plain.items() if value is not None}
 
 
@@ -149,13 +150,24 @@ def _find_snippets(fields: Fields, node: MapNode, label: str, findings: Findings
     for name in type(fields).model_fields:
         source = getattr(fields, name)
         if name.endswith(_SNIPPET) and isinstance(source, str):
-            place = find_node(node, (name,))[0].place
-            snippet = Snippet(name.removesuffix(_SNIPPET), source, place, label)
+            written = find_node(node, (name,))[0]
+            snippet = Snippet(name.removesuffix(_SNIPPET), source, written.place, label)
             error = check_snippet(snippet)
             if error is not None:
-                findings.report(error)
+                findings.add(error.code, error.message, _place_mistake(source, written), error.hint)
             found.append(snippet)
     return found
+
+
+def _place_mistake(source: str, node: Node) -> Place:
+    """Return where a snippet stops being Python; where it begins when it is Python that does not fit."""
+    try:
+        ast.parse(source)
+    except SyntaxError as error:
+        return node.place_of_line(error.lineno, error.offset) if isinstance(node, ScalarNode) else node.place
+    except (ValueError, RecursionError, MemoryError):
+        pass
+    return node.place
 
 
 def _build_metrics(
@@ -164,7 +176,7 @@ def _build_metrics(
     listed = draft.node.get("metrics")
     if draft.fields.metrics is None or not isinstance(listed, ListNode):
         return _default_metrics(draft, findings)
-    if not listed.entries and _default_mean(draft.scorer) is None:
+    if not listed.entries and not _default_means(draft.scorer, draft.trials):
         _require_metrics(draft, findings)
     found = [
         (entry, one) for i, entry in enumerate(listed.entries) if (one := _build_metric(entry, i, findings))
@@ -190,22 +202,33 @@ def _build_metric(entry: Node, index: int, findings: Findings) -> tuple[Any, Met
     return None if metric is None else (fields, cast("Metric", metric))
 
 
-def _default_mean(scorer: Scorer | None) -> Mapping[str, object] | None:
+def _default_means(scorer: Scorer | None, trials: Trials | None) -> list[Mapping[str, object]]:
+    """Return the mean of the main value, or of each of its aggregates, which then say what they are."""
     if scorer is None or scorer.main_value is None:
-        return None
-    return {"type": "mean", "field": scorer.main_value, "name": scorer.default_metric_name}
+        return []
+    value, name = scorer.main_value, scorer.default_metric_name
+    if trials is None:
+        return [{"type": "mean", "field": value, "name": name}]
+    labels = [one.label for one in trials.aggregators_of(value)]
+    return [
+        {"type": "mean", "field": f"{value}.{one}", "name": name if one == "mean" else f"{name} {one}"}
+        for one in labels
+    ]
 
 
 def _default_metrics(
     draft: _Draft, findings: Findings
 ) -> tuple[tuple[KeyedMetric, ...], list[dict[str, object]], list[Snippet]]:
-    """Return the metric of a scorer without `metrics`: the mean of its main value."""
-    default = _default_mean(draft.scorer)
-    if default is None:
+    """Return the metrics of a scorer without `metrics`: the mean of its main value."""
+    defaults = _default_means(draft.scorer, draft.trials)
+    if not defaults:
         _require_metrics(draft, findings)
-        return (), [], []
-    fields = metric_model("mean").model_validate(default)
-    return (KeyedMetric("mean", build(fields)),), [{**_plain(fields), "key": "mean"}], []
+    keys = ["mean", *(f"mean-{number}" for number in range(2, len(defaults) + 1))]
+    found = [
+        (metric_model("mean").model_validate(one), key) for one, key in zip(defaults, keys, strict=False)
+    ]
+    keyed = [KeyedMetric(key, build(fields)) for fields, key in found]
+    return tuple(keyed), [{**_plain(fields), "key": key} for fields, key in found], []
 
 
 def _require_metrics(draft: _Draft, findings: Findings) -> None:
@@ -218,7 +241,10 @@ def _check_metric_fields(metric: Metric, draft: _Draft, entry: Node, findings: F
     scorer = SCORERS[draft.kind]
     if scorer.value_names is None or scorer.metadata_names is None:
         return
-    known = [*scorer.value_names, *scorer.metadata_names]
+    values = list(scorer.value_names)
+    if draft.trials is not None:
+        values = [one for name in values for one in draft.trials.names_of(name)]
+    known = [*values, *scorer.metadata_names]
     for field in metric.fields():
         if field in getattr(scorer, "text_names", ()) and getattr(metric, "reads_numbers", False):
             message = f"`{metric.type}` needs numbers, and `{field}` is text"

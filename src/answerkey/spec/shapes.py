@@ -10,9 +10,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from answerkey.metrics import AggregatorName
+from answerkey.models import ApiName
 from answerkey.spec.fields import Fields, Hint, Number, Text, Whole
 from answerkey.spec.parameters import Key
-from answerkey.spec.secret_values import Secret
+from answerkey.spec.secret_values import SecretText
 from answerkey.types import Purpose
 
 #: A reference to a model or an adapter may also contain `$`; a built-in model is named with its parameters.
@@ -46,6 +48,7 @@ ModelPart = Annotated[Any, _part("model")]
 DatasetPart = Annotated[Any, _part("dataset")]
 TaskPart = Annotated[Any, _part("task")]
 EvaluationPart = Annotated[Any, _part("evaluation")]
+TrialsPart = Annotated[Any, _part("trials")]
 RunConfigPart = Annotated[Any, _part("run_config")]
 
 
@@ -74,6 +77,38 @@ class ActionFields(Fields):
     filter: FilterPart
 
 
+class AggregatorFields(Fields):
+    """How the trials' values of one score become one number."""
+
+    function: AggregatorName
+    k: Count | None = None
+
+
+class ScoreAggregatorFields(Fields):
+    """Which score is aggregated, and how."""
+
+    score_name: Text
+    aggregator: AggregatorFields
+
+
+class TrialsConfigFields(Fields):
+    """How often each sample is asked."""
+
+    num_trials: Annotated[Whole, Field(ge=2)]
+
+
+class TrialsFields(TrialsConfigFields):
+    """How often each sample is asked, and what its trials come to."""
+
+    score_aggregators: list[ScoreAggregatorFields] | None = None
+
+
+class RepeatabilityFields(Fields):
+    """How often a task specification is run."""
+
+    num_runs: Annotated[Whole, Field(ge=2)]
+
+
 class Definition(Fields):
     """What a task asks and how replies are scored."""
 
@@ -81,6 +116,7 @@ class Definition(Fields):
     dataset: DatasetChoice | None = None
     solver: SolverPart | None = None
     scorers: Annotated[list[ScorerPart], Field(min_length=1)]
+    trials: TrialsPart | None = None
     actions: list[ActionPart] | None = None
     evaluated_entity_type: Literal["model", "dataset"] | None = Field(default=None, json_schema_extra=OLD)
 
@@ -154,16 +190,30 @@ class AdapterChoice(Fields):
     key: Reference
 
 
+class ValidationContext(Fields):
+    """Which certificates an endpoint may show: those of the system, or of `trusted_ca` (PEM text)."""
+
+    trusted_ca: Text | None = None
+    trust_chain_verification: Literal["verify_trust_chain", "accept_untrusted"] | None = None
+
+
+class TlsContext(Fields):
+    """How an endpoint proves who it is."""
+
+    validation_context: ValidationContext | None = None
+
+
 class CustomConnection(Fields):
     """A model behind a URL."""
 
     connection_type: Literal["custom_connection"] = "custom_connection"
     url: Text
     adapter: AdapterChoice | None = None
-    api_key: Secret | None = None
+    api: ApiName | None = None
+    api_key: SecretText | None = None
     model_key: Text | None = None
-    custom_headers: dict[str, Secret] | None = None
-    tls_context: dict[str, Any] | None = None
+    custom_headers: dict[str, SecretText] | None = None
+    tls_context: TlsContext | None = None
 
 
 class ProviderConnection(Fields):
@@ -172,7 +222,9 @@ class ProviderConnection(Fields):
     connection_type: Literal["provider_connection"]
     provider_id: Text
     model_key: Text
-    api_key: Secret | None = None
+    base_url: Text | None = None
+    api: ApiName | None = None
+    api_key: SecretText | None = None
 
 
 class PlaceholderConnection(Fields):
@@ -186,7 +238,7 @@ class CustomInference(Fields):
 
     connection_type: Literal["custom_inference"]
     snippet: Text
-    environment: dict[str, Secret] | None = None
+    environment: dict[str, SecretText] | None = None
 
 
 CONNECTIONS: dict[str, type[Fields]] = {
@@ -206,8 +258,10 @@ class ModelFields(Fields):
     long_description: Text | None = None
     tags: tuple[Text, ...] = ()
     rate_limit: Annotated[Number, Field(gt=0)] | None = None
+    tokens_per_minute: Annotated[Number, Field(gt=0)] | None = None
     max_concurrent_requests: Count | None = None
     task: TaskKind = "chat_completion"
+    adapter: AdapterChoice | None = None
     config: ConnectionPart
     generation: Generation | None = None
 
@@ -217,6 +271,8 @@ class ProviderModel(Fields):
 
     provider: Annotated[Text, Field(alias="$provider", pattern=r"^[^/]+/.+$")]
     display_name: Text | None = None
+    base_url: Text | None = None
+    api: ApiName | None = None
     generation: Generation | None = None
 
 
@@ -238,6 +294,8 @@ class SpecificationFields(SelectionFields):
     task_config: dict[str, Any] | None = None
     model_key: ModelReference | None = None
     generation: Generation | None = None
+    trials: TrialsPart | None = None
+    repeatability: RepeatabilityFields | None = None
 
 
 class EvaluationFields(Fields):
@@ -260,6 +318,7 @@ class RunConfigFields(SelectionFields):
     """How a run is carried out."""
 
     cache_policy: CachePolicy | None = None
+    trials_config: TrialsConfigFields | None = None
 
 
 class RunFields(Fields):

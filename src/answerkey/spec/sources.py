@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from answerkey.datasets import SOURCES, InlineSource, LocalSource, Source
-from answerkey.errors import Place, SpecError
+from answerkey.errors import AnswerkeyError, Place, SpecError
 from answerkey.spec.config import refuse_config
 from answerkey.spec.deprecations import carry_over
 from answerkey.spec.fields import Fields, extend_fields, fields_of
 from answerkey.spec.findings import Findings
-from answerkey.spec.nodes import ListNode, MapNode, Node, ScalarNode, from_plain
+from answerkey.spec.nodes import ListNode, MapNode, Node, Places, ScalarNode, from_plain
+from answerkey.spec.nodes import Path as Way
 from answerkey.spec.reader import resolve_path
 from answerkey.spec.refusals import choose_type
 from answerkey.spec.scoring import try_build
 from answerkey.spec.shapes import DatasetFields
 from answerkey.spec.task_building import build_filter
 from answerkey.spec.validation import validate_node
+from answerkey.templates import DATASET_NAMES
 
 if TYPE_CHECKING:
     from answerkey.datasets import Dataset
@@ -35,6 +37,7 @@ class DatasetSpec:
     display_name: str | None = None
     description: str | None = None
     place: Place | None = None
+    places: Places | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of_file(cls, path: str | Path) -> DatasetSpec:
@@ -44,6 +47,27 @@ class DatasetSpec:
             key=file.name.split(".")[0] or file.name,
             source=LocalSource(file_path=str(resolve_path(file, None))),
         )
+
+    def locate(self, error: AnswerkeyError) -> AnswerkeyError:
+        """Return an error of reading the rows, placed in the dataset's file where that is at fault."""
+        found = self._find_fault(error)
+        if found is None or self.places is None:
+            return error
+        where = self.places.key(found) if found[-2:-1] == ("columns",) else self.places(found)
+        return type(error)(error.code, error.message, where=where, hint=error.hint)
+
+    def _find_fault(self, error: AnswerkeyError) -> Way | None:
+        """Return the way to what names a file or a column that there is not."""
+        if error.code == "E201":
+            return ("source", "file_path")
+        if error.code not in {"E206", "E207"}:
+            return None
+        for index, one in enumerate(self.source.filters):
+            if error.code == "E206" and error.message.startswith(f"filter `{one.expression}`"):
+                return ("source", "filters", index, "expression")
+        column = error.where.field if error.where else None
+        is_typed = column is not None and column in getattr(self.source, "columns", {})
+        return ("source", "columns", str(column)) if is_typed else None
 
     @classmethod
     def of_samples(cls, dataset: Dataset) -> DatasetSpec:
@@ -66,6 +90,8 @@ def build_dataset(node: Node, findings: Findings, *, base: Path) -> DatasetSpec 
     if not isinstance(node, MapNode):
         return None
     part = node.get("source")
+    if part is None and node.is_broken:
+        return None
     if part is None:
         hint = "write `source: {type: local, file_path: …}`"
         findings.add("E108", "`source` is missing in the dataset", node.place, hint)
@@ -73,7 +99,9 @@ def build_dataset(node: Node, findings: Findings, *, base: Path) -> DatasetSpec 
     source = build_source(part, findings, base=base)
     if fields is None or source is None:
         return None
-    return DatasetSpec(fields.key, source, fields.display_name, fields.description, node.place)
+    return DatasetSpec(
+        fields.key, source, fields.display_name, fields.description, node.place, places=Places(node)
+    )
 
 
 def build_source(node: Node, findings: Findings, *, base: Path) -> Source | None:
@@ -82,9 +110,17 @@ def build_source(node: Node, findings: Findings, *, base: Path) -> Source | None
     if found is None or not isinstance(node, MapNode):
         return None
     kind = str(cast("ScalarNode", node.entries["type"]).value)
-    fields = validate_node(source_model(kind), node, findings, name=f"source `{kind}`")
-    _check_filters(node, findings)
-    source = try_build(fields, node, findings) if fields is not None else None
+    filters = node.get("filters")
+    if isinstance(filters, ListNode) and "filters" in source_model(kind).model_fields:
+        # Each is held against its own model: a mistake in one is told once, and hides nothing of the next.
+        conditions = [build_filter(one, findings, names=DATASET_NAMES) for one in filters.entries]
+        rest = node.without("filters")
+    else:
+        conditions, rest = [], node
+    fields = validate_node(source_model(kind), rest, findings, name=f"source `{kind}`")
+    source: Any = try_build(fields, rest, findings) if fields is not None else None
+    if source is not None and conditions:
+        source = replace(source, filters=tuple(one[0] for one in conditions if one is not None))
     stated = node.get("file_path")
     if isinstance(source, LocalSource) and stated is not None:
         return _make_absolute(source, stated.place, findings, base=base)
@@ -100,12 +136,6 @@ def _make_absolute(
     except SpecError as error:
         findings.report(error)
         return None
-
-
-def _check_filters(node: MapNode, findings: Findings) -> None:
-    filters = node.get("filters")
-    for entry in filters.entries if isinstance(filters, ListNode) else ():
-        build_filter(entry, findings)
 
 
 def source_from(plain: Mapping[str, object]) -> Source:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any, Literal, cast
 
 from answerkey.errors import Place, SpecError
+from answerkey.metrics import Trials
 from answerkey.scorers import Action
 from answerkey.solvers import SOLVERS, Solver
 from answerkey.spec.config import Config, Given, read_parameters, resolve_config
@@ -28,13 +29,16 @@ from answerkey.spec.nodes import (
     from_plain,
     is_null,
     key_of,
+    list_entries,
 )
-from answerkey.spec.refusals import choose_type, refuse_later_keys
+from answerkey.spec.refusals import choose_type
+from answerkey.spec.score_references import check_score_references
 from answerkey.spec.scoring import BuiltStep, build_scoring, report_template, try_build
 from answerkey.spec.shapes import ActionFields, Definition, TaskFields
 from answerkey.spec.tasks import Task, hash_definition
+from answerkey.spec.trials import build_trials, check_score_names
 from answerkey.spec.validation import validate_node
-from answerkey.templates import RowFilter
+from answerkey.templates import ACTION_NAMES, RowFilter, find_whole
 
 _ORDERED = frozenset(
     {"equals", "not_equals", "greater_than", "less_than", "greater_or_equal", "less_or_equal"}
@@ -57,6 +61,7 @@ class _Defined:
     solver_fields: Fields | None
     steps: list[BuiltStep]
     actions: list[tuple[Action, Fields]]
+    trials: Trials | None
 
 
 def build_task(
@@ -67,11 +72,25 @@ def build_task(
     Without `needs_all`, a config value that is not given is no mistake: the task is only looked at.
     """
     if not isinstance(node, MapNode):
-        findings.add("E108", "a task must be a mapping", node.place, "it begins with `key: …`")
+        if not node.is_broken:
+            findings.add("E108", "a task must be a mapping", node.place, "it begins with `key: …`")
         return None
     parameters = read_parameters(node.get("config_spec"), findings)
     config = resolve_config(parameters, given, findings, place=node.place, needs_all=needs_all)
-    return _build(cast("MapNode", config.fill(node.without("config_spec"), findings)), config, findings)
+    unfilled = _spell_out_dataset(node.without("config_spec"))
+    return _build(cast("MapNode", config.fill(unfilled, findings)), config, findings)
+
+
+def _spell_out_dataset(node: MapNode) -> MapNode:
+    """Return a task with `dataset: << config.x >>` written as `dataset: {key: << config.x >>}`."""
+    definition = node.get("definition")
+    choice = definition.get("dataset") if isinstance(definition, MapNode) else None
+    if not isinstance(definition, MapNode) or not isinstance(choice, ScalarNode):
+        return node
+    if not isinstance(choice.value, str) or find_whole(choice.value) is None:
+        return node
+    spelled = MapNode({"key": choice}, choice.place, {"key": choice.place})
+    return node.having("definition", definition.having("dataset", spelled))
 
 
 def task_from_source(source: Mapping[str, object]) -> Task:
@@ -122,6 +141,7 @@ def _build(
         solver=defined.solver,
         scoring=tuple(built.step for built in defined.steps),
         actions=tuple(action for action, _ in defined.actions),
+        trials=defined.trials,
         snippets=tuple(one for built in defined.steps for one in built.snippets),
         fingerprint=hash_definition(source["definition"]),
         source=source,
@@ -144,14 +164,16 @@ def _describe(fields: TaskFields, defined: _Defined) -> dict[str, Any]:
     if defined.fields.dataset:
         definition["dataset"] = {"key": defined.fields.dataset.key}
     if defined.solver_fields is not None:
-        definition["solver"] = defined.solver_fields.model_dump(mode="json", exclude_none=True)
+        definition["solver"] = defined.solver_fields.model_dump(mode="json", exclude_none=True, fallback=str)
     definition["scorers"] = [built.source for built in defined.steps]
+    if defined.trials is not None:
+        definition["trials"] = asdict(defined.trials)
     if defined.actions:
         definition["actions"] = [
             {
                 "key": action.key,
                 "action": action.action,
-                "filter": one.model_dump(mode="json", exclude_unset=True),
+                "filter": one.model_dump(mode="json", exclude_unset=True, fallback=str),
             }
             for action, one in defined.actions
         ]
@@ -159,16 +181,20 @@ def _describe(fields: TaskFields, defined: _Defined) -> dict[str, Any]:
 
 
 def _read_definition(node: Node, findings: Findings) -> _Defined | None:
-    node = refuse_later_keys(carry_over(node, "definition", findings), "definition", findings)
+    node = carry_over(node, "definition", findings)
     if isinstance(node, MapNode) and (choice := node.get("dataset")) is not None:
         node = node.having("dataset", carry_over(choice, "dataset choice", findings))
     fields = validate_node(Definition, node, findings, name="`definition`")
     if not isinstance(node, MapNode):
         return None
-    steps = build_scoring(node.get("scorers"), findings)
+    trials = build_trials(node.get("trials"), findings)
+    steps = build_scoring(node.get("scorers"), findings, trials)
+    check_score_names(trials, [built.step for built in steps], node.entries.get("trials", node), findings)
     solver, solver_fields = build_solver(node.get("solver"), findings)
     actions = _build_actions(node.get("actions"), findings)
-    return None if fields is None else _Defined(fields, solver, solver_fields, steps, actions)
+    if len(steps) == len(list_entries(node, "scorers")):
+        check_score_references(node, [built.step for built in steps], actions, findings)
+    return None if fields is None else _Defined(fields, solver, solver_fields, steps, actions, trials)
 
 
 def build_solver(node: Node | None, findings: Findings) -> tuple[Solver | None, Fields | None]:
@@ -197,7 +223,7 @@ def _build_actions(node: Node | None, findings: Findings) -> list[tuple[Action, 
     for index, entry in enumerate(node.entries if isinstance(node, ListNode) else ()):
         fields = validate_node(ActionFields, entry, findings, name=f"action {index + 1}")
         part = entry.get("filter") if isinstance(entry, MapNode) else None
-        found = build_filter(part, findings) if part is not None else None
+        found = build_filter(part, findings, names=ACTION_NAMES) if part is not None else None
         if fields is not None and found is not None:
             built.append((Action(key=fields.key, filter=found[0], action=fields.action), found[1]))
             wanted.append((fields.key, fields.key, entry.place))
@@ -205,8 +231,13 @@ def _build_actions(node: Node | None, findings: Findings) -> list[tuple[Action, 
     return built
 
 
-def build_filter(node: Node, findings: Findings) -> tuple[RowFilter, Fields] | None:
-    """Return a row filter and its fields; its expression is compiled, and a missing `value` is a mistake."""
+def build_filter(
+    node: Node, findings: Findings, *, names: tuple[str, ...]
+) -> tuple[RowFilter, Fields] | None:
+    """Return a row filter and its fields; its expression is compiled, and a missing `value` is a mistake.
+
+    `names` are those that the expression sees.
+    """
     fields = validate_node(fields_of(RowFilter), node, findings, name="the filter")
     if fields is None or not isinstance(node, MapNode):
         return None
@@ -221,7 +252,7 @@ def build_filter(node: Node, findings: Findings) -> tuple[RowFilter, Fields] | N
     if condition is None:
         return None
     try:
-        _ = condition.template
+        condition.compile(names)
     except SpecError as error:
         report_template(error, node.entries["expression"], findings)
     return condition, fields

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from answerkey.errors import Place
-from answerkey.metrics import Metric
+from answerkey.metrics import Metric, Trials
 from answerkey.sandbox import Snippet
 from answerkey.scorers import Action, Scorer, compile_templates
 from answerkey.solvers import Solver
 from answerkey.spec.nodes import Places, ScalarNode
 from answerkey.templates import Template
-from answerkey.types import Purpose
+from answerkey.types import Known, Purpose, Samples
 
 #: What a reader sees but no number depends on.
 _WORDS_ONLY = frozenset({"display_name", "description", "long_description"})
@@ -30,13 +30,17 @@ class KeyedMetric:
 
 @dataclass(frozen=True)
 class ScoringStep:
-    """A scorer with its key (unique in the task), its purpose, and the metrics over its scores."""
+    """A scorer with its key (unique in the task), its purpose, and the metrics over its scores.
+
+    `index` is its place in the file's list of scorers.
+    """
 
     key: str
     scorer: Scorer
     metrics: tuple[KeyedMetric, ...]
     purpose: Purpose = "score"
     display_name: str | None = None
+    index: int = 0
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class Task:
     dataset_key: str | None = None
     solver: Solver | None = None
     actions: tuple[Action, ...] = ()
+    trials: Trials | None = None
     snippets: tuple[Snippet, ...] = ()
     file: str | None = None
     places: Places = field(
@@ -71,6 +76,15 @@ class Task:
     def main_step(self) -> ScoringStep:
         """The scorer whose counts stand for the task: the first with purpose `score`, else the first."""
         return next((step for step in self.scoring if step.purpose == "score"), self.scoring[0])
+
+    @property
+    def num_trials(self) -> int:
+        """How often each sample is asked."""
+        return self.trials.num_trials if self.trials else 1
+
+    def know(self, samples: Samples) -> Known | None:
+        """Return what the first scorer that knows anything knows: choices, truths, option texts."""
+        return next((known for step in self.scoring if (known := step.scorer.know(samples))), None)
 
     def place(self, *path: str | int) -> Place:
         """Return where a part of the task stands; `("config_spec", name)` is where that value was given."""

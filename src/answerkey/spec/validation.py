@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -11,14 +12,16 @@ from pydantic_core import ErrorDetails
 
 from answerkey.errors import listing, suggest
 from answerkey.spec.findings import Findings
-from answerkey.spec.nodes import ListNode, MapNode, Node, Path, find_node, to_plain
+from answerkey.spec.nodes import BROKEN, ListNode, MapNode, Node, Path, find_node, to_plain
+from answerkey.spec.numbers import LEADING_ZERO_HINT, has_leading_zero
 
 M = TypeVar("M", bound=BaseModel)
 
 _EXTRA = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
-#: What was reported already: a config name or an environment value that stands for nothing.
-_UNRESOLVED = re.compile(r"<<\s*config\.|^\$[A-Za-z_{]")
+#: What was reported already: a config name that stands for nothing.
+_UNRESOLVED = re.compile(r"<<\s*config\.")
 _SECRETIVE = frozenset({"api_key", "custom_headers", "environment", "secrets"})
+_NUMERIC = frozenset({"leading_zero", "float_type"})
 _SHOWN = 60
 
 #: What pydantic found, in the words of the documentation; others keep pydantic's own sentence.
@@ -27,6 +30,7 @@ _WORDS: dict[str, str] = {
     "int_type": "must be a whole number",
     "int_parsing": "must be a whole number",
     "int_from_float": "must be a whole number",
+    "leading_zero": "must be a whole number",
     "float_type": "must be a number",
     "float_parsing": "must be a number",
     "bool_type": "must be true or false",
@@ -45,9 +49,11 @@ _WORDS: dict[str, str] = {
 def validate_node(model: type[M], node: Node | None, findings: Findings, *, name: str) -> M | None:
     """Return the model's values, or None when a required one is missing or wrong; `name` is for messages.
 
-    Unknown keys and unsuitable optional values are reported and left out; errors that an unresolved
-    `<< config.x >>` would cause are not reported, since that name has been.
+    Unknown keys and unsuitable optional values are reported and left out; errors that a broken value or an
+    unresolved `<< config.x >>` would cause are not reported, since the cause has been.
     """
+    if node is not None and node.is_broken and not isinstance(node, MapNode):
+        return None
     if not isinstance(node, MapNode):
         where = None if node is None else node.place
         findings.add(
@@ -61,7 +67,7 @@ def validate_node(model: type[M], node: Node | None, findings: Findings, *, name
     except ValidationError as trouble:
         details = _merge_alternatives(trouble.errors(include_url=False))
     for detail in details:
-        _report(model, node, detail, findings, name)
+        _report(model, node, detail, findings=findings, name=name)
     return _build_without(model, node, {_spot(node, detail) for detail in details})
 
 
@@ -89,7 +95,7 @@ def _prune(node: Node, spots: set[Path], path: Path = ()) -> Node:
             for key, entry in node.entries.items()
             if (*path, key) not in spots
         }
-        return MapNode(kept, node.place, node.keys)
+        return replace(node, entries=kept)
     if isinstance(node, ListNode):
         entries = enumerate(node.entries)
         left = (_prune(one, spots, (*path, index)) for index, one in entries if (*path, index) not in spots)
@@ -115,22 +121,27 @@ def _is_alternative(one: ErrorDetails, other: ErrorDetails) -> bool:
     return "missing" not in {one["type"], other["type"]} and ways[0][:-1] == ways[1][:-1]
 
 
+def _is_told(detail: ErrorDetails, found: Node) -> bool:
+    """Whether the cause of an error has been reported."""
+    value = detail["input"]
+    if detail["type"] == "missing":
+        return found.is_broken
+    is_open = isinstance(value, str) and bool(_UNRESOLVED.search(value))
+    return detail["type"] not in _EXTRA and (is_open or value is BROKEN)
+
+
 def _report(
-    model: type[BaseModel], node: MapNode, detail: ErrorDetails, findings: Findings, name: str
+    model: type[BaseModel], node: MapNode, detail: ErrorDetails, *, findings: Findings, name: str
 ) -> None:
     loc = detail["loc"]
     found, taken = find_node(node, loc)
-    if (
-        isinstance(detail["input"], str)
-        and _UNRESOLVED.search(detail["input"])
-        and detail["type"] not in _EXTRA
-    ):
+    if _is_told(detail, found):
         return
     if detail["type"] == "missing":
         missing = str(loc[-1])
         findings.add("E108", f"`{missing}` is missing{_within(name, taken)}", found.place)
     elif detail["type"] in _EXTRA:
-        _report_unknown(model, node, detail, findings, name)
+        _report_unknown(model, node, detail, findings=findings, name=name)
     elif detail["type"] == "union_tag_invalid":
         _report_type(found, detail, findings)
     else:
@@ -149,7 +160,7 @@ def _within(name: str, taken: Path) -> str:
 
 
 def _report_unknown(
-    model: type[BaseModel], node: MapNode, detail: ErrorDetails, findings: Findings, name: str
+    model: type[BaseModel], node: MapNode, detail: ErrorDetails, *, findings: Findings, name: str
 ) -> None:
     loc = detail["loc"]
     holder, taken = find_node(node, loc[:-1])
@@ -185,6 +196,8 @@ def _describe(detail: ErrorDetails, value: str) -> str:
 def _hint(detail: ErrorDetails) -> str | None:
     if detail["type"] == "string_type" and isinstance(detail["input"], bool | float):
         return "put the value in quotes to make it text"
+    if detail["type"] in _NUMERIC and isinstance(detail["input"], str) and has_leading_zero(detail["input"]):
+        return LEADING_ZERO_HINT
     if detail["type"] == "literal_error":
         known = re.findall(r"'([^']*)'", str(detail.get("ctx", {}).get("expected")))
         return suggest(str(detail["input"]), known)

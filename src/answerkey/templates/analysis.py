@@ -9,11 +9,8 @@ from typing import Final, Literal
 from jinja2 import meta, nodes
 
 from answerkey.errors import Place, SpecError, listing, suggest
-from answerkey.templates.environment import RowEnvironment
+from answerkey.templates.environment import NOT_REPEATABLE, RowEnvironment
 
-#: Names and filters that need not give the same value twice.
-_FICKLE_NAMES: Final = frozenset(["cycler", "joiner", "lipsum", "namespace"])
-_FICKLE_FILTER: Final = "random"
 _OTHER_FILES: Final = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 
 
@@ -61,17 +58,20 @@ def find_literal_text(tree: nodes.Template) -> str | None:
 
 def find_path(expression: nodes.Expr) -> tuple[Step, ...] | None:
     """Return the steps from `sample` to the value, if the expression is nothing but constant steps."""
+    steps = _find_steps(expression, "sample")
+    return steps if steps and isinstance(steps[0].key, str) else None
+
+
+def _find_steps(node: nodes.Node, name: str) -> tuple[Step, ...] | None:
+    """Return the constant steps that lead from a name to a node; None for any other node."""
     steps: list[Step] = []
-    node: nodes.Node = expression
     while not isinstance(node, nodes.Name):
         step = _read_step(node)
         if step is None:
             return None
         steps.append(step)
         node = node.node  # type: ignore[attr-defined]
-    if node.name != "sample" or not steps or not isinstance(steps[-1].key, str):
-        return None
-    return tuple(reversed(steps))
+    return tuple(reversed(steps)) if node.name == name else None
 
 
 def _read_step(node: nodes.Node) -> Step | None:
@@ -81,6 +81,27 @@ def _read_step(node: nodes.Node) -> Step | None:
         key = node.arg.value
         return Step("subscript", key) if type(key) in (str, int) else None
     return None
+
+
+def find_paths_from(tree: nodes.Template, name: str) -> frozenset[tuple[str | int, ...]]:
+    """Return where constant steps lead from a name, as far as they go: `scores.a.b` is `("a", "b")`.
+
+    A method that is called is no step.
+    """
+    return frozenset(_walk_paths(tree, name))
+
+
+def _walk_paths(node: nodes.Node, name: str) -> Iterator[tuple[str | int, ...]]:
+    if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Getattr):
+        for child in [node.node.node, *(one for one in node.iter_child_nodes() if one is not node.node)]:
+            yield from _walk_paths(child, name)
+        return
+    steps = _find_steps(node, name)
+    if steps is not None:
+        yield tuple(step.key for step in steps)
+        return
+    for child in node.iter_child_nodes():
+        yield from _walk_paths(child, name)
 
 
 def find_columns(tree: nodes.Template) -> frozenset[str] | None:
@@ -117,21 +138,6 @@ def _read_key(node: nodes.Node) -> str:
     return str(step.key) if step else ""
 
 
-def is_steady(tree: nodes.Template) -> bool:
-    """Say whether a template gives the same value whenever it reads the same values."""
-    if any(name.name in _FICKLE_NAMES for name in tree.find_all(nodes.Name)):
-        return False
-    # `map('random')` names the filter in a text; `map(x)` could name any.
-    if any(constant.value == _FICKLE_FILTER for constant in tree.find_all(nodes.Const)):
-        return False
-    return not any(_is_fickle(one) for one in tree.find_all(nodes.Filter))
-
-
-def _is_fickle(one: nodes.Filter) -> bool:
-    by_name = one.name == "map" and bool(one.args) and not isinstance(one.args[0], nodes.Const)
-    return one.name == _FICKLE_FILTER or by_name or one.dyn_args is not None
-
-
 def check_tree(tree: nodes.Template, environment: RowEnvironment, names: Sequence[str]) -> None:
     """Raise SpecError for a filter, a test or a name that does not exist, and for reading other files."""
     for foreign in tree.find_all(_OTHER_FILES):
@@ -140,6 +146,8 @@ def check_tree(tree: nodes.Template, environment: RowEnvironment, names: Sequenc
             f"`{word}` is not available in templates", foreign, "`!include` puts a file into the YAML"
         )
     for one in tree.find_all(nodes.Filter):
+        for name in _name_filters(one):
+            _check_repeatable(name, one)
         if one.name not in environment.filters:
             raise _refuse(f"no filter is named `{one.name}`", one, suggest(one.name, environment.filters))
     for test in tree.find_all(nodes.Test):
@@ -148,10 +156,24 @@ def check_tree(tree: nodes.Template, environment: RowEnvironment, names: Sequenc
     _check_names(tree, names)
 
 
+def _check_repeatable(name: object, node: nodes.Node) -> None:
+    if isinstance(name, str) and name in NOT_REPEATABLE:
+        message = f"`{name}` is not available: the same row must always give the same value"
+        raise _refuse(message, node, NOT_REPEATABLE[name])
+
+
+def _name_filters(node: nodes.Filter) -> Iterator[object]:
+    """Yield the names of the filters that a node applies; `map('x')` names another in a text."""
+    yield node.name
+    if node.name == "map":
+        yield from (one.value for one in node.args[:1] if isinstance(one, nodes.Const))
+
+
 def _check_names(tree: nodes.Template, names: Sequence[str]) -> None:
     unknown = meta.find_undeclared_variables(tree) - set(names)
     for node in tree.find_all(nodes.Name):
         if node.name in unknown:
+            _check_repeatable(node.name, node)
             hint = f"{_advise(tree, node, names)} names: {listing(names)}"
             raise _refuse(f"`{node.name}` is not defined in this template", node, hint)
 

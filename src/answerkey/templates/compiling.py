@@ -14,6 +14,7 @@ from jinja2 import TemplateSyntaxError, nodes
 from answerkey.errors import Place, SpecError
 from answerkey.templates.analysis import check_tree
 from answerkey.templates.environment import open_environment
+from answerkey.templates.limits import MOST_ELEMENTS, measure
 from answerkey.templates.plain import make_plain
 from answerkey.templates.trouble import FOREIGN
 
@@ -55,12 +56,18 @@ def take_value(template: jinja2.Template, context: dict[str, object]) -> object:
     frame = template.new_context(context)
     for _ in template.root_render_func(frame):
         pass
-    return frame.vars[_VALUE]
+    value = frame.vars[_VALUE]
+    measure(value)
+    return value
 
 
 def print_text(template: jinja2.Template, context: dict[str, object]) -> str:
     """Return what a template prints in a context."""
-    return "".join(template.root_render_func(template.new_context(context)))
+    pieces = list(template.root_render_func(template.new_context(context)))
+    size = sum(map(len, pieces))
+    if size > MOST_ELEMENTS:
+        raise OverflowError(f"the template prints {size:,} characters; {MOST_ELEMENTS:,} are allowed")
+    return "".join(pieces)
 
 
 def fold_constant(expression: nodes.Expr) -> object:

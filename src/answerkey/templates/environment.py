@@ -2,22 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
-from jinja2 import StrictUndefined, TemplateRuntimeError, Undefined, UndefinedError
-from jinja2.runtime import Context
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2 import StrictUndefined, TemplateRuntimeError, Undefined, UndefinedError, nodes
+from jinja2.exceptions import SecurityError
+from jinja2.runtime import LoopContext
+from jinja2.sandbox import SandboxedEnvironment, modifies_known_mutable
 from jinja2.utils import missing
+from jinja2.visitor import NodeTransformer
 
+from answerkey.templates.guarded_filters import (
+    GUARDED,
+    JOIN_TEXT,
+    LOOP_STEPS,
+    RowContext,
+    guard_steps,
+    print_value,
+)
 from answerkey.templates.jinja_filters import FILTERS
-from answerkey.templates.plain import explain_missing, fail_undefined, make_printable
+from answerkey.templates.limits import (
+    CALL_STEPS,
+    METHOD_SIZES,
+    MOST_ELEMENTS,
+    STEP_TEXT,
+    check_power,
+    measure_conversions,
+    measure_fields,
+    measure_product,
+    measure_sum,
+)
+from answerkey.templates.plain import explain_missing, fail_undefined
 from answerkey.templates.trouble import MissingName
 
-#: Larger products and powers are refused before they are computed.
-MOST_ELEMENTS: Final = 10_000_000
-MOST_BITS: Final = 1_000_000
+#: What Jinja has and templates of rows have not: it would give another value each time.
+NOT_REPEATABLE: Final = {
+    "random": "take an element by its place: `| first`, or `[sample.index]`",
+    "lipsum": "write the text into the template",
+}
 
 
 class StrictName(StrictUndefined):
@@ -44,10 +67,14 @@ class StrictName(StrictUndefined):
         return str(self)
 
 
-class RowEnvironment(ImmutableSandboxedEnvironment):
-    """The sandbox: values can be read, not changed; private attributes are out of reach."""
+class RowEnvironment(SandboxedEnvironment):
+    """The sandbox: values of the row can be read, not changed; private attributes are out of reach.
 
-    intercepted_binops = frozenset(["*", "**"])
+    A template may change the lists and mappings that it makes itself. What it does is counted, step by step.
+    """
+
+    intercepted_binops = frozenset(["*", "**", "%", "+"])
+    context_class = RowContext
 
     def getattr(self, obj: Any, attribute: str) -> Any:  # noqa: ANN401 - Jinja's own signature
         """Return `obj.attribute`; of a mapping the key first, then one of the methods of a dict."""
@@ -69,23 +96,91 @@ class RowEnvironment(ImmutableSandboxedEnvironment):
         except (KeyError, TypeError):
             return self.undefined(obj=obj, name=argument)
 
-    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401 - same
-        """Return a product or a power, unless it would be absurdly large."""
-        if operator == "*":
-            _check_product(left, right)
-        elif isinstance(left, int) and isinstance(right, int) and left.bit_length() * right > MOST_BITS:
-            raise OverflowError(f"the power {left} ** {right} is too large")
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:  # noqa: ANN401 - Jinja's own signature
+        """Say whether an attribute may be read; a method without its value (`dict.update`) may not."""
+        if isinstance(obj, type):
+            return attr == "fromkeys"
+        return super().is_safe_attribute(obj, attr, value)
+
+    def call_binop(self, context: RowContext, operator: str, left: Any, right: Any) -> Any:  # type: ignore[override]  # noqa: ANN401 - Jinja's own signature, and our context
+        """Return a sum, product, power or remainder, unless it would be absurdly large."""
+        size = 0
+        if operator == "+":
+            size = measure_sum(left, right)
+        elif operator == "*":
+            size = measure_product(left, right)
+        elif operator == "**":
+            check_power(left, right)
+        elif isinstance(left, (str, bytes)):
+            size = measure_conversions(left if isinstance(left, str) else left.decode("latin-1"), right)
+        if size:
+            context.effort.spend_text(size)
         return super().call_binop(context, operator, left, right)
 
+    def call(self, context: RowContext, function: Any, /, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]  # noqa: ANN401 - Jinja's own signature, and our context
+        """Return what a call yields; it is a step, and may neither change the row nor make too much."""
+        context.effort.spend(CALL_STEPS)
+        owner = getattr(function, "__self__", None)
+        if owner is not None:
+            args = _check_method(context, owner, function.__name__, args, kwargs)
+        elif isinstance(function, LoopContext) and args:
+            args = (guard_steps(context, args[0]), *args[1:])
+        return super().call(context, function, *args, **kwargs)
 
-def _check_product(left: object, right: object) -> None:
-    for many, times in ((left, right), (right, left)):
-        if (
-            isinstance(many, (str, list, tuple))
-            and isinstance(times, int)
-            and len(many) * times > MOST_ELEMENTS
-        ):
-            raise OverflowError(f"repeating a value {times} times makes it too large")
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:  # noqa: ANN401 - Jinja's own signature
+        """Return `text.format` in the sandbox, with its size told before it is made."""
+        wrapped = super().wrap_str_format(value)
+        if wrapped is None:
+            return None
+
+        def fill(*args: Any, **kwargs: Any) -> str:  # noqa: ANN401 - whatever the template has
+            named = args[0] if value.__name__ == "format_map" and args else kwargs
+            if measure_fields(value.__self__, args, named) > MOST_ELEMENTS:
+                raise OverflowError("the formatted text is too long")
+            return wrapped(*args, **kwargs)
+
+        return fill
+
+    def _generate(
+        self,
+        source: nodes.Template,
+        name: str | None,
+        filename: str | None,
+        defer_init: bool = False,  # noqa: FBT001, FBT002 - Jinja's own signature
+    ) -> str:
+        """Return the code of a template whose loops and `~` are counted."""
+        _Guards().visit(source)
+        source.set_environment(self)
+        return super()._generate(source, name, filename, defer_init)
+
+
+def _check_method(
+    context: RowContext, owner: object, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
+    """Return the arguments for a method; refuse one that changes the row or makes too much."""
+    if isinstance(owner, (list, dict)) and modifies_known_mutable(owner, name) and context.holds(owner):
+        raise SecurityError(f"`{name}` would change a value of the row")
+    if name in METHOD_SIZES and isinstance(owner, (str, bytes, int, list)):
+        if args and isinstance(args[0], Iterator):
+            args = (list(args[0]), *args[1:])
+        context.effort.spend_text(METHOD_SIZES[name](owner, *args, **kwargs))
+    return args
+
+
+class _Guards(NodeTransformer):
+    """Puts a filter around what a loop goes through and around what `~` joins."""
+
+    def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802 - Jinja's own naming
+        self.generic_visit(node)
+        text = sum(len(piece.data) for piece in node.find_all(nodes.TemplateData))
+        weight = nodes.Const(1 + text // STEP_TEXT)
+        node.iter = nodes.Filter(node.iter, LOOP_STEPS, [weight], [], None, None, lineno=node.lineno)
+        return node
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Filter:  # noqa: N802 - Jinja's own naming
+        self.generic_visit(node)
+        pieces = nodes.List(node.nodes, lineno=node.lineno)
+        return nodes.Filter(pieces, JOIN_TEXT, [], [], None, None, lineno=node.lineno)
 
 
 @cache
@@ -94,8 +189,11 @@ def open_environment() -> RowEnvironment:
     environment = RowEnvironment(
         extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"],
         undefined=StrictName,
-        finalize=make_printable,
+        finalize=print_value,
         autoescape=False,
     )
-    environment.filters.update(FILTERS)
+    environment.filters.update(GUARDED | FILTERS)
+    for name in NOT_REPEATABLE:
+        environment.filters.pop(name, None)
+        environment.globals.pop(name, None)
     return environment

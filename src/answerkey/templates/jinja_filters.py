@@ -7,7 +7,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from answerkey.templates.limits import measure
+from answerkey.templates.patterns import replace_matches
 from answerkey.templates.plain import describe_type, make_plain
+
+_MOST_INDENT: Final = 100
 
 
 def parse_json(value: object) -> object:
@@ -28,6 +32,9 @@ def escape_json(value: object) -> str:
 
 def write_json(value: object, indent: int | None = None) -> str:
     """Return a value as JSON text: keys in their order, nothing escaped for HTML, no NaN or infinity."""
+    if indent is not None and indent > _MOST_INDENT:
+        raise ValueError(f"`tojson`: an indent of {indent} is too wide")
+    measure(value)
     return json.dumps(
         make_plain(value), ensure_ascii=False, allow_nan=False, indent=indent, default=_write_cell
     )
@@ -63,7 +70,7 @@ def replace_pattern(
 ) -> str:
     """Return text with the matches of a regular expression replaced, the first `count` or (0) all of them."""
     flags = (re.MULTILINE if multiline else re.NOFLAG) | (re.IGNORECASE if ignorecase else re.NOFLAG)
-    return re.compile(pattern, flags).sub(repl, str(value), count=count)
+    return replace_matches(pattern, repl, str(value), flags=flags, count=count)
 
 
 #: The name in templates, and what it does.

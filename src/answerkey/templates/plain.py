@@ -130,7 +130,8 @@ def _explain_column(row: Row, name: object) -> MissingName:
 
 def _explain_index(owner: list[object] | tuple[object, ...] | str, name: object) -> MissingName:
     if isinstance(name, int):
-        size = f"{len(owner)} characters" if isinstance(owner, str) else f"{len(owner)} values"
+        word = "character" if isinstance(owner, str) else "value"
+        size = f"{len(owner)} {word}{'' if len(owner) == 1 else 's'}"
         return MissingName(f"index {name} is outside {describe_type(owner)} of {size}", hint="the first is 0")
     return MissingName(f"{_show(name)} is not an index", hint="an index is a whole number; the first is 0")
 

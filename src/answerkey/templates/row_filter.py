@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
@@ -35,7 +35,9 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,4000}")
 #: More digits than Python turns into a whole number are read as a float.
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _DELIMITERS: Final = ("{{", "{%", "{#")
-_NAMES: Final = ("sample", "solver_output", "scores")
+#: What the filter of a dataset sees, and that of an action.
+DATASET_NAMES: Final = ("sample",)
+ACTION_NAMES: Final = ("sample", "solver_output", "scores")
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,19 @@ class RowFilter:
 
     @cached_property
     def template(self) -> Template:
-        """The compiled expression. Raise SpecError E112."""
+        """The compiled expression of an action's filter. Raise SpecError E112."""
+        return self.compile(ACTION_NAMES)
+
+    @cached_property
+    def row_template(self) -> Template:
+        """The compiled expression of a dataset's filter, which sees the row alone. Raise SpecError E112."""
+        return self.compile(DATASET_NAMES)
+
+    def compile(self, names: Sequence[str]) -> Template:
+        """Return the expression as a template that sees these names. Raise SpecError E112."""
         is_template = any(mark in self.expression for mark in _DELIMITERS)
         source = self.expression if is_template else f"{{{{ {self.expression} }}}}"
-        return Template.compile(source, names=_NAMES)
+        return Template.compile(source, names=names)
 
     def matches(self, **context: object) -> bool:
         """Say whether a row fulfils the condition. Raise RowTrouble."""
@@ -73,7 +84,7 @@ class RowFilter:
 
     def mask(self, samples: Samples) -> list[bool | RowTrouble]:
         """Return for every row whether it fulfils the condition, or why that cannot be said."""
-        return [self._attempt(value) for value in self.template.values(samples)]
+        return [self._attempt(value) for value in self.row_template.values(samples)]
 
     def _attempt(self, value: object) -> bool | RowTrouble:
         try:
@@ -139,15 +150,16 @@ def _compare(compare: Callable[[object, object], bool]) -> Callable[[object, Row
 
 
 def _make_comparable(left: object, right: object) -> tuple[object, object]:
-    """Return two values that have an order: both as numbers if both read as numbers, or two texts."""
+    """Return two values that have an order: two texts, or a number and what reads as one."""
+    if isinstance(left, str) and isinstance(right, str):
+        return left, right
     numbers = read_number(left), read_number(right)
     if None not in numbers:
         return numbers
-    if isinstance(left, str) and isinstance(right, str):
-        return left, right
     message = f"{left!r} ({describe_type(left)}) and {right!r} ({describe_type(right)}) have no order"
     raise RowTrouble(
-        message, hint="order is for two numbers or two texts; filter the others out with `exists`"
+        message,
+        hint="order is for two numbers or two texts; filter the others out with `exists`",
     )
 
 

@@ -18,7 +18,7 @@ from answerkey.templates.analysis import (
     find_literal_text,
     find_lone_expression,
     find_path,
-    is_steady,
+    find_paths_from,
 )
 from answerkey.templates.compiling import (
     NotConstantError,
@@ -64,7 +64,6 @@ class Template:
     _constant: object = field(default=None, repr=False)
     _expression: jinja2.Template | None = field(default=None, repr=False)
     _steps: tuple[Step, ...] = field(default=(), repr=False)
-    _is_steady: bool = field(default=True, repr=False)
 
     @classmethod
     def compile(cls, source: object, *, names: Sequence[str] = ("sample",)) -> Self:
@@ -90,7 +89,7 @@ class Template:
         text = find_literal_text(tree)
         if text is not None:
             return cls(source, "constant", names=names, _constant=text)
-        template = cls(source, "expression", find_columns(tree), names=names, _is_steady=is_steady(tree))
+        template = cls(source, "expression", find_columns(tree), names=names)
         _ = template._text  # compiled now, so that what Jinja refuses is refused here
         return template
 
@@ -107,11 +106,16 @@ class Template:
             names,
             _expression=compile_expression(source, expression),
             _steps=steps or (),
-            _is_steady=is_steady(tree),
         )
 
     def __reduce__(self) -> tuple[Callable[..., Template], tuple[object, ...]]:
         return _compile_again, (self.source, self.names)
+
+    def paths_from(self, name: str) -> frozenset[tuple[str | int, ...]]:
+        """Return where constant steps lead from a name: `scores.a.b` leads to `("a", "b")`."""
+        if self.kind == "constant":
+            return frozenset()
+        return find_paths_from(parse_template(str(self.source), self.names), name)
 
     def evaluate(self, **context: object) -> object:
         """Return the value for one row: of a lone `{{ expression }}` with its type, otherwise text.
@@ -173,7 +177,7 @@ class Template:
         known: dict[str, object] = {}
         values: list[object] = []
         for row in samples.rows(present):
-            key = _write_key(row) if self._is_steady else None
+            key = _write_key(row)
             if key is None:
                 values.append(self._attempt({"sample": PartialRow.of(row, columns)}))
                 continue

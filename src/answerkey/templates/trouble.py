@@ -49,7 +49,7 @@ def _from_missing(error: BaseException) -> RowTrouble:
 def _from_security(error: BaseException) -> RowTrouble:
     return RowTrouble(
         f"not allowed in a template: {error}",
-        hint="templates read values; they cannot change or reach others",
+        hint="templates read the row; they change only lists and mappings that they make themselves",
     )
 
 

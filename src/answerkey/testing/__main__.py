@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Event
 
 from answerkey.testing import TestServer, read_config
 
@@ -24,13 +25,14 @@ def main(words: Sequence[str] | None = None) -> int:
         answers, behaviour = read_config(config)
     except (OSError, TypeError, ValueError) as error:
         parser.error(str(error))
-    # Blocked before the server's thread starts, so that the signals wait for this thread.
-    signals = {signal.SIGINT, signal.SIGTERM}
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    # Handlers, not a mask: threads that libraries have started by now would not have the mask.
+    is_over = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: is_over.set())
     with TestServer(answers, behaviour, port=arguments.port) as server:
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
-        signal.sigwait(signals)
+        is_over.wait()
     return 0
 
 

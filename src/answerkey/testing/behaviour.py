@@ -91,12 +91,14 @@ class Behaviour:
         return low + (high - low) * Draws(self.seed, digest).draw("delay")
 
 
-def read_config(config: Mapping[str, Any]) -> tuple[Answers, Behaviour]:
+def read_config(config: Any) -> tuple[Answers, Behaviour]:  # noqa: ANN401 - JSON
     """Return answers and behaviour of a JSON object: fields of `Behaviour`, and `answers` or `choices`.
 
     `answers` is a text, a reply (an object with `kind`), or an object from prompt to text or reply; `choices`
     is a list out of which each prompt gets one by its hash.
     """
+    if not isinstance(config, Mapping):
+        raise TypeError("the settings must be a JSON object")
     rest = dict(config)
     choices = rest.pop("choices", None)
     answers = _read_answers(rest.pop("answers", "A"))

@@ -46,6 +46,7 @@ class Handling:
         is_upload = request.content_type == "multipart/form-data"
         raw = b"" if is_upload else await request.content.read()
         body = _parse(raw)
+        asked = self.asked  # a request that `forget` overtakes is closed where it was counted
         self._count(request, raw, body)
         status, is_answer = 0, False
         try:
@@ -55,7 +56,7 @@ class Handling:
             )
             return stream
         finally:
-            self.asked.close(status, is_answer=is_answer)
+            asked.close(status, is_answer=is_answer)
 
     def _count(self, request: web.BaseRequest, raw: bytes, body: Mapping[str, Any] | None) -> None:
         headers = {name.lower(): value for name, value in request.headers.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from dataclasses import replace
 from threading import Event, Thread
 from types import TracebackType
@@ -18,6 +19,8 @@ from answerkey.testing.replies import Answers
 HOST = "127.0.0.1"
 _BACKLOG = 4096
 _GRACE = 0.05
+#: So many turns of the event loop, and everything that was begun with a connection is done.
+_TURNS = 20
 
 
 class TestServer:
@@ -116,11 +119,28 @@ class TestServer:
         self._handling = Handling(self._answers, self._behaviour, self._asked)
         server = web.Server(self._handling.handle, handler_cancellation=True, access_log=None)
         runner = web.ServerRunner(server, shutdown_timeout=_GRACE)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, HOST, self._port, backlog=_BACKLOG).start()
-            self._port = runner.addresses[0][1]
-            self._is_ready.set()
-            await self._handling.is_over.wait()
-        finally:
-            await runner.cleanup()
+        with socket.create_server((HOST, self._port), backlog=_BACKLOG) as listener:
+            try:
+                await runner.setup()
+                await web.SockSite(runner, listener, backlog=_BACKLOG).start()
+                self._port = listener.getsockname()[1]
+                self._is_ready.set()
+                await self._handling.is_over.wait()
+                await _cut_off(listener, server)
+            finally:
+                await runner.cleanup()
+
+
+async def _cut_off(listener: socket.socket, server: web.Server) -> None:
+    """Take no more connections and break those there are; what a client does not read is not waited for."""
+    asyncio.get_running_loop().remove_reader(listener)
+    await _turn()  # a connection that was just taken is not among the server's yet
+    for connection in server.connections:
+        if connection.transport is not None:
+            connection.transport.abort()
+    await _turn()
+
+
+async def _turn() -> None:
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from answerkey.errors import AnswerkeyError, DataError, SpecError
-from answerkey.pipeline import Prepared, Progress, Shard, cut_shards, know
+from answerkey.pipeline import Prepared, Progress, Shard, cut_shards
 from answerkey.scorers import RowProblem
-from answerkey.solvers import require_known
-from answerkey.spec import Specification, load_plan
+from answerkey.solvers import find_asking_field, require_known
+from answerkey.spec import ScoringStep, Specification, load_plan, sort_errors
 from answerkey.types import Notice
 from answerkey.verbs.opening import Opened, open_specification
-from answerkey.verbs.options import Options, stay_silent
+from answerkey.verbs.options import read_options, stay_silent
 
 #: How many rows of one kind are shown before only their number is.
 SHOWN = 20
@@ -44,8 +44,10 @@ class RowFindings:
     """What is wrong with the rows: errors to show (each kind cut after 20), and which rows they are.
 
     `failed` holds the rows that may be FAILED with `--allow-failed`; `fatal` the errors no allowance covers.
+    `rows` is how many rows there are.
     """
 
+    rows: int
     shown: list[AnswerkeyError] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
     failed: set[int] = field(default_factory=set)
@@ -53,7 +55,9 @@ class RowFindings:
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def add(self, kind: str, error: AnswerkeyError) -> None:
-        """Count an error; keep it while there are few of its kind."""
+        """Count an error; keep it while there are few of its kind. The very same error is told once."""
+        if any(str(error) == str(known) for known in self.shown):
+            return
         self.counts[kind, error.code] += 1
         if self.counts[kind, error.code] <= SHOWN:
             self.shown.append(error)
@@ -63,21 +67,24 @@ class RowFindings:
         cut = [(kind, code, count - SHOWN) for (kind, code), count in self.counts.items() if count > SHOWN]
         return [
             *self.fatal,
-            *(_allow_failed(error, len(self.failed)) for error in self.shown),
+            *(self._allow_failed(error) for error in self.shown),
             *(DataError(code, f"{kind}: {more} more rows have the same trouble") for kind, code, more in cut),
         ]
 
-
-def _allow_failed(error: AnswerkeyError, rows: int) -> AnswerkeyError:
-    """Return the error with the way to go on all the same added to its hint."""
-    allow = f"run with `--allow-failed {rows}` to score the rest and report this sample as FAILED"
-    hint = f"{error.hint or 'fix the row'}, or {allow}"
-    return DataError(error.code, error.message, where=error.where, hint=hint)
+    def _allow_failed(self, error: AnswerkeyError) -> AnswerkeyError:
+        """Return the error with the way to go on all the same added to its hint, if a row would be left."""
+        failed = len(self.failed)
+        if failed >= self.rows:
+            return error
+        these = "this sample" if error.where and error.where.sample else "these samples"
+        allow = f"run with `--allow-failed {failed}` to score the rest and report {these} as FAILED"
+        hint = f"{error.hint or 'fix the row'}, or {allow}"
+        return DataError(error.code, error.message, where=error.where, hint=hint)
 
 
 def check_rows(prepared: Prepared, progress: Progress) -> RowFindings:
     """Check truths, choices and prompts on every row of the prepared dataset."""
-    findings = RowFindings()
+    findings = RowFindings(len(prepared.dataset))
     for shard in cut_shards(prepared.dataset):
         for name, problem in _find_problems(prepared, shard, findings.notices):
             if problem.error.code == "E206":
@@ -95,25 +102,50 @@ def check_rows(prepared: Prepared, progress: Progress) -> RowFindings:
 def _find_problems(
     prepared: Prepared, shard: Shard, notices: list[Notice]
 ) -> Iterator[tuple[str, RowProblem]]:
-    for number, step in enumerate(prepared.task.scoring):
+    for step in prepared.task.scoring:
         problems, heard = step.scorer.check_rows(shard.samples)
         notices.extend(heard)
         for problem in problems:
-            yield f"scorer `{step.key}`", _name_field(prepared, problem, number)
+            yield f"scorer `{step.key}`", _name_field(prepared, problem, step)
     solver = prepared.task.solver
     if solver is not None and prepared.recorded is None:
         for position, error in solver.check_rows(shard.samples, prepared.examples):
-            yield "solver", RowProblem(position, error, "PROMPT_FAILED")
+            yield "solver", RowProblem(position, _place_setting(prepared, error), "PROMPT_FAILED")
 
 
-def _name_field(prepared: Prepared, problem: RowProblem, number: int) -> RowProblem:
-    """Return the problem of a missing column placed where the task asks for it, not in the dataset."""
-    if problem.error.code != "E206" or problem.field is None:
+def _place_setting(prepared: Prepared, error: DataError) -> DataError:
+    """Return an error that belongs to no row placed where the task asks for the column or the examples."""
+    if error.code == "E206":
+        way = find_asking_field(prepared.task.solver, error)
+    elif error.where is None and error.code == "E302":
+        way = ("examples", "num_examples")
+    else:
+        return error
+    where = prepared.task.place("definition", "solver", *way)
+    return DataError(error.code, error.message, where=where, hint=error.hint)
+
+
+def _name_field(prepared: Prepared, problem: RowProblem, step: ScoringStep) -> RowProblem:
+    """Return the problem of a missing column placed where the task asks for it, not in the dataset.
+
+    A row's own problem names the scorer when there are several.
+    """
+    if problem.error.code != "E206":
+        return _name_scorer(prepared, problem, step)
+    if problem.field is None:
         return problem
-    where = prepared.task.place("definition", "scorers", number, problem.field)
+    where = prepared.task.place("definition", "scorers", step.index, problem.field)
     message = f"{problem.error.message} of dataset `{prepared.dataset.name}`"
     error = DataError("E206", message, where=where, hint=problem.error.hint)
     return replace(problem, error=error)
+
+
+def _name_scorer(prepared: Prepared, problem: RowProblem, step: ScoringStep) -> RowProblem:
+    error = problem.error
+    if len(prepared.task.scoring) == 1:
+        return problem
+    message = f"{error.message} (scorer `{step.key}`)"
+    return replace(problem, error=DataError(error.code, message, where=error.where, hint=error.hint))
 
 
 def _find_unknown(prepared: Prepared, shard: Shard) -> list[AnswerkeyError]:
@@ -121,7 +153,7 @@ def _find_unknown(prepared: Prepared, shard: Shard) -> list[AnswerkeyError]:
     if prepared.model is None or shard.index:
         return []
     try:
-        require_known(prepared.model, shard.samples, know(prepared.task, shard.samples))
+        require_known(prepared.model, shard.samples, prepared.task.know(shard.samples))
     except SpecError as error:
         return [error]
     return []
@@ -129,7 +161,7 @@ def _find_unknown(prepared: Prepared, shard: Shard) -> list[AnswerkeyError]:
 
 def check(path: str | Path, *, progress: Progress | None = None, **options: object) -> Checked:
     """Return every mistake in a task or run file that can be found without asking a model; asks nothing."""
-    chosen = Options(**options)  # type: ignore[arg-type]  # the fields of Options are the keyword arguments
+    chosen = read_options("check", options)
     loaded = load_plan(path, chosen.overrides())
     errors, notices = list(loaded.errors), list(loaded.notices)
     tasks: list[CheckedTask] = []
@@ -142,7 +174,7 @@ def check(path: str | Path, *, progress: Progress | None = None, **options: obje
         errors.extend(findings.errors())
         notices.extend([*opened.prepared.dataset.notices, *findings.notices])
         tasks.append(_describe(specification, opened))
-    return Checked(tuple(_unique(errors)), tuple(dict.fromkeys(notices)), tuple(tasks))
+    return Checked(tuple(sort_errors(_unique(errors))), tuple(dict.fromkeys(notices)), tuple(tasks))
 
 
 def _describe(specification: Specification, opened: Opened) -> CheckedTask:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
@@ -15,12 +16,14 @@ from answerkey.datasets import (
     load_completions,
     open_dataset,
     read_table,
+    refuse_single,
 )
-from answerkey.errors import AnswerkeyError, DataError, SpecError, listing, suggest
-from answerkey.models import open_model
+from answerkey.errors import AnswerkeyError, DataError, SpecError, listing, raise_all, suggest
+from answerkey.models import ModelConfig, open_model
 from answerkey.pipeline import Prepared
-from answerkey.spec import Specification, Task
+from answerkey.spec import DatasetSpec, Specification, Task
 from answerkey.types import Completions, Samples
+from answerkey.verbs.judge_models import open_judges
 from answerkey.verbs.options import Options
 
 T = TypeVar("T")
@@ -28,11 +31,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Opened:
-    """A prepared task with what the run folder says of it."""
+    """A prepared task with what the run folder says of it.
+
+    `repeated` are the completions of further repetitions, where they are there already.
+    """
 
     specification: Specification
     prepared: Prepared
     completions: dict[str, object]
+    repeated: tuple[Completions, ...] = ()
+
+    def prepare_repetition(self, number: int) -> Prepared:
+        """Return the task for its repetition `number`, which has its own trials, or its own completions."""
+        recorded = self.repeated[number - 1] if number and self.repeated else self.prepared.recorded
+        return replace(self.prepared, repetition=number, recorded=recorded)
 
 
 def open_specification(
@@ -48,15 +60,20 @@ def open_specification(
     if dataset is None:
         return None, errors
     errors.extend(_find_missing_columns(task, dataset))
+    errors.extend(_find_missing_stratum(specification, dataset))
+    errors.extend(_refuse_repetitions(specification, options))
     recorded = _attempt(errors, lambda: find_completions(task, dataset, options))
     model = None
     if _wants_model(task, options) and not (is_check and specification.model is None):
         model = _attempt(errors, lambda: open_model(_require_model(specification)))
+    judges, troubles = open_judges(task, specification.judges)
+    errors.extend(troubles)
     prepared = Prepared(
         key=specification.key,
         task=task,
         dataset=dataset,
         model=model,
+        judges=judges,
         recorded=recorded,
         examples=_attempt(errors, lambda: _open_examples(specification)),
         keep_completions=options.copy or model is not None,
@@ -77,14 +94,27 @@ def _attempt(errors: list[AnswerkeyError], action: Callable[[], T]) -> T | None:
         return None
 
 
+@contextmanager
+def _locate_errors(dataset: DatasetSpec) -> Iterator[None]:
+    """Place what is wrong with a dataset where its file says so, rather than where the rows are."""
+    try:
+        yield
+    except AnswerkeyError as error:
+        raise_all([dataset.locate(one) for one in all_errors(error)])
+
+
 def _open_samples(specification: Specification, selection: Selection | None) -> Dataset:
     dataset = specification.dataset
-    return open_dataset(dataset.source, selection=selection or specification.selection, name=dataset.key)
+    with _locate_errors(dataset):
+        return open_dataset(dataset.source, selection=selection or specification.selection, name=dataset.key)
 
 
 def _open_examples(specification: Specification) -> Samples | None:
     examples = specification.examples
-    return open_dataset(examples.source, name=examples.key).samples() if examples else None
+    if examples is None:
+        return None
+    with _locate_errors(examples):
+        return open_dataset(examples.source, name=examples.key).samples()
 
 
 def _find_missing_columns(task: Task, dataset: Dataset) -> list[AnswerkeyError]:
@@ -100,7 +130,25 @@ def _find_missing_columns(task: Task, dataset: Dataset) -> list[AnswerkeyError]:
     ]
 
 
-def _require_model(specification: Specification) -> str:
+def _find_missing_stratum(specification: Specification, dataset: Dataset) -> list[AnswerkeyError]:
+    """Return the error that selecting rows would meet; a check opens all rows and selects none."""
+    column = specification.selection.stratify_by
+    if column is None or column in dataset.columns:
+        return []
+    message = f"`stratify_by` names the column `{column}`: dataset `{dataset.name}` has none such"
+    hint = suggest(column, dataset.columns) or f"columns: {listing(dataset.columns)}"
+    return [DataError("E206", message, hint=hint)]
+
+
+def _refuse_repetitions(specification: Specification, options: Options) -> list[AnswerkeyError]:
+    """Return the error about running a task again that asks nobody, and would say the same each time."""
+    if specification.num_runs == 1 or _wants_model(specification.task, options):
+        return []
+    message = f"`repeatability` of `{specification.key}`: recorded completions are the same in every run"
+    return [SpecError("E119", message, hint="leave `repeatability` out, or ask a model")]
+
+
+def _require_model(specification: Specification) -> str | ModelConfig:
     if specification.model is None:
         raise SpecError(
             "E119",
@@ -117,8 +165,10 @@ def find_completions(task: Task, dataset: Dataset, options: Options) -> Completi
     A task whose scorers look at the samples alone gets completions without text.
     """
     if options.completions is not None:
-        table = read_table(options.completions)
-        return match_completions(table, dataset, options.completion_column)
+        table = read_table(options.completions, by_trial=True)
+        return match_completions(table, dataset, options.completion_column, task.num_trials)
+    if task.num_trials > 1 and not _wants_model(task, options):
+        raise refuse_single(task.num_trials)
     if task.solver and options.completion_column is None:
         return None
     own = completions_within(dataset.samples(), column=options.completion_column)
@@ -133,10 +183,17 @@ def find_completions(task: Task, dataset: Dataset, options: Options) -> Completi
     return own if own is not None else Completions.build_blank(dataset.samples().ids)
 
 
-def match_completions(table: Samples, dataset: Dataset, column: str | None) -> Completions:
-    """Return the completions of a table in the order of the selected samples."""
+def match_completions(
+    table: Samples, dataset: Dataset, column: str | None, num_trials: int = 1
+) -> Completions:
+    """Return the completions of a table in the order of the selected samples, and of their trials."""
     return load_completions(
-        table, dataset.samples().ids, column=column, all_ids=dataset.all_ids, kept_ids=dataset.kept_ids
+        table,
+        dataset.samples().ids,
+        column=column,
+        all_ids=dataset.all_ids,
+        kept_ids=dataset.kept_ids,
+        num_trials=num_trials,
     )
 
 
@@ -148,7 +205,7 @@ def _describe_completions(prepared: Prepared, options: Options) -> dict[str, obj
     elif prepared.recorded is not None:
         described["source"] = "dataset"
     elif prepared.model is not None:
-        described["source"] = "builtin"
+        described["source"] = "builtin" if prepared.model.name.startswith("builtin/") else "live"
     return {**described, "column": options.completion_column}
 
 

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Literal
 
-from answerkey.errors import SpecError
+from answerkey.errors import SpecError, listing, suggest
+from answerkey.models import Price
+from answerkey.models.cache import CachePolicy
 from answerkey.spec import Overrides
+
+#: What a resumed run takes over from its folder, and nothing else. Trust, allowed hosts and environment files
+#: are the caller's to give again: a folder from elsewhere must not run code, or choose who gets a key.
+STORED = (
+    *("config", "model", "dataset", "completions", "completion_column", "num_samples", "subsampling", "seed"),
+    *("allow_failed", "engine", "copy", "cache_policy", "max_calls", "max_cost", "price"),
+    "batch",
+)
+PATHS = ("dataset", "completions")
+MILLION = 1_000_000
+WHOLE = 100
 
 
 @dataclass(frozen=True)
@@ -16,6 +31,8 @@ class Options:
     """The options of `run`, `score`, `check` and `plan_calls`; they win over what the files say.
 
     `allow_failed` is a number of rows or a share such as `"2%"`; `env` replaces the `.env` beside the file.
+    `max_cost` is in USD, and `price` says what a million tokens cost, `"IN:OUT"`, where that is not known.
+    With `batch`, the calls of a solver are handed in together.
     """
 
     config: Mapping[str, object] = field(default_factory=dict)
@@ -32,6 +49,13 @@ class Options:
     trust_code: bool = False
     engine: str = "local"
     copy: bool = False
+    cache_policy: CachePolicy | None = None
+    allow_hosts: tuple[str, ...] = ()
+    max_calls: int | None = None
+    max_cost: float | None = None
+    price: str | None = None
+    stop_on_nonsense: bool = False
+    batch: bool | None = None
 
     @property
     def brings_completions(self) -> bool:
@@ -50,7 +74,15 @@ class Options:
             seed=self.seed,
             env_file=self.env,
             allow_outside=self.allow_outside,
+            allow_hosts=tuple(self.allow_hosts),
         )
+
+    def stored(self) -> dict[str, object]:
+        """Return what a resumed run takes over, as plain values; paths are absolute."""
+        values = {name: value for name in STORED if (value := getattr(self, name)) is not None}
+        values |= {name: str(Path(str(values[name])).resolve()) for name in PATHS if name in values}
+        plain: dict[str, object] = json.loads(json.dumps(values, default=str))
+        return plain
 
     def failed_limit(self, rows: int) -> int:
         """Return how many of `rows` may be FAILED."""
@@ -63,7 +95,33 @@ class Options:
                 f"`--allow-failed {self.allow_failed}` is neither a number of rows nor a share",
                 hint="write `--allow-failed 5` or `--allow-failed 2%`",
             )
-        return int(float(match[1]) / 100 * rows) if match[2] else int(match[1])
+        if match[2] and float(match[1]) > WHOLE:
+            message = f"`--allow-failed {self.allow_failed}` is more than all rows"
+            raise SpecError("E119", message, hint="write a share of at most `100%`, or a number of rows")
+        return int(float(match[1]) / WHOLE * rows) if match[2] else int(match[1])
+
+    def read_price(self) -> Price | None:
+        """Return what one token costs, as the caller says; None when the caller does not."""
+        if self.price is None:
+            return None
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*:\s*(\d+(?:\.\d+)?)\s*", self.price)
+        if not match:
+            raise SpecError(
+                "E119",
+                f"`--price {self.price}` is not of the form `IN:OUT`",
+                hint="write what a million tokens cost in USD, prompt and completion: `--price 0.15:0.60`",
+            )
+        return Price(float(match[1]) / MILLION, float(match[2]) / MILLION)
+
+
+def read_options(verb: str, given: Mapping[str, object]) -> Options:
+    """Return the options of a verb; TypeError for one that does not exist, as for any other argument."""
+    known = [one.name for one in fields(Options)]
+    for name in given:
+        if name not in known:
+            near = suggest(name, known) or f"options: {listing(known, limit=len(known))}"
+            raise TypeError(f"`{verb}` has no option `{name}`; {near}")
+    return Options(**given)  # type: ignore[arg-type]  # the fields of Options are the keyword arguments
 
 
 def stay_silent(stage: str, done: int, total: int) -> None:

@@ -17,7 +17,10 @@ from answerkey.verbs.opening import hash_file, match_completions
 
 @dataclass(frozen=True)
 class Reopened:
-    """One task of a run with its samples and completions, row for row as the scores."""
+    """One task of a run with its samples and completions; completions are row for row as the scores.
+
+    Under trials there are several of both for each sample, one after the other.
+    """
 
     task: Task
     task_run: TaskRun
@@ -51,9 +54,9 @@ def _reopen_samples(task_run: TaskRun) -> Dataset:
             source_from(task_run.source["dataset"]), selection=selection, name=entry["key"]
         )
     except DataError as error:
-        raise _gone("dataset", str(entry["file"]), error.message) from error
+        raise gone("dataset", entry["file"], error.message) from error
     if dataset.fingerprint != entry["fingerprint"]:
-        raise _gone("dataset", str(entry["file"]), "its content has changed since the run")
+        raise gone("dataset", entry["file"], "its content has changed since the run")
     return dataset
 
 
@@ -63,23 +66,24 @@ def _reopen_completions(task: Task, task_run: TaskRun, dataset: Dataset) -> Comp
     if not kept.is_empty():
         return Completions(kept)
     if entry["source"] == "recorded":
-        return _reread_completions(entry, dataset)
+        return _reread_completions(entry, dataset, task.num_trials)
     if entry["source"] == "trace" and task.solver is not None:
         return task.solver.solve(dataset.samples(), model=None, known=None, examples=None)
     own = completions_within(dataset.samples(), column=entry["column"])
     return own if own is not None else Completions.build_blank(dataset.samples().ids)
 
 
-def _reread_completions(entry: Mapping[str, Any], dataset: Dataset) -> Completions:
+def _reread_completions(entry: Mapping[str, Any], dataset: Dataset, num_trials: int) -> Completions:
     path = Path(entry["file"])
     if not path.is_file():
-        raise _gone("completions", str(path), "the file is not there any more")
+        raise gone("completions", str(path), "the file is not there any more")
     if hash_file(path) != entry["sha256"]:
-        raise _gone("completions", str(path), "its content has changed since the run")
-    return match_completions(read_table(path), dataset, entry["column"])
+        raise gone("completions", str(path), "its content has changed since the run")
+    return match_completions(read_table(path, by_trial=True), dataset, entry["column"], num_trials)
 
 
-def _gone(what: str, file: str, why: str) -> RunError:
+def gone(what: str, file: str | None, why: str) -> RunError:
+    """Return E505 for something that a run refers to."""
     return RunError(
         "E505",
         f"the run's {what} cannot be opened again: {why}",

@@ -6,20 +6,26 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from answerkey._version import __version__
+from answerkey.datasets import Dataset
 from answerkey.engines import Engine, open_engine
-from answerkey.errors import AnswerkeyError, Place, SpecError, raise_all
+from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, raise_all
 from answerkey.metrics import find_category_column
-from answerkey.pipeline import Prepared, Progress, run_task
+from answerkey.models import Model, ModelConfig
+from answerkey.models.cache import CachePolicy
+from answerkey.pipeline import Progress, run_task
 from answerkey.runs import FolderRun, MemoryRun, Run, default_folder
 from answerkey.sandbox import require_trust
-from answerkey.spec import DatasetSpec, Plan, load_plan
-from answerkey.types import Notice
+from answerkey.spec import DatasetSpec, Plan, Specification, load_plan
+from answerkey.types import Notice, Samples
+from answerkey.verbs.binding import open_session, require_askable
 from answerkey.verbs.checking import RowFindings, check_rows
+from answerkey.verbs.observing import Onlooker
 from answerkey.verbs.opening import Opened, open_specification
-from answerkey.verbs.options import Options, stay_silent
+from answerkey.verbs.options import Options, read_options, stay_silent
+from answerkey.verbs.repeating import run_repetitions
 
 
 def run(
@@ -27,20 +33,28 @@ def run(
     *,
     out: str | Path | None = None,
     progress: Progress | None = None,
+    onlooker: Onlooker | None = None,
     **options: object,
 ) -> Run:
-    """Check everything, solve, score, write the run folder, and return the run; options as in `Options`."""
-    chosen = Options(**options)  # type: ignore[arg-type]  # the fields of Options are the keyword arguments
+    """Check everything, solve, score, write the run folder, and return the run; options as in `Options`.
+
+    `onlooker` sees live models being asked.
+    """
+    chosen = read_options("run", options)
     report = progress or stay_silent
     plan, notices = read_plan(path, chosen)
+    policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
+    chosen = replace(chosen, cache_policy=policy)
     opened = open_plan(plan, chosen)
     opened, heard = check_plan(opened, chosen, report)
+    require_askable(opened, chosen)
     engine = open_engine(chosen.engine)
     folder = Path(out) if out is not None else default_folder(plan.key)
     sources = {one.prepared.key: describe_sources(one) for one in opened}
     manifest = describe_run(plan.key, plan.display_name, opened, [*notices, *heard])
-    writer = FolderRun.create(folder, manifest, sources)
-    return work(opened, writer, engine, report)
+    manifest |= {"file": str(Path(path).resolve()), "options": chosen.stored()}
+    with FolderRun.create(folder, manifest, sources) as writer:
+        return work(opened, writer, engine, report, options=chosen, onlooker=onlooker)
 
 
 def read_plan(path: str | Path, options: Options) -> tuple[Plan, list[Notice]]:
@@ -54,7 +68,7 @@ def read_plan(path: str | Path, options: Options) -> tuple[Plan, list[Notice]]:
             where=Place(file=str(path)),
             hint="a run file needs an `evaluation` with `task_specifications`, or `tasks` and a dataset",
         )
-    snippets = [one for spec in loaded.value.specifications for one in spec.task.snippets]
+    snippets = [one for spec in loaded.value.specifications for one in spec.snippets]
     require_trust(snippets, trust_code=options.trust_code)
     return loaded.value, list(loaded.notices)
 
@@ -91,13 +105,37 @@ def _refuse(findings: RowFindings, limit: int) -> list[AnswerkeyError]:
     return []
 
 
-def work(opened: Sequence[Opened], writer: FolderRun | MemoryRun, engine: Engine, progress: Progress) -> Run:
-    """Run every prepared task and close the run; it is incomplete when a call failed for good."""
+def work(
+    opened: Sequence[Opened],
+    writer: FolderRun | MemoryRun,
+    engine: Engine,
+    progress: Progress,
+    *,
+    options: Options | None = None,
+    onlooker: Onlooker | None = None,
+) -> Run:
+    """Run every prepared task and close the run; it is incomplete when a call failed for good.
+
+    What stops it before its end leaves it incomplete, too, with its journal.
+    """
     changes: dict[str, Mapping[str, Any]] = {}
-    for one in opened:
-        outcome = run_task(one.prepared, writer.task(one.prepared.key), engine, progress)
-        changes[one.prepared.key] = {"counts": outcome.tally["counts"], "encoded": outcome.encoded}
-    failed_calls = sum(change["counts"]["errors"] for change in changes.values())
+    failed_calls = 0
+    with open_session(opened, writer, options or Options(), onlooker) as session:
+        for one in opened:
+            key = one.prepared.key
+            try:
+                outcomes = run_repetitions(
+                    one,
+                    writer.task(key),
+                    lambda prepared, to: run_task(session.bind(prepared), to, engine, progress),
+                )
+            except (AnswerkeyError, KeyboardInterrupt) as stop:
+                if not isinstance(stop, RunError):  # a folder that cannot be written takes no more words
+                    writer.stop({**changes, key: session.describe(key)}, stop)
+                raise
+            found = {"counts": outcomes[0].tally["counts"], "encoded": outcomes[0].encoded}
+            changes[key] = found | session.describe(key)
+            failed_calls += sum(outcome.errors for outcome in outcomes)
     return writer.finish("incomplete" if failed_calls else "complete", changes)
 
 
@@ -106,13 +144,20 @@ def describe_run(
 ) -> dict[str, Any]:
     """Return what `run.json` says before the work begins."""
     return {
-        "answerkey_version": __version__,
+        **describe_system(),
         "key": key,
         "display_name": display_name or key,
-        "python": platform.python_version(),
-        "platform": platform.system().lower(),
         "notices": [str(notice) for notice in notices],
         "tasks": [describe_task(one) for one in opened],
+    }
+
+
+def describe_system() -> dict[str, str]:
+    """Return what a run runs on."""
+    return {
+        "answerkey_version": __version__,
+        "python": platform.python_version(),
+        "platform": platform.system().lower(),
     }
 
 
@@ -129,7 +174,7 @@ def describe_task(opened: Opened) -> dict[str, Any]:
             "file": prepared.task.file,
         },
         "dataset": _describe_dataset(opened),
-        "model": _describe_model(prepared),
+        "model": _describe_model(prepared.model),
         "completions": opened.completions,
         "config": prepared.task.config,
         "scorers": [
@@ -140,16 +185,35 @@ def describe_task(opened: Opened) -> dict[str, Any]:
                 "purpose": step.purpose,
                 "display_name": step.display_name,
                 "validity": "completion_validity" in (step.scorer.metadata_names or ()),
+                **_describe_judge(prepared.judges.get(step.key)),
             }
             for step in prepared.task.scoring
         ],
         "selection": asdict(specification.selection),
+        **_describe_repeats(specification),
         "counts": None,
     }
 
 
-def _describe_model(prepared: Prepared) -> dict[str, object] | None:
-    return {"name": prepared.model.name, "simulated": prepared.model.is_simulated} if prepared.model else None
+def _describe_repeats(specification: Specification) -> dict[str, Any]:
+    """Return how often samples are asked and the task is run; nothing where both is once."""
+    trials, num_runs = specification.task.trials, specification.num_runs
+    asked = {} if trials is None else {"trials": asdict(trials)}
+    return asked | ({} if num_runs == 1 else {"repeatability": {"num_runs": num_runs}})
+
+
+def _describe_judge(model: Model | None) -> dict[str, object]:
+    """Return who judges; nothing for a scorer that asks nobody."""
+    return {} if model is None else {"model": _describe_model(model)}
+
+
+def _describe_model(model: Model | None) -> dict[str, object] | None:
+    if model is None:
+        return None
+    identity = getattr(model, "identity", None)  # what decides a live model's answers, without secrets
+    return {"name": model.name, "simulated": model.is_simulated} | (
+        {"identity": identity} if identity else {}
+    )
 
 
 def _describe_dataset(opened: Opened) -> dict[str, object]:
@@ -174,7 +238,20 @@ def describe_sources(opened: Opened) -> dict[str, Any]:
         "task": specification.task.source,
         "dataset": _describe_source(specification.dataset),
         "examples": _describe_source(examples) if examples else None,
+        "examples_fingerprint": _hash_samples(opened.prepared.examples),
+        "model_key": specification.model_key,
+        "generation": _describe_generation(specification),
+        "num_runs": specification.num_runs,
     }
+
+
+def _describe_generation(specification: Specification) -> dict[str, object] | None:
+    model = specification.model
+    return model.generation.given() if isinstance(model, ModelConfig) else None
+
+
+def _hash_samples(samples: Samples | None) -> str | None:
+    return None if samples is None else Dataset.of(samples, name="examples").fingerprint
 
 
 def _describe_source(dataset: DatasetSpec) -> dict[str, Any]:

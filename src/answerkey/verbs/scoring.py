@@ -12,6 +12,7 @@ from answerkey.datasets import (
     InlineSource,
     completions_within,
     read_table,
+    refuse_single,
     samples_from,
 )
 from answerkey.engines import open_engine
@@ -20,10 +21,11 @@ from answerkey.models import open_model
 from answerkey.pipeline import Prepared
 from answerkey.runs import MemoryRun, Run
 from answerkey.sandbox import require_trust
-from answerkey.spec import DatasetSpec, Specification, Task, load_task
+from answerkey.spec import DatasetSpec, Specification, Task, load_judges, load_task
 from answerkey.types import Completions, Samples
+from answerkey.verbs.judge_models import open_judges
 from answerkey.verbs.opening import Opened, find_completions, match_completions
-from answerkey.verbs.options import Options, stay_silent
+from answerkey.verbs.options import Options, read_options, stay_silent
 from answerkey.verbs.running import check_plan, describe_run, describe_sources, work
 
 Table = pl.DataFrame | Sequence[Mapping[str, object]] | str | Path
@@ -38,19 +40,24 @@ def score(
     """Score completions against samples in memory and return the run; options as in `Options`.
 
     `completions` is a table, a file, or texts in the order of the samples; without it the samples' own
-    completion column is scored.
+    completion column is scored. A scorer that asks a model must name it by provider or URL; it is asked.
     """
-    chosen = Options(**options)  # type: ignore[arg-type]  # the fields of Options are the keyword arguments
+    chosen = read_options("score", options)
     ready = _take_task(task, chosen)
     engine = open_engine(chosen.engine)
+    is_callers = isinstance(task, Mapping)
+    judges = load_judges(ready, run_file=None, overrides=chosen.overrides(), is_callers=is_callers)
     require_trust(ready.snippets, trust_code=chosen.trust_code)
+    judge_models, errors = open_judges(ready, judges)
+    raise_all(errors)
     dataset = Dataset.of(_take_samples(samples), name="samples")
     model = open_model(chosen.model) if chosen.model else None
     recorded = _take_completions(completions, ready, dataset, options=chosen)
-    prepared = Prepared(key=ready.key, task=ready, dataset=dataset, model=model, recorded=recorded)
-    specification = Specification(
-        key=ready.key, task=ready, dataset=DatasetSpec("samples", InlineSource(rows=())), model=chosen.model
+    prepared = Prepared(
+        key=ready.key, task=ready, dataset=dataset, model=model, recorded=recorded, judges=judge_models
     )
+    given = DatasetSpec("samples", InlineSource(rows=()))
+    specification = Specification(key=ready.key, task=ready, dataset=given, model=chosen.model, judges=judges)
     source = "recorded" if completions is not None else "builtin" if recorded is None else "dataset"
     opened, notices = check_plan(
         [Opened(specification, prepared, {"source": source, "file": None, "sha256": None, "column": None})],
@@ -58,7 +65,8 @@ def score(
         stay_silent,
     )
     manifest = describe_run(ready.key, ready.display_name, opened, notices)
-    return work(opened, MemoryRun(manifest, {ready.key: describe_sources(opened[0])}), engine, stay_silent)
+    writer = MemoryRun(manifest, {ready.key: describe_sources(opened[0])})
+    return work(opened, writer, engine, stay_silent, options=chosen)
 
 
 def _take_task(task: Task | Mapping[str, object] | str | Path, options: Options) -> Task:
@@ -85,13 +93,13 @@ def _take_completions(
     if completions is None:
         return _find_own(task, dataset, options)
     if isinstance(completions, str | Path):
-        table = read_table(completions)
+        table = read_table(completions, by_trial=True)
     elif isinstance(completions, pl.DataFrame):
-        table = samples_from(completions, name="completions")
+        table = samples_from(completions, name="completions", by_trial=True)
     else:
         rows = [one if isinstance(one, Mapping) else {"completion": one} for one in completions]
-        table = samples_from(rows, name="completions")
-    return match_completions(table, dataset, options.completion_column)
+        table = samples_from(rows, name="completions", by_trial=True)
+    return match_completions(table, dataset, options.completion_column, task.num_trials)
 
 
 def _find_own(task: Task, dataset: Dataset, options: Options) -> Completions | None:
@@ -105,4 +113,6 @@ def _find_own(task: Task, dataset: Dataset, options: Options) -> Completions | N
             f"task `{task.key}` asks a model, and there are neither completions nor a model",
             hint="pass `completions`, `model`, or samples with a column `completion`",
         )
+    if task.num_trials > 1:
+        raise refuse_single(task.num_trials)
     return own

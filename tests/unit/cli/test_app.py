@@ -43,7 +43,7 @@ def test_a_command_of_a_later_release_is_refused_by_name(
     ("words", "message", "hint"),
     [
         (("rnu",), "there is no command `rnu`", "did you mean `run`?"),
-        (("xyzzy",), "there is no command `xyzzy`", "commands: run, score, check"),
+        (("xyzzy",), "there is no command `xyzzy`", "commands: run, score, resume"),
         (("run", "f", "--modle", "x"), "No such option '--modle'", "did you mean `--model`?"),
         (("run",), "Missing argument 'FILE'", "`answerkey run --help` shows what there is"),
         (("run", "f", "--num-samples", "0"), "Invalid value for '--num-samples'", "`answerkey run --help`"),

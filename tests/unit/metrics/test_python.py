@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.metrics import Metric, PythonMetric
+from answerkey.metrics import Metric, PythonMetric, python
 from answerkey.types import MetricValue, Scores
 
 MakeScores = Callable[..., Scores]
@@ -98,3 +98,20 @@ def test_empty_snippet_is_refused_at_once() -> None:
     with pytest.raises(SpecError) as caught:
         PythonMetric("  \n")
     assert caught.value.code == "E108"
+
+
+def test_limit_of_time_is_named(
+    make_scores: MakeScores, compute: Compute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A snippet that takes too long says how long it may take."""
+    monkeypatch.setattr(python, "SECONDS", 1.0)
+    metric = PythonMetric("def compute_metrics(scores):\n    while True:\n        pass\n")
+    value = compute(metric, make_scores({"x": [1]}))["python"]
+    assert value.note == "the snippet failed: the snippet took longer than its limit of 1 s"
+
+
+def test_limit_of_memory_is_named(make_scores: MakeScores, compute: Compute) -> None:
+    """A snippet that needs too much memory says how much it may take."""
+    metric = PythonMetric("def compute_metrics(scores):\n    return {'n': len(bytearray(1 << 40))}\n")
+    value = compute(metric, make_scores({"x": [1]}))["python"]
+    assert value.note == "the snippet failed: the snippet ran out of memory; its limit is 4 GiB"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -76,6 +77,17 @@ def test_answers_do_not_depend_on_order_or_company(name: str) -> None:
     together = opened.answer(questions)
     assert opened.answer(questions[::-1])[::-1] == together
     assert [opened.answer([one])[0] for one in questions] == together
+
+
+@pytest.mark.parametrize("name", ["random", "simulated?style=bare"])
+def test_every_trial_is_drawn_anew(name: str) -> None:
+    """Trials of a sample differ, each is the same every time, and trial 0 is the sample asked once."""
+    opened = open_model(f"builtin/{name}")
+    questions = [Question(f"s{i}", [], CHOICES, None, "A", "x") for i in range(40)]
+    trials = [opened.answer([replace(one, trial=number) for one in questions]) for number in range(3)]
+    assert trials[0] == opened.answer(questions)
+    assert trials[0] != trials[1] != trials[2] != trials[0]
+    assert opened.answer([replace(one, trial=2) for one in questions]) == trials[2]
 
 
 def test_longest_picks_the_longest_option() -> None:
@@ -269,16 +281,23 @@ def test_unknown_model_lists_what_there_is() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["openai/gpt-4.1-nano", "http://127.0.0.1:8000/v1#x", "meta/llama-3"])
-def test_models_of_the_network_are_refused_by_name(name: str) -> None:
-    """A provider or an address is not in this release; the hint says what is."""
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("opnai/gpt-4.1-nano", "did you mean `openai`?"),
+        (
+            "acme/llama-3",
+            (
+                "providers: `builtin`, `openai`, `anthropic`, `gemini`, `together`, `fireworks`, "
+                "`sambanova`, `novita`, `azure`; any other endpoint is named by its URL: `http://HOST/v1#NAME`"
+            ),
+        ),
+    ],
+)
+def test_unknown_providers_are_told(name: str, hint: str) -> None:
+    """A prefix that is no provider is an error that names the providers and the other way."""
     error = refuse(name)
-    assert (error.code, error.message) == (
-        "E116",
-        f"model `{name}`: asking models over the network is not in this release",
-    )
-    assert "`builtin/random`" in str(error.hint)
-    assert "--completions FILE" in str(error.hint)
+    assert (error.code, error.message, error.hint) == ("E301", f"unknown model `{name}`", hint)
 
 
 class OwnModel:

@@ -94,6 +94,28 @@ def test_quality_checks_stand_apart(make_run: MakeRun) -> None:
     assert "  length   12.5  9\n" in after
 
 
+def test_display_name_stands_in_place_of_the_key(make_run: MakeRun) -> None:
+    """A scorer's display name is what people read, also in the block of quality checks."""
+    scorers = [
+        {"key": "string_equals_mcqa", "purpose": "score", "display_name": "My MCQA"},
+        {"key": "python", "purpose": "qa", "display_name": "Length check"},
+    ]
+    text = draw(make_run(entry={"scorers": scorers}))
+    assert "  MCQA Accuracy        50.00 %  [21.52, 78.48]  8  My MCQA\n" in text
+    assert "  length   12.5  9  Length check\n" in text
+    assert "string_equals_mcqa" not in text
+
+
+def test_metric_named_after_the_scorer_shows_its_display_name(make_run: MakeRun) -> None:
+    """A name built from the scorer's key stays in files and JSON; text has the display name."""
+    run = make_run(entry={"scorers": [{"key": "string_equals_mcqa", "display_name": "My MCQA"}]})
+    task = run.tasks["mcqa"]
+    value = replace(task.metrics["MCQA Accuracy"], name="string_equals_mcqa_mean_Accuracy")
+    shown = replace(run, tasks={"mcqa": replace(task, metrics={value.name: value})})
+    assert "  My MCQA: mean_Accuracy  50.00 %" in draw(shown)
+    assert describe_run(shown)["tasks"][0]["metrics"][0]["name"] == "string_equals_mcqa_mean_Accuracy"
+
+
 @pytest.mark.parametrize("status", ["incomplete", "running"])
 def test_an_incomplete_run_shows_no_percentage(make_run: MakeRun, status: str) -> None:
     """Neither accuracy nor any other share is printed while samples are missing."""

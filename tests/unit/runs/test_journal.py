@@ -6,12 +6,14 @@ import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from answerkey.errors import RunError
+from answerkey.models.batch_book import Submitted
 from answerkey.models.cache import CallCache
 from answerkey.models.calls import Call
 from answerkey.runs.journal import Journal, Usage
@@ -118,6 +120,21 @@ def test_usage_is_summed_by_task_and_purpose(tmp_path: Path) -> None:
     ]
 
 
+def test_what_json_does_not_know_is_kept_all_the_same(tmp_path: Path) -> None:
+    """Infinite log probabilities and halves of surrogate pairs are found again, and sums go on working."""
+    odd = replace(
+        SAID,
+        text='say "NaN" or -Infinity \\" \ud800',
+        logprobs=[{"token": "Infinity", "logprob": float("-inf")}, {"top": float("inf")}],
+        error="\udfff",
+    )
+    journal = Journal(tmp_path)
+    journal.task("mcqa").add([(make_call("a"), odd)])
+    assert journal.find([make_call("a")]) == {"a": odd}
+    assert journal.sum_usage() == [Usage("mcqa", "solve", 1, 10, 1)]
+    assert [call.error for call in journal.list_calls("mcqa")] == ["\udfff"]
+
+
 def test_a_journal_may_be_kept_in_memory() -> None:
     """A run without a folder has a journal without a file."""
     journal = Journal(None)
@@ -197,3 +214,42 @@ def test_a_folder_that_cannot_be_written_is_e502(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="unable to open") as caught:
         Journal(tmp_path / "nowhere")
     assert caught.value.code == "E502"
+
+
+BATCH = Submitted("file-1", "model", ["a", "b"])
+
+
+def test_a_batch_is_found_after_a_restart(tmp_path: Path) -> None:
+    """First without its name, then with it; until it is ended, and only for its own model."""
+    for batch in (BATCH, replace(BATCH, batch="batch_1")):
+        with closing(Journal(tmp_path)) as journal:
+            journal.keep_batch(batch)
+        with closing(Journal(tmp_path)) as journal:
+            assert journal.list_batches("model") == [batch]
+            assert journal.list_batches("another") == []
+    with closing(Journal(tmp_path)) as journal:
+        journal.keep_batch(replace(BATCH, file="file-0"))
+        assert [one.file for one in journal.list_batches("model")] == ["file-1", "file-0"]
+        journal.end_batch(BATCH)
+        assert [one.file for one in journal.list_batches("model")] == ["file-0"]
+
+
+def test_a_killed_process_leaves_its_batch(tmp_path: Path) -> None:
+    """What `keep_batch` returned for is on disk, however the process ends."""
+    script = (
+        "import os, sys; from pathlib import Path; from answerkey.runs.journal import Journal;"
+        "from answerkey.models.batch_book import Submitted;"
+        "Journal(Path(sys.argv[1])).keep_batch(Submitted('file-1', 'model', ['a', 'b']));"
+        "os.kill(os.getpid(), 9)"
+    )
+    assert subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False).returncode == -9
+    assert Journal(tmp_path).list_batches("model") == [BATCH]
+
+
+def test_a_journal_from_before_there_were_batches_has_none(tmp_path: Path) -> None:
+    """It is opened as it is, and can hold them from then on."""
+    with closing(Journal(tmp_path)) as journal:
+        journal._connection.execute("DROP TABLE batches")
+    with closing(Journal(tmp_path)) as journal:
+        assert journal.list_batches("model") == []
+        journal.keep_batch(BATCH)

@@ -12,6 +12,7 @@ import pytest
 
 from answerkey.errors import RunError
 from answerkey.runs import FolderRun, MemoryRun, list_runs, load_run
+from answerkey.runs.files import unify_parts
 from answerkey.types import MetricValue
 
 MANIFEST: dict[str, Any] = {"key": "demo", "tasks": [{"key": "mcqa"}, {"key": "other"}]}
@@ -188,3 +189,38 @@ def test_a_run_in_memory_has_the_same_shape() -> None:
     assert run.path is None
     assert run.metrics["Accuracy"] == VALUE
     assert run.tasks["mcqa"].scores.height == 2
+
+
+def write_shards(folder: Path, *values: dict[str, object]) -> list[Path]:
+    """Write a finished task of one row per shard with these values, and return its parts."""
+    with FolderRun.create(folder, {"key": "demo", "tasks": [{"key": "mcqa"}]}, {"mcqa": {}}) as writer:
+        task = writer.task("mcqa")
+        for index, one in enumerate(values):
+            row = {"sample_id": str(index), "own": {"status": "SCORED", "values": one}}
+            task.write_scores(index, pl.DataFrame([row]))
+        task.write_metrics([VALUE], TALLY)
+        writer.finish("complete", {})
+    return sorted((folder / "tasks" / "mcqa" / "scores").iterdir())
+
+
+def test_parts_of_different_types_get_one_schema(tmp_path: Path) -> None:
+    """Numbers in one shard and JSON text in another, or a name in one only: any reader reads all parts."""
+    parts = write_shards(tmp_path / "run", {"x": 1.5}, {"x": '"high"', "y": 2.0}, {"y": 3.0, "x": "null"})
+    assert len({str(pl.read_parquet_schema(part)) for part in parts}) == 1
+    table = pl.read_parquet(tmp_path / "run" / "tasks" / "mcqa" / "scores" / "*.parquet")
+    assert [row["values"] for row in table["own"].to_list()] == [
+        {"x": "1.5", "y": None},
+        {"x": '"high"', "y": 2.0},
+        {"x": "null", "y": 3.0},
+    ]
+    assert [part.name for part in parts] == [f"part-0000{index}.parquet" for index in range(3)]
+
+
+def test_parts_of_one_schema_are_left_as_they_are(tmp_path: Path) -> None:
+    """Parts that agree are not written twice."""
+    (tmp_path / "scores").mkdir()
+    part = tmp_path / "scores" / "part-00000.parquet"
+    FRAME.write_parquet(part)
+    before = part.stat()
+    unify_parts(tmp_path / "scores")
+    assert (part.stat().st_ino, part.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)

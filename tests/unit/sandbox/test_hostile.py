@@ -41,7 +41,7 @@ def test_endless_loop_is_a_timeout() -> None:
     first, second, third = run(source, [{"n": 0}, {}], [{"n": 1}, {}], [{"n": 0}, {}], seconds=SHORT)
     assert (first, third) == ("done", "done")
     assert isinstance(second, SnippetTrouble)
-    assert (second.kind, second.message) == ("timeout", "the snippet took longer than 1 s")
+    assert (second.kind, second.message) == ("timeout", "the snippet took longer than its limit of 1 s")
 
 
 def test_blocking_call_is_a_timeout() -> None:
@@ -66,6 +66,7 @@ def test_memory_hog_is_told() -> None:
     """More memory than allowed is a trouble of its own kind, with the line."""
     trouble = find_trouble("def compute_scores(sample):\n    return len(bytearray(10**9))")
     assert trouble.kind == "memory"
+    assert trouble.message == "the snippet ran out of memory; its limit is 256 MiB"
     assert "line 2, in compute_scores" in trouble.traceback
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -59,9 +60,48 @@ def find_children() -> set[str]:
 
 
 def test_function_sees_sample_and_solver_output() -> None:
-    """Two parameters get the sample and the solver's output as plain dicts."""
+    """Two parameters get the sample and the solver's output as dicts."""
     source = "def compute_scores(sample, solver_output):\n    return {'x': sample['a'] + solver_output['b']}"
     assert run(source, [{"a": 1}, {"b": 2}]) == [{"x": 3}]
+
+
+def test_solver_output_is_read_with_dots_or_brackets() -> None:
+    """Arguments are OpenAI-like objects: dots reach as deep as brackets do, and they stay dicts."""
+    source = (
+        "def compute_scores(sample, solver_output):\n"
+        "    return [solver_output.output.choices[0].message.content,\n"
+        "            solver_output['output']['choices'][0]['message']['content'],\n"
+        "            solver_output.output.usage.completion_tokens, solver_output.messages[-1].role,\n"
+        "            sample.meta.topic, sample.get('none', 7), sorted(sample.items()),\n"
+        "            isinstance(sample, dict), sample]\n"
+    )
+    message = {"role": "assistant", "content": "B"}
+    output = {"choices": [{"message": message}], "usage": {"completion_tokens": 1}}
+    sample = {"meta": {"topic": "art"}}
+    (value,) = run(source, [sample, {"output": output, "messages": [message]}])
+    assert value == ["B", "B", 1, "assistant", "art", 7, [["meta", {"topic": "art"}]], True, sample]
+
+
+def test_method_of_a_dict_wins_over_a_key_of_that_name() -> None:
+    """A column named as a method of dicts is read with brackets; its dots mean the method."""
+    source = "def compute_scores(sample):\n    return [sample['items'], callable(sample.items)]"
+    assert run(source, [{"items": 3}, {}]) == [[3, True]]
+
+
+def test_missing_key_after_a_dot_is_named_with_the_keys_there_are() -> None:
+    """A name that is no key is an AttributeError that lists the keys."""
+    (trouble,) = run("def compute_scores(sample):\n    return sample.anser", [{"answer": "A"}, {}])
+    assert isinstance(trouble, SnippetTrouble)
+    assert trouble.message == "AttributeError: there is no key 'anser'; keys: 'answer'"
+
+
+def test_arguments_can_be_copied() -> None:
+    """Copies are independent of what was copied, however deep."""
+    source = (
+        "import copy, pickle\ndef compute_scores(sample):\n    one = copy.deepcopy(sample)\n"
+        "    one.meta['x'] = 2\n    return [sample.meta.x, one.meta.x, copy.copy(sample) == sample]\n"
+    )
+    assert run(source, [{"meta": {"x": 1}}, {}]) == [[1, 2, True]]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +138,8 @@ def test_scores_have_attributes_and_brackets() -> None:
         "    one = scores[0]\n"
         "    return {'a': one.values['x'], 'b': one['values']['x'], 'c': one.metadata['m'],\n"
         "            'd': one.get('metadata')['m'], 'e': sorted(one.keys()), 'f': 'values' in one,\n"
-        "            'g': len(scores), 'h': one.get('nothing', 7), 'i': sorted(one), 'j': len(one)}\n"
+        "            'g': len(scores), 'h': one.get('nothing', 7), 'i': sorted(one), 'j': len(one),\n"
+        "            'k': one.values.x, 'l': one.metadata.get('m'), 'm': repr(one)[:6]}\n"
     )
     scores = [{"values": {"x": 1.0}, "metadata": {"m": "VALID"}}, {"values": {"x": 0.0}, "metadata": {}}]
     assert run(source, [scores], function="compute_metrics") == [
@@ -113,6 +154,9 @@ def test_scores_have_attributes_and_brackets() -> None:
             "h": 7,
             "i": ["metadata", "values"],
             "j": 2,
+            "k": 1.0,
+            "l": "VALID",
+            "m": "Score(",
         }
     ]
 
@@ -241,7 +285,7 @@ def test_failing_import_is_found_at_the_start() -> None:
 def test_top_level_that_does_not_end_is_found_at_the_start() -> None:
     """Loading has the time of one call."""
     message = find_load_trouble("while True:\n    pass", seconds=SHORT).message
-    assert message == "the snippet took longer than 1 s while it was loaded"
+    assert message == "the snippet took longer than its limit of 1 s while it was loaded"
 
 
 def test_top_level_that_exits_is_found_at_the_start() -> None:
@@ -283,6 +327,36 @@ def test_interpreter_that_leaves_takes_the_process_with_it(tmp_path: Path) -> No
     pid, folder = ended.stdout.split()
     assert not Path(f"/proc/{pid}").exists()
     assert not Path(folder).exists()
+
+
+@pytest.mark.parametrize("body", ["return [os.getpid(), os.getcwd()]", "time.sleep(600)"])
+def test_killed_program_leaves_no_process_and_no_folder(body: str, tmp_path: Path) -> None:
+    """A worker whose parent is killed ends, idle or in the middle of a call, and removes its folder."""
+    program = (
+        "import os\nfrom answerkey.sandbox import Snippet, SnippetProcess\n"
+        "p = SnippetProcess(Snippet('compute_scores', 'import os, time\\n"
+        f"def compute_scores(s):\\n    {body}'), seconds=600)\n"
+        "p.__enter__()\nprint(p._worker._process.pid, flush=True)\np.call([{}, {}])\n"
+        "os.read(0, 1)\n"
+    )
+    script = tmp_path / "program.py"
+    script.write_text(program)
+    folders = tmp_path / "folders"
+    folders.mkdir()
+    environment = {**os.environ, "TMPDIR": str(folders)}
+    with subprocess.Popen(
+        [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    ) as parent:
+        assert parent.stdout is not None
+        worker_id = int(parent.stdout.readline())
+        assert len(list(folders.iterdir())) == 1
+        handle = os.pidfd_open(worker_id)
+        parent.kill()
+    ended = select.poll()
+    ended.register(handle, select.POLLIN)
+    assert ended.poll(60_000)
+    os.close(handle)
+    assert list(folders.iterdir()) == []
 
 
 def test_closed_process_can_be_called_again() -> None:

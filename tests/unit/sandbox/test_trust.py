@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.errors import Place, SpecError
-from answerkey.sandbox import Snippet, record_trust, require_trust, untrusted
+from answerkey.sandbox import Snippet, remember_trust, require_trust, untrusted
 
 ONE = Snippet("compute_scores", "def compute_scores(s):\n    return 1", Place("task.yaml", 12), "scorers[0]")
 TWO = Snippet("compute_metrics", "# mine\ndef compute_metrics(s): ...", None, "metrics[1]")
@@ -27,7 +27,7 @@ def test_nothing_is_trusted_at_first() -> None:
 
 def test_trust_is_remembered_by_text() -> None:
     """Exactly the recorded text is trusted, wherever it stands; a changed one is not."""
-    record_trust([ONE])
+    remember_trust([ONE])
     assert untrusted([ONE, TWO]) == [TWO]
     assert untrusted([Snippet(ONE.function, ONE.source, label="elsewhere")]) == []
     changed = Snippet(ONE.function, ONE.source + "\n")
@@ -36,8 +36,8 @@ def test_trust_is_remembered_by_text() -> None:
 
 def test_recording_adds() -> None:
     """Earlier trust stays when more is recorded."""
-    record_trust([ONE])
-    record_trust([TWO])
+    remember_trust([ONE])
+    remember_trust([TWO])
     assert untrusted([ONE, TWO]) == []
 
 
@@ -91,13 +91,13 @@ def test_damaged_file_trusts_nothing(config_home: Path, content: str) -> None:
     path.parent.mkdir(parents=True)
     path.write_text(content)
     assert untrusted([ONE]) == [ONE]
-    record_trust([ONE])
+    remember_trust([ONE])
     assert untrusted([ONE]) == []
 
 
 def test_file_is_plain_and_nothing_else_is_left(config_home: Path) -> None:
     """The file says what is trusted; the write leaves no other file."""
-    record_trust([ONE])
+    remember_trust([ONE])
     folder = config_home / "answerkey"
     assert [path.name for path in folder.iterdir()] == ["trust.json"]
     assert json.loads((folder / "trust.json").read_text()) == {
@@ -109,5 +109,5 @@ def test_file_is_plain_and_nothing_else_is_left(config_home: Path) -> None:
 def test_relative_config_home_counts_as_unset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A relative XDG_CONFIG_HOME is not used; the default is."""
     monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
-    record_trust([ONE])
+    remember_trust([ONE])
     assert (tmp_path / "home" / ".config" / "answerkey" / "trust.json").exists()

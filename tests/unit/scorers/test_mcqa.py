@@ -62,8 +62,20 @@ def test_judge_states_everything_about_a_verdict() -> None:
 
 def test_judge_needs_suitable_choices_and_truth() -> None:
     """What is the dataset's fault is FAILED, not a wrong answer; choices are looked at first."""
-    assert judge("A", ["yes", "no"], "yes") == Score(ScoreStatus.FAILED, "BAD_CHOICES")
-    assert judge("A", LETTERS, "E") == Score(ScoreStatus.FAILED, "BAD_TRUTH")
+    assert judge("A", ["yes", "no"], "yes").reason == "BAD_CHOICES"
+    assert judge("A", LETTERS, "E") == Score(
+        ScoreStatus.FAILED,
+        "BAD_TRUTH",
+        values={"is_correct": None},
+        metadata={
+            "completion_validity": None,
+            "validity_reason": None,
+            "predicted_choice": None,
+            "ground_truth_choice": None,
+            "choices": None,
+            "extraction_rule": None,
+        },
+    )
     with pytest.raises(SpecError):
         judge("A", LETTERS, "A", extraction="stated_answer")
 

@@ -5,7 +5,7 @@ import json
 import polars as pl
 import pytest
 
-from answerkey.errors import DataError
+from answerkey.errors import DataError, SpecError
 from answerkey.solvers import PassThroughSolver, build_prompts, compile_templates
 from answerkey.types import Completions, Samples
 
@@ -117,3 +117,11 @@ def test_nothing_is_asked() -> None:
     assert compile_templates(solver) == ({}, [])
     assert solver.templates() == {}
     assert solver.needs_model is False
+
+
+def test_there_is_one_trial_of_what_was_said() -> None:
+    """A column holds one completion for each sample, so several trials are refused."""
+    samples = Samples(pl.DataFrame({"said": ["A"]}), pl.Series("sample_id", ["a"]))
+    with pytest.raises(SpecError, match="not 3 trials") as caught:
+        PassThroughSolver("said").solve(samples, model=None, known=None, examples=None, trials=range(3))
+    assert caught.value.code == "E119"

@@ -181,6 +181,23 @@ def test_completions_keep_prompt_and_order() -> None:
     assert json.loads(table.frame["prompt"][0]) == [{"role": "user", "content": "Capital of Australia?"}]
 
 
+def test_each_trial_is_a_question_of_its_own() -> None:
+    """All trials of a sample are asked, one after the other; the prompts are built once."""
+
+    class Own:
+        name = "acme/small"
+        is_simulated = False
+
+        def answer(self, questions: Sequence[Question]) -> list[Completion]:
+            return [Completion(f"{one.sample_id} {one.trial}") for one in questions]
+
+    table = make_solver("x").solve(
+        make_samples(QUESTIONS), model=Own(), known=None, examples=None, trials=range(3, 5)
+    )
+    assert table.frame["completion"].to_list() == ["s1 3", "s1 4", "s2 3", "s2 4"]
+    assert table.frame["sample_id"].to_list() == ["s1", "s1", "s2", "s2"]
+
+
 def test_a_model_that_is_not_ours_is_live() -> None:
     """Completions of a third party's model are marked as live."""
 

@@ -8,7 +8,7 @@ from answerkey.errors import SpecError
 from answerkey.spec.environment import Environment
 from answerkey.spec.findings import Findings
 from answerkey.spec.includes import Inclusion
-from answerkey.spec.nodes import find_node, to_plain
+from answerkey.spec.nodes import BROKEN, ScalarNode, find_node, to_plain
 
 from .conftest import Write
 
@@ -100,7 +100,7 @@ def test_what_cannot_be_read_is_reported_where_it_is_named(write: Write) -> None
         ("E101", "a.yaml:1:11"),
         ("E101", "a.yaml:2:4"),
     ]
-    assert found == {"x": {}, "y": "", "z": 1}
+    assert found == {"x": BROKEN, "y": BROKEN, "z": 1}
 
 
 def test_paths_may_hold_environment_values(write: Write) -> None:
@@ -113,6 +113,49 @@ def test_rows_are_left_alone(write: Write) -> None:
     """A column called `$ref` in inline rows is a column."""
     folder = write(a_yaml="source: {type: inline, rows: [{$ref: x}]}\n")
     assert load(folder)[0] == {"source": {"type": "inline", "rows": [{"$ref": "x"}]}}
+
+
+def test_include_is_followed_in_rows(write: Write) -> None:
+    """A tag is no material: the text of the file is the cell, whatever it looks like."""
+    folder = write(a_yaml="rows: [{q: !include q.md, r: {s: [!include q.md]}}]\n", q_md=" $HOME {{ x }}\n")
+    assert load(folder)[0] == {"rows": [{"q": "$HOME {{ x }}", "r": {"s": ["$HOME {{ x }}"]}}]}
+
+
+def test_rows_may_stand_in_a_file_of_their_own(write: Write) -> None:
+    """`rows: {$ref: path}` is the file; inside it a column called `$ref` is a column."""
+    folder = write(a_yaml="rows: {$ref: r.yaml}\n", r_yaml="[{$ref: x, q: !include q.md}]\n", q_md="Q\n")
+    found, findings = load(folder)
+    assert found == {"rows": [{"$ref": "x", "q": "Q"}]}
+    assert findings.errors == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "place"),
+    [
+        ("one\ntwo\n", 1, "a.md:1:1"),
+        ("one\ntwo\n", 2, "a.md:2"),
+        ("\n\n  one\ntwo", 1, "a.md:3:3"),
+        ("\n\n  one\ntwo", 2, "a.md:4"),
+        (" \t\r\n one", 1, "a.md:2:2"),
+    ],
+)
+def test_a_line_of_an_included_text_is_a_line_of_its_file(
+    write: Write, text: str, line: int, place: str
+) -> None:
+    """What is stripped at the front counts."""
+    folder = write(a_yaml="!include a.md\n", a_md=text)
+    inclusion = Inclusion(folder, Environment(), Findings())
+    node = inclusion.load(folder / "a.yaml", "a.yaml")
+    assert isinstance(node, ScalarNode)
+    assert str(node.place_of_line(line)) == place
+
+
+def test_a_column_of_an_included_text_is_a_column_of_its_file(write: Write) -> None:
+    """On the first line the stripped characters count."""
+    folder = write(a_yaml="!include a.md\n", a_md="\n  one\ntwo")
+    node = Inclusion(folder, Environment(), Findings()).load(folder / "a.yaml", "a.yaml")
+    assert isinstance(node, ScalarNode)
+    assert [str(node.place_of_line(line, 3)) for line in (1, 2)] == ["a.md:2:5", "a.md:3:3"]
 
 
 def test_places_are_those_of_the_named_file(write: Write) -> None:

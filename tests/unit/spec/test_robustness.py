@@ -129,7 +129,7 @@ def list_ways(value: object, way: Way = ()) -> Iterator[Way]:
 
 def spoil(seed: int) -> dict[str, object]:
     """Return the run with one to four things replaced, removed or added."""
-    chance = random.Random(seed)  # noqa: S311 - the same mistakes for the same seed
+    chance = random.Random(seed)
     run = copy.deepcopy(RUN)
     for _ in range(chance.randint(1, 4)):
         way = chance.choice(list(list_ways(run)))

@@ -4,8 +4,8 @@ import pickle
 
 import pytest
 
+from answerkey.models import Secret
 from answerkey.spec import Overrides, load_plan
-from answerkey.spec.secret_values import Secret
 
 from .conftest import RUN, Write
 

@@ -56,7 +56,7 @@ def test_places_of_parts_are_known(write: Write) -> None:
 
 
 def test_every_mistake_is_found_at_once(write: Write) -> None:
-    """One pass reports all mistakes in order of the file's parts, each at its place, and builds the rest."""
+    """One pass reports all mistakes in the order of the file, each at its place, and builds the rest."""
     text = """\
 key: mcqa
 display_name: Questions
@@ -78,13 +78,13 @@ definition:
 """
     loaded = load(write, text)
     assert codes(loaded) == [
-        ("E110", "task.yaml:8:28"),
         ("E107", "task.yaml:4:1"),
-        ("E107", "task.yaml:10:7"),
-        ("E108", "task.yaml:17:16"),
-        ("E107", "task.yaml:13:57"),
-        ("E115", "task.yaml:12:31"),
+        ("E110", "task.yaml:8:28"),
         ("E112", "task.yaml:9:16"),
+        ("E107", "task.yaml:10:7"),
+        ("E115", "task.yaml:12:31"),
+        ("E107", "task.yaml:13:57"),
+        ("E108", "task.yaml:17:16"),
     ]
     assert loaded.value is not None
     assert [step.key for step in loaded.value.scoring] == ["string_equals_mcqa", "string_equals_mcqa-2"]
@@ -122,7 +122,6 @@ def scorer(text: str) -> str:
         ("    - type: bleu\n", "E109", "12:13", "`bleu` of the original platform"),
         ("    - type: rag_checker\n", "E109", "12:13", "original platform"),
         ("    - type: string_equal\n", "E109", "12:13", "unknown scorer type 'string_equal'"),
-        ("    - type: model_as_a_judge_scorer\n", "E116", "12:13", "not in this release"),
         ("    - key: x\n", "E108", "12:7", "`type` is missing"),
         ("    - x\n", "E108", "12:7", "must be a mapping"),
     ],
@@ -147,12 +146,6 @@ def test_solvers_outside_multiple_choice_say_so(write: Write, kind: str) -> None
     loaded = load(write, TASK + f"  solver: {{type: {kind}}}\n")
     assert codes(loaded) == [("E303", "task.yaml:12:18")]
     assert loaded.errors[0].message == f"solver type `{kind}` is outside the scope of multiple choice"
-
-
-def test_trials_are_refused_by_name(write: Write) -> None:
-    """`trials` is not in this release."""
-    loaded = load(write, TASK + "  trials: {num_trials: 3}\n")
-    assert codes(loaded) == [("E116", "task.yaml:12:3")]
 
 
 SOLVER = """\
@@ -199,7 +192,7 @@ def test_metric_keys_and_scorer_keys_are_unique(write: Write) -> None:
     - {type: string_equals, ground_truth: x, value: y, key: a}
 """
     loaded = load(write, scorer(text))
-    assert codes(loaded) == [("E114", "task.yaml:18:7"), ("E114", "task.yaml:17:11")]
+    assert codes(loaded) == [("E114", "task.yaml:17:11"), ("E114", "task.yaml:18:7")]
     assert loaded.value is not None
     assert [one.key for one in loaded.value.scoring[0].metrics] == ["mean", "mean-2", "m", "m"]
 
@@ -243,7 +236,39 @@ def test_snippets_are_listed(write: Write) -> None:
         ("compute_metrics", "python.python", "task.yaml:18:36"),
     ]
     loaded = load(write, scorer(PYTHON.replace("def compute_scores(sample):", "def other(") + metrics))
-    assert codes(loaded) == [("E108", "task.yaml:13:31")]
+    assert codes(loaded) == [("E108", "task.yaml:14")]
+
+
+def test_a_mistake_in_an_included_snippet_is_at_its_line_and_column(write: Write) -> None:
+    """In the file that `!include` names."""
+    scores = "\n\ndef compute_scores(sample):\n    return $\n"
+    write(scores_md=scores)
+    text = "    - type: python\n      compute_scores_snippet: !include scores.md\n      metrics: []\n"
+    errors = load(write, TASK[: TASK.index("    - type")] + text).errors
+    assert [str(error.where) for error in errors if "not Python" in error.message] == ["scores.md:4:12"]
+
+
+def test_a_mistake_in_an_included_template_is_at_its_line(write: Write) -> None:
+    """Lines that are stripped count."""
+    write(truth_md="\n\n{# the truth #}\n{{ sample.answer | uper }}\n")
+    old = '"{{ sample.<< config.answer_column >> }}"'
+    assert codes(load(write, TASK.replace(old, "!include truth.md"))) == [("E112", "truth.md:4")]
+
+
+@pytest.mark.parametrize("spaces", ["", " "])
+def test_a_dataset_may_be_a_config_value(write: Write, spaces: str) -> None:
+    """`dataset: << config.x >>` means `{key: << config.x >>}`."""
+    spec = "config_spec:\n  - {type: dataset, key: ds, display_name: D, default_value: questions}\n"
+    text = TASK.replace("config_spec:\n", spec).replace("{key: questions}", f"<<{spaces}config.ds{spaces}>>")
+    loaded = load(write, text)
+    assert loaded.errors == []
+    assert loaded.value is not None
+    assert loaded.value.dataset_key == "questions"
+
+
+def test_a_dataset_that_is_plain_text_is_a_mistake(write: Write) -> None:
+    """Only a config value may stand for the mapping."""
+    assert codes(load(write, TASK.replace("{key: questions}", "questions"))) == [("E108", "task.yaml:7:12")]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +276,7 @@ def test_snippets_are_listed(write: Write) -> None:
     [
         ('{op: equals, expression: "{{ sample.x }}", value: 3}', []),
         ('{op: in, expression: "{{ sample.x }}", values: [3]}', []),
-        ('{op: exists, expression: "{{ scores.a.b }}"}', []),
+        ('{op: exists, expression: "{{ scores.string_equals_mcqa.is_correct }}"}', []),
         ('{op: equals, expression: "{{ sample.x }}"}', [("E108", "task.yaml:13:34")]),
         ('{op: is_true, expression: "{{ sample.x }}", value: 1}', [("E108", "task.yaml:13:78")]),
         ('{op: in, expression: "{{ sample.x }}"}', [("E108", "task.yaml:13:34")]),

@@ -64,10 +64,19 @@ def test_equality_is_by_value(cell: object, value: object, equal: bool) -> None:
 
 @pytest.mark.parametrize(
     ("cell", "value", "order"),
-    [("9", 10, -1), ("9", "10", -1), (10, 9.5, 1), ("10", "10.0", 0), ("b", "a", 1), ("b", "10", 1)],
+    [
+        ("9", 10, -1),
+        (9, "10", -1),
+        ("9", "10", 1),
+        ("10", "2", -1),
+        (10, 9.5, 1),
+        ("10", 10.0, 0),
+        ("b", "a", 1),
+        ("b", "10", 1),
+    ],
 )
 def test_order_is_of_numbers_or_of_texts(cell: object, value: object, order: int) -> None:
-    """As numbers if both read as numbers, else as texts."""
+    """As numbers if one is a number and the other reads as one; two texts as texts."""
     assert matches("greater_than", cell, value) is (order > 0)
     assert matches("less_than", cell, value) is (order < 0)
     assert matches("greater_or_equal", cell, value) is (order >= 0)
@@ -228,3 +237,13 @@ def test_a_filter_can_be_sent_to_another_process() -> None:
     again = pickle.loads(pickle.dumps(condition))  # noqa: S301 - our own bytes
     assert again == condition
     assert again.matches(sample={"x": "a"})
+
+
+@pytest.mark.parametrize("name", ["solver_output", "scores"])
+def test_the_filter_of_a_dataset_sees_the_row_alone(name: str) -> None:
+    """What comes after solving is known to actions only."""
+    condition = RowFilter("exists", f"{name}.x")
+    assert condition.template.kind == "expression"
+    with pytest.raises(SpecError, match=f"`{name}` is not defined") as caught:
+        _ = condition.row_template
+    assert caught.value.code == "E112"

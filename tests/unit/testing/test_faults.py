@@ -13,7 +13,7 @@ from answerkey.testing import FAULTS, Behaviour, TestServer
 Ask = Callable[..., Any]
 
 
-def open_faulty(fault: str, **behaviour: object) -> TestServer:
+def open_faulty(fault: str, **behaviour: Any) -> TestServer:  # noqa: ANN401 - fields of Behaviour
     """Return a server on which the first request of each content meets this fault."""
     return TestServer("B", Behaviour(faults={fault: 1.0}, faulty_attempts=1, **behaviour))
 
@@ -84,7 +84,7 @@ def test_drip_sends_byte_by_byte(ask: Ask) -> None:
         assert ask(server).text == "B"
 
 
-def test_endless_body_never_ends(ask: Ask) -> None:
+def test_endless_body_never_ends() -> None:
     """An endless body goes on until the server stops, which it can."""
     with open_faulty("endless") as server:
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)

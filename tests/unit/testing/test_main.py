@@ -31,7 +31,9 @@ def test_server_runs_in_a_process_of_its_own() -> None:
 @pytest.mark.parametrize("config", ["{", '{"odd": 1}', "[]", "@nowhere.json"])
 def test_wrong_settings_are_refused(config: str) -> None:
     """Settings that cannot be read end with 2 and say why."""
-    done = subprocess.run([*COMMAND, "--config", config], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*COMMAND, "--config", config], capture_output=True, text=True, check=False, timeout=30
+    )
     assert done.returncode == 2
     assert "error:" in done.stderr
 
@@ -40,5 +42,7 @@ def test_settings_may_be_in_a_file(tmp_path: Path) -> None:
     """`@FILE` reads the settings from a file."""
     file = tmp_path / "config.json"
     file.write_text('{"odd": 1}', encoding="utf-8")
-    done = subprocess.run([*COMMAND, "--config", f"@{file}"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*COMMAND, "--config", f"@{file}"], capture_output=True, text=True, check=False, timeout=30
+    )
     assert "unknown setting 'odd'" in done.stderr

@@ -112,14 +112,53 @@ def test_more_than_twenty_bad_rows_are_counted_not_listed(tmp_path: Path) -> Non
     shown = [error for error in found if error.code == "E204"]
     assert len(shown) == 21
     assert shown[-1].message == "scorer `string_equals_mcqa`: 5 more rows have the same trouble"
-    assert "--allow-failed 25" in str(shown[0].hint)
+    assert "--allow-failed" not in str(shown[0].hint)  # all rows are like that: nothing would be left
+
+
+def test_the_scorer_is_named_when_a_task_has_several() -> None:
+    """Two scorers that find fault with the same row are told apart."""
+    scorers = [{**TASK["definition"]["scorers"][0], "key": key} for key in ("one", "two")]
+    bad = [*ROWS, {"question": "q4", "answer": "E", "choices": ["A", "B"]}]
+    with pytest.raises(ak.Problems) as caught:
+        ak.score({**TASK, "definition": {**TASK["definition"], "scorers": scorers}}, bad, ["A"] * 4)
+    assert [error.message.rpartition(" (")[2] for error in caught.value.errors] == [
+        "scorer `one`)",
+        "scorer `two`)",
+    ]
+
+
+def test_too_few_examples_are_told_once(tmp_path: Path) -> None:
+    """What the task asks for is at fault, not each of the rows: one error, where the task asks for it."""
+    solver = {**SOLVER, "examples": {"dataset": "shots", "num_examples": 20}}
+    source = {"type": "local", "file_path": "rows.jsonl"}
+    write_project(tmp_path, solved_task(solver=solver))
+    plan = {
+        "datasets": [{"key": key, "display_name": key, "source": source} for key in ("rows", "shots")],
+        "tasks": [{"$ref": "task.yaml"}],
+        "evaluation": {
+            "key": "few",
+            "display_name": "Few",
+            "description": "Too few.",
+            "task_specifications": [{"task_key": "quiz", "model_key": "builtin/random"}],
+        },
+    }
+    (tmp_path / "run.yaml").write_text(json.dumps(plan))
+    (error,) = ak.check(tmp_path).errors
+    assert (error.code, error.message, error.hint) == (
+        "E302",
+        "20 examples are asked for, and dataset `shots` has 2 that are not the sample itself",
+        "lower `num_examples`",
+    )
+    assert "task.yaml:1:" in str(error.where)
+    with pytest.raises(ak.DataError, match="20 examples are asked for"):
+        ak.run(tmp_path, out=tmp_path / "out")
 
 
 def test_an_allowance_that_is_no_number_is_refused() -> None:
     """`allow_failed` is a count or a share."""
     assert Options(allow_failed="2%").failed_limit(1000) == 20
     assert Options(allow_failed=3).failed_limit(10) == 3
-    for wrong in ("x", "1.5", "-1", "5 rows"):
+    for wrong in ("x", "1.5", "-1", "5 rows", "101%"):
         with pytest.raises(ak.SpecError) as caught:
             Options(allow_failed=wrong).failed_limit(10)
         assert caught.value.code == "E119"
@@ -141,7 +180,7 @@ def test_a_config_value_that_names_no_column_is_found(tmp_path: Path) -> None:
     definition = {**TASK["definition"], "scorers": [scorer]}
     task, rows = write_project(tmp_path, {**TASK, "config_spec": spec, "definition": definition})
     codes = [(error.code, error.hint) for error in ak.check(task, dataset=rows).errors]
-    assert codes[0] == ("E206", "did you mean `answer`?")
+    assert ("E206", "did you mean `answer`?") in codes
 
 
 def test_a_dry_run_counts_calls_and_shows_the_first_prompt(tmp_path: Path) -> None:
@@ -218,6 +257,57 @@ def test_an_unknown_engine_leaves_no_folder(tmp_path: Path) -> None:
         ak.run(task, dataset=rows, completions=str(tmp_path / "c.csv"), engine="ray", out=tmp_path / "run")
     assert caught.value.code == "E601"
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments"),
+    [
+        (ak.score, (TASK, ROWS, ["A"] * 3)),
+        (ak.run, ("task.yaml",)),
+        (ak.check, ("task.yaml",)),
+        (ak.plan_calls, ("task.yaml",)),
+    ],
+)
+def test_an_option_that_does_not_exist_is_told_with_the_nearest(verb: Any, arguments: Any) -> None:  # noqa: ANN401 - any verb
+    """As for any function, an unknown keyword is a TypeError; it names the verb and the nearest option."""
+    with pytest.raises(TypeError) as caught:
+        verb(*arguments, complections="x.jsonl")
+    assert str(caught.value) == (
+        f"`{verb.__name__}` has no option `complections`; did you mean `completions`?"
+    )
+    with pytest.raises(TypeError, match="has no option `bogus`; options: `config`, `model`, "):
+        verb(*arguments, bogus=1)
+
+
+def test_a_failing_python_scorer_beside_the_main_one_is_counted() -> None:
+    """The counts are the main scorer's; what failed beside it is told with its traceback."""
+    snippet = "def compute_scores(sample, solver_output):\n    return {'x': 1 / 0}\n"
+    own = {
+        "type": "python",
+        "compute_scores_snippet": snippet,
+        "metrics": [{"type": "mean", "field": "x"}],
+    }
+    scorers = [*TASK["definition"]["scorers"], own]
+    task = {**TASK, "definition": {**TASK["definition"], "scorers": scorers}}
+    run = ak.score(task, ROWS, ["B", "A", "A"], trust_code=True)
+    assert run.tasks["quiz"].counts["failed"] == 0
+    (found,) = run.tasks["quiz"].tally["failures"]["python"].items()
+    assert found[0] == "SNIPPET_FAILED (raised): ZeroDivisionError"
+    assert (found[1]["count"], found[1]["example"]["sample_id"]) == (3, "000001")
+    assert "return {'x': 1 / 0}" in found[1]["example"]["traceback"]
+    assert "  python         SNIPPET_FAILED (raised): ZeroDivisionError      3  000001\n" in str(run)
+
+
+def test_a_run_is_shown_in_few_words_and_printed_in_full(tmp_path: Path) -> None:
+    """The representation has what matters on one line; printed, a run is its summary."""
+    task, rows = write_project(tmp_path, solved_task())
+    run = ak.run(task, dataset=rows, model="builtin/constant?choice=A", out=tmp_path / "run")
+    assert repr(run) == (
+        "Run(key='quiz', status='complete', tasks={'quiz': Accuracy=0.6667, samples=3},"
+        f" path={str(tmp_path / 'run')!r})"
+    )
+    assert repr(run.tasks["quiz"]) == "TaskRun(key='quiz', Accuracy=0.6667, samples=3)"
+    assert str(run).startswith("Quiz  complete\n")
 
 
 def test_a_run_shows_itself_in_a_notebook() -> None:

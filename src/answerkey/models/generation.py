@@ -1,0 +1,101 @@
+"""How a model is to generate, and the same written behind `?` in a model's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Self
+
+from answerkey.errors import SpecError, listing, suggest
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What is sent beside the messages; None leaves it to the endpoint."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+
+    def given(self) -> dict[str, object]:
+        """Return what is set, by name; what is listed for `stop` is a list."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in values.items()
+            if value is not None
+        }
+
+    def over(self, other: Self) -> Self:
+        """Return `other` with what is set here in its place."""
+        return replace(other, **{name: getattr(self, name) for name in self.given()})
+
+    @property
+    def wants_logprobs(self) -> bool:
+        """Whether log probabilities are asked for; `top_logprobs` alone asks for them too."""
+        return bool(self.logprobs) or (self.logprobs is None and self.top_logprobs is not None)
+
+
+def read_generation(name: str, given: dict[str, str]) -> Generation:
+    """Return the generation that a model's name states behind `?`; SpecError E301 for anything else."""
+    values: dict[str, object] = {}
+    for key, text in given.items():
+        if key not in READERS:
+            hint = suggest(key, READERS) or f"parameters: {listing(READERS)}"
+            raise SpecError("E301", f"model `{name}` has no parameter `{key}`", hint=hint)
+        wanted, read = READERS[key]
+        try:
+            values[key] = read(text)
+        except ValueError:
+            raise SpecError("E301", f"model `{name}`: `{key}` is {text!r}, not {wanted}") from None
+    return Generation(**values)  # type: ignore[arg-type]  # each reader gives the type of its field
+
+
+def _read_whole(least: int | None) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        number = int(text)
+        if least is not None and number < least:
+            raise ValueError
+        return number
+
+    return read
+
+
+def _read_number(most: float) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        number = float(text)
+        if not 0 <= number <= most:
+            raise ValueError
+        return number
+
+    return read
+
+
+def _read_stop(text: str) -> tuple[str, ...]:
+    if not text:
+        raise ValueError
+    return (text,)
+
+
+def _read_truth(text: str) -> bool:
+    if text not in {"true", "false"}:
+        raise ValueError
+    return text == "true"
+
+
+_MOST_TEMPERATURE = 1e9
+
+#: What each parameter must be, in words, and how its text is read.
+READERS: dict[str, tuple[str, Callable[[str], object]]] = {
+    "temperature": ("a number from 0 on", _read_number(_MOST_TEMPERATURE)),
+    "top_p": ("a number from 0 to 1", _read_number(1)),
+    "max_tokens": ("a whole number from 1 on", _read_whole(1)),
+    "seed": ("a whole number", _read_whole(None)),
+    "stop": ("a text that is not empty", _read_stop),
+    "logprobs": ("`true` or `false`", _read_truth),
+    "top_logprobs": ("a whole number from 0 on", _read_whole(0)),
+}

@@ -1,0 +1,79 @@
+"""Limits of asking: how many, how fast, how long, how large."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+#: How many requests are under way at once, unless the model says otherwise.
+DEFAULT_CONCURRENT = 64
+MEGABYTE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of one asker. What the connection says of concurrency and rates wins over these.
+
+    In seconds: `attempt_seconds` is for one request, `call_seconds` for a call with all its attempts,
+    `wait_seconds` for the longest pause between two, also when the endpoint asks for more, `first_wait` for
+    the pause after the first trouble; it doubles after each further one (a random part of it is waited).
+    `unreadable_attempts` is how many replies without sense are asked for; an endpoint that sends them is
+    not overloaded, and they may cost. `max_bytes` holds for a body as sent, and unpacked.
+    """
+
+    max_concurrent: int = DEFAULT_CONCURRENT
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    attempts: int = 10
+    unreadable_attempts: int = 6
+    attempt_seconds: float = 120.0
+    connect_seconds: float = 15.0
+    call_seconds: float = 600.0
+    first_wait: float = 0.5
+    wait_seconds: float = 60.0
+    max_bytes: int = 16 * MEGABYTE
+    uses_proxy: bool = False
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Time as the asker sees it; tests bring their own.
+
+    `now` never goes back; `wall` is the time of day in seconds since 1970, for dates in headers.
+    """
+
+    now: Callable[[], float]
+    wall: Callable[[], float]
+    sleep: Callable[[float], Awaitable[object]]
+
+
+class Bucket:
+    """So many units a minute, spread evenly; a burst is at most what one second brings.
+
+    Who takes more than there is leaves a debt that the next ones wait for, so that a call larger than a
+    second's share still passes, and the average holds.
+    """
+
+    def __init__(self, per_minute: float, clock: Clock) -> None:
+        self._rate = per_minute / 60
+        self._burst = max(self._rate, 1.0)
+        self._level = self._burst
+        self._clock = clock
+        self._filled_at = clock.now()
+
+    def take(self, units: float) -> float:
+        """Take units and return how many seconds to wait before using them."""
+        self._fill()
+        wait = max(0.0, (min(units, self._burst) - self._level) / self._rate)
+        self._level -= units
+        return wait
+
+    def give_back(self, units: float) -> None:
+        """Correct an estimate: what was taken too much comes back, a negative number is taken as well."""
+        self._fill()
+        self._level = min(self._burst, self._level + units)
+
+    def _fill(self) -> None:
+        now = self._clock.now()
+        self._level = min(self._burst, self._level + (now - self._filled_at) * self._rate)
+        self._filled_at = now

@@ -1,0 +1,210 @@
+"""Jinja's own filters that can make a value far larger than what they are given, within limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any, Final
+
+from jinja2 import pass_context
+from jinja2.filters import FILTERS as JINJA_FILTERS
+from jinja2.runtime import Context
+
+from answerkey.templates.limits import (
+    Effort,
+    measure,
+    measure_conversions,
+    measure_joined,
+    measure_replacement,
+)
+from answerkey.templates.plain import make_printable
+
+_MOST_DIGITS: Final = 1000
+
+#: What filters take and give: any value at all.
+Value = Any
+
+
+class RowContext(Context):
+    """What a template sees of one row, with the effort that is left for it.
+
+    `holds` tells the row's own values, which nothing may change, from what the template made itself.
+    """
+
+    def __init__(self, *arguments: Value, **options: Value) -> None:
+        super().__init__(*arguments, **options)
+        self.effort = Effort()
+        self.given = self.parent
+        self._held: frozenset[int] | None = None
+
+    def derived(self, locals: dict[str, Value] | None = None) -> RowContext:  # noqa: A002 - Jinja's own signature
+        """Return a context of the same row; what was given and what is left stay the same."""
+        context = super().derived(locals)
+        if not isinstance(context, RowContext):
+            raise TypeError(type(context).__name__)
+        context.effort, context.given = self.effort, self.given
+        return context
+
+    def holds(self, value: object) -> bool:
+        """Say whether a value is part of what was given, at any depth."""
+        if self._held is None:
+            self._held = frozenset(_walk_containers(self.given))
+        return id(value) in self._held
+
+
+def _walk_containers(root: object) -> set[int]:
+    """Return the identities of a value and of all lists and mappings inside it."""
+    found: set[int] = set()
+    waiting = [root]
+    while waiting:
+        value = waiting.pop()
+        if not isinstance(value, (list, tuple, dict)) or id(value) in found:
+            continue
+        found.add(id(value))
+        waiting.extend(value.values() if isinstance(value, dict) else value)
+    return found
+
+
+def _guard(name: str, size: Callable[..., int]) -> Callable[..., Value]:
+    """Return one of Jinja's filters that first says how large its outcome is."""
+    original = JINJA_FILTERS[name]
+
+    @pass_context
+    @wraps(original)
+    def guarded(context: RowContext, value: Value, *arguments: Value, **options: Value) -> Value:
+        context.effort.spend_text(size(value, *arguments, **options))
+        return context.call(original, value, *arguments, **options)
+
+    return guarded
+
+
+def _measure_indented(value: str, width: int | str = 4, *_rest: Value, **_options: Value) -> int:
+    step = len(width) if isinstance(width, str) else width
+    return len(value) + (value.count("\n") + 1) * max(step, 0)
+
+
+def _measure_wrapped(
+    value: str,
+    width: int = 79,
+    break_long_words: bool = True,  # noqa: FBT001, FBT002 - Jinja's own order
+    wrapstring: str | None = None,
+    *_rest: Value,
+    **_options: Value,
+) -> int:
+    del break_long_words
+    lines = len(value) // max(width, 1) + value.count("\n") + 1
+    return len(value) + lines * len(wrapstring or "\n")
+
+
+def _measure_rounded(_value: Value, precision: int = 0, *_rest: Value, **_options: Value) -> int:
+    if abs(precision) > _MOST_DIGITS:
+        raise OverflowError(f"`round`: {precision} digits are too many")
+    return 1
+
+
+@pass_context
+def join_values(
+    context: RowContext, value: Iterable[Value], d: str = "", attribute: str | int | None = None
+) -> str:
+    """Return the values as one text with `d` between them."""
+    if attribute is not None:
+        value = context.call(JINJA_FILTERS["map"], value, attribute=attribute)
+    values = list(value)
+    separator = str(d)
+    context.effort.spend_text(measure_joined(separator, values))
+    return separator.join(map(str, values))
+
+
+@pass_context
+def format_text(context: RowContext, value: Value, *args: Value, **kwargs: Value) -> str:
+    """Return text with its conversions (`%s`) filled in, by place or by name."""
+    if args and kwargs:
+        raise TypeError("`format` takes values either by place or by name")
+    text, values = str(value), kwargs or args
+    context.effort.spend_text(measure_conversions(text, values))
+    return text % values
+
+
+@pass_context
+def sum_values(
+    context: RowContext, iterable: Iterable[Value], attribute: str | int | None = None, start: Value = 0
+) -> Value:
+    """Return the values added up; lists are added up to a longer list."""
+    values = list(iterable)
+    context.effort.spend_text(measure(values))
+    return context.call(JINJA_FILTERS["sum"], values, attribute, start)
+
+
+@pass_context
+def replace_text(context: RowContext, s: Value, old: Value, new: Value, count: int | None = None) -> str:
+    """Return text with every `old`, or the first `count`, replaced by `new`."""
+    text, first, second = str(s), str(old), str(new)
+    times = -1 if count is None else count
+    context.effort.spend_text(measure_replacement(text, first, second, times))
+    return text.replace(first, second, times)
+
+
+@pass_context
+def print_value(context: RowContext, value: Value) -> Value:
+    """Return what Jinja prints in place of a value."""
+    if type(value) is str:
+        context.effort.spend_text(len(value))
+        return value
+    printed = _make_printable(value)
+    context.effort.spend_text(measure(printed))
+    return printed
+
+
+@pass_context
+def join_text(context: RowContext, values: list[Value]) -> str:
+    """Return what `~` makes of values: their texts put together."""
+    printed = [one if type(one) is str else _make_printable(one) for one in values]
+    context.effort.spend_text(sum(map(measure, printed)))
+    return "".join(map(str, printed))
+
+
+def _make_printable(value: Value) -> Value:
+    # A list that holds another twice, and that one a third twice, is exponentially long in few lines.
+    measure(value)
+    return make_printable(value)
+
+
+@pass_context
+def guard_steps(context: RowContext, values: Iterable[Value], weight: int = 1) -> Iterable[Value]:
+    """Return what a loop goes through, its steps paid for: all at once, or one by one where none can tell."""
+    try:
+        size = len(values)  # type: ignore[arg-type]  # that is the question
+    except TypeError:
+        return _count_steps(context.effort, values, weight)
+    context.effort.spend(size * weight)
+    return values
+
+
+def _count_steps(effort: Effort, values: Iterable[Value], weight: int) -> Iterable[Value]:
+    for one in values:
+        effort.spend(weight)
+        yield one
+
+
+#: The names of the two guards that the compiler puts in; no template can write them.
+LOOP_STEPS: Final = "loop steps"
+JOIN_TEXT: Final = "join text"
+
+GUARDED: Final[dict[str, Callable[..., Value]]] = {
+    "batch": _guard(
+        "batch", lambda _value, linecount, fill_with=None: linecount if fill_with is not None else 1
+    ),
+    "center": _guard("center", lambda value, width=80: max(len(value), width)),
+    "format": format_text,
+    "indent": _guard("indent", _measure_indented),
+    "join": join_values,
+    "pprint": _guard("pprint", measure),
+    "replace": replace_text,
+    "round": _guard("round", _measure_rounded),
+    "slice": _guard("slice", lambda _value, slices, fill_with=None: slices),  # noqa: ARG005 - Jinja's own signature
+    "string": _guard("string", measure),
+    "sum": sum_values,
+    "wordwrap": _guard("wordwrap", _measure_wrapped),
+    LOOP_STEPS: guard_steps,
+    JOIN_TEXT: join_text,
+}

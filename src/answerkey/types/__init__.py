@@ -1,0 +1,41 @@
+"""The tables that travel through the house, and their rows; and how kinds are found by name.
+
+Plural is a table, singular a row. Tables are Polars frames with a fixed meaning; rows are plain values.
+"""
+
+from answerkey.types.completions import COMPLETION_SCHEMA, Completion, Completions, CompletionStatus
+from answerkey.types.metric_values import MetricValue, Purpose
+from answerkey.types.notices import Notice
+from answerkey.types.questions import Known, Question
+from answerkey.types.registry import Registry
+from answerkey.types.samples import Row, Sample, Samples
+from answerkey.types.scores import (
+    EMPTY_STRUCT_FIELD,
+    TRACEBACK_FIELD,
+    Score,
+    Scores,
+    ScoreStatus,
+    Validity,
+)
+
+__all__ = [
+    "COMPLETION_SCHEMA",
+    "EMPTY_STRUCT_FIELD",
+    "TRACEBACK_FIELD",
+    "Completion",
+    "CompletionStatus",
+    "Completions",
+    "Known",
+    "MetricValue",
+    "Notice",
+    "Purpose",
+    "Question",
+    "Registry",
+    "Row",
+    "Sample",
+    "Samples",
+    "Score",
+    "ScoreStatus",
+    "Scores",
+    "Validity",
+]

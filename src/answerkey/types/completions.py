@@ -1,0 +1,167 @@
+"""What the model said: the table, and one completion of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+import polars as pl
+
+
+class CompletionStatus(StrEnum):
+    """What became of the question: an answer text, a refusal, a reply without text, or a call that failed."""
+
+    OK = "OK"
+    REFUSED = "REFUSED"
+    NO_TEXT = "NO_TEXT"
+    ERROR = "ERROR"
+
+
+COMPLETION_SCHEMA: dict[str, pl.DataType] = {
+    "sample_id": pl.String(),
+    "trial": pl.Int32(),
+    "prompt": pl.String(),
+    "completion": pl.String(),
+    "status": pl.String(),
+    "finish_reason": pl.String(),
+    "usage": pl.Struct({"prompt_tokens": pl.Int64, "completion_tokens": pl.Int64}),
+    "latency": pl.Float64(),
+    "source": pl.String(),
+    "reply": pl.String(),
+    "reasoning": pl.String(),
+    "logprobs": pl.String(),
+    "error": pl.String(),
+    "raw": pl.String(),
+    "attempts": pl.Int32(),
+}
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What the model said to one sample; `text` is None unless `status` is OK.
+
+    `prompt` is the list of messages that was asked, `reply` the whole answer as an OpenAI-like message
+    (`{"role": "assistant", "content": ..., "refusal": ...}`); both are None when not known. `reasoning` is
+    what a reasoning model thought, apart from its answer. `error` says why the status is ERROR, `raw` is the
+    body that could not be read. `source` overrules the table's, for one answered from the cache.
+    """
+
+    text: str | None
+    status: CompletionStatus = CompletionStatus.OK
+    prompt: Sequence[Mapping[str, object]] | None = None
+    reply: Mapping[str, object] | None = None
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    latency: float | None = None
+    reasoning: str | None = None
+    logprobs: object = None
+    error: str | None = None
+    raw: str | None = None
+    attempts: int | None = None
+    source: str | None = None
+
+    def solver_output(self) -> dict[str, object]:
+        """Return the `solver_output` of templates, filters and snippets: `output` and `messages`."""
+        message = dict(self.reply) if self.reply else {"role": "assistant", "content": self.text}
+        usage = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
+        output = {"choices": [{"message": message, "finish_reason": self.finish_reason}], "usage": usage}
+        return {"output": output, "messages": [*(self.prompt or ()), message]}
+
+
+@dataclass(frozen=True)
+class Completions:
+    """What the model said, one row per sample and trial in the order of the samples; see `COMPLETION_SCHEMA`.
+
+    `prompt` and `reply` hold JSON text. `source` is `live`, `recorded` or `builtin`.
+    """
+
+    frame: pl.DataFrame
+
+    @classmethod
+    def build(
+        cls, ids: Sequence[str] | pl.Series, completions: Sequence[Completion], *, source: str, trial: int = 0
+    ) -> Self:
+        """Return the table of these completions."""
+        rows = {
+            "sample_id": ids,
+            "trial": [trial] * len(completions),
+            "prompt": [_to_json(one.prompt) for one in completions],
+            "completion": [one.text for one in completions],
+            "status": [one.status.value for one in completions],
+            "finish_reason": [one.finish_reason for one in completions],
+            "usage": [
+                {"prompt_tokens": one.prompt_tokens, "completion_tokens": one.completion_tokens}
+                for one in completions
+            ],
+            "latency": [one.latency for one in completions],
+            "source": [one.source or source for one in completions],
+            "reply": [_to_json(one.reply) for one in completions],
+            "reasoning": [one.reasoning for one in completions],
+            "logprobs": [_to_json(one.logprobs) for one in completions],
+            "error": [one.error for one in completions],
+            "raw": [one.raw for one in completions],
+            "attempts": [one.attempts for one in completions],
+        }
+        return cls(pl.DataFrame(rows, schema=COMPLETION_SCHEMA))
+
+    @classmethod
+    def build_blank(cls, ids: pl.Series) -> Self:
+        """Return a table for samples that are evaluated without a completion."""
+        return cls.build(ids, [Completion(None)] * len(ids), source="dataset")
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    def slice(self, offset: int, length: int) -> Self:
+        """Return the rows from `offset` on, at most `length` of them."""
+        return type(self)(self.frame.slice(offset, length))
+
+    def take(self, positions: Sequence[int]) -> Self:
+        """Return the rows at these positions, in this order."""
+        return type(self)(self.frame[list(positions)])
+
+    def number(self, trials: range) -> Self:
+        """Return the table with these trial numbers, for every sample over again."""
+        trial = trials.start + pl.int_range(pl.len()) % len(trials)
+        return type(self)(self.frame.with_columns(trial.cast(pl.Int32).alias("trial")))
+
+    def spread(self, positions: Sequence[int], ids: pl.Series, times: int = 1) -> Self:
+        """Return a table for all `ids`, these rows at `positions`; the others were not asked: no text.
+
+        There are `times` rows for each position and each id, one after the other.
+        """
+        nothing = [Completion(None, CompletionStatus.NO_TEXT)] * len(ids) * times
+        blank = self.build([one for one in ids for _ in range(times)], nothing, source="not asked")
+        rows = [len(self) + place for place in range(len(blank))]
+        for row in range(len(self)):
+            rows[positions[row // times] * times + row % times] = row
+        return type(self)(pl.concat([self.frame, blank.frame])[rows])
+
+    def rows(self) -> Iterator[Completion]:
+        """Yield the completions one by one."""
+        for row in self.frame.iter_rows(named=True):
+            usage = row["usage"] or {}
+            yield Completion(
+                text=row["completion"],
+                status=CompletionStatus(row["status"]),
+                prompt=None if row["prompt"] is None else json.loads(row["prompt"]),
+                reply=None if row["reply"] is None else json.loads(row["reply"]),
+                finish_reason=row["finish_reason"],
+                prompt_tokens=usage.get("prompt_tokens"),
+                completion_tokens=usage.get("completion_tokens"),
+                latency=row["latency"],
+                reasoning=row["reasoning"],
+                logprobs=None if row["logprobs"] is None else json.loads(row["logprobs"]),
+                error=row["error"],
+                raw=row["raw"],
+                attempts=row["attempts"],
+                source=row["source"],
+            )
+
+
+def _to_json(value: object) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,225 @@
+"""Asking endpoints that do everything wrong, over real connections on this machine."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+
+import pytest
+
+from answerkey.errors import SolverError
+from answerkey.models.calls import Call, Event, Finished
+from answerkey.models.connections import Connection
+from answerkey.models.limits import Limits
+from answerkey.models.secret import Secret
+from answerkey.models.sending import Asker, MemoryLedger, call_key
+from answerkey.models.styles import OPENAI_CHAT
+from answerkey.testing import Behaviour, Reply, TestServer
+from answerkey.types import CompletionStatus
+
+KEY = "sk-canary-0123456789abcdef"
+QUICK = Limits(first_wait=0.002, wait_seconds=0.02, attempt_seconds=0.5, call_seconds=60, max_bytes=1 << 20)
+MIX = {
+    "429_seconds": 0.03,
+    "429_date": 0.02,
+    "500": 0.04,
+    "503": 0.02,
+    "reset": 0.03,
+    "cut": 0.02,
+    "bad_json": 0.04,
+}
+COUNT = 10_000 if os.environ.get("ANSWERKEY_LONG") else 1_000
+
+
+def connect(server: TestServer) -> Connection:
+    """Return a connection to the server, with a key."""
+    headers = {"Authorization": Secret(f"Bearer {KEY}")}
+    return Connection("test", OPENAI_CHAT, f"{server.url}/chat/completions", "test", headers, Secret(KEY))
+
+
+def make_calls(connection: Connection, count: int) -> list[Call]:
+    """Return so many different calls."""
+    calls = []
+    for number in range(count):
+        messages = [{"role": "user", "content": f"question {number}"}]
+        calls.append(Call(call_key(connection, messages, 0), f"{number:05d}", 0, messages))
+    return calls
+
+
+def echo(messages: object) -> str:
+    """Answer with the question."""
+    return str(messages[-1]["content"])  # type: ignore[index]  # a list of messages
+
+
+def test_a_fifth_of_faults_changes_nothing_in_the_answers() -> None:
+    """Every call is answered right and paid for once; only retries come on top."""
+    behaviour = Behaviour(faults={**MIX, "hang": 0.002}, faulty_attempts=None)
+    with TestServer(echo, behaviour) as server:
+        connection = connect(server)
+        with Asker(connection, limits=QUICK) as asker:
+            completions = asker.ask(make_calls(connection, COUNT))
+        asked = server.asked
+    assert [one.text for one in completions] == [f"question {number}" for number in range(COUNT)]
+    assert asked.answered == COUNT
+    assert asked.total == COUNT + sum(asked.faults.values())
+    assert sum(one.attempts or 0 for one in completions) == asked.total
+    assert sum(asked.faults.values()) > 0.15 * COUNT
+
+
+@pytest.mark.parametrize("fault", ["500", "429", "reset", "cut", "bad_json", "html", "empty"])
+def test_a_fault_without_end_is_an_error_of_the_call(fault: str) -> None:
+    """Each call ends as ERROR with its reason after its attempts; nothing is raised, nothing is missing."""
+    limits = Limits(first_wait=0.001, wait_seconds=0.002, attempts=3, unreadable_attempts=3)
+    with TestServer("A", Behaviour(faults={fault: 1.0}, faulty_attempts=None)) as server:
+        connection = connect(server)
+        with Asker(connection, limits=limits) as asker:
+            completions = asker.ask(make_calls(connection, 20))
+        total = server.asked.total
+    assert [(one.status, one.attempts) for one in completions] == [(CompletionStatus.ERROR, 3)] * 20
+    assert all(one.error for one in completions)
+    assert total == 60
+
+
+@pytest.mark.parametrize("fault", ["400", "404", "422"])
+def test_a_bad_request_is_sent_once(fault: str) -> None:
+    """What cannot pass is not asked again."""
+    with TestServer("A", Behaviour(faults={fault: 1.0}, faulty_attempts=None)) as server:
+        connection = connect(server)
+        with Asker(connection, limits=QUICK) as asker:
+            completions = asker.ask(make_calls(connection, 20))
+        assert server.asked.total == 20
+    assert all((one.error or "").startswith(f"HTTP {fault}") for one in completions)
+
+
+@pytest.mark.parametrize("fault", ["drip", "hang"])
+def test_the_deadline_holds(fault: str) -> None:
+    """A server that drips one byte a second, or says nothing, is left when the time of the call is over."""
+    limits = Limits(attempt_seconds=0.2, call_seconds=0.5, first_wait=0.01)
+    with TestServer("A", Behaviour(faults={fault: 1.0}, faulty_attempts=None)) as server:
+        connection = connect(server)
+        begun = time.monotonic()
+        with Asker(connection, limits=limits) as asker:
+            completions = asker.ask(make_calls(connection, 5))
+        assert time.monotonic() - begun < 5
+    assert all((one.error or "").startswith("no whole reply from `127.0.0.1`") for one in completions)
+
+
+@pytest.mark.parametrize("fault", ["endless", "gzip_bomb"])
+def test_the_size_is_capped(fault: str) -> None:
+    """A body without end, or one that unpacks to 64 MB, is not read beyond the cap, and asked for once."""
+    with TestServer("A", Behaviour(faults={fault: 1.0}, faulty_attempts=None)) as server:
+        connection = connect(server)
+        with Asker(connection, limits=Limits(max_bytes=1 << 20)) as asker:
+            (completion,) = asker.ask(make_calls(connection, 1))
+        assert server.asked.total == 1
+    assert completion.error == "the reply of `127.0.0.1` is larger than 1048576 bytes"
+
+
+@pytest.mark.parametrize("status", ["301", "302", "303", "307", "308"])
+def test_redirects_are_not_followed(status: str) -> None:
+    """The key goes to the address that was named, and to no other."""
+    behaviour = Behaviour(faults={status: 1.0}, faulty_attempts=None, redirect_to="/elsewhere")
+    with TestServer("A", behaviour) as server:
+        connection = connect(server)
+        with Asker(connection) as asker:
+            (completion,) = asker.ask(make_calls(connection, 1))
+        assert list(server.asked.by_path) == ["/v1/chat/completions"]
+    assert completion.status is CompletionStatus.ERROR
+    assert "redirects are not followed" in (completion.error or "")
+
+
+def test_a_wrong_key_costs_at_most_one_request_per_connection() -> None:
+    """E304 after the first refusals; the rest is never sent."""
+    with TestServer("A", Behaviour(api_key="another")) as server:
+        connection = connect(server)
+        with Asker(connection) as asker, pytest.raises(SolverError, match="E304"):
+            asker.ask(make_calls(connection, 1000))
+        assert server.asked.total <= len(server.asked.connections)
+
+
+def test_a_key_that_expires_stops_and_keeps_the_rest() -> None:
+    """What was answered before the refusal is kept; no connection carries two refused requests."""
+    ledger = MemoryLedger()
+    with TestServer("A") as server:
+
+        def watch(event: Event) -> None:
+            if isinstance(event, Finished) and event.call.sample_id == "00200":
+                server.change(api_key="another")
+
+        connection = connect(server)
+        with Asker(connection, ledger=ledger, watch=watch) as asker, pytest.raises(SolverError, match="E304"):
+            asker.ask(make_calls(connection, 5000))
+        assert len(ledger.kept) == server.asked.answered >= 200
+        assert server.asked.statuses[401] <= len(server.asked.connections)
+
+
+def test_connections_are_used_again() -> None:
+    """A thousand calls in two askings need no more connections than may be under way at once."""
+    with TestServer("A") as server:
+        connection = connect(server)
+        calls = make_calls(connection, 1000)
+        with Asker(connection, limits=Limits(max_concurrent=16)) as asker:
+            asker.ask(calls[:500])
+            asker.ask(calls[500:])
+        assert len(server.asked.connections) <= 16
+        assert server.asked.most_at_once <= 16
+
+
+@pytest.mark.parametrize(
+    "limit", [{"max_concurrent": 4}, {"requests_per_minute": 100, "minute_seconds": 0.2}]
+)
+def test_an_endpoint_with_limits_answers_everything(limit: dict[str, float]) -> None:
+    """Where 429 says that there were too many, all calls are answered in the end."""
+    behaviour = Behaviour(delay=0.002, retry_after=0.05, **limit)  # type: ignore[arg-type]  # fields of it
+    limits = Limits(first_wait=0.01, wait_seconds=0.5)
+    with TestServer(echo, behaviour) as server:
+        connection = connect(server)
+        with Asker(connection, limits=limits) as asker:
+            completions = asker.ask(make_calls(connection, 400))
+        assert server.asked.answered == 400
+    assert all(one.status is CompletionStatus.OK for one in completions)
+
+
+def test_a_server_that_goes_away_is_given_up() -> None:
+    """When nothing answers any more, the asking ends with E306, and what was answered is kept."""
+    ledger = MemoryLedger()
+    limits = Limits(attempts=2, first_wait=0.001, wait_seconds=0.002)
+    server = TestServer("A").start()
+
+    def watch(event: Event) -> None:
+        if isinstance(event, Finished) and event.call.sample_id == "00100":
+            server.stop()
+
+    connection = connect(server)
+    with (
+        Asker(connection, ledger=ledger, limits=limits, watch=watch) as asker,
+        pytest.raises(SolverError, match="calls to `test` failed in a row, all for the same reason"),
+    ):
+        asker.ask(make_calls(connection, 5000))
+    kept = [one.status for one in ledger.kept.values()]
+    assert kept.count(CompletionStatus.OK) >= 100
+    assert kept.count(CompletionStatus.ERROR) < 300
+
+
+def test_the_key_is_seen_in_its_header_and_nowhere_else(caplog: pytest.LogCaptureFixture) -> None:
+    """Not in a completion, an event, an error or a log, also when the endpoint sends it back."""
+    caplog.set_level(logging.DEBUG)
+    echoed = Reply(body=f'{{"error": "bad key {KEY}", "k": "{KEY}"}}'.encode(), status=200)
+    answers = {"question 0": echoed, "question 1": Reply(body=f"<html>{KEY}".encode())}
+    faults = dict.fromkeys(["500", "429_seconds", "reset", "cut", "bad_json", "html", "400", "302"], 0.1)
+    seen: list[object] = []
+    with TestServer(lambda messages: answers.get(echo(messages), "A"), Behaviour(canary=KEY)) as server:
+        connection = connect(server)
+        with Asker(connection, limits=QUICK, watch=seen.append) as asker:
+            seen += asker.ask(make_calls(connection, 2))
+            server.change(faults=faults, faulty_attempts=None)
+            seen += asker.ask(make_calls(connection, 200))
+            server.change(faults={}, api_key="another")
+            with pytest.raises(SolverError, match="E304") as raised:
+                asker.ask(make_calls(connection, 300))
+        assert list(server.asked.canary_places) == ["header authorization"]
+    assert KEY not in repr(seen)
+    assert KEY not in f"{raised.value!s} {raised.value!r} {connection!r} {asker!r}"
+    assert KEY not in caplog.text
+    assert "asked again" in caplog.text

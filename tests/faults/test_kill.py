@@ -1,0 +1,266 @@
+"""A run that is killed, again and again, ends as if it had never been."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import answerkey as ak
+from answerkey.testing import Behaviour, TestServer, answer_by_hash
+
+IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
+KILLS = 50 if IS_LONG else 6
+POLICIES = ["no-cache", "reuse"] if IS_LONG else ["no-cache"]
+SAMPLES = 600
+SEED = 20_260_102
+#: Seconds that no command takes.
+LONG_WAIT = 120.0
+TASK: dict[str, Any] = {
+    "key": "quiz",
+    "display_name": "Quiz",
+    "description": "Many questions.",
+    "definition": {
+        "solver": {
+            "type": "single_turn_solver",
+            "input_builder": {
+                "type": "chat_completion",
+                "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
+            },
+        },
+        "scorers": [
+            {
+                "type": "string_equals_mcqa",
+                "ground_truth_choice": "{{ sample.answer }}",
+                "choices": ["A", "B", "C", "D"],
+            }
+        ],
+    },
+}
+#: Kills itself instead of giving the file with this number its name.
+DIE_WRITING = """
+import os, sys
+from pathlib import Path
+from answerkey.cli import main
+
+number, words = int(sys.argv[1]), sys.argv[2:]
+rename, count = Path.replace, 0
+
+def replace(self, other):
+    global count
+    count += 1
+    if count == number:
+        os.kill(os.getpid(), 9)
+    return rename(self, other)
+
+Path.replace = replace
+sys.exit(main(words))
+"""
+
+
+class Killer:
+    """Answers by hash, and kills a process when it has asked so many questions."""
+
+    def __init__(self) -> None:
+        self._answer = answer_by_hash(["A", "B", "C", "D", "Answer: A"])
+        self._left: int | None = None
+        self._pid = 0
+
+    def aim(self, pid: int, questions: int | None) -> None:
+        """Kill this process at the question with this number from now on; None: never."""
+        self._pid, self._left = pid, questions
+
+    def __call__(self, messages: Sequence[Mapping[str, object]]) -> str:
+        """Return the answer to a question; what was asked for by `aim` happens before it is sent."""
+        if self._left is not None:
+            self._left -= 1
+            if self._left == 0:
+                os.kill(self._pid, signal.SIGKILL)
+        return self._answer(messages)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with a task file and its rows; the cache is a folder of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "task.yaml").write_text(json.dumps(TASK))
+    rows = [{"question": f"question {n}", "answer": "ABCD"[n % 4]} for n in range(SAMPLES)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def list_words(project: Path, model: str, out: str) -> list[str]:
+    """Return the command line of a run."""
+    files = [str(project / "task.yaml"), "--dataset", str(project / "rows.jsonl")]
+    return ["run", *files, "--model", model, "--out", str(project / out)]
+
+
+def start(*words: str) -> subprocess.Popen[bytes]:
+    """Start a command."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-m", "answerkey", *words], **quiet)  # type: ignore[call-overload,no-any-return]  # Popen's overloads
+
+
+def end(process: subprocess.Popen[bytes], timeout: float = LONG_WAIT) -> int:
+    """Wait for a command and return its exit code; kill it when the time is over."""
+    try:
+        process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+    return process.returncode
+
+
+def drop_times(value: Any) -> Any:  # noqa: ANN401  # whatever stands in a JSON file
+    """Return JSON without what a clock says, and without the folder's name."""
+    if isinstance(value, dict):
+        clock = {"started_at", "ended_at", "latency"}
+        return {name: drop_times(one) for name, one in value.items() if name not in clock}
+    return [drop_times(one) for one in value] if isinstance(value, list) else value
+
+
+def read_results(folder: Path) -> dict[str, object]:
+    """Return every file of a run: scores as bytes, the others without times."""
+    found: dict[str, object] = {}
+    for path in sorted(one for one in folder.rglob("*") if one.is_file()):
+        name = path.relative_to(folder).as_posix()
+        if "/completions/" in name:
+            found[name] = pl.read_parquet(path).drop("latency").to_dicts()
+        elif path.suffix == ".json":
+            found[name] = drop_times(json.loads(path.read_text()))
+        else:
+            found[name] = path.read_bytes()
+    return found
+
+
+@pytest.fixture
+def killer() -> Killer:
+    """Return what answers, and kills."""
+    return Killer()
+
+
+@pytest.fixture
+def server(killer: Killer) -> Iterator[TestServer]:
+    """Return an endpoint that takes some time to answer."""
+    with TestServer(killer, Behaviour(delay=(0.005, 0.02))) as running:
+        yield running
+
+
+def draw_moments(draws: random.Random) -> list[tuple[int, float]]:
+    """Return when to kill: at a question, or after some seconds if they are over before it.
+
+    All their questions together are fewer than the samples, so that no run ends before its last kill.
+    """
+    step = SAMPLES // (KILLS + 2)
+    moments = [(draws.randint(1, step), LONG_WAIT)]
+    for number in range(1, KILLS):
+        seconds = LONG_WAIT if number % 3 else draws.uniform(0.05, 1.0)
+        moments.append((draws.randint(1, step) if number % 3 else step, seconds))
+    return moments
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_run_killed_at_random_moments_ends_as_if_it_had_not_been(
+    project: Path, server: TestServer, killer: Killer, policy: str
+) -> None:
+    """Every table is the same; nothing is asked twice but what was under way at a kill."""
+    model = f"{server.url}#tested"
+    whole = [*list_words(project, model, "whole"), "--cache-policy", "no-cache"]
+    assert end(start(*whole)) == 0
+    server.forget()
+    words = [*list_words(project, model, "killed"), "--cache-policy", policy]
+    connections = [0]
+    for questions, seconds in draw_moments(random.Random(SEED)):
+        process = start(*words)
+        killer.aim(process.pid, questions)
+        assert end(process, timeout=seconds) == -signal.SIGKILL
+        connections.append(len(server.asked.connections))
+        words = ["resume", str(project / "killed")]
+    killer.aim(0, None)
+    assert end(start(*words)) == 0
+    # What was under way at a kill had a connection; everything else is in the journal, and not asked again.
+    opened = max(after - before for before, after in pairwise(connections))
+    assert server.asked.total <= SAMPLES + KILLS * opened
+    assert len(server.asked.by_prompt) == SAMPLES
+    expected = read_results(project / "whole")
+    found = read_results(project / "killed")
+    expected["run.json"]["options"]["cache_policy"] = policy  # type: ignore[index]  # a JSON object
+    assert found == expected
+
+
+def test_a_run_killed_at_any_write_can_be_finished(project: Path) -> None:
+    """Whichever file is cut off, `resume` finishes the run; before `run.json` it says: start again."""
+    model = "builtin/simulated?accuracy=0.7&style=mixed&seed=1"
+    whole = ak.run(project / "task.yaml", dataset=str(project / "rows.jsonl"), model=model, out=project / "0")
+    outcomes = []
+    for number in range(1, 8):
+        words = list_words(project, model, str(number))
+        command = [sys.executable, "-c", DIE_WRITING, str(number), *words]
+        code = subprocess.run(command, check=False, capture_output=True).returncode
+        outcomes.append(code)
+        if code == 0:
+            break
+        if number <= 2:
+            with pytest.raises(ak.RunError, match=r"before its `run\.json` was written") as caught:
+                ak.resume(project / str(number))
+            assert caught.value.code == "E507"
+            continue
+        assert ak.resume(project / str(number)).metrics == whole.metrics
+        assert read_results(project / str(number)) == read_results(project / "0")
+    # task.json, run.json, completions, scores, metrics.json, run.json; the seventh never comes
+    assert outcomes == [-9, -9, -9, -9, -9, -9, 0]
+
+
+def test_a_second_process_on_the_same_run_is_refused(
+    project: Path, server: TestServer, killer: Killer
+) -> None:
+    """While one process asks, another that resumes the run ends with E506 and asks nothing."""
+    refusals: list[int] = []
+
+    def resume_too(messages: Sequence[Mapping[str, object]]) -> str:
+        if not refusals:
+            command = [sys.executable, "-m", "answerkey", "resume", str(project / "shared"), "--json"]
+            done = subprocess.run(command, check=False, capture_output=True)
+            refusals.append(done.returncode)
+            refusals.append(int(json.loads(done.stdout)["error"]["code"][1:]))
+        return killer(messages)
+
+    server.change(answers=resume_too)
+    assert end(start(*list_words(project, f"{server.url}#tested", "shared"))) == 0
+    assert refusals == [2, 506]
+    assert server.asked.total == SAMPLES
+
+
+def test_ctrl_c_stops_gracefully_and_says_how_to_go_on(
+    project: Path, server: TestServer, killer: Killer
+) -> None:
+    """What was answered is kept, the exit code is 130, and the command it names finishes the run."""
+    process = start(*list_words(project, f"{server.url}#tested", "stopped"))
+    sent: list[int] = []
+
+    def interrupt(messages: Sequence[Mapping[str, object]]) -> str:
+        if not sent and server.asked.total > SAMPLES // 3:
+            sent.append(process.pid)
+            os.kill(process.pid, signal.SIGINT)
+        return killer(messages)
+
+    server.change(answers=interrupt)
+    _, talk = process.communicate(timeout=120)
+    assert process.returncode == 130
+    command = f"answerkey resume {project / 'stopped'}"
+    assert talk.decode().endswith(f"to go on where it stopped: {command}\n")
+    before, under_way = server.asked.total, len(server.asked.connections)
+    assert end(start(*command.split()[1:])) == 0
+    assert server.asked.total <= SAMPLES + under_way
+    assert server.asked.total - before < SAMPLES
+    assert ak.load_run(project / "stopped").status == "complete"

@@ -1,0 +1,217 @@
+"""Runs of live models that stopped or failed in part, gone on with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import answerkey as ak
+from answerkey.models import Generation, connect
+from answerkey.spec import Overrides, load_model
+from answerkey.testing import Reply, TestServer
+
+KEY = "sk-canary-0123456789abcdef"
+SOLVER = {
+    "type": "single_turn_solver",
+    "input_builder": {
+        "type": "chat_completion",
+        "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
+    },
+}
+SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
+TASK: dict[str, Any] = {
+    "key": "quiz",
+    "display_name": "Quiz",
+    "description": "Ten questions.",
+    "definition": {"dataset": {"key": "rows"}, "solver": SOLVER, "scorers": [SCORER]},
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty project folder with ten questions; the cache is a folder of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    rows = [{"question": f"q{n}", "answer": "AB"[n % 2]} for n in range(10)]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def write_run(folder: Path, url: str, temperature: float = 0.5) -> None:
+    """Write a run file whose model has its key from the environment."""
+    model = {
+        "key": "mine",
+        "display_name": "Mine",
+        "task": "chat_completion",
+        "generation": {"temperature": temperature, "stop": ["\n"]},
+        "config": {
+            "connection_type": "custom_connection",
+            "url": f"{url}/chat/completions",
+            "model_key": "m",
+            "api_key": "<< secrets.MY_KEY >>",
+        },
+    }
+    source = {"type": "local", "file_path": "rows.jsonl"}
+    plan = {
+        "models": [model],
+        "datasets": [{"key": "rows", "display_name": "Rows", "source": source}],
+        "tasks": [TASK],
+        "evaluation": {
+            "key": "e",
+            "display_name": "E",
+            "description": "",
+            "task_specifications": [{"task_key": "quiz", "model_key": "mine"}],
+        },
+    }
+    (folder / "run.yaml").write_text(json.dumps(plan))
+
+
+def stop(stage: str, done: int, total: int) -> None:
+    """Interrupt a run when everything is asked and scored, but not finished."""
+    del done, total
+    if stage == "score":
+        raise KeyboardInterrupt
+
+
+def test_a_model_of_a_run_file_is_found_again_with_its_key(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key is looked up where it was; no file of the run, the journal included, ever holds it."""
+    monkeypatch.setenv("MY_KEY", KEY)
+    with TestServer("A") as server:
+        write_run(project, server.url)
+        with pytest.raises(KeyboardInterrupt):
+            ak.run(project, out=project / "run", progress=stop)
+        assert (project / "run" / "journal.sqlite").exists()
+        files = [path.read_bytes() for path in project.rglob("*") if path.is_file()]
+        files += [path.read_bytes() for path in (project.parent / "cache").rglob("*") if path.is_file()]
+        assert not any(KEY.encode() in content for content in files)
+        resumed = ak.resume(project / "run")
+        assert server.asked.total == 10
+        assert set(server.asked.keys) == {f"Bearer {KEY}"}
+    assert resumed.metrics["Accuracy"].value == 0.5
+    assert set(resumed.tasks["quiz"].completions["source"]) == {"live"}
+
+
+def test_a_model_that_is_not_the_same_any_more_is_refused(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the answers from another endpoint is no result."""
+    monkeypatch.setenv("MY_KEY", KEY)
+    with TestServer("A") as server, TestServer("B") as other:
+        write_run(project, server.url)
+        with pytest.raises(KeyboardInterrupt):
+            ak.run(project, out=project / "run", progress=stop)
+        write_run(project, other.url)
+        with pytest.raises(ak.RunError, match="its model `mine` is not the same any more") as caught:
+            ak.resume(project / "run")
+        assert caught.value.code == "E507"
+        assert other.asked.total == 0
+
+
+def tamper(project: Path, old: str, new: str) -> None:
+    """Let a run folder name another host, as its author, who can also compute what belongs to it, may."""
+    for file in (project / "run" / "run.json", project / "run" / "tasks" / "quiz" / "task.json"):
+        content = json.loads(file.read_text().replace(old, new))
+        for entry in content.get("tasks", []):
+            entry["model"]["identity"] = connect(f"{new}#m").identity
+        file.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("place", ["environment", "env file of the project"])
+def test_a_run_folder_cannot_send_a_key_to_a_host_of_its_choice(
+    project: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """A host in `run.json` is not one that the caller named: no key goes there, the project's neither."""
+    (project / "task.yaml").write_text(json.dumps(TASK))
+    with TestServer("A") as server:
+        model, dataset = f"{server.url}#m", str(project / "rows.jsonl")
+        with pytest.raises(KeyboardInterrupt):
+            ak.run(project / "task.yaml", dataset=dataset, model=model, out=project / "run", progress=stop)
+        tamper(project, server.url, "https://collector.example/v1")
+    manifest = json.loads((project / "run" / "run.json").read_text())
+    source = json.loads((project / "run" / "tasks" / "quiz" / "task.json").read_text())
+    if place == "environment":
+        monkeypatch.setenv("ANSWERKEY_API_KEY", KEY)
+        with pytest.raises(ak.SpecError, match=r"names the host `collector\.example`") as caught:
+            ak.resume(project / "run")
+        assert caught.value.code == "E117"
+    else:
+        (project / ".env").write_text(f"ANSWERKEY_API_KEY={KEY}\nANSWERKEY_ALLOW_HOSTS=collector.example\n")
+        found = load_model(
+            source["model_key"], manifest["file"], generation=Generation(), overrides=Overrides()
+        )
+        assert connect(found).key is None
+
+
+def test_an_env_file_beside_the_run_cannot_redirect_a_provider(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A base URL that stands in a file of the project gets no key of the caller, when resuming neither."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    (project / ".env").write_text("OPENAI_BASE_URL=https://collector.example/v1\n")
+    with pytest.raises(ak.SpecError, match=r"names the host `collector\.example`") as caught:
+        load_model("openai/gpt-x", project / "run.yaml", generation=Generation(), overrides=Overrides())
+    assert caught.value.code == "E117"
+
+
+def test_calls_that_failed_are_asked_again_and_no_others(project: Path) -> None:
+    """An incomplete run keeps its journal; `resume` asks only what has no answer."""
+    (project / "task.yaml").write_text(json.dumps(TASK))
+    answers: dict[str, str | Reply] = {f"q{n}": "A" for n in range(10)}
+    broken = {**answers, "q3": Reply(status=400), "q7": Reply(status=400)}
+    with TestServer(broken) as server:
+        model, dataset = f"{server.url}#m", str(project / "rows.jsonl")
+        first = ak.run(project / "task.yaml", dataset=dataset, model=model, out=project / "run")
+        assert first.status == "incomplete"
+        assert first.tasks["quiz"].counts["errors"] == 2
+        server.forget()
+        server.change(answers=answers)
+        again = ak.resume(project / "run")
+        assert server.asked.by_prompt == {"q3": 1, "q7": 1}
+    assert again.status == "complete"
+    assert again.metrics["Accuracy"].value == 0.5
+    assert not (project / "run" / "journal.sqlite").exists()
+
+
+def test_a_change_of_scorers_alone_asks_nothing(project: Path) -> None:
+    """The next run with the same prompts is answered from the cache, whatever scores it."""
+    (project / "task.yaml").write_text(json.dumps(TASK))
+    dataset = str(project / "rows.jsonl")
+    with TestServer("A") as server:
+        model = f"{server.url}#m"
+        ak.run(project / "task.yaml", dataset=dataset, model=model, out=project / "one")
+        changed = {**SCORER, "ground_truth_choice": "B", "key": "other"}
+        definition = {**TASK["definition"], "scorers": [changed]}
+        (project / "task.yaml").write_text(json.dumps({**TASK, "definition": definition}))
+        second = ak.run(project / "task.yaml", dataset=dataset, model=model, out=project / "two")
+        assert server.asked.total == 10
+        assert set(second.tasks["quiz"].completions["source"]) == {"cache"}
+        assert second.metrics["Accuracy"].value == 0.0
+        ak.run(
+            project / "task.yaml", dataset=dataset, model=model, out=project / "three", cache_policy="update"
+        )
+        assert server.asked.total == 20
+
+
+def test_a_cache_that_cannot_be_used_is_a_notice_of_the_run(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run is complete, and says that every call was asked."""
+    (project / "task.yaml").write_text(json.dumps(TASK))
+    (project / "file").write_text("in the way")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(project / "file"))
+    with TestServer("A") as server:
+        run = ak.run(
+            project / "task.yaml",
+            dataset=str(project / "rows.jsonl"),
+            model=f"{server.url}#m",
+            out=project / "run",
+        )
+    assert run.status == "complete"
+    assert any("the call cache" in notice for notice in run.manifest["notices"])

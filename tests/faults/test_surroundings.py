@@ -1,0 +1,100 @@
+"""What the machine says no to is told as such, and nothing is half written."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TASK = """
+key: quiz
+display_name: Quiz
+description: One question.
+definition:
+  dataset: {key: rows}
+  scorers:
+    - type: string_equals_mcqa
+      ground_truth_choice: "{{ sample.answer }}"
+      choices: ["A", "B"]
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return a folder with a task and one row."""
+    (tmp_path / "task.yaml").write_text(TASK)
+    (tmp_path / "rows.jsonl").write_text('{"answer": "A", "completion": "A", "category": "x"}\n')
+    return tmp_path
+
+
+def words(project: Path, *more: str) -> list[str]:
+    """Return the words of a command that scores the project."""
+    return ["score", str(project / "task.yaml"), "--dataset", str(project / "rows.jsonl"), *more]
+
+
+def test_a_full_standard_output_is_told_not_called_a_bug(project: Path) -> None:
+    """Writing the summary to a full device is E502, exit 2."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "answerkey", *words(project, "--out", str(project / "run"))],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert "error[E502]: cannot write: No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("out", ["x" * 300, "rows.jsonl", "rows.jsonl/run"])
+def test_a_folder_that_cannot_be_made_is_told(
+    project: Path, out: str, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that is too long, a file in the way: E502, exit 2, and the file is as it was."""
+    monkeypatch.chdir(project)
+    before = (project / "rows.jsonl").read_text()
+    called = call(*words(project, "--out", out))
+    assert called.code == 2
+    assert "error[E502]" in called.err
+    assert (project / "rows.jsonl").read_text() == before
+
+
+def test_a_full_disk_leaves_no_half_written_file(
+    project: Path, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the scores cannot be written the command ends with E502, and no part stands under its name."""
+    import polars as pl
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", fail)
+    called = call(*words(project, "--out", str(project / "run")))
+    assert called.code == 2
+    assert "No space left on device" in called.err
+    assert list((project / "run").rglob("*.parquet")) == []
+    assert json.loads((project / "run" / "run.json").read_text())["status"] in {"running", "incomplete"}
+
+
+def test_a_column_to_stratify_by_that_is_not_there_is_found_by_check(
+    project: Path, call: Callable[..., Any]
+) -> None:
+    """`check` finds what selecting rows would refuse."""
+    run = {
+        "datasets": [
+            {"key": "rows", "display_name": "R", "source": {"type": "local", "file_path": "rows.jsonl"}}
+        ],
+        "tasks": [{"$ref": "task.yaml"}],
+        "run_config": {"num_samples": 1, "subsampling": "random", "stratify_by": "categry"},
+    }
+    (project / "run.yaml").write_text(json.dumps(run))
+    called = call("check", project)
+    assert called.code == 2
+    assert "`stratify_by` names the column `categry`" in called.out
+    assert "did you mean `category`?" in called.out

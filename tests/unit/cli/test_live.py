@@ -1,0 +1,356 @@
+"""Commands that ask a live model: the test server on this machine."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answerkey.testing import Reply, TestServer, answer_by_hash
+
+Call = Callable[..., Any]
+TASK = {
+    "key": "quiz",
+    "display_name": "Quiz",
+    "description": "Questions with four options.",
+    "definition": {
+        "solver": {
+            "type": "single_turn_solver",
+            "input_builder": {
+                "type": "chat_completion",
+                "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
+            },
+        },
+        "scorers": [
+            {
+                "type": "string_equals_mcqa",
+                "ground_truth_choice": "{{ sample.answer }}",
+                "choices": ["A", "B", "C", "D"],
+            }
+        ],
+    },
+}
+
+
+@pytest.fixture
+def server() -> Iterator[TestServer]:
+    """Return a server that answers with one of four letters."""
+    with TestServer(answer_by_hash(["A", "B", "C", "D"])) as running:
+        yield running
+
+
+@pytest.fixture
+def words(tmp_path: Path, server: TestServer, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the arguments of a run of 120 questions, with a call cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "task.yaml").write_text(json.dumps(TASK))
+    rows = [{"question": f"question {number}?", "answer": "ABCD"[number % 4]} for number in range(120)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return ["task.yaml", "--dataset", "rows.jsonl", "--model", f"{server.url}#m"]
+
+
+def test_a_run_records_what_it_asked(call: Call, server: TestServer, words: list[str]) -> None:
+    """Calls, tokens, latency and retries are in the summary and in `--json`, each reason with an example."""
+    server.change(faults={"500": 0.2})
+    done = call("run", *words, "--out", "here", "--price", "1:2", "--json")
+    assert done.code == 0
+    calls = done.json["tasks"][0]["calls"]["solve"]
+    assert (calls["calls"], calls["asked"], calls["cached"], calls["failed"]) == (120, 120, 0, 0)
+    assert calls["retries"] == server.asked.total - 120 > 0
+    assert calls["retried"][0]["reason"] == "HTTP 500"
+    assert calls["latency"]["p50"] <= calls["latency"]["p95"]
+    expected = (calls["prompt_tokens"] + 2 * calls["completion_tokens"]) / 1e6
+    assert calls["cost"] == pytest.approx(expected, abs=1e-6)
+    shown = call("show", "here").out
+    assert "  calls    120 = 120 asked + 0 from the cache; 0 failed, " in shown
+    assert "  latency  p50 " in shown
+    assert "  Asked again because  count  example  what was said\n  HTTP 500 " in shown
+
+
+def test_a_dry_run_knows_the_cache(call: Call, server: TestServer, words: list[str]) -> None:
+    """It asks nothing, and counts only the calls that would be made."""
+    before = call("run", *words, "--dry-run", "--json").json["dry_run"]["tasks"][0]
+    assert (before["calls"], before["cached"], before["cost"]) == (120, 0, None)
+    assert server.asked.total == 0
+    assert call("run", *words, "--num-samples", "100").code == 0
+    after = call("run", *words, "--dry-run", "--json").json["dry_run"]["tasks"][0]
+    assert (after["calls"], after["cached"]) == (20, 100)
+    assert after["prompt_tokens"] == 65
+    assert "  calls              20, and 100 from the cache\n" in call("run", *words, "--dry-run").out
+    anew = call("run", *words, "--dry-run", "--cache-policy", "update", "--json").json
+    assert anew["dry_run"]["tasks"][0]["calls"] == 120
+
+
+def test_a_dry_run_estimates_the_cost(call: Call, server: TestServer, words: list[str]) -> None:
+    """Prompts by their characters, completions by `max_tokens`."""
+    words = [*words[:-1], f"{server.url}?max_tokens=10#m", "--price", "1000:2000", "--dry-run"]
+    planned = call("run", *words, "--json").json["dry_run"]["tasks"][0]
+    assert planned["completion_tokens"] == 1200
+    assert planned["cost"] == pytest.approx(planned["prompt_tokens"] / 1000 + 2.4)
+    assert f"  cost               at most about {planned['cost']:.2f} USD\n" in call("run", *words).out
+
+
+def test_max_calls_stops_before_it_is_passed(call: Call, server: TestServer, words: list[str]) -> None:
+    """Exit code 3, no percentage, the way to go on; `resume` asks only the rest."""
+    stopped = call("run", *words, "--out", "half", "--max-calls", "30")
+    assert stopped.code == 3
+    assert stopped.out == ""
+    assert stopped.err.startswith("error[E305]: stopped at the limit of 30 calls\n")
+    assert stopped.err.endswith("to go on where it stopped: answerkey resume half\n")
+    assert server.asked.total == 30
+    shown = call("show", "half")
+    assert "stopped at the limit of 30 calls\nto go on: answerkey resume half\n" in shown.out
+    assert "%" not in shown.out
+    again = call("resume", "half", "--max-calls", "50")
+    assert again.code == 3
+    assert server.asked.total == 50
+    assert call("resume", "half").code == 0
+    assert server.asked.total == 120
+
+
+def test_a_stopped_run_says_so_in_json(call: Call, words: list[str]) -> None:
+    """The error, and the command that goes on."""
+    stopped = call("run", *words, "--out", "half", "--max-calls", "30", "--json").json
+    assert stopped["error"]["code"] == "E305"
+    assert stopped["resume"] == "answerkey resume half"
+    assert call("show", "half", "--json").json["run"]["stopped"]["code"] == "E305"
+
+
+def test_max_cost_stops_before_it_is_passed(call: Call, server: TestServer, words: list[str]) -> None:
+    """What calls cost is known from their tokens, and what is under way is reckoned with."""
+    stopped = call("run", *words, "--out", "half", "--max-cost", "0.004", "--price", "10:10")
+    assert stopped.code == 3
+    assert "error[E305]: stopped before the limit of 0.004: " in stopped.err
+    assert 0 < server.asked.total < 120
+    entry = json.loads(Path("half/run.json").read_text())["tasks"][0]
+    assert 0 < entry["calls"]["solve"]["cost"] <= 0.004
+
+
+def test_max_cost_needs_a_price(call: Call, server: TestServer, words: list[str]) -> None:
+    """A limit that cannot hold is refused before anything is asked."""
+    refused = call("run", *words, "--out", "half", "--max-cost", "1")
+    assert refused.code == 2
+    assert "`--max-cost` cannot hold" in refused.err
+    assert server.asked.total == 0
+    assert not Path("half").exists()
+
+
+@pytest.mark.parametrize("price", ["1", "1:", "a:b", "-1:2"])
+def test_a_price_has_two_numbers(call: Call, words: list[str], price: str) -> None:
+    """Prompt and completion, in USD per million tokens."""
+    assert "is not of the form `IN:OUT`" in call("run", *words, "--price", price).err
+
+
+def test_nonsense_is_said_while_it_runs(call: Call, server: TestServer, words: list[str]) -> None:
+    """All of the first fifty cut off: a warning with a next step, and the count in the summary."""
+    server.change(Reply("Let me think", "truncated"))
+    done = call("run", *words)
+    assert done.code == 0
+    assert done.err.startswith(
+        "warning: the first 50 completions are all INVALID, all the same and all cut off by the token limit; "
+        "for example 'Let me think'\n  = help: Ctrl-C stops the run; raise `max_tokens`"
+    )
+    assert "  cut off by the token limit: 120\n" in done.out
+
+
+def test_nonsense_stops_the_run_when_that_is_wanted(call: Call, server: TestServer, words: list[str]) -> None:
+    """Exit code 3, and the run can be resumed."""
+    server.change("Well, that depends", delay=0.01)
+    stopped = call("run", *words, "--out", "half", "--stop-on-nonsense")
+    assert stopped.code == 3
+    assert stopped.err.startswith(
+        "error[E305]: stopped: the first 50 completions are all INVALID and all the same"
+    )
+    assert server.asked.total < 120
+    assert call("resume", "half", "--quiet").code == 0
+    assert server.asked.total == 120
+
+
+def test_quiet_is_quiet(call: Call, server: TestServer, words: list[str]) -> None:
+    """With `-q` no warning and no progress."""
+    server.change("Well, that depends")
+    assert call("run", *words, "-q").err == ""
+
+
+def test_calls_that_failed_for_good_leave_the_run_incomplete(
+    call: Call, server: TestServer, words: list[str]
+) -> None:
+    """Exit code 3, no percentage, each reason with an example, and how to go on."""
+    server.change({f"question {number}?": "A" for number in range(100)})
+    done = call("run", *words, "--out", "half")
+    assert done.code == 3
+    assert "to go on: answerkey resume half\n" in done.out
+    assert "INCOMPLETE: 20 of 120 samples got no completion" in done.out
+    assert "  Failed because  count  example  what was said\n  HTTP 400           20  " in done.out
+    assert "%" not in done.out
+    server.change("A")
+    assert call("resume", "half").code == 0
+    assert server.asked.total == 140
+
+
+def test_several_models_are_compared(call: Call, server: TestServer, words: list[str]) -> None:
+    """One run each, then one table."""
+    done = call("run", *words, "--model", f"{server.url}#other", "--model", "builtin/constant?choice=A")
+    assert done.code == 0
+    table = done.out.split("Comparison\n")[1]
+    assert table.count(server.url) == 2
+    assert re.search(r"builtin/constant\?choice=A +25\.00 % +\[18\.11, 33\.44\] +120 ", table)
+
+
+def test_an_interrupted_run_is_incomplete_and_can_go_on(
+    call: Call, server: TestServer, words: list[str]
+) -> None:
+    """Ctrl-C: exit code 130, what was answered is kept, and `resume` asks the rest."""
+    server.change(delay=0.2)
+    command = [sys.executable, "-m", "answerkey", "run", *words, "--out", "half"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        while server.asked.answered < 20 and process.poll() is None:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=0.02)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert said.endswith("interrupted\nto go on where it stopped: answerkey resume half\n")
+    stopped = json.loads(Path("half/run.json").read_text())
+    assert stopped["status"] == "incomplete"
+    assert stopped["stopped"] == {"code": None, "message": "interrupted"}
+    kept = stopped["tasks"][0]["calls"]["solve"]["calls"]
+    assert 0 < kept < 120
+    server.change(delay=0.0)
+    server.forget()
+    assert call("resume", "half").code == 0
+    assert "stopped" not in json.loads(Path("half/run.json").read_text())
+    assert server.asked.total == 120 - kept
+
+
+def test_a_missing_key_is_found_before_anything_is_written(
+    call: Call, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No folder is left behind by a run that could not ask."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    refused = call("run", *words[:-1], "openai/gpt-4.1-nano", "--out", "here")
+    assert refused.code == 2
+    assert "`OPENAI_API_KEY` is not set" in refused.err
+    assert not Path("here").exists()
+
+
+def test_a_refused_key_ends_the_run(call: Call, server: TestServer, words: list[str]) -> None:
+    """E304, exit code 3; the run is incomplete."""
+    server.change(api_key="a-good-key-of-the-server")
+    refused = call("run", *words, "--out", "half")
+    assert refused.code == 3
+    assert refused.err.startswith("error[E304]")
+    assert call("show", "half", "--json").json["run"]["status"] == "incomplete"
+
+
+def start(*words: str) -> subprocess.Popen[str]:
+    """Start a command."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "answerkey", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_look(server: TestServer, process: subprocess.Popen[str]) -> None:
+    """Wait until the process has looked at its batch."""
+    while not server.asked.by_path["/v1/batches/batch_1"] and process.poll() is None:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.02)
+
+
+def test_a_batch_has_the_numbers_of_single_calls(call: Call, server: TestServer, words: list[str]) -> None:
+    """The same completions, calls and tokens; the endpoint is asked nothing else than its batch."""
+    server.change(batch_polls=1)
+    plan = [*words, "--cache-policy", "no-cache", "--json"]
+    batch = call("run", *plan, "--batch").json["tasks"][0]
+    assert {path.split("/")[2] for path in server.asked.by_path} == {"files", "batches"}
+    single = call("run", *plan).json["tasks"][0]
+    assert batch["metrics"] == single["metrics"]
+    for calls in (batch["calls"]["solve"], single["calls"]["solve"]):
+        calls["latency"] = None
+    assert batch["calls"] == single["calls"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_batch_under_way_is_collected_by_resume(
+    call: Call, server: TestServer, words: list[str], how: signal.Signals
+) -> None:
+    """Whatever ends the waiting, the calls are not handed in again; Ctrl-C says what goes on."""
+    server.change(batch_polls=1_000_000)
+    with start("run", *words, "--batch", "--out", "half") as process:
+        wait_for_look(server, process)
+        process.send_signal(how)
+        _, said = process.communicate(timeout=30)
+    if how == signal.SIGINT:
+        assert process.returncode == 130
+        assert "warning: the batch `batch_1` of 120 calls goes on at the endpoint, and is paid for\n" in said
+        assert said.endswith("interrupted\nto go on where it stopped: answerkey resume half\n")
+    early = call("resume", "half", "--no-batch")
+    assert early.code == 2
+    assert "the batch `batch_1` is under way" in early.err
+    server.change(batch_polls=1)
+    server.forget()
+    assert call("resume", "half").code == 0
+    assert server.asked.by_path == {"/v1/batches/batch_1": 1, "/v1/files/file-2/content": 1}
+    assert set(server.asked.by_prompt.values()) == {1}
+
+
+def test_calls_of_a_batch_that_failed_may_be_sent_one_by_one(
+    call: Call, server: TestServer, words: list[str]
+) -> None:
+    """An expired batch leaves the run incomplete; `resume --no-batch` asks the rest."""
+    server.change(batch_polls=1, batch_outcome="expired")
+    assert call("run", *words, "--batch", "--out", "half").code == 3
+    assert "  batch_expired " in call("show", "half").out
+    server.forget()
+    assert call("resume", "half", "--no-batch").code == 0
+    assert server.asked.by_path == {"/v1/chat/completions": 60}
+
+
+def test_max_calls_holds_for_a_batch(call: Call, server: TestServer, words: list[str]) -> None:
+    """What fits is collected, and `resume` hands the rest in."""
+    server.change(batch_polls=1)
+    assert call("run", *words, "--batch", "--out", "half", "--max-calls", "30").code == 3
+    assert len(server.asked.by_prompt) == 30
+    assert call("resume", "half").code == 0
+    assert len(server.asked.by_prompt) == server.asked.by_prompt.total() == 120
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "why"),
+    [
+        ("anthropic/m", [], "only the chat API in the way of OpenAI has batches here"),
+        ("openai/m", ["--max-cost", "1", "--price", "1:1"], "`--max-cost` cannot hold in a batch"),
+    ],
+)
+def test_what_cannot_be_a_batch_is_refused(
+    call: Call, words: list[str], monkeypatch: pytest.MonkeyPatch, model: str, options: list[str], why: str
+) -> None:
+    """Before anything is asked or written, also when the first of two models could be."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-of-no-use")
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-no-use")
+    refused = call("run", *words[:-1], model, "--batch", "--out", "here", *options)
+    assert refused.code == 2
+    assert refused.err.startswith("error[E119]")
+    assert why in refused.err
+    assert not Path("here").exists()
+
+
+def test_the_last_of_several_models_must_take_batches_as_well(
+    call: Call, server: TestServer, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is found before the first one is asked."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-of-no-use")
+    assert call("run", *words, "--model", "anthropic/m", "--batch").code == 2
+    assert server.asked.total == 0

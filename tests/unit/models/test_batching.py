@@ -1,0 +1,693 @@
+"""The laws of asking in batches: handed in once, collected by name, nothing paid twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from answerkey.errors import SolverError, SpecError
+from answerkey.models.batch_book import MemoryBook, Submitted
+from answerkey.models.batch_lines import BatchLimits
+from answerkey.models.batch_rounds import BatchMeans
+from answerkey.models.batching import BatchAsker, require_batches
+from answerkey.models.budget import Budget, Price
+from answerkey.models.calls import BatchLeft, BatchSeen, Call, Event, Finished, MemoryLedger, call_key
+from answerkey.models.client import Client, Errand
+from answerkey.models.connecting import connect
+from answerkey.models.connections import Connection
+from answerkey.models.generation import Generation
+from answerkey.models.hosts import Caller
+from answerkey.models.limits import Clock
+from answerkey.models.retrying import Reply, Trouble
+from answerkey.models.secret import Secret
+from answerkey.models.sending import Means
+from answerkey.models.styles import OPENAI_CHAT
+from answerkey.testing import Behaviour, TestServer
+from answerkey.testing.batches import BatchDesk
+from answerkey.types import Completion, CompletionStatus
+
+KEY = "sk-canary-0123456789"
+URL = "http://127.0.0.1:9/v1/chat/completions"
+CONNECTION = Connection(
+    "m",
+    OPENAI_CHAT,
+    URL,
+    "m",
+    {"Authorization": Secret(f"Bearer {KEY}")},
+    Secret(KEY),
+    Generation(max_tokens=10),
+)
+ERROR = CompletionStatus.ERROR
+
+
+def echo(_: str, body: Mapping[str, Any]) -> tuple[int, object]:
+    """Answer with the question."""
+    text = body["messages"][0]["content"]
+    usage = {"prompt_tokens": 100, "completion_tokens": 10}
+    return 200, {"choices": [{"message": {"role": "assistant", "content": text.upper()}}], "usage": usage}
+
+
+def refuse_some(_: str, body: Mapping[str, Any]) -> tuple[int, object]:
+    """Answer every question but those with an `x`."""
+    if "x" in body["messages"][0]["content"]:
+        return 400, {"error": {"message": "no x, please"}}
+    return echo(_, body)
+
+
+@dataclass
+class FakeDesk:
+    """Files and batches without a network; `faults` spoils requests, each time one of its list is taken.
+
+    Its keys are a method and the last word of a path that is no name: `POST files`, `GET batches`,
+    `GET content`, and `GET batch` for a look at one batch.
+    """
+
+    desk: BatchDesk = field(default_factory=lambda: BatchDesk(echo))
+    behaviour: Behaviour = field(default_factory=Behaviour)
+    faults: dict[str, list[Reply | Trouble]] = field(default_factory=dict)
+    lost: set[str] = field(default_factory=set)
+    seen: list[str] = field(default_factory=list)
+    is_closed: bool = False
+
+    async def send(self, errand: Errand, *, seconds: float) -> Reply | Trouble:
+        """Answer a request; one of a kind in `lost` is done, but its reply does not arrive."""
+        assert seconds > 0
+        await asyncio.sleep(0)
+        parts = [part for part in urlsplit(errand.url).path.split("/") if part][1:]
+        kind = f"{errand.method} {'batch' if len(parts) == 2 else parts[-1]}"
+        self.seen.append(kind)
+        if self.faults.get(kind):
+            return self.faults[kind].pop(0)
+        reply = self._answer(errand, parts)
+        return Trouble("timeout", "nothing came back") if kind in self.lost else reply
+
+    async def close(self) -> None:
+        """Note that it was closed."""
+        self.is_closed = True
+
+    def _answer(self, errand: Errand, parts: list[str]) -> Reply:
+        if errand.method == "POST" and parts == ["files"]:
+            assert errand.body is not None
+            return show(self.desk.add_file(read_form(errand.body)))
+        content = self.desk.find_content(parts)
+        if content is not None:
+            return Reply(200, {}, content)
+        body = json.loads(errand.body) if errand.body else {}
+        shown = self.desk.show(errand.method, parts, body, self.behaviour)
+        return Reply(404, {}, b'{"error": "not here"}') if shown is None else show(shown)
+
+    @property
+    def inputs(self) -> list[list[dict[str, Any]]]:
+        """The lines of each batch's input."""
+        files = [self.desk.files[batch.input_file] for batch in self.desk.batches.values()]
+        return [[json.loads(line) for line in file.splitlines()] for file in files]
+
+
+def show(value: object) -> Reply:
+    """Return a reply with a JSON body."""
+    return Reply(200, {}, json.dumps(value).encode())
+
+
+def read_form(form: bytes) -> bytes:
+    """Return the file of an upload."""
+    boundary = form.split(b"\r\n", 1)[0]
+    purpose, file = form.split(boundary)[1:3]
+    assert purpose.endswith(b'name="purpose"\r\n\r\nbatch\r\n')
+    assert b'filename="calls.jsonl"' in file
+    return file.split(b"\r\n\r\n", 1)[1].removesuffix(b"\r\n")
+
+
+@dataclass
+class Kept:
+    """What outlives a process: the ledger and the book; and what was heard."""
+
+    ledger: MemoryLedger = field(default_factory=MemoryLedger)
+    book: MemoryBook = field(default_factory=MemoryBook)
+    events: list[Event] = field(default_factory=list)
+    slept: list[float] = field(default_factory=list)
+    time: float = 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass, without waiting for it."""
+        self.slept.append(seconds)
+        self.time += seconds
+        await asyncio.sleep(0)
+
+    def open(
+        self,
+        desk: FakeDesk | None,
+        *,
+        connection: Connection = CONNECTION,
+        limits: BatchLimits | None = None,
+        **settings: object,
+    ) -> BatchAsker:
+        """Return an asker as a new process would make it; without a desk it goes over HTTP."""
+        clock = Clock(lambda: self.time, lambda: self.time, self.sleep)
+        means = BatchMeans(self.book, limits or BatchLimits(), Client if desk is None else lambda *_: desk)
+        known = {"ledger": self.ledger, "watch": self.events.append, "means": Means(clock, lambda: 1.0)}
+        return BatchAsker(connection, means, **(known | settings))  # type: ignore[arg-type]  # its settings
+
+    def ask(self, desk: FakeDesk, *questions: str, **settings: object) -> list[Completion]:
+        """Return what one process is answered."""
+        with self.open(desk, **settings) as asker:  # type: ignore[arg-type]  # the settings of `open`
+            return asker.ask(make_calls(*questions))
+
+
+def make_calls(*questions: str, connection: Connection = CONNECTION) -> list[Call]:
+    """Return one call for each question."""
+    prompts = [[{"role": "user", "content": question}] for question in questions]
+    return [
+        Call(call_key(connection, prompt, 0), f"{number:03d}", 0, prompt)
+        for number, prompt in enumerate(prompts)
+    ]
+
+
+def name_questions(count: int) -> list[str]:
+    """Return so many different questions."""
+    return [f"q{number}" for number in range(count)]
+
+
+def tell(completions: Sequence[Completion]) -> list[str | None]:
+    """Return the texts, or the errors."""
+    return [one.text if one.error is None else one.error for one in completions]
+
+
+def test_completions_come_in_the_order_of_the_calls() -> None:
+    """The output is in any order; each call gets its own line by its name."""
+    desk, kept = FakeDesk(), Kept()
+    completions = kept.ask(desk, *name_questions(50))
+    assert tell(completions) == [f"Q{number}" for number in range(50)]
+    output = [json.loads(line)["custom_id"] for line in desk.desk.files["file-2"].splitlines()]
+    assert output != [call.key for call in make_calls(*name_questions(50))]
+    assert completions[0] == Completion(
+        "Q0",
+        prompt=[{"role": "user", "content": "q0"}],
+        prompt_tokens=100,
+        completion_tokens=10,
+        attempts=1,
+        source="live",
+        reply=completions[0].reply,
+    )
+    assert desk.seen == ["POST files", "POST batches", "GET batch", "GET batch", "GET content"]
+    assert desk.is_closed
+    assert kept.book.kept == {}
+
+
+def test_a_line_is_the_request_that_would_be_sent() -> None:
+    """Its name is the key of the call, and no name is there twice."""
+    desk = FakeDesk()
+    first, *_ = make_calls("a")
+    assert tell(Kept().ask(desk, "a", "b", "a")) == ["A", "B", "A"]
+    (lines,) = desk.inputs
+    assert lines[0] == {
+        "custom_id": first.key,
+        "method": "POST",
+        "url": "/v1/chat/completions",
+        "body": CONNECTION.build(first.messages),
+    }
+    assert len({line["custom_id"] for line in lines}) == len(lines) == 2
+
+
+def test_what_is_known_is_not_handed_in() -> None:
+    """The ledger comes first; without a missing call there is no batch."""
+    desk, kept = FakeDesk(), Kept()
+    kept.ask(desk, "a", "b")
+    kept.ask(desk, "a")
+    kept.ask(desk, "a", "b", "c")
+    assert [len(lines) for lines in desk.inputs] == [2, 1]
+
+
+def test_every_call_is_kept_before_it_is_told() -> None:
+    """A finished call is in the ledger when the onlooker hears of it."""
+    kept = Kept()
+
+    def watch(event: Event) -> None:
+        if isinstance(event, Finished):
+            assert event.call.key in kept.ledger.kept
+            kept.events.append(event)
+
+    kept.ask(FakeDesk(), "a", "b", watch=watch)
+    assert len(kept.events) == 2
+
+
+def test_lines_that_failed_are_errors_and_asked_again() -> None:
+    """What stands in the error file is a failed call: kept, but not found by the next asking."""
+    desk, kept = FakeDesk(BatchDesk(refuse_some)), Kept()
+    assert tell(kept.ask(desk, "a", "x", "b")) == ["A", "HTTP 400: no x, please", "B"]
+    assert kept.ledger.kept[make_calls("x")[0].key].status is ERROR
+    desk.desk.serve = echo
+    assert tell(kept.ask(desk, "a", "x", "b")) == ["A", "X", "B"]
+    assert [len(lines) for lines in desk.inputs] == [3, 1]
+
+
+def test_an_expired_batch_has_answered_a_part() -> None:
+    """The rest are errors that say so."""
+    desk = FakeDesk(behaviour=Behaviour(batch_outcome="expired"))
+    assert tell(Kept().ask(desk, "a", "b", "c")) == ["A", "batch_expired: this request was not served", "C"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"not json", "the batch says nothing of this call"),
+        (b"[1, 2]", "the batch says nothing of this call"),
+        (b'{"custom_id": 7}', "the batch says nothing of this call"),
+        (b'{"custom_id": "another", "response": {}}', "the batch says nothing of this call"),
+        (b"[" * 100_000, "the batch says nothing of this call"),
+        (b"\xff\xfe", "the batch says nothing of this call"),
+        (b"", "the batch says nothing of this call"),
+        (b'{"custom_id": "KEY"}', "the line of this call has neither an answer nor an error"),
+        (b'{"custom_id": "KEY", "response": []}', "the line of this call has neither an answer nor an error"),
+        (b'{"custom_id": "KEY", "error": "oops"}', "the batch reports an error: oops"),
+        (b'{"custom_id": "KEY", "error": {"code": "c"}}', "c: c"),
+        (
+            b'{"custom_id": "KEY", "response": {"status_code": 200}}',
+            "the body is JSON, but no object: NoneType",
+        ),
+        (
+            b'{"custom_id": "KEY", "response": {"status_code": 500, "body": "<html>"}}',
+            "HTTP 500: the body is HTML, not JSON",
+        ),
+        (b'{"custom_id": "KEY", "response": {"status_code": 302, "body": {}}}', "status 302: the endpoint"),
+    ],
+)
+def test_lines_without_sense_are_errors(line: bytes, said: str) -> None:
+    """Whatever stands in an output file, every call has a completion, and nothing is thrown."""
+    desk, kept = FakeDesk(), Kept()
+    content = line.replace(b"KEY", make_calls("a")[0].key.encode()) + b"\n"
+    desk.faults["GET content"] = [Reply(200, {}, content)]
+    (completion,) = kept.ask(desk, "a")
+    assert completion.status is ERROR
+    assert (completion.error or "").startswith(said)
+    assert kept.book.kept == {}
+
+
+def test_an_answer_wins_over_an_error() -> None:
+    """A call that stands in both files was answered."""
+    desk, kept = FakeDesk(BatchDesk(refuse_some)), Kept()
+    error = {"custom_id": make_calls("a")[0].key, "response": None, "error": {"message": "late"}}
+    good = {
+        "custom_id": make_calls("a")[0].key,
+        "response": {"status_code": 200, "body": echo("", ask_a())[1]},
+    }
+    desk.faults["GET content"] = [Reply(200, {}, json.dumps(one).encode()) for one in (good, error)]
+    assert tell(kept.ask(desk, "a", "x")) == ["A", "the batch says nothing of this call"]
+
+
+def ask_a() -> dict[str, Any]:
+    """Return the body of a request."""
+    return {"messages": [{"role": "user", "content": "a"}]}
+
+
+def test_a_refused_batch_is_an_error() -> None:
+    """A batch that fails as a whole was not begun: E306 with the reason, and it can be handed in again."""
+    desk, kept = FakeDesk(behaviour=Behaviour(batch_polls=1)), Kept()
+    complaint = {"data": [{"code": "token_limit_exceeded", "message": "too many tokens are waiting"}]}
+    failed = {"id": "batch_1", "status": "failed", "errors": complaint}
+    desk.faults["GET batch"] = [show(failed)]
+    with pytest.raises(SolverError) as caught:
+        kept.ask(desk, "a")
+    assert caught.value.code == "E306"
+    assert "refuses the batch `batch_1`: too many tokens are waiting" in caught.value.message
+    assert kept.ledger.kept == {}
+    assert tell(kept.ask(desk, "a")) == ["A"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "sizes"),
+    [
+        (BatchLimits(max_calls=4), [4, 4, 2]),
+        (BatchLimits(max_bytes=600), [2, 2, 2, 2, 2]),
+        (BatchLimits(max_bytes=10), [1] * 10),
+    ],
+)
+def test_many_calls_are_several_batches(limits: BatchLimits, sizes: list[int]) -> None:
+    """None is larger than allowed, all are under way together, and a call is in one of them."""
+    desk = FakeDesk()
+    completions = Kept().ask(desk, *name_questions(10), limits=limits)
+    assert tell(completions) == [f"Q{number}" for number in range(10)]
+    assert [len(lines) for lines in desk.inputs] == sizes
+    assert desk.seen.index("GET batch") == 2 * len(sizes)
+
+
+def test_one_refused_batch_leaves_the_others() -> None:
+    """What the others say is collected before the error is raised."""
+    desk, kept = FakeDesk(behaviour=Behaviour(batch_polls=1)), Kept()
+    desk.faults["GET batch"] = [show({"id": "batch_1", "status": "failed", "errors": None})]
+    with pytest.raises(SolverError, match="it gives no reason"):
+        kept.ask(desk, "a", "b", limits=BatchLimits(max_calls=1))
+    assert [one.text for one in kept.ledger.kept.values()] == ["B"]
+    assert kept.book.kept == {}
+
+
+def test_pauses_between_looks_grow() -> None:
+    """From a second to a minute, and the first look is taken at once."""
+    kept = Kept()
+    kept.ask(FakeDesk(behaviour=Behaviour(batch_polls=15)), "a")
+    assert kept.slept[:3] == [1.0, 1.5, 2.25]
+    assert kept.slept[-1] == 60.0
+    assert len(kept.slept) == 14
+
+
+def test_looks_are_told() -> None:
+    """The onlooker hears the status and how far the batch is."""
+    kept = Kept()
+    kept.ask(FakeDesk(), "a", "b")
+    assert [event for event in kept.events if isinstance(event, BatchSeen)] == [
+        BatchSeen("batch_1", "validating", 0, 2, is_over=False),
+        BatchSeen("batch_1", "in_progress", 0, 2, is_over=False),
+        BatchSeen("batch_1", "completed", 2, 2, is_over=True),
+    ]
+
+
+def die_when(status: str) -> Callable[[Event], None]:
+    """Return an onlooker that ends the asking when a batch has this status."""
+
+    def watch(event: Event) -> None:
+        if isinstance(event, BatchSeen) and event.status == status:
+            raise SolverError("E305", "stopped")
+
+    return watch
+
+
+@pytest.mark.parametrize("status", ["validating", "in_progress", "completed"])
+def test_a_batch_under_way_is_collected_by_the_next_process(status: str) -> None:
+    """Whenever the first one ends after the creation, nothing is handed in again."""
+    desk, kept = FakeDesk(), Kept()
+    with pytest.raises(SolverError, match="stopped"):
+        kept.ask(desk, "a", "b", watch=die_when(status))
+    assert [one.batch for one in kept.book.kept.values()] == ["batch_1"]
+    assert tell(kept.ask(desk, "a", "b", "c")) == ["A", "B", "C"]
+    assert [len(lines) for lines in desk.inputs] == [2, 1]
+    assert kept.book.kept == {}
+
+
+def test_who_stops_waiting_is_told_what_goes_on() -> None:
+    """Each batch that is left is told, with its number of calls."""
+    kept = Kept()
+
+    def watch(event: Event) -> None:
+        kept.events.append(event)
+        die_when("in_progress")(event)
+
+    with pytest.raises(SolverError, match="stopped"):
+        kept.ask(FakeDesk(), "a", "b", watch=watch)
+    assert kept.events[-1] == BatchLeft("batch_1", 2)
+
+
+def test_a_creation_whose_reply_is_lost_is_not_repeated() -> None:
+    """Before another attempt the batches are listed: the one over our file is ours."""
+    desk, kept = FakeDesk(lost={"POST batches"}), Kept()
+    assert tell(kept.ask(desk, "a")) == ["A"]
+    assert list(desk.desk.batches) == ["batch_1"]
+    assert desk.seen[:3] == ["POST files", "POST batches", "GET batches"]
+
+
+def test_a_process_that_dies_while_it_creates_a_batch_leaves_it_to_the_next() -> None:
+    """The file is written down before; the batch over it is found, and not created again."""
+    desk, kept = FakeDesk(), Kept()
+    uploaded = str(desk.desk.add_file(b"")["id"])
+    first = make_calls("a")[0]
+    line = {"custom_id": first.key, "url": "/v1/chat/completions", "body": CONNECTION.build(first.messages)}
+    desk.desk.files[uploaded] = json.dumps(line).encode()
+    kept.book.keep_batch(Submitted(uploaded, CONNECTION.identity, [first.key]))
+    desk.desk.create({"input_file_id": uploaded})
+    assert tell(kept.ask(desk, "a")) == ["A"]
+    assert list(desk.desk.batches) == ["batch_1"]
+    assert "POST files" not in desk.seen
+
+
+def test_a_file_that_never_became_a_batch_becomes_one() -> None:
+    """Nothing is uploaded twice; a file that is gone is made anew."""
+    desk, kept = FakeDesk(faults={"POST batches": [Trouble("certificate", "expired")]}), Kept()
+    with pytest.raises(SolverError):
+        kept.ask(desk, "a")
+    assert [one.batch for one in kept.book.kept.values()] == [None]
+    assert tell(kept.ask(desk, "a")) == ["A"]
+    assert desk.seen.count("POST files") == 1
+    kept.book.keep_batch(Submitted("file-of-old", CONNECTION.identity, [make_calls("b")[0].key]))
+    assert tell(kept.ask(desk, "b")) == ["B"]
+    assert kept.book.kept == {}
+
+
+def test_lists_are_read_page_by_page() -> None:
+    """An older batch of ours is found behind a hundred others."""
+    desk, kept = FakeDesk(), Kept()
+    kept.book.keep_batch(Submitted("file-1", CONNECTION.identity, [make_calls("a")[0].key]))
+    pages = [
+        {"data": [{"id": "batch_9", "input_file_id": "file-9"}, 3], "has_more": True},
+        {"data": [{"id": "batch_7", "input_file_id": "file-1", "status": "completed"}], "has_more": False},
+    ]
+    desk.faults["GET batches"] = [show(page) for page in pages]
+    desk.faults["GET batch"] = [show({"id": "batch_7", "status": "completed"})]
+    assert tell(kept.ask(desk, "a")) == ["the batch says nothing of this call"]
+    assert desk.inputs == []
+
+
+def test_batches_of_other_models_are_left_alone() -> None:
+    """A batch is taken up by the connection that made it, and when it holds a call of ours."""
+    desk, kept = FakeDesk(), Kept()
+    others = [
+        Submitted("file-8", "another", [make_calls("a")[0].key], "batch_8"),
+        Submitted("file-9", CONNECTION.identity, ["another call"], "batch_9"),
+    ]
+    for one in others:
+        kept.book.keep_batch(one)
+    assert tell(kept.ask(desk, "a")) == ["A"]
+    assert list(kept.book.kept.values()) == others
+
+
+def test_a_batch_that_is_gone_is_asked_again() -> None:
+    """Its calls are errors that say so, and the next asking hands them in."""
+    desk, kept = FakeDesk(), Kept()
+    kept.book.keep_batch(Submitted("file-1", CONNECTION.identity, [make_calls("a")[0].key], "batch_7"))
+    assert tell(kept.ask(desk, "a")) == ["the batch is not there: HTTP 404: not here"]
+    assert tell(kept.ask(desk, "a")) == ["A"]
+
+
+@pytest.mark.parametrize("trouble", [Reply(404, {}, b"{}"), Trouble("too_large", "the file is too large")])
+def test_an_output_that_cannot_be_had_is_an_error_of_its_calls(trouble: Reply | Trouble) -> None:
+    """A file that is gone or too large fails the calls that it was about."""
+    desk = FakeDesk(faults={"GET content": [trouble]})
+    (completion,) = Kept().ask(desk, "a")
+    assert completion.status is ERROR
+    assert (completion.error or "").startswith("a file of the batch cannot be had: ")
+
+
+@pytest.mark.parametrize("kind", ["POST files", "POST batches", "GET batch", "GET content"])
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Reply(429, {"Retry-After": "7"}, b"{}"),
+        Reply(503, {}, b"<html>"),
+        Trouble("reset", "broken off"),
+        Trouble("timeout", "too late"),
+    ],
+)
+def test_what_may_pass_is_tried_again(kind: str, trouble: Reply | Trouble) -> None:
+    """Every request is repeated after a pause, and the calls are handed in once."""
+    desk, kept = FakeDesk(faults={kind: [trouble, trouble]}), Kept()
+    assert tell(kept.ask(desk, "a")) == ["A"]
+    assert list(desk.desk.batches) == ["batch_1"]
+    if isinstance(trouble, Reply) and trouble.status == 429:
+        assert kept.slept.count(7.5) == 2
+
+
+@pytest.mark.parametrize("kind", ["POST files", "POST batches", "GET batch"])
+def test_a_refused_key_ends_the_asking(kind: str) -> None:
+    """E304; what is under way stays written down, and the key is in no message."""
+    desk, kept = FakeDesk(), Kept()
+    refusal = Reply(401, {}, json.dumps({"error": f"bad key {KEY}"}).encode())
+    desk.faults[kind] = [refusal]
+    with pytest.raises(SolverError) as caught:
+        kept.ask(desk, "a")
+    assert caught.value.code == "E304"
+    assert "canary" not in str(caught.value)
+    assert len(kept.book.kept) == (0 if kind == "POST files" else 1)
+    assert tell(kept.ask(desk, "a")) == ["A"]
+    assert list(desk.desk.batches) == ["batch_1"]
+
+
+@pytest.mark.parametrize("kind", ["GET batch", "GET content"])
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Reply(302, {"Location": "http://elsewhere"}, b""),
+        Reply(400, {}, b'{"error": "what?"}'),
+        Trouble("certificate", "not valid"),
+        Trouble("address", "not valid"),
+    ],
+)
+def test_what_is_paid_for_is_not_given_up(kind: str, trouble: Reply | Trouble) -> None:
+    """A refusal, a redirect or a bad certificate ends the waiting; the batch is collected later."""
+    desk, kept = FakeDesk(faults={kind: [trouble]}), Kept()
+    with pytest.raises(SolverError) as caught:
+        kept.ask(desk, "a")
+    assert caught.value.code == "E306"
+    assert tell(kept.ask(desk, "a")) == ["A"]
+    assert list(desk.desk.batches) == ["batch_1"]
+
+
+def test_an_endpoint_that_stays_away_is_given_up_after_an_hour() -> None:
+    """Looks are repeated longer than calls; then E306, and the batch can be collected later."""
+    desk, kept = FakeDesk(), Kept()
+    desk.faults["GET batch"] = [Trouble("reset", "gone away")] * 1000
+    with pytest.raises(SolverError, match="gone away") as caught:
+        kept.ask(desk, "a")
+    assert caught.value.code == "E306"
+    assert 3500 < kept.time < 3700
+    desk.faults.clear()
+    assert tell(kept.ask(desk, "a")) == ["A"]
+
+
+@pytest.mark.parametrize("kind", ["POST files", "POST batches"])
+def test_an_endpoint_without_batches_says_so(kind: str) -> None:
+    """E306 with the way out, and nothing is written down that could be waited for."""
+    kept = Kept()
+    with pytest.raises(SolverError) as caught:
+        kept.ask(FakeDesk(faults={kind: [Reply(404, {}, b'{"detail": "Not Found"}')]}), "a")
+    assert caught.value.code == "E306"
+    assert "takes no batch: HTTP 404: Not Found" in caught.value.message
+    assert "--no-batch" in (caught.value.hint or "")
+    assert kept.book.kept == {}
+
+
+@pytest.mark.parametrize("shown", [{}, {"id": 7}, {"id": ".."}, {"id": "batch_1"}])
+def test_what_is_no_batch_is_not_waited_for(shown: dict[str, object]) -> None:
+    """A reply without a name or a status is an error, and the file stays written down."""
+    kept = Kept()
+    with pytest.raises(SolverError) as caught:
+        kept.ask(FakeDesk(faults={"POST batches": [show(shown)]}), "a")
+    assert caught.value.code == "E306"
+    assert len(kept.book.kept) == 1
+
+
+def test_max_calls_is_not_passed() -> None:
+    """What fits is handed in and collected; then E305. What was sent before counts."""
+    desk, kept = FakeDesk(), Kept()
+    with pytest.raises(SolverError, match="limit of 4 calls") as caught:
+        kept.ask(desk, *name_questions(10), budget=Budget(max_calls=4))
+    assert caught.value.code == "E305"
+    assert [len(lines) for lines in desk.inputs] == [4]
+    assert len(kept.ledger.kept) == 4
+
+
+def test_calls_under_way_count_when_they_are_taken_up() -> None:
+    """A resumed run may not make as many calls again."""
+    desk, kept = FakeDesk(), Kept()
+    with pytest.raises(SolverError, match="stopped"):
+        kept.ask(desk, "a", "b", watch=die_when("in_progress"))
+    budget = Budget(max_calls=2)
+    with pytest.raises(SolverError, match="limit of 2 calls"):
+        kept.ask(desk, "a", "b", "c", budget=budget)
+    assert budget.calls == 2
+    assert sorted(one.text or "" for one in kept.ledger.kept.values()) == ["A", "B"]
+
+
+def test_max_cost_is_not_passed() -> None:
+    """Money is set aside by estimate and settled by usage; what that frees is used by another batch."""
+    desk, kept, budget = FakeDesk(), Kept(), Budget(max_cost=600)
+    connection = replace(CONNECTION, generation=Generation(max_tokens=20))
+    calls = make_calls(*name_questions(10), connection=connection)
+    with kept.open(desk, connection=connection, budget=budget, price=Price(0, 10)) as asker:
+        with pytest.raises(SolverError) as caught:
+            asker.ask(calls)
+        assert caught.value.code == "E305"
+    assert budget.spent == 500
+    assert [len(lines) for lines in desk.inputs] == [3, 1, 1]
+
+
+def test_a_request_that_cannot_be_built_is_an_error() -> None:
+    """It is kept, and the others are handed in."""
+    desk, kept = FakeDesk(), Kept()
+
+    class Style(type(OPENAI_CHAT)):  # type: ignore[misc]  # a class that is only known by its instance
+        def build(
+            self, connection: Connection, messages: Sequence[Mapping[str, object]]
+        ) -> dict[str, object]:
+            if messages[0]["content"] == "bad":
+                raise SolverError("E302", "cannot be built")
+            found: dict[str, object] = super().build(connection, messages)
+            return found
+
+    connection = Connection("m", Style(), URL, "m")
+    with kept.open(desk, connection=connection) as asker:
+        completions = asker.ask(make_calls("a", "bad", connection=connection))
+    assert tell(completions) == ["A", "cannot be built"]
+    assert [len(lines) for lines in desk.inputs] == [1]
+
+
+def test_a_key_that_is_sent_back_is_hidden() -> None:
+    """Neither an answer, nor an error, nor a complaint shows it."""
+    serve: Callable[[str, Mapping[str, Any]], tuple[int, object]] = lambda _, __: (  # noqa: E731 - short
+        500,
+        {"error": f"no {KEY}"},
+    )
+    (completion,) = Kept().ask(FakeDesk(BatchDesk(serve)), "a")
+    assert completion.error == "HTTP 500: no ***"
+    assert "canary" not in str(completion)
+    desk = FakeDesk()
+    desk.faults["GET batch"] = [show({"id": "batch_1", "status": "failed", "errors": f"no {KEY}"})]
+    with pytest.raises(SolverError, match=r"no \*\*\*"):
+        Kept().ask(desk, "a")
+
+
+def test_batches_go_over_http() -> None:
+    """Upload, creation, looks and downloads reach the right paths, each with the key in its header."""
+    with TestServer({"a": "1", "b": "2"}, Behaviour(api_key=KEY)) as server:
+        caller = Caller({"ANSWERKEY_API_KEY": KEY})
+        connection = connect(f"{server.url}#m", caller=caller)
+        with Kept().open(None, connection=connection) as asker:
+            assert tell(asker.ask(make_calls("b", "a", connection=connection))) == ["2", "1"]
+        assert server.asked.by_path == {
+            "/v1/files": 1,
+            "/v1/batches": 1,
+            "/v1/batches/batch_1": 2,
+            "/v1/files/file-2/content": 1,
+        }
+        assert server.asked.keys == {f"Bearer {KEY}": 5}
+
+
+def test_the_query_of_an_address_is_kept() -> None:
+    """What belongs to every request of an endpoint is in those of its batches as well."""
+    urls: list[str] = []
+
+    class Noting(FakeDesk):
+        async def send(self, errand: Errand, *, seconds: float) -> Reply | Trouble:
+            urls.append(errand.url)
+            return await super().send(errand, seconds=seconds)
+
+    connection = Connection("m", OPENAI_CHAT, f"{URL}?v=1", "m")
+    with Kept().open(Noting(lost={"POST batches"}), connection=connection) as asker:
+        asker.ask(make_calls("a", connection=connection))
+    assert urls[:2] == ["http://127.0.0.1:9/v1/files?v=1", "http://127.0.0.1:9/v1/batches?v=1"]
+    assert parse_qs(urlsplit(urls[2]).query) == {"v": ["1"], "limit": ["100"]}
+
+
+@pytest.mark.parametrize("name", ["openai/m", "together/m", "http://127.0.0.1:8000/v1#m", "novita/m"])
+def test_chat_endpoints_take_batches(name: str) -> None:
+    """Providers and addresses that speak OpenAI's chat API."""
+    require_batches(connect(name, caller=Caller({})))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "anthropic/m",
+        "gemini/m",
+        "openai/m?api=completions",
+        "https://me.openai.azure.com/openai/v1#m",
+    ],
+)
+def test_other_apis_are_refused(name: str) -> None:
+    """E119 names the model and the way out."""
+    with pytest.raises(SpecError) as caught:
+        require_batches(connect(name, caller=Caller({})))
+    assert caught.value.code == "E119"
+    assert f"`--batch` cannot be used with `{name}`" in caught.value.message

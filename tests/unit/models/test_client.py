@@ -1,0 +1,329 @@
+"""The laws of one request over HTTP: a reply or a trouble, whatever the other side does."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import ssl
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from answerkey.errors import SpecError
+from answerkey.models.client import Client, Errand, find_trouble, unpack
+from answerkey.models.connections import Connection, Tls
+from answerkey.models.limits import Limits
+from answerkey.models.retrying import Reply, Trouble
+from answerkey.models.secret import Secret
+from answerkey.models.styles import OPENAI_CHAT
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+CERTIFICATE = Path(__file__).parent / "certificate.pem"
+KEY = "sk-canary-0123456789"
+
+
+def connect(url: str) -> Connection:
+    """Return a connection with a key."""
+    return Connection("m", OPENAI_CHAT, url, "m", {"Authorization": Secret(f"Bearer {KEY}")})
+
+
+def answer_with(raw: bytes, *, seen: list[bytes] | None = None) -> Talk:
+    """Return a server that sends the same bytes to every request and then closes."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        if seen is not None:
+            seen.append(head)
+        writer.write(raw)
+        await writer.drain()
+        writer.close()
+
+    return talk
+
+
+def make_raw(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
+    """Return the bytes of an HTTP reply."""
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+@asynccontextmanager
+async def serve(talk: Talk, context: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    """Yield the port of a server that talks like this; leave nothing open."""
+    talks: set[asyncio.Task[None]] = set()
+    writers: list[asyncio.StreamWriter] = []
+
+    def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        talks.add(asyncio.ensure_future(talk(reader, writer)))
+
+    server = await asyncio.start_server(begin, "127.0.0.1", 0, ssl=context)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in talks:
+            task.cancel()
+        await asyncio.gather(*talks, return_exceptions=True)
+        for writer in writers:
+            writer.transport.abort()
+        await server.wait_closed()
+        await asyncio.sleep(0)
+
+
+async def send(
+    connection: Connection, limits: Limits, seconds: float, body: bytes = b"{}"
+) -> Reply | Trouble:
+    """Return what one request brings."""
+    client = Client(connection, limits, 4)
+    try:
+        return await client.post(body, seconds=seconds)
+    finally:
+        await client.close()
+
+
+def post(talk: Talk, limits: Limits | None = None, *, seconds: float = 10.0) -> Reply | Trouble:
+    """Return what one request to such a server brings."""
+
+    async def run() -> Reply | Trouble:
+        async with serve(talk) as port:
+            return await send(connect(f"http://127.0.0.1:{port}/v1"), limits or Limits(), seconds)
+
+    return asyncio.run(run())
+
+
+def test_a_reply_comes_back_whole() -> None:
+    """Status, headers and body are as they were sent; header names in any case."""
+    reply = post(answer_with(make_raw(b'{"a": 1}', "Retry-After: 3", status="429 Slow Down")))
+    assert isinstance(reply, Reply)
+    assert (reply.status, reply.body, reply.headers.get("retry-after")) == (429, b'{"a": 1}', "3")
+
+
+def test_a_request_says_what_it_is() -> None:
+    """JSON is sent and asked for, in encodings that can be unpacked, with the key in its header."""
+    seen: list[bytes] = []
+    post(answer_with(make_raw(b"{}"), seen=seen))
+    lines = seen[0].decode().split("\r\n")
+    assert lines[0] == "POST /v1 HTTP/1.1"
+    assert "Content-Type: application/json" in lines
+    assert "Accept-Encoding: gzip, deflate" in lines
+    assert f"Authorization: Bearer {KEY}" in lines
+    assert [line for line in lines if line.startswith("User-Agent: answerkey/")]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "packed"),
+    [
+        ("gzip", gzip.compress(b"hello", mtime=0)),
+        ("x-gzip", gzip.compress(b"he", mtime=0) + gzip.compress(b"llo", mtime=0)),
+        ("deflate", zlib.compress(b"hello")),
+        ("deflate", zlib.compress(b"hello", wbits=-15)),
+        ("identity", b"hello"),
+    ],
+)
+def test_packed_bodies_are_unpacked(encoding: str, packed: bytes) -> None:
+    """All that was asked for is understood, also several gzip members and deflate without its header."""
+    reply = post(answer_with(make_raw(packed, f"Content-Encoding: {encoding}")))
+    assert isinstance(reply, Reply)
+    assert reply.body == b"hello"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "packed"),
+    [("gzip", gzip.compress(b"hello", mtime=0)[:-9]), ("gzip", b"hello"), ("br", b"hello")],
+)
+def test_bodies_that_cannot_be_unpacked_are_unreadable(encoding: str, packed: bytes) -> None:
+    """A damaged body, or one in an encoding that was not asked for, is a trouble that may pass."""
+    trouble = post(answer_with(make_raw(packed, f"Content-Encoding: {encoding}")))
+    assert isinstance(trouble, Trouble)
+    assert trouble.kind == "unreadable"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        make_raw(b"x" * 1001),
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + b"x" * 1001,
+        make_raw(gzip.compress(b"x" * 1001, mtime=0), "Content-Encoding: gzip"),
+    ],
+)
+def test_large_bodies_are_refused(raw: bytes) -> None:
+    """A body above the cap is refused: announced, not announced, and only large when unpacked."""
+    trouble = post(answer_with(raw), Limits(max_bytes=1000))
+    assert trouble == Trouble("too_large", "the reply of `127.0.0.1` is larger than 1000 bytes")
+
+
+def test_a_bomb_is_unpacked_no_further_than_the_cap() -> None:
+    """A body that unpacks to a gigabyte is given up after the cap."""
+    packer = zlib.compressobj(9, wbits=31)
+    block = packer.compress(bytes(1 << 20))
+    bomb = block + b"".join(packer.compress(bytes(1 << 20)) for _ in range(63)) + packer.flush()
+    assert unpack(bomb, "gzip", 1 << 16) is None
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind"),
+    [
+        (b"", "reset"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "unreadable"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf", "reset"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhalf", "reset"),
+    ],
+)
+def test_broken_replies_are_troubles(raw: bytes, kind: str) -> None:
+    """A connection that closes early, breaks off, or speaks another language."""
+    trouble = post(answer_with(raw))
+    assert isinstance(trouble, Trouble)
+    assert trouble.kind == kind
+
+
+def test_time_runs_out_also_while_bytes_arrive() -> None:
+    """A server that drips is cut off when the time is over."""
+
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        while not writer.is_closing():
+            writer.write(b" ")
+            await asyncio.sleep(0.01)
+
+    assert post(drip, seconds=0.2) == Trouble("timeout", "no whole reply from `127.0.0.1` within 0.2 s")
+
+
+def test_nobody_there_is_a_trouble_of_connecting() -> None:
+    """A closed port says so, without the key or the path."""
+    came = asyncio.run(send(connect("http://127.0.0.1:1/v1?key=secret"), Limits(), 5))
+    assert came == Trouble("connect", "cannot connect to `127.0.0.1`: Connection refused")
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/x", "http://", "nonsense"])
+def test_an_address_that_is_none_is_a_trouble(url: str) -> None:
+    """What cannot be sent anywhere is said, not raised."""
+    trouble = asyncio.run(send(connect(url), Limits(), 5))
+    assert isinstance(trouble, Trouble)
+    assert trouble.kind == "address"
+
+
+def test_a_large_question_is_sent() -> None:
+    """A body of more than a megabyte arrives."""
+    lengths: list[int] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        size = int(head.split("content-length: ")[1].split("\r\n")[0])
+        lengths.append(len(await reader.readexactly(size)))
+        writer.write(make_raw(b"{}"))
+        await writer.drain()
+        writer.close()
+
+    async def run() -> Reply | Trouble:
+        async with serve(talk) as port:
+            return await send(connect(f"http://127.0.0.1:{port}"), Limits(), 10, b"x" * 3_000_000)
+
+    assert isinstance(asyncio.run(run()), Reply)
+    assert lengths == [3_000_000]
+
+
+def post_securely(tls: Tls | None) -> Reply | Trouble:
+    """Return what one request to a server with a certificate of its own brings."""
+
+    async def run() -> Reply | Trouble:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(CERTIFICATE)
+        async with serve(answer_with(make_raw(b"{}")), context) as port:
+            url = f"https://127.0.0.1:{port}/v1"
+            return await send(Connection("m", OPENAI_CHAT, url, tls=tls), Limits(), 10)
+
+    return asyncio.run(run())
+
+
+def test_certificates_are_checked() -> None:
+    """A certificate that nobody vouches for is a trouble that does not pass."""
+    assert post_securely(None) == Trouble(
+        "certificate", "the certificate of `127.0.0.1` is not valid: self-signed certificate"
+    )
+
+
+def test_a_certificate_of_ones_own_can_be_trusted() -> None:
+    """With `trusted_ca` the same server is believed."""
+    assert isinstance(post_securely(Tls(CERTIFICATE.read_text(encoding="ascii"))), Reply)
+
+
+def test_a_certificate_that_is_none_is_said_before_anything_is_sent() -> None:
+    """Text that is no certificate is the user's mistake: E108."""
+    with pytest.raises(SpecError, match="`trusted_ca` holds no certificate"):
+        post_securely(Tls("no certificate"))
+
+
+def list_exceptions() -> list[type[BaseException]]:
+    """Return all exceptions of aiohttp's clients."""
+    found: list[type[BaseException]] = [aiohttp.ClientError]
+    for one in found:
+        found.extend(one.__subclasses__())
+    return found
+
+
+@pytest.mark.parametrize("kind", list_exceptions())
+def test_every_exception_of_the_library_has_words(kind: type[BaseException]) -> None:
+    """The table covers each class, and none falls through to the entry for all of them but the root."""
+    _, words = find_trouble(kind)
+    assert words
+    assert (words == find_trouble(aiohttp.ClientError)[1]) is (kind is aiohttp.ClientError)
+
+
+def run_errand(talk: Talk, errand: Errand, limits: Limits | None = None) -> Reply | Trouble:
+    """Return what a request to another path of such a server brings."""
+
+    async def run() -> Reply | Trouble:
+        async with serve(talk) as port:
+            client = Client(connect(f"http://127.0.0.1:{port}/v1"), limits or Limits(), 1)
+            there = replace(errand, url=f"http://127.0.0.1:{port}{errand.url}")
+            try:
+                return await client.send(there, seconds=10)
+            finally:
+                await client.close()
+
+    return asyncio.run(run())
+
+
+def test_an_errand_goes_to_its_own_path() -> None:
+    """With its own method and content, and the key in its header; the path is not touched."""
+    seen: list[bytes] = []
+    run_errand(
+        answer_with(make_raw(b"{}"), seen=seen), Errand("POST", "/v1/a%2Fb?c=1", b"hello", "text/plain")
+    )
+    lines = seen[0].decode().split("\r\n")
+    assert lines[0] == "POST /v1/a%2Fb?c=1 HTTP/1.1"
+    assert "Content-Type: text/plain" in lines
+    assert f"Authorization: Bearer {KEY}" in lines
+
+
+@pytest.mark.parametrize("size", [1000, 1001])
+def test_an_errand_may_have_a_larger_reply_than_a_call(size: int) -> None:
+    """Its own limit holds, also for what is unpacked."""
+    limits, errand = Limits(max_bytes=10), Errand("GET", "/v1/file", max_bytes=1000)
+    for raw in (
+        make_raw(b"x" * size),
+        make_raw(gzip.compress(b"x" * size, mtime=0), "Content-Encoding: gzip"),
+    ):
+        came = run_errand(answer_with(raw), errand, limits)
+        if size == 1000:
+            assert isinstance(came, Reply)
+            assert came.body == b"x" * 1000
+        else:
+            assert came == Trouble("too_large", "the reply of `127.0.0.1` is larger than 1000 bytes")
+
+
+def test_an_errand_is_not_redirected() -> None:
+    """What the reply says is told, and no other address is asked."""
+    seen: list[bytes] = []
+    raw = make_raw(b"", "Location: /elsewhere", status="302 Found")
+    came = run_errand(answer_with(raw, seen=seen), Errand("GET", "/v1/file"))
+    assert isinstance(came, Reply)
+    assert came.status == 302
+    assert len(seen) == 1

@@ -1,0 +1,402 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from answerkey.models.reading import RAW_BYTES, Said, read_body
+from answerkey.models.replies import take_anthropic, take_chat, take_gemini, take_text
+from answerkey.types import Completion, Completions, CompletionStatus
+
+OK, REFUSED, NO_TEXT, ERROR = CompletionStatus
+TAKES = [take_chat, take_text, take_anthropic, take_gemini]
+CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+Take = Callable[[Mapping[str, object]], Said]
+
+
+def read(value: object, take: Take = take_chat, *, status: int = 200) -> Completion:
+    """Return what a body says that is the JSON of a value."""
+    return read_body(status, json.dumps(value).encode(), take)
+
+
+def chat(content: object, *, finish: object = "stop", **message: object) -> dict[str, object]:
+    """Return a chat completion."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": content, **message}}
+    return {"choices": [choice | {"finish_reason": finish}]}
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (chat("B"), "B"),
+        (chat(""), ""),
+        (chat(" \n"), " \n"),
+        (chat("B", refusal=None), "B"),
+        (chat("B", tool_calls=[CALL]), "B"),
+        (chat([{"type": "text", "text": "B"}, {"type": "text", "text": "because"}]), "B\nbecause"),
+        (chat([{"type": "output_text", "text": "B"}, {"type": "image_url", "image_url": {}}]), "B"),
+        (chat(["B", "C"]), "B\nC"),
+        (chat([{"type": "text", "text": {"value": "B"}}]), "B"),
+        (chat("<think>no</think>B"), "<think>no</think>B"),
+        ({"error": None} | chat("B"), "B"),
+        ({"choices": [{"message": {"content": "B"}}]}, "B"),
+        ({"choices": [{"message": {"content": "B"}}, {"message": 3}]}, "B"),
+    ],
+)
+def test_the_text_of_a_chat_completion(body: object, text: str) -> None:
+    """The text is the content of the first choice; parts are joined by a newline."""
+    completion = read(body)
+    assert (completion.text, completion.status, completion.error, completion.raw) == (text, OK, None, None)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (chat(None), NO_TEXT),
+        (chat(None, tool_calls=[CALL]), NO_TEXT),
+        (chat("", tool_calls=[CALL]), NO_TEXT),
+        (chat(" ", function_call={"name": "f"}), NO_TEXT),
+        (chat([]), NO_TEXT),
+        (chat([{"type": "tool_use", "id": "1"}]), NO_TEXT),
+        ({"choices": []}, NO_TEXT),
+        (chat(None, finish="content_filter"), REFUSED),
+        (chat("", finish="content_filter"), REFUSED),
+        (chat(None, refusal="I can't help"), REFUSED),
+        (chat("B", refusal="I can't help"), REFUSED),
+        (chat([{"type": "refusal", "refusal": "no"}]), REFUSED),
+    ],
+)
+def test_what_says_nothing_has_no_text(body: object, status: CompletionStatus) -> None:
+    """Null, tool calls alone and no choices have no text; a refusal is one whatever stands beside it."""
+    completion = read(body)
+    assert (completion.text, completion.status, completion.error) == (None, status, None)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "the body is empty"),
+        (b" \n", "the body is empty"),
+        (b"<!doctype html><html>busy</html>", "the body is HTML, not JSON"),
+        (b'data: {"choices": []}\n\n', "the body is a stream of events, not JSON"),
+        (b'{"choices": [', "the body is not JSON"),
+        (b"B", "the body is not JSON"),
+        (b'{"choices": [{"message": {"content": "\xff"}}]}', "the body is not UTF-8"),
+        (b"[" * 100_000, "the body is not JSON"),
+        (b'{"usage": ' + b"9" * 5000 + b"}", "the body is not JSON"),
+        (b"[]", "the body is JSON, but no object: list"),
+        (b'"B"', "the body is JSON, but no object: str"),
+        (b"null", "the body is JSON, but no object: NoneType"),
+        (b"{}", "the body has no `choices`"),
+        (b'{"choices": null}', "`choices` is no list"),
+        (b'{"choices": {"0": 1}}', "`choices` is no list"),
+        (b'{"choices": ["B"]}', "the first of `choices` is no object"),
+        (b'{"choices": [{"text": "B"}]}', "the first choice has no `message`"),
+        (b'{"choices": [{"message": "B"}]}', "the first choice has no `message`"),
+        (
+            b'{"choices": [{"message": {"content": 2}}]}',
+            "the content is neither text nor a list of parts: int",
+        ),
+        (
+            b'{"choices": [{"message": {"content": {"text": "B"}}}]}',
+            "the content is neither text nor a list of parts: dict",
+        ),
+        (b'{"choices": [{"message": {"content": [2]}}]}', "a part of the content has no text"),
+        (
+            b'{"choices": [{"message": {"role": "user", "content": "B"}}]}',
+            "the message is of the role 'user', not the assistant's",
+        ),
+        (b'{"error": "overloaded"}', "the endpoint reports an error: overloaded"),
+        (b'{"error": {"message": "too\\n long"}}', "the endpoint reports an error: too long"),
+        (b'{"error": {"code": 5}}', "the endpoint reports an error"),
+        (b'{"object": "error", "message": "no"}', "the endpoint reports an error: no"),
+        (b'{"error": {"type": "x"}, "choices": []}', "the endpoint reports an error: x"),
+        (
+            b'{"choices": [{"error": {"message": "cut"}, "message": {"content": "B"}}]}',
+            "the endpoint reports an error: cut",
+        ),
+        (
+            b'{"choices": [{"finish_reason": "error", "message": {"content": "B"}}]}',
+            "the endpoint reports an error in the middle of the answer",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_an_error_with_its_body(body: bytes, reason: str) -> None:
+    """A body that is not what the API promises is an ERROR with the reason and the body, never an answer."""
+    completion = read_body(200, body, take_chat)
+    assert (completion.text, completion.status, completion.error) == (None, ERROR, reason)
+    assert completion.raw == (body[:RAW_BYTES].decode(errors="replace") or None)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (401, b'{"error": {"message": "bad key", "type": "auth"}}', "HTTP 401: bad key"),
+        (422, b'{"detail": [{"loc": ["body"], "msg": "field required"}]}', "HTTP 422: field required"),
+        (500, b"<html>", "HTTP 500: the body is HTML, not JSON"),
+        (503, b"", "HTTP 503: the body is empty"),
+        (404, b'{"message": "no such model"}', "HTTP 404: no such model"),
+        (302, b"{}", "HTTP 302"),
+        (400, b'"plain"', "HTTP 400: plain"),
+        (500, json.dumps(chat("B")).encode(), "HTTP 500"),
+        (500, b'{"error":' * 5000 + b"1" + b"}" * 5000, "HTTP 500"),
+    ],
+)
+def test_a_status_that_is_no_answer_is_an_error(status: int, body: bytes, reason: str) -> None:
+    """Anything but 2xx is an ERROR, also when a completion is in it; the message of the body is kept."""
+    completion = read_body(status, body, take_chat)
+    assert (completion.text, completion.status) == (None, ERROR)
+    assert str(completion.error).startswith(reason)
+
+
+def test_long_complaints_and_bodies_are_cut() -> None:
+    """A reason is one short line, a raw body at most 64 kB, cut between characters."""
+    completion = read_body(500, json.dumps({"error": "é" * 900_00}, ensure_ascii=False).encode(), take_chat)
+    assert len(str(completion.error)) == 501
+    assert len(str(completion.raw).encode()) in {RAW_BYTES, RAW_BYTES - 1}
+    assert len(str(read_body(200, b"\xff" * 100_000, take_chat).raw).encode()) <= RAW_BYTES
+
+
+def test_a_completion_cut_by_the_limit_says_so() -> None:
+    """The finish reason `length` is kept; so are the counts of tokens."""
+    usage = {"usage": {"prompt_tokens": 7, "completion_tokens": 16, "total_tokens": 23}}
+    completion = read(chat("The answer", finish="length") | usage)
+    assert (completion.text, completion.finish_reason) == ("The answer", "length")
+    assert (completion.prompt_tokens, completion.completion_tokens) == (7, 16)
+
+
+@pytest.mark.parametrize("count", [-1, 1 << 63, 1.5, "7", None, True, [1]])
+def test_counts_that_are_none_are_left_out(count: object) -> None:
+    """A number of tokens that cannot be one is not known; the text is."""
+    completion = read(chat("B") | {"usage": {"prompt_tokens": count, "completion_tokens": count}})
+    assert (completion.text, completion.prompt_tokens, completion.completion_tokens) == ("B", None, None)
+
+
+@pytest.mark.parametrize(
+    ("message", "thoughts"),
+    [
+        ({"reasoning_content": "A?"}, "A?"),
+        ({"reasoning": "A?"}, "A?"),
+        ({"thinking": "A?"}, "A?"),
+        ({"content": [{"type": "thinking", "thinking": "A?"}, {"type": "text", "text": "B"}]}, "A?"),
+        (
+            {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "A?"}]}, "B"]},
+            "A?",
+        ),
+        ({"reasoning_content": ""}, None),
+        ({"reasoning_content": None}, None),
+        ({"reasoning_content": 3}, None),
+    ],
+)
+def test_thoughts_are_kept_apart(message: dict[str, object], thoughts: str | None) -> None:
+    """What a reasoning model thought is never part of its answer."""
+    body = {"choices": [{"message": {"content": "B"} | message}]}
+    completion = read(body)
+    assert (completion.text, completion.status, completion.reasoning) == ("B", OK, thoughts)
+
+
+def test_thoughts_without_an_answer_are_no_answer() -> None:
+    """A reasoning model that was cut off while it thought has no text."""
+    completion = read(chat(None, finish="length", reasoning_content="A or B"))
+    assert (completion.text, completion.status, completion.reasoning) == (None, NO_TEXT, "A or B")
+    assert completion.finish_reason == "length"
+
+
+def test_the_reply_is_kept_where_it_says_more_than_its_text() -> None:
+    """A plain text is its own reply; a refusal or tool calls are kept, without the thoughts."""
+    assert read(chat("B", reasoning="A?")).reply is None
+    assert read(chat(None, refusal="no", reasoning="A?")).reply == {
+        "role": "assistant",
+        "content": None,
+        "refusal": "no",
+    }
+
+
+def test_logprobs_are_kept() -> None:
+    """Log probabilities are kept as JSON values; infinities, which JSON does not have, become null."""
+    body = b'{"choices": [{"message": {"content": "B"}, "logprobs": {"content": [{"logprob": -1e999}]}}]}'
+    assert read_body(200, body, take_chat).logprobs == {"content": [{"logprob": None}]}
+    choice = {"text": "B", "logprobs": {"token_logprobs": [-0.5]}}
+    assert read({"choices": [choice]}, take_text).logprobs == {"token_logprobs": [-0.5]}
+
+
+def test_half_a_character_becomes_the_replacement_character() -> None:
+    """Half a surrogate pair, which no file can hold, is mended in text, thoughts and reasons."""
+    body = b'{"choices": [{"message": {"content": "B\\ud800", "reasoning": "\\udfff"}}]}'
+    completion = read_body(200, body, take_chat)
+    assert (completion.text, completion.reasoning) == ("B�", "�")
+    assert read_body(200, b'{"error": "\\ud800"}', take_chat).error == "the endpoint reports an error: �"
+
+
+@pytest.mark.parametrize(
+    ("body", "text", "status"),
+    [
+        ({"choices": [{"text": " B", "finish_reason": "stop"}]}, " B", OK),
+        ({"choices": [{"text": ""}]}, "", OK),
+        ({"choices": [{"text": None}]}, None, NO_TEXT),
+        ({"choices": []}, None, NO_TEXT),
+        ({"choices": [{"text": "", "finish_reason": "content_filter"}]}, None, REFUSED),
+        ({"choices": [{"text": 2}]}, None, ERROR),
+        (chat("B"), None, ERROR),
+    ],
+)
+def test_text_completions(body: object, text: str | None, status: CompletionStatus) -> None:
+    """A text completion is the `text` of its first choice."""
+    completion = read(body, take_text)
+    assert (completion.text, completion.status) == (text, status)
+
+
+def message(*content: object, stop: str = "end_turn") -> dict[str, object]:
+    """Return a message of Anthropic's API."""
+    usage = {"input_tokens": 5, "cache_read_input_tokens": 2, "output_tokens": 3}
+    return {
+        "type": "message",
+        "role": "assistant",
+        "content": list(content),
+        "stop_reason": stop,
+        "usage": usage,
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "text", "status", "finish"),
+    [
+        (message({"type": "text", "text": "B"}), "B", OK, "stop"),
+        (message({"type": "text", "text": "B"}, stop="max_tokens"), "B", OK, "length"),
+        (message({"type": "text", "text": "B"}, {"type": "text", "text": "C"}), "B\nC", OK, "stop"),
+        (message({"type": "tool_use", "name": "f"}, stop="tool_use"), None, NO_TEXT, "tool_calls"),
+        (message(), None, NO_TEXT, "stop"),
+        (message({"type": "text", "text": "I"}, stop="refusal"), None, REFUSED, "content_filter"),
+        (message({"type": "text"}), None, ERROR, None),
+        (message({"type": "text", "text": 1}), None, ERROR, None),
+        ({"type": "message", "content": "B"}, "B", OK, None),
+        ({"type": "message"}, None, ERROR, None),
+        ({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}, None, ERROR, None),
+    ],
+)
+def test_messages_of_anthropic(
+    body: object, text: str | None, status: CompletionStatus, finish: str | None
+) -> None:
+    """The text blocks are the answer; ends are told in the words of the chat API."""
+    completion = read(body, take_anthropic)
+    assert (completion.text, completion.status, completion.finish_reason) == (text, status, finish)
+
+
+def test_thinking_blocks_and_tokens_of_anthropic() -> None:
+    """Thinking blocks are kept apart; tokens that were cached count as tokens of the prompt."""
+    body = message({"type": "thinking", "thinking": "A?", "signature": "x"}, {"type": "text", "text": "B"})
+    completion = read(body, take_anthropic)
+    assert (completion.text, completion.reasoning) == ("B", "A?")
+    assert (completion.prompt_tokens, completion.completion_tokens) == (7, 3)
+
+
+def candidate(*parts: object, finish: str = "STOP", **more: object) -> dict[str, object]:
+    """Return an answer of Gemini's API."""
+    one = {"content": {"role": "model", "parts": list(parts)}, "finishReason": finish}
+    usage = {"promptTokenCount": 4, "candidatesTokenCount": 2, "thoughtsTokenCount": 9}
+    return {"candidates": [one | more], "usageMetadata": usage}
+
+
+@pytest.mark.parametrize(
+    ("body", "text", "status", "finish"),
+    [
+        (candidate({"text": "B"}), "B", OK, "stop"),
+        (candidate({"text": "B"}, finish="MAX_TOKENS"), "B", OK, "length"),
+        ({"candidates": [{"finishReason": "MAX_TOKENS"}]}, None, NO_TEXT, "length"),
+        ({"candidates": [{"finishReason": "SAFETY"}]}, None, REFUSED, "content_filter"),
+        (candidate({"functionCall": {"name": "f"}}), None, NO_TEXT, "stop"),
+        ({"candidates": []}, None, NO_TEXT, None),
+        ({"promptFeedback": {"blockReason": "SAFETY"}}, None, REFUSED, None),
+        ({"candidates": [{"content": {"parts": "B"}}]}, None, ERROR, None),
+        ({"candidates": [{"content": "B"}]}, None, ERROR, None),
+        (candidate("B"), None, ERROR, None),
+        (candidate({"text": 1}), None, ERROR, None),
+        ({}, None, ERROR, None),
+        ({"error": {"code": 429, "message": "quota"}}, None, ERROR, None),
+    ],
+)
+def test_candidates_of_gemini(
+    body: object, text: str | None, status: CompletionStatus, finish: str | None
+) -> None:
+    """The text of the first candidate is the answer; a blocked prompt is a refusal."""
+    completion = read(body, take_gemini)
+    assert (completion.text, completion.status, completion.finish_reason) == (text, status, finish)
+
+
+def test_thoughts_and_tokens_of_gemini() -> None:
+    """Parts marked as thoughts are kept apart, and their tokens are tokens of the completion."""
+    completion = read(candidate({"text": "A?", "thought": True}, {"text": "B"}), take_gemini)
+    assert (completion.text, completion.reasoning) == ("B", "A?")
+    assert (completion.prompt_tokens, completion.completion_tokens) == (4, 11)
+
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+NAMES = st.sampled_from(
+    [
+        *("choices", "message", "content", "text", "type", "refusal", "reasoning_content", "thinking"),
+        *("tool_calls", "finish_reason", "usage", "prompt_tokens", "input_tokens", "logprobs", "error"),
+        *(
+            "candidates",
+            "parts",
+            "thought",
+            "promptFeedback",
+            "blockReason",
+            "usageMetadata",
+            "role",
+            "object",
+        ),
+        *("candidatesTokenCount", "stop_reason", "finishReason", "detail", "value"),
+    ]
+)
+WORDS = st.sampled_from(["text", "thinking", "refusal", "error", "assistant", "user", "content_filter"])
+VALUES = st.recursive(
+    LEAVES | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(), inner, max_size=4),
+    max_leaves=30,
+)
+BODIES = st.dictionaries(NAMES, VALUES, max_size=5)
+
+
+def check_laws(completion: Completion) -> None:
+    """Hold a completion against what must be true of every one."""
+    assert (completion.status is OK) == (completion.text is not None)
+    assert (completion.status is ERROR) == (completion.error is not None)
+    (again,) = Completions.build(["1"], [completion], source="live").rows()
+    assert (again.text, again.status, again.error) == (completion.text, completion.status, completion.error)
+
+
+@pytest.mark.parametrize("take", TAKES)
+@given(body=BODIES | VALUES, status=st.sampled_from([200, 201, 404, 500]))
+@settings(max_examples=100, deadline=None)
+def test_any_json_is_read(take: Take, body: Any, status: int) -> None:  # noqa: ANN401  # any JSON
+    """Whatever JSON comes, there is a completion, and it is OK only with a text."""
+    check_laws(read_body(status, json.dumps(body).encode(), take))
+
+
+@pytest.mark.parametrize("take", TAKES)
+@given(inner=VALUES)
+@settings(max_examples=100, deadline=None)
+def test_any_json_inside_an_answer_is_read(take: Take, inner: Any) -> None:  # noqa: ANN401  # any JSON
+    """Whatever stands where the message should be, there is a completion, and it is OK only with a text."""
+    shells = [
+        {"choices": [inner]},
+        {"choices": [{"message": inner}]},
+        {"choices": [{"message": {"content": inner}}]},
+        {"content": inner},
+        {"candidates": [{"content": inner}]},
+        {"candidates": [{"content": {"parts": inner}}]},
+    ]
+    for shell in shells:
+        check_laws(read_body(200, json.dumps(shell).encode(), take))
+
+
+@pytest.mark.parametrize("take", TAKES)
+@given(body=st.binary(max_size=200), status=st.integers(min_value=0, max_value=999))
+@settings(max_examples=100, deadline=None)
+def test_any_bytes_are_read(take: Take, body: bytes, status: int) -> None:
+    """Whatever bytes come, there is a completion, and it is OK only with a text."""
+    check_laws(read_body(status, body, take))

@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from answerkey.errors import SolverError
+from answerkey.models.connections import ApiStyle, Connection, Message
+from answerkey.models.generation import Generation
+from answerkey.models.styles import (
+    ANTHROPIC,
+    GEMINI,
+    OPENAI_CHAT,
+    OPENAI_COMPLETIONS,
+    Adapter,
+    AdapterStyle,
+    OpenAiChat,
+)
+from answerkey.types import CompletionStatus
+
+SYSTEM = {"role": "system", "content": "Answer with a letter."}
+ASK = {"role": "user", "content": "A or B?"}
+SAY = {"role": "assistant", "content": "B"}
+EVERYTHING = Generation(0.5, 0.9, 16, 7, ("\n",), logprobs=True, top_logprobs=5)
+
+
+def build(
+    style: ApiStyle, *messages: Message, generation: Generation | None = None, model: str = "m"
+) -> object:
+    """Return the body of a request."""
+    connection = Connection("n", style, "http://h/", model, generation=generation or Generation())
+    return connection.build(messages)
+
+
+def test_the_chat_api_takes_messages_as_they_are() -> None:
+    """Messages are sent as they are, also parts that are no text; nothing is added that is not set."""
+    picture = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
+    assert build(OPENAI_CHAT, SYSTEM, ASK, picture) == {"model": "m", "messages": [SYSTEM, ASK, picture]}
+
+
+def test_the_chat_api_takes_every_parameter() -> None:
+    """Parameters have the names of the API; its own hosts call the limit of tokens otherwise."""
+    expected = {
+        "model": "m",
+        "messages": [ASK],
+        "max_tokens": 16,
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "seed": 7,
+        "stop": ["\n"],
+        "logprobs": True,
+        "top_logprobs": 5,
+    }
+    assert build(OPENAI_CHAT, ASK, generation=EVERYTHING) == expected
+    newer = {
+        "max_completion_tokens" if name == "max_tokens" else name: value for name, value in expected.items()
+    }
+    assert build(OpenAiChat("max_completion_tokens"), ASK, generation=EVERYTHING) == newer
+
+
+def test_a_schema_is_asked_for() -> None:
+    """A shape of the answer is asked for in the way of each API that has one."""
+    schema = {"type": "object"}
+    chat = Connection("n", OPENAI_CHAT, "http://h/").ask_for(schema).build([ASK])
+    assert isinstance(chat, dict)
+    assert chat["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "schema": schema, "strict": True},
+    }
+    gemini = Connection("n", GEMINI, "http://h/").ask_for(schema).build([ASK])
+    assert isinstance(gemini, dict)
+    assert gemini["generationConfig"] == {
+        "responseMimeType": "application/json",
+        "responseJsonSchema": schema,
+    }
+
+
+def test_text_completions_get_one_plain_text() -> None:
+    """The texts of the messages are parted by an empty line, without roles; `logprobs` is a number."""
+    assert build(OPENAI_COMPLETIONS, SYSTEM, ASK, {"role": "assistant", "content": "Answer:"}) == {
+        "model": "m",
+        "prompt": "Answer with a letter.\n\nA or B?\n\nAnswer:",
+    }
+    body = build(OPENAI_COMPLETIONS, ASK, generation=Generation(max_tokens=1, logprobs=True))
+    assert body == {"model": "m", "prompt": "A or B?", "max_tokens": 1, "logprobs": 1}
+    body = build(OPENAI_COMPLETIONS, ASK, generation=Generation(top_logprobs=5))
+    assert body == {"model": "m", "prompt": "A or B?", "logprobs": 5}
+    body = build(OPENAI_COMPLETIONS, ASK, generation=Generation(logprobs=False, top_logprobs=5))
+    assert body == {"model": "m", "prompt": "A or B?"}
+
+
+def test_anthropic_has_the_system_apart() -> None:
+    """System and developer messages become `system`; the API asks for a limit of tokens."""
+    developer = {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]}
+    generation = Generation(temperature=0, stop=("Q:",))
+    assert build(ANTHROPIC, SYSTEM, ASK, SAY, developer, generation=generation) == {
+        "model": "m",
+        "max_tokens": 4096,
+        "messages": [ASK, SAY],
+        "system": "Answer with a letter.\n\nBe brief.",
+        "temperature": 0,
+        "stop_sequences": ["Q:"],
+    }
+    limited = build(ANTHROPIC, ASK, generation=Generation(max_tokens=9))
+    assert limited == {"model": "m", "max_tokens": 9, "messages": [ASK]}
+
+
+def test_gemini_has_its_own_names() -> None:
+    """The assistant is `model`, the system stands apart, parameters are in `generationConfig`."""
+    assert build(GEMINI, SYSTEM, ASK, SAY, generation=EVERYTHING) == {
+        "contents": [
+            {"role": "user", "parts": [{"text": "A or B?"}]},
+            {"role": "model", "parts": [{"text": "B"}]},
+        ],
+        "systemInstruction": {"parts": [{"text": "Answer with a letter."}]},
+        "generationConfig": {
+            "temperature": 0.5,
+            "topP": 0.9,
+            "maxOutputTokens": 16,
+            "seed": 7,
+            "stopSequences": ["\n"],
+            "responseLogprobs": True,
+            "logprobs": 5,
+        },
+    }
+    assert build(GEMINI, ASK) == {"contents": [{"role": "user", "parts": [{"text": "A or B?"}]}]}
+
+
+@pytest.mark.parametrize("style", [OPENAI_COMPLETIONS, ANTHROPIC, GEMINI])
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": None},
+        {"role": "user", "content": 3},
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]},
+        {"role": "user", "content": [3]},
+        {"role": "user", "content": [{"type": [], "text": "x"}]},
+    ],
+)
+def test_messages_that_are_no_text_are_refused(style: ApiStyle, message: Message) -> None:
+    """Where an API takes texts from us, anything else is E302."""
+    with pytest.raises(SolverError) as caught:
+        build(style, message)
+    assert caught.value.code == "E302"
+
+
+@pytest.mark.parametrize("style", [ANTHROPIC, GEMINI])
+def test_other_roles_are_refused(style: ApiStyle) -> None:
+    """A role that the API does not have is E302, not dropped."""
+    with pytest.raises(SolverError) as caught:
+        build(style, {"role": "tool", "content": "x"})
+    assert caught.value.message == "a message has the role 'tool', which this API does not take"
+
+
+def adapt(
+    process_input: str = "{{ input | tojson }}", process_output: str = "{{ body }}", **more: object
+) -> Connection:
+    """Return a connection with an adapter of the user's own."""
+    style = AdapterStyle(Adapter("mine", process_input, process_output), {"key": "own"})
+    return Connection("n", style, "http://h/", "m", **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("source", "body"),
+    [
+        ("{{ input | tojson }}", {"messages": [ASK]}),
+        ("{{ input }}", {"messages": [ASK]}),
+        ('{"q": {{ input.messages[-1].content | tojson }}}', {"q": "A or B?"}),
+        ('{"m": "{{ model_info.model_key }}", "k": "{{ model_info.key }}"}', {"m": "m", "k": "own"}),
+        ('["{{ input.messages[0].role }}"]', ["user"]),
+        ('{"q": "one\ntwo"}', {"q": "one\ntwo"}),
+        ('{"t": {{ model_info.generation.temperature }}}', {"t": 0}),
+    ],
+)
+def test_an_adapter_builds_the_request(source: str, body: object) -> None:
+    """The input template reads `input` and `model_info`, and writes JSON."""
+    assert adapt(source, generation=Generation(temperature=0)).build([ASK]) == body
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("{{ input.mesages }}", "adapter `mine`, `process_input`: "),
+        (
+            '{"q": {{ input.messages[0].content }}}',
+            "adapter `mine`, `process_input`: what it writes is not JSON",
+        ),
+    ],
+)
+def test_an_adapter_that_builds_nothing(source: str, message: str) -> None:
+    """A template that fails, or writes no JSON, is E302."""
+    with pytest.raises(SolverError) as caught:
+        adapt(source).build([ASK])
+    assert caught.value.code == "E302"
+    assert caught.value.message.startswith(message)
+
+
+ANSWER = b'{"answer": "B", "choices": [{"message": {"content": "C"}}], "n": 3}'
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("{{ body }}", "C"),
+        ("{{ body | tojson }}", "C"),
+        ("{% set body = body | fromjson %}\n{{ body | tojson }}", "C"),
+        ('{"choices": [{"message": {"content": {{ body.answer | tojson }}}}]}', "B"),
+        ('{{ {"choices": [{"message": {"content": body["answer"]}}]} }}', "B"),
+        ('{{ {"choices": [{"message": {"content": body.answer ~ status_code}}]} | tojson }}', "B200"),
+        ('{{ {"choices": [{"message": {"content": body[:3]}}]} | tojson }}', '{"a'),
+    ],
+)
+def test_an_adapter_reads_the_answer(source: str, text: str) -> None:
+    """The output template sees the body as text whose fields can be read, and gives a chat completion."""
+    completion = adapt(process_output=source).read(200, {}, ANSWER)
+    assert (completion.text, completion.error) == (text, None)
+
+
+@pytest.mark.parametrize(
+    ("source", "body", "reason"),
+    [
+        ("{{ body.anser }}", ANSWER, "text has no field `anser`"),
+        ("{{ body.answer }}", ANSWER, "the body is not JSON"),
+        ("{{ body.choices }}", ANSWER, "the body is JSON, but no object: list"),
+        ("{{ body.answer }}", b"<html>", "Expecting value"),
+        ("{{ body | fromjson }}", b"<html>", "`fromjson`: '<html>' is not JSON"),
+        ("{{ body }}", b"\xff", "the body is not UTF-8"),
+        ("{{ 1 // 0 }}", ANSWER, "division by zero"),
+        ('{"choices": [{"message": {"content": {{ body.n }}}}]}', ANSWER, "the content is neither text nor"),
+    ],
+)
+def test_an_adapter_that_cannot_read_the_answer(source: str, body: bytes, reason: str) -> None:
+    """What a template cannot make a chat completion of is an ERROR with the endpoint's own body."""
+    completion = adapt(process_output=source).read(200, {}, body)
+    assert (completion.text, completion.status) == (None, CompletionStatus.ERROR)
+    assert str(completion.error).startswith(f"adapter `mine`, `process_output`: {reason}")
+    assert completion.raw == body.decode(errors="replace")
+
+
+def test_an_adapter_is_not_shown_errors() -> None:
+    """An answer with another status than 2xx is an error, whatever the template would make of it."""
+    says = json.dumps({"choices": [{"message": {"content": "B"}}]})
+    completion = adapt(process_output=says).read(500, {}, b'{"message": "down"}')
+    assert completion.error == "HTTP 500: down"
+
+
+def test_an_adapter_takes_generation_only_if_it_reads_it() -> None:
+    """Parameters that no template reads would be dropped, so they are refused."""
+    assert "seed" in adapt().style.unsupported
+    assert adapt("{{ model_info.generation | tojson }}").style.unsupported == frozenset()

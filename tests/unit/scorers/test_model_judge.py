@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from answerkey.errors import InternalError, SpecError
+from answerkey.models import open_model
+from answerkey.scorers import AskingScorer, ModelAsAJudge, compile_templates
+from answerkey.types import Completion, Completions, CompletionStatus, Question, Samples, Score, Scores
+
+REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
+GOOD = '{"reasoning": "fine", "score": 4, "confidence": 0.5}'
+
+
+@dataclass
+class FakeModel:
+    """Says what a function tells it to, and keeps what it was asked."""
+
+    say: Callable[[str], Completion | str]
+    name: str = "fake/judge"
+    is_simulated: bool = False
+    asked: list[list[dict[str, Any]]] = field(default_factory=list)
+
+    def answer(self, questions: Sequence[Question]) -> list[Completion]:
+        """Return one completion for each question."""
+        self.asked += [[dict(message) for message in one.messages] for one in questions]
+        said = [self.say(str(one.messages[-1]["content"])) for one in questions]
+        return [Completion(one) if isinstance(one, str) else one for one in said]
+
+
+def build_samples(*questions: str) -> Samples:
+    """Return samples with these questions."""
+    ids = pl.Series([str(position) for position in range(len(questions))])
+    return Samples(pl.DataFrame({"question": questions}), ids)
+
+
+def build_judge(**changes: Any) -> ModelAsAJudge:  # noqa: ANN401 - fields of the scorer
+    """Return a judge on a scale from 1 to 5."""
+    own: dict[str, Any] = {
+        "model_key": "j",
+        "user_prompt": "Q: {{ sample.question }}\nA: {{ input_prompt }}",
+        "score_min": 1,
+        "score_max": 5,
+    }
+    return ModelAsAJudge(**(own | changes))
+
+
+def score(
+    say: Callable[[str], Completion | str], *completions: Completion, judge: ModelAsAJudge | None = None
+) -> tuple[list[Score], FakeModel]:
+    """Return the scores of completions to the question `why`, and the model that was asked."""
+    model = FakeModel(say)
+    samples = build_samples(*["why"] * len(completions))
+    table = Completions.build(samples.ids, completions, source="recorded")
+    scores: Scores = (judge or build_judge()).bind(model, key="quality").score(samples, table)
+    return list(scores.rows()), model
+
+
+def test_judge_scores_each_completion() -> None:
+    """The judge's score is put between 0 and 1; what it said is kept beside it."""
+    (found, other), model = score(lambda _: GOOD, Completion("because"), Completion("so"))
+    assert found.values == {"score": 0.75}
+    assert found.metadata == {
+        "reasoning": "fine",
+        "confidence": 0.5,
+        "raw_score": 4.0,
+        "judge_text": GOOD,
+        "judge_error": None,
+    }
+    assert other.values == {"score": 0.75}
+    assert len(model.asked) == 2
+
+
+def test_judge_is_told_the_form_of_its_answer() -> None:
+    """The prompts come first, then the JSON that is wanted and the scale."""
+    judge = build_judge(system_prompt="You judge {{ sample.question }}.")
+    _, model = score(lambda _: GOOD, Completion("because"), judge=judge)
+    assert model.asked == [
+        [
+            {"role": "system", "content": "You judge why."},
+            {
+                "role": "user",
+                "content": "Q: why\nA: because\n\nAnswer with one JSON object and nothing else:\n"
+                '{"reasoning": "<why, in a few sentences>", "score": <a number from 1 to 5>, '
+                '"confidence": <how sure you are, a number from 0 to 1>}',
+            },
+        ]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{{ input_prompt }}", "because"),
+        ("{{ model_output }}", "because"),
+        ("{{ model_output | upper }}", "BECAUSE"),
+        ("{{ model_output['choices'][0]['message'].content }}", "because"),
+        ("{{ model_output.choices[0].message.content }}", "because"),
+        ("{{ solver_output.output.choices[0].message.content }}", "because"),
+        ("{{ messages[0].content }} {{ messages[-1].content }}", "hi because"),
+        ("{{ sample.question }}", "why"),
+    ],
+)
+def test_prompts_see_the_whole_exchange(template: str, expected: str) -> None:
+    """Prompts may use `sample`, `solver_output`, `model_output`, `messages` and `input_prompt`."""
+    completion = Completion("because", prompt=[{"role": "user", "content": "hi"}])
+    _, model = score(lambda _: GOOD, completion, judge=build_judge(user_prompt=template))
+    assert str(model.asked[0][0]["content"]).startswith(f"{expected}\n\nAnswer with")
+
+
+def test_unreadable_reply_is_asked_for_once_more() -> None:
+    """The judge is shown its own reply and what is wrong with it; the second reply counts."""
+    (found,), model = score(
+        lambda text: GOOD if "could not be used" in text else "Good!", Completion("because")
+    )
+    assert found.values == {"score": 0.75}
+    assert found.metadata["judge_text"] == GOOD
+    first, second = model.asked
+    assert second[: len(first)] == first
+    assert second[-2] == {"role": "assistant", "content": "Good!"}
+    assert "no JSON object with a `score`: 'Good!'" in str(second[-1]["content"])
+
+
+def test_second_unreadable_reply_fails_the_row() -> None:
+    """After one repair the row is FAILED, with the judge's text and the reason; the others are scored."""
+
+    def say(text: str) -> str:
+        return '{"score": 9}' if "bad" in text or "could not" in text else GOOD
+
+    found, model = score(say, Completion("good"), Completion("bad"))
+    assert [(one.status.value, one.reason) for one in found] == [
+        ("SCORED", None),
+        ("FAILED", "JUDGE_UNREADABLE"),
+    ]
+    assert found[1].values == {"score": None}
+    assert found[1].metadata["judge_text"] == '{"score": 9}'
+    assert found[1].metadata["judge_error"] == "the score is 9, and the scale goes from 1 to 5"
+    assert len(model.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (Completion(None, CompletionStatus.REFUSED), "the judge refused"),
+        (Completion(None, CompletionStatus.NO_TEXT), "the reply has no text"),
+        (Completion(" "), "the reply is empty"),
+        (
+            Completion('{"score', finish_reason="length"),
+            (
+                "the reply has no JSON object with a `score`: '{\"score'"
+                " (the reply was cut off by the token limit)"
+            ),
+        ),
+    ],
+)
+def test_reply_without_a_verdict_fails_the_row(said: Completion, why: str) -> None:
+    """A judge that refuses, says nothing or is cut off gives no score; no empty message is sent."""
+    (found,), model = score(lambda _: said, Completion("because"))
+    assert (found.reason, found.metadata["judge_error"]) == ("JUDGE_UNREADABLE", why)
+    assert len(model.asked) == 2
+    assert all(str(message["content"]).strip() for message in model.asked[1])
+
+
+def test_failed_calls_are_errors() -> None:
+    """A call to the judge that failed is an ERROR, and so is a completion that was never given."""
+    lost = Completion(None, CompletionStatus.ERROR, error="HTTP 500")
+    found, model = score(lambda _: lost, Completion("because"), lost)
+    assert [(one.status.value, one.reason, one.metadata["judge_error"]) for one in found] == [
+        ("ERROR", "JUDGE_CALL_FAILED", "HTTP 500"),
+        ("ERROR", "CALL_FAILED", None),
+    ]
+    assert len(model.asked) == 1
+
+
+def test_refusals_and_silence_are_judged_as_they_are() -> None:
+    """The judge sees the words of a refusal, and nothing where nothing was said."""
+    refusal = Completion(None, CompletionStatus.REFUSED, reply={"role": "assistant", "refusal": "I won't."})
+    found, model = score(lambda _: GOOD, refusal, Completion(None, CompletionStatus.NO_TEXT))
+    assert [one.status.value for one in found] == ["SCORED", "SCORED"]
+    assert str(model.asked[0][0]["content"]).startswith("Q: why\nA: I won't.\n\nAnswer")
+    assert str(model.asked[1][0]["content"]).startswith("Q: why\nA:\n\nAnswer")
+
+
+def test_prompt_that_fails_on_a_row_fails_the_row() -> None:
+    """A template that cannot be rendered is the row's trouble, and nobody is asked."""
+    judge = build_judge(user_prompt="{{ (input_prompt | fromjson).x }}")
+    found, model = score(lambda _: GOOD, Completion('{"x": 1}'), Completion("no json"), judge=judge)
+    assert [one.reason for one in found] == [None, "TEMPLATE_FAILED"]
+    assert found[1].metadata["judge_error"]
+    assert len(model.asked) == 1
+
+
+def test_judge_of_samples_needs_no_completion() -> None:
+    """A prompt that reads the sample alone judges the sample, whatever became of its call."""
+    judge = build_judge(user_prompt="{{ sample.question }}", system_prompt="Judge.")
+    assert not judge.needs_completion
+    assert build_judge().needs_completion
+    assert build_judge(user_prompt="{{ sample.question }}", system_prompt="{{ messages }}").needs_completion
+    (found,), _ = score(lambda _: GOOD, Completion(None, CompletionStatus.ERROR), judge=judge)
+    assert found.status.value == "SCORED"
+
+
+def test_rows_are_checked_before_anybody_is_asked() -> None:
+    """A column that does not exist is found at once, also in a prompt that reads the completion."""
+    samples = build_samples("a", "b")
+    problems, _ = build_judge(user_prompt="{{ sample.qestion }} {{ input_prompt }}").check_rows(samples)
+    assert [(one.error.code, one.position) for one in problems] == [("E206", 0)]
+    assert "question" in str(problems[0].error)
+    problems, _ = build_judge(user_prompt="{{ sample.question | fromjson }}").check_rows(samples)
+    assert [(one.error.code, one.position, one.reason) for one in problems] == [
+        ("E207", 0, "TEMPLATE_FAILED"),
+        ("E207", 1, "TEMPLATE_FAILED"),
+    ]
+    assert build_judge(user_prompt="{{ input_prompt | fromjson }}").check_rows(samples) == ([], [])
+    assert build_judge(user_prompt="{{ nobody }}").check_rows(samples) == ([], [])
+
+
+@pytest.mark.parametrize(("low", "high"), [(1, 1), (2, 1), (0, float("nan")), (0, float("inf"))])
+def test_scale_must_go_up(low: float, high: float) -> None:
+    """A scale without room is an error at load."""
+    _, errors = compile_templates(build_judge(score_min=low, score_max=high))
+    assert [(field, error.code) for field, error in errors] == [("score_max", "E108")]
+
+
+def test_unknown_names_in_prompts_are_found_at_load() -> None:
+    """Prompts see five names; any other does not compile."""
+    _, errors = compile_templates(build_judge(user_prompt="{{ answer }}"))
+    assert [(field, error.code) for field, error in errors] == [("user_prompt", "E112")]
+
+
+def test_models_that_answer_from_choices_cannot_judge() -> None:
+    """A built-in model that needs choices is refused; a constant may judge."""
+    with pytest.raises(SpecError, match="cannot judge"):
+        build_judge().bind(open_model("builtin/random"), key="quality")
+    constant = open_model(f"builtin/constant?choice={json.dumps({'score': 5})}")
+    samples = build_samples("why")
+    table = Completions.build(samples.ids, [Completion("x")], source="recorded")
+    (found,) = build_judge().bind(constant, key="quality").score(samples, table).rows()
+    assert found.values == {"score": 1.0}
+
+
+def test_judge_without_a_model_is_our_bug() -> None:
+    """Whoever scores binds the judge first."""
+    samples = build_samples("why")
+    table = Completions.build(samples.ids, [Completion("x")], source="recorded")
+    with pytest.raises(InternalError):
+        build_judge().score(samples, table)
+
+
+def test_page_lists_fields_and_outputs() -> None:
+    """The page of the scorer lists exactly its fields, its outputs and its reasons."""
+    page = (REFERENCE / "scorer-model_as_a_judge_scorer.md").read_text(encoding="utf-8")
+    sections = {part.partition("\n")[0]: part for part in page.split("\n## ")}
+    rows = {name: re.findall(r"^\| `(\w+)` \|", part, flags=re.MULTILINE) for name, part in sections.items()}
+    assert rows["Fields"] == [one.name for one in dataclasses.fields(ModelAsAJudge)]
+    assert rows["Outputs"] == [*(ModelAsAJudge.value_names or ()), *(ModelAsAJudge.metadata_names or ())]
+    reasons = ["TEMPLATE_FAILED", "JUDGE_UNREADABLE", "JUDGE_CALL_FAILED", "CALL_FAILED"]
+    assert rows["Samples without a score"] == reasons
+
+
+def test_names_are_those_of_the_scores() -> None:
+    """The names that a file may use in metrics are those that the scores have."""
+    samples = build_samples("why")
+    table = Completions.build(samples.ids, [Completion("x")], source="recorded")
+    scores = build_judge().bind(FakeModel(lambda _: GOOD), key="quality").score(samples, table)
+    assert tuple(scores.value_names) == ModelAsAJudge.value_names
+    assert tuple(scores.metadata_names) == ModelAsAJudge.metadata_names
+    assert isinstance(build_judge(), AskingScorer)

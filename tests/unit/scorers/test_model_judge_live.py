@@ -1,0 +1,112 @@
+"""The judge behind an endpoint: asked through the same client as any model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+import pytest
+
+from answerkey.models import LiveModel, open_model
+from answerkey.models.calls import MemoryLedger
+from answerkey.scorers import ModelAsAJudge
+from answerkey.testing import Behaviour, Reply, TestServer
+from answerkey.testing.replies import Messages, read_prompt
+from answerkey.types import Completion, Completions, Samples, Scores
+
+ANSWERS = ["Canberra", "Sydney", "Melbourne, I think"]
+
+
+def judge_capital(messages: Messages) -> str | Reply:
+    """Judge as a good model would, in JSON; one answer makes it talk until it is told how to answer."""
+    prompt = read_prompt(messages)
+    if "Melbourne" in str(messages[0]["content"]) and len(messages) == 1:
+        return "That is not the capital, I am sorry to say."
+    score = 10 if "Canberra" in prompt.partition("Answer with")[0] else 0
+    return f'```json\n{{"reasoning": "checked", "score": {score}, "confidence": 1}}\n```'
+
+
+@pytest.fixture
+def server() -> Iterator[TestServer]:
+    """Return an endpoint that judges capitals."""
+    with TestServer(judge_capital) as running:
+        yield running
+
+
+def judge_all(model: LiveModel, **changes: Any) -> Scores:  # noqa: ANN401 - fields of the scorer
+    """Return the scores of three answers, on a scale from 0 to 10."""
+    judge = ModelAsAJudge("judge", "The answer: {{ input_prompt }}", score_max=10.0, **changes)
+    samples = Samples(pl.DataFrame({"question": ["capital?"] * 3}), pl.Series(["a", "b", "c"]))
+    table = Completions.build(samples.ids, [Completion(text) for text in ANSWERS], source="recorded")
+    bound = judge.bind(model, key="quality")
+    try:
+        return bound.score(samples, table)
+    finally:
+        bound.close()
+
+
+def open_judge(server: TestServer, ledger: MemoryLedger | None = None) -> LiveModel:
+    """Return the model behind the endpoint."""
+    model = open_model(f"{server.url}#judge")
+    assert isinstance(model, LiveModel)
+    return model.bind(ledger or MemoryLedger())
+
+
+def test_answers_are_judged_over_the_network(server: TestServer) -> None:
+    """Three answers are three calls, and one more for the reply that could not be read."""
+    with open_judge(server) as model:
+        found = list(judge_all(model).rows())
+    assert [one.values["score"] for one in found] == [1.0, 0.0, 0.0]
+    assert {one.metadata["reasoning"] for one in found} == {"checked"}
+    assert server.asked.total == 4
+
+
+def test_shape_is_asked_for_where_wanted(server: TestServer) -> None:
+    """With structured outputs every request names the shape; without, none does."""
+    with open_judge(server) as model:
+        judge_all(model)
+        assert all(one.body and "response_format" in one.body for one in server.asked.requests)
+        server.forget()
+        judge_all(model, use_structured_outputs=False)
+        assert not any(one.body and "response_format" in one.body for one in server.asked.requests)
+
+
+def test_endpoint_without_shapes_is_asked_plainly(server: TestServer) -> None:
+    """One refused request shows that the endpoint has no shapes; the rest is asked without."""
+    server.change(unknown_fields=("response_format",))
+    with open_judge(server) as model:
+        found = list(judge_all(model).rows())
+    assert [one.values["score"] for one in found] == [1.0, 0.0, 0.0]
+    assert server.asked.statuses[400] <= 2
+    assert server.asked.statuses[200] == 4
+
+
+def test_calls_are_kept_and_not_asked_twice(server: TestServer) -> None:
+    """What the ledger knows is not asked again, and its calls are named after the scorer."""
+    ledger = MemoryLedger()
+    with open_judge(server, ledger) as model:
+        first = judge_all(model)
+        asked = server.asked.total
+        assert judge_all(model).frame.equals(first.frame)
+    assert server.asked.total == asked
+
+
+def test_faults_change_nothing() -> None:
+    """Trouble that passes changes no score."""
+    faults = {"429_seconds": 0.3, "500": 0.2, "reset": 0.2, "bad_json": 0.2}
+    with TestServer(judge_capital, Behaviour(faults=faults, faulty_attempts=2)) as server:
+        with open_judge(server) as model:
+            found = list(judge_all(model).rows())
+        assert [one.values["score"] for one in found] == [1.0, 0.0, 0.0]
+        assert server.asked.faults
+
+
+def test_call_that_fails_for_good_is_an_error() -> None:
+    """A request that the endpoint refuses is an ERROR with the endpoint's words, not a score."""
+    behaviour = Behaviour(faults={"422": 1.0}, faulty_attempts=None)
+    with TestServer(judge_capital, behaviour) as server, open_judge(server) as model:
+        found = list(judge_all(model).rows())
+    assert [one.status.value for one in found] == ["ERROR", "ERROR", "ERROR"]
+    assert {one.reason for one in found} == {"JUDGE_CALL_FAILED"}
+    assert "422" in str(found[0].metadata["judge_error"])

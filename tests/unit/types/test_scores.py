@@ -1,0 +1,36 @@
+"""Laws of the table of verdicts."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from answerkey.scorers import build_scores
+from answerkey.types import Score, Scores, ScoreStatus
+
+
+def make_scores(values: list[float]) -> Scores:
+    """Return a table in which everything is scored."""
+    column = pl.Series(values, dtype=pl.Float64)
+    return build_scores(
+        pl.Series(["SCORED"] * len(values), dtype=pl.String),
+        pl.Series([None] * len(values), dtype=pl.String),
+        {"score": column},
+        metadata={"twice": column * 2},
+    )
+
+
+def test_spread_table_has_failed_rows_between() -> None:
+    """Rows stand where they belong; those between are FAILED, without values and with all fields."""
+    spread = make_scores([0.5, 1.0]).spread([0, 2], 4, "BAD_ROW")
+    missing = Score(ScoreStatus.FAILED, "BAD_ROW", {"score": None}, {"twice": None})
+    scored = [Score(ScoreStatus.SCORED, None, {"score": one}, {"twice": 2 * one}) for one in (0.5, 1.0)]
+    assert list(spread.rows()) == [scored[0], missing, scored[1], missing]
+    assert (spread.count(ScoreStatus.SCORED), spread.count(ScoreStatus.FAILED)) == (2, 2)
+
+
+def test_spread_of_nothing_is_all_failed() -> None:
+    """A table without rows keeps its schema."""
+    empty = make_scores([])
+    spread = empty.spread([], 2, "BAD_ROW")
+    assert spread.frame.schema == empty.frame.schema
+    assert [one.reason for one in spread.rows()] == ["BAD_ROW", "BAD_ROW"]

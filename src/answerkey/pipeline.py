@@ -14,22 +14,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import polars as pl
-
 from answerkey.datasets import Dataset
 from answerkey.engines import Engine
 from answerkey.errors import InternalError
 from answerkey.metrics import conclude_metric, measure_metrics, merge_tallies, name_values, tally_shard
 from answerkey.models import Model
 from answerkey.runs import TaskWriter
-from answerkey.scorers import AskingScorer, Scorer, apply_actions
+from answerkey.scorers import apply_actions, join_scores, score_rows
 from answerkey.spec import Task
-from answerkey.types import Completions, MetricValue, Samples, Scores, ScoreStatus
+from answerkey.types import Completions, MetricValue, Samples, ScoreStatus
 
 Progress = Callable[[str, int, int], None]
 SHARD_ROWS = 65_536
-#: Why a row that the dataset got wrong has no score.
-BAD_ROW = "BAD_ROW"
 
 
 @dataclass(frozen=True)
@@ -65,10 +61,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Measured:
-    """What is kept of a shard: the parts of each metric, and the tally; plain numbers only.
-
-    `errors` counts the verdicts, of all scorers, that are missing because a call failed.
-    """
+    """What is kept of a shard, plain numbers only; `errors` counts verdicts missing because a call failed."""
 
     rows: int
     errors: int
@@ -79,10 +72,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A task's metric values, the tally of its counts, and which score fields are stored as JSON text.
-
-    `errors` as in `Measured`; the counts of the tally are those of the main scorer.
-    """
+    """A task's metric values, the main scorer's counts, and which score fields are stored as JSON text."""
 
     values: Sequence[MetricValue]
     tally: Mapping[str, Any]
@@ -116,25 +106,13 @@ def run_shard(prepared: Prepared, writer: TaskWriter, shard: Shard) -> Measured:
     scores = apply_actions(task.actions, samples, completions, scores, num_trials=size)
     if prepared.keep_completions:
         writer.write_completions(shard.index, completions.frame)
-    tables = [completions.frame.select("sample_id", "trial")]
-    tables += [pl.DataFrame([one.frame.to_struct(key)]) for key, one in scores.items()]
-    writer.write_scores(shard.index, pl.concat(tables, how="horizontal"))
+    writer.write_scores(shard.index, join_scores(completions, scores))
     steps = [(scores[step.key], [one.metric for one in step.metrics]) for step in task.scoring]
     parts = [measure_metrics(metrics, found, task.trials) for found, metrics in steps]
     tally = tally_shard(samples, completions, scores, main=task.main_step.key, num_trials=size)
     errors = sum(one.count(ScoreStatus.ERROR) for one in scores.values())
     encoded = {key: one.encoded for key, one in scores.items()}
     return Measured(len(shard.samples), errors, parts, tally, encoded)
-
-
-def score_rows(scorer: Scorer, samples: Samples, completions: Completions, failed: Sequence[int]) -> Scores:
-    """Return a scorer's verdicts with these rows FAILED; nobody is asked about a row that is."""
-    if not failed or not isinstance(scorer, AskingScorer):
-        return scorer.score(samples, completions).fail(failed, BAD_ROW)
-    left_out = set(failed)
-    rows = [row for row in range(len(samples)) if row not in left_out]
-    scores = scorer.score(samples.take(rows), completions.take(rows))
-    return scores.spread(rows, len(samples), BAD_ROW)
 
 
 def cut_shards(dataset: Dataset, num_trials: int = 1) -> Iterator[Shard]:

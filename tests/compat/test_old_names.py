@@ -179,6 +179,27 @@ def test_subsampling_and_cache_policy_of_the_seed_era(tmp_path: Path) -> None:
     assert hints["cache_policy"] == "write `run_config: {cache_policy: no-cache}`"
 
 
+@pytest.mark.parametrize("extra", ["num_samples: 7", "subsampling: head", "cache_policy: reuse"])
+def test_a_name_that_only_moved_is_not_called_old(tmp_path: Path, extra: str) -> None:
+    """The notice says that its place is old."""
+    only(tmp_path, extra)
+    loaded = load_plan(tmp_path, Overrides())
+    name = extra.split(":")[0]
+    wanted = f"`{name}` in `evaluation` stands in an old place (since the format of late 2026)"
+    assert wanted in [notice.message for notice in loaded.notices]
+
+
+def test_a_wrong_value_of_an_old_name_is_an_error_alone(tmp_path: Path) -> None:
+    """`mode: fast` is not also told to be old."""
+    load(tmp_path, HEAD + DEFINITION + NEW)
+    (tmp_path / "run.yaml").write_text(RUN.replace("EXTRA", "mode: fast"), encoding="utf-8")
+    loaded = load_plan(tmp_path, Overrides())
+    assert [(error.code, error.message) for error in loaded.errors] == [
+        ("E108", "`mode` is 'fast'; it must be 'debug' or 'full'")
+    ]
+    assert "mode" not in [name for name, _ in heard(loaded)]
+
+
 def test_every_entry_of_the_table_says_since_and_replacement() -> None:
     """The table of old names is complete: since when, and what replaces each."""
     assert len(DEPRECATIONS) == 10

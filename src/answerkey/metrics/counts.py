@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -20,7 +21,7 @@ from answerkey.metrics.observed import Ledger, Part, merge_parts, observe
 from answerkey.types import MetricValue, Scores
 
 
-class _CountMetric:
+class _CountMetric(ABC):
     """A ratio of summed counts: hits / (hits + all misses)."""
 
     type: ClassVar[str]
@@ -30,9 +31,9 @@ class _CountMetric:
     empty: ClassVar[str]
     name: str | None
 
+    @abstractmethod
     def fields(self) -> tuple[str, ...]:
         """Return the names of the score values or metadata that it reads, true positives first."""
-        raise NotImplementedError
 
     def measure(self, scores: Scores) -> Part:
         """Return the exact sums of this shard, and how many samples contribute more than one 0/1 outcome."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -20,7 +21,7 @@ from answerkey.types import MetricValue, Scores
 
 
 @dataclass(frozen=True)
-class _FieldMetric:
+class _FieldMetric(ABC):
     """A number from the numbers of one field; booleans count as 1 and 0."""
 
     field: str
@@ -63,8 +64,9 @@ class _FieldMetric:
             return [state_value(name, None, part, kind=self.type, note=NOTHING_COUNTED)]
         return [self._state(name, part)]
 
+    @abstractmethod
     def _state(self, name: str, part: Part) -> MetricValue:
-        raise NotImplementedError
+        """Return the value of a part that has numbers."""
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,10 @@ class Channel:
     def _read(self, length: int) -> bytearray:
         parts = bytearray()
         while len(parts) < length:
-            part = self._socket.recv(min(length - len(parts), 1 << 20))
+            try:
+                part = self._socket.recv(min(length - len(parts), 1 << 20))
+            except ConnectionResetError:  # the parent ended before it had read all that we said
+                part = b""
             if not part:
                 self._leave()
             parts += part

@@ -9,6 +9,7 @@ from answerkey.scorers.model_judge import JUDGE_CALL_FAILED, AskingScorer, Model
 from answerkey.scorers.python_scorer import PythonScorer
 from answerkey.scorers.reasons import REASONS, explain_verdict
 from answerkey.scorers.registry import SCORERS
+from answerkey.scorers.scoring import join_scores, score_rows
 from answerkey.scorers.string_equals import StringEquals
 
 __all__ = [
@@ -28,5 +29,7 @@ __all__ = [
     "build_scores",
     "compile_templates",
     "explain_verdict",
+    "join_scores",
     "judge",
+    "score_rows",
 ]

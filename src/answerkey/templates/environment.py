@@ -17,7 +17,6 @@ from answerkey.templates.guarded_filters import (
     GUARDED,
     JOIN_TEXT,
     LOOP_STEPS,
-    RowContext,
     guard_steps,
     print_value,
 )
@@ -34,6 +33,7 @@ from answerkey.templates.limits import (
     measure_sum,
 )
 from answerkey.templates.plain import explain_missing, fail_undefined
+from answerkey.templates.row_context import RowContext
 from answerkey.templates.trouble import MissingName
 
 #: What Jinja has and templates of rows have not: it would give another value each time.

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from jinja2 import pass_context
 from jinja2.filters import FILTERS as JINJA_FILTERS
-from jinja2.runtime import Context
 
 from answerkey.templates.limits import (
     Effort,
@@ -18,51 +17,12 @@ from answerkey.templates.limits import (
     measure_replacement,
 )
 from answerkey.templates.plain import make_printable
+from answerkey.templates.row_context import RowContext
 
 _MOST_DIGITS: Final = 1000
 
 #: What filters take and give: any value at all.
 Value = Any
-
-
-class RowContext(Context):
-    """What a template sees of one row, with the effort that is left for it.
-
-    `holds` tells the row's own values, which nothing may change, from what the template made itself.
-    """
-
-    def __init__(self, *arguments: Value, **options: Value) -> None:
-        super().__init__(*arguments, **options)
-        self.effort = Effort()
-        self.given = self.parent
-        self._held: frozenset[int] | None = None
-
-    def derived(self, locals: dict[str, Value] | None = None) -> RowContext:  # noqa: A002 - Jinja's own signature
-        """Return a context of the same row; what was given and what is left stay the same."""
-        context = super().derived(locals)
-        if not isinstance(context, RowContext):
-            raise TypeError(type(context).__name__)
-        context.effort, context.given = self.effort, self.given
-        return context
-
-    def holds(self, value: object) -> bool:
-        """Say whether a value is part of what was given, at any depth."""
-        if self._held is None:
-            self._held = frozenset(_walk_containers(self.given))
-        return id(value) in self._held
-
-
-def _walk_containers(root: object) -> set[int]:
-    """Return the identities of a value and of all lists and mappings inside it."""
-    found: set[int] = set()
-    waiting = [root]
-    while waiting:
-        value = waiting.pop()
-        if not isinstance(value, (list, tuple, dict)) or id(value) in found:
-            continue
-        found.add(id(value))
-        waiting.extend(value.values() if isinstance(value, dict) else value)
-    return found
 
 
 def _guard(name: str, size: Callable[..., int]) -> Callable[..., Value]:

@@ -233,3 +233,17 @@ def test_a_named_column_must_be_in_the_dataset() -> None:
     with pytest.raises(DataError) as caught:
         completions_within(samples_from([{"question": "?"}], name="bare"), column="reply")
     assert caught.value.code == "E209"
+
+
+@pytest.mark.parametrize(
+    ("rows", "ids", "message"),
+    [
+        (1, "abc", "there is 1 completion without `sample_id` for 3 samples"),
+        (2, "a", "there are 2 completions without `sample_id` for 1 sample"),
+    ],
+)
+def test_one_is_not_several(rows: int, ids: str, message: str) -> None:
+    """The message counts in proper words."""
+    with pytest.raises(DataError) as caught:
+        load([{"completion": "A"}] * rows, ids)
+    assert caught.value.message.startswith(message)

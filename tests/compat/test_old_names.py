@@ -184,7 +184,7 @@ def test_a_name_that_only_moved_is_not_called_old(tmp_path: Path, extra: str) ->
     """The notice says that its place is old."""
     only(tmp_path, extra)
     loaded = load_plan(tmp_path, Overrides())
-    name = extra.split(":")[0]
+    name = extra.partition(":")[0]
     wanted = f"`{name}` in `evaluation` stands in an old place (since the format of late 2026)"
     assert wanted in [notice.message for notice in loaded.notices]
 

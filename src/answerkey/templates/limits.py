@@ -1,6 +1,6 @@
 """How much a template may do on one row: steps, and the size of what it makes.
 
-Every limit is a count, never a time, so that the same row always gives the same value.
+Every limit here is a count, not a time, so that the same row always gives the same value.
 """
 
 from __future__ import annotations

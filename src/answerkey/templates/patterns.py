@@ -21,6 +21,7 @@ _SECONDS: Final = 1.0
 _ATOM: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 _GROUP_START: Final = re.compile(r"\(\?(?:[a-zA-Z-]*[:)]|P?<\w+>|P=|<?[=!]|>|#)")
 _REPEAT: Final = re.compile(r"[*+}][?+]?")
+_LAST_REPEAT: Final = re.compile(r"[^()|{}][*+]\Z")
 _VERBOSE: Final = re.compile(r"\(\?[a-wyzA-Z-]*x")
 #: The flags that the filter sets; both engines know them by the same number.
 _FLAGS: Final = re.MULTILINE | re.IGNORECASE
@@ -56,7 +57,8 @@ def _weigh(pattern: str, flags: re.RegexFlag) -> tuple[float, int]:
     if _VERBOSE.search(pattern) or re.search(r"\)[*+{]", bare):
         return math.inf, 0
     is_anchored = pattern.startswith((r"\A", "^")) and not flags & re.MULTILINE and "|" not in bare
-    repeats = len(_REPEAT.findall(bare))
+    # Nothing comes after a repeat at the end, so none of its lengths is ever tried again: `\s+` is linear.
+    repeats = len(_REPEAT.findall(_LAST_REPEAT.sub("", bare)))
     branches = bare.count("|") + _REPEAT.sub("", bare).count("?")
     return repeats if is_anchored else repeats + 1, branches
 

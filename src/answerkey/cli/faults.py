@@ -73,6 +73,7 @@ def translate(error: Exception, words: Sequence[str]) -> AnswerkeyError:
     if isinstance(error, click.UsageError):
         return translate_usage(error)
     if isinstance(error, OSError) and error.errno in OUR_SURROUNDINGS:
+        _let_go_of_stdout()
         what = f" `{error.filename}`" if error.filename else ""
         return RunError(
             "E502", f"cannot write{what}: {error.strerror}", hint="choose another place, or make room"
@@ -92,6 +93,14 @@ def leave_pipe() -> int:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     return 0
+
+
+def _let_go_of_stdout() -> None:
+    """Leave a full stdout behind, so that Python does not try, and complain, once more at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        leave_pipe()
 
 
 def translate_usage(error: click.UsageError) -> SpecError:

@@ -39,6 +39,7 @@ docs: $(VENV)/dev-ready
 
 bench: $(VENV)/dev-ready
 	$(BIN)/python bench/asking.py
+	$(BIN)/python bench/inspect_rate.py
 
 $(VENV)/bin/python:
 	@sh scripts/make-venv.sh "$(PYTHON)" "$(VENV)"

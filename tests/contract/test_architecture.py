@@ -1,0 +1,32 @@
+"""The walk through the code names what is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+STEPS = re.findall(r"\*\*`([a-z_/]+\.py)`\*\*,\s+`([A-Za-z_.]+)`(?: and `([A-Za-z_.]+)`)?", TEXT)
+
+
+def test_every_file_and_name_of_the_walk_exists() -> None:
+    """A function or class that the walk names is defined in the file that it names."""
+    assert len(STEPS) >= 15
+    missing = []
+    for file, *names in STEPS:
+        path = ROOT / "src" / "answerkey" / file
+        source = path.read_text(encoding="utf-8") if path.exists() else ""
+        for name in filter(None, names):
+            wanted = [rf"(def|class) {part}\b" for part in name.split(".")]
+            if not all(re.search(one, source) for one in wanted):
+                missing.append(f"{file}: {name}")
+    assert missing == []
+
+
+def test_every_room_is_described() -> None:
+    """The table of rooms has a line for each folder and module of the package."""
+    package = ROOT / "src" / "answerkey"
+    rooms = {path.stem for path in package.iterdir() if not path.name.startswith(("_", "py."))}
+    described = set(re.findall(r"^\| `([a-z]+)` \|", TEXT, re.MULTILINE))
+    assert rooms <= described

@@ -105,13 +105,17 @@ def shorten(text: str) -> str:
     return words if len(words) <= ERROR_CHARACTERS else f"{words[:ERROR_CHARACTERS]}…"
 
 
+#: Made once: `json.loads` with `parse_constant` makes a decoder for every reply.
+_JSON = json.JSONDecoder(parse_constant=lambda _: None)
+
+
 def _parse(body: bytes) -> object:
     try:
-        text = body.decode("utf-8-sig")
+        text = body.decode().removeprefix("\ufeff")
     except UnicodeDecodeError:
         raise Unreadable("the body is not UTF-8") from None
     try:
-        return json.loads(text, parse_constant=lambda _: None)
+        return _JSON.decode(text)
     except (ValueError, RecursionError):
         raise Unreadable(_describe_text(text)) from None
 

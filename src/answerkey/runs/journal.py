@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS calls (
     status TEXT NOT NULL,
     source TEXT NOT NULL,
     completion TEXT NOT NULL
-) WITHOUT ROWID
+)
 """
 #: Batches that are under way; a file has a row from its upload until its calls are in the table above.
 _CREATE_BATCHES = """

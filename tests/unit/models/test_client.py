@@ -9,10 +9,10 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import aiohttp
 import pytest
+import trustme
 
 from answerkey.errors import SpecError
 from answerkey.models.client import Client, Errand, find_trouble, unpack
@@ -23,7 +23,7 @@ from answerkey.models.secret import Secret
 from answerkey.models.styles import OPENAI_CHAT
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-CERTIFICATE = Path(__file__).parent / "certificate.pem"
+AUTHORITY = trustme.CA()
 KEY = "sk-canary-0123456789"
 
 
@@ -234,7 +234,7 @@ def post_securely(tls: Tls | None) -> Reply | Trouble:
 
     async def run() -> Reply | Trouble:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(CERTIFICATE)
+        AUTHORITY.issue_cert("127.0.0.1").configure_cert(context)
         async with serve(answer_with(make_raw(b"{}")), context) as port:
             url = f"https://127.0.0.1:{port}/v1"
             return await send(Connection("m", OPENAI_CHAT, url, tls=tls), Limits(), 10)
@@ -245,13 +245,13 @@ def post_securely(tls: Tls | None) -> Reply | Trouble:
 def test_certificates_are_checked() -> None:
     """A certificate that nobody vouches for is a trouble that does not pass."""
     assert post_securely(None) == Trouble(
-        "certificate", "the certificate of `127.0.0.1` is not valid: self-signed certificate"
+        "certificate", "the certificate of `127.0.0.1` is not valid: unable to get local issuer certificate"
     )
 
 
 def test_a_certificate_of_ones_own_can_be_trusted() -> None:
     """With `trusted_ca` the same server is believed."""
-    assert isinstance(post_securely(Tls(CERTIFICATE.read_text(encoding="ascii"))), Reply)
+    assert isinstance(post_securely(Tls(AUTHORITY.cert_pem.bytes().decode())), Reply)
 
 
 def test_a_certificate_that_is_none_is_said_before_anything_is_sent() -> None:

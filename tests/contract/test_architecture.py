@@ -30,3 +30,11 @@ def test_every_room_is_described() -> None:
     rooms = {path.stem for path in package.iterdir() if not path.name.startswith(("_", "py."))}
     described = set(re.findall(r"^\| `([a-z]+)` \|", TEXT, re.MULTILINE))
     assert rooms <= described
+
+
+def test_every_reference_page_is_linked_from_the_index() -> None:
+    """A page that nobody can find is not documentation."""
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = sorted((ROOT / "docs" / "reference").glob("*.md"))
+    assert pages
+    assert [page.name for page in pages if f"reference/{page.name}" not in index] == []

@@ -103,14 +103,14 @@ def measure_bare(url: str, concurrent: int, count: int) -> float:
 
 
 def measure_asker(url: str, concurrent: int, count: int) -> float:
-    """Return the calls per second of the asker; journal and slow start included."""
+    """Return the calls per second of the asker; keys, journal and slow start included."""
     headers = {name: Secret(value) for name, value in HEADERS.items()}
     connection = Connection("bench", OPENAI_CHAT, url, "bench", headers, max_concurrent=concurrent)
-    calls = [build_call(connection, number) for number in range(count)]
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal(Path(folder))
         with Asker(connection, ledger=journal, limits=Limits()) as asker:
             begun = time.perf_counter()
+            calls = [build_call(connection, number) for number in range(count)]
             asker.ask(calls)
             speed = count / (time.perf_counter() - begun)
         journal.close()

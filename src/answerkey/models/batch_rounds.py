@@ -50,7 +50,7 @@ class BatchMeans:
 
     book: BatchBook
     limits: BatchLimits = field(default_factory=BatchLimits)
-    open_courier: Callable[[Connection, Limits, int], Courier] = Client
+    open_courier: Callable[[Connection, Limits], Courier] = Client
 
 
 class BatchRound:

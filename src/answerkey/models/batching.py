@@ -15,9 +15,6 @@ from answerkey.models.providers import AZURE_HOSTS
 from answerkey.models.sending import Asker, AskerSettings
 from answerkey.models.styles import OpenAiChat
 
-#: Connections that are kept open: batches are handed in and looked at one after the other.
-CONNECTIONS = 2
-
 
 class BatchAsker(Asker):
     """Asks one endpoint in batches, for one run; a context manager, closed in the end.
@@ -37,7 +34,7 @@ class BatchAsker(Asker):
     async def _open_round(self, calls: Sequence[Call]) -> BatchRound:
         if self._courier is None:
             line = self._line
-            self._courier = self._batches.open_courier(line.connection, line.limits, CONNECTIONS)
+            self._courier = self._batches.open_courier(line.connection, line.limits)
             self._background.stop_with(self._courier.close)
         return BatchRound(self._line, self._courier, self._terms, self._batches, calls)
 

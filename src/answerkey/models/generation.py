@@ -23,11 +23,10 @@ class Generation:
 
     def given(self) -> dict[str, object]:
         """Return what is set, by name; what is listed for `stop` is a list."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
         return {
             name: list(value) if isinstance(value, tuple) else value
-            for name, value in values.items()
-            if value is not None
+            for name in _NAMES
+            if (value := getattr(self, name)) is not None
         }
 
     def over(self, other: Self) -> Self:
@@ -38,6 +37,9 @@ class Generation:
     def wants_logprobs(self) -> bool:
         """Whether log probabilities are asked for; `top_logprobs` alone asks for them too."""
         return bool(self.logprobs) or (self.logprobs is None and self.top_logprobs is not None)
+
+
+_NAMES = tuple(one.name for one in fields(Generation))
 
 
 def read_generation(name: str, given: dict[str, str]) -> Generation:

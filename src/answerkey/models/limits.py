@@ -32,7 +32,6 @@ class Limits:
     first_wait: float = 0.5
     wait_seconds: float = 60.0
     max_bytes: int = 16 * MEGABYTE
-    uses_proxy: bool = False
 
 
 @dataclass(frozen=True)

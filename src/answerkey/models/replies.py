@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from answerkey.models.message import OTHER_ROLES, TEXT_PARTS
 from answerkey.models.reading import Said, Unreadable, find_complaint
 
+#: Objects that JSON was read from are dicts, and asking for those is quick.
 Found = Mapping[str, object]
 MISSING = object()
 
@@ -28,7 +29,7 @@ def take_chat(body: Found) -> Said:
             prompt_tokens=usage.get("prompt_tokens"), completion_tokens=usage.get("completion_tokens")
         )
     message = choice.get("message")
-    if not isinstance(message, Mapping):
+    if not isinstance(message, dict):
         raise Unreadable("the first choice has no `message`")
     role = message.get("role")
     if isinstance(role, str) and role in OTHER_ROLES:
@@ -88,7 +89,7 @@ def take_anthropic(body: Found) -> Said:
 def take_gemini(body: Found) -> Said:
     """Return what the first candidate of Gemini's API says; thoughts are apart from the text."""
     usage = body.get("usageMetadata")
-    usage = usage if isinstance(usage, Mapping) else {}
+    usage = usage if isinstance(usage, dict) else {}
     blocked = _take_block(body)
     has_candidates = "candidates" in body
     if not has_candidates and blocked is None:
@@ -109,7 +110,7 @@ def take_gemini(body: Found) -> Said:
 
 def _take_usage(body: Found) -> Found:
     usage = body.get("usage")
-    return usage if isinstance(usage, Mapping) else {}
+    return usage if isinstance(usage, dict) else {}
 
 
 def _take_first(body: Found, name: str) -> Found | None:
@@ -120,7 +121,7 @@ def _take_first(body: Found, name: str) -> Found | None:
     if not found:
         return None
     first = found[0]
-    if not isinstance(first, Mapping):
+    if not isinstance(first, dict):
         raise Unreadable(f"the first of `{name}` is no object")
     if first.get("error"):
         raise Unreadable(f"the endpoint reports an error: {find_complaint(first['error'])}")
@@ -144,7 +145,7 @@ def _take_parts(content: object) -> Said:
         raise Unreadable(f"the content is neither text nor a list of parts: {type(content).__name__}")
     texts, thoughts, refusal = [], [], None
     for part in content:
-        kind = part.get("type", "text") if isinstance(part, Mapping) else "text"
+        kind = part.get("type", "text") if isinstance(part, dict) else "text"
         if kind == "refusal":
             refusal = _find_text(part, "refusal")
         elif isinstance(kind, str) and kind in THOUGHT_PARTS:
@@ -155,8 +156,8 @@ def _take_parts(content: object) -> Said:
 
 
 def _require_text(part: object) -> str:
-    text = part.get("text") if isinstance(part, Mapping) else part
-    text = text.get("value") if isinstance(text, Mapping) else text
+    text = part.get("text") if isinstance(part, dict) else part
+    text = text.get("value") if isinstance(text, dict) else text
     if not isinstance(text, str):
         raise Unreadable("a part of the content has no text")
     return text
@@ -165,7 +166,7 @@ def _require_text(part: object) -> str:
 def _find_text(part: object, *names: str) -> str:
     """Return the text under the first of some names that has one, also as a list of parts; "" without."""
     for name in names:
-        value = part.get(name) if isinstance(part, Mapping) else None
+        value = part.get(name) if isinstance(part, dict) else None
         if isinstance(value, str):
             return value
         if isinstance(value, list):
@@ -207,18 +208,18 @@ def _add_counts(first: object, *others: object) -> int | None:
 
 def _take_block(body: Found) -> str | None:
     feedback = body.get("promptFeedback")
-    reason = feedback.get("blockReason") if isinstance(feedback, Mapping) else None
+    reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
     return reason if isinstance(reason, str) and reason else None
 
 
 def _take_gemini_parts(content: object) -> Said:
-    parts = content.get("parts", []) if isinstance(content, Mapping) else []
-    if not isinstance(content, Mapping | None) or not isinstance(parts, list):
+    parts = content.get("parts", []) if isinstance(content, dict) else []
+    if not isinstance(content, dict | None) or not isinstance(parts, list):
         raise Unreadable("the content of the first candidate is no list of parts")
     texts: list[str] = []
     thoughts: list[str] = []
     for part in parts:
-        if not isinstance(part, Mapping):
+        if not isinstance(part, dict):
             raise Unreadable("a part of the content is no object")
         if "text" in part:
             (thoughts if part.get("thought") else texts).append(_require_text(part))

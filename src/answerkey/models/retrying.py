@@ -116,10 +116,10 @@ def is_json(body: bytes) -> bool:
 
 def read_retry_after(headers: Mapping[str, str], wall: float) -> float | None:
     """Return the seconds that the endpoint asks to wait, or None; `wall` is the time of day."""
-    milliseconds = _read_number(headers.get("Retry-After-Ms"))
+    milliseconds = _read_number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
-    text = headers.get("Retry-After")
+    text = headers.get("retry-after")
     seconds = _read_number(text)
     return seconds if seconds is not None or text is None else _read_date(text, wall)
 

@@ -51,7 +51,7 @@ class Means:
 
     clock: Clock = field(default_factory=lambda: Clock(time.monotonic, time.time, asyncio.sleep))
     draw: Callable[[], float] = random.random
-    open_sender: Callable[[Connection, Limits, int], Sender] = Client
+    open_sender: Callable[[Connection, Limits], Sender] = Client
 
 
 class Asking(Protocol):
@@ -164,7 +164,7 @@ class Asker:
 
     async def _open_round(self, calls: Sequence[Call]) -> Asking:
         if self._sender is None:
-            sender = self._means.open_sender(self._line.connection, self._line.limits, self._line.concurrent)
+            sender = self._means.open_sender(self._line.connection, self._line.limits)
             self._background.stop_with(sender.close)
             self._sender = sender
         return Round(self._line, self._sender, self._terms, calls)

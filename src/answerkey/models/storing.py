@@ -20,6 +20,9 @@ PATIENCE = 30.0
 KEYS_AT_ONCE = 500
 #: Numbers that JSON does not know; texts are matched so as to be passed over.
 _NOT_FINITE = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN')
+#: How many rows one statement writes; as many forms of it are kept ready.
+ROWS_AT_ONCE = 64
+_MARKS = re.compile(r"(\(\?(?:, \?)*\))")
 _FIELDS = tuple(one.name for one in fields(Completion))
 
 T = TypeVar("T")
@@ -27,7 +30,13 @@ T = TypeVar("T")
 
 def connect_file(file: Path | str) -> sqlite3.Connection:
     """Return a connection in write-ahead mode that any thread may use, one at a time."""
-    connection = sqlite3.connect(file, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        file,
+        timeout=PATIENCE,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=2 * ROWS_AT_ONCE,
+    )
     # Half of a surrogate pair is no text for SQLite's reader, but models say it.
     connection.text_factory = lambda raw: raw.decode("utf-8", "surrogatepass")
     try:
@@ -51,15 +60,29 @@ def prepare_tables(connection: sqlite3.Connection, version: int, statements: Seq
 
 
 def write_rows(connection: sqlite3.Connection, statement: str, rows: Sequence[Sequence[object]]) -> None:
-    """Write rows in one transaction: all of them, or none."""
+    """Write rows in one transaction: all of them, or none. `statement` ends its VALUES with one `(?, …)`.
+
+    Few rows are one statement: it is a transaction of its own, and waits for the interpreter once, while
+    `executemany` waits after each row.
+    """
+    if len(rows) <= ROWS_AT_ONCE:
+        _insert_rows(connection, statement, rows)
+        return
     connection.execute("BEGIN IMMEDIATE").close()
     try:
-        connection.executemany(statement, rows).close()
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            _insert_rows(connection, statement, rows[start : start + ROWS_AT_ONCE])
         connection.execute("COMMIT").close()
     except BaseException:
         with suppress(sqlite3.Error):  # after some errors SQLite has rolled back on its own
             connection.execute("ROLLBACK").close()
         raise
+
+
+def _insert_rows(connection: sqlite3.Connection, statement: str, rows: Sequence[Sequence[object]]) -> None:
+    head, group, tail = _MARKS.split(statement)
+    marks = ", ".join([group] * len(rows))
+    connection.execute(f"{head}{marks}{tail}", [value for row in rows for value in row]).close()
 
 
 def select_rows(connection: sqlite3.Connection, statement: str, keys: Sequence[str]) -> list[tuple[str, ...]]:

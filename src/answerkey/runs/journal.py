@@ -178,7 +178,7 @@ class Journal:
     def end_batch(self, batch: Submitted) -> None:
         """Forget a batch: its calls are in the journal, or there was nothing to collect."""
         with self._lock, self._translated():
-            write_rows(self._connection, "DELETE FROM batches WHERE file = ?", [(batch.file,)])
+            self._connection.execute("DELETE FROM batches WHERE file = ?", (batch.file,)).close()
 
     def close(self) -> None:
         """Let go of the file; a second call does nothing."""

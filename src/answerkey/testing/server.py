@@ -9,7 +9,10 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import ClassVar, Self
 
-from aiohttp import web
+try:
+    from aiohttp import web
+except ImportError as error:
+    raise ImportError("the test server needs aiohttp: pip install 'answerkey[testing]'") from error
 
 from answerkey.testing.asked import Asked
 from answerkey.testing.behaviour import Behaviour

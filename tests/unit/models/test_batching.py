@@ -484,7 +484,7 @@ def test_an_output_that_cannot_be_had_is_an_error_of_its_calls(trouble: Reply | 
 @pytest.mark.parametrize(
     "trouble",
     [
-        Reply(429, {"Retry-After": "7"}, b"{}"),
+        Reply(429, {"retry-after": "7"}, b"{}"),
         Reply(503, {}, b"<html>"),
         Trouble("reset", "broken off"),
         Trouble("timeout", "too late"),

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import socket
 import ssl
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-import aiohttp
 import pytest
 import trustme
 
 from answerkey.errors import SpecError
-from answerkey.models.client import Client, Errand, find_trouble, unpack
+from answerkey.models.client import Client, Errand, unpack
 from answerkey.models.connections import Connection, Tls
 from answerkey.models.limits import Limits
 from answerkey.models.retrying import Reply, Trouble
 from answerkey.models.secret import Secret
 from answerkey.models.styles import OPENAI_CHAT
+from answerkey.models.wire import Address, explain_connecting
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 AUTHORITY = trustme.CA()
@@ -80,7 +81,7 @@ async def send(
     connection: Connection, limits: Limits, seconds: float, body: bytes = b"{}"
 ) -> Reply | Trouble:
     """Return what one request brings."""
-    client = Client(connection, limits, 4)
+    client = Client(connection, limits)
     try:
         return await client.post(body, seconds=seconds)
     finally:
@@ -260,20 +261,127 @@ def test_a_certificate_that_is_none_is_said_before_anything_is_sent() -> None:
         post_securely(Tls("no certificate"))
 
 
-def list_exceptions() -> list[type[BaseException]]:
-    """Return all exceptions of aiohttp's clients."""
-    found: list[type[BaseException]] = [aiohttp.ClientError]
-    for one in found:
-        found.extend(one.__subclasses__())
-    return found
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ssl.SSLCertVerificationError("x"), "certificate"),
+        (ssl.SSLError("x"), "certificate"),
+        (TimeoutError(), "timeout"),
+        (socket.gaierror(-2, "x"), "connect"),
+        (UnicodeError("x"), "address"),
+        (ConnectionRefusedError(111, "x"), "connect"),
+        (OSError("Multiple exceptions"), "connect"),
+    ],
+)
+def test_every_trouble_of_connecting_has_words(error: OSError | UnicodeError, kind: str) -> None:
+    """What the system and TLS raise becomes a trouble that names the host and nothing secret."""
+    trouble = explain_connecting(error, "`h`")
+    assert trouble.kind == kind
+    assert "x" not in trouble.why.split()
 
 
-@pytest.mark.parametrize("kind", list_exceptions())
-def test_every_exception_of_the_library_has_words(kind: type[BaseException]) -> None:
-    """The table covers each class, and none falls through to the entry for all of them but the root."""
-    _, words = find_trouble(kind)
-    assert words
-    assert (words == find_trouble(aiohttp.ClientError)[1]) is (kind is aiohttp.ClientError)
+def test_preliminary_replies_are_passed_over() -> None:
+    """The reply after a 1xx counts, with its own headers."""
+    early = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
+    reply = post(answer_with(early + make_raw(b"{}", "Retry-After: 1")))
+    assert isinstance(reply, Reply)
+    assert (reply.status, reply.body, "link" in reply.headers) == (200, b"{}", False)
+
+
+def test_an_upgrade_is_no_answer() -> None:
+    """A server that changes the protocol does not answer in HTTP."""
+    raw = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"
+    trouble = post(answer_with(raw))
+    assert isinstance(trouble, Trouble)
+
+
+def test_headers_come_to_an_end() -> None:
+    """A server that sends headers without end is given up, long before the time is over."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n")
+        while not writer.is_closing():
+            writer.write(b"X-Header: " + b"x" * 1000 + b"\r\n")
+            await asyncio.sleep(0)
+
+    trouble = post(talk)
+    assert trouble == Trouble("unreadable", "`127.0.0.1` does not come to an end with its headers")
+
+
+def count_connections(raw: bytes, requests: int, *, unasked: bytes = b"") -> tuple[int, int]:
+    """Return over how many connections so many requests in turn went, and how many were answered."""
+    opened: list[int] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        opened.append(1)
+        while True:
+            await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(2)
+            writer.write(raw)
+            await writer.drain()
+            if unasked:
+                await asyncio.sleep(0)
+                writer.write(unasked)
+
+    async def run() -> int:
+        async with serve(talk) as port:
+            client = Client(connect(f"http://127.0.0.1:{port}/v1"), Limits())
+            came = []
+            for _ in range(requests):
+                came.append(await client.post(b"{}", seconds=10))
+                for _ in range(20):  # what else the server sends has arrived by then
+                    await asyncio.sleep(0)
+            await client.close()
+            return sum(isinstance(one, Reply) for one in came)
+
+    answered = asyncio.run(run())
+    return len(opened), answered
+
+
+def test_a_connection_is_used_again() -> None:
+    """Requests in turn share one connection, whether the length is announced or the body comes in chunks."""
+    plain = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+    assert count_connections(plain, 5) == (1, 5)
+    assert count_connections(chunked, 5) == (1, 5)
+
+
+def test_a_connection_that_is_to_be_closed_is_not_used_again() -> None:
+    """`Connection: close` is heeded, even by a client that could go on."""
+    raw = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
+    assert count_connections(raw, 3) == (3, 3)
+
+
+def test_bytes_that_nobody_asked_for_answer_no_question() -> None:
+    """A second reply on a connection ends it; the next question goes over another one."""
+    plain = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+    assert count_connections(plain + plain, 3) == (3, 3)
+    assert count_connections(plain, 3, unasked=plain) == (3, 3)
+
+
+@pytest.mark.parametrize("value", ["a\r\nX-Other: b", "a\nb", "a\0b", "\u20ac"])
+def test_a_header_that_cannot_be_sent_is_a_trouble(value: str) -> None:
+    """Line breaks and characters beyond Latin-1 never reach the wire."""
+    connection = Connection("m", OPENAI_CHAT, "http://127.0.0.1:1/v1", "m", {"X-Key": Secret(value)})
+    trouble = asyncio.run(send(connection, Limits(), 5))
+    assert trouble == Trouble("address", "the address or a header cannot be sent as it is")
+
+
+@pytest.mark.parametrize(
+    ("url", "name", "path"),
+    [
+        ("http://localhost/v1/x y?a=b c", "localhost", "/v1/x%20y?a=b%20c"),
+        ("https://h.example:8443", "h.example:8443", "/"),
+        ("https://h.example:443/a%2Fb", "h.example", "/a%2Fb"),
+        ("http://[::1]:8000/v1", "[::1]:8000", "/v1"),
+        ("http://m\u00fcnchen.example/\u00e4", "xn--mnchen-3ya.example", "/%C3%A4"),
+    ],
+)
+def test_addresses_are_written_as_http_wants_them(url: str, name: str, path: str) -> None:
+    """Host and port for the header, path and query escaped where they must be, and not twice."""
+    address = Address.parse(url)
+    assert (address.name, address.path) == (name, path)
 
 
 def run_errand(talk: Talk, errand: Errand, limits: Limits | None = None) -> Reply | Trouble:
@@ -281,7 +389,7 @@ def run_errand(talk: Talk, errand: Errand, limits: Limits | None = None) -> Repl
 
     async def run() -> Reply | Trouble:
         async with serve(talk) as port:
-            client = Client(connect(f"http://127.0.0.1:{port}/v1"), limits or Limits(), 1)
+            client = Client(connect(f"http://127.0.0.1:{port}/v1"), limits or Limits())
             there = replace(errand, url=f"http://127.0.0.1:{port}{errand.url}")
             try:
                 return await client.send(there, seconds=10)

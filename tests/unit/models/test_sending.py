@@ -30,7 +30,7 @@ def say(text: str, status: int = 200, **headers: str) -> Reply:
     """Return a reply in the way of OpenAI."""
     usage = {"prompt_tokens": 100, "completion_tokens": 10}
     body = {"choices": [{"message": {"role": "assistant", "content": text}}], "usage": usage}
-    named = {name.replace("_", "-").title(): value for name, value in headers.items()}
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Reply(status, named, json.dumps(body if status == 200 else {"error": text}).encode())
 
 

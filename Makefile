@@ -5,14 +5,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: help demo test test-long check-style lint types imports docs bench lock clean
+.PHONY: help demo test test-long check-style lint types imports docs bench bench-quick lock clean
 
 help:
 	@echo "make demo       run the example project, offline"
 	@echo "make test       run every test"
 	@echo "make lint types imports docs   the other checks, as .ci/run does them"
 	@echo "make test-long  the long property and fault series"
-	@echo "make bench      measurements, as ratios against a baseline"
+	@echo "make bench      every measurement, as ratios against baselines; writes docs/performance.md"
+	@echo "make bench-quick   the same without 10 M rows, other harnesses and the page"
 	@echo "make lock       renew requirements/*.lock"
 
 demo: $(VENV)/run-ready
@@ -38,8 +39,10 @@ docs: $(VENV)/dev-ready
 	$(BIN)/python scripts/docs.py --check
 
 bench: $(VENV)/dev-ready
-	$(BIN)/python bench/asking.py
-	$(BIN)/python bench/inspect_rate.py
+	$(BIN)/python bench/run.py
+
+bench-quick: $(VENV)/dev-ready
+	$(BIN)/python bench/run.py --quick
 
 $(VENV)/bin/python:
 	@sh scripts/make-venv.sh "$(PYTHON)" "$(VENV)"

@@ -1,20 +1,19 @@
 """Requests per second of answerkey and of Inspect on the same server at the same concurrency.
 
-Inspect is installed into a scratch environment that is removed afterwards; it is no dependency of ours.
+Inspect is installed into an environment of its own (see `foreign.py`); it is no dependency of ours.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 import time
-import venv
 from pathlib import Path
 
 from asking import start_server
+from foreign import ForeignError, open_environment, run_foreign
 
 CONCURRENT, DELAY = 256, 0.05
 OURS, THEIRS = 20_000, 1_000
@@ -60,13 +59,8 @@ TASK = {
 
 def measure_inspect(base: str, folder: Path) -> float:
     """Return Inspect's requests per second: asking and scoring, without its start-up."""
-    scratch = folder / "scratch"
-    venv.create(scratch, with_pip=True)
-    python = str(scratch / "bin" / "python")
-    subprocess.run([python, "-m", "pip", "install", "-q", "inspect-ai", "openai"], check=True)  # noqa: S603 - fixed words
-    words = [python, "-c", THEIR_SIDE, base, str(folder / "logs"), str(THEIRS), str(CONCURRENT)]
-    done = subprocess.run(words, check=True, capture_output=True, text=True)  # noqa: S603 - fixed words
-    return float(done.stdout.split()[-1])
+    words = ["-c", THEIR_SIDE, base, str(folder / "logs"), str(THEIRS), str(CONCURRENT)]
+    return float(run_foreign([open_environment("inspect"), *words]).split()[-1])
 
 
 def measure_ours(base: str, folder: Path) -> float:
@@ -96,7 +90,11 @@ def main() -> int:
     argparse.ArgumentParser(description=__doc__).parse_args()
     with tempfile.TemporaryDirectory() as scratch, start_server(DELAY) as url:
         base = url.removesuffix("/chat/completions")
-        theirs = measure_inspect(base, Path(scratch))
+        try:
+            theirs = measure_inspect(base, Path(scratch))
+        except ForeignError as error:
+            print(f"Inspect cannot be measured here: {error}")
+            return 0
         ours = measure_ours(base, Path(scratch))
     ratio = ours / theirs
     print(f"{CONCURRENT} at once, {DELAY * 1000:.0f} ms: answerkey {ours:.0f}/s, Inspect {theirs:.0f}/s")

@@ -1,0 +1,75 @@
+"""Other harnesses, each in an environment of its own that is kept below the bench's work folder.
+
+They are no dependencies of ours: pip installs them when they are first measured. One that cannot be
+installed or fails is reported as such, and nothing else stops for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import venv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+WORK = HERE / ".work"
+ENVIRONMENTS = {
+    "inspect": ("inspect-ai==0.3.285", "openai"),
+    "lm-eval": ("lm-eval==0.4.13",),
+}
+
+
+class ForeignError(Exception):
+    """A harness that cannot be measured here, and why."""
+
+
+def open_environment(name: str) -> str:
+    """Return the Python of an environment, which is made the first time."""
+    folder = WORK / "environments" / name
+    python, ready = folder / "bin" / "python", folder / "ready"
+    wanted = "\n".join(ENVIRONMENTS[name])
+    if not ready.exists() or ready.read_text() != wanted:
+        print(f"installing {' '.join(ENVIRONMENTS[name])} (only the first time) ...", flush=True)
+        venv.create(folder, with_pip=True, clear=True)
+        words = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        run_foreign([*words, *ENVIRONMENTS[name]])
+        ready.write_text(wanted)
+    return str(python)
+
+
+def run_foreign(words: Sequence[str]) -> str:
+    """Run a command to its end and return what it printed; ForeignError with its last words when it fails."""
+    # Our own package and settings stay out of the other environment.
+    kept = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    done = subprocess.run(words, check=False, capture_output=True, text=True, env=kept)  # noqa: S603 - fixed words
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"ended with {done.returncode}"]
+        raise ForeignError(lines[-1][:200].replace("|", "/"))
+    return done.stdout
+
+
+def measure_inspect(rows: Path) -> dict[str, Any]:
+    """Return how many recorded samples Inspect scores again in a second: `end_to_end` and `scoring` alone.
+
+    The log that it scores is made by Inspect itself, against its own mock model, and kept.
+    """
+    logs = WORK / "inspect-logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    return _read_last_line(
+        run_foreign([open_environment("inspect"), str(HERE / "inspect_side.py"), str(rows), str(logs)])
+    )
+
+
+def measure_lm_eval(rows: Path) -> dict[str, Any]:
+    """Return how many completions lm-eval's filters and metric judge in a second: `end_to_end`."""
+    return _read_last_line(
+        run_foreign([open_environment("lm-eval"), str(HERE / "lm_eval_side.py"), str(rows)])
+    )
+
+
+def _read_last_line(output: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
+    return found

@@ -1,0 +1,239 @@
+"""Datasets to measure with: questions, options, choices, truths and completions, in any number and mix.
+
+    python bench/generating.py rows.parquet --rows 1000000 --long 0.05 --unicode 0.02 --unique 0
+
+The file's ending says its format: .parquet, .jsonl or .csv. Rows are made and written in groups, so that
+memory does not grow with their number; the same arguments give the same rows.
+
+Columns: `question`, `options` (four texts, each beginning with its label), `position` (of the right option),
+`choices` (the labels), `answer` (the right label), `completion`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+from workloads import Mix
+
+GROUP_ROWS = 131_072
+ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+#: The labels of rows that are not unique; the first is the usual one.
+LABELS = ("ABCD", "ABCD", "ABCD", "ABCD", "ABCD", "ABCD", "1234", "WXYZ")
+PLACES = (
+    "the harbour",
+    "a small village",
+    "the old capital",
+    "an island",
+    "the river",
+    "two hills",
+    "a desert",
+)
+
+#: What stands around the label in a short completion; {o} is the text of the option, {n} the row's number.
+SHORT = (
+    *[("", "")] * 8,
+    *[("", ".")] * 4,
+    *[(" ", "")] * 2,
+    *[("", ") {o}")] * 4,
+    *[("", ". {o}")] * 4,
+    *[("", ", because of point {n}.")] * 3,
+    ("(", ")"),
+    ("**", "**"),
+    ("Answer: ", ""),
+    ("The answer is ", "."),
+    ("", " or none of them"),
+    ("", "/A"),
+    ("", "\n\nThe others can be ruled out."),
+)
+#: The same where normalisation, graphemes or other scripts matter.
+UNICODE = (
+    ("", "。"),
+    ("", "、里昂"),
+    ("答案是", ""),
+    ("Réponse : ", ""),
+    ("", "\u0301"),
+    ("\u3000", ""),
+    ("\u200b", "."),
+    ("« ", " »"),
+    ("", "\u2013Z"),
+    ("", " — {o}, 正しい"),
+    ("Ответ: ", ""),
+    ("", "\u2019s"),
+)
+SENTENCES = (
+    "Let us look at each of the options in turn and see which of them can be ruled out at once.",
+    "The passage does not say so directly, but it follows from the second sentence that the date is wrong.",
+    "If the first statement held, the number would have to be even, which contradicts what was given.",
+    "It is tempting to choose the longest option, and yet nothing in the text speaks for it.",
+    "Compare the two quantities: the one grows with the square, the other only in proportion.",
+    "That leaves two candidates, and only one of them agrees with the figure in the table.",
+    "A common mistake is to read the question as one about causes; it asks about consequences.",
+    "Put the values in: 3 times 14 is 42, less the 7 that were taken away before, which is 35.",
+)
+LONG_SENTENCES = 12
+
+
+def draw(rows: pl.Series, salt: int, below: int) -> pl.Series:
+    """Return a number below `below` for each row; another salt gives other numbers."""
+    first = rows * 6364136223846793005 + (salt * 1442695040888963407) % 2**63
+    mixed = (first ^ (first // 2**31)) * 3935559000370003845
+    return ((mixed ^ (mixed // 2**29)) // 2**16) % below
+
+
+def choose(rows: pl.Series, salt: int, share: float) -> pl.Series:
+    """Return whether each row belongs to the drawn share."""
+    return draw(rows, salt, 1_000_000) < round(share * 1_000_000)
+
+
+def unpack_labels(rows: pl.Series) -> pl.DataFrame:
+    """Return four distinct characters for each row, `own0` to `own3`: no two rows have the same four.
+
+    The row's number is written with the digits of a choice without repetition: 62 x 61 x 60 x 59 ways.
+    """
+    size = len(ALPHABET)
+    ways = size * (size - 1) * (size - 2) * (size - 3)
+    frame = rows.to_frame("left").select(left=pl.col("left") * 7_368_787 % ways)
+    for place in range(4):
+        name, base = f"own{place}", size - place
+        frame = frame.with_columns((pl.col("left") % base).alias(name), left=pl.col("left") // base)
+        for earlier in _sort_taken(place):
+            skipped = pl.col(name) >= earlier
+            frame = frame.with_columns(pl.col(name) + skipped.cast(pl.UInt64))
+    letters = pl.Series(list(ALPHABET))
+    return pl.DataFrame({f"own{place}": letters.gather(frame[f"own{place}"]) for place in range(4)})
+
+
+def _sort_taken(place: int) -> list[pl.Expr]:
+    """Return what the places before this one have taken, the smallest first."""
+    names = [f"own{earlier}" for earlier in range(place)]
+    if not names:
+        return []
+    least, most = pl.min_horizontal(names), pl.max_horizontal(names)
+    middle = pl.sum_horizontal(names) - least - most
+    return {1: [least], 2: [least, most], 3: [least, middle, most]}[place]
+
+
+def make_rows(start: int, stop: int, mix: Mix) -> pl.DataFrame:
+    """Return the rows from `start` to `stop`."""
+    rows = pl.int_range(start, stop, dtype=pl.UInt64, eager=True)
+    unique = choose(rows, 1, mix.unique)
+    usual = pl.Series(LABELS).gather(draw(rows, 2, len(LABELS)))
+    words = pl.Series(PLACES)
+    own = unpack_labels(rows)
+    frame = pl.DataFrame(
+        {"row": rows, "unique": unique, "position": draw(rows, 3, 4), "said": draw(rows, 4, 4)}
+    )
+    for place in range(4):
+        frame = frame.with_columns(
+            pl.when(unique)
+            .then(own[f"own{place}"])
+            .otherwise(usual.str.slice(place, 1))
+            .alias(f"label{place}"),
+            words.gather(draw(rows, 10 + place, len(words))).alias(f"text{place}"),
+        )
+    frame = frame.with_columns(
+        pl.when("unique")
+        .then(pl.format("{} ({})", f"text{place}", "row"))
+        .otherwise(f"text{place}")
+        .alias(f"text{place}")
+        for place in range(4)
+    )
+    # Three in five say the truth, the others what was drawn.
+    said = pl.when(choose(rows, 5, 0.6)).then("position").otherwise("said")
+    frame = frame.with_columns(letter=_pick("label", said), option=_pick("text", said))
+    return frame.select(
+        question=pl.format("Question {}: what lies beside {}?", pl.col("row") + 1, "text0"),
+        options=pl.concat_list(pl.format("{}) {}", f"label{place}", f"text{place}") for place in range(4)),
+        position=pl.col("position").cast(pl.Int64),
+        choices=pl.concat_list(f"label{place}" for place in range(4)),
+        answer=_pick("label", pl.col("position")),
+        completion=_make_completions(frame, mix),
+    )
+
+
+def _pick(name: str, place: pl.Expr) -> pl.Expr:
+    """Return the one of four columns that stands at the place."""
+    return pl.coalesce(pl.when(place == number).then(f"{name}{number}") for number in range(4))
+
+
+def _make_completions(frame: pl.DataFrame, mix: Mix) -> pl.Series:
+    rows = frame["row"]
+    short, other = _wrap(frame, SHORT, 6), _wrap(frame, UNICODE, 7)
+    is_long = choose(rows, 8, mix.long)
+    text = pl.when(choose(rows, 9, mix.unicode)).then(other).otherwise(short)
+    return frame.select(pl.when(is_long).then(_write_at_length(frame, is_long)).otherwise(text)).to_series()
+
+
+def _wrap(frame: pl.DataFrame, forms: tuple[tuple[str, str], ...], salt: int) -> pl.Series:
+    places = draw(frame["row"], salt, len(forms))
+    before, after = (pl.Series([form[side] for form in forms]).gather(places) for side in (0, 1))
+    number = pl.col("row").cast(pl.String)
+    ending = (
+        pl.when(after.str.contains("{o}", literal=True))
+        .then(after.str.head(-3) + pl.col("option"))
+        .when(after.str.contains("{n}", literal=True))
+        .then(after.str.head(-4) + number + ".")
+        .otherwise(after)
+    )
+    return frame.select(before + pl.col("letter") + ending).to_series()
+
+
+def _write_at_length(frame: pl.DataFrame, is_long: pl.Series) -> pl.Series:
+    """Return about a thousand characters for the rows that are long: the answer first, or last."""
+    chosen = frame.filter(is_long)
+    sentences, rows = pl.Series(SENTENCES), chosen["row"]
+    body = pl.concat_str(
+        [sentences.gather(draw(rows, 20 + place, len(SENTENCES))) for place in range(LONG_SENTENCES)],
+        separator=" ",
+    )
+    first = pl.col("letter") + pl.lit(".\n\n") + body
+    last = body + pl.format("\n\nSo, by point {}, the answer is {}.", "row", "letter")
+    texts = chosen.select("row", text=pl.when(choose(rows, 30, 0.75)).then(first).otherwise(last))
+    return frame.select("row").join(texts, on="row", how="left", maintain_order="left")["text"]
+
+
+def write_dataset(path: Path, rows: int, mix: Mix) -> None:
+    """Write a dataset, group by group."""
+    from polars.io.plugins import register_io_source
+
+    def yield_groups(
+        columns: list[str] | None, _predicate: object, _rows: int | None, _size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        for start in range(0, rows, GROUP_ROWS):
+            group = make_rows(start, min(start + GROUP_ROWS, rows), mix)
+            yield group if columns is None else group.select(columns)
+
+    frame = register_io_source(yield_groups, schema=make_rows(0, 1, mix).schema)
+    if path.suffix == ".parquet":
+        frame.sink_parquet(path, row_group_size=GROUP_ROWS)
+    elif path.suffix == ".jsonl":
+        frame.sink_ndjson(path)
+    else:
+        lists = (
+            pl.format('["{}"]', pl.col(name).list.join('","')).alias(name) for name in ("options", "choices")
+        )
+        frame.with_columns(lists).sink_csv(path)
+
+
+def main() -> int:
+    """Write the dataset that the command line describes."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("path", type=Path)
+    parser.add_argument("--rows", type=int, default=10_000)
+    for share in ("unique", "long", "unicode"):
+        parser.add_argument(
+            f"--{share}", type=float, default=getattr(Mix, share), help="share of rows, 0 to 1"
+        )
+    given = parser.parse_args()
+    write_dataset(given.path, given.rows, Mix(given.unique, given.long, given.unicode))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

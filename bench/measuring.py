@@ -1,0 +1,129 @@
+"""What a command costs: wall time, CPU time of all its processes, and the peak memory of the whole tree."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+PAUSE = 0.02
+PAGE = os.sysconf("SC_PAGE_SIZE")
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one process and its descendants cost; `inner` is the part after the start-up, if known."""
+
+    wall: float
+    cpu: float
+    peak: int
+    inner_wall: float | None = None
+    inner_cpu: float | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def list_tree(root: int) -> list[int]:
+    """Return the process and its living descendants; nothing where there is no /proc."""
+    found, waiting = [], [root]
+    while waiting:
+        process = waiting.pop()
+        found.append(process)
+        for children in Path(f"/proc/{process}/task").glob("*/children"):
+            try:
+                waiting += map(int, children.read_text().split())
+            except OSError:
+                continue
+    return found
+
+
+def read_resident(process: int) -> tuple[int, int]:
+    """Return how many bytes a process holds now, and the most it ever held."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:
+        return 0, 0
+    sizes = {name: rest.split() for name, _, rest in (line.partition(":") for line in lines)}
+    now, most = (int(sizes.get(name, ["0"])[0]) * 1024 for name in ("VmRSS", "VmHWM"))
+    return now, most
+
+
+def read_tree_cpu(root: int) -> float:
+    """Return the CPU seconds of a process and its descendants, living and waited for."""
+    total = 0
+    for process in list_tree(root):
+        try:
+            words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        total += sum(map(int, words[11:15]))
+    return total / TICKS
+
+
+class Watcher(threading.Thread):
+    """Looks at a process tree again and again, and remembers the most memory that it held."""
+
+    def __init__(self, root: int) -> None:
+        super().__init__(daemon=True)
+        self.root, self.peak, self.ended = root, 0, threading.Event()
+
+    def run(self) -> None:
+        """Look until the tree has ended, more often at the beginning: some commands are short."""
+        pause = PAUSE / 10
+        while not self.ended.is_set():
+            sizes = [read_resident(process) for process in list_tree(self.root)]
+            together = sum(now for now, _ in sizes)
+            alone = max((most for _, most in sizes), default=0)
+            self.peak = max(self.peak, together, alone)
+            self.ended.wait(pause)
+            pause = min(PAUSE, pause * 1.2)
+
+
+def run_command(words: Sequence[str], extra: Mapping[str, str] | None = None) -> Cost:
+    """Run a command to its end and return its cost; what it prints is shown only when it fails."""
+    with tempfile.TemporaryFile("w+") as said:
+        begun = time.perf_counter()
+        process = subprocess.Popen(words, stdout=said, stderr=said, env={**os.environ, **(extra or {})})  # noqa: S603 - the bench's own commands
+        watcher = Watcher(process.pid)
+        watcher.start()
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - begun
+        watcher.ended.set()
+        watcher.join()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said.seek(0)
+            raise SystemExit(f"{' '.join(words)}\nended with {process.returncode}:\n{said.read()[-4000:]}")
+    return Cost(wall, usage.ru_utime + usage.ru_stime, watcher.peak or usage.ru_maxrss * 1024)
+
+
+def run_inside(kind: str, words: Iterable[str], extra: Mapping[str, str] | None = None) -> Cost:
+    """Run one kind of work of `inside.py` in a fresh process; return its cost with and without start-up."""
+    with tempfile.TemporaryDirectory() as folder:
+        marks = Path(folder) / "marks.json"
+        cost = run_command([sys.executable, str(HERE / "inside.py"), kind, str(marks), *words], extra)
+        facts = json.loads(marks.read_text())
+    return Cost(cost.wall, cost.cpu, cost.peak, facts["wall"], facts["cpu"], facts)
+
+
+def take_best(costs: Sequence[Cost]) -> Cost:
+    """Return the least of each number over several turns: what disturbs a measurement only adds to it."""
+    inner_walls = [cost.inner_wall for cost in costs if cost.inner_wall is not None]
+    inner_cpus = [cost.inner_cpu for cost in costs if cost.inner_cpu is not None]
+    return Cost(
+        wall=min(cost.wall for cost in costs),
+        cpu=min(cost.cpu for cost in costs),
+        peak=max(cost.peak for cost in costs),
+        inner_wall=min(inner_walls, default=None),
+        inner_cpu=min(inner_cpus, default=None),
+        facts=costs[-1].facts,
+    )

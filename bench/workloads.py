@@ -1,0 +1,65 @@
+"""What is measured: mixes of rows, rules, and where truth and choices come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+DEFAULT_RULE, LITERAL_RULE = "first_character", "first_character_literal"
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Shares of rows between 0 and 1.
+
+    `unique`: options and labels that no other row has; `long`: completions of about a thousand characters;
+    `unicode`: completions outside ASCII.
+    """
+
+    unique: float = 0.0
+    long: float = 0.05
+    unicode: float = 0.02
+
+    def to_words(self) -> list[str]:
+        """Return the mix as words of the generator's command line."""
+        return [word for one in fields(self) for word in (f"--{one.name}", str(getattr(self, one.name)))]
+
+
+@dataclass(frozen=True)
+class Templates:
+    """How a task finds truth and choices, and the columns that this needs."""
+
+    truth: str
+    choices: str
+    columns: tuple[str, ...]
+
+
+#: Both are columns of the dataset.
+COLUMNS = Templates("{{ sample.answer }}", "{{ sample.choices }}", ("answer", "choices", "completion"))
+#: Both are computed from the texts of the options, in a way that no column expression covers.
+COMPUTED = Templates(
+    "{{ (sample.options | map('first') | list)[sample.position] }}",
+    "{{ sample.options | map('first') | list }}",
+    ("options", "position", "completion"),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A number of rows, their mix and format, and the task that scores them."""
+
+    rows: int
+    rule: str = DEFAULT_RULE
+    templates: Templates = COLUMNS
+    mix: Mix = Mix()
+    ending: str = "parquet"
+
+    def describe_task(self) -> dict[str, object]:
+        """Return the task file; JSON is YAML."""
+        scorer = {
+            "type": "string_equals_mcqa",
+            "ground_truth_choice": self.templates.truth,
+            "choices": self.templates.choices,
+            "extraction": self.rule,
+        }
+        named = {"key": "bench", "display_name": "Bench", "description": "Recorded completions to score."}
+        return {**named, "definition": {"scorers": [scorer]}}

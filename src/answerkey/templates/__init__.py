@@ -1,8 +1,10 @@
 """The two template levels: `<< config.x >>` once at load, `{{ sample.x }}` per row; and row filters."""
 
 from answerkey.templates.config import ConfigValue, embed_config
+from answerkey.templates.distinct import Distinct
 from answerkey.templates.placeholders import find_config_names, find_whole
-from answerkey.templates.row_filter import ACTION_NAMES, DATASET_NAMES, FilterOp, RowFilter
+from answerkey.templates.planner import Plan
+from answerkey.templates.row_filter import ACTION_NAMES, DATASET_NAMES, FilterOp, RowFilter, Sifted
 from answerkey.templates.template import Template, UnresolvedConfig
 from answerkey.templates.trouble import RowTrouble
 
@@ -10,9 +12,12 @@ __all__ = [
     "ACTION_NAMES",
     "DATASET_NAMES",
     "ConfigValue",
+    "Distinct",
     "FilterOp",
+    "Plan",
     "RowFilter",
     "RowTrouble",
+    "Sifted",
     "Template",
     "UnresolvedConfig",
     "embed_config",

@@ -11,6 +11,9 @@ from jinja2 import meta, nodes
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.templates.environment import NOT_REPEATABLE, RowEnvironment
 
+#: The constant steps from a name of a template to a value; none at all: the name as a whole.
+Path = tuple["Step", ...]
+
 _OTHER_FILES: Final = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 
 
@@ -56,17 +59,17 @@ def find_literal_text(tree: nodes.Template) -> str | None:
     return "".join(pieces)
 
 
-def find_path(expression: nodes.Expr) -> tuple[Step, ...] | None:
+def find_path(expression: nodes.Expr) -> Path | None:
     """Return the steps from `sample` to the value, if the expression is nothing but constant steps."""
     steps = _find_steps(expression, "sample")
     return steps if steps and isinstance(steps[0].key, str) else None
 
 
-def _find_steps(node: nodes.Node, name: str) -> tuple[Step, ...] | None:
+def _find_steps(node: nodes.Node, name: str) -> Path | None:
     """Return the constant steps that lead from a name to a node; None for any other node."""
     steps: list[Step] = []
     while not isinstance(node, nodes.Name):
-        step = _read_step(node)
+        step = read_step(node)
         if step is None:
             return None
         steps.append(step)
@@ -74,7 +77,8 @@ def _find_steps(node: nodes.Node, name: str) -> tuple[Step, ...] | None:
     return tuple(reversed(steps)) if node.name == name else None
 
 
-def _read_step(node: nodes.Node) -> Step | None:
+def read_step(node: nodes.Node) -> Step | None:
+    """Return the constant step that a node takes from its owner; None for any other node."""
     if isinstance(node, nodes.Getattr):
         return Step("attribute", node.attr)
     if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const):
@@ -88,17 +92,31 @@ def find_paths_from(tree: nodes.Template, name: str) -> frozenset[tuple[str | in
 
     A method that is called is no step.
     """
-    return frozenset(_walk_paths(tree, name))
+    return frozenset(tuple(step.key for step in path) for path in _walk_paths(tree, name))
 
 
-def _walk_paths(node: nodes.Node, name: str) -> Iterator[tuple[str | int, ...]]:
+def find_reads(tree: nodes.Template, names: Sequence[str]) -> dict[str, frozenset[Path]]:
+    """Return all that a template reads of each name, as the shortest paths that lead to it."""
+    reads: dict[str, frozenset[Path]] = {}
+    for name in names:
+        paths = frozenset(_walk_paths(tree, name))
+        if paths:
+            reads[name] = frozenset(path for path in paths if not _has_shorter(path, paths))
+    return reads
+
+
+def _has_shorter(path: Path, paths: frozenset[Path]) -> bool:
+    return any(path[:length] in paths for length in range(len(path)))
+
+
+def _walk_paths(node: nodes.Node, name: str) -> Iterator[Path]:
     if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Getattr):
         for child in [node.node.node, *(one for one in node.iter_child_nodes() if one is not node.node)]:
             yield from _walk_paths(child, name)
         return
     steps = _find_steps(node, name)
     if steps is not None:
-        yield tuple(step.key for step in steps)
+        yield steps
         return
     for child in node.iter_child_nodes():
         yield from _walk_paths(child, name)
@@ -129,12 +147,12 @@ def _is_of_sample(node: nodes.Node) -> bool:
     owner = node.node if isinstance(node, (nodes.Getattr, nodes.Getitem)) else None
     if not isinstance(owner, nodes.Name) or owner.name != "sample":
         return False
-    step = _read_step(node)
+    step = read_step(node)
     return step is not None and isinstance(step.key, str)
 
 
 def _read_key(node: nodes.Node) -> str:
-    step = _read_step(node)
+    step = read_step(node)
     return str(step.key) if step else ""
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Final
+from typing import Final, cast
 
 import jinja2
 from jinja2 import TemplateSyntaxError, nodes
@@ -15,7 +15,8 @@ from answerkey.errors import Place, SpecError
 from answerkey.templates.analysis import check_tree
 from answerkey.templates.environment import open_environment
 from answerkey.templates.limits import MOST_ELEMENTS, measure
-from answerkey.templates.plain import make_plain
+from answerkey.templates.plain import SCALARS, make_plain
+from answerkey.templates.row_context import RowContext
 from answerkey.templates.trouble import FOREIGN
 
 #: What Jinja and Python raise for a text that cannot be compiled.
@@ -51,23 +52,28 @@ def compile_expression(source: str, expression: nodes.Expr) -> jinja2.Template:
         return open_environment().from_string(tree)
 
 
-def take_value(template: jinja2.Template, context: dict[str, object]) -> object:
-    """Return the value that the lone expression has in a context."""
-    frame = template.new_context(context)
+def open_frame(template: jinja2.Template, given: Mapping[str, object]) -> RowContext:
+    """Return what a template renders in: what it is given, and what it may still do."""
+    return cast("RowContext", template.new_context(dict(given)))
+
+
+def take_value(template: jinja2.Template, frame: RowContext) -> object:
+    """Return the value of the lone expression, with nothing lazy in it."""
     for _ in template.root_render_func(frame):
         pass
     value = frame.vars[_VALUE]
+    if type(value) in SCALARS:
+        return value
     measure(value)
-    return value
+    return make_plain(value)
 
 
-def print_text(template: jinja2.Template, context: dict[str, object]) -> str:
-    """Return what a template prints in a context."""
-    pieces = list(template.root_render_func(template.new_context(context)))
-    size = sum(map(len, pieces))
-    if size > MOST_ELEMENTS:
-        raise OverflowError(f"the template prints {size:,} characters; {MOST_ELEMENTS:,} are allowed")
-    return "".join(pieces)
+def print_text(template: jinja2.Template, frame: RowContext) -> str:
+    """Return what a template prints."""
+    text = "".join(template.root_render_func(frame))
+    if len(text) > MOST_ELEMENTS:
+        raise OverflowError(f"the template prints {len(text):,} characters; {MOST_ELEMENTS:,} are allowed")
+    return text
 
 
 def fold_constant(expression: nodes.Expr) -> object:

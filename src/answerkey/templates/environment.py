@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import Any, Final
 
 from jinja2 import StrictUndefined, TemplateRuntimeError, Undefined, UndefinedError, nodes
 from jinja2.exceptions import SecurityError
-from jinja2.runtime import LoopContext
+from jinja2.nodes import EvalContext
+from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import SandboxedEnvironment, modifies_known_mutable
 from jinja2.utils import missing
 from jinja2.visitor import NodeTransformer
@@ -32,7 +33,7 @@ from answerkey.templates.limits import (
     measure_product,
     measure_sum,
 )
-from answerkey.templates.plain import explain_missing, fail_undefined
+from answerkey.templates.plain import explain_missing, explain_uncalled, fail_undefined
 from answerkey.templates.row_context import RowContext
 from answerkey.templates.trouble import MissingName
 
@@ -41,6 +42,12 @@ NOT_REPEATABLE: Final = {
     "random": "take an element by its place: `| first`, or `[sample.index]`",
     "lipsum": "write the text into the template",
 }
+
+
+#: The usual kinds of value that are no mapping: to ask `Mapping` about each of them takes long.
+_NO_MAPPINGS: Final = frozenset([str, int, float, bool, type(None), list, tuple, LoopContext])
+#: What templates ask a loop for; none of it is private.
+_LOOP_NAMES: Final = frozenset(["index", "index0", "first", "last", "length", "revindex", "revindex0"])
 
 
 class StrictName(StrictUndefined):
@@ -67,6 +74,22 @@ class StrictName(StrictUndefined):
         return str(self)
 
 
+class UncalledMethod(StrictName):
+    """A method of a mapping that has no such key: it can be called, and is not there for anything else.
+
+    As text it would be its address in memory, another one each time.
+    """
+
+    __slots__ = ("_method",)
+
+    def __init__(self, method: Callable[..., Any], *, obj: Mapping[str, Any], name: str) -> None:
+        super().__init__(obj=obj, name=name)
+        self._method = method
+
+    def _explain(self, _message: str) -> MissingName:
+        return explain_uncalled(self._undefined_obj, str(self._undefined_name))
+
+
 class RowEnvironment(SandboxedEnvironment):
     """The sandbox: values of the row can be read, not changed; private attributes are out of reach.
 
@@ -76,20 +99,30 @@ class RowEnvironment(SandboxedEnvironment):
     intercepted_binops = frozenset(["*", "**", "%", "+"])
     context_class = RowContext
 
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - Jinja's own options
+        super().__init__(**options)
+        self.direct_filters: dict[str, Callable[[Any], Any]] = {}
+
     def getattr(self, obj: Any, attribute: str) -> Any:  # noqa: ANN401 - Jinja's own signature
         """Return `obj.attribute`; of a mapping the key first, then one of the methods of a dict."""
-        if isinstance(obj, Mapping):
+        kind = type(obj)
+        if kind is LoopContext and attribute in _LOOP_NAMES:
+            return getattr(obj, attribute)
+        if kind not in _NO_MAPPINGS and isinstance(obj, (dict, Mapping)):
             if attribute in obj:
                 return obj[attribute]
             if not hasattr(dict, attribute):
                 return self.undefined(obj=obj, name=attribute)
+            method = super().getattr(obj, attribute)
+            is_refused = isinstance(method, Undefined)
+            return method if is_refused else UncalledMethod(method, obj=obj, name=attribute)
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:  # noqa: ANN401 - Jinja's own signature
         """Return `obj[argument]`; of a mapping only ever a key."""
         if isinstance(argument, Undefined):
             fail_undefined(argument)
-        if not isinstance(obj, Mapping):
+        if type(obj) in _NO_MAPPINGS or not isinstance(obj, (dict, Mapping)):
             return super().getitem(obj, argument)
         try:
             return obj[argument]
@@ -120,12 +153,37 @@ class RowEnvironment(SandboxedEnvironment):
     def call(self, context: RowContext, function: Any, /, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]  # noqa: ANN401 - Jinja's own signature, and our context
         """Return what a call yields; it is a step, and may neither change the row nor make too much."""
         context.effort.spend(CALL_STEPS)
+        if isinstance(function, UncalledMethod):
+            function = function._method  # noqa: SLF001 - a method that is called
         owner = getattr(function, "__self__", None)
         if owner is not None:
             args = _check_method(context, owner, function.__name__, args, kwargs)
         elif isinstance(function, LoopContext) and args:
             args = (guard_steps(context, args[0]), *args[1:])
         return super().call(context, function, *args, **kwargs)
+
+    def call_filter(
+        self,
+        name: str,
+        value: Any,  # noqa: ANN401 - Jinja's own signature
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        context: Context | None = None,
+        eval_ctx: EvalContext | None = None,
+    ) -> Any:  # noqa: ANN401 - Jinja's own signature
+        """Return what a filter makes of a value; `map` asks for it element by element."""
+        direct = None if args or kwargs else self.direct_filters.get(name)
+        if direct is not None:
+            return direct(value)
+        return super().call_filter(name, value, args, kwargs, context, eval_ctx)
+
+    def take_filters(self, filters: Mapping[str, Callable[..., Any]]) -> None:
+        """Have these filters and no others; those that need no more than their value are called directly."""
+        self.filters = dict(filters)
+        for name, function in filters.items():
+            passed = getattr(function, "jinja_pass_arg", None)
+            if passed is None or passed.name == "environment":
+                self.direct_filters[name] = function if passed is None else partial(function, self)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:  # noqa: ANN401 - Jinja's own signature
         """Return `text.format` in the sandbox, with its size told before it is made."""
@@ -192,8 +250,16 @@ def open_environment() -> RowEnvironment:
         finalize=print_value,
         autoescape=False,
     )
-    environment.filters.update(GUARDED | FILTERS)
+    own = {name: _choose_form(function) for name, function in environment.filters.items()}
+    filters = own | GUARDED | FILTERS
+    environment.take_filters({name: one for name, one in filters.items() if name not in NOT_REPEATABLE})
     for name in NOT_REPEATABLE:
-        environment.filters.pop(name, None)
         environment.globals.pop(name, None)
     return environment
+
+
+def _choose_form(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a filter without what it does on the way for asynchronous templates, which these never are."""
+    is_double = getattr(function, "jinja_async_variant", False)
+    form: Callable[..., Any] = function.__wrapped__ if is_double else function  # type: ignore[attr-defined]
+    return form

@@ -10,13 +10,15 @@ from jinja2 import pass_context
 from jinja2.filters import FILTERS as JINJA_FILTERS
 
 from answerkey.templates.limits import (
+    MOST_ELEMENTS,
+    STEP_TEXT,
     Effort,
     measure,
     measure_conversions,
     measure_joined,
     measure_replacement,
 )
-from answerkey.templates.plain import make_printable
+from answerkey.templates.plain import SCALARS, is_flat, make_printable
 from answerkey.templates.row_context import RowContext
 
 _MOST_DIGITS: Final = 1000
@@ -108,9 +110,12 @@ def replace_text(context: RowContext, s: Value, old: Value, new: Value, count: i
 def print_value(context: RowContext, value: Value) -> Value:
     """Return what Jinja prints in place of a value."""
     if type(value) is str:
-        context.effort.spend_text(len(value))
+        effort, size = context.effort, len(value)
+        effort.left -= 1 + size // STEP_TEXT
+        if size > MOST_ELEMENTS or effort.left < 0:
+            effort.spend_text(size)
         return value
-    printed = _make_printable(value)
+    printed = value if type(value) in SCALARS or is_flat(value) else _make_printable(value)
     context.effort.spend_text(measure(printed))
     return printed
 

@@ -12,7 +12,8 @@ from answerkey.errors import listing, suggest
 from answerkey.templates.trouble import MissingName
 from answerkey.types import Row
 
-_SCALARS: Final = (str, int, float, bool, type(None))
+#: What goes out as it is.
+SCALARS: Final = frozenset([str, int, float, bool, type(None)])
 _LAZY: Final = (Iterator, AbstractSet, ValuesView, range)
 _TYPE_WORDS: Final[dict[type, str]] = {
     type(None): "null",
@@ -27,17 +28,21 @@ _TYPE_WORDS: Final[dict[type, str]] = {
 }
 
 
-class PartialRow(Row):
-    """A row with only the columns that a template reads; `known` has the names of all there are."""
+class PartialMapping(dict[str, object]):
+    """A mapping with only the keys that a template reads; `known` has the names of all there are."""
 
     known: Sequence[str] = ()
 
     @classmethod
-    def of(cls, cells: Mapping[str, object], known: Sequence[str]) -> Self:
-        """Return the row with these cells of a table with these columns."""
-        row = cls(cells)
+    def of(cls, known: Sequence[str]) -> Self:
+        """Return a mapping of a table with these columns, still empty."""
+        row = cls()
         row.known = known
         return row
+
+
+class PartialRow(PartialMapping, Row):
+    """A row with only the columns that a template reads."""
 
 
 def describe_type(value: object) -> str:
@@ -54,8 +59,14 @@ def make_plain(value: object, *, keep_tuples: bool = False) -> object:
     An undefined value anywhere inside fails, and so does a function or another part of Jinja's own machinery.
     Tuples become lists too, unless they are to be printed.
     """
-    if type(value) in _SCALARS:
+    if type(value) in SCALARS:
         return value
+    if is_flat(value):
+        return list(value)
+    return _unfold(value, keep_tuples=keep_tuples)
+
+
+def _unfold(value: object, *, keep_tuples: bool) -> object:
     if isinstance(value, Undefined):
         fail_undefined(value)
     if isinstance(value, str):
@@ -67,6 +78,11 @@ def make_plain(value: object, *, keep_tuples: bool = False) -> object:
     if _is_listed(value):
         return [make_plain(one, keep_tuples=keep_tuples) for one in value]
     return value
+
+
+def is_flat(value: object) -> TypeGuard[list[object]]:
+    """Say whether a value is a list of nothing but texts, numbers and nulls."""
+    return type(value) is list and SCALARS.issuperset(map(type, value))
 
 
 def _is_listed(value: object) -> TypeGuard[Iterable[object]]:
@@ -92,15 +108,8 @@ def fail_undefined(value: Undefined) -> NoReturn:
 
 
 def _refuse(value: object) -> TemplateRuntimeError:
-    """Return the error for what is no value; `sample.keys` without that column is a missing column."""
+    """Return the error for what is no value."""
     name = getattr(value, "__name__", type(value).__name__)
-    owner = getattr(value, "__self__", None)
-    if isinstance(owner, Row):
-        return explain_missing(owner, name)
-    if isinstance(owner, dict):
-        return MissingName(
-            f"there is no field `{name}`", hint=f"fields: {listing(owner)}; for the method write `.{name}()`"
-        )
     what = "a function" if callable(value) else f"Jinja's `{name}`"
     return TemplateRuntimeError(f"the template yields {what}, which is no value")
 
@@ -109,12 +118,9 @@ def explain_missing(owner: object, name: object) -> MissingName:
     """Return the error for a name that `owner` does not have."""
     if isinstance(owner, Row):
         return _explain_column(owner, name)
-    method_of = getattr(owner, "__self__", None)
-    if isinstance(method_of, Row):
-        return _explain_column(method_of, getattr(owner, "__name__", name))
     if isinstance(owner, Mapping):
-        near = suggest(str(name), owner)
-        return MissingName(f"there is no field `{name}`", hint=_join(near, f"fields: {listing(owner)}"))
+        near = suggest(str(name), _find_names(owner))
+        return MissingName(f"there is no field `{name}`", hint=_join(near, f"fields: {_list_names(owner)}"))
     if owner is None:
         return MissingName(f"null has no {_name_part(name)}", hint="the value is null in this row")
     if isinstance(owner, (list, tuple, str)) and not isinstance(name, str):
@@ -122,10 +128,25 @@ def explain_missing(owner: object, name: object) -> MissingName:
     return MissingName(f"{describe_type(owner)} has no {_name_part(name)}", hint=_advise(owner, name))
 
 
+def explain_uncalled(owner: object, name: str) -> MissingName:
+    """Return the error for a method that is used without being called; of a row it is a missing column."""
+    missing = explain_missing(owner, name)
+    if isinstance(owner, Row):
+        return missing
+    return MissingName(str(missing), hint=f"{missing.hint}; for the method write `.{name}()`")
+
+
 def _explain_column(row: Row, name: object) -> MissingName:
-    known = row.known if isinstance(row, PartialRow) else list(row)
-    hint = _join(suggest(str(name), known), f"columns: {listing(known)}")
+    hint = _join(suggest(str(name), _find_names(row)), f"columns: {_list_names(row)}")
     return MissingName(f"`{name}` is not a column", hint=hint, column=str(name))
+
+
+def _find_names(owner: Mapping[str, object]) -> Sequence[str]:
+    return owner.known if isinstance(owner, PartialMapping) else list(owner)
+
+
+def _list_names(owner: Mapping[str, object]) -> str:
+    return listing(_find_names(owner))
 
 
 def _explain_index(owner: list[object] | tuple[object, ...] | str, name: object) -> MissingName:

@@ -6,7 +6,7 @@ from typing import Any
 
 from jinja2.runtime import Context
 
-from answerkey.templates.limits import Effort
+from answerkey.templates.limits import MOST_STEPS, Effort
 
 #: What Jinja hands around: any value at all.
 Value = Any
@@ -23,6 +23,14 @@ class RowContext(Context):
         self.effort = Effort()
         self.given = self.parent
         self._held: frozenset[int] | None = None
+
+    def renew(self) -> None:
+        """Begin anew with the next row: nothing set, nothing spent."""
+        self.vars.clear()
+        self.exported_vars.clear()
+        self.effort.left = MOST_STEPS
+        self.eval_ctx.autoescape = False
+        self._held = None
 
     def derived(self, locals: dict[str, Value] | None = None) -> RowContext:  # noqa: A002 - Jinja's own signature
         """Return a context of the same row; what was given and what is left stay the same."""

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
 
+import polars as pl
+
 from answerkey.errors import SpecError
 from answerkey.templates.plain import describe_type
 from answerkey.templates.template import Template
@@ -38,6 +40,14 @@ _DELIMITERS: Final = ("{{", "{%", "{#")
 #: What the filter of a dataset sees, and that of an action.
 DATASET_NAMES: Final = ("sample",)
 ACTION_NAMES: Final = ("sample", "solver_output", "scores")
+
+
+@dataclass(frozen=True)
+class Sifted:
+    """Which rows a filter keeps; null, and here with the reason, where that cannot be said."""
+
+    is_kept: pl.Series
+    troubles: tuple[tuple[int, RowTrouble], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,9 +92,20 @@ class RowFilter:
             value = trouble
         return self._judge(value)
 
-    def mask(self, samples: Samples) -> list[bool | RowTrouble]:
-        """Return for every row whether it fulfils the condition, or why that cannot be said."""
-        return [self._attempt(value) for value in self.row_template.values(samples)]
+    def sift(self, samples: Samples, **others: Samples) -> Sifted:
+        """Return which rows fulfil the condition, each distinct value judged once.
+
+        `others` are the tables behind the other names of an action's filter; without them it is a dataset's.
+        """
+        template = self.template if others else self.row_template
+        distinct = template.distinct(samples, **others)
+        verdicts = [self._attempt(value) for value in distinct.values]
+        holds = pl.Series([one if isinstance(one, bool) else None for one in verdicts], dtype=pl.Boolean)
+        is_kept = holds.gather(distinct.codes)
+        rows = is_kept.is_null().arg_true()
+        reasons = (verdicts[code] for code in distinct.codes.gather(rows).to_list())
+        pairs = zip(rows.to_list(), reasons, strict=True)
+        return Sifted(is_kept, tuple((row, one) for row, one in pairs if isinstance(one, RowTrouble)))
 
     def _attempt(self, value: object) -> bool | RowTrouble:
         try:

@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Literal, Self
+from functools import cached_property, lru_cache, partial
+from typing import Literal, cast
 
 import jinja2
+import polars as pl
 from jinja2 import nodes
 
 from answerkey.errors import SpecError, listing
 from answerkey.templates.analysis import (
-    Step,
+    Path,
     find_columns,
     find_literal_text,
     find_lone_expression,
     find_path,
     find_paths_from,
+    find_reads,
 )
 from answerkey.templates.compiling import (
     NotConstantError,
     compile_expression,
     compile_text,
-    find_line,
     fold_constant,
+    open_frame,
     parse_template,
     print_text,
     take_value,
 )
-from answerkey.templates.environment import open_environment
+from answerkey.templates.distinct import Distinct, make_constant
+from answerkey.templates.form_reading import read_form, read_text_form
 from answerkey.templates.placeholders import find_config_names
-from answerkey.templates.plain import PartialRow, make_plain
+from answerkey.templates.planner import Plan, Program
+from answerkey.templates.rendering import Feed, explain_error, follow_path, render_texts, render_values
 from answerkey.templates.trouble import FOREIGN, RowTrouble, translate_error
 from answerkey.types import Row, Samples
 
@@ -63,50 +66,17 @@ class Template:
     names: tuple[str, ...] = ("sample",)
     _constant: object = field(default=None, repr=False)
     _expression: jinja2.Template | None = field(default=None, repr=False)
-    _steps: tuple[Step, ...] = field(default=(), repr=False)
+    _steps: Path = field(default=(), repr=False)
 
     @classmethod
-    def compile(cls, source: object, *, names: Sequence[str] = ("sample",)) -> Self:
+    def compile(cls, source: object, *, names: Sequence[str] = ("sample",)) -> Template:
         """Return the template that a text is; any other value is a constant.
 
         Raise SpecError E112 for what is no template, with its line within the text, and `UnresolvedConfig`.
         """
-        if not isinstance(source, str):
-            return cls(source, "constant", names=tuple(names), _constant=source)
-        if left := find_config_names(source):
-            raise UnresolvedConfig(left)
-        tree = parse_template(source, names)
-        expression = find_lone_expression(tree)
-        if expression is None:
-            return cls._compile_text(source, tree, tuple(names))
-        try:
-            return cls(source, "constant", names=tuple(names), _constant=fold_constant(expression))
-        except NotConstantError:
-            return cls._compile_expression(source, tree, expression, names=tuple(names))
-
-    @classmethod
-    def _compile_text(cls, source: str, tree: nodes.Template, names: tuple[str, ...]) -> Self:
-        text = find_literal_text(tree)
-        if text is not None:
-            return cls(source, "constant", names=names, _constant=text)
-        template = cls(source, "expression", find_columns(tree), names=names)
-        _ = template._text  # compiled now, so that what Jinja refuses is refused here
-        return template
-
-    @classmethod
-    def _compile_expression(
-        cls, source: str, tree: nodes.Template, expression: nodes.Expr, *, names: tuple[str, ...]
-    ) -> Self:
-        steps = find_path(expression)
-        return cls(
-            source,
-            "column" if steps else "expression",
-            find_columns(tree),
-            tuple(step.key for step in steps) if steps else None,
-            names,
-            _expression=compile_expression(source, expression),
-            _steps=steps or (),
-        )
+        if isinstance(source, str):
+            return _compile_once(source, tuple(names))
+        return cls(source, "constant", names=tuple(names), _constant=source)
 
     def __reduce__(self) -> tuple[Callable[..., Template], tuple[object, ...]]:
         return _compile_again, (self.source, self.names)
@@ -136,55 +106,79 @@ class Template:
             raise printed
         return printed
 
-    def values(self, samples: Samples) -> list[object]:
-        """Return the value for every row, reading `sample` alone; a failing row's value is a RowTrouble."""
+    def values(self, samples: Samples, **others: Samples) -> list[object]:
+        """Return the value for every row; a failing row's value is a RowTrouble.
+
+        `others` are the tables behind names beside `sample`, row for row; without one its name is undefined.
+        """
         if self.kind == "constant":
             return [self._constant] * len(samples)
-        if self.kind == "column":
-            return self._read_column(samples)
-        if self._reads_whole_rows(samples):
-            return [self._attempt({"sample": row}) for row in samples.rows()]
-        return self._read_columns(samples)
+        return self._value_program.list_values({"sample": samples, **others})
 
-    def _read_column(self, samples: Samples) -> list[object]:
-        column = str(self._steps[0].key)
-        if column not in samples.columns:
-            return [self._attempt({"sample": PartialRow.of({}, samples.columns)})] * len(samples)
-        cells = samples.values(column)
-        return [self._follow(cell) for cell in cells] if len(self._steps) > 1 else cells
+    def distinct(self, samples: Samples, **others: Samples) -> Distinct:
+        """Return the distinct values, and for each row the position of its value among them."""
+        if self.kind == "constant":
+            return make_constant(self._constant, len(samples))
+        if others:
+            return self._value_program.number({"sample": samples, **others})
+        key = "distinct", self.source, self.names
+        if key not in samples.memo:
+            samples.memo[key] = self._value_program.number({"sample": samples})
+        found: Distinct = samples.memo[key]
+        return found
 
-    def _follow(self, cell: object) -> object:
-        """Return what the rest of the path leads to."""
-        environment = open_environment()
-        value = cell
-        try:
-            for step in self._steps[1:]:
-                value = step.take(value, environment)
-            return make_plain(value)
-        except FOREIGN as error:
-            return translate_error(error)
+    def series(self, samples: Samples, **others: Samples) -> pl.Series | None:
+        """Return the values as a column; None where columns cannot compute them, or a row is in trouble."""
+        if self.kind == "constant":
+            return None
+        return self._value_program.build_series({"sample": samples, **others})
 
-    def _reads_whole_rows(self, samples: Samples) -> bool:
-        """Say whether any column may be read: `sample.items` without that column is a method of the row."""
-        if self.columns is None:
-            return True
-        return any(hasattr(dict, name) and name not in samples.columns for name in self.columns)
+    def texts(self, samples: Samples, **others: Samples) -> list[str | RowTrouble]:
+        """Return what `render` prints for every row; a failing row has its RowTrouble."""
+        if not isinstance(self.source, str):
+            return [str(self.source)] * len(samples)
+        texts = self._text_program.list_values({"sample": samples, **others})
+        return cast("list[str | RowTrouble]", texts)
 
-    def _read_columns(self, samples: Samples) -> list[object]:
-        """Return the values, computed once for rows that are alike in every column that is read."""
-        columns = samples.columns
-        present = [name for name in columns if name in (self.columns or ())]
-        known: dict[str, object] = {}
-        values: list[object] = []
-        for row in samples.rows(present):
-            key = _write_key(row)
-            if key is None:
-                values.append(self._attempt({"sample": PartialRow.of(row, columns)}))
-                continue
-            if key not in known:
-                known[key] = self._attempt({"sample": PartialRow.of(row, columns)})
-            values.append(known[key])
-        return values
+    def plan(self, samples: Samples, *, as_text: bool = False, later: Collection[str] = ()) -> Plan:
+        """Return how the values, or the texts, will be found for a table with these columns.
+
+        `later` are names whose tables are there when rows are evaluated.
+        """
+        if self.kind == "constant":
+            return Plan("constant")
+        program = self._text_program if as_text else self._value_program
+        return program.plan({"sample": samples}, later)
+
+    @cached_property
+    def _value_program(self) -> Program:
+        if self._expression is None:
+            return self._text_program
+        tree = parse_template(str(self.source), self.names)
+        return Program(
+            form=read_form(find_lone_expression(tree), self.names),
+            reads=find_reads(tree, self.names),
+            render=partial(self._render_values, self._expression),
+            is_lone=self.kind == "column",
+        )
+
+    @cached_property
+    def _text_program(self) -> Program:
+        tree = parse_template(str(self.source), self.names)
+        return Program(
+            form=read_text_form(tree, self.names),
+            reads=find_reads(tree, self.names),
+            render=partial(render_texts, self._text, has_lines=self._has_lines),
+        )
+
+    def _render_values(self, expression: jinja2.Template, feed: Feed) -> list[object]:
+        if self._steps and self._steps[0].key in feed.tables["sample"].columns:
+            return follow_path(self._steps, feed)
+        return render_values(expression, feed)
+
+    @property
+    def _has_lines(self) -> bool:
+        return "\n" in str(self.source)
 
     def _attempt(self, context: Mapping[str, object]) -> object:
         """Return the value or the trouble; not raising it keeps no traceback alive with the row in it."""
@@ -193,17 +187,15 @@ class Template:
         if self._expression is None:
             return self._print(_wrap_sample(context))
         try:
-            return make_plain(take_value(self._expression, _wrap_sample(context)))
+            return take_value(self._expression, open_frame(self._expression, _wrap_sample(context)))
         except FOREIGN as error:
             return translate_error(error)
 
     def _print(self, context: dict[str, object]) -> str | RowTrouble:
         try:
-            return print_text(self._text, context)
+            return print_text(self._text, open_frame(self._text, context))
         except FOREIGN as error:
-            trouble = translate_error(error)
-            line = find_line(self._text, error.__traceback__) if "\n" in str(self.source) else None
-            return trouble if line is None else trouble.at_line(line)
+            return explain_error(self._text, error, has_lines=self._has_lines)
 
     @cached_property
     def _text(self) -> jinja2.Template:
@@ -219,12 +211,43 @@ def _wrap_sample(context: Mapping[str, object]) -> dict[str, object]:
     return wrapped
 
 
-def _write_key(row: Row) -> str | None:
-    """Return a text that is the same only for the same values of the same types: 1, 1.0, true, "1" differ."""
+@lru_cache(maxsize=1024)
+def _compile_once(source: str, names: tuple[str, ...]) -> Template:
+    """Return the template of a text, compiled once in each process: shard after shard asks for it."""
+    if left := find_config_names(source):
+        raise UnresolvedConfig(left)
+    tree = parse_template(source, names)
+    expression = find_lone_expression(tree)
+    if expression is None:
+        return _compile_text(source, tree, names)
     try:
-        return json.dumps(list(row.values()))
-    except (TypeError, ValueError, RecursionError):
-        return None
+        return Template(source, "constant", names=names, _constant=fold_constant(expression))
+    except NotConstantError:
+        return _compile_expression(source, tree, expression, names=names)
+
+
+def _compile_text(source: str, tree: nodes.Template, names: tuple[str, ...]) -> Template:
+    text = find_literal_text(tree)
+    if text is not None:
+        return Template(source, "constant", names=names, _constant=text)
+    template = Template(source, "expression", find_columns(tree), names=names)
+    _ = template._text  # noqa: SLF001 - compiled now, so that what Jinja refuses is refused here
+    return template
+
+
+def _compile_expression(
+    source: str, tree: nodes.Template, expression: nodes.Expr, *, names: tuple[str, ...]
+) -> Template:
+    steps = find_path(expression)
+    return Template(
+        source,
+        "column" if steps else "expression",
+        find_columns(tree),
+        tuple(step.key for step in steps) if steps else None,
+        names,
+        _expression=compile_expression(source, expression),
+        _steps=steps or (),
+    )
 
 
 def _compile_again(source: object, names: tuple[str, ...]) -> Template:

@@ -208,21 +208,41 @@ def test_values_belong_to_in_and_not_in(op: FilterOp, values: tuple[object, ...]
     assert caught.value.code == "E108"
 
 
-def test_the_mask_has_one_verdict_for_each_row() -> None:
-    """True, False, or the trouble of that row."""
-    samples = Samples(pl.DataFrame({"x": ["3", "4", "a", None]}), pl.Series(["1", "2", "3", "4"]))
-    first, second, third, fourth = RowFilter("less_than", "sample.x", 4).mask(samples)
-    assert (first, second) == (True, False)
-    assert isinstance(third, RowTrouble)
-    assert isinstance(fourth, RowTrouble)
+def sift(condition: RowFilter, **columns: list[object]) -> list[object]:
+    """Return for every row of a table whether it is kept, or the message of its trouble."""
+    frame = pl.DataFrame(columns)
+    sifted = condition.sift(Samples(frame, pl.Series([str(n) for n in range(frame.height)])))
+    verdicts = sifted.is_kept.to_list()
+    for row, trouble in sifted.troubles:
+        assert verdicts[row] is None
+        verdicts[row] = trouble.message
+    return verdicts
 
 
-def test_the_mask_of_a_missing_column_is_trouble_in_each_row() -> None:
+def test_sifting_has_one_verdict_for_each_row() -> None:
+    """Kept, not kept, or the trouble of that row."""
+    unordered = "'a' (text) and 4 (a number) have no order"
+    null = "None (null) and 4 (a number) have no order"
+    assert sift(RowFilter("less_than", "sample.x", 4), x=["3", "4", "a", None, "3", "a"]) == [
+        *[True, False, unordered, null],
+        *[True, unordered],
+    ]
+
+
+def test_a_missing_column_is_trouble_in_each_row() -> None:
     """Unless the filter asks whether it exists."""
-    samples = Samples(pl.DataFrame({"x": [1]}), pl.Series(["1"]))
-    (trouble,) = RowFilter("equals", "sample.y", 4).mask(samples)
-    assert isinstance(trouble, RowTrouble)
-    assert RowFilter("exists", "sample.y").mask(samples) == [False]
+    assert sift(RowFilter("equals", "sample.y", 4), x=[1, 2]) == ["`y` is not a column"] * 2
+    assert sift(RowFilter("exists", "sample.y"), x=[1, 2]) == [False, False]
+    assert sift(RowFilter("exists", "sample.x"), x=[]) == []
+
+
+def test_the_filter_of_an_action_is_sifted_with_the_tables_it_sees() -> None:
+    """Row for row."""
+    ids = pl.Series(["1", "2", "3"])
+    samples = Samples(pl.DataFrame({"x": ["a", "a", "b"]}), ids)
+    scores = Samples(pl.DataFrame({"s": [{"v": 1.0}, {"v": 0.0}, {"v": 1.0}]}), ids)
+    condition = RowFilter("is_true", "sample.x == 'a' and scores.s.v == 1")
+    assert condition.sift(samples, scores=scores).is_kept.to_list() == [True, False, False]
 
 
 def test_every_op_has_its_rule() -> None:

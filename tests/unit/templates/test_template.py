@@ -49,6 +49,29 @@ def test_methods_of_a_mapping_work_where_no_field_has_their_name() -> None:
     assert evaluate("{% for k, v in sample.meta.items() %}{{ k }}={{ v }}{% endfor %}", **row) == "a=1"
 
 
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("{{ sample.x.upper }}", "the template yields a function, which is no value"),
+        ("{{ range }}", "the template yields a function, which is no value"),
+        ("x{{ [namespace(a=1)] }}", "the template yields Jinja's `Namespace`, which is no value"),
+    ],
+)
+def test_what_is_no_value_does_not_leave_a_template(source: str, message: str) -> None:
+    """Functions and parts of Jinja's machinery, alone, in text and in lists."""
+    assert trouble_of(source, x="a").message == message
+
+
+def test_a_method_that_is_not_called_is_not_defined() -> None:
+    """Its name leads to no value; it can still be called, by any name."""
+    assert evaluate("{{ sample.keys is defined }}", a=1) is False
+    assert evaluate("{{ sample.keys | default('A') }}", a=1) == "A"
+    assert evaluate("{% set f = sample.keys %}{{ f() | list }}", a=1) == "['a']"
+    trouble = trouble_of("{{ sample.meta.items | upper }}", meta={"a": 1})
+    assert trouble.message == "there is no field `items`"
+    assert trouble.hint == "fields: `a`; for the method write `.items()`"
+
+
 @pytest.mark.parametrize("name", ["answer key", "answer-key", "1st", "a.b", "Größe", "class"])
 def test_any_column_is_reached_by_brackets(name: str) -> None:
     """Spaces, hyphens, digits and dots in a column name are no obstacle."""
@@ -244,10 +267,24 @@ def test_a_missing_column_fails_however_it_is_used(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["{{ sample.keys }}", "{{ sample.keys.x }}", "x{{ sample.keys }}", "{{ [sample.keys] }}"]
+    "source",
+    [
+        "{{ sample.keys }}",
+        "{{ sample.keys.x }}",
+        "{{ sample.keys['x'] }}",
+        "x{{ sample.keys }}",
+        "{{ [sample.keys] }}",
+        "{{ sample.keys | upper }}",
+        "{{ sample.keys ~ 'x' }}",
+        "{{ sample.keys == 'A' }}",
+        "{{ 'A' if sample.keys else 'B' }}",
+        "{% for x in sample.keys %}{% endfor %}",
+        "{{ '%s' | format(sample.keys) }}",
+        "{{ '{0.keys}'.format(sample) }}",
+    ],
 )
 def test_a_method_that_is_not_called_is_a_missing_column(source: str) -> None:
-    """`sample.keys` without such a column is no value."""
+    """`sample.keys` without such a column is no value, and never the text of an address in memory."""
     assert trouble_of(source, key=1).column == "keys"
 
 
@@ -587,9 +624,9 @@ def test_values_without_json_form_are_evaluated_row_by_row() -> None:
 
 def test_values_of_an_uncalled_method_may_be_called_later() -> None:
     """`{% set f = sample.items %}` reads the whole row when no column has that name."""
-    samples = make_samples({"a": [1]})
-    template = Template.compile("{% set f = sample.keys %}{{ f() | list }}{{ sample.a }}")
-    assert template.values(samples) == ["['a']1"]
+    samples = make_samples({"a": [1, 2], "b": [3, 4]})
+    template = Template.compile("{% set f = sample.values %}{{ f() | list }}{{ sample.a }}")
+    assert template.values(samples) == ["[1, 3]1", "[2, 4]2"]
 
 
 def test_values_of_an_empty_table_are_empty() -> None:
@@ -597,6 +634,20 @@ def test_values_of_an_empty_table_are_empty() -> None:
     samples = make_samples({"a": []})
     for source in ("A", "{{ sample.a }}", "{{ sample.b }}", "{{ sample.a | upper }}", "{{ sample }}"):
         assert Template.compile(source).values(samples) == []
+
+
+def test_the_same_text_is_compiled_once() -> None:
+    """Shard after shard gets the very same template; other names make another one."""
+    first = Template.compile("{{ sample.x }}")
+    assert Template.compile("{{ sample.x }}") is first
+    assert pickle.loads(pickle.dumps(first)) is first  # noqa: S301 - our own
+    assert Template.compile("{{ sample.x }}", names=("sample", "scores")) is not first
+
+
+def test_what_cannot_be_printed_is_the_rows_trouble() -> None:
+    """`render` raises it; a row that is one already is taken as it is."""
+    with pytest.raises(RowTrouble, match="`y` is not a column"):
+        Template.compile("{{ sample.y }}").render(sample=Row(x=1))
 
 
 def test_a_regular_expression_needs_no_doubled_backslash() -> None:

@@ -14,8 +14,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from answerkey.scorers import REASONS, StringEqualsMcqa, judge
-from answerkey.scorers.first_character import SMALL_GROUP
-from answerkey.scorers.mcqa import METADATA_NAMES, VALUE_NAMES
+from answerkey.scorers.mcqa import METADATA_NAMES, SMALL_GROUP, VALUE_NAMES
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score, ScoreStatus
 
 PAGE = Path(__file__).with_name("string_equals_mcqa.md")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, NoReturn
 
 import polars as pl
 
 from answerkey.errors import DataError
+from answerkey.scorers.views import view_completions, view_scores
 from answerkey.templates import RowFilter, RowTrouble
 from answerkey.types import Completions, Samples, Scores
 
@@ -39,36 +40,39 @@ def apply_actions(
     """
     if not actions:
         return dict(scores)
-    verdicts = zip(*(one.rows() for one in scores.values()), strict=True)
-    rows = zip(samples.rows(), completions.rows(), verdicts, strict=True)
-    excluded: list[str | None] = []
-    for position, (sample, completion, found) in enumerate(rows):
-        named = zip(scores, found, strict=True)
-        values = {key: {**score.metadata, **score.values} for key, score in named}
-        context = {"sample": sample, "solver_output": completion.solver_output(), "scores": values}
-        excluded.append(_find_action(actions, context, samples, position))
-    column = pl.Series("excluded_by", _spread(excluded, num_trials), dtype=pl.String)
-    return {key: replace(one, frame=one.frame.with_columns(column)) for key, one in scores.items()}
+    excluded = _find_excluded(actions, samples, {"solver_output": completions, "scores": scores})
+    if num_trials > 1:
+        sample = pl.int_range(pl.len()) // num_trials
+        excluded = excluded.to_frame().select(pl.all().drop_nulls().first().over(sample)).to_series()
+    return {key: replace(one, frame=one.frame.with_columns(excluded)) for key, one in scores.items()}
 
 
-def _spread(excluded: Sequence[str | None], num_trials: int) -> list[str | None]:
-    starts = range(0, len(excluded), num_trials)
-    firsts = [next(filter(None, excluded[start : start + num_trials]), None) for start in starts]
-    return [first for first in firsts for _ in range(num_trials)]
+def _find_excluded(actions: Sequence[Action], samples: Samples, others: Mapping[str, Any]) -> pl.Series:
+    """Return the first rule that matches each row, null where none does.
 
-
-def _find_action(
-    actions: Sequence[Action], context: Mapping[str, object], samples: Samples, position: int
-) -> str | None:
+    Raise DataError for the first row on which a rule fails.
+    """
+    excluded = pl.repeat(None, len(samples), dtype=pl.String, eager=True).alias("excluded_by")
+    troubles: list[tuple[int, Action, RowTrouble]] = []
     for action in actions:
-        try:
-            if action.filter.matches(**context):
-                return action.key
-        except RowTrouble as trouble:
-            raise DataError(
-                "E207",
-                f"action `{action.key}`: {trouble.message}",
-                where=samples.place(position, trouble.column),
-                hint=trouble.hint,
-            ) from trouble
-    return None
+        used = {name: other for name, other in others.items() if action.filter.template.paths_from(name)}
+        sifted = action.filter.sift(samples, **{name: _VIEWS[name](other) for name, other in used.items()})
+        is_hit = sifted.is_kept.fill_null(value=False) & excluded.is_null()
+        troubles += [(row, action, one) for row, one in sifted.troubles if excluded[row] is None]
+        if is_hit.any():
+            excluded = excluded.set(is_hit, action.key)
+    if troubles:
+        _refuse(*min(troubles, key=lambda one: one[0]), samples=samples)
+    return excluded
+
+
+_VIEWS: dict[str, Callable[[Any], Samples]] = {"solver_output": view_completions, "scores": view_scores}
+
+
+def _refuse(position: int, action: Action, trouble: RowTrouble, *, samples: Samples) -> NoReturn:
+    raise DataError(
+        "E207",
+        f"action `{action.key}`: {trouble.message}",
+        where=samples.place(position, trouble.column),
+        hint=trouble.hint,
+    ) from trouble

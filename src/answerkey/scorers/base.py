@@ -12,7 +12,16 @@ import polars as pl
 from answerkey.errors import DataError, SpecError
 from answerkey.sandbox import Snippet
 from answerkey.templates import Template
-from answerkey.types import EMPTY_STRUCT_FIELD, Completions, Known, Notice, Samples, Scores, ScoreStatus
+from answerkey.types import (
+    EMPTY_STRUCT_FIELD,
+    Completions,
+    CompletionStatus,
+    Known,
+    Notice,
+    Samples,
+    Scores,
+    ScoreStatus,
+)
 
 #: Why a sample without a completion has no score: the call failed.
 CALL_FAILED = "CALL_FAILED"
@@ -124,6 +133,28 @@ def compile_templates(scorer: Scorer) -> tuple[dict[str, Template], list[tuple[s
     return compiled, errors
 
 
+def find_statuses(faults: pl.Series, calls: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Return status and reason of each row: FAILED with its fault, ERROR when its call failed, else SCORED.
+
+    `faults` is null where a row can be scored, `calls` the status of the completions.
+    """
+    is_failed, is_error = faults.is_not_null(), calls == CompletionStatus.ERROR.value
+    if not is_failed.any() and not is_error.any():
+        return fill(len(faults), ScoreStatus.SCORED.value), fill(len(faults), None)
+    failed, error = pl.lit(ScoreStatus.FAILED.value), pl.lit(ScoreStatus.ERROR.value)
+    scored = pl.lit(ScoreStatus.SCORED.value)
+    table = pl.select(
+        pl.when(is_failed).then(failed).when(is_error).then(error).otherwise(scored).alias("status"),
+        pl.when(is_failed).then(faults).when(is_error).then(pl.lit(CALL_FAILED)).alias("reason"),
+    )
+    return table["status"], table["reason"]
+
+
+def fill(height: int, text: str | None) -> pl.Series:
+    """Return a column with the same text in every row."""
+    return pl.repeat(text, height, dtype=pl.String, eager=True)
+
+
 def build_scores(
     statuses: pl.Series,
     reasons: pl.Series,
@@ -144,7 +175,7 @@ def build_scores(
             "reason": reasons,
             "values": _build_struct(values, is_scored),
             "metadata": _build_struct(metadata, is_scored, kept or {}),
-            "excluded_by": pl.Series([None] * len(statuses), dtype=pl.String),
+            "excluded_by": fill(len(statuses), None),
         }
     )
     return Scores(frame, encoded)
@@ -160,7 +191,7 @@ def _build_struct(
         *(_blank_out(column, mask).alias(name) for name, column in columns.items() if name not in kept),
         *(column.alias(name) for name, column in kept.items()),
     ]
-    blank = pl.Series(EMPTY_STRUCT_FIELD, [None] * len(is_scored), dtype=pl.Boolean)
+    blank = pl.repeat(None, len(is_scored), dtype=pl.Boolean, eager=True).alias(EMPTY_STRUCT_FIELD)
     return pl.DataFrame(fields or [blank]).to_struct()
 
 

@@ -20,7 +20,7 @@ WHITE_SPACE = LINE_BREAKS + SPACES
 #: A character of more code points is never a choice; composing longer runs of marks takes quadratic time.
 LONGEST_CHARACTER = 32
 
-_SPACES = re.compile(f"[{SPACES}]*")
+_SPACES = frozenset(SPACES)
 
 
 def strip_white_space(text: str) -> str:
@@ -30,8 +30,9 @@ def strip_white_space(text: str) -> str:
 
 def skip_spaces(text: str, at: int) -> int:
     """Return the first position from `at` on that is no space; line breaks are not spaces."""
-    found = _SPACES.match(text, at)
-    return found.end() if found else at
+    while text[at : at + 1] in _SPACES:
+        at += 1
+    return at
 
 
 def is_word_character(character: str) -> bool:
@@ -41,12 +42,22 @@ def is_word_character(character: str) -> bool:
     return unicodedata.category(character)[0] in "LNM"
 
 
-def read_word(text: str, at: int, *, limit: int) -> str:
-    """Return the word characters from `at` on, at most `limit` of them."""
+def match_word(text: str, at: int, words: frozenset[str]) -> int | None:
+    """Return how long the word at `at` is if it is one of `words`, in any case; None if it is another.
+
+    0 if there is no word. The text is read no further than it takes to say so.
+    """
     end = at
-    while end < at + limit and is_word_character(text[end : end + 1]):
+    while is_word_character(text[end : end + 1]):
         end += 1
-    return text[at:end]
+        if text[at:end].lower() not in _list_beginnings(words):
+            return None
+    return end - at if end == at or text[at:end].lower() in words else None
+
+
+@cache
+def _list_beginnings(words: frozenset[str]) -> frozenset[str]:
+    return frozenset(word[:end] for word in words for end in range(1, len(word) + 1))
 
 
 def measure_character(text: str, at: int = 0) -> int:
@@ -54,7 +65,9 @@ def measure_character(text: str, at: int = 0) -> int:
     if text[at : at + 2].isascii():
         return min(1, len(text) - at)
     found = _clusters().match(text, at)
-    return found.end() - at if found else 0
+    end = found.end() if found else at
+    # What follows is part of the question: a head of a text that ends here cannot tell.
+    return len(text[at : end + 1]) - len(text[end : end + 1])
 
 
 def compose(character: str) -> str:

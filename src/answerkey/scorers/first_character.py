@@ -2,43 +2,40 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import lru_cache, partial
 
 import polars as pl
 
 from answerkey.scorers.characters import (
+    LINE_BREAKS,
+    LONGEST_CHARACTER,
     WHITE_SPACE,
     compose,
     is_word_character,
+    match_word,
     measure_character,
-    read_word,
     skip_spaces,
 )
+from answerkey.scorers.heads import HeadReader, Known, Open, Reading
 
 #: `;` twice: the Greek question mark is the same character in NFC.
-SEPARATORS = ",/&+;\u037e\u3001\uff0c\u060c"
+SEPARATORS = frozenset(",/&+;\u037e\u3001\uff0c\u060c")
 JOINING_WORDS = frozenset({"or", "and", "und", "oder", "ou", "et", "o", "y"})
-JOINING_CHARACTERS = "或和"
+JOINING_CHARACTERS = frozenset("或和")
 #: The Unicode category "dash punctuation" as far as it is written between letters, and the minus sign.
-DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b\u301c\ufe58\ufe63\uff0d"
-HYPHENS = "-\xad\u2010\u2011\ufe63\uff0d"
-APOSTROPHES = "'\u2019\uff07"
-#: What may follow, on its line, the other choice and the choice itself; `""` is no word at all.
-WORDS_AFTER_ANOTHER = frozenset({"", "is", "are", "because", "since", "both", "or", "and"})
-WORDS_AFTER = frozenset({"", "is", "because", "since"})
+DASHES = frozenset("-\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b\u301c\ufe58\ufe63\uff0d")
+HYPHENS = frozenset("-\xad\u2010\u2011\ufe63\uff0d")
+APOSTROPHES = frozenset("'\u2019\uff07")
+#: The words that may follow, on its line, the other choice and the choice itself.
+WORDS_AFTER_ANOTHER = frozenset({"is", "are", "because", "since", "both", "or", "and"})
+WORDS_AFTER = frozenset({"is", "because", "since"})
 LABEL_MARKS = ".):"
 
-#: One more than the longest word above: enough to tell every other word from them.
-_LONGEST_WORD = 8
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What a rule reads in a completion: a choice, or the reason why it names none."""
-
-    choice: str | None = None
-    reason: str | None = None
+_INSIDE_WORDS = APOSTROPHES | HYPHENS | {"/"}
+_INSIDE_NUMBERS = frozenset(".,:")
 
 
 def read_first_character(text: str, choices: Sequence[str]) -> Reading:
@@ -59,7 +56,7 @@ def _find_ambiguity(text: str, end: int, c: str, *, choices: Sequence[str]) -> s
         return "SEVERAL_CHOICES"
     if _is_part_of_word(text, end, c):
         return "PART_OF_A_WORD"
-    if _read_next_word(text, end) not in WORDS_AFTER:
+    if _runs_into_word(text, end, WORDS_AFTER):
         return "RUNS_INTO_TEXT"
     if c == choices[0] and _echoes_choices(text, end, choices):
         return "ECHOES_CHOICES"
@@ -88,51 +85,51 @@ def _names_another(text: str, end: int, c: str, *, choices: Sequence[str]) -> bo
 
 def _find_joined(text: str, at: int) -> Iterator[int]:
     """Yield where a character may begin that is joined to the one that ends at `at`."""
-    if text[at : at + 1] in tuple(DASHES):
+    if text[at : at + 1] in DASHES:
         yield at + 1
     begin = skip_spaces(text, at)
-    if text[begin : begin + 1] in tuple(SEPARATORS):
+    if text[begin : begin + 1] in SEPARATORS:
         begin = skip_spaces(text, begin + 1)
         yield begin
         yield from _skip_joining_word(text, begin)
-    elif begin > at or text[begin : begin + 1] in tuple(JOINING_CHARACTERS):
+    elif begin > at or text[begin : begin + 1] in JOINING_CHARACTERS:
         yield from _skip_joining_word(text, begin)
 
 
 def _skip_joining_word(text: str, at: int) -> Iterator[int]:
-    if text[at : at + 1] in tuple(JOINING_CHARACTERS):
+    if text[at : at + 1] in JOINING_CHARACTERS:
         yield skip_spaces(text, at + 1)
         return
-    word = read_word(text, at, limit=_LONGEST_WORD)
-    begin = skip_spaces(text, at + len(word))
-    if word.lower() in JOINING_WORDS and begin > at + len(word):
+    end = at + (match_word(text, at, JOINING_WORDS) or 0)
+    begin = skip_spaces(text, end) if end > at else end
+    if begin > end:
         yield begin
 
 
 def _stands_alone(text: str, end: int, d: str) -> bool:
-    return not _is_part_of_word(text, end, d) and _read_next_word(text, end) in WORDS_AFTER_ANOTHER
+    return not _is_part_of_word(text, end, d) and not _runs_into_word(text, end, WORDS_AFTER_ANOTHER)
 
 
 def _is_part_of_word(text: str, end: int, c: str) -> bool:
     """Say whether the character `c`, which ends at `end`, begins a longer word or number."""
-    following, further = text[end : end + 1], text[end + 1 : end + 2]
-    if following in tuple(APOSTROPHES + HYPHENS + "/"):
-        return is_word_character(further)
-    if following in tuple(".,:") and c.isdecimal():
-        return further.isdecimal()
+    following = text[end : end + 1]
+    if following in _INSIDE_WORDS:
+        return is_word_character(text[end + 1 : end + 2])
+    if following in _INSIDE_NUMBERS and c.isdecimal():
+        return text[end + 1 : end + 2].isdecimal()
     return is_word_character(following)
 
 
-def _read_next_word(text: str, end: int) -> str:
-    """Return the word after white space on the same line, in lower case; nothing if there is none."""
+def _runs_into_word(text: str, end: int, harmless: frozenset[str]) -> bool:
+    """Say whether white space and then, on the same line, a word follows that is not one of the harmless."""
     begin = skip_spaces(text, end)
-    return "" if begin == end else read_word(text, begin, limit=_LONGEST_WORD).lower()
+    return begin > end and match_word(text, begin, harmless) is None
 
 
 def _echoes_choices(text: str, end: int, choices: Sequence[str]) -> bool:
     """Say whether later lines begin with two other choices (or the only other), labelled as the first is."""
     mark, found = text[end : end + 1], set()
-    if mark not in tuple(LABEL_MARKS):
+    if not mark or mark not in LABEL_MARKS:
         return False
     for line in text[end:].splitlines()[1:]:
         label = line.lstrip(WHITE_SPACE)
@@ -143,153 +140,60 @@ def _echoes_choices(text: str, end: int, choices: Sequence[str]) -> bool:
     return 0 < min(2, len(choices) - 1) <= len(found)
 
 
-# The column form: ASCII is decided by expressions, all else by the rule above, once for each distinct text.
+# The column form: the rule on the distinct heads of the texts; all else is read whole, equal texts once.
 
-#: Fewer texts are read one by one (building expressions would cost more), and so are unusually many choices.
-SMALL_GROUP = 64
-MANY_CHOICES = 32
-
-_SPACE = r"[\t\x1f ]"
-_BREAK = r"[\n\x0b\x0c\r\x1c-\x1e]"
-_WORD = "[0-9A-Za-z_]"
-_NO_WORD = r"(?:[^0-9A-Za-z_]|\z)"
-_NO_SPACE_OR_WORD = r"[^\t-\r\x1c-\x1f 0-9A-Za-z_]"
-_JOINING = f"(?i:{'|'.join(sorted(JOINING_WORDS))})"
-_JOINT = f"(?:{_SPACE}*[,/&+;]{_SPACE}*(?:{_JOINING}{_SPACE}+)?|{_SPACE}+{_JOINING}{_SPACE}+|-)"
-
-#: States of a text besides a reason: no reason, and three that further looking must settle.
-_VALID, _JOINED, _LABELLED, _UNREAD = "", "joined", "labelled", "unread"
+#: Two characters decide nearly every text, some more those that go on with a word.
+HEAD_SIZES = (2, 3, 4, 5, 6, 7, 8, 10, 12)
 
 
 def read_column(texts: pl.Series, choices: Sequence[str]) -> pl.DataFrame:
     """Return `choice` and `reason` of every text (no nulls), exactly as `read_first_character` gives them."""
-    if len(texts) < SMALL_GROUP or len(choices) > MANY_CHOICES or not "".join(choices).isascii():
-        return _read_distinct(texts, choices)
-    frame = _look_at_start(texts, choices)
-    is_open = pl.col("reason").is_in([_JOINED, _LABELLED])
-    is_ascii = pl.col("text").str.len_bytes() == pl.col("text").str.len_chars()
-    opened = frame.filter(is_open).with_columns(
-        reason=pl.when(is_ascii).then("reason").otherwise(pl.lit(_UNREAD))
-    )
-    joined = opened.filter(pl.col("reason") == _JOINED).with_columns(reason=_look_at_line(choices))
-    labelled = opened.filter(pl.col("reason") == _LABELLED).with_columns(reason=_look_at_lines(choices))
-    unread = pl.concat([one.filter(pl.col("reason") == _UNREAD) for one in (frame, opened)])
-    settled = pl.concat([frame.filter(~is_open & (pl.col("reason") != _UNREAD)), joined, labelled])
-    is_valid = pl.col("reason") == _VALID
-    parts = [
-        settled.select("row", choice=pl.when(is_valid).then("c"), reason=pl.when(~is_valid).then("reason")),
-        pl.concat([unread.select("row"), _read_distinct(unread["text"], choices)], how="horizontal"),
-    ]
-    return pl.concat(parts).sort("row").select("choice", "reason")
+    names = tuple(choices)
+    reader = HeadReader(partial(read_first_character, choices=names), _recall_heads(names))
+    numbers = reader.read_heads(texts, HEAD_SIZES)
+    is_label, is_open = reader.find(Open.WHOLE, numbers), reader.find(Open.LONGER, numbers)
+    if is_label.any():
+        labels = _reduce_to_labels(texts.filter(is_label), names)
+        numbers.scatter(is_label.arg_true(), reader.read_whole(labels))
+    if is_open.any():
+        numbers.scatter(is_open.arg_true(), reader.read_whole(texts.filter(is_open)))
+    return reader.look_up(numbers)
 
 
-def _read_distinct(texts: pl.Series, choices: Sequence[str]) -> pl.DataFrame:
-    frame = pl.DataFrame({"text": texts})
-    distinct = frame.unique()
-    readings = [read_first_character(text, choices) for text in distinct["text"]]
-    found = distinct.with_columns(
-        pl.Series("choice", [one.choice for one in readings], dtype=pl.String),
-        pl.Series("reason", [one.reason for one in readings], dtype=pl.String),
-    )
-    return frame.join(found, on="text", how="left", maintain_order="left").select("choice", "reason")
+@lru_cache(maxsize=64)
+def _recall_heads(choices: tuple[str, ...]) -> Known:  # noqa: ARG001 - the key of the cache
+    return defaultdict(dict)
 
 
-def _look_at_start(texts: pl.Series, choices: Sequence[str]) -> pl.DataFrame:
-    """Return `row`, the stripped `text`, its first characters `c` and `after`, and the reason or state."""
-    text = pl.col("text").str.strip_chars_start("\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f ")
-    frame = pl.DataFrame({"text": texts}).with_row_index("row").with_columns(text)
-    frame = frame.with_columns(c=pl.col("text").str.slice(0, 1), after=pl.col("text").str.slice(1, 1))
-    c, after = pl.col("c"), pl.col("after")
-    is_label = (c == choices[0]) & after.is_in(list(LABEL_MARKS))
-    is_digit = c.str.contains("^[0-9]$")
-    state = (
-        pl.when(c == "")
-        .then(pl.lit("EMPTY"))
-        .when((c.str.len_bytes() > 1) | (after.str.len_bytes() > 1))
-        .then(pl.lit(_UNREAD))
-        .when(~c.is_in(list(choices)))
-        .then(pl.lit("NOT_A_CHOICE"))
-        .when(after.str.contains(f"^{_WORD}$"))
-        .then(pl.lit("PART_OF_A_WORD"))
-        .when(is_label)
-        .then(pl.lit(_LABELLED))
-        .when(after.is_in(list("\t\x1f ,/&+;-'")) | (is_digit & after.is_in([".", ":"])))
-        .then(pl.lit(_JOINED))
-        .otherwise(pl.lit(_VALID))
-    )
-    return frame.with_columns(reason=state)
+def _reduce_to_labels(texts: pl.Series, choices: Sequence[str]) -> pl.Series:
+    """Return texts that begin with the first choice as a label, with no more than the labels after it.
+
+    Nothing else of such a text matters to the rule, and what is left is the same for many texts.
+    """
+    start = texts.str.strip_chars_start(WHITE_SPACE).str.extract(f"^(.[^{LABEL_MARKS}]*.)")
+    return start + texts.str.extract_all(_write_label(choices[1:])).list.join("")
 
 
-def _look_at_line(choices: Sequence[str]) -> pl.Expr:
-    """Return the reason of a text whose `c` is followed by something that may join it to what comes next."""
-    text = pl.col("text")
-    is_part = text.str.contains(f"^(?:.['/-]{_WORD}|[0-9][.,:][0-9])")
-    runs = text.str.contains(f"^.{_SPACE}+{_WORD}") & ~text.str.contains(
-        f"^.{_SPACE}+(?i:is|because|since){_NO_WORD}"
-    )
-    return (
-        pl.when(text.str.contains(_write_several(choices)))
-        .then(pl.lit("SEVERAL_CHOICES"))
-        .when(is_part)
-        .then(pl.lit("PART_OF_A_WORD"))
-        .when(runs)
-        .then(pl.lit("RUNS_INTO_TEXT"))
-        .otherwise(pl.lit(_VALID))
-    )
+#: ASCII characters that another character becomes in NFC.
+ALIASES = {";": "\u037e", "`": "\u1fef", "K": "\u212a"}
 
 
-def _write_several(choices: Sequence[str]) -> str:
-    """Return the pattern of a choice joined to another one, for ASCII text."""
-    chain = f"(?:{_JOINT}{_write_class(choices)})*{_JOINT}"
-    ends = _write_ends(choices)
-    beginnings = []
-    for c in choices:
-        others = [d for d in choices if d != c]
-        if others:
-            onward = f"(?:{_write_ends(others)}|{_write_class(others)}{chain}{ends})"
-            beginnings.append(f"{_write_class([c])}{chain}{onward}")
-    return f"^(?:{'|'.join(beginnings)})" if beginnings else "^[^\\x00-\\x{10ffff}]"
+def _write_label(others: Sequence[str]) -> str:
+    """Return the pattern of a line that may begin with another choice as a label, and of a digit after it.
+
+    A choice beyond ASCII has many spellings; what may be one is left for the rule to see.
+    """
+    plain = "".join(d + ALIASES.get(d, "") for d in others if d.isascii())
+    bases = "".join(unicodedata.normalize("NFD", d)[0] for d in others if not d.isascii())
+    kinds = [f"[{_escape(plain)}]"] if plain else []
+    if bases:
+        kinds.append(rf"(?:[{_escape(bases)}]|{_BEYOND_ASCII}){_BEYOND_ASCII}{{0,{LONGEST_CHARACTER - 1}}}")
+    breaks, spaces = _escape(LINE_BREAKS), _escape(WHITE_SPACE)
+    return f"[{breaks}][{spaces}]*(?:{'|'.join(kinds)})[{LABEL_MARKS}](?:[0-9]|{_BEYOND_ASCII})?"
 
 
-def _write_class(characters: Sequence[str]) -> str:
-    codes = (rf"\x{ord(one):02x}" for one in characters)
-    return f"[{''.join(codes)}]"
+def _escape(characters: str) -> str:
+    return "".join(rf"\x{{{ord(one):x}}}" for one in characters)
 
 
-def _write_ends(choices: Sequence[str]) -> str:
-    """Return the pattern of one of the choices, standing alone: no part of a word, no other word after it."""
-    words = "|".join(sorted(WORDS_AFTER_ANOTHER - {""}))
-    common = (
-        rf"{_SPACE}*(?:\z|{_BREAK})|{_SPACE}+(?:{_NO_SPACE_OR_WORD}|(?i:{words}){_NO_WORD})|['/-]{_NO_WORD}"
-    )
-    plain, digits = [d for d in choices if not d.isdecimal()], [d for d in choices if d.isdecimal()]
-    ends = []
-    if plain:
-        ends.append(rf"{_write_class(plain)}(?:{common}|[^\t-\r\x1c-\x1f 0-9A-Za-z_'/-])")
-    if digits:
-        after = r"[^\t-\r\x1c-\x1f 0-9A-Za-z_'/.,:-]|[.,:](?:[^0-9]|\z)"
-        ends.append(f"{_write_class(digits)}(?:{common}|{after})")
-    return f"(?:{'|'.join(ends)})"
-
-
-def _look_at_lines(choices: Sequence[str]) -> pl.Expr:
-    """Return the reason of a text that begins with the first choice as a label."""
-    text, after = pl.col("text"), pl.col("after")
-    needed = min(2, len(choices) - 1)
-    echoes = pl.lit(value=False)
-    for mark in LABEL_MARKS if needed else "":
-        found = [text.str.contains(_write_label(d, mark)).cast(pl.Int32) for d in choices[1:]]
-        echoes = echoes | ((after == mark) & (pl.sum_horizontal(found) >= needed))
-    return (
-        pl.when(text.str.contains("^[0-9][.:][0-9]"))
-        .then(pl.lit("PART_OF_A_WORD"))
-        .when(echoes)
-        .then(pl.lit("ECHOES_CHOICES"))
-        .otherwise(pl.lit(_VALID))
-    )
-
-
-def _write_label(d: str, mark: str) -> str:
-    """Return the pattern of a later line that begins with this choice and mark."""
-    is_number = d.isdecimal() and mark != ")"
-    return rf"{_BREAK}[\t-\r\x1c-\x1f ]*{_write_class([d])}[{mark}]" + (r"(?:[^0-9]|\z)" if is_number else "")
+_BEYOND_ASCII = rf"[^\x00-\x7f{_escape(LINE_BREAKS)}]"

@@ -1,7 +1,8 @@
 """The scorer `string_equals_mcqa`: the first character of the completion against the ground-truth choice.
 
 Values: `is_correct` (1.0 or 0.0). Metadata: `completion_validity` (VALID or INVALID), `validity_reason` (null
-when VALID), `predicted_choice` (null when INVALID), `ground_truth_choice`, `choices`, `extraction_rule`.
+when VALID), `predicted_choice` (null when INVALID), `ground_truth_choice`, `choices`, `extraction_rule`. A
+rule that has parts also gives `answer_span`, the passage of the text that decided.
 """
 
 from __future__ import annotations
@@ -14,12 +15,21 @@ from typing import ClassVar
 import polars as pl
 
 from answerkey.errors import SpecError
-from answerkey.scorers.base import CALL_FAILED, BaseScorer, RowProblem, build_scores, compile_templates
+from answerkey.scorers.base import (
+    CALL_FAILED,
+    BaseScorer,
+    RowProblem,
+    build_scores,
+    compile_templates,
+    find_statuses,
+)
 from answerkey.scorers.choices import check_truth, parse_choices, parse_truth, read_options
-from answerkey.scorers.extraction import ExtractionRule, find_rule
-from answerkey.scorers.first_character import Reading
-from answerkey.scorers.mcqa_rows import ResolvedRows, find_faults, report_rows, resolve_rows
+from answerkey.scorers.extraction import ExtractionRule, find_rule, find_schema
+from answerkey.scorers.heads import Reading
+from answerkey.scorers.mcqa_rows import ResolvedRows, find_faults, report_rows
+from answerkey.scorers.ordered_rows import resolve_ordered
 from answerkey.scorers.row_faults import RowFault
+from answerkey.scorers.rules_with_parts import tabulate
 from answerkey.templates import RowTrouble, Template
 from answerkey.types import (
     Completion,
@@ -57,22 +67,23 @@ def judge(
     choices: Sequence[str],
     truth: str,
     extraction: Extraction = "first_character",
+    options: Sequence[str] | None = None,
 ) -> Score:
     """Return the verdict on one completion; FAILED when choices or truth are unsuitable.
 
-    A verdict without a score has the same names as any other, all null.
+    A verdict without a score has the same names as any other, all null. `options`: the texts of the choices.
     """
     rule = find_rule(extraction)
     try:
         names, right = parse_choices(choices).names, parse_truth(truth).name
         check_truth(right, names)
     except RowFault as fault:
-        return _withhold(ScoreStatus.FAILED, fault.reason)
+        return _withhold(ScoreStatus.FAILED, fault.reason, rule)
     if not isinstance(completion, Completion):
         completion = Completion(completion)
     if completion.status is CompletionStatus.ERROR:
-        return _withhold(ScoreStatus.ERROR, CALL_FAILED)
-    reading = read_completion(completion, names, rule)
+        return _withhold(ScoreStatus.ERROR, CALL_FAILED, rule)
+    reading = read_completion(completion, names, rule, options)
     return Score(
         ScoreStatus.SCORED,
         values={"is_correct": 1.0 if reading.choice == right else 0.0},
@@ -82,22 +93,29 @@ def judge(
             "predicted_choice": reading.choice,
             "ground_truth_choice": right,
             "choices": list(names),
-            "extraction_rule": rule.name,
+            "extraction_rule": rule.name if reading.part is None else f"{rule.name}/{reading.part}",
+            **({"answer_span": reading.span and list(reading.span)} if rule.has_parts else {}),
         },
     )
 
 
-def _withhold(status: ScoreStatus, reason: str) -> Score:
-    return Score(status, reason, dict.fromkeys(VALUE_NAMES), dict.fromkeys(METADATA_NAMES))
+def _withhold(status: ScoreStatus, reason: str, rule: ExtractionRule) -> Score:
+    names = (*METADATA_NAMES, "answer_span") if rule.has_parts else METADATA_NAMES
+    return Score(status, reason, dict.fromkeys(VALUE_NAMES), dict.fromkeys(names))
 
 
-def read_completion(completion: Completion, choices: Sequence[str], rule: ExtractionRule) -> Reading:
+def read_completion(
+    completion: Completion,
+    choices: Sequence[str],
+    rule: ExtractionRule,
+    options: Sequence[str] | None = None,
+) -> Reading:
     """Return what the rule reads in a completion; a refusal and a reply without text name no choice."""
     if completion.status is CompletionStatus.REFUSED:
         return Reading(reason="REFUSED")
     if completion.status is CompletionStatus.NO_TEXT or completion.text is None:
         return Reading(reason="NO_TEXT")
-    return rule.read(completion.text, choices)
+    return rule.read(completion.text, choices, options)
 
 
 @dataclass(frozen=True)
@@ -122,6 +140,7 @@ class StringEqualsMcqa(BaseScorer):
     text_names: ClassVar[tuple[str, ...]] = metadata_names or ()
     main_value: ClassVar[str | None] = "is_correct"
     default_metric_name: ClassVar[str | None] = "Accuracy"
+    follows_order: ClassVar[bool] = True
 
     def compile_field(self, field: str) -> Template | None:
         """Return the template of one field; a deprecated column name stands for a template that reads it."""
@@ -160,12 +179,12 @@ class StringEqualsMcqa(BaseScorer):
         templates, errors = compile_templates(self)
         for field, _ in errors:
             templates.pop(field, None)
-        return report_rows(resolve_rows(templates, samples), templates, samples)
+        return report_rows(resolve_ordered(templates, samples), templates, samples)
 
     def know(self, samples: Samples) -> Known:
         """Return choices, truth and option texts of each sample; None where a row has none."""
-        rows = resolve_rows(self.templates(), samples)
-        pairs = [rows.pairs[code] for code in rows.codes]
+        rows = resolve_ordered(self.templates(), samples)
+        pairs = [rows.pairs[code] for code in rows.codes.to_list()]
         return Known(
             choices=[pair.choices for pair in pairs],
             truths=[pair.truth for pair in pairs],
@@ -184,43 +203,37 @@ class StringEqualsMcqa(BaseScorer):
     def score(self, samples: Samples, completions: Completions) -> Scores:
         """Return the verdicts, the same as `judge` gives row by row."""
         rule = find_rule(self.extraction)
-        rows = resolve_rows(self.templates(), samples)
-        frame = _read_completions(rule, completions, rows).with_columns(
-            call=completions.frame["status"],
-            fault=_name_faults(rows),
-            choices=rows.choose(lambda pair: pair.choices, pl.List(pl.String)),
-            ground_truth_choice=rows.choose(lambda pair: pair.truth, pl.String()),
-            extraction_rule=pl.lit(rule.name),
-        )
-        verdicts = frame.with_columns(**_VERDICT)
-        names = self.metadata_names or ()
+        rows = resolve_ordered(self.templates(), samples)
+        options = self.tell_options(samples) if rule.reads_options else None
+        readings = _read_completions(rule, completions, rows, options)
+        choice, truths = readings["choice"], rows.truths
+        statuses, reasons = find_statuses(_name_faults(rows), completions.frame["status"])
         return build_scores(
-            verdicts["status"],
-            verdicts["reason"],
-            {"is_correct": verdicts["is_correct"]},
-            metadata={name: verdicts[name] for name in names},
+            statuses,
+            reasons,
+            {"is_correct": (choice == truths).fill_null(value=False).cast(pl.Float64)},
+            metadata={
+                "completion_validity": _VALIDITY.gather(choice.is_null().cast(pl.UInt32)),
+                "validity_reason": readings["reason"],
+                "predicted_choice": choice,
+                "ground_truth_choice": truths,
+                "choices": rows.choices,
+                **_name_rule(rule, readings),
+            },
         )
 
+    def tell_options(self, samples: Samples) -> pl.Series | None:
+        """Return the texts of the choices that a rule is told; None when the field `options` is not given."""
+        if self.options is None:
+            return None
+        native = Template.compile(self.options).series(samples)
+        if native is not None and native.dtype == pl.List(pl.String):
+            return native.list.eval(pl.element().fill_null(""))
+        return pl.Series(self._find_options(samples), dtype=pl.List(pl.String))
 
-_HAS_FAULT = pl.col("fault").is_not_null()
-_HAS_NO_CALL = pl.col("call") == CompletionStatus.ERROR.value
-_IS_VALID = pl.col("predicted_choice").is_not_null()
 
-#: The verdict from what was read: the columns of `Scores`, with values and metadata not yet in their structs.
-_VERDICT: dict[str, pl.Expr] = {
-    "status": pl.when(_HAS_FAULT)
-    .then(pl.lit(ScoreStatus.FAILED.value))
-    .when(_HAS_NO_CALL)
-    .then(pl.lit(ScoreStatus.ERROR.value))
-    .otherwise(pl.lit(ScoreStatus.SCORED.value)),
-    "reason": pl.when(_HAS_FAULT).then("fault").when(_HAS_NO_CALL).then(pl.lit(CALL_FAILED)),
-    "is_correct": (_IS_VALID & (pl.col("predicted_choice") == pl.col("ground_truth_choice")))
-    .fill_null(value=False)
-    .cast(pl.Float64),
-    "completion_validity": pl.when(_IS_VALID)
-    .then(pl.lit(Validity.VALID.value))
-    .otherwise(pl.lit(Validity.INVALID.value)),
-}
+#: By whether there is no choice.
+_VALIDITY = pl.Series([Validity.VALID.value, Validity.INVALID.value])
 
 
 def _name_faults(rows: ResolvedRows) -> pl.Series:
@@ -233,23 +246,50 @@ def _name_faults(rows: ResolvedRows) -> pl.Series:
     return reasons.zip_with(reasons.is_not_null(), options)
 
 
-def _read_completions(rule: ExtractionRule, completions: Completions, rows: ResolvedRows) -> pl.DataFrame:
-    """Return `predicted_choice` and `validity_reason` of every row, read in groups with the same choices."""
-    lists = list(dict.fromkeys(pair.choices for pair in rows.pairs if pair.choices is not None))
-    positions = {names: position for position, names in enumerate(lists)}
-    frame = completions.frame.select(
-        pl.col("completion").alias("text"),
-        _REASON_WITHOUT_TEXT.alias("validity_reason"),
-        group=rows.choose(lambda pair: positions.get(pair.choices or ()), pl.UInt32()),
-    ).with_row_index("row")
-    is_text = pl.col("validity_reason").is_null() & pl.col("group").is_not_null()
-    parts = [frame.filter(~is_text).select("row", pl.lit(None, pl.String).alias("choice"), "validity_reason")]
-    for part in frame.filter(is_text).partition_by("group"):
-        readings = rule.read_all(part["text"], lists[part["group"][0]])
-        parts.append(
-            part.select("row").with_columns(readings["choice"], readings["reason"].alias("validity_reason"))
-        )
-    return pl.concat(parts).sort("row").select(pl.col("choice").alias("predicted_choice"), "validity_reason")
+def _name_rule(rule: ExtractionRule, readings: pl.DataFrame) -> dict[str, pl.Series]:
+    """Return which rule decided; and if it has parts, which of them, and where."""
+    name = pl.repeat(rule.name, readings.height, dtype=pl.String, eager=True)
+    if not rule.has_parts:
+        return {"extraction_rule": name}
+    part = readings.select(pl.concat_str(name, pl.lit("/"), "part")).to_series()
+    return {"extraction_rule": part.fill_null(rule.name), "answer_span": readings["span"]}
+
+
+def _read_completions(
+    rule: ExtractionRule, completions: Completions, rows: ResolvedRows, options: pl.Series | None
+) -> pl.DataFrame:
+    """Return the readings of every row, made in groups with the same choices."""
+    found = dict.fromkeys(pair.choices for pair in rows.pairs)
+    lists = [names for names in found if names is not None]
+    silent = completions.frame.select(_REASON_WITHOUT_TEXT).to_series()
+    if len(lists) == len(found) == 1 and silent.null_count() == len(silent):
+        return rule.read_all(completions.frame["completion"], lists[0], options)
+    positions: dict[object, int] = {names: position for position, names in enumerate(lists)}
+    groups = rows.choose(lambda pair: positions.get(pair.choices), pl.UInt32()).set(
+        silent.is_not_null(), None
+    )
+    columns = [completions.frame["completion"].alias("text"), groups.alias("group")]
+    texts = pl.DataFrame([*columns, *([] if options is None else [options.alias("options")])])
+    readings = _read_groups(rule, texts, lists)
+    return readings.with_columns(pl.coalesce(silent, "reason").alias("reason"))
+
+
+#: Rows whose choices fewer others have are read one by one.
+SMALL_GROUP = 64
+
+
+def _read_groups(rule: ExtractionRule, texts: pl.DataFrame, lists: Sequence[tuple[str, ...]]) -> pl.DataFrame:
+    """Return the readings of texts with the choices of their group; nothing where the group is null."""
+    table = texts.with_row_index("row").drop_nulls("group")
+    is_small = table.select(pl.len().over("group") < SMALL_GROUP).to_series()
+    few, parts = table.filter(is_small), table.filter(~is_small).partition_by("group")
+    alone = [rule.read(text, lists[group], *options) for text, group, *options in few.drop("row").iter_rows()]
+    read = [rule.read_all(part["text"], lists[part["group"][0]], *part[:, 3:]) for part in parts]
+    first = tabulate(alone, find_schema(rule))
+    order = pl.concat(part["row"] for part in (few, *parts))
+    places = pl.repeat(None, texts.height, dtype=pl.UInt32, eager=True)
+    places.scatter(order, pl.int_range(len(order), dtype=pl.UInt32, eager=True))
+    return pl.concat([first, *read]).select(pl.all().gather(places))
 
 
 _REASON_WITHOUT_TEXT = (

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 import polars as pl
 
 from answerkey.errors import listing
 from answerkey.scorers.base import RowProblem
 from answerkey.scorers.choices import Choices, Truth, check_truth, parse_choices, parse_truth
-from answerkey.scorers.distinct import Distinct, find_distinct
 from answerkey.scorers.row_faults import FieldFault, RowFault, name_column, report_faults
-from answerkey.templates import RowTrouble, Template
+from answerkey.templates import Distinct, RowTrouble, Template
 from answerkey.types import Notice, Samples
 
 
@@ -29,14 +30,16 @@ class Pair:
 
 @dataclass(frozen=True)
 class ResolvedRows:
-    """The distinct pairs of choices and truth, and for each row the position of its pair.
+    """The pairs of choices and truth, and for each row the position of its pair; some pairs have no row.
 
-    `options` holds the rows on which the template of the option texts fails.
+    `cells` are the columns of fields that hold in every row just what is read there. `options` holds the rows
+    on which the template of the option texts fails.
     """
 
     pairs: list[Pair]
     codes: pl.Series
     options: Mapping[int, FieldFault]
+    cells: Mapping[str, pl.Series]
 
     def faults(self) -> Iterator[tuple[int, FieldFault]]:
         """Yield the faulty rows with each of their faults, in order."""
@@ -50,31 +53,75 @@ class ResolvedRows:
         """Return one value per row, picked from its pair."""
         return pl.Series([pick(pair) for pair in self.pairs], dtype=dtype).gather(self.codes)
 
+    @property
+    def truths(self) -> pl.Series:
+        """The ground truth of each row; null where there is none."""
+        cells = self.cells.get("ground_truth_choice")
+        return self.choose(lambda pair: pair.truth, pl.String()) if cells is None else cells
+
+    @property
+    def choices(self) -> pl.Series:
+        """The choices of each row; null where there are none."""
+        cells = self.cells.get("choices")
+        return self.choose(lambda pair: pair.choices, pl.List(pl.String)) if cells is None else cells
+
+
+#: More combinations of choices and truths than this are only looked at if there are rows with them.
+MOST_PAIRS = 256
+
 
 def resolve_rows(templates: Mapping[str, Template], samples: Samples) -> ResolvedRows:
     """Return choices and truth of every row; distinct values are parsed once."""
     options = _find_option_faults(templates, samples)
-    fields = {name: find_distinct(one, samples) for name, one in templates.items() if name != "options"}
-    if not fields:
-        return ResolvedRows(
-            [Pair(None, None, (), {})], pl.zeros(len(samples), pl.UInt32, eager=True), options
-        )
-    frame = pl.DataFrame([one.codes.rename(name) for name, one in fields.items()])
-    distinct = frame.unique(maintain_order=True).with_row_index("pair")
-    codes = frame.join(distinct, on=list(fields), how="left", maintain_order="left")["pair"]
-    read = {name: _read_values(name, one) for name, one in fields.items()}
+    names = [name for name in ("choices", "ground_truth_choice") if name in templates]
+    fields = {name: templates[name].distinct(samples) for name in names}
+    read = {name: [_read_value(name, value) for value in one.values] for name, one in fields.items()}
+    combinations, codes = _combine([fields[name] for name in names], len(samples))
     pairs = [
-        _build_pair({name: read[name][row[name]] for name in fields})
-        for row in distinct.iter_rows(named=True)
+        _build_pair({name: read[name][code] for name, code in zip(names, combination, strict=True)})
+        for combination in combinations
     ]
-    return ResolvedRows(pairs, codes, options)
+    cells: dict[str, pl.Series] = {}
+    for name in names:
+        series = templates[name].series(samples) if _is_clean(read[name], fields[name]) else None
+        cells |= {} if series is None or series.dtype != _DTYPES[name] else {name: series}
+    return ResolvedRows(pairs, codes, options, cells)
+
+
+_DTYPES: dict[str, pl.DataType] = {"choices": pl.List(pl.String), "ground_truth_choice": pl.String()}
+
+
+def _combine(fields: Sequence[Distinct], height: int) -> tuple[list[tuple[int, ...]], pl.Series]:
+    """Return combinations of codes, one from each field, and which of them each row has."""
+    sizes = [len(one.values) for one in fields]
+    codes = pl.zeros(height, pl.UInt32, eager=True)
+    if math.prod(sizes) <= MOST_PAIRS:
+        for field, size in zip(fields, sizes, strict=True):
+            codes = codes * size + field.codes
+        return list(product(*map(range, sizes))), codes
+    frame = pl.DataFrame([one.codes.alias(str(place)) for place, one in enumerate(fields)])
+    distinct = frame.unique(maintain_order=True).with_row_index("pair")
+    found = frame.join(distinct, on=frame.columns, how="left", maintain_order="left")["pair"]
+    return distinct.drop("pair").rows(), found
+
+
+def _is_clean(read: Sequence[object], distinct: Distinct) -> bool:
+    """Say whether cells hold just what is read there: nothing to trim, to compose or to parse, no faults."""
+    return all(_spell(one) == value for one, value in zip(read, distinct.values, strict=True))
+
+
+def _spell(read: object) -> object:
+    if isinstance(read, Choices):
+        return list(read.names)
+    return read.name if isinstance(read, Truth) else read
 
 
 def _find_option_faults(templates: Mapping[str, Template], samples: Samples) -> dict[int, FieldFault]:
     """Return the rows on which `options` fails; apart from the pairs, since every row has its own texts."""
-    if "options" not in templates:
+    template = templates.get("options")
+    if template is None or template.series(samples) is not None:
         return {}
-    values = enumerate(templates["options"].values(samples))
+    values = enumerate(template.values(samples))
     return {
         row: FieldFault.from_trouble("options", one) for row, one in values if isinstance(one, RowTrouble)
     }
@@ -83,10 +130,6 @@ def _find_option_faults(templates: Mapping[str, Template], samples: Samples) -> 
 def find_faults(values: Mapping[str, object]) -> tuple[FieldFault, ...]:
     """Return what is wrong with these values of the fields `choices` and `ground_truth_choice`."""
     return _build_pair({name: _read_value(name, value) for name, value in values.items()}).faults
-
-
-def _read_values(name: str, distinct: Distinct) -> list[object]:
-    return [_read_value(name, value) for value in distinct.values]
 
 
 def _read_value(name: str, value: object) -> object:

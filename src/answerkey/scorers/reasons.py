@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from answerkey.scorers.characters import LONGEST_CHARACTER, WHITE_SPACE, compose, measure_character
 from answerkey.scorers.choices import show
+from answerkey.scorers.parts import explain_parts
 from answerkey.types import Completion, Score, ScoreStatus
 
 
@@ -79,12 +80,15 @@ def explain_verdict(completion: str | Completion | None, choices: Sequence[str],
         return f"FAILED: {FAULTS.get(str(score.reason), score.reason)}"
     if score.status is ScoreStatus.ERROR:
         return "ERROR: the call failed, so there is nothing to judge"
+    text = (completion.text if isinstance(completion, Completion) else completion) or ""
+    by_part = explain_parts(text, choices, score.metadata) if "answer_span" in score.metadata else None
+    if by_part is not None:
+        return by_part
     predicted, truth = score.metadata["predicted_choice"], score.metadata["ground_truth_choice"]
     if predicted is not None:
         relation = "is" if predicted == truth else "is not"
         return f"VALID: the completion begins with {predicted!r}, which {relation} the ground truth {truth!r}"
-    text = completion.text if isinstance(completion, Completion) else completion
-    first = _find_first(text or "", is_literal=score.metadata["extraction_rule"] == "first_character_literal")
+    first = _find_first(text, is_literal=score.metadata["extraction_rule"] == "first_character_literal")
     why = REASONS[str(score.metadata["validity_reason"])].why
     return f"INVALID: {why.format(c=first, choices=show(list(choices)))}"
 

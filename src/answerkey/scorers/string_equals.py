@@ -5,19 +5,25 @@ Values: `is_correct` (1.0 or 0.0). Metadata: `answer_gt` and `answer_pred`, the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import polars as pl
 
 from answerkey.errors import SpecError
-from answerkey.scorers.base import CALL_FAILED, BaseScorer, RowProblem, build_scores, compile_templates
-from answerkey.scorers.distinct import find_distinct
+from answerkey.scorers.base import (
+    BaseScorer,
+    RowProblem,
+    build_scores,
+    compile_templates,
+    fill,
+    find_statuses,
+)
 from answerkey.scorers.row_faults import FieldFault, RowFault, report_faults
-from answerkey.templates import RowTrouble, Template
-from answerkey.types import Completions, CompletionStatus, Notice, Samples, Scores, ScoreStatus
-
-_TEMPLATE_FAILED = "TEMPLATE_FAILED"
+from answerkey.scorers.views import view_completions
+from answerkey.templates import Distinct, RowTrouble, Template
+from answerkey.types import Completions, CompletionStatus, Notice, Samples, Scores
 
 
 @dataclass(frozen=True)
@@ -63,83 +69,92 @@ class StringEquals(BaseScorer):
             templates.pop("value", None)
         if errors:
             return [], []
-        faulty = []
+        faulty: list[tuple[int, FieldFault]] = []
         for field, template in templates.items():
-            distinct = find_distinct(template, samples)
-            faults = [_find_fault(field, value) for value in distinct.values]
-            found = ((position, faults[code]) for position, code in enumerate(distinct.codes))
-            faulty += [(position, fault) for position, fault in found if fault is not None]
+            faulty += _Compared.read(field, template.distinct(samples)).list_faults()
         return report_faults(sorted(faulty, key=lambda one: one[0]), templates, samples), []
 
     def score(self, samples: Samples, completions: Completions) -> Scores:
         """Return the verdicts; a completion without text is wrong, a row without ground truth FAILED."""
-        frame = pl.DataFrame(
-            [
-                completions.frame["status"].alias("call"),
-                *self._read_truths(samples),
-                *self._read_values(samples, completions),
-            ]
-        )
-        fault = pl.coalesce("fault_gt", "fault_pred")
-        has_failed, has_no_call = fault.is_not_null(), self._has_no_call()
-        verdicts = frame.with_columns(
-            status=pl.when(has_failed)
-            .then(pl.lit(ScoreStatus.FAILED.value))
-            .when(has_no_call)
-            .then(pl.lit(ScoreStatus.ERROR.value))
-            .otherwise(pl.lit(ScoreStatus.SCORED.value)),
-            reason=pl.when(has_failed).then(fault).when(has_no_call).then(pl.lit(CALL_FAILED)),
-            is_correct=(pl.col("answer_gt") == pl.col("answer_pred")).fill_null(value=False).cast(pl.Float64),
-        )
+        templates = self.templates()
+        calls = completions.frame["status"]
+        truth = _Compared.of("ground_truth", templates["ground_truth"], samples)
+        value = self._read_values(templates.get("value"), samples, completions)
+        has_call = calls if self.needs_completion else fill(len(calls), CompletionStatus.OK.value)
+        faults = pl.select(pl.coalesce(truth.reasons, value.reasons)).to_series()
+        statuses, reasons = find_statuses(faults, has_call)
+        is_correct = (truth.texts == value.texts).fill_null(value=False)
         return build_scores(
-            verdicts["status"],
-            verdicts["reason"],
-            {"is_correct": verdicts["is_correct"]},
-            metadata={name: verdicts[name] for name in ("answer_gt", "answer_pred")},
+            statuses,
+            reasons,
+            {"is_correct": is_correct.cast(pl.Float64)},
+            metadata={"answer_gt": truth.texts, "answer_pred": value.texts},
         )
 
-    def _has_no_call(self) -> pl.Expr:
-        return (pl.col("call") == CompletionStatus.ERROR.value) & pl.lit(self.needs_completion)
-
-    def _read_truths(self, samples: Samples) -> list[pl.Series]:
-        distinct = find_distinct(self.templates()["ground_truth"], samples)
-        faults = [_find_fault("ground_truth", value) for value in distinct.values]
-        reasons = pl.Series([None if one is None else one.fault.reason for one in faults], dtype=pl.String)
-        texts = pl.Series([_write_text(value) for value in distinct.values], dtype=pl.String)
-        return [
-            texts.gather(distinct.codes).alias("answer_gt"),
-            reasons.gather(distinct.codes).alias("fault_gt"),
-        ]
-
-    def _read_values(self, samples: Samples, completions: Completions) -> list[pl.Series]:
-        template = self.templates().get("value")
+    def _read_values(
+        self, template: Template | None, samples: Samples, completions: Completions
+    ) -> _Compared:
+        """Return what is compared with the truth: nothing where there is no text to derive it from."""
+        if template is not None and not self.needs_completion:
+            return _Compared.of("value", template, samples)
+        is_text = completions.frame["status"] == CompletionStatus.OK.value
         if template is None:
-            is_text = completions.frame["status"] == CompletionStatus.OK.value
-            texts = completions.frame["completion"].set(~is_text, None)
-            return [texts.alias("answer_pred"), pl.Series("fault_pred", [None] * len(texts), dtype=pl.String)]
-        if self.needs_completion:
-            values = _evaluate_rows(template, samples, completions)
-        else:
-            values = template.values(samples)
-        faults = [_TEMPLATE_FAILED if isinstance(value, RowTrouble) else None for value in values]
-        return [
-            pl.Series("answer_pred", [_write_text(value) for value in values], dtype=pl.String),
-            pl.Series("fault_pred", faults, dtype=pl.String),
-        ]
+            texts = completions.frame["completion"]
+            return _Compared(texts if is_text.all() else texts.set(~is_text, None))
+        if is_text.all():
+            return _Compared.of("value", template, samples, completions)
+        rows = is_text.arg_true()
+        found = _Compared.of("value", template, samples.take(rows), completions.take(rows))
+        return found.spread(rows, len(samples))
 
 
-def _evaluate_rows(template: Template, samples: Samples, completions: Completions) -> list[object]:
-    """Return the value of each row, its RowTrouble, or None where there is no text to derive it from."""
-    values: list[object] = []
-    for sample, completion in zip(samples.rows(), completions.rows(), strict=True):
-        value: object = None
-        if completion.status is CompletionStatus.OK:
-            try:
-                value = template.evaluate(sample=sample, solver_output=completion.solver_output())
-            except RowTrouble as trouble:
-                value = trouble
-        values.append(value)
-    return values
+@dataclass(frozen=True)
+class _Compared:
+    """One side of the comparison: the text of each row, and the fault of those that have none."""
+
+    texts: pl.Series
+    faults: Sequence[FieldFault | None] = ()
+    codes: pl.Series | None = None
+
+    @classmethod
+    def of(
+        cls, field: str, template: Template, samples: Samples, completions: Completions | None = None
+    ) -> _Compared:
+        """Return the texts that a template yields."""
+        others = {} if completions is None else {"solver_output": view_completions(completions)}
+        series = template.series(samples, **others)
+        if series is not None and series.dtype == pl.String and (field == "value" or not series.null_count()):
+            return cls(series)
+        return cls.read(field, template.distinct(samples, **others))
+
+    @classmethod
+    def read(cls, field: str, distinct: Distinct) -> _Compared:
+        """Return the texts of values, each written once."""
+        texts = pl.Series([_write_text(value) for value in distinct.values], dtype=pl.String)
+        faults = [_find_fault(field, value) for value in distinct.values]
+        return cls(texts.gather(distinct.codes), faults, distinct.codes)
+
+    @property
+    def reasons(self) -> pl.Series:
+        """The reason why a row is FAILED, null for rows that are not."""
+        if self.codes is None or not any(self.faults):
+            return fill(len(self.texts), None)
+        reasons = [None if one is None else one.fault.reason for one in self.faults]
+        return pl.Series(reasons, dtype=pl.String).gather(self.codes)
+
+    def list_faults(self) -> list[tuple[int, FieldFault]]:
+        """Return the rows that are FAILED, and why."""
+        rows = self.reasons.is_not_null().arg_true()
+        codes = [] if self.codes is None else self.codes.gather(rows).to_list()
+        pairs = zip(rows.to_list(), (self.faults[code] for code in codes), strict=True)
+        return [(row, fault) for row, fault in pairs if fault is not None]
+
+    def spread(self, rows: pl.Series, height: int) -> _Compared:
+        """Return a column of this height with these texts in these rows, and nothing in the others."""
+        places = pl.repeat(None, height, dtype=pl.UInt32, eager=True)
+        places.scatter(rows, pl.int_range(len(rows), dtype=pl.UInt32, eager=True))
+        codes = None if self.codes is None else self.codes.gather(places)
+        return _Compared(self.texts.gather(places), self.faults, codes)
 
 
 def _find_fault(field: str, value: object) -> FieldFault | None:

@@ -52,3 +52,26 @@ def test_rule_that_fails_on_a_row_stops_with_its_place() -> None:
         exclude(Action("typo", RowFilter("equals", "{{ sample.anser }}", "A")))
     assert caught.value.code == "E207"
     assert str(caught.value.where).startswith("questions.jsonl:1")
+
+
+def test_first_row_that_fails_is_told_first() -> None:
+    """Of several rules that fail, the first row counts; a row that an earlier rule matches needs no other."""
+    fails_on_null = Action("late", RowFilter("greater_than", "{{ sample.level }}", 5))
+    fails_on_text = Action("early", RowFilter("greater_than", "{{ sample.answer }}", 0))
+    with pytest.raises(DataError, match="action `early`: ") as caught:
+        exclude(fails_on_null, fails_on_text)
+    assert str(caught.value.where).startswith("questions.jsonl:1")
+    everyone = Action("all", RowFilter("exists", "{{ sample.answer }}"))
+    assert exclude(everyone, fails_on_null) == ["all", "all", "all"]
+
+
+def test_sample_is_kept_out_with_all_its_trials() -> None:
+    """What a rule finds in one trial of a sample counts for all of them, the first trial first."""
+    samples = SAMPLES.repeat(2)
+    texts = ["A", "Hmm", "B", "B", "Hmm", "no"]
+    answers = Completions.build(samples.ids, [Completion(text) for text in texts], source="recorded")
+    scores = {"mcqa": StringEqualsMcqa("{{ sample.answer }}", "['A', 'B']").score(samples, answers)}
+    content = "{{ solver_output.output.choices[0].message.content }}"
+    actions = [Action(text, RowFilter("equals", content, text)) for text in ("no", "Hmm")]
+    found = apply_actions(actions, samples, answers, scores, num_trials=2)["mcqa"].frame["excluded_by"]
+    assert found.to_list() == ["Hmm", "Hmm", None, None, "Hmm", "Hmm"]

@@ -11,11 +11,12 @@ from answerkey.scorers.characters import (
     WHITE_SPACE,
     compose,
     is_word_character,
+    match_word,
     measure_character,
-    read_word,
     skip_spaces,
     strip_white_space,
 )
+from answerkey.scorers.heads import BeyondHead, Head
 
 EVERY_CHARACTER = [chr(code) for code in range(sys.maxunicode + 1)]
 
@@ -69,11 +70,35 @@ def test_composing_makes_spellings_equal() -> None:
     assert compose(longest) == longest
 
 
-def test_words_are_read_up_to_a_limit() -> None:
-    """A word ends at the first other character, or at the limit."""
-    assert read_word("is it", 0, limit=8) == "is"
-    assert read_word("x because", 2, limit=3) == "bec"
-    assert read_word("!", 0, limit=8) == ""
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("is it", 2),
+        ("IS", 2),
+        ("since\n", 5),
+        ("", 0),
+        ("!", 0),
+        (" is", 0),
+        ("it", None),
+        ("i", None),
+        ("isn", None),
+        ("is_", None),
+        ("i\u0307s", None),
+        ("\u0131s", None),
+        ("\u0130s", None),
+    ],
+)
+def test_word_is_one_of_those_looked_for_none_or_another(text: str, size: int | None) -> None:
+    """The length of a word that was looked for, in any case; 0 where there is none; None for another."""
+    assert match_word(text, 0, frozenset({"is", "since"})) == size
+    assert match_word(f"x {text}", 2, frozenset({"is", "since"})) == size
+
+
+def test_word_is_read_no_further_than_it_takes() -> None:
+    """A word that begins like none of those looked for is known for another by its first letters."""
+    assert match_word(Head("sim"), 0, frozenset({"is", "since"})) is None
+    with pytest.raises(BeyondHead):
+        match_word(Head("sin"), 0, frozenset({"is", "since"}))
 
 
 def test_spaces_are_skipped_up_to_a_line_break() -> None:

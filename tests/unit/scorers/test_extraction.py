@@ -5,7 +5,7 @@ import pytest
 
 from answerkey.errors import SpecError
 from answerkey.scorers.extraction import RULES, find_rule
-from answerkey.scorers.first_character import Reading
+from answerkey.scorers.heads import Reading
 
 
 def refuse(extraction: object) -> SpecError:
@@ -15,28 +15,32 @@ def refuse(extraction: object) -> SpecError:
     return caught.value
 
 
-@pytest.mark.parametrize("name", ["first_character", "first_character_literal"])
+@pytest.mark.parametrize(
+    "name", ["first_character", "first_character_literal", "leading_label", "stated_answer"]
+)
 def test_rules_are_found_by_name(name: str) -> None:
     """A rule's name is its key in the registry."""
     assert find_rule(name) is RULES[name]
     assert RULES[name].name == name
 
 
-@pytest.mark.parametrize("extraction", ["leading_label", "stated_answer", {"pattern": "answer: (.)"}])
-def test_rules_to_come_are_refused_by_name(extraction: object) -> None:
-    """A rule that is described but not there yet is never ignored."""
-    error = refuse(extraction)
-    assert error.code == "E116"
-    assert "not in this release" in error.message
-    assert "`first_character`" in str(error.hint)
+def test_pattern_is_a_rule_of_the_users_own() -> None:
+    """A mapping with nothing but `pattern` is a rule; its name is the same whatever the pattern is."""
+    rule = find_rule({"pattern": "answer: (.)"})
+    assert rule.name == "pattern"
+    assert rule.read("answer: B", ("A", "B")).choice == "B"
 
 
-@pytest.mark.parametrize("extraction", ["first_charcter", "", None, 3, ["first_character"], {"regex": "x"}])
+@pytest.mark.parametrize(
+    "extraction",
+    ["first_charcter", "", None, 3, ["first_character"], {"regex": "x"}, {"pattern": "(x)", "flags": "i"}],
+)
 def test_unknown_rules_are_refused(extraction: object) -> None:
     """An unknown rule lists those there are."""
     error = refuse(extraction)
     assert error.code == "E108"
-    assert "`first_character`, `first_character_literal`" in str(error.hint)
+    assert "`first_character`, `first_character_literal`, `leading_label`, `stated_answer`" in str(error.hint)
+    assert "`{pattern: …}`" in str(error.hint)
 
 
 def test_near_miss_gets_a_suggestion() -> None:

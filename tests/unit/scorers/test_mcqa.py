@@ -5,7 +5,7 @@ import pytest
 
 from answerkey.errors import Place, SpecError
 from answerkey.scorers import RowProblem, StringEqualsMcqa, compile_templates, judge
-from answerkey.scorers.first_character import SMALL_GROUP
+from answerkey.scorers.mcqa import SMALL_GROUP
 from answerkey.types import (
     Completion,
     Completions,
@@ -77,7 +77,7 @@ def test_judge_needs_suitable_choices_and_truth() -> None:
         },
     )
     with pytest.raises(SpecError):
-        judge("A", LETTERS, "A", extraction="stated_answer")
+        judge("A", LETTERS, "A", extraction="last_character")
 
 
 def test_table_has_one_row_per_sample_with_fixed_types() -> None:

@@ -11,7 +11,13 @@ from answerkey.scorers import SCORERS
 
 def test_own_scorers_are_found_by_type() -> None:
     """The types of the docs are the keys of the registry."""
-    assert list(SCORERS) == ["string_equals_mcqa", "string_equals", "python", "model_as_a_judge_scorer"]
+    assert list(SCORERS) == [
+        "string_equals_mcqa",
+        "string_equals",
+        "python",
+        "model_as_a_judge_scorer",
+        "choice_probabilities",
+    ]
     assert all(name == scorer.type for name, scorer in SCORERS.items())
 
 

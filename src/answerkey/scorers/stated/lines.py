@@ -1,0 +1,239 @@
+"""Lines of a text: a label on a line of its own, a label that opens the text, options listed again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from answerkey.scorers.stated.marks import (
+    BULLETS,
+    CLOSE,
+    COMMAS,
+    DASHES,
+    DRESS,
+    HYPHENS,
+    LABEL_MARKS,
+    OPEN,
+    ROUND_CLOSE,
+    STOPS,
+)
+from answerkey.scorers.stated.naming import Named, read_names
+from answerkey.scorers.stated.places import Scan, find_label, is_word
+from answerkey.scorers.stated.roles import AFTER, BE, FILL, MAYBE, NOT, OPTION, OWN, RIGHT, SO, WRONG, YES
+from answerkey.scorers.stated.statements import Findings, Statement, Weight
+from answerkey.scorers.stated.units import BREAK, Units
+
+#: Units that a label may stand after at the beginning of a line.
+_LEAD = 8
+
+#: In a longer text `(a)` begins the first part of an argument.
+_SHORT = 24
+
+_LEADING = OPTION | MAYBE | SO | OWN | FILL
+_LEADING_MARKS = BULLETS | OPEN | COMMAS
+_TRAILING = STOPS | CLOSE | COMMAS
+_LABELLED = LABEL_MARKS | DASHES | OPEN
+_BEFORE_VERDICT = LABEL_MARKS | OPEN | STOPS | DASHES | CLOSE
+_INLINE_MARKS = LABEL_MARKS - DASHES - COMMAS
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line that is not blank; `names` are the labels that it begins with.
+
+    `is_bare`: there is nothing else on it. `is_labelled`: the label is set off from the text that follows;
+    `is_echo`: which is its own option's text. `is_maybe`: words before the label call it a guess.
+    """
+
+    begin: int
+    end: int
+    names: Named | None = None
+    is_bare: bool = False
+    is_labelled: bool = False
+    is_echo: bool = False
+    is_maybe: bool = False
+
+
+def split_lines(scan: Scan) -> list[Line]:
+    """Return the lines that are not blank."""
+    words = scan.units.words
+    breaks = [at for at, word in enumerate(words) if word == BREAK]
+    begins = [0, *(at + 1 for at in breaks)]
+    ends = [*breaks, len(words)]
+    return [_read_line(scan, begin, end) for begin, end in zip(begins, ends, strict=True) if end > begin]
+
+
+def _read_line(scan: Scan, begin: int, end: int) -> Line:
+    units, plain = scan.units, Line(begin, end)
+    at, lead = begin, 0
+    while at < min(end, begin + _LEAD) and find_label(units, at) is None:
+        if not units.roles[at] & _LEADING and units.words[at] not in _LEADING_MARKS:
+            return plain
+        lead |= units.roles[at]
+        at += 1
+    names = read_names(scan, at)
+    if names is None or names.end > end:
+        return plain
+    rest = range(names.end, end)
+    is_bare = all(units.words[one] in _TRAILING or units.roles[one] & OPTION for one in rest)
+    is_echo = not is_bare and _is_echo(scan, names, end)
+    if _is_small(units, names) and not is_echo and units.size > _SHORT:
+        return plain
+    is_set_off = not is_bare and not lead & (MAYBE | SO | OWN | FILL)
+    is_labelled = is_set_off and (is_echo or _is_labelled(units, names))
+    return Line(begin, end, names, is_bare, is_labelled, is_echo, bool(lead & MAYBE))
+
+
+def _is_small(units: Units, names: Named) -> bool:
+    """Say whether the label is written small where the choices are not, as in `(a) First, …`."""
+    position = find_label(units, names.begin)
+    return position is not None and units.token(position).islower() and names.choices[0].isupper()
+
+
+def _is_labelled(units: Units, names: Named) -> bool:
+    """Say whether something sets the labels off: brackets, a mark such as `.` or `:`, or `because`."""
+    at, size = names.end, units.size
+    is_closed = units.words[names.begin] in OPEN or units.words[at - 1] in ROUND_CLOSE
+    if (names.is_wrapped and is_closed) or len(names.choices) > 1 or at >= size:
+        return True
+    if units.roles[at] & AFTER or (units.gaps[at] and units.words[at] in _LABELLED):
+        return True
+    if units.words[at] not in LABEL_MARKS:
+        return False
+    is_apart = at + 1 >= size or bool(units.gaps[at + 1]) or units.words[at + 1] == BREAK
+    return is_apart or (units.words[at] not in HYPHENS and _is_text(units, at + 1))
+
+
+def _is_text(units: Units, at: int) -> bool:
+    """Say whether text begins here: `B.Lyon`, `B:**Lyon**`; single letters and other marks are noise."""
+    while at < units.size and units.words[at] in OPEN:
+        at += 1
+    word = units.words[at] if at < units.size else "."
+    return len(word) != 1 or not word.isascii()
+
+
+def _is_echo(scan: Scan, names: Named, end: int) -> bool:
+    """Say whether the rest of the line is the label's own option text and nothing else."""
+    units, at = scan.units, names.end
+    while at < end and (units.words[at] in LABEL_MARKS or units.words[at] in OPEN):
+        at += 1
+    text = scan.texts.find(units, at)
+    if text is None or text.choice != names.choices[0]:
+        return False
+    return all(units.words[one] in _TRAILING for one in range(text.end, end))
+
+
+def list_echoes(lines: Sequence[Line]) -> Iterator[int]:
+    """Yield the units of lines that only repeat an option; one such line may be the answer."""
+    echoes = [line for line in lines if line.is_echo]
+    if len({line.names.choices for line in echoes if line.names}) > 1:
+        for line in echoes:
+            yield from range(line.begin, line.end)
+
+
+def read_lines(scan: Scan, lines: Sequence[Line], findings: Findings) -> None:
+    """Note what the lines state: bare labels, a label that opens or closes the text, verdicts in a list."""
+    _read_bare(scan, lines, findings)
+    labelled = [line for line in lines if line.is_labelled]
+    verdicts = [_find_verdict(scan.units, line) for line in labelled]
+    _read_verdicts(scan, labelled, verdicts, findings)
+    if not labelled or verdicts[0] is False or _is_numeral(scan, labelled[0]):
+        return
+    first, last = lines[0], lines[-1]
+    if first.is_labelled:
+        if not _opens_list(scan, lines) and not _is_inline_list(scan.units, first):
+            findings.statements.append(_state(first, "first_label"))
+    elif last.is_labelled and len(labelled) == 1 and verdicts == [None]:
+        findings.statements.append(_state(last, "last_label"))
+
+
+def _state(line: Line, part: str, weight: Weight = Weight.DEFINITE) -> Statement:
+    names = line.names or Named((), line.begin, line.end)
+    weight = max(weight, Weight.TENTATIVE) if line.is_maybe else weight
+    return Statement(names.choices, part, weight, line.begin, names.end, names.clashes)
+
+
+def _read_bare(scan: Scan, lines: Sequence[Line], findings: Findings) -> None:
+    bare = [
+        line
+        for before, line in zip([None, *lines], lines, strict=False)
+        if line.is_bare and not _goes_on(scan, before, line)
+    ]
+    if len({line.names.choices for line in bare if line.names}) < max(3, len(scan.labels.choices)):
+        findings.statements += [_state(line, "label_line") for line in bare]
+
+
+def _goes_on(scan: Scan, before: Line | None, line: Line) -> bool:
+    """Say whether a bare label only continues a list: `B. Lyon`, then `C` and the text is cut off."""
+    if before is None or before.names is None or line.names is None or not before.is_labelled:
+        return False
+    choices = scan.labels.choices
+    follows = choices.index(line.names.choices[0]) == choices.index(before.names.choices[0]) + 1
+    return follows and line.begin == before.end + 1
+
+
+def _read_verdicts(
+    scan: Scan, labelled: Sequence[Line], verdicts: Sequence[bool | None], findings: Findings
+) -> None:
+    """Note the verdicts of a list, if it has one for every choice; what it excludes in any case."""
+    judged = [pair for pair in zip(labelled, verdicts, strict=True) if pair[1] is not None]
+    for line, is_right in judged:
+        if not is_right and line.names:
+            findings.exclude(line.names.choices, line.begin)
+    if len({line.names.choices for line, _ in judged if line.names}) == len(scan.labels.choices):
+        right = [_state(line, "verdict_list", Weight.VERDICT) for line, is_right in judged if is_right]
+        findings.statements += right
+
+
+def _find_verdict(units: Units, line: Line) -> bool | None:
+    """Return whether a line of a list calls its option right or wrong; None if it says neither."""
+    begin = line.names.end if line.names else line.begin
+    for at in range(begin, line.end):
+        roles = units.roles[at]
+        if not roles & (RIGHT | WRONG | YES) or not _is_verdict(units, at, line):
+            continue
+        is_negated = at > begin and bool(units.roles[at - 1] & NOT) and not units.roles[at - 1] & WRONG
+        return bool(roles & (RIGHT | YES)) != is_negated and not roles & WRONG
+    return None
+
+
+def _is_verdict(units: Units, at: int, line: Line) -> bool:
+    """Say whether a word stands where a verdict does: after a mark or a verb, before a mark or the end."""
+    before = at - 1
+    while before > max(line.begin, at - _LEAD) and (
+        units.words[before] in DRESS or units.roles[before] & (FILL | NOT | MAYBE)
+    ):
+        before -= 1
+    after = at + 1
+    while after < min(line.end, at + _LEAD) and units.words[after] in DRESS:
+        after += 1
+    is_open = units.words[before] in _BEFORE_VERDICT or bool(units.roles[before] & BE)
+    return is_open and (after >= line.end or not is_word(units, after) or bool(units.roles[after] & AFTER))
+
+
+def _is_numeral(scan: Scan, line: Line) -> bool:
+    """Say whether a label is the first Roman numeral of an enumeration."""
+    return line.names is not None and line.names.choices[0].lower() == "i" and "ii" in scan.units.raw
+
+
+def _opens_list(scan: Scan, lines: Sequence[Line]) -> bool:
+    """Say whether the first line is the first of several that are listed: options, or numbered steps."""
+    choices = scan.labels.choices
+    names = [line.names.choices[0] for line in lines if line.names and line.is_labelled]
+    others = set(names) - {choices[0]}
+    needed = 1 if choices[0].isdecimal() else max(1, min(2, len(choices) - 1))
+    return names[0] == choices[0] and len(others) >= needed
+
+
+def _is_inline_list(units: Units, line: Line) -> bool:
+    """Say whether other labels follow on the line, marked as the first is: `A) Paris B) Lyon`."""
+    position = None if line.names is None else find_label(units, line.names.begin)
+    if position is None or line.names is None or position + 1 >= line.end:
+        return False
+    mark = units.words[position + 1]
+    return mark in _INLINE_MARKS and any(
+        units.labels[at] not in {None, *line.names.choices}
+        and units.words[at + 1] == mark
+        and not units.gaps[at + 1]
+        for at in range(line.names.end + 1, line.end - 1)
+    )

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+
+from answerkey.scorers.stated.labels import read_labels
+from answerkey.scorers.stated.lexicon import normalize_word
+
+
+@pytest.mark.parametrize(
+    ("choices", "token", "found"),
+    [
+        ("ABCD", "b", "B"),
+        ("ABCD", "Ｂ", "B"),
+        ("ABCD", "𝐁", "B"),
+        ("ABCD", "Ⓑ", "B"),
+        ("ABCD", "E", None),
+        ("ABCD", "B\u0301", None),
+        ("ABCD", "Β", None),  # Greek
+        ("aBb", "B", "B"),
+        ("aBb", "b", "b"),
+        ("aBb", "A", None),
+        ("1234", "②", "2"),
+        ("1234", "٢", "2"),
+        ("1234", "2\ufe0f\u20e3", "2"),
+        ("①②", "2", "②"),
+        ("⑴⑵", "2", "⑵"),
+        ("ⅠⅡⅢ", "ii", "Ⅱ"),
+        ("أبجد", "ا", "أ"),
+        ("ÄÖ", "A\u0308", "Ä"),
+        ("1①", "1", "1"),
+        ("1①", "①", "①"),
+    ],
+)
+def test_labels_are_read_as_freely_as_keeps_them_apart(choices: str, token: str, found: str | None) -> None:
+    """Case and typography are ignored unless two choices differ by nothing else."""
+    assert read_labels(tuple(choices)).find(token, normalize_word(token)) == found
+
+
+def test_label_that_is_not_offered_is_recognized() -> None:
+    """A letter of the same kind looks like a label; other signs do not."""
+    labels = read_labels(("A", "B"))
+    assert [labels.resembles(token) for token in ("E", "e", "5", "Б", "Ex", ".")] == [True, *[False] * 5]

@@ -1,0 +1,143 @@
+"""Laws of the scorer `choice_probabilities`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+
+import polars as pl
+import pytest
+
+from answerkey.scorers import ChoiceProbabilities, judge_probabilities
+from answerkey.scorers.answer_tokens import read_label, read_likelihoods
+from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score
+
+CHOICES = ("A", "B", "C", "D")
+
+
+def send(first: str, top: Mapping[str, float], *before: str) -> dict[str, object]:
+    """Return chat log-probabilities: some opening tokens, then the answer's with probabilities of `top`."""
+    opening = [{"token": one, "logprob": -0.1, "top_logprobs": []} for one in before]
+    listed = [{"token": token, "logprob": math.log(share)} for token, share in top.items()]
+    return {"content": [*opening, {"token": first, "logprob": -0.5, "top_logprobs": listed}]}
+
+
+def judge(top: Mapping[str, float], truth: str = "A", said: str | None = "A", first: str = "A") -> Score:
+    """Return the verdict on the alternatives of one token."""
+    return judge_probabilities(send(first, {first: top.get(first, 1e-9), **top}), CHOICES, truth, said)
+
+
+@pytest.mark.parametrize("token", ["B", " B", "(B", "**B", "B.", " B)", '"B"', "\nB:", "（B）", "[B]"])
+def test_marks_around_a_label_do_not_count(token: str) -> None:
+    """A token stands for the choice that it holds."""
+    assert read_label(token) == "B"
+
+
+@pytest.mark.parametrize("token", ["Based", "BB", "b", "", " ", "The"])
+def test_other_tokens_stand_for_no_choice(token: str) -> None:
+    """Words that begin with a label, and other cases of it, are not the label."""
+    assert read_label(token) not in CHOICES
+
+
+def test_spellings_of_a_choice_add_up() -> None:
+    """`B` and ` B` are the same answer."""
+    found = judge({"A": 0.3, "B": 0.25, " B": 0.2, "The": 0.1})
+    assert found.metadata["predicted_choice"] == "B"
+    assert found.values["choice_mass"] == pytest.approx(0.75)
+    assert found.metadata["probabilities"] == [pytest.approx(0.4), pytest.approx(0.6), None, None]
+
+
+def test_values_are_those_of_their_definitions() -> None:
+    """Probabilities are given that one of the choices is the answer."""
+    found = judge({"A": 0.5, "B": 0.25, "C": 0.15, "D": 0.1}, truth="B", said="A")
+    assert found.values == {
+        "is_correct": 0.0,
+        "confidence": pytest.approx(0.5),
+        "truth_probability": pytest.approx(0.25),
+        "nll": pytest.approx(-math.log(0.25)),
+        "brier": pytest.approx(0.5**2 + 0.75**2 + 0.15**2 + 0.1**2),
+        "choice_mass": pytest.approx(1.0),
+        "text_mismatch": 0.0,
+        "is_partial": 0.0,
+    }
+
+
+def test_the_text_may_say_something_else() -> None:
+    """That is a mismatch; a text that names no choice says nothing."""
+    top = {"A": 0.6, "B": 0.4}
+    assert judge(top, said="B").values["text_mismatch"] == 1.0
+    assert judge(top, said=None).values["text_mismatch"] is None
+
+
+def test_a_truth_outside_the_alternatives_has_no_known_probability() -> None:
+    """Its NLL is null, not a made-up number; the answer is wrong all the same."""
+    found = judge({"A": 0.6, "B": 0.4}, truth="D")
+    assert (found.values["truth_probability"], found.values["nll"]) == (None, None)
+    assert (found.values["is_correct"], found.values["is_partial"]) == (0.0, 1.0)
+    assert found.metadata["choices_outside"] == 2
+
+
+def test_equally_likely_choices_are_right_to_their_part() -> None:
+    """None of them is predicted: the first one is not favoured."""
+    found = judge({"A": 0.3, "B": 0.3, "C": 0.1}, truth="B")
+    assert (found.values["is_correct"], found.metadata["predicted_choice"]) == (0.5, None)
+
+
+def test_opening_tokens_are_passed_over() -> None:
+    """The answer's token is the first that says something."""
+    logprobs = send("B", {"B": 0.9, "A": 0.1}, "\n", "(", "**")
+    found = judge_probabilities(logprobs, CHOICES, "B")
+    assert (found.metadata["answer_token"], found.values["is_correct"]) == ("B", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "reason"),
+    [
+        (None, "NO_LOGPROBS"),
+        ({"content": [{"token": "A", "logprob": None}]}, "NO_LOGPROBS"),
+        (send("The", {"The": 0.9, "It": 0.1}), "NO_CHOICE_IN_TOP_LOGPROBS"),
+        (send("(", {"(": 0.9}), "NO_ANSWER_TOKEN"),
+        ({"ranking": [{"logprob": -1.0}]}, "OTHER_RANKING"),
+        ({"ranking": [{"logprob": None, "why": "x"}] * 4}, "NO_LOGPROBS"),
+    ],
+)
+def test_without_probabilities_a_row_is_failed_with_the_reason(logprobs: object, reason: str) -> None:
+    """It is never wrong, and never guessed."""
+    found = judge_probabilities(logprobs, CHOICES, "A")
+    assert (found.status, found.reason, dict(found.values)) == ("FAILED", reason, {})
+
+
+@pytest.mark.parametrize(("normalise", "best"), [("none", 0), ("tokens", 1), ("bytes", 2)])
+def test_ranked_continuations_may_be_divided_by_their_length(normalise: str, best: int) -> None:
+    """By tokens or by bytes; without that the shortest is at an advantage."""
+    ranking = [
+        {"logprob": -2.0, "tokens": 1, "bytes": 2},
+        {"logprob": -3.0, "tokens": 4, "bytes": 3},
+        {"logprob": -4.0, "tokens": 2, "bytes": 90},
+    ]
+    found = read_likelihoods({"ranking": ranking}, "ABC", normalise)  # type: ignore[arg-type]  # a literal
+    assert not isinstance(found, str)
+    assert found.best == (best,)
+
+
+def test_the_column_form_says_the_same_row_by_row() -> None:
+    """A failed call stays an error, and a bad row keeps its own reason."""
+    told = [send("A", {"A": 0.7, "B": 0.3}), None, send("B", {"B": 0.6, "C": 0.4}), None]
+    statuses = [CompletionStatus.OK, CompletionStatus.OK, CompletionStatus.OK, CompletionStatus.ERROR]
+    completions = [
+        Completion(None if status is CompletionStatus.ERROR else "A", status, logprobs=one)
+        for one, status in zip(told, statuses, strict=True)
+    ]
+    frame = pl.DataFrame({"answer": ["A", "A", "E", "A"]})
+    ids = pl.Series(["1", "2", "3", "4"])
+    scorer = ChoiceProbabilities("{{ sample.answer }}", list(CHOICES))
+    rows = list(scorer.score(Samples(frame, ids), Completions.build(ids, completions, source="live")).rows())
+    assert [(one.status.value, one.reason) for one in rows] == [
+        ("SCORED", None),
+        ("FAILED", "NO_LOGPROBS"),
+        ("FAILED", "BAD_TRUTH"),
+        ("ERROR", "CALL_FAILED"),
+    ]
+    alone = judge_probabilities(json.loads(json.dumps(told[0])), CHOICES, "A", "A")
+    assert (rows[0].values, rows[0].metadata) == (alone.values, alone.metadata)

@@ -1,0 +1,64 @@
+"""The extraction rules on real completions, where they are at hand."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from answerkey.scorers.extraction import find_rule
+
+FOLDER = Path(__file__).parents[4] / "shared" / "data"
+pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the folder with real files is not there")
+
+LETTERS = "ABCDEFGHIJ"
+PHRASE = re.compile(r"\bthe answer is\b", re.IGNORECASE)
+STATED = re.compile(r"\bthe answer is \(([A-J])\)(?!\s*(?:,|and|or|/|&))", re.IGNORECASE)
+
+
+def test_careful_reader_and_rule_agree_on_tricky_completions() -> None:
+    """At least 52 of 58 are right, no letter is read where the reader says none, at most one is wrong."""
+    lines = (FOLDER / "tricky_completions.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    rule = find_rule("stated_answer")
+    pairs = [
+        (rule.read(row["completion"], row["choices"], row["options"]).choice, row["human_label"])
+        for row in rows
+    ]
+    assert len(pairs) == 58
+    assert sum(found == label for found, label in pairs) >= 57
+    assert [found for found, label in pairs if found is not None and found != label] == []
+
+
+@pytest.mark.parametrize(
+    ("model", "count", "agreeing"),
+    [
+        ("Mixtral-8x7B-Instruct-v0.1", 10_274, 10_272),
+        ("Qwen1.5-7B-Chat", 7_669, 7_660),
+        ("gemini-1.5-flash-002", 10_789, 10_783),
+    ],
+)
+def test_answers_stated_once_are_read(model: str, count: int, agreeing: int) -> None:
+    """Where `the answer is (X)` is written exactly once, for one X, that is what is read in 99.8 % or more.
+
+    The rest contradict themselves elsewhere in the text, or state X under a condition only.
+    """
+    rule = find_rule("stated_answer")
+    with zipfile.ZipFile(FOLDER / "mmlu_pro_outputs" / f"model_outputs_{model}_5shots.zip") as archive:
+        rows = json.loads(archive.read(archive.namelist()[0]))
+    seen = right = 0
+    for row in rows:
+        text, choices = (
+            row.get("generated_text") or row.get("model_outputs") or "",
+            LETTERS[: len(row["options"])],
+        )
+        stated = STATED.findall(text)
+        if len(PHRASE.findall(text)) != 1 or len(stated) != 1 or stated[0] not in choices:
+            continue
+        seen += 1
+        right += rule.read(text, tuple(choices), row["options"]).choice == stated[0]
+    assert (seen, right) == (count, agreeing)
+    assert right >= 0.998 * seen

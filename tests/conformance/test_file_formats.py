@@ -17,9 +17,14 @@ from answerkey.datasets import (
     Dataset,
     LocalSource,
     Selection,
-    load_completions,
+    binary_blocks,
+    content,
+    json_rows,
+    load_table,
+    match_completions,
     open_dataset,
-    read_table,
+    samples_from,
+    text_rows,
 )
 from answerkey.datasets.cells import ColumnKind
 from answerkey.templates import RowFilter
@@ -134,7 +139,34 @@ def test_every_format_gives_the_same_filtered_rows(path: Path) -> None:
 
 def test_every_format_gives_the_same_completions(path: Path) -> None:
     """Recorded completions are the same text in every format, without any typing."""
-    ids = pl.Series("sample_id", [str(row["sample_id"]) for row in reversed(ROWS)])
-    completions = load_completions(read_table(path), ids)
+    samples = samples_from(list(reversed(ROWS)), name="reversed")
+    dataset = Dataset.of(samples, name="reversed")
+    completions = match_completions(load_table(path).rows, dataset).read(samples)
     assert completions.frame["completion"].to_list() == [row["completion"] for row in reversed(ROWS)]
     assert completions.frame["status"].unique().to_list() == ["OK"]
+
+
+def test_every_format_is_the_same_when_it_is_streamed(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is too large to be held has the same rows, ids, lines, fingerprint and choice."""
+    selection = Selection(7, "random", 3)
+    held = [open_rows(path), open_rows(path, selection)]
+    monkeypatch.setattr(content, "HELD_BYTES", 0)
+    for module in (json_rows, text_rows, binary_blocks):
+        monkeypatch.setattr(module, "CHUNK_ROWS", 13)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for _ in ("read", "from the cache"):
+        for one, expected in zip([open_rows(path), open_rows(path, selection)], held, strict=True):
+            samples, whole = one.samples(), expected.samples()
+            assert one.fingerprint == expected.fingerprint
+            assert samples.frame.equals(whole.frame)
+            assert samples.ids.equals(whole.ids)
+            assert samples.lines is not None
+            assert whole.lines is not None
+            assert samples.lines.equals(whole.lines)
+            assert (samples.file, samples.encoded, one.notices) == (
+                whole.file,
+                whole.encoded,
+                expected.notices,
+            )

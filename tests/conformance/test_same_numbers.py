@@ -15,6 +15,8 @@ import pytest
 
 import answerkey as ak
 from answerkey import pipeline
+from answerkey.datasets import content, json_rows, text_rows
+from answerkey.verbs import opening, spreading
 
 TEXTS = ["A", "B.", " C", "Answer: D", "", "A or B", "b", "D because", "A. x\nB. y\nC. z", "Ｂ", "B́", "1"]
 CHOICES = ["A", "B", "C", "D"]
@@ -88,11 +90,18 @@ WRITERS: dict[str, Callable[[Path, list[dict[str, Any]]], object]] = {
 }
 
 
-def run_rows(folder: Path, name: str, rows: list[dict[str, Any]]) -> tuple[Any, list[dict[str, Any]]]:
+def run_rows(
+    folder: Path,
+    name: str,
+    rows: list[dict[str, Any]],
+    task: dict[str, Any] = TASK,
+    **options: Any,  # noqa: ANN401 - options of `run`
+) -> tuple[Any, list[dict[str, Any]]]:
     """Return the numbers and the per-sample rows of a run over these rows in this format."""
-    (folder / "task.yaml").write_text(json.dumps(TASK))
+    (folder / "task.yaml").write_text(json.dumps(task))
     WRITERS[name](folder / name, rows)
-    run = ak.run(folder / "task.yaml", dataset=str(folder / name), out=folder / f"run-{name}")
+    dataset, out = str(folder / name), folder / f"run-{name}"
+    run = ak.run(folder / "task.yaml", dataset=dataset, out=out, **options)
     scores = run.tasks["same"].scores.sort("sample_id").to_dicts()
     return {value.name: asdict(value) for value in run.metrics.values()}, scores
 
@@ -119,14 +128,14 @@ def test_every_file_format_gives_the_same_numbers(
     assert run_rows(tmp_path, name, ROWS) == expected
 
 
-@pytest.mark.parametrize("size", [1, 43, 150, 299])
+@pytest.mark.parametrize("size", [5, 43, 150, 299])
 def test_every_shard_size_gives_the_same_numbers(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     size: int,
     expected: tuple[Any, list[dict[str, Any]]],
 ) -> None:
-    """300, 7 and 2 shards agree with one, bit for bit."""
+    """60, 7 and 2 shards agree with one, bit for bit."""
     monkeypatch.setattr(pipeline, "SHARD_ROWS", size)
     assert run_rows(tmp_path, "rows.parquet", ROWS) == expected
 
@@ -138,3 +147,79 @@ def test_the_order_of_rows_changes_no_number(
     """Shuffled rows, sorted back by sample id, agree bit for bit."""
     shuffled = random.Random(seed).sample(ROWS, len(ROWS))
     assert run_rows(tmp_path, "rows.jsonl", shuffled) == expected
+
+
+@pytest.mark.parametrize("name", list(WRITERS))
+@pytest.mark.parametrize("size", [43, 150])
+def test_streamed_files_in_shards_give_the_same_numbers(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    size: int,
+    expected: tuple[Any, list[dict[str, Any]]],
+) -> None:
+    """A file that is too large to be held gives the same numbers, read now and from the cache."""
+    monkeypatch.setattr(content, "HELD_BYTES", 100)
+    monkeypatch.setattr(pipeline, "SHARD_ROWS", size)
+    for module in (json_rows, text_rows):
+        monkeypatch.setattr(module, "CHUNK_ROWS", 17)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for turn in ("now", "from the cache"):
+        folder = tmp_path / turn
+        folder.mkdir()
+        assert run_rows(folder, name, ROWS) == expected
+
+
+@pytest.mark.parametrize("spread", ["alone", "threads", "processes"])
+@pytest.mark.parametrize("with_copy", [False, True])
+def test_every_spread_gives_the_same_numbers(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spread: str,
+    *,
+    with_copy: bool,
+    expected: tuple[Any, list[dict[str, Any]]],
+) -> None:
+    """One thread, several, and worker processes agree, whether rows are checked on the way or before."""
+    monkeypatch.setattr(pipeline, "SHARD_ROWS", 43)
+    monkeypatch.setattr(opening, "choose_spread", lambda _: spread)
+    assert run_rows(tmp_path, "rows.parquet", ROWS, copy=with_copy) == expected
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("size", [43, 299])
+def test_completions_of_another_file_give_the_same_numbers(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    size: int,
+    *,
+    turned: bool,
+    expected: tuple[Any, list[dict[str, Any]]],
+) -> None:
+    """Whether the file has the order of the dataset or another."""
+    monkeypatch.setattr(pipeline, "SHARD_ROWS", size)
+    said = [{name: row[name] for name in ("sample_id", "completion")} for row in ROWS]
+    WRITERS["rows.jsonl"](tmp_path / "said.jsonl", said[::-1] if turned else said)
+    questions = [{name: value for name, value in row.items() if name != "completion"} for row in ROWS]
+    found = run_rows(tmp_path, "rows.csv", questions, completions=str(tmp_path / "said.jsonl"))
+    assert found == expected
+
+
+def test_templates_of_every_plan_give_the_same_numbers_in_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: tuple[Any, list[dict[str, Any]]]
+) -> None:
+    """A task whose templates are rendered for every row is spread over processes, and says the same."""
+    monkeypatch.setattr(pipeline, "SHARD_ROWS", 43)
+    monkeypatch.setattr(spreading, "WORKER_ROWS", 10)
+    task = json.loads(json.dumps(TASK))
+    scorer = task["definition"]["scorers"][0]
+    scorer["ground_truth_choice"] = "{{ sample.answer | upper if sample.sample_id | length > 1 else 'no' }}"
+    chosen: list[str] = []
+
+    def choose(prepared: pipeline.Prepared) -> str:
+        chosen.append(spreading.choose_spread(prepared))
+        return chosen[-1]
+
+    monkeypatch.setattr(opening, "choose_spread", choose)
+    assert run_rows(tmp_path, "rows.parquet", ROWS, task) == expected
+    assert chosen == ["processes"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Mapping
+from typing import NoReturn, cast
 
 import polars as pl
 
@@ -15,7 +15,8 @@ from answerkey.datasets.shapes import Columns, build_column
 from answerkey.errors import DataError, Place
 from answerkey.types import Notice
 
-_FOREIGN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
+#: What Polars raises about a file that is not what it should be.
+FOREIGN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
 #: Begins each message of an Arrow stream; before a length of zero it ends the stream. Without that end mark a
 #: stream that was cut between two batches would look whole.
 _MARK = b"\xff\xff\xff\xff"
@@ -36,27 +37,36 @@ def read_parquet(content: Content) -> Columns:
 
 def read_arrow(content: Content) -> Columns:
     """Return the columns of an Arrow file or stream; the line of a row is its number."""
-    if content.raw.startswith(b"ARROW1"):
+    if content.head.startswith(b"ARROW1"):
         return _read(content, "Arrow", pl.read_ipc)
-    if content.raw.startswith(b"FEA1"):
+    if content.head.startswith(b"FEA1"):
         hint = "write it anew as Feather version 2 or as Parquet"
         raise DataError("E202", "Feather version 1 is not read", where=content.place(), hint=hint)
-    if content.raw.startswith(_MARK) and not content.raw.endswith(_END_OF_STREAM):
+    return _read(content, "Arrow", pl.read_ipc_stream, end=_END_OF_STREAM)
+
+
+def _read(
+    content: Content, kind: str, read: Callable[[io.BytesIO], pl.DataFrame], *, end: bytes = b""
+) -> Columns:
+    with content.open() as stream:
+        raw = stream.read()
+    if not raw:
+        raise DataError("E210", "the file is empty", where=content.place())
+    if raw.startswith(_MARK) and not raw.endswith(end):
         hint = content.guess() or "copy or download it again"
         raise DataError("E202", "the Arrow stream has no end mark", where=content.place(), hint=hint)
-    return _read(content, "Arrow", pl.read_ipc_stream)
-
-
-def _read(content: Content, kind: str, read: Callable[[io.BytesIO], pl.DataFrame]) -> Columns:
-    if not content.raw:
-        raise DataError("E210", "the file is empty", where=content.place())
     try:
-        frame = read(io.BytesIO(content.raw))
-    except _FOREIGN as error:
-        hint = content.guess() or "copy or download it again"
-        message = f"not a valid {kind} file: {str(error).splitlines()[0]}"
-        raise DataError("E202", message, where=content.place(), hint=hint) from None
+        frame = read(io.BytesIO(raw))
+    except FOREIGN as error:
+        refuse_damage(content, kind, error)
     return adopt_frame(frame, content.place())
+
+
+def refuse_damage(content: Content, kind: str, error: BaseException) -> NoReturn:
+    """Raise E202 for a file that is not what its name says."""
+    hint = content.guess() or "copy or download it again"
+    message = f"not a valid {kind} file: {(str(error).splitlines() or ['damaged'])[0]}"
+    raise DataError("E202", message, where=content.place(), hint=hint) from None
 
 
 def adopt_frame(frame: pl.DataFrame, where: Place) -> Columns:
@@ -71,6 +81,13 @@ def adopt_frame(frame: pl.DataFrame, where: Place) -> Columns:
         notices += [notice] if notice else []
     lines = pl.int_range(1, frame.height + 1, eager=True, dtype=pl.Int64).alias("line")
     return Columns(pl.DataFrame(columns), lines, frozenset(encoded), tuple(notices))
+
+
+def find_casts(schema: Mapping[str, pl.DataType]) -> dict[str, pl.DataType] | None:
+    """Return the types that columns are cast to without loss; None when values need a look one by one."""
+    casts = {name: _find_cast(dtype) for name, dtype in schema.items()}
+    known = {name: dtype for name, dtype in casts.items() if dtype is not None}
+    return known if len(known) == len(casts) else None
 
 
 def _adopt(series: pl.Series, where: Place) -> tuple[pl.Series, bool, Notice | None]:
@@ -109,7 +126,10 @@ def _read_utf8(series: pl.Series) -> pl.Series | None:
 
 
 def _notice_bytes(series: pl.Series, where: Place) -> Notice | None:
-    if "Binary" not in str(series.dtype):
-        return None
-    message = f"column `{series.name}` holds bytes; templates see them in base64"
-    return Notice(message, where=Place(file=where.file, field=series.name))
+    return notice_bytes(series.name, where) if "Binary" in str(series.dtype) else None
+
+
+def notice_bytes(name: str, where: Place) -> Notice:
+    """Return what is said about a column of bytes that are no text."""
+    message = f"column `{name}` holds bytes; templates see them in base64"
+    return Notice(message, where=Place(file=where.file, field=name))

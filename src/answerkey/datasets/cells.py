@@ -9,12 +9,14 @@ import math
 import re
 import tokenize
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Literal
 
-from answerkey.datasets.json_rows import SURROGATE, BadJsonError, parse_json
+import polars as pl
+
+from answerkey.datasets.json_values import SURROGATE, BadJsonError, parse_json
 from answerkey.datasets.shapes import Columns, build_column
 from answerkey.datasets.troubles import Troubles
 from answerkey.errors import DataError, Place, listing, suggest
@@ -35,16 +37,15 @@ class _UnfitError(Exception):
 
 
 def type_columns(columns: Columns, kinds: Mapping[str, ColumnKind], file: str | None) -> Columns:
-    """Return the columns with those in `kinds` typed; all unfit cells are reported together.
-
-    A text cell is parsed, an empty one is null (but stays empty text for `text`); a cell that already has the
-    type stays as it is.
-    """
+    """Return the columns with those in `kinds` typed; all unfit cells are reported together."""
+    require_columns(kinds, columns.frame.columns, file)
     troubles = Troubles(file)
     frame, encoded = columns.frame, set(columns.encoded)
     for name, kind in kinds.items():
-        _check_exists(name, frame.columns, file)
-        values = _type_values(columns, name, kind, troubles)
+        cells: list[object] = frame[name].to_list()
+        if name in encoded:
+            cells = [None if cell is None else json.loads(str(cell)) for cell in cells]
+        values = type_cells(cells, kind, Place(file=file, field=name), columns.lines, troubles)
         series, is_encoded = build_column(name, values)
         frame = frame.with_columns(series)
         encoded = encoded | {name} if is_encoded else encoded - {name}
@@ -52,18 +53,27 @@ def type_columns(columns: Columns, kinds: Mapping[str, ColumnKind], file: str | 
     return replace(columns, frame=frame, encoded=frozenset(encoded))
 
 
-def _check_exists(name: str, names: list[str], file: str | None) -> None:
-    if name not in names:
-        message = f"`columns` types `{name}`, which is not a column"
-        hint = suggest(name, names) or f"columns: {listing(names)}"
-        raise DataError("E206", message, where=Place(file=file, field=name), hint=hint)
+def require_columns(kinds: Mapping[str, ColumnKind], names: list[str], file: str | None) -> None:
+    """Raise E206 for the first column that is to be typed and is not there."""
+    for name in kinds:
+        if name not in names:
+            message = f"`columns` types `{name}`, which is not a column"
+            hint = suggest(name, names) or f"columns: {listing(names)}"
+            raise DataError("E206", message, where=Place(file=file, field=name), hint=hint)
 
 
-def _type_values(columns: Columns, name: str, kind: ColumnKind, troubles: Troubles) -> list[object]:
-    """Return the typed cells of a column; each distinct text is parsed once."""
-    cells: list[object] = columns.frame[name].to_list()
-    if name in columns.encoded:
-        cells = [None if cell is None else json.loads(str(cell)) for cell in cells]
+def type_cells(
+    cells: Sequence[object],
+    kind: ColumnKind,
+    where: Place,
+    lines: Sequence[int] | pl.Series,
+    troubles: Troubles,
+) -> list[object]:
+    """Return the typed cells of a column; each distinct text is parsed once.
+
+    A text cell is parsed, an empty one is null (but stays empty text for `text`); a cell that already has the
+    type stays as it is. An unfit one is among the troubles, and null.
+    """
     known: dict[str, object] = {}
     typed: list[object] = []
     with warnings.catch_warnings():
@@ -73,8 +83,8 @@ def _type_values(columns: Columns, name: str, kind: ColumnKind, troubles: Troubl
             try:
                 typed.append(_type_cell(cell, kind, known))
             except _UnfitError as error:
-                where = Place(file=troubles.file, line=int(columns.lines[position]), field=name)
-                troubles.add("E211", f"{_shorten(cell)} is not {_WANTED[kind]}{error}", where=where)
+                message = f"{_shorten(cell)} is not {_WANTED[kind]}{error}"
+                troubles.add("E211", message, where=replace(where, line=int(lines[position])))
                 typed.append(None)
     return typed
 

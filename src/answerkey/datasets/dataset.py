@@ -1,113 +1,104 @@
-"""A dataset ready for use: read, filtered, selected, with a fingerprint."""
+"""A dataset ready for use: filtered, selected, with a fingerprint; its rows are loaded part by part."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 from typing import Self
 
-import polars as pl
-
+from answerkey.datasets.filtering import filter_rows
+from answerkey.datasets.rows import HeldRows, Positions, Rows, join_positions
 from answerkey.datasets.selection import Selection, select_rows
 from answerkey.datasets.sources import Source
 from answerkey.datasets.tables import Table, digest_rows
-from answerkey.errors import DataError, Place, raise_all
-from answerkey.templates import RowFilter, RowTrouble
+from answerkey.errors import DataError, Place
 from answerkey.types import Notice, Samples
-
-SHARD_SIZE = 65_536
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """The samples of a task; `all_ids` are those of every row read, `kept_ids` of those the filters keep."""
+    """The samples of a task: those at `chosen` among all rows of `table`; filters keep those at `kept`."""
 
     name: str
     fingerprint: str
-    rows_read: int
-    rows_filtered: int
-    notices: tuple[Notice, ...]
-    all_ids: pl.Series
-    kept_ids: pl.Series
-    selected: Samples
+    table: Rows
+    kept: Positions
+    chosen: Positions
+    notices: tuple[Notice, ...] = ()
 
     @classmethod
-    def of(cls, samples: Samples, *, name: str) -> Self:
-        """Return samples in memory as a dataset; its fingerprint is that of their ids and rows."""
-        frame = samples.frame.select(samples.ids.alias(""), pl.all())
-        fingerprint = digest_rows(frame, samples.encoded)
-        return cls(name, fingerprint, len(samples), 0, (), samples.ids, samples.ids, samples)
+    def of(cls, samples: Samples | Rows, *, name: str) -> Self:
+        """Return samples as a dataset; its fingerprint is that of their ids and rows."""
+        rows = HeldRows(samples) if isinstance(samples, Samples) else samples
+        every = range(len(rows))
+        return cls(name, digest_rows(rows, with_ids=True), rows, every, every)
 
     def __len__(self) -> int:
-        return len(self.selected)
+        return len(self.chosen)
 
     @property
     def columns(self) -> list[str]:
         """The column names."""
-        return self.selected.columns
+        return self.table.columns
 
-    def samples(self) -> Samples:
-        """Return all selected samples."""
-        return self.selected
+    @property
+    def rows_read(self) -> int:
+        """How many rows the source has."""
+        return len(self.table)
 
-    def shards(self, size: int = SHARD_SIZE) -> Iterator[Samples]:
-        """Yield the samples in order, `size` at a time."""
-        for offset in range(0, len(self), size):
-            yield self.selected.slice(offset, size)
+    @property
+    def rows_filtered(self) -> int:
+        """How many rows the filters leave out."""
+        return len(self.table) - len(self.kept)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The selected rows."""
+        return self.table.take(self.chosen)
+
+    @property
+    def num_samples(self) -> int:
+        """How many samples there are; a row may also be one of several orders of a sample."""
+        return len(self)
+
+    def cut(self, rows: int) -> Iterator[range]:
+        """Yield positions in consecutive parts of at most `rows` rows."""
+        for offset in range(0, len(self), rows):
+            yield range(offset, min(offset + rows, len(self)))
+
+    def samples(self, columns: Collection[str] | None = None) -> Samples:
+        """Return all selected samples, loaded, with all columns or with some."""
+        return self.rows.load(columns)
+
+    def without_rows(self) -> Self:
+        """Return what is known of the dataset, without its rows: small enough to be sent around."""
+        return replace(self, table=self.table.slice(0, 0), kept=range(0), chosen=range(0))
 
 
 def open_dataset(source: Source, *, selection: Selection | None = None, name: str) -> Dataset:
     """Return the dataset of a source; raises for bad rows, failing filters, and when no row is left."""
     selection = selection or Selection()
     table = source.read(name=name)
-    kept = filter_rows(table.samples, source.filters)
+    kept = filter_rows(table.rows, source.filters)
     if not len(kept):
         _refuse_empty(table, name)
-    selected = select_rows(kept, selection)
+    chosen = select_rows(table.rows.take(kept), selection)
     return Dataset(
         name=name,
         fingerprint=_fingerprint(table, source, selection),
-        rows_read=len(table.samples),
-        rows_filtered=len(table.samples) - len(kept),
+        table=table.rows,
+        kept=kept,
+        chosen=join_positions(kept, chosen),
         notices=(*table.notices, *_notice_shortage(len(kept), selection, name)),
-        all_ids=table.samples.ids,
-        kept_ids=kept.ids,
-        selected=selected,
     )
 
 
-def filter_rows(samples: Samples, filters: Sequence[RowFilter]) -> Samples:
-    """Return the samples that pass every filter, in order."""
-    for one in filters:
-        mask = one.mask(samples)
-        troubles = [(row, each) for row, each in enumerate(mask) if isinstance(each, RowTrouble)]
-        if troubles:
-            _refuse_rows(samples, one, troubles)
-        samples = samples.take([row for row, is_kept in enumerate(mask) if is_kept])
-    return samples
-
-
-def _refuse_rows(samples: Samples, one: RowFilter, troubles: Sequence[tuple[int, RowTrouble]]) -> None:
-    """Raise one error per kind of trouble, at its first row."""
-    kinds: dict[str, list[tuple[int, RowTrouble]]] = {}
-    for row, trouble in troubles:
-        kinds.setdefault(trouble.message, []).append((row, trouble))
-    errors: list[DataError] = []
-    for message, group in list(kinds.items())[:20]:
-        row, trouble = group[0]
-        rest = f" (and in {len(group) - 1} more rows)" if len(group) > 1 else ""
-        code = "E206" if trouble.is_undefined else "E207"
-        text = f"filter `{one.expression}`: {message}{rest}"
-        where = samples.place(row, trouble.column)
-        errors.append(DataError(code, text, where=where, hint=trouble.hint))
-    raise_all(errors)
-
-
 def _refuse_empty(table: Table, name: str) -> None:
-    message = f"dataset `{name}`: the filters leave none of its {len(table.samples)} rows"
-    where = Place(file=table.samples.file)
+    message = f"dataset `{name}`: the filters leave none of its {len(table.rows)} rows"
+    where = Place(file=table.rows.file)
     raise DataError("E210", message, where=where, hint="loosen the filters of the dataset")
 
 

@@ -1,181 +1,218 @@
-"""JSON Lines and JSON: one object per row, no key twice, no number that JSON does not have."""
+"""JSON Lines and JSON: one object per row, read as a stream."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-
-import polars as pl
+from operator import itemgetter
+from typing import TextIO
 
 from answerkey.datasets.content import Content
+from answerkey.datasets.gathering import CHUNK_CHARACTERS, CHUNK_ROWS, Chunk, Gatherer
+from answerkey.datasets.json_values import DECODER, BadJsonError, check_row, parse_json, refuse_size
 from answerkey.datasets.names import check_names
-from answerkey.datasets.shapes import Columns, build_frame
-from answerkey.datasets.text_rows import MAX_CELL
 from answerkey.datasets.troubles import Troubles
-from answerkey.errors import DataError, Place
+from answerkey.errors import DataError
+from answerkey.types import Notice
 
 _SPACES = " \t\r\n"
-SURROGATE = re.compile("[\ud800-\udfff]")
-_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
-#: Nesting that templates and readers of the run folder can still walk.
-MAX_DEPTH = 100
-_KINDS = {str: "text", bool: "a boolean", int: "a number", float: "a number", list: "a list"}
-
-
-class BadJsonError(Exception):
-    """A JSON text that parses but is refused."""
-
-    def __init__(self, code: str, message: str, hint: str | None = None, key: str | None = None) -> None:
-        super().__init__(message)
-        self.code, self.message, self.hint, self.key = code, message, hint, key
-
-    def place(self, content: Content, line: int) -> Place:
-        """Return the place of the value in a row that starts on this line."""
-        return Place(file=content.file, line=line, field=self.key)
-
-
-def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    built = dict(pairs)
-    if len(built) == len(pairs):
-        return built
-    names = [name for name, _ in pairs]
-    twice = next(name for name in names if names.count(name) > 1)
-    raise BadJsonError("E212", f"key `{twice}` appears twice in one object", "remove one of them")
-
-
-def _refuse_constant(name: str) -> object:
-    raise BadJsonError("E202", f"`{name}` is not a JSON value", "write null for a missing number")
-
-
-def _parse_float(text: str) -> float:
-    number = float(text)
-    if math.isinf(number):
-        raise BadJsonError("E202", f"the number {text[:40]} is too large")
-    return number
-
-
-DECODER = json.JSONDecoder(
-    object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant, parse_float=_parse_float
-)
+_SPACE = re.compile(f"[{_SPACES}]*")
+_BLOCK = 2**20
+#: As much of a text is looked at to tell what it may be.
+_SHOWN = 2**20
+#: How far from the end of a block a value that goes on in the next one can be mistaken for a broken one.
+_EDGE = 16
 
 
 @dataclass
 class _Rows:
-    """Objects gathered column by column, with the line each starts on."""
+    """Objects gathered into chunks, with the line each starts on; `names` are all keys seen so far."""
 
-    content: Content
-    columns: dict[str, list[object]] = field(default_factory=dict)
+    gatherer: Gatherer
+    names: dict[str, None] = field(default_factory=dict)
+    rows: list[dict[str, object]] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
+    characters: int = 0
+    count: int = 0
 
-    def add(self, row: dict[str, object], line: int) -> None:
-        columns = self.columns
-        if row.keys() != columns.keys():
-            self._pad(row)
-        for name, value in row.items():
-            columns[name].append(value)
+    def add(self, row: dict[str, object], source: str, line: int) -> None:
+        self.rows.append(row)
         self.lines.append(line)
+        self.characters += len(source)
+        if len(self.rows) >= CHUNK_ROWS or self.characters >= CHUNK_CHARACTERS:
+            self._flush()
 
-    def _pad(self, row: dict[str, object]) -> None:
-        """Make new columns for new keys, and null cells for missing ones."""
-        for name in row:
-            if name not in self.columns:
-                self.columns[name] = [None] * len(self.lines)
-        for name in self.columns.keys() - row.keys():
-            self.columns[name].append(None)
+    def _flush(self) -> None:
+        shapes = dict.fromkeys(map(tuple, self.rows))
+        for shape in shapes:
+            self.names.update(dict.fromkeys(shape))
+        is_regular = len(shapes) == 1 and len(next(iter(shapes))) == len(self.names)
+        columns = {name: self._take(name, is_regular=is_regular) for name in self.names}
+        self.gatherer.add(Chunk(columns, self.lines))
+        self.count += len(self.rows)
+        self.rows, self.lines, self.characters = [], [], 0
 
-    def build(self) -> Columns:
-        if not self.lines:
-            raise DataError("E210", "the file has no rows", where=self.content.place())
-        if not self.columns:
-            raise DataError("E210", "the rows of the file have no columns", where=self.content.place())
-        notices = check_names(list(self.columns), self.content.place())
-        frame, encoded = build_frame(self.columns)
-        return Columns(frame, pl.Series("line", self.lines, dtype=pl.Int64), encoded, notices)
+    def _take(self, name: str, *, is_regular: bool) -> list[object]:
+        """Return the values of one key; null where it is missing."""
+        if is_regular:
+            return list(map(itemgetter(name), self.rows))
+        return [row.get(name) for row in self.rows]
+
+    def finish(self, content: Content) -> tuple[Notice, ...]:
+        self._flush()
+        if not self.count:
+            raise DataError("E210", "the file has no rows", where=content.place())
+        if not self.names:
+            raise DataError("E210", "the rows of the file have no columns", where=content.place())
+        return check_names(list(self.names), content.place())
 
 
-def read_json_lines(content: Content) -> Columns:
-    """Return the columns of a file with one JSON object per line; blank lines are skipped."""
-    text = content.text()
-    _refuse_list(content, text)
-    rows, troubles = _Rows(content), Troubles(content.file)
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip(_SPACES):
-            continue
+def read_json_lines(content: Content, gatherer: Gatherer) -> tuple[Notice, ...]:
+    """Hand over the rows of a file with one JSON object per line; return what is odd about it."""
+    rows, troubles = _Rows(gatherer), Troubles(content.file)
+    for number, line in _iterate_lines(content):
         try:
             row = check_row(parse_json(line), line)
         except json.JSONDecodeError as error:
             where = content.place(number, error.colno)
-            troubles.add("E202", _describe(error), where=where, hint=content.guess())
+            troubles.add("E202", _describe(error.msg), where=where, hint=content.guess())
         except BadJsonError as error:
             troubles.add(error.code, error.message, where=error.place(content, number), hint=error.hint)
         else:
-            rows.add(row, number)
+            rows.add(row, line, number)
     troubles.raise_any()
-    return rows.build()
+    return rows.finish(content)
 
 
-def read_json_list(content: Content) -> Columns:
-    """Return the columns of a file that is one JSON list of objects; a syntax error ends the reading."""
-    rows, troubles = _Rows(content), Troubles(content.file)
-    scanner = _ListScanner(content)
-    try:
-        for source, value in scanner.elements():
-            _try_row(rows, troubles, value, source=source, line=scanner.line)
-    except json.JSONDecodeError as error:
-        where = content.place(error.lineno, error.colno)
-        troubles.add("E202", _describe(error), where=where, hint=content.guess())
-    except BadJsonError as error:
-        troubles.add(error.code, error.message, where=error.place(content, scanner.line), hint=error.hint)
+def _iterate_lines(content: Content) -> Iterator[tuple[int, str]]:
+    """Yield the lines that are not blank, each with its number."""
+    is_first = True
+    with content.open_text("\n") as stream:
+        for number, line in enumerate(stream, 1):
+            if line.strip(_SPACES):
+                if is_first:
+                    _refuse_list(content, line)
+                    is_first = False
+                yield number, line.removesuffix("\n")
+
+
+def _refuse_list(content: Content, line: str) -> None:
+    """Refuse a JSON list under the name of JSON Lines with one error instead of one per line."""
+    if line.lstrip().startswith("["):
+        hint = "name it `.json`, or write one object per line"
+        message = "the file starts with a list, not with an object"
+        raise DataError("E202", message, where=content.place(1), hint=hint)
+
+
+def read_json_list(content: Content, gatherer: Gatherer) -> tuple[Notice, ...]:
+    """Hand over the rows of a file that is one JSON list of objects; a syntax error ends the reading."""
+    rows, troubles = _Rows(gatherer), Troubles(content.file)
+    with content.open_text() as stream:
+        scanner = _ListScanner(content, stream)
+        try:
+            for source, value in scanner.elements():
+                _try_row(rows, troubles, value, source=source, content=content, line=scanner.line)
+        except _SyntaxTrouble as error:
+            where = content.place(error.line, error.column)
+            troubles.add("E202", _describe(error.message), where=where, hint=content.guess())
+        except BadJsonError as error:
+            troubles.add(error.code, error.message, where=error.place(content, scanner.line), hint=error.hint)
     troubles.raise_any()
-    return rows.build()
+    return rows.finish(content)
 
 
-def _try_row(rows: _Rows, troubles: Troubles, value: object, *, source: str, line: int) -> None:
+def _try_row(
+    rows: _Rows, troubles: Troubles, value: object, *, source: str, content: Content, line: int
+) -> None:
     try:
-        rows.add(check_row(value, source), line)
+        row = check_row(value, source)
     except BadJsonError as error:
-        troubles.add(error.code, error.message, where=error.place(rows.content, line), hint=error.hint)
+        troubles.add(error.code, error.message, where=error.place(content, line), hint=error.hint)
+    else:
+        rows.add(row, source, line)
+
+
+class _SyntaxTrouble(Exception):  # noqa: N818 - it becomes an error with a code
+    """Where a JSON list breaks off."""
+
+    def __init__(self, message: str, line: int, column: int) -> None:
+        super().__init__(message)
+        self.message, self.line, self.column = message, line, column
 
 
 class _ListScanner:
-    """The elements of a JSON list one by one, so that each has its line; `line` is that of the last one."""
+    """The elements of a JSON list one by one, so that each has its line; `line` is that of the last one.
 
-    def __init__(self, content: Content) -> None:
-        self.text = content.text()
+    Of the text only a window is in memory, which grows when an element does not fit.
+    """
+
+    def __init__(self, content: Content, stream: TextIO) -> None:
+        self.stream = stream
+        self.text = ""
         self.at = 0
         self.line = 1
+        self._lines_before, self._columns_before = 0, 0
         self._skip_space()
         if self.at == len(self.text):
             raise DataError("E210", "the file is empty", where=content.place())
         if not self._take("["):
-            raise _not_a_list(content, self.text, self.line)
+            raise _not_a_list(content, self.text + stream.read(_SHOWN), self.line)
 
     def elements(self) -> Iterator[tuple[str, object]]:
         """Yield the source and the value of each element."""
         is_first = True
         while not self._take("]"):
             if not is_first and not self._take(","):
-                raise json.JSONDecodeError("Expecting ',' or ']'", self.text, self.at)
+                raise self._fail("Expecting ',' or ']'", self.at)
             is_first = False
             self._skip_space()
-            start, value = self.at, self._decode()
-            yield self.text[start : self.at], value
-            self.line += self.text.count("\n", start, self.at)
+            value, end = self._decode()
+            source = self.text[self.at : end]
+            yield source, value
+            self.line += source.count("\n")
+            self.at = end
         self._skip_space()
         if self.at != len(self.text):
-            raise json.JSONDecodeError("Extra text after the list", self.text, self.at)
+            raise self._fail("Extra text after the list", self.at)
 
-    def _decode(self) -> object:
-        try:
-            value, self.at = DECODER.raw_decode(self.text, self.at)
-        except (json.JSONDecodeError, BadJsonError):
-            raise
-        except (RecursionError, ValueError) as error:
-            raise _too_large(error) from None
-        return value
+    def _decode(self) -> tuple[object, int]:
+        """Return the value that starts here, and where it ends."""
+        while True:
+            try:
+                value, end = DECODER.raw_decode(self.text, self.at)
+            except json.JSONDecodeError as error:
+                is_cut = error.msg.startswith("Unterminated") or error.pos > len(self.text) - _EDGE
+                if not is_cut or not self._read_on():
+                    raise self._fail(error.msg, error.pos) from None
+            except BadJsonError:
+                raise
+            except (RecursionError, ValueError) as error:
+                raise refuse_size(error) from None
+            else:
+                # A number goes on in the next block, maybe.
+                if end < len(self.text) or self.text[end - 1] in '}]"' or not self._read_on():
+                    return value, end
+
+    def _read_on(self) -> bool:
+        """Let go of what has been read and add to the window; return whether there was more."""
+        more = self.stream.read(max(_BLOCK, len(self.text) - self.at))
+        if more:
+            self._lines_before, self._columns_before = self._locate(self.at)
+            self.text, self.at = self.text[self.at :] + more, 0
+        return bool(more)
+
+    def _locate(self, position: int) -> tuple[int, int]:
+        """Return how many lines end before a position, and how many characters its line has before it."""
+        lines = self.text.count("\n", 0, position)
+        start = self.text.rfind("\n", 0, position)
+        columns = position - start - 1 + (0 if lines else self._columns_before)
+        return self._lines_before + lines, columns
+
+    def _fail(self, message: str, position: int) -> _SyntaxTrouble:
+        lines, columns = self._locate(position)
+        return _SyntaxTrouble(message, lines + 1, columns + 1)
 
     def _take(self, mark: str) -> bool:
         self._skip_space()
@@ -184,64 +221,13 @@ class _ListScanner:
         return is_there
 
     def _skip_space(self) -> None:
-        start = self.at
-        while self.at < len(self.text) and self.text[self.at] in _SPACES:
-            self.at += 1
-        self.line += self.text.count("\n", start, self.at)
-
-
-def parse_json(text: str) -> object:
-    """Return the value of a JSON text; raises JSONDecodeError, or BadJsonError for what is refused."""
-    try:
-        return DECODER.decode(text)
-    except (json.JSONDecodeError, BadJsonError):
-        raise
-    except (RecursionError, ValueError) as error:
-        raise _too_large(error) from None
-
-
-def check_row(value: object, source: str) -> dict[str, object]:
-    """Return the row if it is an object that a table can hold; `source` is its JSON text."""
-    if not isinstance(value, dict):
-        kind = _KINDS.get(type(value), "null")
-        raise BadJsonError("E202", f"the row is {kind}, not an object", 'write `{"column": value, ...}`')
-    if source.count("[") + source.count("{") > MAX_DEPTH and _measure_depth(value) > MAX_DEPTH:
-        raise BadJsonError("E202", f"the row is nested more than {MAX_DEPTH} levels deep")
-    if _SURROGATE_ESCAPE.search(source):
-        _refuse_surrogates(value)
-    if len(source) > MAX_CELL:
-        _refuse_huge(value)
-    return value
-
-
-def _measure_depth(value: object) -> int:
-    depth, level = 0, [value]
-    while level := [one for one in level if isinstance(one, dict | list)]:
-        depth += 1
-        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
-    return depth
-
-
-def _refuse_surrogates(row: dict[str, object]) -> None:
-    for name, value in row.items():
-        if SURROGATE.search(json.dumps([name, value], ensure_ascii=False)):
-            message = "half of a surrogate pair (`\\ud800` to `\\udfff`) is not a character"
-            raise BadJsonError("E203", message, "write both halves, or the character itself", name)
-
-
-def _refuse_huge(row: dict[str, object]) -> None:
-    for name, value in row.items():
-        if len(json.dumps(value, ensure_ascii=False)) > MAX_CELL:
-            raise BadJsonError("E202", f"the cell has more than {MAX_CELL} characters", None, name)
-
-
-def _refuse_list(content: Content, text: str) -> None:
-    """Refuse a JSON list under the name of JSON Lines with one error instead of one per line."""
-    start = text[:200].lstrip()
-    if start.startswith("["):
-        hint = "name it `.json`, or write one object per line"
-        message = "the file starts with a list, not with an object"
-        raise DataError("E202", message, where=content.place(1), hint=hint)
+        while True:
+            found = _SPACE.match(self.text, self.at)
+            end = found.end() if found else self.at
+            self.line += self.text.count("\n", self.at, end)
+            self.at = end
+            if end < len(self.text) or not self._read_on():
+                return
 
 
 def _not_a_list(content: Content, text: str, line: int) -> DataError:
@@ -251,11 +237,5 @@ def _not_a_list(content: Content, text: str, line: int) -> DataError:
     return DataError("E202", "the file is not a JSON list of objects", where=content.place(line), hint=hint)
 
 
-def _too_large(error: RecursionError | ValueError) -> BadJsonError:
-    if isinstance(error, RecursionError):
-        return BadJsonError("E202", f"the row is nested more than {MAX_DEPTH} levels deep")
-    return BadJsonError("E202", "a number has too many digits", "write it as text")
-
-
-def _describe(error: json.JSONDecodeError) -> str:
-    return f"not valid JSON: {error.msg[:1].lower()}{error.msg[1:]}"
+def _describe(message: str) -> str:
+    return f"not valid JSON: {message[:1].lower()}{message[1:]}"

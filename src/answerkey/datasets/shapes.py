@@ -2,6 +2,9 @@
 
 A column is native only if every value that is not null has exactly the same type and shape, so that what a
 template sees is exactly what the file holds: `1` never turns into `1.0`, and no dict gains a key.
+
+A shape is the type of some values, Null where only nulls are known so far, and None where they have no common
+type. The shapes of two halves of a column, merged, are the shape of the column.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from typing import cast
 import polars as pl
 
 from answerkey.types import Notice
+
+Shape = pl.DataType | None
 
 _LEAVES: dict[type, pl.DataType] = {
     str: pl.String(),
@@ -46,18 +51,28 @@ def build_frame(columns: Mapping[str, Sequence[object]]) -> tuple[pl.DataFrame, 
 
 def build_column(name: str, values: Sequence[object]) -> tuple[pl.Series, bool]:
     """Return the column and whether its cells are JSON text; values are what `json.loads` can return."""
-    dtype = find_dtype(values)
+    dtype = settle(find_shape(values))
+    return fill_column(name, values, dtype), dtype is None
+
+
+def fill_column(name: str, values: Sequence[object], dtype: pl.DataType | None) -> pl.Series:
+    """Return values that have this type as a column; as JSON text when it is None."""
     if dtype is not None:
-        return _fill(values, dtype).alias(name), False
+        return _fill(values, dtype).alias(name)
     cells = [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
-    return pl.Series(name, cells, dtype=pl.String), True
+    return pl.Series(name, cells, dtype=pl.String)
 
 
-def find_dtype(values: Sequence[object], depth: int = 0) -> pl.DataType | None:
+def find_dtype(values: Sequence[object]) -> pl.DataType | None:
     """Return the one type that all values share, or None if there is none; only nulls count as text."""
+    return settle(find_shape(values))
+
+
+def find_shape(values: Sequence[object], depth: int = 0) -> Shape:
+    """Return the shape of some values."""
     kinds = set(map(type, values)) - {type(None)}
     if not kinds:
-        return pl.String()
+        return pl.Null()
     kind = kinds.pop()
     if kinds or depth > _NATIVE_DEPTH:
         return None
@@ -70,13 +85,13 @@ def find_dtype(values: Sequence[object], depth: int = 0) -> pl.DataType | None:
     return _LEAVES[kind]
 
 
-def _find_list(values: Sequence[object], depth: int) -> pl.DataType | None:
+def _find_list(values: Sequence[object], depth: int) -> Shape:
     lists = (value for value in values if isinstance(value, list))
-    inner = find_dtype(list(chain.from_iterable(lists)), depth + 1)
+    inner = find_shape(list(chain.from_iterable(lists)), depth + 1)
     return None if inner is None else pl.List(inner)
 
 
-def _find_struct(values: Sequence[object], depth: int) -> pl.DataType | None:
+def _find_struct(values: Sequence[object], depth: int) -> Shape:
     dicts = [value for value in values if isinstance(value, dict)]
     shapes = set(map(tuple, dicts))
     names = shapes.pop()
@@ -84,16 +99,54 @@ def _find_struct(values: Sequence[object], depth: int) -> pl.DataType | None:
         return None
     fields: dict[str, pl.DataType] = {}
     for name in names:
-        dtype = find_dtype([one[name] for one in dicts], depth + 1)
-        if dtype is None:
+        shape = find_shape([one[name] for one in dicts], depth + 1)
+        if shape is None:
             return None
-        fields[name] = dtype
+        fields[name] = shape
     return pl.Struct(fields)
 
 
 def _fits_int64(values: Sequence[object]) -> bool:
     low, high = _INT64
     return all(low <= value <= high for value in values if isinstance(value, int))
+
+
+def merge_shapes(one: Shape, other: Shape) -> Shape:
+    """Return the shape of the values of both."""
+    if one is None or other is None:
+        return None
+    if other in (one, pl.Null):
+        return one
+    if one == pl.Null:
+        return other
+    if isinstance(one, pl.List) and isinstance(other, pl.List):
+        inner = merge_shapes(cast("pl.DataType", one.inner), cast("pl.DataType", other.inner))
+        return None if inner is None else pl.List(inner)
+    if isinstance(one, pl.Struct) and isinstance(other, pl.Struct):
+        return _merge_structs(one, other)
+    return None
+
+
+def _merge_structs(one: pl.Struct, other: pl.Struct) -> Shape:
+    if [each.name for each in one.fields] != [each.name for each in other.fields]:
+        return None
+    fields: dict[str, pl.DataType] = {}
+    for ours, theirs in zip(one.fields, other.fields, strict=True):
+        shape = merge_shapes(cast("pl.DataType", ours.dtype), cast("pl.DataType", theirs.dtype))
+        if shape is None:
+            return None
+        fields[ours.name] = shape
+    return pl.Struct(fields)
+
+
+def settle(shape: Shape) -> pl.DataType | None:
+    """Return the type that a column of this shape is stored with: where there are only nulls, text."""
+    if isinstance(shape, pl.List):
+        return pl.List(cast("pl.DataType", settle(cast("pl.DataType", shape.inner))))
+    if isinstance(shape, pl.Struct):
+        fields = {one.name: settle(cast("pl.DataType", one.dtype)) for one in shape.fields}
+        return pl.Struct(cast("dict[str, pl.DataType]", fields))
+    return pl.String() if shape == pl.Null else shape
 
 
 def _fill(values: Sequence[object], dtype: pl.DataType) -> pl.Series:
@@ -110,6 +163,8 @@ def _fill_lists(values: Sequence[object], inner: pl.DataType) -> pl.Series:
     lists = [value if isinstance(value, list) else None for value in values]
     sizes = pl.Series("size", [None if one is None else len(one) for one in lists], dtype=pl.UInt32)
     elements = _fill(list(chain.from_iterable(one for one in lists if one)), inner)
+    if not sizes.null_count() and sizes.n_unique() == 1 and sizes[0] and not inner.is_nested():
+        return elements.reshape((len(sizes), int(sizes[0]))).cast(pl.List(inner)).alias("list")
     filled = sizes.filter(sizes > 0).to_frame().with_row_index("row")
     rows = filled.select(pl.col("row").repeat_by("size").explode()).to_series()
     cut = pl.DataFrame({"row": rows, "element": elements}).group_by("row", maintain_order=True).agg("element")

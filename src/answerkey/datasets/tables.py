@@ -11,30 +11,54 @@ from pathlib import Path
 import polars as pl
 
 from answerkey.datasets.binary import adopt_frame, read_arrow, read_parquet
+from answerkey.datasets.binary_blocks import read_arrow_blocks, read_parquet_blocks
 from answerkey.datasets.cells import ColumnKind, type_columns
 from answerkey.datasets.content import COMPRESSIONS, Content, read_content
-from answerkey.datasets.ids import name_samples
+from answerkey.datasets.gathering import Gathered, Gatherer, gather_held, refuse_huge
+from answerkey.datasets.ids import check_ids, name_samples
 from answerkey.datasets.json_rows import read_json_lines, read_json_list
 from answerkey.datasets.names import check_names
 from answerkey.datasets.plain import make_plain
+from answerkey.datasets.rows import HeldRows, Rows, iterate_blocks
 from answerkey.datasets.shapes import Columns, build_frame
-from answerkey.datasets.text_rows import MAX_CELL, read_csv, read_tsv
+from answerkey.datasets.stored import open_parquet
+from answerkey.datasets.table_cache import name_entry, open_cache
+from answerkey.datasets.text_rows import read_csv, read_tsv
 from answerkey.datasets.troubles import Troubles
-from answerkey.errors import DataError, Place, listing
+from answerkey.errors import AnswerkeyError, DataError, Place, listing
 from answerkey.types import Notice, Samples
 
-#: Ending of a file name to the function that reads its content.
-FORMATS: dict[str, Callable[[Content], Columns]] = {
-    ".csv": read_csv,
-    ".tsv": read_tsv,
-    ".jsonl": read_json_lines,
-    ".ndjson": read_json_lines,
-    ".json": read_json_list,
-    ".parquet": read_parquet,
-    ".pq": read_parquet,
-    ".arrow": read_arrow,
-    ".feather": read_arrow,
-    ".ipc": read_arrow,
+Kinds = Mapping[str, ColumnKind]
+#: Hands the rows of a file over, chunk by chunk, and returns what is odd about it.
+Reader = Callable[[Content, Gatherer], tuple[Notice, ...]]
+_ARROW_FILE = b"ARROW1"
+
+
+@dataclass(frozen=True)
+class Format:
+    """How files of one kind are read: as a stream, and (where that is not the same) into memory."""
+
+    name: str
+    stream: Reader
+    hold: Callable[[Content], Columns] | None = None
+
+
+_CSV, _TSV = Format("csv", read_csv), Format("tsv", read_tsv)
+_JSON_LINES, _JSON = Format("jsonl", read_json_lines), Format("json", read_json_list)
+_PARQUET = Format("parquet", read_parquet_blocks, read_parquet)
+_ARROW = Format("arrow", read_arrow_blocks, read_arrow)
+#: Ending of a file name to its format.
+FORMATS: dict[str, Format] = {
+    ".csv": _CSV,
+    ".tsv": _TSV,
+    ".jsonl": _JSON_LINES,
+    ".ndjson": _JSON_LINES,
+    ".json": _JSON,
+    ".parquet": _PARQUET,
+    ".pq": _PARQUET,
+    ".arrow": _ARROW,
+    ".feather": _ARROW,
+    ".ipc": _ARROW,
 }
 
 
@@ -42,14 +66,17 @@ FORMATS: dict[str, Callable[[Content], Columns]] = {
 class Table:
     """All rows of a source, before filters and selection; `digest` stands for its content."""
 
-    samples: Samples
+    rows: Rows
     digest: str
     notices: tuple[Notice, ...] = ()
 
+    @property
+    def samples(self) -> Samples:
+        """All rows, loaded."""
+        return self.rows.load()
 
-def read_table(
-    path: str | Path, *, columns: Mapping[str, ColumnKind] | None = None, by_trial: bool = False
-) -> Samples:
+
+def read_table(path: str | Path, *, columns: Kinds | None = None, by_trial: bool = False) -> Samples:
     """Return the rows of a data file, compressed or not, with their sample ids.
 
     With `by_trial`, rows of one sample may differ in the column `trial`.
@@ -57,33 +84,68 @@ def read_table(
     return load_table(path, columns=columns, by_trial=by_trial).samples
 
 
-def load_table(
-    path: str | Path, *, columns: Mapping[str, ColumnKind] | None = None, by_trial: bool = False
-) -> Table:
+def load_table(path: str | Path, *, columns: Kinds | None = None, by_trial: bool = False) -> Table:
     """Return the rows of a data file with the digest of its content and what is odd about it."""
     content = read_content(path)
-    found = find_format(Path(path))(content)
+    rows, notices = _open_rows(content, find_format(Path(path)), columns or {})
+    if not len(rows):
+        raise DataError("E210", "the file has no rows", where=content.place())
+    check_ids(rows, by_trial=by_trial)
+    return Table(rows, content.digest, notices)
+
+
+def _open_rows(content: Content, form: Format, kinds: Kinds) -> tuple[Rows, tuple[Notice, ...]]:
+    """Return where the rows lie: in the file itself, in memory when they are few, else in the cache."""
+    if form is _PARQUET and not content.is_packed and not kinds:
+        found = open_parquet(content)
+        if found is not None:
+            return found, check_names(found.columns, content.place())
+    is_stream = form is _ARROW and not content.head.startswith(_ARROW_FILE)
+    if content.raw is not None or is_stream:
+        held = _hold(content, form, kinds)
+        return HeldRows(name_samples(held, content.file)), held.notices
+    return _cache(content, form, kinds)
+
+
+def _hold(content: Content, form: Format, kinds: Kinds) -> Columns:
+    if form.hold is None:
+        drafts: dict[int, pl.DataFrame] = {}
+        gathered = _gather(content, form, Gatherer(content, kinds, drafts))
+        return gather_held(drafts, gathered)
+    found = form.hold(content)
     if not found.frame.height:
         raise DataError("E210", "the file has no rows", where=content.place())
-    _refuse_huge(found, content)
-    if columns:
-        found = type_columns(found, columns, content.file)
-    return Table(name_samples(found, content.file, by_trial=by_trial), content.digest, found.notices)
-
-
-def _refuse_huge(columns: Columns, content: Content) -> None:
     troubles = Troubles(content.file)
-    for name, dtype in columns.frame.schema.items():
-        if dtype != pl.String:
-            continue
-        for position in (columns.frame[name].str.len_bytes() > MAX_CELL).arg_true():
-            where = Place(file=content.file, line=int(columns.lines[position]), field=name)
-            troubles.add("E202", f"the cell has more than {MAX_CELL} bytes", where=where)
+    for series in found.frame.iter_columns():
+        refuse_huge(series, found.lines, troubles)
     troubles.raise_any()
+    return type_columns(found, kinds, content.file) if kinds else found
 
 
-def find_format(path: Path) -> Callable[[Content], Columns]:
-    """Return the function that reads files with this name."""
+def _cache(content: Content, form: Format, kinds: Kinds) -> tuple[Rows, tuple[Notice, ...]]:
+    """Return the rows of a large file, which is read only if it has not been read before."""
+    cache = open_cache()
+    key = name_entry(content.digest, form.name, kinds)
+    found = cache.find(key, content.file)
+    if found is None:
+        with cache.open_drafts() as drafts:
+            gatherer = Gatherer(content, kinds, drafts)
+            gathered = _gather(drafts.unpack(content) if form.hold else content, form, gatherer)
+            found = cache.keep(key, drafts, gathered, content.file)
+    return found.rows, (*found.notices, *cache.notices)
+
+
+def _gather(content: Content, form: Format, gatherer: Gatherer) -> Gathered:
+    try:
+        return gatherer.finish(form.stream(content, gatherer))
+    except (AnswerkeyError, UnicodeDecodeError):
+        if form.hold is None:
+            content.check_text()  # what is no text at all is told first
+        raise
+
+
+def find_format(path: Path) -> Format:
+    """Return how files with this name are read."""
     endings = [ending.lower() for ending in path.suffixes]
     if endings and endings[-1] in COMPRESSIONS:
         endings.pop()
@@ -106,14 +168,15 @@ def load_rows(
 ) -> Table:
     """Return rows that are in memory with the digest of their content."""
     where = Place(file=name)
-    found = adopt_frame(rows, where) if isinstance(rows, pl.DataFrame) else _gather(rows, where)
+    found = adopt_frame(rows, where) if isinstance(rows, pl.DataFrame) else _gather_rows(rows, where)
     if not found.frame.height:
         raise DataError("E210", f"`{name}` has no rows", where=where)
-    samples = name_samples(found, name, by_trial=by_trial)
-    return Table(samples, digest_rows(found.frame, found.encoded), found.notices)
+    held = HeldRows(name_samples(found, name))
+    check_ids(held, by_trial=by_trial)
+    return Table(held, digest_rows(held), found.notices)
 
 
-def _gather(rows: Sequence[Mapping[str, object]], where: Place) -> Columns:
+def _gather_rows(rows: Sequence[Mapping[str, object]], where: Place) -> Columns:
     names: dict[object, None] = {}
     for row in rows:
         names.update(dict.fromkeys(row))
@@ -142,9 +205,14 @@ def _plain_column(rows: Sequence[Mapping[str, object]], name: str, where: Place)
         raise DataError("E202", f"the column holds {error}", where=place) from None
 
 
-def digest_rows(frame: pl.DataFrame, encoded: frozenset[str]) -> str:
+def digest_rows(rows: Rows, *, with_ids: bool = False) -> str:
     """Return the sha256 of the rows as JSON lines, so that equal rows have equal digests."""
-    # JSON lines write a float that is not a number as null; as text it stays apart.
-    rows = frame.with_columns(pl.selectors.float().cast(pl.String)).write_ndjson()
-    header = [list(map(str, frame.schema.items())), sorted(encoded)]
-    return sha256(f"{json.dumps(header)}\n{rows}".encode()).hexdigest()
+    digest = None
+    for _, block in iterate_blocks(rows):
+        frame = block.frame.select(block.ids.alias(""), pl.all()) if with_ids else block.frame
+        if digest is None:
+            header = [list(map(str, frame.schema.items())), sorted(block.encoded)]
+            digest = sha256(f"{json.dumps(header)}\n".encode())
+        # JSON lines write a float that is not a number as null; as text it stays apart.
+        digest.update(frame.with_columns(pl.selectors.float().cast(pl.String)).write_ndjson().encode())
+    return (digest or sha256()).hexdigest()

@@ -3,71 +3,71 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TextIO
 
-import polars as pl
-
-from answerkey.datasets.content import Content
+from answerkey.datasets.content import MAX_CELL, Content
+from answerkey.datasets.gathering import CHUNK_CHARACTERS, CHUNK_ROWS, Chunk, Gatherer
 from answerkey.datasets.names import check_names
-from answerkey.datasets.shapes import Columns
 from answerkey.datasets.troubles import Troubles
 from answerkey.errors import DataError
+from answerkey.types import Notice
 
-#: The longest cell, in characters; longer ones are nearly always an unclosed quote.
-MAX_CELL = 16 * 2**20
-#: Rows that are held as Python lists at a time.
-_CHUNK = 50_000
 _RAGGED_HINT = "a cell that holds the separator or a line break must be in double quotes"
 _SEPARATOR_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "vertical bars"}
 
 
 @dataclass
-class _Chunks:
-    """Rows gathered into frames piece by piece, so that no file is held as Python lists as a whole."""
+class _Rows:
+    """Rows gathered into chunks, so that no file is held as Python lists as a whole."""
 
+    gatherer: Gatherer
     names: list[str]
     rows: list[list[str]] = field(default_factory=list)
-    frames: list[pl.DataFrame] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    characters: int = 0
 
-    def add(self, cells: list[str]) -> None:
+    def add(self, cells: list[str], line: int) -> None:
         self.rows.append(cells)
-        if len(self.rows) >= _CHUNK:
+        self.lines.append(line)
+        self.characters += sum(map(len, cells))
+        if len(self.rows) >= CHUNK_ROWS or self.characters >= CHUNK_CHARACTERS:
             self.flush()
 
     def flush(self) -> None:
-        schema = dict.fromkeys(self.names, pl.String())
         columns = dict(zip(self.names, zip(*self.rows, strict=True), strict=True)) if self.rows else {}
-        self.frames.append(pl.DataFrame(columns, schema=schema))
-        self.rows = []
-
-    def frame(self) -> pl.DataFrame:
-        self.flush()
-        return pl.concat(self.frames, rechunk=True)
+        self.gatherer.add(Chunk(columns, self.lines))
+        self.rows, self.lines, self.characters = [], [], 0
 
 
-def read_csv(content: Content) -> Columns:
-    """Return the columns of a file with commas."""
-    return _read_delimited(content, ",")
+def read_csv(content: Content, gatherer: Gatherer) -> tuple[Notice, ...]:
+    """Hand over the rows of a file with commas; return what is odd about it."""
+    return _read_delimited(content, gatherer, ",")
 
 
-def read_tsv(content: Content) -> Columns:
-    """Return the columns of a file with tabs."""
-    return _read_delimited(content, "\t")
+def read_tsv(content: Content, gatherer: Gatherer) -> tuple[Notice, ...]:
+    """Hand over the rows of a file with tabs; return what is odd about it."""
+    return _read_delimited(content, gatherer, "\t")
 
 
-def _read_delimited(content: Content, separator: str) -> Columns:
-    rows = _iterate_rows(content, separator)
-    line, header = next(((line, cells) for line, cells in rows if cells), (1, []))
-    if not header:
-        raise DataError("E210", "the file is empty", where=content.place(), hint=content.guess())
-    notices = check_names(header, content.place(line))
-    chunks, lines = _Chunks(header), list[int]()
-    troubles = Troubles(content.file)
+def _read_delimited(content: Content, gatherer: Gatherer, separator: str) -> tuple[Notice, ...]:
+    with content.open_text() as stream:
+        rows = _iterate_rows(content, stream, separator)
+        line, header = next(((line, cells) for line, cells in rows if cells), (1, []))
+        if not header:
+            raise DataError("E210", "the file is empty", where=content.place(), hint=content.guess())
+        notices = check_names(header, content.place(line))
+        _read_rows(content, rows, _Rows(gatherer, header), separator)
+    return notices
+
+
+def _read_rows(content: Content, rows: Iterator[tuple[int, list[str]]], found: _Rows, separator: str) -> None:
+    header, troubles = found.names, Troubles(content.file)
     blank: int | None = None
+    is_first = True
     for line, cells in rows:
-        if not lines and len(header) == 1:
+        if is_first and len(header) == 1:
             _refuse_separator(content, header[0], cells, separator)
         if not cells:
             blank = line
@@ -76,10 +76,10 @@ def _read_delimited(content: Content, separator: str) -> Columns:
             troubles.add("E202", message, where=content.place(line), hint=_RAGGED_HINT)
         else:
             _refuse_blank(content, blank, header)
-            chunks.add(cells)
-            lines.append(line)
+            found.add(cells, line)
+            is_first = False
     troubles.raise_any()
-    return Columns(chunks.frame(), pl.Series("line", lines, dtype=pl.Int64), notices=notices)
+    found.flush()
 
 
 def _count_cells(cells: list[str]) -> str:
@@ -93,11 +93,11 @@ def _refuse_blank(content: Content, blank: int | None, header: list[str]) -> Non
         raise DataError("E202", "blank line in a file of one column", where=content.place(blank), hint=hint)
 
 
-def _iterate_rows(content: Content, separator: str) -> Iterator[tuple[int, list[str]]]:
+def _iterate_rows(content: Content, stream: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the first line of each row and its cells; a blank line has none."""
     # The limit is the process's; it is only ever raised, so that no other reader is disturbed.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL))
-    reader = csv.reader(io.StringIO(content.text(), newline=""), delimiter=separator, strict=True)
+    reader = csv.reader(_refuse_nul(content, stream), delimiter=separator, strict=True)
     while True:
         line = reader.line_num + 1
         try:
@@ -107,6 +107,13 @@ def _iterate_rows(content: Content, separator: str) -> Iterator[tuple[int, list[
         except csv.Error as error:
             raise _translate(error, content, line) from None
         yield line, cells
+
+
+def _refuse_nul(content: Content, stream: TextIO) -> Iterator[str]:
+    for line in stream:
+        if "\0" in line:
+            content.check_text()
+        yield line
 
 
 def _translate(error: csv.Error, content: Content, line: int) -> DataError:

@@ -25,6 +25,12 @@ class Troubles:
         else:
             self.unshown += 1
 
+    def extend(self, others: Troubles) -> None:
+        """Remember the bad rows that were found elsewhere, after these."""
+        room = SHOWN - len(self.errors)
+        self.errors += others.errors[:room]
+        self.unshown += others.unshown + len(others.errors[room:])
+
     def raise_any(self) -> None:
         """Raise what was found; nothing if nothing was."""
         errors = list(self.errors)

@@ -3,39 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, Literal, Protocol, TypeVar
 
+from answerkey.engines.threads import count_cores, map_threads
+from answerkey.engines.workers import map_workers
 from answerkey.errors import EngineError, listing, suggest
 
 Shard = TypeVar("Shard")
 Part = TypeVar("Part")
+#: How work may be spread: not at all, over threads (column work, during which Python's lock is free), or over
+#: processes (Python code for each row, which needs the lock).
+Spread = Literal["alone", "threads", "processes"]
 
 #: Engines that the command line knows by name and this release does not have.
 LATER_ENGINES = frozenset({"ray"})
 
 
 class Engine(Protocol):
-    """Applies a function to shards; what comes back is in shard order, whatever finished first."""
+    """Applies a function to shards; what comes back is in shard order, whatever finished first.
+
+    Unless the work stays alone, the function and the shards can be pickled.
+    """
 
     name: ClassVar[str]
 
-    def map(self, function: Callable[[Shard], Part], shards: Iterable[Shard]) -> Iterator[Part]:
+    def map(
+        self, function: Callable[[Shard], Part], shards: Iterable[Shard], *, spread: Spread = "alone"
+    ) -> Iterator[Part]:
         """Yield the function's value for each shard, in the order of the shards."""
         ...
 
 
 class LocalEngine:
-    """Works in this process, shard after shard: one shard is in memory at a time.
-
-    The column library spreads the work on one shard over the cores.
-    """
+    """Works on this machine, on all cores that the process may use."""
 
     name: ClassVar[str] = "local"
 
-    def map(self, function: Callable[[Shard], Part], shards: Iterable[Shard]) -> Iterator[Part]:
-        """Yield the function's value for each shard; the next shard is only read when it is asked for."""
-        for shard in shards:
-            yield function(shard)
+    def map(
+        self, function: Callable[[Shard], Part], shards: Iterable[Shard], *, spread: Spread = "alone"
+    ) -> Iterator[Part]:
+        """Yield the function's value for each shard; no more shards are under way than there are cores.
+
+        A shard that fails stops the work: its error is raised when its turn comes.
+        """
+        if spread == "processes":
+            return map_workers(function, shards, count_cores())
+        if spread == "threads":
+            return map_threads(function, shards, count_cores())
+        return (function(shard) for shard in shards)
 
 
 ENGINES: dict[str, type[Engine]] = {LocalEngine.name: LocalEngine}

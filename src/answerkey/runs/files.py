@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -12,15 +13,16 @@ import polars as pl
 from answerkey.errors import RunError
 
 
-def write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Write a file under another name, flush it to disk, then give it its name."""
+def write_whole(path: Path, write: Callable[[Path], object], *, is_draft: bool = False) -> None:
+    """Write a file under another name, flush it to disk unless it is a draft, then give it its name."""
     draft = path.with_name(f".{path.name}.draft")
     try:
         write(draft)
-        with draft.open("rb") as stream:
-            os.fsync(stream.fileno())
+        if not is_draft:
+            _flush(draft)
         draft.replace(path)
-        _flush_folder(path.parent)
+        if not is_draft:
+            _flush(path.parent)
     except (OSError, pl.exceptions.PolarsError) as error:
         draft.unlink(missing_ok=True)
         raise RunError(
@@ -30,8 +32,9 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
         ) from error
 
 
-def _flush_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+def _flush(path: Path) -> None:
+    """Wait until a file, or the list of files of a folder, is on disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
@@ -48,9 +51,29 @@ def _write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
-def write_frame(path: Path, frame: pl.DataFrame) -> None:
+def write_frame(path: Path, frame: pl.DataFrame, *, is_draft: bool = False) -> None:
     """Write a Parquet file."""
-    write_whole(path, frame.write_parquet)
+
+    def write(draft: Path) -> None:
+        # Half a shard's time goes into its file; statistics, which nothing here reads, are a third of that.
+        frame.write_parquet(draft, compression_level=1, statistics=False)
+
+    write_whole(path, write, is_draft=is_draft)
+
+
+def write_frames(path: Path, frames: Iterable[pl.DataFrame]) -> None:
+    """Write frames, which have the same columns, one after the other into one Parquet file.
+
+    One frame is in memory at a time. They lie beside the file until all are there.
+    """
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        drafts = [_write_draft(Path(folder) / f"{number:06d}", one) for number, one in enumerate(frames)]
+        pl.scan_parquet(drafts, glob=False).sink_parquet(path)
+
+
+def _write_draft(path: Path, frame: pl.DataFrame) -> Path:
+    frame.write_parquet(path, compression="lz4", statistics=False)
+    return path
 
 
 def read_json(path: Path) -> dict[str, object]:
@@ -77,7 +100,7 @@ def unify_parts(folder: Path) -> None:
     They differ when a scorer of the user's own gives numbers for some shards and texts for others, or a name
     for some only. Nothing is written when they do not; a part is replaced whole.
     """
-    schemas = {part: _read_schema(part) for part in sorted(folder.glob("part-*.parquet"))}
+    schemas = {part: _read_schema(part) for part in list_parts(folder)}
     if all(schema == next(iter(schemas.values())) for schema in schemas.values()):
         return
     try:
@@ -90,27 +113,26 @@ def unify_parts(folder: Path) -> None:
         raise RunError("E502", message, hint="let the scorer give values of one type") from error
 
 
+def list_parts(folder: Path) -> list[Path]:
+    """Return the parts of a table in their order."""
+    return sorted(folder.glob("part-*.parquet"))
+
+
 def _read_schema(path: Path) -> Mapping[str, pl.DataType]:
     try:
         return pl.read_parquet_schema(path)
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise RunError("E503", f"cannot read `{path}`: {error}", hint="the run folder is damaged") from error
-
-
-def read_frames(folder: Path) -> pl.DataFrame:
-    """Return the parts of a table in their order, as one frame; an empty frame when there are none."""
-    parts = [read_frame(part) for part in sorted(folder.glob("part-*.parquet"))]
-    try:
-        return join_parts(parts)
-    except pl.exceptions.PolarsError as error:
-        raise RunError(
-            "E503", f"cannot read the parts in `{folder}`: {error}", hint="the run folder is damaged"
-        ) from error
+        raise describe_damage(path, error) from error
 
 
 def read_frame(path: Path) -> pl.DataFrame:
     """Return a Parquet file of a run folder; E503 when it is missing or damaged."""
     try:
-        return pl.read_parquet(path)
+        return pl.read_parquet(path, glob=False)
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise RunError("E503", f"cannot read `{path}`: {error}", hint="the run folder is damaged") from error
+        raise describe_damage(path, error) from error
+
+
+def describe_damage(path: Path, error: Exception) -> RunError:
+    """Return E503 for a file, or the parts in a folder, that cannot be read."""
+    return RunError("E503", f"cannot read `{path}`: {error}", hint="the run folder is damaged")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,8 +11,10 @@ from typing import Any
 import polars as pl
 
 from answerkey.errors import RunError, listing
-from answerkey.runs.files import read_frame, read_frames, read_json
-from answerkey.types import MetricValue
+from answerkey.runs.files import read_frame, read_json
+from answerkey.runs.gates import read_gates
+from answerkey.runs.parts import FolderParts, Parts
+from answerkey.types import Gate, Groups, GroupValue, MetricValue
 
 FORMAT_VERSION = 1
 #: What a task that was run several times has beside the tables of its first repetition.
@@ -24,8 +26,9 @@ class TaskRun:
     """One task of a run: its numbers at hand, its tables read when asked for.
 
     `manifest` is the task's entry in `run.json`; `source` the task as it was resolved; `tally` the counts
-    behind the summary. A task that was run several times has its further `repetitions`, and what all of them
-    say together in `repeatability`; its own numbers are those of the first.
+    behind the summary; `stored_scores` and `stored_completions` its tables, to be read in part. A task that
+    was run several times has its further `repetitions`, and what all of them say together in `repeatability`;
+    its own numbers are those of the first.
     """
 
     key: str
@@ -33,8 +36,8 @@ class TaskRun:
     source: Mapping[str, Any]
     metrics: Mapping[str, MetricValue]
     tally: Mapping[str, Any]
-    read_scores: Callable[[], pl.DataFrame]
-    read_completions: Callable[[], pl.DataFrame]
+    stored_scores: Parts
+    stored_completions: Parts
     read_agreement: Callable[[], pl.DataFrame] = pl.DataFrame
     repeatability: Mapping[str, Any] | None = None
     repetitions: tuple[TaskRun, ...] = ()
@@ -62,12 +65,16 @@ class TaskRun:
     @cached_property
     def scores(self) -> pl.DataFrame:
         """The table of scores: `sample_id`, `trial`, then one struct per scorer."""
-        return self.read_scores()
+        return self.stored_scores.read_all()
+
+    def score_parts(self) -> Iterator[pl.DataFrame]:
+        """Yield the table of scores part by part, in dataset order; one part is in memory at a time."""
+        return iter(self.stored_scores)
 
     @cached_property
     def completions(self) -> pl.DataFrame:
         """The table of completions; empty when the run refers to recorded ones."""
-        return self.read_completions()
+        return self.stored_completions.read_all()
 
     @cached_property
     def agreement(self) -> pl.DataFrame:
@@ -99,6 +106,11 @@ class Run:
         return str(self.manifest["status"])
 
     @property
+    def gates(self) -> tuple[Gate, ...]:
+        """How the rules of its policies stand, in their order; empty without policies."""
+        return read_gates(self.manifest)
+
+    @property
     def metrics(self) -> Mapping[str, MetricValue]:
         """The metrics of the only task; a run of several tasks has them in `tasks[key].metrics`."""
         if len(self.tasks) != 1:
@@ -113,7 +125,11 @@ class Run:
 def load_run(path: str | Path) -> Run:
     """Return the run in a folder; a run that is still being written shows the tasks finished so far."""
     folder = Path(path)
-    manifest = read_manifest(folder)
+    return put_together(folder, read_manifest(folder))
+
+
+def put_together(folder: Path, manifest: Mapping[str, Any]) -> Run:
+    """Return the run in a folder as a manifest describes it, which may not be written yet."""
     tasks: dict[str, TaskRun] = {}
     entries: Any = manifest.get("tasks", [])
     for entry in entries:
@@ -163,8 +179,8 @@ def _load_numbers(folder: Path, entry: Mapping[str, Any], source: Mapping[str, A
         source=source,
         metrics={value.name: value for value in values},
         tally=stored["tally"],
-        read_scores=lambda: read_frames(folder / "scores"),
-        read_completions=lambda: read_frames(folder / "completions"),
+        stored_scores=FolderParts(folder / "scores"),
+        stored_completions=FolderParts(folder / "completions"),
     )
 
 
@@ -177,9 +193,24 @@ def read_metric_value(stored: Mapping[str, Any]) -> MetricValue:
     """Return a metric value from its stored form; fields that a newer release added are passed over."""
     known = {one.name for one in fields(MetricValue)}
     values = {name: value for name, value in stored.items() if name in known}
-    interval = values.get("interval")
-    values["interval"] = None if interval is None else (interval[0], interval[1])
+    values["interval"] = _read_interval(values.get("interval"))
+    values["groups"] = tuple(map(_read_groups, values.get("groups") or ()))
     return MetricValue(**values)
+
+
+def _read_groups(stored: Mapping[str, Any]) -> Groups:
+    listed = tuple(map(_read_group_value, stored["values"]))
+    return Groups(stored["column"], listed, _read_group_value(stored["macro"]))
+
+
+def _read_group_value(stored: Mapping[str, Any]) -> GroupValue:
+    known = {one.name for one in fields(GroupValue)}
+    values = {name: value for name, value in stored.items() if name in known}
+    return GroupValue(**values | {"interval": _read_interval(values.get("interval"))})
+
+
+def _read_interval(stored: Sequence[float] | None) -> tuple[float, float] | None:
+    return None if stored is None else (stored[0], stored[1])
 
 
 def list_runs(folder: str | Path) -> list[Run]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -15,9 +17,10 @@ import polars as pl
 
 from answerkey.errors import AnswerkeyError, RunError
 from answerkey.models.cache import CallCache
-from answerkey.runs.files import join_parts, read_frames, unify_parts, write_frame, write_json
+from answerkey.runs.files import list_parts, unify_parts, write_frame, write_json, write_whole
 from answerkey.runs.journal import Journal, remove_journal
 from answerkey.runs.lock import LOCK_NAME, RunLock
+from answerkey.runs.parts import FolderParts, HeldParts
 from answerkey.runs.reading import (
     AGREEMENT,
     FORMAT_VERSION,
@@ -26,9 +29,13 @@ from answerkey.runs.reading import (
     Run,
     TaskRun,
     load_run,
+    put_together,
     read_manifest,
 )
 from answerkey.types import MetricValue
+
+#: The tables of a task that are in parts.
+TABLES = ("scores", "completions")
 
 
 class TaskWriter(Protocol):
@@ -42,6 +49,10 @@ class TaskWriter(Protocol):
 
     def write_metrics(self, metrics: Sequence[MetricValue], tally: Mapping[str, Any]) -> None:
         """Take the numbers; the task is finished with that."""
+
+
+#: What is to be said of a run before it is closed, for its `run.json`.
+Conclude = Callable[[Run], Mapping[str, Any]]
 
 
 def now() -> str:
@@ -79,8 +90,7 @@ class FolderRun:
         try:
             _require_new(folder)
             for key, source in tasks.items():
-                for table in ("scores", "completions"):
-                    _make_folder(folder / "tasks" / key / table)
+                FolderTask(folder / "tasks" / key).make()
                 write_json(folder / "tasks" / key / "task.json", source)
             known = {"format_version": FORMAT_VERSION, **manifest, "status": "running", "started_at": now()}
             write_json(folder / "run.json", known)
@@ -103,7 +113,7 @@ class FolderRun:
     def restart(self, changes: Mapping[str, Any]) -> None:
         """Say in `run.json` that the run goes on, with these changes."""
         self.manifest |= {**changes, "status": "running"}
-        for name in ("ended_at", "stopped"):
+        for name in ("ended_at", "stopped", "gates"):
             self.manifest.pop(name, None)
         write_json(self.folder / "run.json", self.manifest)
 
@@ -133,10 +143,17 @@ class FolderRun:
         """Return the writer of one task."""
         return FolderTask(self.folder / "tasks" / key)
 
-    def finish(self, status: str, changes: Mapping[str, Mapping[str, Any]]) -> Run:
-        """Close the run: add to each task's entry, state the status, and return the run as read from disk."""
+    def finish(
+        self, status: str, changes: Mapping[str, Mapping[str, Any]], conclude: Conclude | None = None
+    ) -> Run:
+        """Close the run: add to each task's entry, state the status, and return the run as read from disk.
+
+        `conclude` sees the run as it will be, and says what else stands in `run.json`.
+        """
         entries = [{**entry, **changes.get(entry["key"], {})} for entry in self.manifest["tasks"]]
         self.manifest |= {"status": status, "ended_at": now(), "tasks": entries}
+        if conclude is not None:
+            self.manifest |= conclude(put_together(self.folder, self.manifest))
         write_json(self.folder / "run.json", self.manifest)
         if status == "complete":
             self._forget_journal()
@@ -175,17 +192,32 @@ def _make_folder(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class FolderTask:
-    """The folder of one task."""
+    """The folder of one task; what is written to a draft need not outlive a power failure."""
 
     folder: Path
+    is_draft: bool = False
+
+    def make(self) -> Self:
+        """Make the folder, and those of its tables."""
+        for table in TABLES:
+            _make_folder(self.folder / table)
+        return self
+
+    def adopt(self, draft: FolderTask | MemoryTask) -> None:
+        """Take over the tables of a draft."""
+        for table in TABLES:
+            for part in list_parts(draft.folder / table) if isinstance(draft, FolderTask) else ():
+                write_whole(self.folder / table / part.name, partial(shutil.copyfile, part))
 
     def write_completions(self, index: int, frame: pl.DataFrame) -> None:
         """Take the completions of shard `index`."""
-        write_frame(self.folder / "completions" / f"part-{index:05d}.parquet", frame)
+        path = self.folder / "completions" / f"part-{index:05d}.parquet"
+        write_frame(path, frame, is_draft=self.is_draft)
 
     def write_scores(self, index: int, frame: pl.DataFrame) -> None:
         """Take the scores of shard `index`."""
-        write_frame(self.folder / "scores" / f"part-{index:05d}.parquet", frame)
+        path = self.folder / "scores" / f"part-{index:05d}.parquet"
+        write_frame(path, frame, is_draft=self.is_draft)
 
     def write_metrics(self, metrics: Sequence[MetricValue], tally: Mapping[str, Any]) -> None:
         """Take the numbers; the task is finished with that."""
@@ -199,13 +231,11 @@ class FolderTask:
         if number == 0:
             return self
         folder = self.folder / REPETITIONS / str(number + 1)
-        for table in ("scores", "completions"):
-            _make_folder(folder / table)
-        return FolderTask(folder)
+        return FolderTask(folder).make()
 
     def read_scores(self) -> pl.DataFrame:
         """Return the scores written so far."""
-        return read_frames(self.folder / "scores")
+        return FolderParts(self.folder / "scores").read_all()
 
     def write_repeatability(self, summary: Mapping[str, Any], agreement: pl.DataFrame) -> None:
         """Take what all repetitions say together, and sample by sample."""
@@ -235,33 +265,41 @@ class MemoryRun:
     def stop(self, changes: Mapping[str, Mapping[str, Any]], why: BaseException) -> None:
         """Do nothing: what is in memory ends with what stopped it."""
 
-    def finish(self, status: str, changes: Mapping[str, Mapping[str, Any]]) -> Run:
-        """Close the run and return it."""
+    def finish(
+        self, status: str, changes: Mapping[str, Mapping[str, Any]], conclude: Conclude | None = None
+    ) -> Run:
+        """Close the run and return it, with what `conclude` says of it."""
         entries = [{**entry, **changes.get(entry["key"], {})} for entry in self.manifest["tasks"]]
         manifest = {"format_version": FORMAT_VERSION, **self.manifest, "status": status, "tasks": entries}
         finished = {entry["key"]: self.tasks[entry["key"]].finish(entry, self.sources) for entry in entries}
-        return Run(manifest, finished, None)
+        run = Run(manifest, finished, None)
+        return run if conclude is None else replace(run, manifest={**manifest, **conclude(run)})
 
 
 @dataclass
 class MemoryTask:
     """The tables and numbers of one task, kept in memory."""
 
-    scores: list[pl.DataFrame] = field(default_factory=list)
-    completions: list[pl.DataFrame] = field(default_factory=list)
+    scores: dict[int, pl.DataFrame] = field(default_factory=dict)
+    completions: dict[int, pl.DataFrame] = field(default_factory=dict)
     metrics: Sequence[MetricValue] = ()
     tally: Mapping[str, Any] = field(default_factory=dict)
     repetitions: dict[int, MemoryTask] = field(default_factory=dict)
     repeatability: Mapping[str, Any] | None = None
     agreement: pl.DataFrame = field(default_factory=pl.DataFrame)
 
+    def adopt(self, draft: FolderTask | MemoryTask) -> None:
+        """Take over the tables of a draft."""
+        if isinstance(draft, MemoryTask):
+            self.scores, self.completions = draft.scores, draft.completions
+
     def write_completions(self, index: int, frame: pl.DataFrame) -> None:
-        """Take the completions of shard `index`; shards come in order."""
-        self.completions.insert(index, frame)
+        """Take the completions of shard `index`."""
+        self.completions[index] = frame
 
     def write_scores(self, index: int, frame: pl.DataFrame) -> None:
-        """Take the scores of shard `index`; shards come in order."""
-        self.scores.insert(index, frame)
+        """Take the scores of shard `index`."""
+        self.scores[index] = frame
 
     def write_metrics(self, metrics: Sequence[MetricValue], tally: Mapping[str, Any]) -> None:
         """Take the numbers; the task is finished with that."""
@@ -273,7 +311,7 @@ class MemoryTask:
 
     def read_scores(self) -> pl.DataFrame:
         """Return the scores written so far."""
-        return join_parts(self.scores)
+        return _put_in_order(self.scores).read_all()
 
     def write_repeatability(self, summary: Mapping[str, Any], agreement: pl.DataFrame) -> None:
         """Take what all repetitions say together, and sample by sample."""
@@ -287,9 +325,13 @@ class MemoryTask:
             source=sources[entry["key"]],
             metrics={value.name: value for value in self.metrics},
             tally=self.tally,
-            read_scores=lambda: join_parts(self.scores),
-            read_completions=lambda: join_parts(self.completions),
+            stored_scores=_put_in_order(self.scores),
+            stored_completions=_put_in_order(self.completions),
             read_agreement=lambda: self.agreement,
             repeatability=self.repeatability,
             repetitions=tuple(one.finish(entry, sources) for one in self.repetitions.values()),
         )
+
+
+def _put_in_order(parts: Mapping[int, pl.DataFrame]) -> HeldParts:
+    return HeldParts([parts[index] for index in sorted(parts)])

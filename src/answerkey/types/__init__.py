@@ -4,11 +4,12 @@ Plural is a table, singular a row. Tables are Polars frames with a fixed meaning
 """
 
 from answerkey.types.completions import COMPLETION_SCHEMA, Completion, Completions, CompletionStatus
-from answerkey.types.metric_values import MetricValue, Purpose
+from answerkey.types.gates import Gate, GateCheck, GateStatus, find_worst_status
+from answerkey.types.metric_values import Groups, GroupValue, MetricValue, Purpose
 from answerkey.types.notices import Notice
 from answerkey.types.questions import Known, Question
 from answerkey.types.registry import Registry
-from answerkey.types.samples import Row, Sample, Samples
+from answerkey.types.samples import ORDER_SCHEMA, PRIOR_SCHEMA, WRITTEN, Row, Sample, Samples
 from answerkey.types.scores import (
     EMPTY_STRUCT_FIELD,
     TRACEBACK_FIELD,
@@ -21,10 +22,18 @@ from answerkey.types.scores import (
 __all__ = [
     "COMPLETION_SCHEMA",
     "EMPTY_STRUCT_FIELD",
+    "ORDER_SCHEMA",
+    "PRIOR_SCHEMA",
     "TRACEBACK_FIELD",
+    "WRITTEN",
     "Completion",
     "CompletionStatus",
     "Completions",
+    "Gate",
+    "GateCheck",
+    "GateStatus",
+    "GroupValue",
+    "Groups",
     "Known",
     "MetricValue",
     "Notice",
@@ -38,4 +47,5 @@ __all__ = [
     "ScoreStatus",
     "Scores",
     "Validity",
+    "find_worst_status",
 ]

@@ -109,9 +109,36 @@ class Completions:
         return cls(pl.DataFrame(rows, schema=COMPLETION_SCHEMA))
 
     @classmethod
+    def build_texts(
+        cls,
+        ids: pl.Series,
+        texts: pl.Series,
+        *,
+        source: str,
+        absent: CompletionStatus = CompletionStatus.NO_TEXT,
+    ) -> Self:
+        """Return the table of plain texts, where null has the status `absent`; no Python value is made."""
+        status = pl.when(pl.col("completion").is_null()).then(pl.lit(absent.value))
+        known = {
+            "sample_id": pl.col("sample_id"),
+            "trial": pl.lit(0, dtype=pl.Int32),
+            "completion": pl.col("completion"),
+            "status": status.otherwise(pl.lit(CompletionStatus.OK.value)),
+            "usage": pl.struct(
+                pl.lit(None, dtype=pl.Int64).alias("prompt_tokens"),
+                pl.lit(None, dtype=pl.Int64).alias("completion_tokens"),
+            ),
+            "source": pl.lit(source),
+        }
+        nothing = {name: pl.lit(None, dtype=dtype) for name, dtype in COMPLETION_SCHEMA.items()}
+        frame = pl.DataFrame({"sample_id": ids, "completion": texts})
+        return cls(frame.select(one.alias(name) for name, one in (nothing | known).items()))
+
+    @classmethod
     def build_blank(cls, ids: pl.Series) -> Self:
         """Return a table for samples that are evaluated without a completion."""
-        return cls.build(ids, [Completion(None)] * len(ids), source="dataset")
+        nothing = pl.Series([None], dtype=pl.String).new_from_index(0, len(ids))
+        return cls.build_texts(ids, nothing, source="dataset", absent=CompletionStatus.OK)
 
     def __len__(self) -> int:
         return self.frame.height
@@ -120,12 +147,14 @@ class Completions:
         """Return the rows from `offset` on, at most `length` of them."""
         return type(self)(self.frame.slice(offset, length))
 
-    def take(self, positions: Sequence[int]) -> Self:
+    def take(self, positions: Sequence[int] | pl.Series) -> Self:
         """Return the rows at these positions, in this order."""
-        return type(self)(self.frame[list(positions)])
+        return type(self)(self.frame[pl.Series(positions, dtype=pl.UInt32)])
 
     def number(self, trials: range) -> Self:
         """Return the table with these trial numbers, for every sample over again."""
+        if len(trials) == 1:
+            return type(self)(self.frame.with_columns(pl.lit(trials.start, pl.Int32).alias("trial")))
         trial = trials.start + pl.int_range(pl.len()) % len(trials)
         return type(self)(self.frame.with_columns(trial.cast(pl.Int32).alias("trial")))
 
@@ -134,11 +163,12 @@ class Completions:
 
         There are `times` rows for each position and each id, one after the other.
         """
-        nothing = [Completion(None, CompletionStatus.NO_TEXT)] * len(ids) * times
-        blank = self.build([one for one in ids for _ in range(times)], nothing, source="not asked")
-        rows = [len(self) + place for place in range(len(blank))]
-        for row in range(len(self)):
-            rows[positions[row // times] * times + row % times] = row
+        everyone = ids.gather(pl.int_range(len(ids) * times, dtype=pl.UInt32, eager=True) // times)
+        nothing = pl.repeat(None, len(everyone), dtype=pl.String, eager=True)
+        blank = self.build_texts(everyone, nothing, source="not asked")
+        places = [position * times + trial for position in positions for trial in range(times)]
+        rows = pl.int_range(len(self), len(self) + len(blank), dtype=pl.UInt32, eager=True)
+        rows = rows.scatter(places, pl.int_range(len(self), dtype=pl.UInt32, eager=True))
         return type(self)(pl.concat([self.frame, blank.frame])[rows])
 
     def rows(self) -> Iterator[Completion]:

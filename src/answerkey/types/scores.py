@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Self
 
 import polars as pl
@@ -66,17 +67,35 @@ class Scores:
         """The names of the metadata."""
         return _field_names(self.frame.schema["metadata"])
 
+    @property
+    def names(self) -> list[str]:
+        """The names of values and metadata."""
+        return [*self.value_names, *self.metadata_names]
+
     def column(self, name: str) -> pl.Series | None:
         """Return a value by name, else a metadata field, else None; rows without a score are null."""
-        for group, names in (("values", self.value_names), ("metadata", self.metadata_names)):
-            if name in names:
-                return self.frame[group].struct.field(name).rename(name)
-        return None
+        if name == EMPTY_STRUCT_FIELD:
+            return None
+        return next((fields[name] for fields in self._fields if name in fields.columns), None)
+
+    @cached_property
+    def _fields(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        return self.frame["values"].struct.unnest(), self.frame["metadata"].struct.unnest()
 
     def counted(self) -> pl.Series:
         """Return which rows take part in metrics: SCORED and not excluded by an action."""
-        mask = (pl.col("status") == ScoreStatus.SCORED.value) & pl.col("excluded_by").is_null()
-        return self.frame.select(mask.alias("counted")).to_series()
+        return self._counted
+
+    @cached_property
+    def _counted(self) -> pl.Series:
+        is_scored = (self.frame["status"] == ScoreStatus.SCORED.value).alias("counted")
+        excluded = self.frame["excluded_by"]
+        return is_scored & excluded.is_null() if excluded.null_count() < len(excluded) else is_scored
+
+    @cached_property
+    def are_all_counted(self) -> bool:
+        """Whether every row takes part in metrics."""
+        return bool(self._counted.all())
 
     def count(self, status: ScoreStatus) -> int:
         """Return how many verdicts have this status."""
@@ -100,7 +119,7 @@ class Scores:
         """Return the table with these rows FAILED; a row that has no score anyway keeps its own reason."""
         if not positions:
             return self
-        rows = pl.Series(range(len(self))).is_in(list(positions))
+        rows = pl.zeros(len(self), pl.Int8, eager=True).scatter(list(positions), 1) == 1
         hit = rows & (self.frame["status"] == ScoreStatus.SCORED.value)
         frame = self.frame.with_columns(
             pl.when(hit).then(pl.lit(ScoreStatus.FAILED.value)).otherwise("status").alias("status"),

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from answerkey.datasets import binary_blocks, content, json_rows, rows, text_rows
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -18,3 +20,17 @@ def write(tmp_path: Path) -> Write:
         return path
 
     return write_file
+
+
+@pytest.fixture(params=["held", "streamed"])
+def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Let files be held in memory, or be read as streams in small chunks into a cache of their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "streamed":
+            patch.setattr(content, "HELD_BYTES", 0)
+            patch.setattr(rows, "BLOCK_ROWS", 3)
+            for module in (json_rows, text_rows, binary_blocks):
+                patch.setattr(module, "CHUNK_ROWS", 2)
+            patch.setattr(json_rows, "_BLOCK", 7)
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield request.param

@@ -14,6 +14,7 @@ from answerkey.datasets import load_table, read_table, samples_from
 from answerkey.errors import DataError
 
 Write = Callable[[str, str | bytes], Path]
+pytestmark = pytest.mark.usefixtures("way")
 FRAME = pl.DataFrame({"question": ["one", "two", "three"], "n": [1, 2, 3]})
 
 

@@ -10,6 +10,7 @@ from answerkey.datasets.cells import ColumnKind
 from answerkey.errors import AnswerkeyError, DataError
 
 Write = Callable[[str, str | bytes], Path]
+pytestmark = pytest.mark.usefixtures("way")
 
 
 def type_cell(write: Write, cell: str, kind: ColumnKind) -> object:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,7 @@ def test_compressed_files_are_expanded_whole(write: Write, name: str, raw: bytes
     """All members and frames of a compressed file are read, skippable frames passed over."""
     content = read_content(write(name, raw))
     assert content.raw == ROWS
+    assert replace(content, raw=None).open().read() == ROWS
     assert content.digest == "2b2926135aa8c482f45d351a278653b3ea8faedce03bb990fceed929ab7b035c"
 
 
@@ -80,7 +82,8 @@ def test_damaged_compression_is_refused(write: Write, name: str, raw: bytes, mes
 
 def test_a_byte_order_mark_is_not_part_of_the_text(write: Write) -> None:
     """The UTF-8 byte order mark is stripped."""
-    assert read_content(write("a.csv", b"\xef\xbb\xbfa\n1\n")).text() == "a\n1\n"
+    with read_content(write("a.csv", b"\xef\xbb\xbfa\n1\n")).open_text() as stream:
+        assert stream.read() == "a\n1\n"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +98,7 @@ def test_a_byte_order_mark_is_not_part_of_the_text(write: Write) -> None:
 def test_wide_encodings_are_named(write: Write, raw: bytes, encoding: str) -> None:
     """A UTF-16 or UTF-32 byte order mark gives E203 with the name of the encoding."""
     with pytest.raises(DataError, match=f"the file is {encoding}, not UTF-8") as caught:
-        read_content(write("a.csv", raw)).text()
+        read_content(write("a.csv", raw)).check_text()
     assert caught.value.code == "E203"
 
 
@@ -103,7 +106,7 @@ def test_undecodable_lines_are_reported_together(write: Write) -> None:
     """Every line with bytes that are not UTF-8 is reported with line and column."""
     path = write("a.csv", b"a,b\n\xff,1\nfine,2\n\xc3\xa9\xe9,3\n")
     with pytest.raises(Problems) as caught:
-        read_content(path).text()
+        read_content(path).check_text()
     assert [error.code for error in caught.value.errors] == ["E203", "E203"]
     places = [error.where for error in caught.value.errors]
     assert places == [Place(str(path), 2, 1), Place(str(path), 4, 2)]
@@ -114,12 +117,12 @@ def test_a_nul_byte_is_refused_with_its_place(write: Write) -> None:
     """NUL bytes in a text file give E203 with line and column."""
     path = write("a.csv", b"a,b\n1,2\n1,\x002\n")
     with pytest.raises(DataError) as caught:
-        read_content(path).text()
+        read_content(path).check_text()
     assert (caught.value.code, caught.value.where) == ("E203", Place(str(path), 3, 3))
 
 
 def test_a_compressed_file_under_a_plain_name_is_recognised(write: Write) -> None:
     """The first bytes of a file are used for the hint, never to guess the format."""
     with pytest.raises(DataError) as caught:
-        read_content(write("a.csv", gzip.compress(ROWS, mtime=0))).text()
+        read_content(write("a.csv", gzip.compress(ROWS, mtime=0))).check_text()
     assert caught.value.hint == "by its first bytes this file is compressed with gzip: add `.gz` to its name"

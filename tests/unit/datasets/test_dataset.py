@@ -6,11 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.datasets import Dataset, InlineSource, LocalSource, Selection, open_dataset, samples_from
+from answerkey.datasets import (
+    Dataset,
+    InlineSource,
+    LocalSource,
+    Selection,
+    cut_shards,
+    open_dataset,
+    samples_from,
+)
 from answerkey.errors import AnswerkeyError, DataError
 from answerkey.templates import RowFilter
 
 Write = Callable[[str, str | bytes], Path]
+pytestmark = pytest.mark.usefixtures("way")
 ROWS: tuple[dict[str, object], ...] = tuple({"n": n, "subject": "a" if n % 2 else "b"} for n in range(10))
 
 
@@ -24,11 +33,12 @@ def test_a_local_file_is_opened(write: Write) -> None:
 
 
 def test_shards_are_the_samples_in_order() -> None:
-    """Shards put together are the dataset."""
+    """Shards put together are the dataset; each knows where it starts and which of its rows are wrong."""
     dataset = open_dataset(InlineSource(ROWS), name="mine")
-    shards = list(dataset.shards(4))
-    assert [len(shard) for shard in shards] == [4, 4, 2]
-    assert [one for shard in shards for one in shard.ids] == dataset.samples().ids.to_list()
+    shards = list(cut_shards(dataset, 4, failed=[0, 5, 9]))
+    assert [(one.index, one.offset, len(one.samples)) for one in shards] == [(0, 0, 4), (1, 4, 4), (2, 8, 2)]
+    assert [one.failed for one in shards] == [(0,), (1,), (1,)]
+    assert [name for one in shards for name in one.samples.ids()] == dataset.samples().ids.to_list()
 
 
 def test_filters_must_all_hold_and_ids_stay() -> None:
@@ -40,8 +50,8 @@ def test_filters_must_all_hold_and_ids_stay() -> None:
     dataset = open_dataset(InlineSource(ROWS, filters=filters), name="mine")
     assert dataset.samples().ids.to_list() == ["000006", "000008", "000010"]
     assert (dataset.rows_read, dataset.rows_filtered) == (10, 7)
-    assert len(dataset.all_ids) == 10
-    assert dataset.kept_ids.to_list() == ["000006", "000008", "000010"]
+    assert len(dataset.table) == 10
+    assert list(dataset.kept) == [5, 7, 9]
 
 
 def test_selection_comes_after_filters() -> None:
@@ -49,7 +59,7 @@ def test_selection_comes_after_filters() -> None:
     filters = (RowFilter("equals", "{{ sample.subject }}", "a"),)
     dataset = open_dataset(InlineSource(ROWS, filters=filters), selection=Selection(2), name="mine")
     assert dataset.samples().values("n") == [1, 3]
-    assert len(dataset.kept_ids) == 5
+    assert len(dataset.kept) == 5
 
 
 def test_an_undefined_column_in_a_filter_is_refused(write: Write) -> None:

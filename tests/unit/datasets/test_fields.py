@@ -3,14 +3,16 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from answerkey.datasets import samples_from
+from answerkey.datasets import HeldRows, samples_from
 from answerkey.datasets.fields import find_field
 
 
 def reach(rows: list[dict[str, object]], name: str) -> list[object] | None:
     """Return the cells that a name reaches."""
-    found = find_field(samples_from(rows, name="rows"), name)
-    return found.to_list() if isinstance(found, pl.Series) else found
+    samples = samples_from(rows, name="rows")
+    found = find_field(HeldRows(samples), name)
+    cells = None if found is None else found.read(samples)
+    return cells.to_list() if isinstance(cells, pl.Series) else cells
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from answerkey.datasets import read_table, samples_from
 from answerkey.errors import AnswerkeyError
 
 Write = Callable[[str, str | bytes], Path]
+pytestmark = pytest.mark.usefixtures("way")
 
 
 def test_rows_are_numbered_from_one_with_zeros() -> None:

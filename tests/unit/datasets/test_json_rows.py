@@ -10,6 +10,7 @@ from answerkey.datasets import read_table
 from answerkey.errors import AnswerkeyError, DataError
 
 Write = Callable[[str, str | bytes], Path]
+pytestmark = pytest.mark.usefixtures("way")
 
 
 def refuse(path: Path) -> list[tuple[str, str, int | None, int | None]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from answerkey.datasets import completions_within, read_table
+from answerkey.datasets import HeldRows, find_own_completions, read_table
 
 FOLDER = Path(__file__).parents[4] / "shared" / "data"
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the folder with real files is not there")
@@ -19,9 +19,9 @@ def test_helm_completions_are_fields_of_a_struct() -> None:
     assert len(samples) == 14_014
     assert isinstance(samples.frame.schema["completions"], pl.Struct)
     for model, right in (("anthropic_claude-3-opus-20240229", 11_918), ("openai_gpt-4o-2024-05-13", 11_886)):
-        completions = completions_within(samples, column=f"completions.{model}")
-        assert completions is not None
-        assert (completions.frame["completion"] == samples.frame["answer"]).sum() == right
+        own = find_own_completions(HeldRows(samples), column=f"completions.{model}")
+        assert own is not None
+        assert (own.read(samples).frame["completion"] == samples.frame["answer"]).sum() == right
 
 
 def test_redux_choices_are_python_lists() -> None:

@@ -2,23 +2,42 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import polars as pl
 import pytest
 
-from answerkey.datasets import completions_within, load_completions, samples_from
+from answerkey.datasets import (
+    Dataset,
+    HeldRows,
+    find_own_completions,
+    load_rows,
+    match_completions,
+    samples_from,
+)
 from answerkey.errors import AnswerkeyError, DataError
 from answerkey.types import COMPLETION_SCHEMA, Completions, CompletionStatus
 
 Rows = Sequence[dict[str, object]]
-IDS = pl.Series("sample_id", ["a", "b", "c"])
+ALL = ("a", "b", "c")
 
 
-def load(rows: Rows, ids: Sequence[str] = ("a", "b", "c"), column: str | None = None) -> Completions:
-    """Return the completions of these rows for these samples."""
-    return load_completions(
-        samples_from(rows, name="answers.jsonl"), pl.Series("sample_id", list(ids)), column=column
-    )
+def build(ids: Sequence[str] = ALL, kept: Sequence[str] = ALL, every: Sequence[str] = ALL) -> Dataset:
+    """Return a dataset with these samples selected, out of those kept, out of all."""
+    whole = Dataset.of(samples_from([{"sample_id": one} for one in every], name="samples"), name="samples")
+    places = [pl.Series([every.index(one) for one in some], dtype=pl.Int64) for some in (kept, ids)]
+    return replace(whole, kept=places[0], chosen=places[1])
+
+
+def match(rows: Rows, dataset: Dataset, column: str | None = None) -> Completions:
+    """Return the completions of these rows for the samples of a dataset."""
+    table = load_rows(rows, name="answers.jsonl", by_trial=True).rows
+    return match_completions(table, dataset, column=column).read(dataset.samples())
+
+
+def load(rows: Rows, ids: Sequence[str] = ALL, column: str | None = None) -> Completions:
+    """Return the completions of these rows for these samples, which are all there are."""
+    return match(rows, build(ids, ids, ids), column)
 
 
 def texts(completions: Completions) -> list[object]:
@@ -67,15 +86,16 @@ def test_a_mismatch_shows_both_sides() -> None:
 
 def test_completions_of_samples_that_are_not_selected_are_left_aside() -> None:
     """Completions may cover the whole dataset when only a part is used."""
-    table = samples_from([{"sample_id": name, "completion": name} for name in "abc"], name="answers")
-    assert texts(load_completions(table, pl.Series(["c"]), all_ids=IDS)) == ["c"]
+    rows: Rows = [{"sample_id": name, "completion": name} for name in "abc"]
+    assert texts(match(rows, build(["c"]))) == ["c"]
+    assert texts(match(rows[::-1], build(["a", "c"]))) == ["a", "c"]
 
 
 def test_completions_of_unknown_samples_are_refused() -> None:
     """An id outside the whole dataset gives E209 even if every sample has its completion."""
-    table = samples_from([{"sample_id": name, "completion": name} for name in "abz"], name="answers")
+    rows: Rows = [{"sample_id": name, "completion": name} for name in "abz"]
     with pytest.raises(DataError, match=r"completions without a sample: 1 \(`z`\)"):
-        load_completions(table, pl.Series(["a"]), all_ids=IDS)
+        match(rows, build(["a"]))
 
 
 def test_an_id_used_twice_is_refused() -> None:
@@ -100,8 +120,7 @@ def test_rows_without_ids_are_matched_by_order(
     count: int, ids: list[str], kept: list[str], expected: list[str]
 ) -> None:
     """One completion per row of the dataset, of its filtered rows, or of the selected head of either."""
-    table = samples_from([{"completion": str(n)} for n in range(count)], name="answers")
-    found = load_completions(table, pl.Series(ids), all_ids=IDS, kept_ids=pl.Series(kept))
+    found = match([{"completion": str(n)} for n in range(count)], build(ids, kept))
     assert texts(found) == expected
     assert found.frame["sample_id"].to_list() == ids
 
@@ -109,9 +128,8 @@ def test_rows_without_ids_are_matched_by_order(
 @pytest.mark.parametrize(("count", "ids"), [(2, ["b", "c"]), (4, ["a", "b", "c"]), (1, ["c"])])
 def test_an_order_that_cannot_be_told_is_refused(count: int, ids: list[str]) -> None:
     """Any other number of rows, or as many as a selection that is no head, gives E209."""
-    table = samples_from([{"completion": str(n)} for n in range(count)], name="answers")
     with pytest.raises(DataError) as caught:
-        load_completions(table, pl.Series(ids), all_ids=IDS)
+        match([{"completion": str(n)} for n in range(count)], build(ids))
     assert caught.value.code == "E209"
     assert "add a column `sample_id`" in str(caught.value.hint)
 
@@ -222,16 +240,16 @@ def test_an_unknown_status_is_refused() -> None:
 def test_completions_may_stand_beside_the_questions() -> None:
     """A dataset with a completion column holds its completions; one without holds none."""
     samples = samples_from([{"question": "?", "completion": "B"}], name="both")
-    found = completions_within(samples)
+    found = find_own_completions(HeldRows(samples))
     assert found is not None
-    assert texts(found) == ["B"]
-    assert completions_within(samples_from([{"question": "?"}], name="bare")) is None
+    assert texts(found.read(samples)) == ["B"]
+    assert find_own_completions(HeldRows(samples_from([{"question": "?"}], name="bare"))) is None
 
 
 def test_a_named_column_must_be_in_the_dataset() -> None:
     """Naming a completion column that is not there gives E209."""
     with pytest.raises(DataError) as caught:
-        completions_within(samples_from([{"question": "?"}], name="bare"), column="reply")
+        find_own_completions(HeldRows(samples_from([{"question": "?"}], name="bare")), column="reply")
     assert caught.value.code == "E209"
 
 
@@ -247,3 +265,22 @@ def test_one_is_not_several(rows: int, ids: str, message: str) -> None:
     with pytest.raises(DataError) as caught:
         load([{"completion": "A"}] * rows, ids)
     assert caught.value.message.startswith(message)
+
+
+def test_a_file_in_the_order_of_the_dataset_is_read_where_it_lies() -> None:
+    """Ids that line up, with all samples or with the selected ones, need no join in memory."""
+    rows: Rows = [{"sample_id": name, "completion": name} for name in "abc"]
+    table = load_rows(rows, name="answers.jsonl").rows
+    assert match_completions(table, build()).rows is table
+    chosen = match_completions(table, build(["a", "c"], ["a", "c"]))
+    assert chosen.slice(1, 1).read(build(["c"]).samples()).frame["completion"].to_list() == ["c"]
+
+
+def test_cells_of_a_field_that_some_parts_lack_are_null() -> None:
+    """Which column a dotted name means is decided for the whole file, not for each part of it."""
+    cells: list[object] = [{"m1": "A"}, {"m2": "B", "x": 1}, {"m1": "C", "x": [1]}]
+    samples = samples_from([{"by": cell} for cell in cells], name="both")
+    own = find_own_completions(HeldRows(samples), column="by.m1")
+    assert own is not None
+    assert own.read(samples.slice(1, 1)).frame["completion"].to_list() == [None]
+    assert own.read(samples).frame["completion"].to_list() == ["A", None, "C"]

@@ -3,14 +3,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import polars as pl
 import pytest
 
-from answerkey.datasets import load_completions, read_table, samples_from
+from answerkey.datasets import Dataset, Rows, load_rows, load_table, match_completions, samples_from
 from answerkey.errors import DataError
 from answerkey.types import Completions
 
-IDS = pl.Series("sample_id", ["a", "b"])
+SAMPLES = samples_from([{"sample_id": "a"}, {"sample_id": "b"}], name="samples")
 ROWS: list[dict[str, object]] = [
     {"sample_id": name, "trial": trial, "completion": f"{name}{trial}"} for trial in (1, 0) for name in "ba"
 ]
@@ -18,8 +17,13 @@ ROWS: list[dict[str, object]] = [
 
 def load(rows: Sequence[dict[str, object]], num_trials: int = 2) -> Completions:
     """Return the completions of these rows for the samples `a` and `b`."""
-    table = samples_from(rows, name="answers.jsonl", by_trial=True)
-    return load_completions(table, IDS, num_trials=num_trials)
+    return match(load_rows(rows, name="answers.jsonl", by_trial=True).rows, num_trials)
+
+
+def match(table: Rows, num_trials: int = 2) -> Completions:
+    """Return the completions of a table for the samples `a` and `b`."""
+    dataset = Dataset.of(SAMPLES, name="samples")
+    return match_completions(table, dataset, num_trials=num_trials).read(SAMPLES)
 
 
 def test_rows_are_matched_by_sample_and_trial() -> None:
@@ -34,7 +38,7 @@ def test_trial_numbers_in_text_files_are_read(tmp_path: Path) -> None:
     """The cells of a CSV file are text, and still numbers."""
     file = tmp_path / "answers.csv"
     file.write_text("sample_id,trial,completion\na,0,x\na,1,y\nb,1,v\nb,0,u\n")
-    found = load_completions(read_table(file, by_trial=True), IDS, num_trials=2)
+    found = match(load_table(file, by_trial=True).rows)
     assert found.frame["completion"].to_list() == ["x", "y", "u", "v"]
 
 
@@ -74,3 +78,13 @@ def test_the_same_trial_twice_is_refused() -> None:
     with pytest.raises(DataError, match="trial 0 of sample id `a` is used twice") as caught:
         load([*ROWS, {"sample_id": "a", "trial": 0, "completion": "?"}])
     assert caught.value.code == "E208"
+
+
+def test_trials_in_the_order_of_the_samples_are_read_where_they_lie() -> None:
+    """A file that has each sample's trials one after the other is not put in order in memory."""
+    table = load_rows(sorted(ROWS, key=str), name="answers.jsonl", by_trial=True).rows
+    found = match_completions(table, Dataset.of(SAMPLES, name="samples"), num_trials=2)
+    assert found.rows is table
+    assert found.read(SAMPLES).frame["completion"].to_list() == ["a0", "a1", "b0", "b1"]
+    second = found.slice(1, 1).read(SAMPLES.slice(1, 1))
+    assert second.frame["completion"].to_list() == ["b0", "b1"]

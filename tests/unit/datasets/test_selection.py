@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from answerkey.datasets import Selection, samples_from
-from answerkey.datasets.selection import rank_rows, select_rows, share_out
+from answerkey.datasets import HeldRows, Selection, samples_from
+from answerkey.datasets.selection import rank_ids, select_rows, share_out
 from answerkey.errors import DataError, SpecError
 from answerkey.types import Samples
 
@@ -18,22 +18,33 @@ def build(count: int, subjects: int = 3) -> Samples:
     )
 
 
+def select(samples: Samples, selection: Selection) -> Samples:
+    """Return the selected samples."""
+    rows = HeldRows(samples)
+    return rows.take(select_rows(rows, selection)).load()
+
+
+def rank(ids: list[str], seed: int) -> list[int]:
+    """Return the positions of ids, the one that is chosen first at the beginning."""
+    return rank_ids(ids, seed).sort("high", "low")["row"].to_list()
+
+
 def test_head_takes_the_first_rows() -> None:
     """`head` is the beginning of the dataset."""
-    assert select_rows(build(9), Selection(2)).ids.to_list() == ["s0", "s1"]
+    assert select(build(9), Selection(2)).ids.to_list() == ["s0", "s1"]
 
 
 def test_random_depends_on_the_seed_and_the_ids_alone() -> None:
     """The same seed gives the same samples, for ever; the order is that of the dataset."""
-    chosen = select_rows(build(1000), Selection(5, "random", 7)).ids.to_list()
+    chosen = select(build(1000), Selection(5, "random", 7)).ids.to_list()
     assert chosen == ["s125", "s166", "s268", "s485", "s535"]
-    assert select_rows(build(1000), Selection(5, "random", 8)).ids.to_list() != chosen
+    assert select(build(1000), Selection(5, "random", 8)).ids.to_list() != chosen
 
 
 def test_random_choices_grow_by_adding() -> None:
     """A larger choice with the same seed contains the smaller one."""
-    small = set(select_rows(build(100), Selection(10, "random", 1)).ids.to_list())
-    assert small < set(select_rows(build(100), Selection(20, "random", 1)).ids.to_list())
+    small = set(select(build(100), Selection(10, "random", 1)).ids.to_list())
+    assert small < set(select(build(100), Selection(20, "random", 1)).ids.to_list())
 
 
 def test_random_does_not_depend_on_the_order_of_rows() -> None:
@@ -41,13 +52,13 @@ def test_random_does_not_depend_on_the_order_of_rows() -> None:
     samples = build(50)
     turned = samples.take(list(reversed(range(50))))
     selection = Selection(9, "random", 3)
-    assert set(select_rows(samples, selection).ids) == set(select_rows(turned, selection).ids)
+    assert set(select(samples, selection).ids) == set(select(turned, selection).ids)
 
 
 def test_random_is_fair() -> None:
     """Over many seeds each of ten rows is chosen about as often as the others."""
     ids = [f"s{n}" for n in range(10)]
-    firsts = [rank_rows(ids, seed)[0] for seed in range(2000)]
+    firsts = [rank(ids, seed)[0] for seed in range(2000)]
     assert all(140 < firsts.count(n) < 260 for n in range(10))
 
 
@@ -55,16 +66,16 @@ def test_strata_keep_their_shares() -> None:
     """Each value of the column is there in proportion, picked by the same ranking, in dataset order."""
     rows = [{"sample_id": f"s{n}", "subject": "big" if n < 60 else "small"} for n in range(90)]
     samples = samples_from(rows, name="rows")
-    chosen = select_rows(samples, Selection(9, "random", 1, "subject"))
+    chosen = select(samples, Selection(9, "random", 1, "subject"))
     assert chosen.frame["subject"].to_list() == ["big"] * 6 + ["small"] * 3
-    ranked = [n for n in rank_rows(samples.ids.to_list(), 1) if n >= 60][:3]
+    ranked = [n for n in rank(samples.ids.to_list(), 1) if n >= 60][:3]
     assert chosen.ids.to_list()[6:] == [f"s{n}" for n in sorted(ranked)]
 
 
 def test_null_is_a_stratum_of_its_own() -> None:
     """Rows without a value form a stratum and are not mistaken for a text."""
     samples = samples_from([{"x": value} for value in [None, None, "None", "None"]], name="rows")
-    chosen = select_rows(samples, Selection(2, stratify_by="x"))
+    chosen = select(samples, Selection(2, stratify_by="x"))
     assert chosen.values("x") == [None, "None"]
 
 
@@ -98,23 +109,23 @@ def test_shares_add_up_and_fit(sizes: list[int], draw: st.DataObject) -> None:
 def test_more_than_there_is_means_all(subsampling: str) -> None:
     """A number beyond the dataset gives every row, in order."""
     selection = Selection(99, "random" if subsampling == "random" else "head")
-    assert select_rows(build(4), selection).ids.to_list() == ["s0", "s1", "s2", "s3"]
+    assert select(build(4), selection).ids.to_list() == ["s0", "s1", "s2", "s3"]
 
 
 def test_an_unknown_stratum_column_is_refused() -> None:
     """`stratify_by` with a column that is not there gives E206, also when all rows are used."""
     with pytest.raises(DataError) as caught:
-        select_rows(build(4), Selection(stratify_by="subjct"))
+        select(build(4), Selection(stratify_by="subjct"))
     assert (caught.value.code, caught.value.hint) == ("E206", "did you mean `subject`?")
 
 
 def test_no_samples_cannot_be_asked_for() -> None:
     """`num_samples` below 1 is a mistake of the task."""
     with pytest.raises(SpecError):
-        select_rows(build(4), Selection(0))
+        select(build(4), Selection(0))
 
 
 def test_ranking_is_the_same_on_every_machine() -> None:
     """The ranking is part of what makes runs repeatable: it never changes."""
     ids = pl.Series([f"{n:06d}" for n in range(1, 9)]).to_list()
-    assert rank_rows(ids, 0) == [7, 3, 5, 0, 1, 4, 6, 2]
+    assert rank(ids, 0) == [7, 3, 5, 0, 1, 4, 6, 2]

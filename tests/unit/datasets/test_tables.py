@@ -11,6 +11,7 @@ from answerkey.datasets import load_rows, load_table, read_table, samples_from
 from answerkey.errors import DataError
 
 Write = Callable[[str, str | bytes], Path]
+pytestmark = pytest.mark.usefixtures("way")
 
 
 @pytest.mark.parametrize("name", ["a", "a.txt", "a.xlsx", "a.csv.zip", "a.gz", "csv"])

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.datasets import load_table, read_table
+from answerkey.datasets import load_table, read_table, text_rows
 from answerkey.errors import AnswerkeyError, DataError
 
 Write = Callable[[str, str | bytes], Path]
+pytestmark = pytest.mark.usefixtures("way")
 
 
 def refuse(path: Path) -> list[tuple[str, str, int | None]]:
@@ -131,8 +132,9 @@ def test_white_space_around_a_name_is_noticed(write: Write) -> None:
     ]
 
 
-def test_files_longer_than_a_chunk_keep_their_order(write: Write) -> None:
+def test_files_longer_than_a_chunk_keep_their_order(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are gathered in pieces; none is lost or moved."""
+    monkeypatch.setattr(text_rows, "CHUNK_ROWS", 7_000)
     count = 50_001
     samples = read_table(write("a.csv", "n,m\n" + "".join(f"{n},x\n" for n in range(count))))
     assert samples.values("n") == [str(n) for n in range(count)]

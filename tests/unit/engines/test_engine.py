@@ -1,11 +1,110 @@
 from __future__ import annotations
 
+import operator
+import os
+import threading
 from collections.abc import Iterator
+from functools import partial
+from typing import get_args
 
 import pytest
 
-from answerkey.engines import ENGINES, open_engine
-from answerkey.errors import EngineError
+from answerkey.engines import ENGINES, Spread, open_engine
+from answerkey.engines.threads import count_cores, map_threads
+from answerkey.engines.workers import map_workers
+from answerkey.errors import DataError, EngineError, Place, raise_all
+
+SPREADS: tuple[Spread, ...] = get_args(Spread)
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+def test_every_spread_keeps_shard_order(spread: Spread) -> None:
+    """What comes back is in the order of the shards, wherever the work is done."""
+    found = open_engine().map(partial(operator.mul, 10), range(20), spread=spread)
+    assert list(found) == [10 * shard for shard in range(20)]
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+def test_every_spread_stops_at_a_failing_shard(spread: Spread) -> None:
+    """An error in a shard reaches the caller as it is, after the values before it, and nothing follows."""
+    found = open_engine().map(partial(operator.floordiv, 12), [3, 4, 0, 6], spread=spread)
+    assert [next(found), next(found)] == [4, 3]
+    with pytest.raises(ZeroDivisionError):
+        next(found)
+    assert list(found) == []
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+def test_no_shards_give_nothing(spread: Spread) -> None:
+    """An engine without work yields nothing."""
+    assert list(open_engine().map(abs, [], spread=spread)) == []
+
+
+def test_shards_are_handed_out_as_they_are_needed() -> None:
+    """No more shards are read than twice the threads beyond the last value that was taken."""
+    read: list[int] = []
+
+    def shards() -> Iterator[int]:
+        for number in range(100):
+            read.append(number)
+            yield number
+
+    found = map_threads(abs, shards(), 2)
+    assert next(found) == 0
+    assert len(read) <= 5
+    found.close()  # type: ignore[attr-defined]  # a generator
+    assert len(read) <= 5
+
+
+def test_threads_work_at_the_same_time() -> None:
+    """Two shards are under way together: each waits for the other."""
+    both = threading.Barrier(2, timeout=30)
+    assert sorted(map_threads(lambda _: both.wait(), range(2), 2)) == [0, 1]
+
+
+def test_workers_are_other_processes() -> None:
+    """Each worker has a session of its own, so that Ctrl-C at the keyboard does not reach it."""
+    sessions = set(map_workers(os.getsid, [0] * 8, 2))
+    assert os.getsid(0) not in sessions
+
+
+def test_one_shard_is_worked_on_here() -> None:
+    """A worker process would cost more than the work."""
+    assert list(map_workers(os.getsid, [0], 2)) == [os.getsid(0)]
+
+
+def test_a_function_that_cannot_be_sent_is_run_here() -> None:
+    """A function of the caller's own script is not known to another process."""
+    assert list(map_workers(lambda shard: shard + 1, [1, 2, 3], 2)) == [2, 3, 4]
+    assert list(map_workers(_Unknown(), [1, 2, 3], 2)) == [1, 2, 3]
+
+
+class _Unknown:
+    """Can be pickled by reference, but a worker does not know the module of this test."""
+
+    def __call__(self, shard: int) -> int:
+        """Return the shard."""
+        return shard
+
+
+def test_an_error_of_ours_travels_whole() -> None:
+    """Code, message and hint of an error are the same on both sides."""
+    error = DataError("E202", "bad", where=Place("rows.csv", 3), hint="mend it")
+    with pytest.raises(DataError) as caught:
+        list(map_workers(raise_all, [[], [error]], 2))
+    assert str(caught.value) == str(error)
+
+
+def test_a_worker_that_dies_is_told() -> None:
+    """A process that is gone is E602, and no other one is left behind."""
+    with pytest.raises(EngineError, match="a worker process ended: exit code 3") as caught:
+        list(map_workers(os._exit, [3, 3], 2))
+    assert caught.value.code == "E602"
+
+
+def test_the_cores_of_this_process_are_counted() -> None:
+    """A process that may use one core gets one."""
+    assert 1 <= count_cores() <= (os.cpu_count() or 1)
 
 
 def test_local_engine_keeps_shard_order() -> None:

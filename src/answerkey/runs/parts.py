@@ -1,0 +1,122 @@
+"""A table of a run: in parts on disk or in memory, of which any range of rows can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol, Self
+
+import polars as pl
+
+from answerkey.runs.files import describe_damage, join_parts, list_parts, read_frame
+from answerkey.types import Completions, Samples
+
+
+class Parts(Protocol):
+    """A table in parts, one for each shard."""
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+
+    def __iter__(self) -> Iterator[pl.DataFrame]:
+        """Yield part by part; one is in memory at a time."""
+
+    def read(self, offset: int, length: int, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """Return the rows from `offset` on, at most `length` of them, with all columns or with some."""
+
+    def read_all(self) -> pl.DataFrame:
+        """Return the whole table; a frame without columns when there are no parts."""
+
+
+@dataclass(frozen=True)
+class FolderParts:
+    """The parts of a table in a folder; E503 when they are damaged."""
+
+    folder: Path
+
+    @cached_property
+    def _files(self) -> tuple[tuple[Path, int], ...]:
+        return tuple((path, _count_rows(path)) for path in list_parts(self.folder))
+
+    def __len__(self) -> int:
+        return sum(rows for _, rows in self._files)
+
+    def __iter__(self) -> Iterator[pl.DataFrame]:
+        return map(read_frame, list_parts(self.folder))
+
+    def read(self, offset: int, length: int, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """Return the rows from `offset` on, at most `length` of them, with all columns or with some."""
+        found: list[pl.DataFrame] = []
+        start = 0
+        for path, rows in self._files:
+            first, last = max(offset, start), min(offset + length, start + rows)
+            if first < last:
+                found.append(_read_range(path, first - start, last - first, columns))
+            start += rows
+        return join_parts(found)
+
+    def read_all(self) -> pl.DataFrame:
+        """Return the whole table; a frame without columns when there are no parts."""
+        try:
+            return join_parts(list(self))
+        except pl.exceptions.PolarsError as error:
+            raise describe_damage(self.folder, error) from error
+
+
+@dataclass(frozen=True)
+class HeldParts:
+    """The parts of a table in memory."""
+
+    frames: list[pl.DataFrame] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return sum(one.height for one in self.frames)
+
+    def __iter__(self) -> Iterator[pl.DataFrame]:
+        return iter(self.frames)
+
+    def read(self, offset: int, length: int, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """Return the rows from `offset` on, at most `length` of them, with all columns or with some."""
+        found = self.read_all().slice(offset, length)
+        return found if columns is None else found.select(columns)
+
+    def read_all(self) -> pl.DataFrame:
+        """Return the whole table; a frame without columns when there are no parts."""
+        return join_parts(self.frames)
+
+
+@dataclass(frozen=True)
+class KeptCompletions:
+    """The completions that a run keeps, `num_trials` for each of its samples."""
+
+    parts: Parts
+    num_trials: int
+    offset: int = 0
+    length: int | None = None
+    columns: frozenset[str] = frozenset()
+
+    def slice(self, offset: int, length: int) -> Self:
+        """Return those of `length` samples from `offset` on."""
+        return replace(self, offset=self.offset + offset, length=length)
+
+    def read(self, samples: Samples) -> Completions:
+        """Return the completions of the samples."""
+        length = len(samples) if self.length is None else self.length
+        return Completions(self.parts.read(self.offset * self.num_trials, length * self.num_trials))
+
+
+def _count_rows(path: Path) -> int:
+    try:
+        return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise describe_damage(path, error) from error
+
+
+def _read_range(path: Path, offset: int, length: int, columns: Sequence[str] | None) -> pl.DataFrame:
+    try:
+        scan = pl.scan_parquet(path, glob=False).slice(offset, length)
+        return (scan if columns is None else scan.select(pl.selectors.by_name(*columns))).collect()
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise describe_damage(path, error) from error

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import random
+import time
+
+import polars as pl
+
+from answerkey.datasets.duplicates import (
+    Likeness,
+    Words,
+    group_pairs,
+    group_same,
+    pair_rows,
+    sketch_questions,
+)
+
+OPTIONS = ["Sydney", "Canberra", "Perth", "Hobart"]
+TEXT = "Which of these cities has been the capital of Australia since the beginning of the last century?"
+
+
+def sketch(questions: list[tuple[str, list[str]]], first_row: int = 0) -> pl.DataFrame:
+    """Return the sketches of questions with their options."""
+    texts = pl.Series([text for text, _ in questions], dtype=pl.String)
+    options = pl.Series([options for _, options in questions], dtype=pl.List(pl.String))
+    return sketch_questions(texts, options, first_row)
+
+
+def compare(one: tuple[str, list[str]], other: tuple[str, list[str]]) -> float:
+    """Return how alike two questions are among some others."""
+    likeness = Likeness()
+    for text in (one[0], other[0], *(f"What is item number {number} of the list?" for number in range(50))):
+        likeness.learn(Words.read(text, OPTIONS))
+    return likeness.compare(Words.read(*one), Words.read(*other))
+
+
+def test_the_same_question_is_found_in_any_order_of_options() -> None:
+    """Case, width, white space and the order of the options do not make a question another one."""
+    rows = [
+        (TEXT, OPTIONS),
+        ("Something else?", ["yes", "no"]),
+        (TEXT.upper().replace(" ", "  "), OPTIONS[::-1]),
+        (TEXT, ["Sydney", "Canberra", "Perth", "Darwin"]),
+    ]
+    assert group_same(sketch(rows, first_row=10)) == [[10, 12]]
+
+
+def test_nearly_the_same_questions_are_candidates() -> None:
+    """Two questions that differ in a word are held against each other; strangers are not."""
+    rng = random.Random(1)
+    words = [f"word{number}" for number in range(2000)]
+    strangers = [(" ".join(rng.sample(words, 15)), rng.sample(words, 4)) for _ in range(300)]
+    rows = [*strangers, (TEXT, OPTIONS), (TEXT.replace("cities", "towns"), OPTIONS)]
+    found = pair_rows(sketch(rows)).rows()
+    assert found[0] == (300, 301)
+    assert len(found) < 20
+
+
+def test_candidates_grow_with_the_rows_even_if_all_are_alike() -> None:
+    """Where every question shares a template there are at most twice as many pairs in a band as rows."""
+    rows = [(f"{TEXT} Mind the year {number}.", OPTIONS) for number in range(400)]
+    assert pair_rows(sketch(rows)).height <= 2 * 12 * len(rows)
+
+
+def test_sketching_takes_time_in_proportion_to_the_rows() -> None:
+    """Four times as many rows take far less than sixteen times as long."""
+    rows = [(f"{TEXT} {number}", OPTIONS) for number in range(8000)]
+
+    def measure(count: int) -> float:
+        begun = time.process_time()
+        pair_rows(sketch(rows[:count]))
+        return time.process_time() - begun
+
+    measure(500)
+    assert measure(8000) < 10 * measure(2000)
+
+
+def test_likeness_is_that_of_the_less_alike_part() -> None:
+    """A shared passage does not make two questions one: their options differ."""
+    other = ["Parliament moved there", "It was a compromise", "The king chose it", "Nobody knows"]
+    assert compare((TEXT, OPTIONS), (TEXT, OPTIONS)) == 1.0
+    assert compare((TEXT, OPTIONS), (TEXT.replace("cities", "towns"), OPTIONS)) > 0.75
+    assert compare((TEXT, OPTIONS), (TEXT, other)) < 0.1
+
+
+def test_numbers_signs_and_turning_words_tell_questions_apart() -> None:
+    """What differs in a number, in a sign or in *not* asks something else."""
+    for one, other in (
+        ("What is 12 + 30?", "What is 12 + 31?"),
+        ("Solve x + y = 3", "Solve x - y = 3"),
+        ("Which of these is a mammal?", "Which of these is not a mammal?"),
+    ):
+        assert compare((one, OPTIONS), (other, OPTIONS)) == 0.0
+
+
+def test_texts_without_spaces_are_compared_by_characters() -> None:
+    """A Chinese question that differs in one character is nearly the same."""
+    one, other = "以下哪一个城市是澳大利亚的首都城市？", "以下哪一座城市是澳大利亚的首都城市？"
+    assert 0.6 < compare((one, OPTIONS), (other, OPTIONS)) < 1.0
+
+
+def test_pairs_become_groups() -> None:
+    """Rows that are connected, however indirectly, are one group."""
+    assert group_pairs([(3, 7), (1, 2), (7, 9), (2, 5)]) == [[1, 2, 5], [3, 7, 9]]
+    assert group_pairs([]) == []

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from answerkey.datasets import HeldRows, Rows, iterate_blocks, load_table, rows
+from answerkey.datasets.rows import join_positions, locate_positions
+from answerkey.errors import DataError
+
+Write = Callable[[str, str | bytes], Path]
+FRAME = pl.DataFrame(
+    {
+        "n": pl.Series(range(50), dtype=pl.Int32),
+        "^a$": [str(n) for n in range(50)],
+        "*": [[n, n + 1] for n in range(50)],
+    }
+)
+
+
+@pytest.fixture(params=["stored", "named", "held", "picked"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Rows:
+    """Return the same fifty rows: in a file without and with ids, in memory, and picked out of a hundred."""
+    frame, path = FRAME, tmp_path / "rows.parquet"
+    if request.param == "named":
+        frame = frame.with_columns(pl.Series("sample_id", [f"s{n}" for n in range(50)]))
+    if request.param == "picked":
+        frame = pl.concat([frame, frame]).sort("n")
+    frame.write_parquet(path, row_group_size=7)
+    stored = load_table(path).rows
+    if request.param == "picked":
+        return stored.take(pl.Series(range(0, 100, 2)))
+    return HeldRows(stored.load()) if request.param == "held" else stored
+
+
+@pytest.mark.parametrize("block", [1, 7, 1000])
+def test_any_part_is_that_part_of_the_whole(table: Rows, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices, picks and slices of picks have the rows, ids and lines that they have in the whole."""
+    monkeypatch.setattr(rows, "BLOCK_ROWS", block)
+    whole = table.load()
+    assert whole.frame["n"].to_list() == list(range(50))
+    assert whole.frame.schema["n"] == pl.Int64()
+    assert whole.lines is not None
+    picks = pl.Series([0, 3, 4, 20, 49])
+    for part, places in (
+        (table.slice(10, 5), list(range(10, 15))),
+        (table.slice(45, 99), list(range(45, 50))),
+        (table.take(range(7, 9)), [7, 8]),
+        (table.take(picks), picks.to_list()),
+        (table.take(picks).slice(1, 2), [3, 4]),
+        (table.slice(3, 40).take(pl.Series([0, 17])), [3, 20]),
+        (table.take(picks).take(pl.Series([0, 4])), [0, 49]),
+        (table.slice(0, 0), []),
+    ):
+        found = part.load()
+        assert len(part) == len(found) == len(places)
+        assert found.frame.equals(whole.frame[places])
+        assert found.ids.to_list() == part.ids().to_list() == whole.ids.gather(places).to_list()
+        assert found.lines is not None
+        assert found.lines.to_list() == whole.lines.gather(places).to_list()
+
+
+def test_only_what_is_asked_for_is_loaded(table: Rows) -> None:
+    """Columns come in the order of the table, whatever their names look like; ids come with them."""
+    assert table.load(["*", "n"]).columns == ["n", "*"]
+    assert table.load(["^a$", "unknown"]).columns == ["^a$"]
+    nothing = table.load([])
+    assert (len(nothing.columns), len(nothing)) == (1, 50)
+    assert table.load(["n"]).ids.equals(table.load().ids)
+
+
+def test_blocks_are_the_whole(table: Rows) -> None:
+    """Blocks follow each other and leave nothing out."""
+    found = list(iterate_blocks(table, ["n"], size=20))
+    assert [(offset, len(block)) for offset, block in found] == [(0, 20), (20, 20), (40, 10)]
+    assert pl.concat([block.frame["n"] for _, block in found]).to_list() == list(range(50))
+
+
+def test_a_part_can_be_sent_to_another_process(table: Rows) -> None:
+    """What travels says where to read, and is small."""
+    part = table.slice(20, 2)
+    packed = pickle.dumps(part)
+    assert len(packed) < 4000
+    again = pickle.loads(packed)  # noqa: S301 - our own bytes
+    assert again.load().frame.equals(part.load().frame)
+
+
+def test_a_file_that_changes_while_it_is_in_use_is_refused(tmp_path: Path) -> None:
+    """Numbers over half an old and half a new file would be nobody's: E201."""
+    path = tmp_path / "rows.parquet"
+    FRAME.write_parquet(path)
+    table = load_table(path).rows
+    FRAME.head(9).write_parquet(path)
+    with pytest.raises(DataError, match="has changed while it was being read") as caught:
+        table.load()
+    assert caught.value.code == "E201"
+
+
+def test_damage_inside_a_file_is_told_when_it_is_met(tmp_path: Path) -> None:
+    """A page that cannot be read is E202 with the name of the file."""
+    path = tmp_path / "rows.parquet"
+    FRAME.write_parquet(path, compression="zstd")
+    raw = bytearray(path.read_bytes())
+    raw[4:200] = bytes(196)
+    path.write_bytes(raw)
+    table = load_table(path).rows
+    with pytest.raises(DataError, match="not a valid Parquet file") as caught:
+        table.load()
+    assert caught.value.code == "E202"
+
+
+@pytest.mark.parametrize("outer", [range(3, 13), pl.Series([1, 2, 5, 8, 13, 21])])
+@pytest.mark.parametrize("inner", [range(1, 4), pl.Series([0, 2, 5])])
+def test_positions_are_joined_and_found_again(outer: range | pl.Series, inner: range | pl.Series) -> None:
+    """Where chosen rows stand among all, and where they stand among the chosen, are the same thing."""
+    joined = join_positions(outer, inner)
+    assert list(joined) == [list(outer)[place] for place in inner]
+    assert list(locate_positions(outer, joined)) == list(inner)

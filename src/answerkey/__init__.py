@@ -26,7 +26,21 @@ if TYPE_CHECKING:
     from answerkey.scorers import judge
     from answerkey.spec import Task
     from answerkey.types import MetricValue, Score
-    from answerkey.verbs import check, load_task, plan_calls, rescore, resume, run, score
+    from answerkey.verbs import (
+        Comparison,
+        check,
+        compare,
+        load_task,
+        plan_calls,
+        plan_comparison,
+        rescore,
+        resume,
+        run,
+        score,
+    )
+    from answerkey.verbs.auditing import audit
+    from answerkey.verbs.auditing_datasets import audit_dataset
+    from answerkey.verbs.audits import Audit
 
 _HOMES = {
     "answerkey.errors": (
@@ -44,14 +58,29 @@ _HOMES = {
     "answerkey.scorers": ("judge",),
     "answerkey.spec": ("Task",),
     "answerkey.types": ("MetricValue", "Score"),
-    "answerkey.verbs": ("check", "load_task", "plan_calls", "rescore", "resume", "run", "score"),
+    "answerkey.verbs.auditing": ("audit",),
+    "answerkey.verbs.auditing_datasets": ("audit_dataset",),
+    "answerkey.verbs.audits": ("Audit",),
+    "answerkey.verbs": (
+        "Comparison",
+        "check",
+        "compare",
+        "load_task",
+        "plan_calls",
+        "plan_comparison",
+        "rescore",
+        "resume",
+        "run",
+        "score",
+    ),
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}
-_GIVE_RUNS = ("answerkey.runs", "answerkey.verbs")
-_LATER = ("audit", "compare")
+_GIVE_RUNS = ("answerkey.runs", "answerkey.verbs", "answerkey.verbs.auditing", "answerkey.verbs.audits")
 
 __all__ = [
     "AnswerkeyError",
+    "Audit",
+    "Comparison",
     "DataError",
     "EngineError",
     "InternalError",
@@ -66,12 +95,16 @@ __all__ = [
     "Task",
     "TaskRun",
     "__version__",
+    "audit",
+    "audit_dataset",
     "check",
+    "compare",
     "judge",
     "list_runs",
     "load_run",
     "load_task",
     "plan_calls",
+    "plan_comparison",
     "rescore",
     "resume",
     "run",
@@ -84,21 +117,25 @@ def __getattr__(name: str) -> object:
         if _NAMES[name] in _GIVE_RUNS:
             _attach_display()
         return getattr(import_module(_NAMES[name]), name)
-    if name in _LATER:
-        raise AttributeError(f"`answerkey.{name}` is not in this release ({__version__})")
     raise AttributeError(f"module `answerkey` has no attribute {name!r}")
 
 
 def _attach_display() -> None:
-    """Let runs show themselves in print and in a notebook.
+    """Let runs, comparisons and audits show themselves in print and in a notebook.
 
-    `reports` is above `runs`, so the hooks are put on from here.
+    `reports` is above `runs` and `verbs`, so the hooks are put on from here.
     """
     from answerkey.reports import notebook
     from answerkey.runs import Run
+    from answerkey.verbs import Comparison
+    from answerkey.verbs.audits import Audit
 
     Run.__str__ = notebook.to_text  # type: ignore[assignment]
     Run._repr_html_ = notebook.to_html  # type: ignore[attr-defined]
+    Comparison.__str__ = notebook.compare_to_text  # type: ignore[assignment]
+    Comparison._repr_html_ = notebook.compare_to_html  # type: ignore[attr-defined]
+    Audit.__str__ = notebook.audit_to_text  # type: ignore[assignment]
+    Audit._repr_html_ = notebook.audit_to_html  # type: ignore[attr-defined]
 
 
 def __dir__() -> list[str]:

@@ -52,6 +52,7 @@ CODES: dict[str, str] = {
     "E210": "dataset without rows",
     "E211": "cell that does not have the type asked for",
     "E212": "column or key that appears twice",
+    "E213": "options that cannot be put in another order",
     "E301": "unknown model, or one that cannot be asked",
     "E302": "prompt that could not be built",
     "E303": "solver outside the scope of multiple choice",
@@ -68,7 +69,9 @@ CODES: dict[str, str] = {
     "E505": "the run's dataset or completions are gone or have changed",
     "E506": "run folder in use by another process",
     "E507": "run that cannot be resumed or scored again",
+    "E508": "runs that cannot be compared",
     "E601": "engine that is not available",
+    "E602": "worker process that ended",
     "E901": "our own bug",
 }
 

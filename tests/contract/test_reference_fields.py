@@ -17,11 +17,14 @@ from answerkey.spec import shapes
 from answerkey.spec.deprecations import DEPRECATIONS
 from answerkey.spec.fields import fields_of
 from answerkey.spec.parameters import PARAMETERS
-from answerkey.spec.refusals import LATER_KEYS, LATER_TYPES
+from answerkey.spec.policies import RULES
+from answerkey.spec.policy_building import PolicyFields, RuleFields, rule_model
+from answerkey.spec.refusals import LATER_TYPES
 from answerkey.spec.scoring import scorer_model
 from answerkey.spec.sources import source_model
 from answerkey.spec.task_building import solver_model
 from answerkey.templates import FilterOp, RowFilter
+from answerkey.types import GateStatus
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -45,6 +48,7 @@ MODELS: dict[str, list[type[BaseModel]]] = {
         shapes.RunConfigFields,
         shapes.TrialsFields,
     ],
+    "policies": [PolicyFields, RuleFields, *(rule_model(kind) for kind in RULES)],
     "dataset-file": [shapes.DatasetFields, fields_of(RowFilter), *(source_model(kind) for kind in SOURCES)],
     "model-file": [
         shapes.ModelFields,
@@ -57,7 +61,7 @@ MODELS: dict[str, list[type[BaseModel]]] = {
 
 WORDS: dict[str, list[str]] = {
     "task-file": [*PARAMETERS, *SCORERS, *SOLVERS, "trials", "declarative_task"],
-    "run-file": [key for part in LATER_KEYS.values() for key in part],
+    "policies": [*RULES, *GateStatus],
     "dataset-file": [*SOURCES, *LATER_TYPES["source"], *get_args(FilterOp)],
     "model-file": [*shapes.CONNECTIONS, "$provider"],
 }

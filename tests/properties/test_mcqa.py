@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
 from random import Random
 
 import polars as pl
@@ -12,13 +13,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from answerkey.scorers import REASONS, StringEqualsMcqa, judge
+from answerkey.scorers import REASONS, StringEqualsMcqa, judge, mcqa
 from answerkey.scorers import first_character as rule
+from answerkey.scorers.heads import BeyondHead, Head
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score, ScoreStatus
 
 LISTS = (
     "ABCD", "ABCDEFGHIJ", "A", "AB", "1234", "12", "YN", "aAoOyY", "+-", ",-A", "1A2B", "]^\\-", "IO'/",
-    "\u0627\u0628\u062c", "\u2460\u2461\u2462", "\u00c4\u00d6", "A\u00c4", "\u1100\uac00",
+    "\u0627\u0628\u062c", "\u2460\u2461\u2462", "\u00c4\u00d6", "A\u00c4", "\u1100\uac00", "K;`", ").A",
+    ("1\ufe0f\u20e3", "2\ufe0f\u20e3", "3"), ("\U0001f170\ufe0f", "\U0001f171\ufe0f", "C"),
 )  # fmt: skip
 JOINTS = (
     *",/&+;\u037e\u3001\uff0c\u060c-\u2010\u2011\u2013\u2014\u2212\u301c\xad\u6216\u548c",
@@ -28,6 +31,8 @@ WORDS = (
     "is", "IS", "are", "because", "since", "both", "or", "and", "isn't", "I", "think", "nswer", "level",
     "5", ".5", "\u00e9", "\u91cc", "_", "\u0660", "\u00b2", "o", "y", "\u0131s",
 )  # fmt: skip
+#: What is an ASCII character in NFC, or nearly one.
+DOUBLES = ("\u212a", "\u037e", "\u1fef", "A\u030a", "\uff21", "1\ufe0f\u20e3", "\u0130s", "\u017f")
 MARKS = (*".:)('\u2019\uff07\"*?!=\x00\x7f$", "\u0301", "\u0308", "\u200d", "\ufe0f", "\u20e3", "\u3002")
 SPACES = (
     " ", "  ", "\t", "\x1f", "\xa0", "\u3000", "\u200b", "\u2060", "\ufeff",
@@ -41,6 +46,7 @@ def draw_completions(draw: st.DrawFn, choices: Sequence[str]) -> str:
     labels = [f"\n{choice}{mark}" for choice in choices for mark in ".):"]
     pieces = st.one_of(
         st.sampled_from(choices),
+        st.sampled_from(DOUBLES),
         st.sampled_from(JOINTS),
         st.sampled_from(WORDS),
         st.sampled_from(MARKS),
@@ -49,7 +55,7 @@ def draw_completions(draw: st.DrawFn, choices: Sequence[str]) -> str:
         st.text(max_size=3),
     )
     lead = draw(st.sampled_from(("", "", " ", *SPACES)))
-    first = draw(st.sampled_from((*choices, *choices, "")))
+    first = draw(st.sampled_from((*choices, *choices, "", *DOUBLES)))
     return lead + first + "".join(draw(st.lists(pieces, max_size=8)))
 
 
@@ -82,11 +88,6 @@ def score_table(
     return list(scorer.score(samples, Completions.build(samples.ids, completions, source="recorded")).rows())
 
 
-@pytest.fixture(autouse=True)
-def _always_use_expressions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rule, "SMALL_GROUP", 0)
-
-
 @pytest.mark.parametrize("extraction", ["first_character", "first_character_literal"])
 def test_column_form_is_judge_row_by_row(extraction: str) -> None:
     """For all completions and choices, the column form gives exactly what `judge` gives for each row."""
@@ -104,12 +105,12 @@ def test_column_form_is_judge_row_by_row(extraction: str) -> None:
     check()
 
 
-@pytest.mark.parametrize("choices", LISTS)
-def test_column_form_is_judge_on_many_texts(choices: str) -> None:
-    """The same over thousands of texts at once, ASCII for the most part: where the expressions decide."""
-    random = Random(choices)
+@pytest.mark.parametrize("choices", LISTS, ids=" ".join)
+def test_column_form_is_judge_on_many_texts(choices: Sequence[str]) -> None:
+    """The same over thousands of texts at once, ASCII for the most part: where heads decide."""
+    random = Random(" ".join(choices))
     labels = [f"\n{choice}{mark}" for choice in choices for mark in ".):"]
-    pieces = [*choices * 6, *JOINTS, *WORDS, *MARKS, *SPACES, *[" "] * 20, *labels * 2]
+    pieces = [*list(choices) * 6, *JOINTS, *WORDS, *MARKS, *SPACES, *[" "] * 20, *labels * 2, *DOUBLES]
     plain = [piece for piece in pieces if piece.isascii()]
     texts = [
         random.choice(["", "", " ", "\n"])
@@ -120,6 +121,45 @@ def test_column_form_is_judge_on_many_texts(choices: str) -> None:
     found = rule.read_column(pl.Series(texts), tuple(choices))
     expected = [rule.read_first_character(text, tuple(choices)) for text in texts]
     assert found.rows() == [(reading.choice, reading.reason) for reading in expected]
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_head_decides_as_the_whole_text_or_not_at_all(data: st.DataObject) -> None:
+    """Whatever a text goes on with: what the rule reads in a head, it reads in the text."""
+    choices = tuple(data.draw(st.sampled_from(LISTS)))
+    text = data.draw(draw_completions(choices))
+    reading = rule.read_first_character(text, choices)
+    for size in range(1, len(text)):
+        with suppress(BeyondHead):
+            assert rule.read_first_character(Head(text[:size]), choices) == reading
+
+
+@pytest.mark.parametrize("smallest", [0, 3, 64])
+@pytest.mark.parametrize("extraction", ["first_character", "first_character_literal"])
+def test_column_form_is_judge_with_choices_of_each_row(
+    extraction: str, smallest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same where rows have choices of their own, some unsuitable, and some rows no text."""
+    monkeypatch.setattr(mcqa, "SMALL_GROUP", smallest)
+
+    @given(st.lists(draw_tables(), min_size=2, max_size=4), st.randoms(use_true_random=False))
+    @settings(max_examples=25, deadline=None)
+    def check(tables: list[tuple[list[str], list[Completion], list[str]]], random: Random) -> None:
+        rows = [
+            (names, completion, truth)
+            for names, completions, truths in [*tables, (["AB"], [Completion("AB")], ["AB"])]
+            for completion, truth in zip(completions, truths, strict=True)
+        ]
+        random.shuffle(rows)
+        frame = pl.DataFrame({"truth": [row[2] for row in rows], "choices": [row[0] for row in rows]})
+        samples = Samples(frame, pl.Series([str(position) for position in range(len(rows))]))
+        completions = Completions.build(samples.ids, [row[1] for row in rows], source="recorded")
+        scorer = StringEqualsMcqa("{{ sample.truth }}", "{{ sample.choices }}", extraction=extraction)
+        expected = [judge(completion, names, truth, extraction) for names, completion, truth in rows]
+        assert list(scorer.score(samples, completions).rows()) == expected
+
+    check()
 
 
 @given(st.data())

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from answerkey.metrics import (
     Aggregator,
     Frequency,
+    KeyedMetric,
     Max,
     Mean,
     Metric,
@@ -23,7 +24,7 @@ from answerkey.metrics import (
     conclude_metric,
     measure_metrics,
 )
-from answerkey.types import EMPTY_STRUCT_FIELD, MetricValue, Scores
+from answerkey.types import EMPTY_STRUCT_FIELD, MetricValue, Samples, Scores
 
 OUTCOMES = st.lists(st.booleans(), min_size=1, max_size=12)
 REALS = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=8)
@@ -107,8 +108,14 @@ def make_scores(samples: list[Sample]) -> Scores:
 
 def conclude(shards: list[Scores]) -> list[list[MetricValue]]:
     """Return the values of all metrics."""
-    parts = [measure_metrics(METRICS, shard, TRIALS) for shard in shards]
-    return [conclude_metric(one, [part[i] for part in parts], TRIALS) for i, one in enumerate(METRICS)]
+    keyed = [KeyedMetric(one.type, one) for one in METRICS]
+    parts = [measure_metrics(keyed, shard, number_samples(shard), TRIALS) for shard in shards]
+    return [conclude_metric(one, [part[i] for part in parts], TRIALS) for i, one in enumerate(keyed)]
+
+
+def number_samples(scores: Scores) -> Samples:
+    """Return samples without columns, as many as there are scores."""
+    return Samples(pl.DataFrame(), pl.Series(range(len(scores))).cast(pl.String))
 
 
 @settings(deadline=None, max_examples=60)

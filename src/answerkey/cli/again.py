@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from answerkey.cli.gates import POLICY_OPTIONS, REPORT_OPTIONS, find_baseline, keep_files
 from answerkey.cli.options import RESCORE_OPTIONS, RESUME_OPTIONS, add_options, speaks
 from answerkey.cli.run import finish
 from answerkey.cli.talk import Talk
@@ -13,7 +14,7 @@ from answerkey.cli.talk import Talk
 
 @click.command("resume", epilog="Example: answerkey resume latest")
 @click.argument("run", metavar="RUN")
-@add_options(*RESUME_OPTIONS)
+@add_options(*RESUME_OPTIONS, *REPORT_OPTIONS)
 @speaks
 def resume_command(talk: Talk, run: str, **options: object) -> int:
     """Go on with RUN where it stopped; what was answered is not asked again.
@@ -24,15 +25,16 @@ def resume_command(talk: Talk, run: str, **options: object) -> int:
     from answerkey import verbs
     from answerkey.reports.listing import find_run
 
-    folder = Path(run)
-    if not folder.is_dir():
-        found = find_run(run)
-        folder = found.path or folder
-    if (folder / "run.json").is_file() and find_run(str(folder)).status == "complete":
-        talk.say_text("the run is complete: there is nothing to go on with")
-    with talk.display() as display:
-        resumed = verbs.resume(folder, progress=display.report, onlooker=display, **options)
-    return finish(talk, [resumed])
+    with keep_files(options) as files:
+        folder = Path(run)
+        if not folder.is_dir():
+            found = find_run(run)
+            folder = found.path or folder
+        if (folder / "run.json").is_file() and find_run(str(folder)).status == "complete":
+            talk.say_text("the run is complete: there is nothing to go on with")
+        with talk.display() as display:
+            resumed = verbs.resume(folder, progress=display.report, onlooker=display, **options)
+        return finish(talk, [resumed], files=files)
 
 
 @click.command(
@@ -44,7 +46,7 @@ Examples:
 )
 @click.argument("run", metavar="RUN")
 @click.argument("file", metavar="[FILE]", required=False)
-@add_options(*RESCORE_OPTIONS)
+@add_options(*RESCORE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @speaks
 def rescore_command(talk: Talk, run: str, file: str | None, *, out: str | None, **options: object) -> int:
     """Score the completions of RUN again, as a new run; no model is asked for completions.
@@ -56,8 +58,10 @@ def rescore_command(talk: Talk, run: str, file: str | None, *, out: str | None, 
     from answerkey import verbs
     from answerkey.reports.listing import find_run
 
-    with talk.display() as display:
-        scored = verbs.rescore(
-            find_run(run), file, out=out, progress=display.report, onlooker=display, **options
-        )
-    return finish(talk, [scored])
+    with keep_files(options) as files:
+        options = find_baseline(options)
+        with talk.display() as display:
+            scored = verbs.rescore(
+                find_run(run), file, out=out, progress=display.report, onlooker=display, **options
+            )
+        return finish(talk, [scored], files=files)

@@ -18,10 +18,14 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "resume": ("answerkey.cli.again", "Go on with an interrupted run where it stopped."),
         "rescore": ("answerkey.cli.again", "Score an old run's completions again, as a new run."),
         "check": ("answerkey.cli.check", "Find every mistake that can be found without asking a model."),
+        "audit-dataset": ("answerkey.cli.audit_dataset", "Look at the questions themselves."),
     },
     "Look at runs": {
         "show": ("answerkey.cli.look", "Print the summary of a run."),
         "explain": ("answerkey.cli.look", "Show one sample's whole way, from its row to its score."),
+        "audit": ("answerkey.cli.audit", "Say how much of a number rests on format, position and chance."),
+        "compare": ("answerkey.cli.compare", "Compare runs on the same samples, pair by pair."),
+        "power": ("answerkey.cli.power", "Plan a comparison: samples for a difference, and the reverse."),
         "runs": ("answerkey.cli.look", "List the runs of a folder."),
         "export": ("answerkey.cli.export", "Write the per-sample rows of a run as JSONL, CSV or Parquet."),
     },
@@ -34,13 +38,9 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
 
 #: Commands that are documented but not part of this release, and what to do meanwhile.
 UNAVAILABLE: dict[str, str] = {
-    "audit": "`answerkey show RUN` has the invalid completions by reason and the letters table",
-    "audit-dataset": "`answerkey check FILE` finds truths outside the choices and bad choices",
-    "compare": "`answerkey run FILE --model A --model B` prints a table that compares the runs",
     "report": "`answerkey show RUN` prints the summary, `answerkey export RUN` the rows",
     "view": "`answerkey runs` lists the runs, `answerkey show RUN` prints one",
     "import": "`answerkey score FILE --completions FILE` reads JSONL, CSV, JSON and Parquet",
-    "power": "every accuracy is printed with its 95 % interval: see how wide it is",
     "tasks": "`answerkey init` makes a task to start from",
 }
 
@@ -62,7 +62,9 @@ class App(click.Group):
         for group in COMMANDS.values():
             if cmd_name in group:
                 module, summary = group[cmd_name]
-                command: click.Command = getattr(import_module(module), f"{cmd_name}_command")
+                command: click.Command = getattr(
+                    import_module(module), f"{cmd_name.replace('-', '_')}_command"
+                )
                 command.short_help = summary
                 return command
         return _refuse(cmd_name) if cmd_name in UNAVAILABLE else None

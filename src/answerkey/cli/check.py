@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from answerkey.cli.gates import POLICY_OPTIONS, find_baseline
 from answerkey.cli.options import TASK_OPTIONS, add_options, speaks
 from answerkey.cli.talk import Talk
 
@@ -17,7 +18,7 @@ Examples:
 )
 @click.argument("file", metavar="FILE")
 @click.option("--model", metavar="NAME", help="Model key or provider/name, in place of the one in FILE.")
-@add_options(*TASK_OPTIONS)
+@add_options(*TASK_OPTIONS, *POLICY_OPTIONS)
 @click.option("--plan", is_flag=True, help="Show how each template will be evaluated.")
 @speaks
 def check_command(talk: Talk, file: str, *, plan: bool, **options: object) -> int:
@@ -30,7 +31,7 @@ def check_command(talk: Talk, file: str, *, plan: bool, **options: object) -> in
     from answerkey.reports.preview import describe_check, draw_check
 
     with talk.display() as display:
-        checked = verbs.check(file, progress=display.report, **options)
+        checked = verbs.check(file, progress=display.report, **find_baseline(options))
     if talk.as_json:
         talk.print_json(describe_check(checked, file))
     else:

@@ -6,28 +6,78 @@ from pathlib import Path
 
 import click
 
-from answerkey.cli.options import speaks
+from answerkey.cli.gates import (
+    POLICY_OPTIONS,
+    REPORT_OPTIONS,
+    find_baseline,
+    find_exit_code,
+    keep_files,
+)
+from answerkey.cli.options import add_options, speaks
 from answerkey.cli.talk import Talk
 
 RUNS = "runs"
 
 
-@click.command("show", epilog="Example: answerkey show latest")
+@click.command(
+    "show",
+    epilog="""\b
+Examples:
+  answerkey show latest
+  answerkey show latest --group-by subject --digits 6
+  answerkey show latest --cluster-by passage
+  answerkey show latest --policies gates.yaml --junit gates.xml""",
+)
 @click.argument("run", metavar="RUN")
+@click.option(
+    "--group-by", "group_by", multiple=True, metavar="COLUMN", help="Measure by the values of a column, too."
+)
+@click.option("--cluster-by", metavar="COLUMN", help="Allow for samples that belong together by a column.")
+@click.option("--uncorrected", is_flag=True, help="Leave out the correction C/(C-1) for few clusters.")
+@click.option(
+    "--digits",
+    type=click.IntRange(min=0, max=17),
+    metavar="N",
+    help="Print N digits and standard errors; shares as fractions.",
+)
+@add_options(*POLICY_OPTIONS, *REPORT_OPTIONS)
 @speaks
-def show_command(talk: Talk, run: str) -> int:
-    """Print the summary of RUN: a run folder, its name below `runs`, or `latest`."""
+def show_command(
+    talk: Talk,
+    run: str,
+    *,
+    group_by: tuple[str, ...],
+    cluster_by: str | None,
+    uncorrected: bool,
+    digits: int | None,
+    **options: object,
+) -> int:
+    """Print the summary of RUN: a run folder, its name below `runs`, or `latest`.
+
+    `--group-by` and `--cluster-by` name columns of the dataset; its metrics are measured again for them, and
+    the run stays as it is. The exit code is that of its gates.
+    """
     from answerkey.reports.json_form import describe_run
     from answerkey.reports.listing import find_run
     from answerkey.reports.summary import draw_next_steps, draw_summary
+    from answerkey.verbs.gating import gate
+    from answerkey.verbs.regrouping import regroup
 
-    found = find_run(run)
-    if talk.as_json:
-        talk.print_json(describe_run(found))
-    else:
-        talk.print_lines(draw_summary(found, talk.width, verbose=talk.verbose))
-        talk.say([(), *draw_next_steps(found)])
-    return 0
+    with keep_files(options) as files:
+        found = find_run(run)
+        is_measured = bool(group_by or cluster_by or uncorrected)
+        if is_measured:
+            corrected = False if uncorrected else None
+            found = regroup(found, group_by=group_by, cluster_by=cluster_by, is_corrected=corrected)
+        if any(options.values()) or (is_measured and found.gates):
+            found = gate(found, **find_baseline(options))  # type: ignore[arg-type]  # the options of its name
+        if talk.as_json:
+            talk.print_json(describe_run(found))
+        else:
+            talk.print_lines(draw_summary(found, talk.width, verbose=talk.verbose, digits=digits))
+            talk.say([(), *draw_next_steps(found)])
+        files.write([found])
+        return find_exit_code([found]) if found.gates else 0
 
 
 @click.command("explain", epilog="Example: answerkey explain latest 000002")

@@ -9,6 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from answerkey.cli.gates import (
+    POLICY_OPTIONS,
+    REPORT_OPTIONS,
+    GateFiles,
+    find_baseline,
+    find_exit_code,
+    keep_files,
+)
 from answerkey.cli.options import (
     ASKING_OPTIONS,
     LIVE_OPTIONS,
@@ -25,8 +33,6 @@ if TYPE_CHECKING:
     from answerkey.runs import Run
     from answerkey.spec import Specification
 
-INCOMPLETE = 3
-
 
 @click.command(
     "run",
@@ -39,7 +45,7 @@ Examples:
 @click.argument("file", metavar="FILE")
 @click.option("--model", "models", multiple=True, metavar="NAME", help="Who answers; again: one run each.")
 @add_options(*TASK_OPTIONS, *RUN_OPTIONS)
-@add_options(*LIVE_OPTIONS)
+@add_options(*LIVE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @click.option(
     "--dry-run", is_flag=True, help="Show what would be asked, how many calls and tokens; ask nothing."
 )
@@ -52,12 +58,16 @@ def run_command(
     FILE is a run file, a folder that holds `run.yaml`, or a task file; for a task file `--dataset` and
     `--model` or `--completions` fill what it leaves open.
     """
-    if dry_run:
-        return _plan(talk, file, models, options)
-    if len(models) > 1:
-        return _run_each(talk, file, models, out=out, options=options)
-    model = models[0] if models else None
-    return finish(talk, [run_file(talk, file, out=out, options=options | {"model": model})])
+    with keep_files(options) as files:
+        options = find_baseline(options)
+        if dry_run:
+            return _plan(talk, file, models, options)
+        if len(models) > 1:
+            runs = _run_each(talk, file, models, out=out, options=options)
+        else:
+            model = models[0] if models else None
+            runs = [run_file(talk, file, out=out, options=options | {"model": model})]
+        return finish(talk, runs, files=files)
 
 
 def run_file(talk: Talk, file: str | Path, *, out: str | Path | None, options: Chosen) -> Run:
@@ -68,7 +78,9 @@ def run_file(talk: Talk, file: str | Path, *, out: str | Path | None, options: C
         return verbs.run(file, out=out, progress=display.report, onlooker=display, **options)
 
 
-def _run_each(talk: Talk, file: str, models: tuple[str, ...], *, out: str | None, options: Chosen) -> int:
+def _run_each(
+    talk: Talk, file: str, models: tuple[str, ...], *, out: str | None, options: Chosen
+) -> list[Run]:
     from answerkey.models import LiveModel, open_model, require_batches
 
     for model in models:  # a mistyped last name is found before the first model is asked
@@ -79,11 +91,10 @@ def _run_each(talk: Talk, file: str, models: tuple[str, ...], *, out: str | None
                 if options.get("batch"):
                     require_batches(opened.connection)
     folders = [str(Path(out) / f"{i}-{_slug(model)}") if out else None for i, model in enumerate(models, 1)]
-    runs = [
+    return [
         run_file(talk, file, out=folder, options=options | {"model": model})
         for folder, model in zip(folders, models, strict=True)
     ]
-    return finish(talk, runs)
 
 
 def _read_plan(file: str, options: Chosen) -> Sequence[Specification]:
@@ -100,8 +111,13 @@ def _slug(model: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", model).strip("-")
 
 
-def finish(talk: Talk, runs: list[Run], steps: Sequence[tuple[str, str]] = ()) -> int:
-    """Print the summary of a run, or of several and the table that compares them; return the exit code."""
+def finish(
+    talk: Talk, runs: list[Run], steps: Sequence[tuple[str, str]] = (), *, files: GateFiles | None = None
+) -> int:
+    """Print the summary of a run, or of several and the table that compares them; return the exit code.
+
+    What others are to read of it goes into `files`.
+    """
     from answerkey.reports.comparison import draw_comparison
     from answerkey.reports.json_form import describe_run
     from answerkey.reports.layout import BLANK
@@ -117,7 +133,9 @@ def finish(talk: Talk, runs: list[Run], steps: Sequence[tuple[str, str]] = ()) -
             talk.print_lines(draw_comparison(runs, talk.width))
         else:
             talk.say(draw_next_steps(runs[0], steps))
-    return max(0 if run.status == "complete" else INCOMPLETE for run in runs)
+    if files is not None:
+        files.write(runs)
+    return find_exit_code(runs)
 
 
 def _plan(talk: Talk, file: str, models: tuple[str, ...], options: Chosen) -> int:
@@ -142,7 +160,7 @@ Examples:
   answerkey score task.yaml --dataset both.jsonl --completion-column completions.my-model""",
 )
 @click.argument("file", metavar="FILE")
-@add_options(*TASK_OPTIONS, *RUN_OPTIONS, *ASKING_OPTIONS)
+@add_options(*TASK_OPTIONS, *RUN_OPTIONS, *ASKING_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @speaks
 def score_command(talk: Talk, file: str, *, out: str | None, **options: object) -> int:
     """Score recorded completions with the task in FILE; no model is asked for completions.
@@ -150,9 +168,11 @@ def score_command(talk: Talk, file: str, *, out: str | None, **options: object) 
     `--completions` may be left out when the dataset itself has the completion column. A scorer that asks a
     model asks it.
     """
-    if options["completions"] is None and options["completion_column"] is None:
-        _refuse_models(file, options)
-    return finish(talk, [run_file(talk, file, out=out, options=options)])
+    with keep_files(options) as files:
+        options = find_baseline(options)
+        if options["completions"] is None and options["completion_column"] is None:
+            _refuse_models(file, options)
+        return finish(talk, [run_file(talk, file, out=out, options=options)], files=files)
 
 
 def _refuse_models(file: str, options: Chosen) -> None:

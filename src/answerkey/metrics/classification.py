@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar
 
 from answerkey.errors import SpecError
-from answerkey.metrics.concluding import NOTHING_COUNTED, Share, check_part, state_share, state_value
-from answerkey.metrics.exact import divide
+from answerkey.metrics.classes import (
+    AVERAGED,
+    ClassCounts,
+    count_classes,
+    list_ratios,
+    state_averages,
+    state_rates,
+)
+from answerkey.metrics.concluding import NOTHING_COUNTED, Share, check_part, state_share
 from answerkey.metrics.observed import (
     NEITHER_ANSWER,
     NULL,
     SHOWN_EXAMPLES,
     Ledger,
+    Observed,
     Part,
     merge_parts,
     observe,
     show_value,
     write_label,
 )
+from answerkey.metrics.ratios import Ratio
+from answerkey.metrics.value_names import ValueNames
 from answerkey.types import MetricValue, Scores
 
 
@@ -38,6 +47,7 @@ class BinaryClassification:
     negative_answer: str | bool | float
 
     type: ClassVar[str] = "binary-classification"
+    sums: ClassVar[tuple[str, ...]] = ("n", "counts")
 
     def __post_init__(self) -> None:
         if write_label(self.positive_answer) == write_label(self.negative_answer):
@@ -50,7 +60,10 @@ class BinaryClassification:
 
     def measure(self, scores: Scores) -> Part:
         """Return the four counts of this shard, and examples of labels that are neither answer."""
-        observed = observe(scores, self.fields())
+        return self.collect(observe(scores, self.fields()))
+
+    def collect(self, observed: Observed) -> Part:
+        """Return the part of what was observed."""
         ledger = Ledger.open(observed)
         answers = {
             write_label(self.positive_answer): "positive",
@@ -78,11 +91,7 @@ class BinaryClassification:
         """Return accuracy, precision, recall and F1."""
         check_part(part, self.type, self.fields())
         counts: Counter[str] = Counter(part.get("counts", {}))
-        positive = ClassCounts(
-            hits=counts["positive as positive"],
-            false_alarms=counts["negative as positive"],
-            misses=counts["positive as negative"],
-        )
+        positive = _count_positive(part)
         details = {
             "true_positives": positive.hits,
             "false_positives": positive.false_alarms,
@@ -97,11 +106,30 @@ class BinaryClassification:
             *state_rates("", write_label(self.positive_answer), positive, part, kind=self.type),
         ]
 
+    def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:  # noqa: ARG002 - the names need no whole
+        """Return the sums of some samples whose ratio is the value, for each value."""
+        positive = _count_positive(part)
+        right = positive.hits + part["counts"].get("negative as negative", 0)
+        return {"accuracy": Ratio(right, part["n"], part["n"]), **list_ratios("", positive, part["n"])}
+
+    def value_names(self) -> ValueNames:
+        """Return what the values will be called."""
+        return ValueNames(("accuracy", *AVERAGED), is_share=True)
+
     def _explain(self, part: Part) -> str:
         """Return why no sample counts, with what the fields hold instead of the two answers."""
         others = ", ".join(show_value(label) for label in part.get("others", [])[:SHOWN_EXAMPLES])
         answers = f"{self.positive_answer!r} or {self.negative_answer!r}"
         return f"{NOTHING_COUNTED}: instead of {answers} there is {others}" if others else NOTHING_COUNTED
+
+
+def _count_positive(part: Part) -> ClassCounts:
+    counts: Counter[str] = Counter(part.get("counts", {}))
+    return ClassCounts(
+        hits=counts["positive as positive"],
+        false_alarms=counts["negative as positive"],
+        misses=counts["positive as negative"],
+    )
 
 
 @dataclass(frozen=True)
@@ -115,6 +143,7 @@ class MulticlassClassification:
     field_pred: str
 
     type: ClassVar[str] = "multiclass-classification"
+    sums: ClassVar[tuple[str, ...]] = ("n", "confusion", "no_prediction")
 
     def fields(self) -> tuple[str, ...]:
         """Return the names of the score values or metadata that it reads."""
@@ -122,7 +151,10 @@ class MulticlassClassification:
 
     def measure(self, scores: Scores) -> Part:
         """Return the confusion counts of this shard: truth, then prediction; null predictions apart."""
-        observed = observe(scores, self.fields())
+        return self.collect(observe(scores, self.fields()))
+
+    def collect(self, observed: Observed) -> Part:
+        """Return the part of what was observed."""
         ledger = Ledger.open(observed)
         confusion: dict[str, Counter[str]] = {}
         unanswered: Counter[str] = Counter()
@@ -155,96 +187,29 @@ class MulticlassClassification:
         values = [state_share("accuracy", accuracy, part, kind=self.type, details=details)]
         for name in sorted(counts):
             values += state_rates(f"{name}_", name, counts[name], part, kind=self.type)
-        return values + state_averages(list(counts.values()), part, kind=self.type)
+        return values + state_averages(counts, part, kind=self.type)
 
+    def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:
+        """Return the sums of some samples whose ratio is the value, for the classes of the whole."""
+        counts = count_classes(part["confusion"], part["no_prediction"])
+        right = sum(one.hits for one in counts.values())
+        found = {"accuracy": Ratio(right, part["n"], part["n"])}
+        for name in count_classes(whole["confusion"], whole["no_prediction"]):
+            found |= list_ratios(f"{name}_", counts.get(name, ClassCounts(0, 0, 0)), part["n"])
+        return found
 
-@dataclass(frozen=True)
-class ClassCounts:
-    """How often a class was found, wrongly claimed and missed."""
+    def value_names(self) -> ValueNames:
+        """Return what the values will be called; the classes are not known yet."""
+        averages = (f"macro_{kind}" for kind in AVERAGED)
+        return ValueNames(
+            ("accuracy", *averages), tuple(("", f"_{kind}") for kind in AVERAGED), is_share=True
+        )
 
-    hits: int
-    false_alarms: int
-    misses: int
-
-    @property
-    def precision(self) -> Share:
-        """The share of hits among all claims."""
-        return Share(self.hits, self.hits + self.false_alarms)
-
-    @property
-    def recall(self) -> Share:
-        """The share of hits among all samples of the class."""
-        return Share(self.hits, self.hits + self.misses)
-
-    @property
-    def f1_score(self) -> Share:
-        """2 TP of 2 TP + FP + FN."""
-        return Share(2 * self.hits, 2 * self.hits + self.false_alarms + self.misses)
-
-
-def count_classes(
-    confusion: Mapping[str, Mapping[str, int]], unanswered: Mapping[str, int]
-) -> dict[str, ClassCounts]:
-    """Return the counts of every class that is ever true or predicted."""
-    hits: Counter[str] = Counter()
-    predicted: Counter[str] = Counter()
-    true = Counter(dict(unanswered))
-    for truth, row in confusion.items():
-        hits[truth] += row.get(truth, 0)
-        true[truth] += sum(row.values())
-        predicted.update(row)
-    names = true.keys() | predicted.keys()
-    return {
-        name: ClassCounts(hits[name], predicted[name] - hits[name], true[name] - hits[name]) for name in names
-    }
-
-
-def state_rates(prefix: str, name: str, counts: ClassCounts, part: Part, *, kind: str) -> list[MetricValue]:
-    """Return precision and recall with intervals, and F1, which is no share of samples and has none."""
-    nothing = None if part.get("n") else NOTHING_COUNTED
-    f1 = counts.f1_score
-    f1_note = None if f1.of else nothing or f"0/0: {name!r} is neither predicted nor the truth"
-    return [
-        state_share(
-            f"{prefix}precision",
-            counts.precision,
-            part,
-            kind=kind,
-            empty=nothing or f"0/0: {name!r} is never predicted",
-        ),
-        state_share(
-            f"{prefix}recall",
-            counts.recall,
-            part,
-            kind=kind,
-            empty=nothing or f"0/0: {name!r} is never the truth",
-        ),
-        state_value(f"{prefix}f1_score", _divide_share(f1), part, kind=kind, note=f1_note),
-    ]
-
-
-def _divide_share(share: Share) -> float | None:
-    return divide(share.count, share.of) if share.of else None
-
-
-def state_averages(classes: Sequence[ClassCounts], part: Part, *, kind: str) -> list[MetricValue]:
-    """Return the unweighted means over the classes."""
-    return [
-        _state_average("macro_precision", [one.precision for one in classes], part, kind=kind),
-        _state_average("macro_recall", [one.recall for one in classes], part, kind=kind),
-        _state_average("macro_f1_score", [one.f1_score for one in classes], part, kind=kind),
-    ]
-
-
-def _state_average(name: str, shares: Sequence[Share], part: Part, *, kind: str) -> MetricValue:
-    defined = [share for share in shares if share.of]
-    if not defined:
-        return state_value(name, None, part, kind=kind, note=NOTHING_COUNTED)
-    # Equal denominators first: fractions over thousands of different ones grow large.
-    tops: Counter[int] = Counter()
-    for share in defined:
-        tops[share.of] += share.count
-    mean = sum((Fraction(top, of) for of, top in tops.items()), Fraction(0)) / len(defined)
-    note = f"mean over {len(defined)} of {len(shares)} classes, the others are 0/0"
-    value = divide(mean.numerator, mean.denominator)
-    return state_value(name, value, part, kind=kind, note=note if len(defined) < len(shares) else None)
+    def averages(self, whole: Part) -> dict[str, list[str]]:
+        """Return for each average the values whose mean it is; those that are 0/0 are not among them."""
+        whole_ratios = self.ratios(whole, whole)
+        names = count_classes(whole["confusion"], whole["no_prediction"])
+        return {
+            f"macro_{kind}": [f"{name}_{kind}" for name in names if whole_ratios[f"{name}_{kind}"].bottom]
+            for kind in AVERAGED
+        }

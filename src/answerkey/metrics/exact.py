@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 #: Floats are whole multiples of 2**-UNIT_BITS.
 UNIT_BITS = 1074
@@ -17,9 +17,14 @@ UNIT_BITS = 1074
 _ROOT_BITS = 64
 
 
-def to_units(number: float) -> int:
-    """Return a finite number as a whole number of units of 2**-1074, exactly."""
-    return _scale(*number.as_integer_ratio())
+def to_units(number: float, bits: int = UNIT_BITS) -> int:
+    """Return a finite number as a whole number of units of 2**-1074, or of other units, exactly."""
+    return _scale(*number.as_integer_ratio(), bits)
+
+
+def find_common_bits(numbers: Iterable[float]) -> int:
+    """Return the least bits for which all numbers are whole multiples of 2**-bits: small whole numbers."""
+    return max((number.as_integer_ratio()[1].bit_length() - 1 for number in numbers), default=0)
 
 
 def sum_exactly(numbers: Iterable[tuple[float, int]]) -> tuple[int, int]:
@@ -48,6 +53,12 @@ def divide(top: int, bottom: int) -> float | None:
         return top / bottom
     except OverflowError:
         return None
+
+
+def average(numbers: Sequence[float]) -> float:
+    """Return the mean of at least one finite number, rounded once; it is never too large for a float."""
+    total, _ = sum_exactly((number, 1) for number in numbers)
+    return total / (len(numbers) << UNIT_BITS)
 
 
 def divide_and_root(top: int, bottom: int) -> float | None:

@@ -12,12 +12,15 @@ from answerkey.metrics.observed import (
     NOT_FINITE,
     NULL,
     Ledger,
+    Observed,
     Part,
     is_finite,
     merge_parts,
     observe,
     write_label,
 )
+from answerkey.metrics.ratios import Ratio
+from answerkey.metrics.value_names import ValueNames
 from answerkey.types import MetricValue, Scores
 
 
@@ -28,6 +31,7 @@ class Frequency:
     field: str
 
     type: ClassVar[str] = "frequency"
+    sums: ClassVar[tuple[str, ...]] = ("n", "kinds")
 
     def fields(self) -> tuple[str, ...]:
         """Return the names of the score values or metadata that it reads."""
@@ -35,7 +39,10 @@ class Frequency:
 
     def measure(self, scores: Scores) -> Part:
         """Return how often each value occurs in this shard; whole numbers, floats and the rest apart."""
-        observed = observe(scores, [self.field])
+        return self.collect(observe(scores, [self.field]))
+
+    def collect(self, observed: Observed) -> Part:
+        """Return the part of what was observed."""
         ledger = Ledger.open(observed)
         kinds: dict[str, Counter[str]] = {"int": Counter(), "float": Counter(), "other": Counter()}
         for (value,), count in observed.counts:
@@ -59,18 +66,29 @@ class Frequency:
         if not part.get("n"):
             name = f"{self.field}_frequency"
             return [state_value(name, None, part, kind=self.type, note=NOTHING_COUNTED)]
-        counts = unite_numbers(part["kinds"])
+        counts = unite_numbers(part["kinds"], as_floats=bool(part["kinds"]["float"]))
         return [
             state_share(f"{self.field}_{label}", Share(counts[label], part["n"]), part, kind=self.type)
             for label in sorted(counts)
         ]
 
+    def value_names(self) -> ValueNames:
+        """Return how the names of the shares begin; the labels are not known yet."""
+        return ValueNames(patterns=((f"{self.field}_", ""),), is_share=True)
 
-def unite_numbers(kinds: Mapping[str, Mapping[str, int]]) -> Counter[str]:
-    """Return the counts by label; whole numbers are written as floats where the field holds any."""
+    def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:
+        """Return the sums of some samples whose ratio is the value, for each label of the whole."""
+        as_floats = bool(whole["kinds"]["float"])
+        counts = unite_numbers(part["kinds"], as_floats=as_floats)
+        labels = unite_numbers(whole["kinds"], as_floats=as_floats)
+        return {f"{self.field}_{label}": Ratio(counts[label], part["n"], part["n"]) for label in labels}
+
+
+def unite_numbers(kinds: Mapping[str, Mapping[str, int]], *, as_floats: bool) -> Counter[str]:
+    """Return the counts by label; `as_floats`, as where the field holds any, writes whole numbers so."""
     counts = Counter({**kinds["other"]})
     counts.update(kinds["float"])
     for label, count in kinds["int"].items():
-        is_alike = bool(kinds["float"]) and float(label) == int(label)
+        is_alike = as_floats and float(label) == int(label)
         counts[str(float(label)) if is_alike else label] += count
     return counts

@@ -7,17 +7,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import polars as pl
+
+from answerkey.metrics.columns import find_ends, sum_powers
 from answerkey.metrics.concluding import (
     NOTHING_COUNTED,
     TOO_LARGE,
+    Margin,
     Share,
     check_part,
+    measure_mean,
     state_share,
     state_value,
 )
 from answerkey.metrics.exact import UNIT_BITS, divide, divide_and_root, sum_exactly
-from answerkey.metrics.observed import Ledger, Part, merge_parts, observe
+from answerkey.metrics.observed import (
+    Ledger,
+    Observed,
+    Part,
+    count_left_out,
+    find_many,
+    merge_parts,
+    observe,
+)
+from answerkey.metrics.ratios import Ratio, Squares, measure_error
+from answerkey.metrics.spreads import close_spread, measure_spread, merge_spreads
+from answerkey.metrics.value_names import ValueNames
 from answerkey.types import MetricValue, Scores
+
+AN_END = "the end of a sample says nothing about values not seen"
 
 
 @dataclass(frozen=True)
@@ -36,7 +54,26 @@ class _FieldMetric(ABC):
 
     def measure(self, scores: Scores) -> Part:
         """Return counts, exact sums and both ends of the field in this shard."""
-        observed = observe(scores, [self.field])
+        numbers = find_many(scores, self.field)
+        if numbers is None:
+            return self.collect(observe(scores, [self.field]))
+        return self.collect_column(numbers, Observed([], count_left_out(scores), scores.names))
+
+    def collect_column(self, numbers: pl.Series, observed: Observed) -> Part:
+        """Return the same part from a column of many different numbers."""
+        ledger = Ledger.open(observed)
+        finite = ledger.take_column(numbers)
+        total, squares = sum_powers(finite, (1, 2))
+        return ledger.close(
+            zeros=int((finite == 0).sum()),
+            ones=int((finite == 1).sum()),
+            sum=total,
+            squares=squares,
+            ends=find_ends(finite),
+        )
+
+    def collect(self, observed: Observed) -> Part:
+        """Return the part of what was observed."""
         ledger = Ledger.open(observed)
         numbers: list[tuple[float, int]] = []
         for values, count in observed.counts:
@@ -59,10 +96,17 @@ class _FieldMetric(ABC):
     def finish(self, part: Part) -> list[MetricValue]:
         """Return the one value; none when nothing counts."""
         check_part(part, self.type, self.fields())
-        name = self.name or f"{self.field}_{self.type}"
+        name = self._name_value()
         if not part.get("n"):
             return [state_value(name, None, part, kind=self.type, note=NOTHING_COUNTED)]
         return [self._state(name, part)]
+
+    def value_names(self) -> ValueNames:
+        """Return what the value will be called; right or wrong is 1 or 0 in every scorer."""
+        return ValueNames((self._name_value(),), is_share=self.field.partition(".")[0] == "is_correct")
+
+    def _name_value(self) -> str:
+        return self.name or f"{self.field}_{self.type}"
 
     @abstractmethod
     def _state(self, name: str, part: Part) -> MetricValue:
@@ -71,14 +115,24 @@ class _FieldMetric(ABC):
 
 @dataclass(frozen=True)
 class Mean(_FieldMetric):
-    """The mean of a field; of 0/1 values a share with an interval."""
+    """The mean of a field; of 0/1 values a share."""
 
     type: ClassVar[str] = "mean"
+    sums: ClassVar[tuple[str, ...]] = ("n", "sum")
 
     def _state(self, name: str, part: Part) -> MetricValue:
-        if part["zeros"] + part["ones"] == part["n"]:
-            return state_share(name, Share(part["ones"], part["n"]), part, kind=self.type)
-        return state_value(name, divide(part["sum"], part["n"] << UNIT_BITS), part, kind=self.type)
+        n = part["n"]
+        if part["zeros"] + part["ones"] == n:
+            return state_share(name, Share(part["ones"], n), part, kind=self.type)
+        value = divide(part["sum"], n << UNIT_BITS)
+        squares = Squares(part["squares"], part["sum"] << UNIT_BITS, n << 2 * UNIT_BITS)
+        error = measure_error(self.ratios(part, part)[name], squares)
+        margin = measure_mean(value, error, n, is_share=part.get("is_share", False))
+        return state_value(name, value, part, kind=self.type, margin=margin)
+
+    def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:  # noqa: ARG002 - the names need no whole
+        """Return the sums of some samples whose ratio is the value."""
+        return {self._name_value(): Ratio(part["sum"], part["n"] << UNIT_BITS, part["n"])}
 
 
 @dataclass(frozen=True)
@@ -88,7 +142,8 @@ class Max(_FieldMetric):
     type: ClassVar[str] = "max"
 
     def _state(self, name: str, part: Part) -> MetricValue:
-        return state_value(name, float(max(part["ends"])), part, kind=self.type)
+        value = float(max(part["ends"]))
+        return state_value(name, value, part, kind=self.type, margin=Margin(note=AN_END))
 
 
 @dataclass(frozen=True)
@@ -98,7 +153,8 @@ class Min(_FieldMetric):
     type: ClassVar[str] = "min"
 
     def _state(self, name: str, part: Part) -> MetricValue:
-        return state_value(name, float(min(part["ends"])), part, kind=self.type)
+        value = float(min(part["ends"]))
+        return state_value(name, value, part, kind=self.type, margin=Margin(note=AN_END))
 
 
 @dataclass(frozen=True)
@@ -106,6 +162,20 @@ class StdDev(_FieldMetric):
     """The sample standard deviation (n - 1) of a field; none for fewer than two values."""
 
     type: ClassVar[str] = "std_dev"
+
+    def collect(self, observed: Observed) -> Part:
+        """Return the part of what was observed, with what the spread of a deviation needs."""
+        return close_spread(super().collect(observed), observed.counts)
+
+    def collect_column(self, numbers: pl.Series, observed: Observed) -> Part:
+        """Return the same part from a column of many different numbers."""
+        part = super().collect_column(numbers, observed)
+        cubes, fourths = sum_powers(numbers.filter(numbers.is_finite()), (3, 4))
+        return {**part, "cells": {}, "wide": 1, "cubes": cubes, "fourths": fourths}
+
+    def merge(self, parts: Sequence[Part]) -> Part:
+        """Return several parts as one, in any order."""
+        return merge_spreads(parts)
 
     def _state(self, name: str, part: Part) -> MetricValue:
         n = part["n"]
@@ -115,4 +185,5 @@ class StdDev(_FieldMetric):
             )
         spread = n * part["squares"] - part["sum"] ** 2
         value = divide_and_root(spread, n * (n - 1) << 2 * UNIT_BITS)
-        return state_value(name, value, part, kind=self.type, note=TOO_LARGE if value is None else None)
+        note = TOO_LARGE if value is None else None
+        return state_value(name, value, part, kind=self.type, note=note, margin=measure_spread(part, value))

@@ -23,6 +23,9 @@ Part = dict[str, Any]
 FAILED, ERROR, NULL = "failed", "error", "null"
 NOT_FINITE, NO_WEIGHT, NEITHER_ANSWER = "not_finite", "no_weight", "neither_answer"
 
+#: So many different numbers among the first rows are more than are worth counting.
+MANY = 1000
+
 #: How many examples of unsuitable values an error shows, and how much of each.
 SHOWN_EXAMPLES = 3
 SHOWN_CHARACTERS = 80
@@ -44,25 +47,48 @@ class Observed:
 
 def observe(scores: Scores, fields: Sequence[str]) -> Observed:
     """Count the combinations of `fields`; a field that this shard lacks is null in every row."""
-    columns = [_read_column(scores, name).alias(str(index)) for index, name in enumerate(fields)]
-    groups = pl.DataFrame(columns).filter(scores.counted()).group_by(pl.all()).len()
+    columns = [read_column(scores, name).alias(str(index)) for index, name in enumerate(fields)]
+    table = pl.DataFrame(columns)
+    groups = _count_rows(table if scores.are_all_counted else table.filter(scores.counted()))
     values = [
-        _read_values(groups[str(index)], is_encoded=name in scores.encoded)
+        read_values(groups[str(index)], is_encoded=name in scores.encoded)
         for index, name in enumerate(fields)
     ]
     return Observed(
         counts=list(zip(zip(*values, strict=True), groups["len"].to_list(), strict=True)),
         left_out=count_left_out(scores),
-        names=[*scores.value_names, *scores.metadata_names],
+        names=scores.names,
     )
 
 
-def _read_column(scores: Scores, name: str) -> pl.Series:
+def find_many(scores: Scores, name: str) -> pl.Series | None:
+    """Return the floats of a field in the rows that count if nearly all differ, else None.
+
+    A glance at the first rows decides: whether a field is counted or summed changes no number.
+    """
     column = scores.column(name)
-    return pl.Series([None] * len(scores), dtype=pl.Null) if column is None else column
+    if column is None or name in scores.encoded or column.dtype != pl.Float64:
+        return None
+    counted = column if scores.are_all_counted else column.filter(scores.counted())
+    return counted if counted.head(2 * MANY).n_unique() > MANY else None
 
 
-def _read_values(column: pl.Series, *, is_encoded: bool) -> list[object]:
+def _count_rows(table: pl.DataFrame) -> pl.DataFrame:
+    """Return the distinct rows with how often each occurs, as `len`."""
+    first = table.to_series()
+    if table.width == 1 and (first.dtype.is_float() or first.dtype in (pl.String, pl.Boolean)):
+        # The same as below, in a third of the time.
+        return first.value_counts(name="len")
+    return table.group_by(pl.all()).len()
+
+
+def read_column(scores: Scores, name: str) -> pl.Series:
+    """Return a field of the scores; all null when there is none such."""
+    column = scores.column(name)
+    return pl.repeat(None, len(scores), dtype=pl.Null, eager=True) if column is None else column
+
+
+def read_values(column: pl.Series, *, is_encoded: bool) -> list[object]:
     """Return the values as metrics compare them: minus zero is zero, a decimal is the nearest float."""
     if is_encoded:
         texts = column.to_list()
@@ -77,17 +103,24 @@ def _drop_minus(value: object) -> object:
     return 0.0 if isinstance(value, float) and value == 0 else value
 
 
-def count_left_out(scores: Scores) -> Counter[str]:
-    """Count the samples that no metric sees, by reason."""
-    reason = (
+def name_left_out() -> pl.Expr:
+    """Return why no metric sees a row of scores, as `reason`; null for one that counts."""
+    return (
         pl.when(pl.col("status") == ScoreStatus.FAILED.value)
         .then(pl.lit(FAILED))
         .when(pl.col("status") == ScoreStatus.ERROR.value)
         .then(pl.lit(ERROR))
         .otherwise(pl.lit("excluded:") + pl.col("excluded_by"))
+        .alias("reason")
     )
-    groups = scores.frame.group_by(reason.alias("reason")).len().drop_nulls("reason")
-    return Counter(dict(groups.iter_rows()))
+
+
+def count_left_out(scores: Scores) -> Counter[str]:
+    """Count the samples that no metric sees, by reason."""
+    if scores.are_all_counted:
+        return Counter()
+    groups = scores.frame.group_by(name_left_out()).len().drop_nulls("reason")
+    return Counter(dict(sorted(groups.iter_rows())))
 
 
 def read_number(value: object) -> int | float | None:
@@ -141,9 +174,18 @@ class Ledger:
         """Return a ledger that knows who was left out before any value was looked at."""
         return cls(Counter(observed.left_out), observed.names, observed.rows)
 
+    def take_column(self, numbers: pl.Series) -> pl.Series:
+        """Return those of many floats that are finite; the others, and nulls, are left out."""
+        finite = numbers.filter(numbers.is_finite())
+        self.rows, self.n = len(numbers), len(finite)
+        self.leave_out(NULL, numbers.null_count())
+        self.leave_out(NOT_FINITE, len(numbers) - numbers.null_count() - len(finite))
+        return finite
+
     def leave_out(self, reason: str, count: int) -> None:
         """Leave out `count` samples."""
-        self.left_out[reason] += count
+        if count:
+            self.left_out[reason] += count
 
     def refuse(self, name: str, value: object, count: int) -> None:
         """Note that a field holds something a metric cannot be computed from."""

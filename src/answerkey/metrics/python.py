@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from answerkey.errors import SpecError
-from answerkey.metrics.concluding import NOTHING_COUNTED, state_value
+from answerkey.metrics.concluding import NOTHING_COUNTED, Margin, state_value
 from answerkey.metrics.observed import Part, count_left_out, is_number, merge_parts, read_number, show_value
 from answerkey.types import MetricValue, Scores
 
 if TYPE_CHECKING:
     from answerkey.sandbox import Snippet, SnippetTrouble
+
+OWN_FUNCTION = "how sure the number of your own function is, only you can tell"
 
 #: How long a snippet may take for all samples of a task.
 SECONDS = 300.0
@@ -87,6 +89,6 @@ class PythonMetric:
     def _state_one(self, name: str, value: object, part: Part) -> MetricValue:
         number = read_number(value)
         if number is not None:
-            return state_value(name, float(number), part, kind=self.type)
+            return state_value(name, float(number), part, kind=self.type, margin=Margin(note=OWN_FUNCTION))
         what = "a number that is not finite" if is_number(value) else f"{show_value(value)}, not a number"
         return state_value(name, None, part, kind=self.type, note=f"the snippet returned {what}")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 from answerkey.errors import ScoringError
+from answerkey.metrics.calibration import Calibration
 from answerkey.metrics.classification import BinaryClassification, MulticlassClassification
 from answerkey.metrics.counts import F1Score, Precision, Recall
 from answerkey.metrics.frequency import Frequency
@@ -59,6 +60,7 @@ _OWN: tuple[type[Metric], ...] = (
     F1Score,
     BinaryClassification,
     MulticlassClassification,
+    Calibration,
     PythonMetric,
 )
 

@@ -12,13 +12,17 @@ A tally is a plain mapping that JSON can hold:
     category_column     the column, or null
     categories          category → n, correct, partial (neither 0 nor 1), of samples that count
     failures            scorer key → reason → count, first example; of every scorer, see `failures`
+    choice_counts       number of choices → count, of samples that count
+    readings            some completions read by every rule: n, rule → correct, invalid; see `rereading`
     trials              only under trials, see `trial_tally`
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -51,52 +55,44 @@ def measure_tally(
     samples: Samples, completions: Completions | None, scores: Scores, category: str | None = None
 ) -> Tally:
     """Return the tally of one shard; the three tables have the same rows."""
-    table = _lay_out(samples, completions, scores)
-    scored = table.filter(status=ScoreStatus.SCORED.value)
-    invalid = scored.filter(pl.col("invalid_reason").is_not_null())
-    failed = table.filter(status=ScoreStatus.FAILED.value)
-    errors = table.filter(status=ScoreStatus.ERROR.value)
+    texts = calls = pl.repeat(None, len(scores), dtype=pl.String, eager=True)
+    if completions is not None:
+        texts, calls = completions.frame["completion"], completions.frame["status"]
+    status, reason = scores.frame["status"], scores.frame["reason"].fill_null("UNKNOWN")
+    is_scored = status == ScoreStatus.SCORED.value
+    examples = _Examples(samples.ids, texts)
+    invalid = examples.collect(find_invalid_reasons(scores, calls), is_scored)
+    failed = examples.collect(reason, status == ScoreStatus.FAILED.value)
+    errors = examples.collect(reason, status == ScoreStatus.ERROR.value)
+    num_scored, num_invalid = int(is_scored.sum()), _sum_counts(invalid)
     return {
         "counts": {
-            "samples": table.height,
-            "scored": scored.height,
-            "valid": scored.height - invalid.height,
-            "invalid": invalid.height,
-            "refused": invalid.filter(invalid_reason=CompletionStatus.REFUSED.value).height,
-            "failed": failed.height,
-            "errors": errors.height,
+            "samples": len(scores),
+            "scored": num_scored,
+            "valid": num_scored - num_invalid,
+            "invalid": num_invalid,
+            "refused": invalid.get(CompletionStatus.REFUSED.value, {"count": 0})["count"],
+            "failed": _sum_counts(failed),
+            "errors": _sum_counts(errors),
         },
-        "completion_statuses": _count(table["completion_status"].drop_nulls()),
+        "completion_statuses": _count(calls),
         "cut_off": 0 if completions is None else int((completions.frame["finish_reason"] == "length").sum()),
-        "invalid": _collect_reasons(invalid, "invalid_reason"),
-        "failed": _collect_reasons(failed, "reason"),
-        "errors": _collect_reasons(errors, "reason"),
-        "excluded": _count(scored["excluded_by"].drop_nulls()),
-        "letters": _count_letters(scores),
+        "invalid": invalid,
+        "failed": failed,
+        "errors": errors,
+        "excluded": _count(scores.frame["excluded_by"], is_scored),
+        "letters": count_letters(scores),
+        "choice_counts": count_choices(scores),
         "category_column": category,
         "categories": {} if category is None else _count_categories(samples, scores, category),
     }
 
 
-def _lay_out(samples: Samples, completions: Completions | None, scores: Scores) -> pl.DataFrame:
-    """Return one row per sample with what is tallied; `invalid_reason` is null for valid completions."""
-    height = len(scores)
-    texts = statuses = pl.Series([None] * height, dtype=pl.String)
-    if completions is not None:
-        texts, statuses = completions.frame["completion"], completions.frame["status"]
-    return scores.frame.select("status", "reason", "excluded_by").with_columns(
-        samples.ids.cast(pl.String).alias("sample_id"),
-        texts.alias("completion"),
-        statuses.alias("completion_status"),
-        find_invalid_reasons(scores, statuses).alias("invalid_reason"),
-    )
-
-
-def find_invalid_reasons(scores: Scores, statuses: pl.Series) -> pl.Series:
+def find_invalid_reasons(scores: Scores, calls: pl.Series) -> pl.Series:
     """Return why each completion is invalid, null where it is valid; by its status if no scorer says so."""
     validity, reason = scores.column("completion_validity"), scores.column("validity_reason")
     if validity is None:
-        return pl.select(pl.when(statuses != CompletionStatus.OK.value).then(statuses)).to_series()
+        return pl.select(pl.when(calls != CompletionStatus.OK.value).then(calls)).to_series()
     stated = pl.lit(None, dtype=pl.String) if reason is None else reason.cast(pl.String)
     is_invalid = validity.cast(pl.String) == Validity.INVALID.value
     return pl.select(
@@ -104,36 +100,69 @@ def find_invalid_reasons(scores: Scores, statuses: pl.Series) -> pl.Series:
     ).to_series()
 
 
-def _count(values: pl.Series) -> dict[str, int]:
-    groups = pl.DataFrame([values.cast(pl.String).alias("value")]).group_by("value").len().sort("value")
-    return dict(groups.iter_rows())
+def _count(values: pl.Series, rows: pl.Series | None = None) -> dict[str, int]:
+    """Return how often each value occurs in these rows, null left out."""
+    if values.null_count() == len(values):
+        return {}
+    counted = values if rows is None else values.filter(rows)
+    counts = counted.cast(pl.String).drop_nulls().value_counts(name="count")
+    return dict(sorted(counts.iter_rows()))
 
 
-def _collect_reasons(table: pl.DataFrame, column: str) -> dict[str, dict[str, Any]]:
-    """Return count and first example of each reason, in the order in which the reasons first occur."""
-    groups = table.group_by(pl.col(column).fill_null("UNKNOWN"), maintain_order=True).agg(
-        pl.len().alias("count"),
-        pl.col("sample_id").first(),
-        pl.col("completion").first().str.slice(0, EXAMPLE_CHARACTERS),
-    )
-    return {
-        reason: {"count": count, "example": {"sample_id": sample_id, "completion": completion}}
-        for reason, count, sample_id, completion in groups.iter_rows()
-    }
+def _sum_counts(reasons: Mapping[str, Mapping[str, Any]]) -> int:
+    return sum(one["count"] for one in reasons.values())
 
 
-def _count_letters(scores: Scores) -> dict[str, dict[str, int]]:
+@dataclass(frozen=True)
+class _Examples:
+    """Where the example of a reason is taken from: the first row that has it."""
+
+    ids: pl.Series
+    texts: pl.Series
+
+    def collect(self, reasons: pl.Series, rows: pl.Series) -> dict[str, dict[str, Any]]:
+        """Return count and first example of each reason in these rows, in the order of the examples."""
+        if not rows.any() or reasons.null_count() == len(reasons):
+            return {}
+        table = pl.DataFrame([reasons.alias("reason")]).with_row_index("row")
+        groups = table.filter(rows & reasons.is_not_null()).group_by("reason").agg(pl.len(), pl.min("row"))
+        return {
+            reason: {"count": count, "example": self._show(row)}
+            for reason, count, row in groups.sort("row").iter_rows()
+        }
+
+    def _show(self, row: int) -> dict[str, str | None]:
+        text = self.texts[row]
+        return {
+            "sample_id": str(self.ids[row]),
+            "completion": None if text is None else str(text)[:EXAMPLE_CHARACTERS],
+        }
+
+
+def count_letters(scores: Scores) -> dict[str, dict[str, int]]:
+    """Return true choice → predicted choice (or INVALID) → count, of rows that count."""
     truth, predicted = scores.column("ground_truth_choice"), scores.column("predicted_choice")
     if truth is None or predicted is None:
         return {}
     letters = pl.DataFrame(
         [truth.cast(pl.String).alias("true"), predicted.cast(pl.String).alias("predicted")]
-    ).filter(scores.counted() & truth.is_not_null())
-    groups = letters.group_by("true", pl.col("predicted").fill_null(Validity.INVALID.value)).len()
-    counts: dict[str, dict[str, int]] = {}
-    for true, letter, count in groups.sort("true", "predicted").iter_rows():
-        counts.setdefault(true, {})[letter] = count
-    return counts
+    )
+    if not scores.are_all_counted:
+        letters = letters.filter(scores.counted())
+    groups = letters.group_by("true", "predicted").len().drop_nulls("true")
+    counts: dict[str, Counter[str]] = {}
+    for true, letter, count in groups.iter_rows():
+        counts.setdefault(true, Counter())[Validity.INVALID.value if letter is None else letter] += count
+    return sort_keys({true: dict(row) for true, row in counts.items()})
+
+
+def count_choices(scores: Scores) -> dict[str, int]:
+    """Return number of choices → count, of rows that count; the numbers as text, as JSON has them."""
+    choices = scores.column("choices")
+    if choices is None or not isinstance(choices.dtype, pl.List):
+        return {}
+    sizes = choices.list.len()
+    return _count(sizes, None if scores.are_all_counted else scores.counted())
 
 
 def _count_categories(samples: Samples, scores: Scores, category: str) -> dict[str, dict[str, int]]:
@@ -142,7 +171,8 @@ def _count_categories(samples: Samples, scores: Scores, category: str) -> dict[s
         return {}
     rows = pl.DataFrame([samples.frame[category].alias("category"), correct.alias("correct")])
     groups = (
-        rows.filter(scores.counted() & correct.is_not_null())
+        (rows if scores.are_all_counted else rows.filter(scores.counted()))
+        .drop_nulls("correct")
         .group_by("category")
         .agg(
             pl.len().alias("n"),
@@ -182,9 +212,11 @@ def merge_tallies(tallies: Sequence[Mapping[str, Any]]) -> Tally:
         "errors": _merge_reasons(tallies, "errors"),
         "excluded": _merge_counts(tallies, "excluded"),
         "letters": _merge_counts(tallies, "letters"),
+        "choice_counts": sort_keys(merge_parts(tally.get("choice_counts", {}) for tally in tallies)),
         "category_column": next((column for column in columns if column is not None), None),
         "categories": _merge_counts(tallies, "categories"),
         "failures": merge_failures(tally.get("failures", {}) for tally in tallies),
+        "readings": sort_keys(merge_parts(tally.get("readings", {}) for tally in tallies)),
     }
 
 

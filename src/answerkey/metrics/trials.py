@@ -6,7 +6,7 @@ A table of trials has `num_trials` rows for each sample, one after the other, in
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -46,17 +46,21 @@ class Trials:
         return [name, *(f"{name}.{one.label}" for one in self.aggregators_of(name))]
 
 
-def aggregate_scores(scores: Scores, trials: Trials) -> Scores:
+def aggregate_scores(scores: Scores, trials: Trials, listed: Collection[str] | None = None) -> Scores:
     """Return one row per sample from a table of trials.
 
     A sample is SCORED when all its trials are; otherwise it has the status and reason of its worst trial.
     Values become their aggregates; a value that is no number, and all metadata, become the list of what the
-    trials say.
+    trials say. With `listed`, metadata of other names stays null: nobody is going to look at it.
     """
     worst = find_worst(scores.frame["status"].replace_strict(SEVERITY, default=0), trials.num_trials)
     heads = scores.frame[worst].select("status", "reason", "excluded_by")
     values, lists = _aggregate_values(scores, trials)
-    metadata = {name: _list_trials(scores, name, trials) for name in scores.metadata_names}
+    nothing = pl.repeat(None, len(heads), dtype=pl.String, eager=True)
+    metadata = {
+        name: nothing if listed is not None and name not in listed else _list_trials(scores, name, trials)
+        for name in scores.metadata_names
+    }
     is_scored = heads["status"] == ScoreStatus.SCORED.value
     frame = heads.with_columns(_pack(values, is_scored, "values"), _pack(metadata, is_scored, "metadata"))
     return Scores(frame, frozenset({*lists, *metadata}))
@@ -78,6 +82,16 @@ def holds_other(scores: Scores, name: str) -> bool:
     return any(value is not None and not is_number(value) for value in _distinct(scores, name))
 
 
+def holds_shares(scores: Scores, name: str) -> bool:
+    """Whether all trials of a value, or of the value that an aggregate's name begins with, are 0 or 1."""
+    base = name if name in scores.value_names else name.rpartition(".")[0]
+    if base not in scores.value_names:
+        return False
+    column = scores.frame["values"].struct.field(base).drop_nulls().unique()
+    values = [json.loads(text) for text in column] if base in scores.encoded else column.to_list()
+    return all(value in (0, 1) for value in values)
+
+
 def _distinct(scores: Scores, name: str) -> list[object]:
     column = scores.frame["values"].struct.field(name)
     if name in scores.encoded:
@@ -94,37 +108,60 @@ def _aggregate_values(scores: Scores, trials: Trials) -> tuple[dict[str, pl.Seri
             values[name] = _list_trials(scores, name, trials)
             lists.append(name)
             continue
-        rows = _read_trials(scores, name, trials)
+        told = _read_trials(scores, name, trials)
         first, *rest = trials.names_of(name)
         for label, aggregator in zip(rest, trials.aggregators_of(name), strict=True):
-            values[label] = _apply(aggregator, rows)
+            values[label] = told.map(aggregator.apply, pl.Float64())
         values[first] = values[rest[0]]
     return values, lists
 
 
-def _apply(aggregator: Aggregator, rows: Sequence[tuple[object, ...]]) -> pl.Series:
-    """Return the aggregate of each row; equal rows are computed once."""
-    known: dict[tuple[object, ...], float | None] = {}
-    for row in rows:
-        if row not in known:
-            known[row] = aggregator.apply(row)
-    return pl.Series([known[row] for row in rows], dtype=pl.Float64)
+@dataclass(frozen=True)
+class _Told:
+    """What the trials of samples say: each distinct row of it, and which of them each sample has."""
+
+    rows: Sequence[tuple[object, ...]]
+    codes: pl.Series
+
+    def map(self, function: Callable[[tuple[object, ...]], object], dtype: pl.DataType) -> pl.Series:
+        """Return the function's value for each sample; equal rows are computed once."""
+        return pl.Series([function(row) for row in self.rows], dtype=dtype).gather(self.codes)
 
 
-def _read_trials(scores: Scores, name: str, trials: Trials) -> list[tuple[object, ...]]:
+def _read_trials(scores: Scores, name: str, trials: Trials) -> _Told:
     """Return what the trials of each sample say, decoded; values come before metadata of the same name."""
     column = scores.column(name)
-    cells = [] if column is None else column.to_list()
-    if name in scores.encoded:
-        cells = [None if text is None else json.loads(text) for text in cells]
+    if column is None:
+        return _Told([], pl.Series([], dtype=pl.UInt32))
     size = trials.num_trials
-    return [tuple(cells[start : start + size]) for start in range(0, len(cells), size)]
+    table = pl.DataFrame([column.gather_every(size, place).alias(str(place)) for place in range(size)])
+    first = _find_first(table)
+    leaders = first.unique().sort()
+    rows = table[leaders].rows()
+    if name in scores.encoded:
+        rows = [tuple(None if text is None else json.loads(text) for text in row) for row in rows]
+    return _Told(rows, leaders.search_sorted(first).cast(pl.UInt32))
+
+
+def _find_first(table: pl.DataFrame) -> pl.Series:
+    """Return for each row the first one that is the same; -0.0, which is printed apart, is not 0.0."""
+    if not all(dtype.is_numeric() or dtype in _COMPARED for dtype in table.dtypes):
+        return pl.int_range(table.height, dtype=pl.UInt32, eager=True)
+    floats = [name for name, dtype in table.schema.items() if dtype.is_float()]
+    signs = [((pl.col(name) == 0) & (1 / pl.col(name) < 0)).alias(f"sign {name}") for name in floats]
+    keys = table.with_columns(signs)
+    return keys.with_row_index("row").select(pl.col("row").min().over(keys.columns)).to_series()
+
+
+_COMPARED = (pl.String, pl.Boolean, pl.List(pl.String))
 
 
 def _list_trials(scores: Scores, name: str, trials: Trials) -> pl.Series:
-    rows = _read_trials(scores, name, trials)
-    texts = [json.dumps(row, ensure_ascii=False, default=str) for row in rows]
-    return pl.Series(texts, dtype=pl.String)
+    return _read_trials(scores, name, trials).map(_write_list, pl.String())
+
+
+def _write_list(row: tuple[object, ...]) -> str:
+    return json.dumps(row, ensure_ascii=False, default=str)
 
 
 def _pack(columns: dict[str, pl.Series], is_scored: pl.Series, name: str) -> pl.Series:

@@ -7,12 +7,22 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from answerkey.errors import ScoringError, SpecError
-from answerkey.metrics.concluding import NOTHING_COUNTED, TOO_LARGE, check_part, say_samples, state_value
-from answerkey.metrics.exact import UNIT_BITS, divide, to_units
+from answerkey.metrics.concluding import (
+    NOTHING_COUNTED,
+    TOO_LARGE,
+    Margin,
+    check_part,
+    measure_mean,
+    measure_ratio,
+    say_samples,
+    state_value,
+)
+from answerkey.metrics.exact import UNIT_BITS, divide, find_common_bits, to_units
 from answerkey.metrics.observed import (
     NO_WEIGHT,
     NULL,
     Ledger,
+    Observed,
     Part,
     is_finite,
     merge_parts,
@@ -20,7 +30,12 @@ from answerkey.metrics.observed import (
     read_number,
     write_label,
 )
+from answerkey.metrics.ratios import Ratio, Squares, measure_error
+from answerkey.metrics.value_names import ValueNames
 from answerkey.types import MetricValue, Scores
+
+#: Of how many numbers in units each sum is one of products.
+_FACTORS = {"top": 2, "bottom": 1, "tops": 4, "products": 3, "bottoms": 2}
 
 
 @dataclass(frozen=True)
@@ -36,6 +51,7 @@ class WeightedAverage:
     name: str | None = None
 
     type: ClassVar[str] = "weighted_average"
+    sums: ClassVar[tuple[str, ...]] = ("n", "top", "bottom")
 
     def __post_init__(self) -> None:
         if not self.weights:
@@ -52,20 +68,30 @@ class WeightedAverage:
 
     def measure(self, scores: Scores) -> Part:
         """Return the exact sums of this shard."""
-        observed = observe(scores, self.fields())
-        ledger = Ledger.open(observed)
-        sums = {"top": 0, "bottom": 0, "negative": 0}
-        for values, count in observed.counts:
-            pair = self._weigh(ledger, values, count)
-            if pair is not None:
-                value, weight = pair
-                sums["top"] += count * value * weight
-                sums["bottom"] += count * weight
-                sums["negative"] += count * (weight < 0)
-        return ledger.close(**sums)
+        return self.collect(observe(scores, self.fields()))
 
-    def _weigh(self, ledger: Ledger, values: tuple[object, ...], count: int) -> tuple[int, int] | None:
-        """Return value and weight in units; a weight out of the table is a value of weight 1."""
+    def collect(self, observed: Observed) -> Part:
+        """Return the part of what was observed."""
+        ledger = Ledger.open(observed)
+        weighed = [(self._weigh(ledger, values, count), count) for values, count in observed.counts]
+        pairs = [(*pair, count) for pair, count in weighed if pair is not None]
+        # In units no smaller than the numbers need, for the sake of speed; the sums are then shifted.
+        bits = find_common_bits(number for value, weight, _ in pairs for number in (value, weight))
+        sums = {"top": 0, "bottom": 0, "tops": 0, "products": 0, "bottoms": 0}
+        for one, other, count in pairs:
+            value, weight = to_units(one, bits), to_units(other, bits)
+            product = value * weight
+            sums["top"] += count * product
+            sums["bottom"] += count * weight
+            sums["tops"] += count * product**2
+            sums["products"] += count * product * weight
+            sums["bottoms"] += count * weight**2
+        shifted = {name: total << _FACTORS[name] * (UNIT_BITS - bits) for name, total in sums.items()}
+        negative = sum(count for _, weight, count in pairs if weight < 0)
+        return ledger.close(**shifted, negative=negative)
+
+    def _weigh(self, ledger: Ledger, values: tuple[object, ...], count: int) -> tuple[float, float] | None:
+        """Return value and weight; a weight out of the table is a value of weight 1."""
         if values[0] is None:
             ledger.leave_out(NULL, count)
             return None
@@ -76,16 +102,20 @@ class WeightedAverage:
             ledger.leave_out(NO_WEIGHT, count)
             return None
         ledger.n += count
-        return to_units(weight), 1 << UNIT_BITS
+        return weight, 1
 
     def _weigh_by_field(
         self, ledger: Ledger, values: tuple[object, ...], count: int
-    ) -> tuple[int, int] | None:
+    ) -> tuple[float, float] | None:
         if values[1] is None:
             ledger.leave_out(NO_WEIGHT, count)
             return None
         numbers = ledger.take_numbers(self.fields(), values, count)
-        return None if numbers is None else (to_units(numbers[0]), to_units(numbers[1]))
+        return None if numbers is None else (numbers[0], numbers[1])
+
+    def value_names(self) -> ValueNames:
+        """Return what the value will be called."""
+        return ValueNames((self.name or f"{self.field}_{self.type}",))
 
     def merge(self, parts: Sequence[Part]) -> Part:
         """Return several parts as one, in any order."""
@@ -100,10 +130,24 @@ class WeightedAverage:
             raise ScoringError("E402", message, hint="a weight is 0 or more")
         bottom = part.get("bottom", 0)
         value = divide(part["top"], bottom << UNIT_BITS) if bottom else None
-        note = self._explain(part, value)
-        return [
-            state_value(self.name or f"{self.field}_weighted_average", value, part, kind=self.type, note=note)
-        ]
+        note, margin = self._explain(part, value), self._measure_margin(part, value)
+        return [state_value(self._name_value(), value, part, kind=self.type, note=note, margin=margin)]
+
+    def _name_value(self) -> str:
+        return self.name or f"{self.field}_weighted_average"
+
+    def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:  # noqa: ARG002 - the names need no whole
+        """Return the sums of some samples whose ratio is the value."""
+        return {self._name_value(): Ratio(part["top"], part["bottom"] << UNIT_BITS, part["n"])}
+
+    def _measure_margin(self, part: Part, value: float | None) -> Margin:
+        if value is None:
+            return Margin()
+        squares = Squares(part["tops"], part["products"] << UNIT_BITS, part["bottoms"] << 2 * UNIT_BITS)
+        error = measure_error(self.ratios(part, part)[self._name_value()], squares)
+        if isinstance(self.weights, str):
+            return measure_ratio(value, error, part["n"], is_share=False)
+        return measure_mean(value, error, part["n"])
 
     def _explain(self, part: Part, value: float | None) -> str | None:
         if not part.get("n"):

@@ -20,6 +20,7 @@ class Generation:
     stop: tuple[str, ...] | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
+    echo: bool | None = None
 
     def given(self) -> dict[str, object]:
         """Return what is set, by name; what is listed for `stop` is a list."""
@@ -35,8 +36,9 @@ class Generation:
 
     @property
     def wants_logprobs(self) -> bool:
-        """Whether log probabilities are asked for; `top_logprobs` alone asks for them too."""
-        return bool(self.logprobs) or (self.logprobs is None and self.top_logprobs is not None)
+        """Whether log probabilities are asked for; `top_logprobs` or `echo` alone ask for them too."""
+        is_implied = self.top_logprobs is not None or bool(self.echo)
+        return bool(self.logprobs) or (self.logprobs is None and is_implied)
 
 
 _NAMES = tuple(one.name for one in fields(Generation))
@@ -100,4 +102,5 @@ READERS: dict[str, tuple[str, Callable[[str], object]]] = {
     "stop": ("a text that is not empty", _read_stop),
     "logprobs": ("`true` or `false`", _read_truth),
     "top_logprobs": ("a whole number from 0 on", _read_whole(0)),
+    "echo": ("`true` or `false`", _read_truth),
 }

@@ -123,7 +123,12 @@ def _with_exchange(completion: Completion, holder: Mapping[str, object]) -> Comp
 def _read_choice(choice: Mapping[str, object], holder: Mapping[str, object], depth: int) -> Completion:
     completion = _read(choice.get("message", choice.get("text")), depth)
     end = choice.get("finish_reason")
-    completion = replace(completion, finish_reason=end if isinstance(end, str) else None)
+    logprobs = choice.get("logprobs")
+    completion = replace(
+        completion,
+        finish_reason=end if isinstance(end, str) else None,
+        logprobs=to_json_values(logprobs) if isinstance(logprobs, Mapping) else None,
+    )
     if _is_one_of(end, REFUSED_ENDS) and not completion.text:
         completion = replace(completion, text=None, status=CompletionStatus.REFUSED)
     return _add_usage(completion, holder)

@@ -7,8 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from answerkey.metrics import wilson
+from answerkey.metrics import average_counts, wilson
 from answerkey.reports.figures import format_interval, format_percent
+from answerkey.reports.grouping import list_group_columns
 from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line
 from answerkey.reports.repeats import count_scored
 from answerkey.reports.sanitize import make_visible, shorten
@@ -17,6 +18,7 @@ from answerkey.types import ScoreStatus, Validity
 
 SHOWN_CATEGORIES = 60
 SHOWN_FAILED = 20
+READ_TOGETHER = 131_072
 SHOWN_LETTERS = 12
 SHOWN_ID = 40
 INVALID = Validity.INVALID.value
@@ -68,15 +70,18 @@ def draw_failures(task: TaskRun, width: int) -> list[Line]:
 def _name_unscored(task: TaskRun) -> dict[str, list[str]]:
     """Return reason → the first sample ids without a score, from the main scorer's column."""
     key = find_main_scorer(task)
-    scores = task.scores
-    if key is None or key not in scores.columns:
+    stored = task.stored_scores
+    if key is None or key not in stored.read(0, 1).columns:
         return {}
-    table = scores.select("sample_id", pl.col(key).struct.field("status"), pl.col(key).struct.field("reason"))
-    table = table.filter(pl.col("status") != ScoreStatus.SCORED.value)
-    groups = table.group_by(pl.col("reason").fill_null("UNKNOWN")).agg(
-        pl.col("sample_id").unique(maintain_order=True).head(SHOWN_FAILED)
-    )
-    return dict(groups.iter_rows())
+    found: dict[str, dict[str, None]] = {}
+    for offset in range(0, len(stored), READ_TOGETHER):
+        table = stored.read(offset, READ_TOGETHER, ["sample_id", key]).unnest(key)
+        unscored = table.filter(pl.col("status") != ScoreStatus.SCORED.value)
+        groups = unscored.group_by(pl.col("reason").fill_null("UNKNOWN")).agg("sample_id")
+        for reason, names in groups.iter_rows():
+            found.setdefault(reason, {}).update(dict.fromkeys(names))
+        found = {reason: dict.fromkeys(list(names)[:SHOWN_FAILED]) for reason, names in found.items()}
+    return {reason: list(names) for reason, names in found.items()}
 
 
 def find_main_scorer(task: TaskRun) -> str | None:
@@ -86,15 +91,19 @@ def find_main_scorer(task: TaskRun) -> str | None:
     return (first or (scorers[0] if scorers else {})).get("key")
 
 
-def draw_categories(task: TaskRun, width: int) -> list[Line]:
-    """Return the accuracy of each category with its count and interval; the largest sixty."""
+def draw_categories(task: TaskRun, width: int, digits: int | None = None) -> list[Line]:
+    """Return the accuracy of each category with its count and interval, the largest sixty; then their mean.
+
+    Nothing where a metric is grouped by that column: its own table says the same.
+    """
     found: Mapping[str, Mapping[str, int]] = task.tally["categories"]
-    if not found:
+    if not found or task.tally["category_column"] in list_group_columns(task):
         return []
     shown = sorted(sorted(found, key=lambda name: -found[name]["n"])[:SHOWN_CATEGORIES])
     has_interval = not task.tally.get("trials")  # trials of one sample are no independent draws
-    rows = [
-        (make_visible(name), *_measure_category(found[name], has_interval=has_interval)) for name in shown
+    rows: list[Sequence[Cell]] = [
+        (make_visible(name), *_measure_category(found[name], digits, has_interval=has_interval))
+        for name in shown
     ]
     header = (
         f"By {make_visible(task.tally['category_column'])}",
@@ -103,22 +112,40 @@ def draw_categories(task: TaskRun, width: int) -> list[Line]:
         "correct",
         "n" if has_interval else "trials",
     )
+    rows += _average_categories(found, digits) if has_interval and len(found) > 1 else []
     lines = [BLANK, *lay_out(Table(header, rows, "<>>>>", flexible=0), width)]
     left = len(found) - len(shown)
     return [*lines, line(f"  and {left} smaller ones; `--json` has them all")] if left else lines
 
 
-def _measure_category(counts: Mapping[str, int], *, has_interval: bool) -> tuple[str, str, str, str]:
+def _measure_category(
+    counts: Mapping[str, int], digits: int | None, *, has_interval: bool
+) -> tuple[str, str, str, str]:
     n, correct = counts["n"], counts["correct"]
     if counts["partial"]:  # not a share of right answers: a bare count is all that is certain
         return "", "", str(correct), str(n)
-    interval = format_interval(wilson(correct, n)) if has_interval else ""
-    return format_percent(correct / n), interval, str(correct), str(n)
+    interval = format_interval(wilson(correct, n), digits=digits) if has_interval else ""
+    return format_percent(correct / n, digits), interval, str(correct), str(n)
+
+
+def _average_categories(found: Mapping[str, Mapping[str, int]], digits: int | None) -> list[Sequence[Cell]]:
+    """Return the row of the plain mean over all categories; none where it is no mean of shares."""
+    if any(one["partial"] for one in found.values()):
+        return []
+    value, interval = average_counts([(one["correct"], one["n"]) for one in found.values()])
+    cells = ("macro average", format_percent(value, digits), format_interval(interval, digits=digits))
+    return [[Span(cell, "dim") for cell in (*cells, "", "")]]
 
 
 def draw_letters(task: TaskRun, width: int, *, with_shares: bool) -> list[Line]:
     """Return letters true (rows) against letters predicted (columns), with INVALID and the share found."""
-    found: Mapping[str, Mapping[str, int]] = task.tally["letters"]
+    return draw_letter_table(task.tally["letters"], width, with_shares=with_shares)
+
+
+def draw_letter_table(
+    found: Mapping[str, Mapping[str, int]], width: int, *, with_shares: bool = True
+) -> list[Line]:
+    """Return true choice → predicted choice (or INVALID) → count as a table."""
     if not found:
         return []
     letters = sorted({letter for row in found.values() for letter in row} | set(found))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
+
+import polars as pl
 
 from answerkey.errors import RunError, listing
 from answerkey.reports.export import describe_verdict, find_encoded, pick_task
@@ -18,6 +20,7 @@ from answerkey.types import Completion, Completions, Samples, Score, ScoreStatus
 from answerkey.verbs import reopen
 
 SEARCHED_IDS = 20_000
+READ_IDS = 500_000
 
 
 @dataclass(frozen=True)
@@ -71,17 +74,27 @@ def count_trials(task: TaskRun) -> int:
 
 def find_position(task: TaskRun, name: str) -> int | None:
     """Return where a sample stands in the run: by its id, or by the row number of a generated id."""
-    ids = task.scores["sample_id"]
     names = [name, name.zfill(6)] if name.isdecimal() and name.isascii() else [name]
-    for one in names:
-        position = ids.index_of(one)
-        if position is not None:
-            return int(position)
-    return None
+    found: dict[str, int] = {}
+    for offset, ids in iterate_ids(task):
+        for one in names:
+            if one not in found and (position := ids.index_of(one)) is not None:
+                found[one] = offset + int(position)
+        if names[0] in found:
+            break
+    return next((found[one] for one in names if one in found), None)
+
+
+def iterate_ids(task: TaskRun) -> Iterator[tuple[int, pl.Series]]:
+    """Yield the ids of a task's rows, some at a time, with the position of the first of them."""
+    scores = task.stored_scores
+    for offset in range(0, len(scores), READ_IDS):
+        yield offset, scores.read(offset, READ_IDS, ["sample_id"])["sample_id"]
 
 
 def _miss_sample(tasks: Sequence[TaskRun], name: str) -> RunError:
-    ids = [str(one) for task in tasks for one in task.scores["sample_id"].head(SEARCHED_IDS)]
+    firsts = [task.stored_scores.read(0, SEARCHED_IDS, ["sample_id"]) for task in tasks]
+    ids = [str(one) for first in firsts for one in first["sample_id"]]
     alike = get_close_matches(name.zfill(6) if name.isdecimal() else name, ids, n=3, cutoff=0.6)
     near = [one for one in ids if one.startswith(name)][:3] or alike
     span = f"the ids go from `{ids[0]}` to `{ids[-1]}`" if ids else "the run has no samples"
@@ -90,7 +103,7 @@ def _miss_sample(tasks: Sequence[TaskRun], name: str) -> RunError:
 
 
 def _explain_in_task(run: Run, task: TaskRun, position: int) -> Explained:
-    stored = task.scores.row(position, named=True)
+    stored = task.stored_scores.read(position, 1).row(0, named=True)
     verdicts = _read_verdicts(task, stored)
     size = count_trials(task)
     about: dict[str, Any] = {"run": str(run.path), "task": task.key, "sample_id": str(stored["sample_id"])}
@@ -102,8 +115,9 @@ def _explain_in_task(run: Run, task: TaskRun, position: int) -> Explained:
         return Explained(
             **about, where="", row=None, completion=said, verdicts=verdicts, missing=error.message
         )
-    samples = opened.samples.slice(position // size, 1)
-    completion = next(opened.completions.slice(position, 1).rows())
+    part = opened.read(position // size, 1)
+    samples = part.samples.slice(position % size, 1)
+    completion = next(part.completions.slice(position % size, 1).rows())
     scorers = {step.key: step.scorer for step in opened.task.scoring}
     verdicts = [
         replace(one, why=_find_why(scorers[one.key], samples, completion, one.score)) for one in verdicts
@@ -123,8 +137,8 @@ def _read_verdicts(task: TaskRun, stored: Mapping[str, Any]) -> list[Verdict]:
 
 
 def _read_stored(task: TaskRun, position: int) -> Completion | None:
-    frame = task.completions
-    return next(Completions(frame.slice(position, 1)).rows(), None) if frame.height else None
+    kept = task.stored_completions
+    return next(Completions(kept.read(position, 1)).rows(), None) if len(kept) else None
 
 
 def _find_why(
@@ -140,7 +154,9 @@ def _find_why(
     if not isinstance(scorer, StringEqualsMcqa):
         return None
     choices, truth = score["metadata"]["choices"], score["metadata"]["ground_truth_choice"]
-    verdict: Score = judge(completion, choices, truth, scorer.extraction)
+    told = scorer.tell_options(samples)
+    options = None if told is None else told.to_list()[0]
+    verdict: Score = judge(completion, choices, truth, scorer.extraction, options)
     return explain_verdict(completion, choices, verdict)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -16,11 +15,10 @@ import polars as pl
 
 from answerkey.errors import RunError, SpecError, listing, suggest
 from answerkey.reports.json_form import clean_numbers
-from answerkey.runs import Run, TaskRun
+from answerkey.runs import Run, TaskRun, write_frames
 from answerkey.types import EMPTY_STRUCT_FIELD
-from answerkey.verbs import Reopened, reopen
+from answerkey.verbs import Excerpt, Reopened, reopen
 
-BATCH = 4096
 LATER_FORMS = ("evidence",)
 
 
@@ -55,44 +53,52 @@ def export_rows(run: Run, form: str, *, task_key: str | None, file: str | None, 
     Parquet is not text and needs the file.
     """
     opened = reopen(run, pick_task(run, task_key).key)
-    opened = replace(opened, samples=opened.samples.repeat(opened.task.num_trials))
     if file is None:
         TEXT_WRITERS[form](opened, stream)
-        return len(opened.samples)
+        return len(opened)
     try:
         _write_file(opened, form, Path(file))
     except OSError as error:
         reason = error.strerror or error
         raise RunError("E502", f"cannot write `{file}`: {reason}", hint="choose another file") from error
-    return len(opened.samples)
+    return len(opened)
 
 
 def _write_file(opened: Reopened, form: str, file: Path) -> None:
     if form == PARQUET:
-        flatten(opened).write_parquet(file)
+        write_frames(file, map(flatten, opened.iterate()))
         return
     with file.open("w", encoding="utf-8", newline="") as out:
         TEXT_WRITERS[form](opened, out)
 
 
 def read_rows(opened: Reopened) -> Iterator[dict[str, Any]]:
-    """Yield one object per sample and trial, made batch by batch."""
-    scores = opened.task_run.scores
-    keys = [name for name in scores.columns if name not in {"sample_id", "trial"}]
+    """Yield one object per sample and trial; some rows are in memory at a time."""
     encoded = find_encoded(opened.task_run)
-    for offset in range(0, len(opened.samples), BATCH):
-        verdicts = scores.slice(offset, BATCH).iter_rows(named=True)
-        replies = opened.completions.slice(offset, BATCH).frame.select("completion", "status").iter_rows()
-        samples = opened.samples.slice(offset, BATCH).rows()
-        for verdict, (text, status), sample in zip(verdicts, replies, samples, strict=True):
+    for part in opened.iterate():
+        keys = [name for name in part.scores.columns if name not in {"sample_id", "trial"}]
+        verdicts = part.scores.iter_rows(named=True)
+        replies = part.completions.frame.select("completion", "status").iter_rows()
+        rows = zip(verdicts, replies, part.samples.rows(), list_orders(part), strict=True)
+        for verdict, (text, status), sample, order in rows:
             yield {
                 "sample_id": verdict["sample_id"],
+                **order,
                 "trial": verdict["trial"],
                 "completion": text,
                 "completion_status": status,
                 "scores": {key: describe_verdict(verdict[key], encoded.get(key, ())) for key in keys},
                 "sample": dict(sample),
             }
+
+
+def list_orders(part: Excerpt) -> list[dict[str, Any]]:
+    """Return which sample each row is of, and where in the file its options stand; empty without orders."""
+    orders = part.samples.orders
+    if orders is None:
+        return [{}] * len(part.samples)
+    told = orders.select("base_sample_id", pl.col("order").alias("option_order"))
+    return list(told.iter_rows(named=True))
 
 
 def find_encoded(task: TaskRun) -> Mapping[str, Collection[str]]:
@@ -133,15 +139,20 @@ def to_json(content: object) -> str:
         return json.dumps(clean_numbers(content), ensure_ascii=False, allow_nan=False, default=str)
 
 
-def flatten(opened: Reopened) -> pl.DataFrame:
-    """Return the rows as a flat table whose columns are the paths into the JSONL object."""
-    scores, replies = opened.task_run.scores, opened.completions.frame
-    columns = [scores["sample_id"], scores["trial"], replies["completion"]]
+def flatten(part: Excerpt) -> pl.DataFrame:
+    """Return rows as a flat table whose columns are the paths into the JSONL object."""
+    scores, replies = part.scores, part.completions.frame
+    columns = [scores["sample_id"], *_flatten_orders(part), scores["trial"], replies["completion"]]
     columns.append(replies["status"].rename("completion_status"))
     for key in scores.columns[2:]:
         columns += _flatten_verdicts(key, scores[key].struct.unnest())
-    columns += [series.rename(f"sample.{series.name}") for series in opened.samples.frame]
+    columns += [series.rename(f"sample.{series.name}") for series in part.samples.frame.iter_columns()]
     return pl.DataFrame(columns)
+
+
+def _flatten_orders(part: Excerpt) -> list[pl.Series]:
+    orders = part.samples.orders
+    return [] if orders is None else [orders["base_sample_id"], orders["order"].rename("option_order")]
 
 
 def _flatten_verdicts(key: str, verdicts: pl.DataFrame) -> Iterator[pl.Series]:
@@ -155,11 +166,9 @@ def _flatten_verdicts(key: str, verdicts: pl.DataFrame) -> Iterator[pl.Series]:
 
 def write_csv(opened: Reopened, out: TextIO) -> None:
     """Write CSV with a heading; an empty text is quoted, a null is an empty cell."""
-    table = flatten(opened)
-    for offset in range(0, max(table.height, 1), BATCH):
-        batch = table.slice(offset, BATCH)
-        cells = pl.DataFrame([_write_cells(series) for series in batch])
-        out.write(cells.write_csv(None, include_header=offset == 0))
+    for number, table in enumerate(map(flatten, opened.iterate())):
+        cells = pl.DataFrame([_write_cells(series) for series in table.iter_columns()])
+        out.write(cells.write_csv(None, include_header=number == 0))
 
 
 def _write_cells(series: pl.Series) -> pl.Series:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
+from answerkey.reports.gates import describe_run_gates
 from answerkey.runs import Run, TaskRun
 from answerkey.types import MetricValue
 
@@ -15,14 +17,26 @@ def describe_run(run: Run) -> dict[str, Any]:
     about: dict[str, Any] = {"path": None if run.path is None else str(run.path), "status": run.status}
     about |= {name: run.manifest.get(name) for name in shown}
     about |= {"stopped": run.manifest["stopped"]} if "stopped" in run.manifest else {}
+    gates = {"gates": describe_run_gates(run)} if run.gates else {}
     described: dict[str, Any] = clean_numbers(
         {
             "run": about,
             "tasks": [describe_task(task) for task in run.tasks.values()],
+            **gates,
+            **_describe_variants(run),
             "notices": list(run.manifest.get("notices") or []),
         }
     )
     return described
+
+
+def _describe_variants(run: Run) -> dict[str, Any]:
+    """Return what variants of a prompt say together; nothing for a run without any."""
+    if not any(task.manifest.get("variant") for task in run.tasks.values()):
+        return {}
+    from answerkey.reports.variants import describe_variants  # it writes numbers as this module does
+
+    return {"variants": describe_variants(run)}
 
 
 def describe_task(task: TaskRun) -> dict[str, Any]:
@@ -50,7 +64,7 @@ def _describe_repeats(task: TaskRun) -> dict[str, Any]:
 
 
 def describe_metric(value: MetricValue) -> dict[str, Any]:
-    """Return one metric value; `note` and `details` only where there is something to say."""
+    """Return one metric value; notes, `details` and `groups` only where there is something to say."""
     described: dict[str, Any] = {
         "name": value.name,
         "type": value.type,
@@ -62,9 +76,12 @@ def describe_metric(value: MetricValue) -> dict[str, Any]:
         "n_excluded": dict(value.n_excluded),
         "interval": None if value.interval is None else list(value.interval),
         "interval_method": value.interval_method,
+        "std_error": value.std_error,
     }
+    described |= {"interval_note": value.interval_note} if value.interval_note else {}
     described |= {"note": value.note} if value.note else {}
-    return described | ({"details": dict(value.details)} if value.details else {})
+    described |= {"details": dict(value.details)} if value.details else {}
+    return described | ({"groups": [asdict(one) for one in value.groups]} if value.groups else {})
 
 
 def clean_numbers(content: object) -> Any:  # noqa: ANN401  # whatever shape JSON has

@@ -7,10 +7,10 @@ from typing import Any
 from answerkey.reports.calls import format_cost
 from answerkey.reports.explain_text import draw_messages
 from answerkey.reports.figures import format_count
-from answerkey.reports.layout import BLANK, Line, Span, Table, lay_out, line
+from answerkey.reports.layout import BLANK, GAP, INDENT, Line, Span, Table, lay_out, line, wrap
 from answerkey.reports.problems import describe_notices, draw_notice, draw_problems
 from answerkey.reports.sanitize import make_visible
-from answerkey.verbs import Checked, CheckedTask, DryRun, PlannedTask
+from answerkey.verbs import Checked, CheckedTask, DryRun, PlannedTask, PlannedTemplate
 
 
 def draw_check(checked: Checked, width: int, *, with_plan: bool = False) -> list[Line]:
@@ -32,13 +32,14 @@ def _sum_up(checked: Checked) -> Line:
 
 
 def _draw_templates(task: CheckedTask, width: int) -> list[Line]:
-    rows = [
-        (make_visible(name), kind, "any column" if columns is None else make_visible(", ".join(columns)))
-        for name, kind, columns in task.templates
-    ]
-    title = f"Templates of task {make_visible(task.key)}"
-    table = Table(("field", "evaluated as", "reads"), rows, "<<<", flexible=2)
-    return [line(Span(title, "title")), *lay_out(table, width)]
+    lines = [line(Span(f"Templates of task {make_visible(task.key)}", "title"))]
+    for one in task.templates:
+        first, *more = wrap(make_visible(str(one.plan)), width - len(f"{INDENT}{INDENT}template{GAP}"))
+        facts = [("template", make_visible(str(one.template.source))), ("plan", first)]
+        rows = [(Span(name, "dim"), text) for name, text in (*facts, *(("", text) for text in more))]
+        table = Table(("", ""), rows, "<<", flexible=1)
+        lines += [line(f"{INDENT}{make_visible(one.field)}"), *lay_out(table, width, indent=INDENT * 2)]
+    return lines
 
 
 def describe_check(checked: Checked, file: str) -> dict[str, Any]:
@@ -48,10 +49,7 @@ def describe_check(checked: Checked, file: str) -> dict[str, Any]:
             "key": task.key,
             "dataset": task.dataset,
             "rows": task.rows,
-            "templates": [
-                {"field": name, "kind": kind, "columns": None if columns is None else list(columns)}
-                for name, kind, columns in task.templates
-            ],
+            "templates": [_describe_template(one) for one in task.templates],
         }
         for task in checked.tasks
     ]
@@ -59,6 +57,21 @@ def describe_check(checked: Checked, file: str) -> dict[str, Any]:
         "check": {"file": file, "good": not checked.errors, "tasks": tasks},
         "errors": [error.describe() for error in checked.errors],
         "notices": describe_notices(checked.notices),
+    }
+
+
+def _describe_template(one: PlannedTemplate) -> dict[str, Any]:
+    return {
+        "field": one.field,
+        "template": one.template.source,
+        "kind": one.template.kind,
+        "columns": None if one.columns is None else list(one.columns),
+        "plan": {
+            "kind": one.plan.kind,
+            "reads": list(one.plan.reads),
+            "why": one.plan.why,
+            "text": str(one.plan),
+        },
     }
 
 
@@ -74,6 +87,7 @@ def _draw_planned(task: PlannedTask) -> list[Line]:
     facts = [
         ("model", make_visible(task.model or "none: completions are recorded")),
         ("samples", str(task.samples)),
+        ("prompts", _say_prompts(task)),
         ("calls", f"{task.calls}{f', and {task.cached} from the cache' if task.cached else ''}"),
         ("prompt tokens", f"about {task.prompt_tokens} (characters / 4)"),
         ("completion tokens", _say_completion_tokens(task)),
@@ -84,6 +98,13 @@ def _draw_planned(task: PlannedTask) -> list[Line]:
     table = Table(("", ""), [(Span(name, "dim"), value) for name, value in facts if value], "<<")
     lines = [line(Span(make_visible(task.key), "title")), *lay_out(table, 200)]
     return lines + draw_messages("First prompt", task.first_prompt or ())
+
+
+def _say_prompts(task: PlannedTask) -> str:
+    """Return how many prompts there are, where that is another number than that of samples."""
+    if not task.model or task.prompts == task.samples:
+        return ""
+    return f"{task.prompts}: {task.prompts / max(task.samples, 1):.4g} for each sample (orders and trials)"
 
 
 def _say_completion_tokens(task: PlannedTask) -> str:
@@ -106,6 +127,7 @@ def describe_plan(plan: DryRun) -> dict[str, Any]:
             "key": task.key,
             "model": task.model,
             "samples": task.samples,
+            "prompts": task.prompts,
             "calls": task.calls,
             "cached": task.cached,
             "judge_calls": task.judge_calls,

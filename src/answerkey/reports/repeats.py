@@ -7,6 +7,7 @@ from typing import Any
 
 from answerkey.reports.figures import FRACTION_TYPES, format_count, format_number, format_percent, is_share
 from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line
+from answerkey.reports.robustness import say_order
 from answerkey.reports.sanitize import make_visible
 from answerkey.runs import TaskRun
 from answerkey.types import MetricValue
@@ -18,6 +19,8 @@ def list_repeats(task: TaskRun) -> list[tuple[Cell, Cell]]:
     """Return the facts about trials and repetitions; nothing where everything was asked once."""
     facts: list[tuple[Cell, Cell]] = []
     trials, repeated = task.manifest.get("trials"), task.manifest.get("repeatability")
+    if order := say_order(task):
+        facts.append(("choice order", order))
     if trials:
         facts.append(("trials", make_visible(_say_trials(trials))))
     if repeated:
@@ -37,24 +40,26 @@ def _say_trials(trials: Mapping[str, Any]) -> str:
 
 def count_scored(task: TaskRun) -> int:
     """Return how many completions are scored: samples, or trials where there are several of each."""
-    trials: Mapping[str, Any] | None = task.tally.get("trials")
-    return int(trials["counts"]["scored"] if trials else task.counts["scored"])
+    counts = list_trial_counts(task)
+    return int((counts or task.counts)["scored"])
 
 
 def list_trial_counts(task: TaskRun) -> Mapping[str, int] | None:
-    """Return the counts of trials, None where each sample was asked once."""
-    trials: Mapping[str, Any] | None = task.tally.get("trials")
-    return trials["counts"] if trials else None
+    """Return the counts of trials, or of all orders and trials; None where each sample was asked once."""
+    rows: Mapping[str, Any] | None = task.tally.get("orders") or task.tally.get("trials")
+    return rows["counts"] if rows else None
 
 
 def say_per_trial(values: Sequence[MetricValue]) -> list[str]:
     """Return the line about metrics that count trials, not samples; nothing where there are none."""
-    found = [value for value in values if value.details.get("counts") == "trials"]
+    found = [value for value in values if value.details.get("counts") in {"trials", "orders"}]
     if not found:
         return []
     names = ", ".join(value.name for value in found[:SHOWN_NAMES])
     more = f" and {len(found) - SHOWN_NAMES} more" if len(found) > SHOWN_NAMES else ""
-    return [f"  counted per trial, {found[0].details['num_trials']} of each sample: {names}{more}"]
+    if found[0].details["counts"] == "orders":
+        return [f"counted per order of the options: {names}{more}"]
+    return [f"counted per trial, {found[0].details['num_trials']} of each sample: {names}{more}"]
 
 
 def draw_repeatability(task: TaskRun, width: int) -> list[Line]:

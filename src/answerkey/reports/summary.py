@@ -4,37 +4,39 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from answerkey.reports.breakdown import draw_categories, draw_failures, draw_letters, draw_reasons
 from answerkey.reports.calls import draw_calls, draw_cut_off
 from answerkey.reports.failures import draw_scorer_failures
-from answerkey.reports.figures import format_count, format_interval, format_value, is_share
+from answerkey.reports.figures import format_count
+from answerkey.reports.gates import draw_gates
+from answerkey.reports.grouping import draw_groups
 from answerkey.reports.layout import BLANK, Cell, Line, Role, Span, Table, lay_out, line, wrap
-from answerkey.reports.repeats import draw_repeatability, list_repeats, list_trial_counts, say_per_trial
+from answerkey.reports.numbers import draw_numbers
+from answerkey.reports.readings import draw_readings
+from answerkey.reports.repeats import draw_repeatability, list_repeats, list_trial_counts
 from answerkey.reports.sanitize import make_visible, measure_width, shorten_path
-from answerkey.reports.scorer_names import find_display_names, label_metric
+from answerkey.reports.variants import draw_variants
 from answerkey.runs import Run, TaskRun
 from answerkey.scorers import JUDGE_CALL_FAILED
-from answerkey.types import MetricValue
 
 #: A width for lines that must stay whole: a command is copied as it stands.
 UNLIMITED = 10_000
 SIMULATED = "SIMULATED: answers made from the key, by no language model"
 
 
-def draw_summary(run: Run, width: int, *, verbose: bool = False) -> list[Line]:
+def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | None = None) -> list[Line]:
     """Return the summary of a run; a run that is not complete shows no accuracy."""
-    lines = [*_draw_head(run), *_draw_stopped(run, width)]
+    lines, is_complete = [*_draw_head(run), *_draw_stopped(run, width)], run.status == "complete"
     for task in run.tasks.values():
-        lines += [BLANK, *draw_task(task, width, is_complete=run.status == "complete", verbose=verbose)]
+        lines += [BLANK, *draw_task(task, width, is_complete=is_complete, verbose=verbose, digits=digits)]
     if not run.tasks:
         lines += [BLANK, line("  No task of this run is finished.")]
     for entry in run.manifest.get("tasks") or []:
         if entry["key"] not in run.tasks:
             lines += draw_calls(entry, width)
-    return lines + _draw_notices(run)
+    return lines + draw_variants(run, width, digits) + draw_gates(run, width) + _draw_notices(run)
 
 
 def _draw_stopped(run: Run, width: int) -> list[Line]:
@@ -65,10 +67,15 @@ def _draw_head(run: Run) -> list[Line]:
     return facts
 
 
-def draw_task(task: TaskRun, width: int, *, is_complete: bool, verbose: bool = False) -> list[Line]:
+def draw_task(
+    task: TaskRun, width: int, *, is_complete: bool, verbose: bool = False, digits: int | None = None
+) -> list[Line]:
     """Return the summary of one task."""
     lines = [_draw_task_title(task), *_draw_facts(task, width, verbose=verbose), BLANK]
-    lines += _draw_numbers(task, width) if is_complete else _draw_no_numbers(task, width)
+    if is_complete:
+        lines += draw_numbers(task, width, digits=digits, with_errors=verbose)
+    else:
+        lines += _draw_no_numbers(task, width)
     lines += draw_repeatability(task, width) if is_complete else []
     lines += [BLANK, *_draw_counts(task.counts, width), *_draw_trial_counts(task, width)]
     lines += _draw_excluded(task)
@@ -76,8 +83,9 @@ def draw_task(task: TaskRun, width: int, *, is_complete: bool, verbose: bool = F
     lines += draw_reasons(task, width, with_shares=is_complete) + draw_failures(task, width)
     lines += draw_scorer_failures(task, width)
     if is_complete:
-        lines += draw_categories(task, width)
+        lines += draw_groups(task, width, digits) + draw_categories(task, width, digits)
     lines += draw_letters(task, width, with_shares=is_complete)
+    lines += draw_readings(task, width, digits) if is_complete else []
     return lines + draw_calls(task.manifest, width)
 
 
@@ -138,54 +146,6 @@ def _list_details(task: TaskRun) -> list[tuple[Cell, Cell]]:
     return [("config", make_visible(config) or "none"), ("fingerprints", ", ".join(prints))]
 
 
-def _draw_numbers(task: TaskRun, width: int) -> list[Line]:
-    scored = [value for value in task.metrics.values() if value.purpose == "score"]
-    checks = [value for value in task.metrics.values() if value.purpose != "score"]
-    lines = _draw_metrics(task, scored, width) if scored else [line("  This task has no metric.")]
-    if checks:
-        lines += [BLANK, line("  Quality checks (purpose qa), not part of the score")]
-        lines += _draw_metrics(task, checks, width)
-    return lines
-
-
-def _draw_metrics(task: TaskRun, values: Sequence[MetricValue], width: int) -> list[Line]:
-    # A single scorer is worth a mention only by the name that the user gave it.
-    names = {value.scorer: value.scorer for value in values}
-    names = names if len(names) > 1 else dict.fromkeys(names, "")
-    names |= find_display_names(task)
-    values = [replace(value, name=label_metric(task, value)) for value in values]
-    rows = [_draw_metric(value, names[value.scorer]) for value in values]
-    table = Table(("", "value", "95 % interval", "n", "scorer"), rows, "<>>><", flexible=0)
-    return [*lay_out(table, width), *_draw_left_out(values)]
-
-
-def _draw_metric(value: MetricValue, scorer: str) -> list[Cell]:
-    return [
-        Span(make_visible(value.name), "strong"),
-        Span(format_value(value), "strong" if value.value is not None else "dim"),
-        format_interval(value.interval, as_share=is_share(value)),
-        str(value.n),
-        Span(make_visible(scorer), "dim"),
-    ]
-
-
-def _draw_left_out(values: Sequence[MetricValue]) -> list[Line]:
-    """Return what the metrics leave out, said once where it is the same, and why one has no value."""
-    groups: dict[str, list[str]] = {}
-    for value in values:
-        left_out = ", ".join(f"{reason} {count}" for reason, count in value.n_excluded.items() if count)
-        groups.setdefault(left_out, []).append(value.name)
-    groups.pop("", None)
-    everyone = len(values)
-    named = {
-        text: f" of {', '.join(names)}" if len(names) < everyone else "" for text, names in groups.items()
-    }
-    lines = [f"  left out{names}: {text}" for text, names in named.items()]
-    lines += [f"  {value.name}: {value.note}" for value in values if value.note]
-    lines += say_per_trial(values)
-    return [line(Span(make_visible(text), "dim")) for text in lines]
-
-
 def _draw_no_numbers(task: TaskRun, width: int) -> list[Line]:
     cause = _find_cause(task)
     text = f"INCOMPLETE: {cause}, so no accuracy is shown: a share of the rest says nothing about the whole."
@@ -208,7 +168,8 @@ def _draw_trial_counts(task: TaskRun, width: int) -> list[Line]:
     counts = list_trial_counts(task)
     if counts is None:
         return []
-    return [line("  (a sample counts as its worst trial)"), *_draw_counts(counts, width, noun="trial")]
+    noun = "row" if "orders" in task.tally else "trial"
+    return [line(f"  (a sample counts as its worst {noun})"), *_draw_counts(counts, width, noun=noun)]
 
 
 def _draw_counts(counts: Mapping[str, int], width: int, *, noun: str = "sample") -> list[Line]:
@@ -257,6 +218,7 @@ def _find_example(run: Run) -> str | None:
         for group in ("failed", "invalid"):
             for one in task.tally[group].values():
                 return str(one["example"]["sample_id"])
-        if task.scores.height:
-            return str(task.scores["sample_id"][0])
+        first = task.stored_scores.read(0, 1)
+        if first.height:
+            return str(first["sample_id"][0])
     return None

@@ -2,6 +2,8 @@
 
 from answerkey.solvers.asking import require_known
 from answerkey.solvers.asking_field import find_asking_field
+from answerkey.solvers.choice_order import MOST_ORDERS, UNSUITABLE, ChoiceOrder, Pride, RowOrders, plan_row
+from answerkey.solvers.choice_ranking import ChoiceRankingSolver, require_echo
 from answerkey.solvers.examples import Examples, pick_examples
 from answerkey.solvers.inputs import ChatInput, GenericInput, InputMessage
 from answerkey.solvers.pass_through import PassThroughSolver
@@ -10,17 +12,25 @@ from answerkey.solvers.single_turn import SingleTurnSolver
 from answerkey.solvers.solver import Solver, build_prompts, compile_templates
 
 __all__ = [
+    "MOST_ORDERS",
     "SOLVERS",
+    "UNSUITABLE",
     "ChatInput",
+    "ChoiceOrder",
+    "ChoiceRankingSolver",
     "Examples",
     "GenericInput",
     "InputMessage",
     "PassThroughSolver",
+    "Pride",
+    "RowOrders",
     "SingleTurnSolver",
     "Solver",
     "build_prompts",
     "compile_templates",
     "find_asking_field",
     "pick_examples",
+    "plan_row",
+    "require_echo",
     "require_known",
 ]

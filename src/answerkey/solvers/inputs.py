@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, repeat
 from typing import Literal, get_args
 
 from answerkey.errors import SpecError, listing, suggest
 from answerkey.solvers.solver import Prompt
 from answerkey.solvers.troubles import PromptTrouble
-from answerkey.templates import Template
+from answerkey.templates import RowTrouble, Template
+from answerkey.types import Samples
 
 Role = Literal["system", "developer", "user", "assistant"]
 ROLES: tuple[str, ...] = get_args(Role)
@@ -79,9 +80,25 @@ class ChatInput:
             ]
         return prompt
 
+    def build_all(self, templates: Mapping[str, Template], samples: Samples) -> list[Prompt | RowTrouble]:
+        """Return the messages for every sample, or why there are none, where no examples are shown."""
+        written = [i for i, message in enumerate(self.input_messages) if message.for_each is None]
+        roles = [self.input_messages[i].role for i in written]
+        texts = [templates[f"input_messages.{i}.content"].texts(samples) for i in written]
+        contents = zip(*texts, strict=True) if texts else repeat((), len(samples))
+        return [_put_together(roles, one) for one in contents]
+
     @cached_property
     def _groups(self) -> tuple[_Group, ...]:
         return tuple(_group_messages(self.input_messages))
+
+
+def _put_together(roles: Sequence[str], contents: Sequence[str | RowTrouble]) -> Prompt | RowTrouble:
+    """Return messages with these contents, or the trouble of the first that has none."""
+    for content in contents:
+        if isinstance(content, RowTrouble):
+            return content
+    return [{"role": role, "content": content} for role, content in zip(roles, contents, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -112,14 +129,31 @@ class GenericInput:
     def build(self, templates: Mapping[str, Template], sample: Row, examples: Rows | None) -> Prompt:
         """Return the messages for one sample."""
         context = {"sample": sample} if examples is None else {"sample": sample, "examples": examples}
-        text = templates["template"].render(**context)
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            message = f"the template does not yield JSON: {error}: {_shorten(text)}"
-            hint = "put text from the sample through `| tojson`, which quotes and escapes it"
-            raise PromptTrouble(message, hint=hint) from None
-        return read_messages(value)
+        return parse_messages(templates["template"].render(**context))
+
+    def build_all(self, templates: Mapping[str, Template], samples: Samples) -> list[Prompt | RowTrouble]:
+        """Return the messages for every sample, or why there are none, where no examples are shown."""
+        return [_attempt(text) for text in templates["template"].texts(samples)]
+
+
+def _attempt(text: str | RowTrouble) -> Prompt | RowTrouble:
+    if isinstance(text, RowTrouble):
+        return text
+    try:
+        return parse_messages(text)
+    except RowTrouble as trouble:
+        return trouble
+
+
+def parse_messages(text: str) -> Prompt:
+    """Return the messages of JSON text, or raise PromptTrouble with what is wrong with it."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        message = f"the template does not yield JSON: {error}: {_shorten(text)}"
+        hint = "put text from the sample through `| tojson`, which quotes and escapes it"
+        raise PromptTrouble(message, hint=hint) from None
+    return read_messages(value)
 
 
 def read_messages(value: object) -> Prompt:

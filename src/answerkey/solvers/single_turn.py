@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -64,21 +63,18 @@ class SingleTurnSolver:
     def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowTrouble]:
         """Return the messages for each sample, or why there are none."""
         templates = {name.removeprefix("input_builder."): one for name, one in self.templates().items()}
-        rows = samples.rows(_columns_read(list(templates.values()), samples))
-        shown = self._pick(samples, examples)
-        return [self._build_one(templates, row, next(shown)) for row in rows]
-
-    def _pick(self, samples: Samples, examples: Samples | None) -> Iterator[list[Row] | RowTrouble | None]:
         if self.examples is None:
-            return iter([None] * len(samples))
+            return self.input_builder.build_all(templates, samples)
+        rows = samples.rows(_columns_read(list(templates.values()), samples))
         if examples is None:
             raise InternalError(
                 "E901", f"the examples of dataset `{self.examples.dataset}` were not handed in"
             )
-        return iter(pick_examples(self.examples, samples, examples))
+        shown = pick_examples(self.examples, samples, examples)
+        return [self._build_one(templates, *pair) for pair in zip(rows, shown, strict=True)]
 
     def _build_one(
-        self, templates: dict[str, Template], row: Row, examples: list[Row] | RowTrouble | None
+        self, templates: dict[str, Template], row: Row, examples: list[Row] | RowTrouble
     ) -> Prompt | RowTrouble:
         if isinstance(examples, RowTrouble):
             return examples

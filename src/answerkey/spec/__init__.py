@@ -2,27 +2,42 @@
 
 from answerkey.spec.findings import sort_errors
 from answerkey.spec.judges import load_judges
-from answerkey.spec.loading import is_task_file, load_model, load_plan, load_task
-from answerkey.spec.plans import Loaded, Overrides, Plan, Specification
+from answerkey.spec.loading import (
+    hold_policies,
+    is_task_file,
+    load_model,
+    load_plan,
+    load_policies,
+    load_task,
+)
+from answerkey.spec.plans import Loaded, Overrides, Plan, Specification, Variant
+from answerkey.spec.policies import Policy, Rule, name_baseline
+from answerkey.spec.policy_building import policies_from_source
 from answerkey.spec.schema import schema
 from answerkey.spec.sources import DatasetSpec, source_from
 from answerkey.spec.task_building import task_from_source
-from answerkey.spec.tasks import KeyedMetric, ScoringStep, Task
+from answerkey.spec.tasks import ScoringStep, Task
 
 __all__ = [
     "DatasetSpec",
-    "KeyedMetric",
     "Loaded",
     "Overrides",
     "Plan",
+    "Policy",
+    "Rule",
     "ScoringStep",
     "Specification",
     "Task",
+    "Variant",
+    "hold_policies",
     "is_task_file",
     "load_judges",
     "load_model",
     "load_plan",
+    "load_policies",
     "load_task",
+    "name_baseline",
+    "policies_from_source",
     "schema",
     "sort_errors",
     "source_from",

@@ -22,6 +22,7 @@ from answerkey.spec.definitions import Definitions, check_named, fill_open
 from answerkey.spec.deprecations import carry_over
 from answerkey.spec.findings import Findings
 from answerkey.spec.nodes import MapNode, Node, is_null, key_of, list_entries
+from answerkey.spec.plans import Variant
 from answerkey.spec.shapes import EvaluationFields, RunConfigFields, SpecificationFields
 from answerkey.spec.validation import validate_node
 
@@ -42,6 +43,7 @@ class Wish:
     trials: Node | None = None
     num_runs: int = 1
     place: Place = field(default_factory=Place)
+    variant: Variant | None = None
 
 
 SELECTION = {"num_samples", "subsampling", "seed", "stratify_by"}
@@ -65,14 +67,7 @@ def read_evaluation(
         validate_node(EvaluationFields, node, findings, name="`evaluation`")
         return [], None
     node = cast("MapNode", carry_over(node, "evaluation", findings))
-    parameters = read_parameters(node.get("config_spec"), findings)
-    stated = {
-        **read_given(run.get("config"), findings, name="config"),
-        **given_by_caller(known.overrides.config),
-    }
-    own = {name: one for name, one in stated.items() if name in parameters}
-    for_tasks = {name: one for name, one in stated.items() if name not in parameters}
-    config = resolve_config(parameters, fill_open(parameters, own, known), findings, place=node.place)
+    config, for_tasks = resolve_own_config(node, run, known, findings)
     check_named(config, known)
     filled = cast("MapNode", config.fill(node.without("config_spec"), findings))
     fields = validate_node(EvaluationFields, filled, findings, name="`evaluation`")
@@ -85,6 +80,21 @@ def read_evaluation(
     ]
     _refuse_unknown_config(for_tasks, config, wishes, known)
     return wishes, fields
+
+
+def resolve_own_config(
+    node: MapNode, run: MapNode, known: Definitions, findings: Findings
+) -> tuple[Config, dict[str, Given]]:
+    """Return the evaluation's own config, and the values that are left for its tasks."""
+    parameters = read_parameters(node.get("config_spec"), findings)
+    stated = {
+        **read_given(run.get("config"), findings, name="config"),
+        **given_by_caller(known.overrides.config),
+    }
+    own = {name: one for name, one in stated.items() if name in parameters}
+    for_tasks = {name: one for name, one in stated.items() if name not in parameters}
+    config = resolve_config(parameters, fill_open(parameters, own, known), findings, place=node.place)
+    return config, for_tasks
 
 
 def _read_wish(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from answerkey.errors import Place, SpecError
@@ -17,12 +17,15 @@ from answerkey.spec.nodes import MapNode, Node
 from answerkey.spec.opening import Project, find_file, open_project
 from answerkey.spec.plan_building import plan_run, plan_task
 from answerkey.spec.plans import Loaded, Overrides, Plan
+from answerkey.spec.policies import Policy
+from answerkey.spec.policy_building import Stated, read_policies
+from answerkey.spec.policy_checking import check_policies
 from answerkey.spec.shapes import RunFields
 from answerkey.spec.task_building import build_task
 from answerkey.spec.tasks import Task
 
 #: `tasks` is a key of task files too: the kinds of model they are for.
-_RUN_ONLY = frozenset(RunFields.model_fields) - {"tasks"} | {"policies"}
+_RUN_ONLY = frozenset(RunFields.model_fields) - {"tasks"}
 
 
 def load_task(
@@ -94,6 +97,23 @@ def load_plan(path: str | Path | Mapping[str, object], overrides: Overrides | No
         findings.report(error)
         plan = None
     return Loaded(plan, sort_errors(findings.errors), findings.notices)
+
+
+def load_policies(stated: Stated, overrides: Overrides) -> Loaded[tuple[Policy, ...]]:
+    """Return the policies of a file, or of plain values of the same form."""
+    findings = Findings()
+    folder = Path(stated).parent if isinstance(stated, str | Path) else Path()
+    policies = read_policies(stated, open_project(folder, overrides, findings))
+    return Loaded(policies, sort_errors(findings.errors), findings.notices)
+
+
+def hold_policies(
+    policies: Sequence[Policy], tasks: Mapping[str, Task], evaluation: str
+) -> Loaded[tuple[Policy, ...]]:
+    """Return policies with what they name and the tasks, by specification key, do not have."""
+    findings = Findings()
+    check_policies(policies, tasks, evaluation, findings)
+    return Loaded(tuple(policies), sort_errors(findings.errors), findings.notices)
 
 
 def _open(

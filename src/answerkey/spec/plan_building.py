@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -20,21 +20,31 @@ from answerkey.spec.definitions import (
     open_given_dataset,
     read_definitions,
 )
-from answerkey.spec.evaluations import SELECTION, Wish, read_evaluation, read_run_config, wish_every_task
+from answerkey.spec.evaluations import (
+    SELECTION,
+    Wish,
+    read_evaluation,
+    read_run_config,
+    resolve_own_config,
+    wish_every_task,
+)
 from answerkey.spec.findings import Findings
 from answerkey.spec.judges import find_judges
 from answerkey.spec.keys import assign_keys
 from answerkey.spec.model_choice import Choice
-from answerkey.spec.nodes import MapNode, is_null, key_of
+from answerkey.spec.nodes import MapNode, Node, is_null, key_of
 from answerkey.spec.opening import Project
 from answerkey.spec.plans import Overrides, Plan, Specification
-from answerkey.spec.refusals import refuse_later_keys
+from answerkey.spec.policies import Policy, name_baseline
+from answerkey.spec.policy_building import build_policies, read_policies
+from answerkey.spec.policy_checking import check_policies
 from answerkey.spec.shapes import RunFields
 from answerkey.spec.sources import DatasetSpec
 from answerkey.spec.task_building import build_task
 from answerkey.spec.tasks import Task
 from answerkey.spec.trials import override_trials
 from answerkey.spec.validation import validate_node
+from answerkey.spec.variants import spread_wishes
 
 
 def plan_task(project: Project, node: MapNode) -> Plan | None:
@@ -44,25 +54,24 @@ def plan_task(project: Project, node: MapNode) -> Plan | None:
     key = key_of(node) or "task"
     known.tasks[key] = node
     wish = Wish(key, node, given_by_caller(known.overrides.config), place=node.place)
-    specifications = _specify([wish], known)
+    specifications = _specify(spread_wishes([wish], known), known)
     if not specifications:
         return None
     only = specifications[0]
-    file = node.place.file or ""
     return Plan(
-        only.task.key,
-        tuple(specifications),
-        project.folder,
-        file,
-        only.task.display_name,
-        only.task.description,
+        key=only.task.key,
+        specifications=tuple(specifications),
+        project=project.folder,
+        file=node.place.file or "",
+        display_name=only.task.display_name,
+        description=only.task.description,
+        policies=_gate(project, only.task.key, specifications, None, Config()),
     )
 
 
 def plan_run(project: Project, node: MapNode) -> Plan | None:
     """Return the plan of a run file."""
     findings = project.findings
-    node = cast("MapNode", refuse_later_keys(node, "run", findings))
     validate_node(RunFields, node, findings, name="the run file")
     known = Definitions(project)
     read_definitions(node, known)
@@ -74,7 +83,7 @@ def plan_run(project: Project, node: MapNode) -> Plan | None:
     else:
         wishes, fields = wish_every_task(node, base, known), None
     _look_at_unused(wishes, known)
-    wishes = [_set_trials(wish, node, base) for wish in wishes]
+    wishes = spread_wishes([_set_trials(wish, node, base) for wish in wishes], known)
     specifications = _specify(wishes, known)
     key = fields.key if fields else Path(node.place.file or "run.yaml").resolve().parent.name or "run"
     return Plan(
@@ -85,7 +94,37 @@ def plan_run(project: Project, node: MapNode) -> Plan | None:
         display_name=fields.display_name if fields else None,
         description=fields.description if fields else None,
         cache_policy=cast("str | None", base.get("cache_policy", fields.cache_policy if fields else None)),
+        policies=_gate(
+            project,
+            key,
+            specifications if len(specifications) == len(wishes) else (),
+            node.get("policies"),
+            _find_config(evaluation, node, known),
+        ),
     )
+
+
+def _find_config(evaluation: Node | None, run: MapNode, known: Definitions) -> Config:
+    """Return the config of the evaluation, whose mistakes have been reported."""
+    if not isinstance(evaluation, MapNode):
+        return Config()
+    return resolve_own_config(evaluation, run, known, Findings())[0]
+
+
+def _gate(
+    project: Project, key: str, specifications: Sequence[Specification], node: Node | None, config: Config
+) -> tuple[Policy, ...]:
+    """Return the policies of a run: the caller's, else the file's, held against what is to be run."""
+    overrides, findings = project.overrides, project.findings
+    if overrides.policies is not None:
+        policies = read_policies(overrides.policies, project, config)
+    else:
+        policies = build_policies(node, findings, config=config, base=project.folder)
+    baseline = None if overrides.baseline is None else str(Path(overrides.baseline).resolve())
+    tasks = {one.key: one.task for one in specifications}
+    if tasks:
+        check_policies(policies, tasks, key, findings)
+    return name_baseline(policies, baseline)
 
 
 def _set_trials(wish: Wish, run: MapNode, base: Mapping[str, object]) -> Wish:
@@ -148,6 +187,7 @@ def _specify_one(wish: Wish, key: str, known: Definitions) -> Specification | No
         num_runs=wish.num_runs,
         examples=examples,
         judges=judges,
+        variant=wish.variant,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
@@ -11,11 +11,24 @@ from answerkey.datasets import Selection
 from answerkey.errors import AnswerkeyError
 from answerkey.models import ModelConfig
 from answerkey.sandbox import Snippet
+from answerkey.spec.policies import Policy
 from answerkey.spec.sources import DatasetSpec
 from answerkey.spec.tasks import Task
 from answerkey.types import Notice
 
 T = TypeVar("T")
+
+
+#: The variant that has the task's own prompt.
+BASE = "base"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Which variant of which specification this is; both by their keys."""
+
+    of: str
+    key: str
 
 
 @dataclass(frozen=True)
@@ -37,6 +50,7 @@ class Specification:
     examples: DatasetSpec | None = None
     num_runs: int = 1
     judges: Mapping[str, str | ModelConfig] = field(default_factory=dict)
+    variant: Variant | None = None
 
     @property
     def snippets(self) -> tuple[Snippet, ...]:
@@ -56,6 +70,7 @@ class Plan:
     display_name: str | None = None
     description: str | None = None
     cache_policy: str | None = None
+    policies: tuple[Policy, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,6 +79,7 @@ class Overrides:
 
     `config` values that are text are read by the declared type of their parameter. `completions` being set
     means that no model is asked. `allow_hosts` may be sent the caller's keys when a file names them.
+    `policies` (a file, or plain values) replace those of the run file; `baseline` is the folder of a run.
     `environment` stands in for the process environment.
     """
 
@@ -75,6 +91,8 @@ class Overrides:
     subsampling: Literal["head", "random"] | None = None
     seed: int | None = None
     stratify_by: str | None = None
+    policies: str | Path | Mapping[str, object] | Sequence[object] | None = None
+    baseline: str | Path | None = None
     env_file: str | Path | None = None
     allow_outside: bool = False
     allow_hosts: tuple[str, ...] = ()

@@ -117,6 +117,8 @@ def parse_yaml(text: str, shown: str | None, findings: Findings) -> Node:
 
 
 def _syntax_hint(reason: str) -> str | None:
+    if "chomping" in reason:
+        return "text that begins with `>` or `|` needs quotes"
     if "token" in reason or "mapping values" in reason:
         return "a value that begins with `{`, `[`, `%`, `@` or holds `: ` needs quotes"
     return None

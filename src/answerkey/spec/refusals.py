@@ -8,10 +8,6 @@ from answerkey.errors import SpecError, listing, suggest
 from answerkey.spec.findings import Findings
 from answerkey.spec.nodes import MapNode, Node, ScalarNode
 
-LATER_KEYS: dict[str, dict[str, str]] = {
-    "run": {"policies": "look at the metrics of the run instead"},
-}
-
 #: Types of the original platform that a later release reads.
 LATER_TYPES: dict[str, frozenset[str]] = {
     "source": frozenset({"url", "huggingface", "folder", "inspect_ai"}),
@@ -46,17 +42,6 @@ _INSTEAD = {
     "source": "download the data and name the file: `type: local`, `file_path: …`",
     "scorer": "for a rule of your own use a `python` scorer",
 }
-
-
-def refuse_later_keys(node: Node, part: str, findings: Findings) -> Node:
-    """Return a mapping without the keys that this release does not read; each is reported (E116)."""
-    if not isinstance(node, MapNode):
-        return node
-    found = [key for key in LATER_KEYS.get(part, {}) if key in node.entries]
-    for key in found:
-        hint = f"leave `{key}` out: {LATER_KEYS[part][key]}"
-        findings.add("E116", f"`{key}` is not in this release", node.key_place(key), hint)
-    return node.without(*found)
 
 
 def choose_type(node: Node, part: str, registry: Mapping[str, type], findings: Findings) -> type | None:

@@ -11,9 +11,11 @@ from pydantic import BaseModel
 from answerkey.datasets import SOURCES
 from answerkey.metrics import METRICS
 from answerkey.scorers import SCORERS
-from answerkey.solvers import SOLVERS
+from answerkey.solvers import SOLVERS, ChoiceOrder
 from answerkey.spec.fields import fields_of
 from answerkey.spec.parameters import PARAMETERS
+from answerkey.spec.policies import RULES
+from answerkey.spec.policy_building import PolicyFields, RuleFields, rule_model
 from answerkey.spec.scoring import metric_model, scorer_model
 from answerkey.spec.shapes import (
     CONNECTIONS,
@@ -32,6 +34,7 @@ from answerkey.spec.shapes import (
 )
 from answerkey.spec.sources import source_model
 from answerkey.spec.task_building import solver_model
+from answerkey.spec.variants import variant_model
 from answerkey.templates import RowFilter
 
 FileKind = Literal["task", "run", "dataset", "model"]
@@ -93,6 +96,11 @@ def _parts() -> Mapping[str, tuple[type[BaseModel], ...]]:
         "specification": (SpecificationFields,),
         "run_config": (RunConfigFields,),
         "trials": (TrialsFields,),
+        "choice_order": (fields_of(ChoiceOrder),),
+        "variant": (variant_model(),),
+        "policy": (PolicyFields,),
+        "rule": (RuleFields,),
+        "rule_definition": tuple(rule_model(kind) for kind in RULES),
     }
 
 

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, cast
 
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
-from answerkey.metrics import METRICS, Metric, Trials
+from answerkey.metrics import METRICS, Design, KeyedMetric, Metric, Trials
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.scorers import SCORERS, Scorer, compile_templates
 from answerkey.spec.deprecations import carry_over
+from answerkey.spec.designs import build_design
 from answerkey.spec.fields import Fields, build, extend_fields, fields_of
 from answerkey.spec.findings import Findings
 from answerkey.spec.keys import assign_keys
 from answerkey.spec.nodes import ListNode, MapNode, Node, ScalarNode, find_node, is_null
 from answerkey.spec.refusals import choose_type
 from answerkey.spec.shapes import MetricCommon, ScorerCommon
-from answerkey.spec.tasks import KeyedMetric, ScoringStep
+from answerkey.spec.tasks import ScoringStep
 from answerkey.spec.validation import validate_node
 from answerkey.templates import UnresolvedConfig
 
@@ -49,10 +50,19 @@ def metric_model(kind: str) -> type[Fields]:
     return extend_fields(own, f"{own.__name__}Metric", MetricCommon, type=(Literal[kind], ...))
 
 
-def build_scoring(node: Node | None, findings: Findings, trials: Trials | None = None) -> list[BuiltStep]:
-    """Return the steps of a list of scorers; one with mistakes is left out, the others are built."""
+def build_scoring(
+    node: Node | None, findings: Findings, trials: Trials | None = None, design: Design | None = None
+) -> list[BuiltStep]:
+    """Return the steps of a list of scorers; one with mistakes is left out, the others are built.
+
+    `design` is that of the task, for metrics that have none of their own.
+    """
     entries = enumerate(node.entries if isinstance(node, ListNode) else ())
-    drafts = [draft for index, entry in entries if (draft := _draft_scorer(entry, index, findings, trials))]
+    drafts = [
+        replace(draft, trials=trials, design=design or Design())
+        for index, entry in entries
+        if (draft := _draft_scorer(entry, index, findings))
+    ]
     wanted = [(draft.fields.key, draft.kind, draft.node.place) for draft in drafts]
     keys = assign_keys(wanted, findings, what="scorer", within="in the task")
     return [
@@ -67,10 +77,11 @@ class _Draft:
     node: MapNode
     fields: Any
     scorer: Scorer | None
-    trials: Trials | None
+    design: Design
+    trials: Trials | None = None
 
 
-def _draft_scorer(entry: Node, index: int, findings: Findings, trials: Trials | None) -> _Draft | None:
+def _draft_scorer(entry: Node, index: int, findings: Findings) -> _Draft | None:
     found = choose_type(entry, "scorer", SCORERS, findings)
     if found is None or not isinstance(entry, MapNode):
         return None
@@ -81,7 +92,7 @@ def _draft_scorer(entry: Node, index: int, findings: Findings, trials: Trials | 
         _check_metrics_alone(node, findings)
         return None
     scorer = try_build(fields, node, findings)
-    return _Draft(kind, index, node, fields, cast("Scorer | None", scorer), trials)
+    return _Draft(kind, index, node, fields, cast("Scorer | None", scorer), Design())
 
 
 def try_build(fields: Fields, node: MapNode, findings: Findings) -> object | None:
@@ -188,7 +199,10 @@ def _build_metrics(
         _check_metric_fields(metric, draft, entry, findings)
         sources.append({**_plain(fields), "key": key})
         snippets.extend(_find_snippets(fields, cast("MapNode", entry), f"{scorer_key}.{key}", findings))
-    keyed = [KeyedMetric(key, one[1]) for (_, one), key in zip(found, keys, strict=True)]
+    keyed = [
+        KeyedMetric(key, metric, build_design(fields, draft.design))
+        for (_, (fields, metric)), key in zip(found, keys, strict=True)
+    ]
     return tuple(keyed), sources, snippets
 
 
@@ -206,6 +220,9 @@ def _default_means(scorer: Scorer | None, trials: Trials | None) -> list[Mapping
     """Return the mean of the main value, or of each of its aggregates, which then say what they are."""
     if scorer is None or scorer.main_value is None:
         return []
+    own: Sequence[Mapping[str, object]] | None = getattr(scorer, "default_metrics", None)
+    if own is not None:
+        return list(own)
     value, name = scorer.main_value, scorer.default_metric_name
     if trials is None:
         return [{"type": "mean", "field": value, "name": name}]
@@ -219,15 +236,15 @@ def _default_means(scorer: Scorer | None, trials: Trials | None) -> list[Mapping
 def _default_metrics(
     draft: _Draft, findings: Findings
 ) -> tuple[tuple[KeyedMetric, ...], list[dict[str, object]], list[Snippet]]:
-    """Return the metrics of a scorer without `metrics`: the mean of its main value."""
+    """Return the metrics of a scorer without `metrics`: its own, else the mean of its main value."""
     defaults = _default_means(draft.scorer, draft.trials)
     if not defaults:
         _require_metrics(draft, findings)
-    keys = ["mean", *(f"mean-{number}" for number in range(2, len(defaults) + 1))]
-    found = [
-        (metric_model("mean").model_validate(one), key) for one, key in zip(defaults, keys, strict=False)
-    ]
-    keyed = [KeyedMetric(key, build(fields)) for fields, key in found]
+    kinds = [str(one["type"]) for one in defaults]
+    keys = assign_keys([(None, kind, draft.node.place) for kind in kinds], findings, what="metric", within="")
+    models = [metric_model(kind).model_validate(one) for kind, one in zip(kinds, defaults, strict=True)]
+    found = list(zip(models, keys, strict=True))
+    keyed = [KeyedMetric(key, build(fields), draft.design) for fields, key in found]
     return tuple(keyed), [{**_plain(fields), "key": key} for fields, key in found], []
 
 

@@ -27,6 +27,7 @@ ModelReference = Annotated[Text, Field(pattern=MODEL_REFERENCE, max_length=1000)
 #: Marks an old name in the JSON Schema; pydantic's own `deprecated` would warn of our code, not of the file.
 OLD: dict[str, Any] = {"deprecated": True}
 Count = Annotated[Whole, Field(ge=1)]
+Column = Annotated[Text, Field(min_length=1)]
 
 
 def _part(name: str) -> Hint:
@@ -49,7 +50,11 @@ DatasetPart = Annotated[Any, _part("dataset")]
 TaskPart = Annotated[Any, _part("task")]
 EvaluationPart = Annotated[Any, _part("evaluation")]
 TrialsPart = Annotated[Any, _part("trials")]
+VariantPart = Annotated[Any, _part("variant")]
+ChoiceOrderPart = Annotated[Any, _part("choice_order")]
 RunConfigPart = Annotated[Any, _part("run_config")]
+PolicyPart = Annotated[Any, _part("policy")]
+RulePart = Annotated[Any, _part("rule")]
 
 
 class Described(Fields):
@@ -109,7 +114,16 @@ class RepeatabilityFields(Fields):
     num_runs: Annotated[Whole, Field(ge=2)]
 
 
-class Definition(Fields):
+class DesignFields(Fields):
+    """How samples belong together, for the intervals and breakdowns of metrics."""
+
+    group_by: Column | list[Column] | None = None
+    cluster_by: Column | None = None
+    cluster_correction: bool | None = None
+    bootstrap_seed: Whole | None = None
+
+
+class Definition(DesignFields):
     """What a task asks and how replies are scored."""
 
     type: Literal["benchmark_task", "declarative_task"] = "benchmark_task"
@@ -117,6 +131,8 @@ class Definition(Fields):
     solver: SolverPart | None = None
     scorers: Annotated[list[ScorerPart], Field(min_length=1)]
     trials: TrialsPart | None = None
+    choice_order: ChoiceOrderPart | None = None
+    variants: Annotated[list[VariantPart], Field(min_length=1)] | None = None
     actions: list[ActionPart] | None = None
     evaluated_entity_type: Literal["model", "dataset"] | None = Field(default=None, json_schema_extra=OLD)
 
@@ -139,7 +155,7 @@ class ScorerCommon(Fields):
     metrics: list[MetricPart] | None = None
 
 
-class MetricCommon(Fields):
+class MetricCommon(DesignFields):
     """What every metric has beside its own fields."""
 
     key: Key | None = None
@@ -162,6 +178,7 @@ class Generation(Fields):
     stop: Text | list[Text] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[Whole, Field(ge=0)] | None = None
+    echo: bool | None = None
 
 
 class Code(Fields):
@@ -332,3 +349,4 @@ class RunFields(Fields):
     evaluation: EvaluationPart | None = None
     config: dict[str, Any] | None = None
     run_config: RunConfigPart | None = None
+    policies: list[PolicyPart] | PolicyPart | None = None

@@ -15,6 +15,7 @@ from answerkey.scorers import Action
 from answerkey.solvers import SOLVERS, Solver
 from answerkey.spec.config import Config, Given, read_parameters, resolve_config
 from answerkey.spec.deprecations import carry_over
+from answerkey.spec.designs import build_design
 from answerkey.spec.fields import Fields, extend_fields, fields_of
 from answerkey.spec.findings import Findings
 from answerkey.spec.keys import assign_keys
@@ -32,9 +33,10 @@ from answerkey.spec.nodes import (
     list_entries,
 )
 from answerkey.spec.refusals import choose_type
+from answerkey.spec.robustness import Ordered, build_choice_order, check_ranking, order_steps
 from answerkey.spec.score_references import check_score_references
 from answerkey.spec.scoring import BuiltStep, build_scoring, report_template, try_build
-from answerkey.spec.shapes import ActionFields, Definition, TaskFields
+from answerkey.spec.shapes import ActionFields, Definition, DesignFields, TaskFields
 from answerkey.spec.tasks import Task, hash_definition
 from answerkey.spec.trials import build_trials, check_score_names
 from answerkey.spec.validation import validate_node
@@ -62,6 +64,7 @@ class _Defined:
     steps: list[BuiltStep]
     actions: list[tuple[Action, Fields]]
     trials: Trials | None
+    ordered: Ordered | None = None
 
 
 def build_task(
@@ -142,6 +145,7 @@ def _build(
         scoring=tuple(built.step for built in defined.steps),
         actions=tuple(action for action, _ in defined.actions),
         trials=defined.trials,
+        choice_order=defined.ordered[0] if defined.ordered else None,
         snippets=tuple(one for built in defined.steps for one in built.snippets),
         fingerprint=hash_definition(source["definition"]),
         source=source,
@@ -168,6 +172,9 @@ def _describe(fields: TaskFields, defined: _Defined) -> dict[str, Any]:
     definition["scorers"] = [built.source for built in defined.steps]
     if defined.trials is not None:
         definition["trials"] = asdict(defined.trials)
+    if defined.ordered is not None:
+        definition["choice_order"] = defined.ordered[1].model_dump(mode="json")
+    definition |= defined.fields.model_dump(include=set(DesignFields.model_fields), exclude_none=True)
     if defined.actions:
         definition["actions"] = [
             {
@@ -188,13 +195,18 @@ def _read_definition(node: Node, findings: Findings) -> _Defined | None:
     if not isinstance(node, MapNode):
         return None
     trials = build_trials(node.get("trials"), findings)
-    steps = build_scoring(node.get("scorers"), findings, trials)
+    steps = build_scoring(node.get("scorers"), findings, trials, build_design(fields))
     check_score_names(trials, [built.step for built in steps], node.entries.get("trials", node), findings)
     solver, solver_fields = build_solver(node.get("solver"), findings)
     actions = _build_actions(node.get("actions"), findings)
+    ordered = build_choice_order(node.get("choice_order"), findings)
+    steps = order_steps(node, ordered[0] if ordered else None, steps, solver, findings)
+    check_ranking(node, steps, solver, findings)
     if len(steps) == len(list_entries(node, "scorers")):
         check_score_references(node, [built.step for built in steps], actions, findings)
-    return None if fields is None else _Defined(fields, solver, solver_fields, steps, actions, trials)
+    if fields is None:
+        return None
+    return _Defined(fields, solver, solver_fields, steps, actions, trials, ordered)
 
 
 def build_solver(node: Node | None, findings: Findings) -> tuple[Solver | None, Fields | None]:

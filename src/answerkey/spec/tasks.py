@@ -8,24 +8,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from answerkey.errors import Place
-from answerkey.metrics import Metric, Trials
+from answerkey.metrics import KeyedMetric, Trials
 from answerkey.sandbox import Snippet
 from answerkey.scorers import Action, Scorer, compile_templates
-from answerkey.solvers import Solver
+from answerkey.solvers import ChoiceOrder, Solver
 from answerkey.spec.nodes import Places, ScalarNode
 from answerkey.templates import Template
 from answerkey.types import Known, Purpose, Samples
 
 #: What a reader sees but no number depends on.
 _WORDS_ONLY = frozenset({"display_name", "description", "long_description"})
-
-
-@dataclass(frozen=True)
-class KeyedMetric:
-    """A metric and its key, unique in its scorer."""
-
-    key: str
-    metric: Metric
 
 
 @dataclass(frozen=True)
@@ -65,6 +57,7 @@ class Task:
     solver: Solver | None = None
     actions: tuple[Action, ...] = ()
     trials: Trials | None = None
+    choice_order: ChoiceOrder | None = None
     snippets: tuple[Snippet, ...] = ()
     file: str | None = None
     places: Places = field(
@@ -81,6 +74,12 @@ class Task:
     def num_trials(self) -> int:
         """How often each sample is asked."""
         return self.trials.num_trials if self.trials else 1
+
+    @property
+    def design_columns(self) -> tuple[str, ...]:
+        """The dataset columns by which metrics group or cluster samples, each once."""
+        designs = [one.design for step in self.scoring for one in step.metrics]
+        return tuple(dict.fromkeys(name for design in designs for name in design.columns))
 
     def know(self, samples: Samples) -> Known | None:
         """Return what the first scorer that knows anything knows: choices, truths, option texts."""

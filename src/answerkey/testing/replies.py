@@ -37,7 +37,9 @@ class Reply:
     """One reply: its text, and the kind of message the text is put in.
 
     `body` replaces everything that the kind would write. `reasoning` is what the model thinks in a reply of
-    the kind `reasoning`. `delay` (seconds) is added to the server's own.
+    the kind `reasoning`. `delay` (seconds) is added to the server's own. `logprobs` are sent when they are
+    asked for: the alternatives of the first token, or, for a prompt that is echoed, of its endings; an empty
+    mapping sends none.
     """
 
     text: str = "A"
@@ -47,6 +49,7 @@ class Reply:
     body: bytes | None = None
     reasoning: str = "Let me think: C or B?"
     delay: float = 0.0
+    logprobs: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

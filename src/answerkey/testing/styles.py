@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from answerkey.testing.replies import Kind, Messages, Reply, read_content
+from answerkey.testing.token_logprobs import write_chat_logprobs, write_text_logprobs
 
 Body = Mapping[str, Any]
 
@@ -127,7 +128,7 @@ def _write_choice(body: Body, reply: Reply) -> dict[str, object]:
         message["tool_calls"] = [_CALL]
     if reply.kind == "reasoning":
         message["reasoning_content"] = reply.reasoning
-    logprobs = _write_logprobs(body, reply.text) if body.get("logprobs") else None
+    logprobs = write_chat_logprobs(body, reply) if body.get("logprobs") else None
     end = _ENDS.get(reply.kind, "stop")
     return {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": end}
 
@@ -146,19 +147,13 @@ def _halve(text: str) -> list[str]:
     return [first, rest] if newline and first and rest else [text]
 
 
-def _write_logprobs(body: Body, text: str) -> object:
-    likely = [{"token": text[:1], "logprob": -0.1, "bytes": list(text[:1].encode())}]
-    others = [{"token": token, "logprob": -3.0, "bytes": list(token.encode())} for token in "ABCDEFGHIJ"]
-    ranked = (likely + [one for one in others if one["token"] != text[:1]])[
-        : int(body.get("top_logprobs") or 0)
-    ]
-    return {"content": [{**likely[0], "top_logprobs": ranked}]}
-
-
 def _write_text(body: Body, reply: Reply) -> object:
     said = None if reply.kind in {"null_content", "refusal", "tool_calls"} else reply.text
     text = "" if reply.kind in {"empty_text", "content_filter"} else said
-    choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": _ENDS.get(reply.kind, "stop")}
+    if body.get("echo") and text is not None:
+        text = f"{body.get('prompt', '')}{text}"
+    logprobs = write_text_logprobs(body, reply) if body.get("logprobs") else None
+    choice = {"index": 0, "text": text, "logprobs": logprobs, "finish_reason": _ENDS.get(reply.kind, "stop")}
     whole: dict[str, object] = {
         "id": "cmpl-test",
         "object": "text_completion",

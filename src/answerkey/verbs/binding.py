@@ -12,6 +12,7 @@ from answerkey.models import Budget, LiveModel, Model, Price, SnippetModel, find
 from answerkey.models.cache import CallCache
 from answerkey.pipeline import Prepared
 from answerkey.runs import FolderRun, Journal, MemoryRun
+from answerkey.solvers import ChoiceRankingSolver
 from answerkey.spec import Task
 from answerkey.types import Notice
 from answerkey.verbs.judge_models import SOLVE, list_models, name_purpose, place_judges
@@ -118,7 +119,7 @@ class Session:
             warn, stops = self.onlooker.warn, self.options.stop_on_nonsense
             observer = self._observers[prepared.key] = Observer(prepared, total=0, warn=warn, stops=stops)
             self.onlooker.follow(observer)
-        observer.total += count_calls(prepared)
+        observer.total += count_calls(prepared) * _count_continuations(prepared)
         return observer
 
 
@@ -166,6 +167,15 @@ def _is_asked(model: Model) -> bool:
 def count_calls(prepared: Prepared) -> int:
     """Return how many questions a task has: every sample that is in order, in every trial."""
     return (len(prepared.dataset) - len(prepared.failed)) * len(list_trials(prepared))
+
+
+def _count_continuations(prepared: Prepared) -> int:
+    """Return how many calls a question is; the first sample tells, where the solver ranks continuations."""
+    solver = prepared.task.solver
+    if not isinstance(solver, ChoiceRankingSolver) or not len(prepared.dataset):
+        return 1
+    first = prepared.dataset.rows.slice(0, 1).load(prepared.columns)
+    return max(1, len(solver.list_calls(first, prepared.examples)[0]))
 
 
 def list_trials(prepared: Prepared) -> range:

@@ -16,6 +16,7 @@ from answerkey.errors import SolverError
 from answerkey.metrics import wilson
 from answerkey.models import BatchLeft, BatchSeen, Event, Finished, Retried
 from answerkey.pipeline import Prepared
+from answerkey.solvers import ChoiceRankingSolver
 from answerkey.types import Completion, CompletionStatus, Notice
 from answerkey.verbs.judge_models import SOLVE
 from answerkey.verbs.judging import Judged, QuickJudge
@@ -110,10 +111,12 @@ class Observer:
         self._warn = warn
         self._stops = stops
         self._clock = clock
-        self._judge = QuickJudge(prepared.task, prepared.dataset.samples())
+        self._judge = QuickJudge(prepared.task, prepared.dataset.samples(prepared.columns))
         # What actions leave out of the metrics is only known in the end.
         self._shows_accuracy = self._judge.is_able and not prepared.task.actions
         self._early = EarlyWarning(self._judge)
+        # What is ranked is echoed, not said.
+        self._has_texts = not isinstance(prepared.task.solver, ChoiceRankingSolver)
         self._counts: dict[str, _Counts] = {}
         self._purpose = SOLVE
         self._waiting: list[tuple[str, Completion]] = []
@@ -157,7 +160,7 @@ class Observer:
             if self._shows_accuracy:
                 self._waiting.append((call.sample_id, completion))
             is_full = len(self._waiting) >= WAITING
-            found = self._early.look_at(call.sample_id, completion)
+            found = self._early.look_at(call.sample_id, completion) if self._has_texts else None
         if is_full:
             self._judge_waiting()
         if found is not None:

@@ -10,21 +10,29 @@ from pathlib import Path
 from typing import TypeVar
 
 from answerkey.datasets import (
+    BlankCompletions,
     Dataset,
+    Recorded,
+    Rows,
     Selection,
-    completions_within,
-    load_completions,
+    find_own_completions,
+    load_table,
+    match_completions,
     open_dataset,
-    read_table,
     refuse_single,
 )
 from answerkey.errors import AnswerkeyError, DataError, SpecError, listing, raise_all, suggest
 from answerkey.models import ModelConfig, open_model
 from answerkey.pipeline import Prepared
 from answerkey.spec import DatasetSpec, Specification, Task
-from answerkey.types import Completions, Samples
+from answerkey.types import Samples
+from answerkey.verbs.columns import list_columns
 from answerkey.verbs.judge_models import open_judges
+from answerkey.verbs.logprob_checks import find_missing_logprobs
 from answerkey.verbs.options import Options
+from answerkey.verbs.ordering import name_completions, order_dataset, refuse_unordered
+from answerkey.verbs.spreading import choose_shard_rows, choose_spread
+from answerkey.verbs.staging import Staged
 
 T = TypeVar("T")
 
@@ -33,13 +41,15 @@ T = TypeVar("T")
 class Opened:
     """A prepared task with what the run folder says of it.
 
-    `repeated` are the completions of further repetitions, where they are there already.
+    `repeated` are the completions of further repetitions, where they are there already. `staged` has the
+    scores, where there are some already.
     """
 
     specification: Specification
     prepared: Prepared
     completions: dict[str, object]
-    repeated: tuple[Completions, ...] = ()
+    repeated: tuple[Recorded, ...] = ()
+    staged: Staged | None = None
 
     def prepare_repetition(self, number: int) -> Prepared:
         """Return the task for its repetition `number`, which has its own trials, or its own completions."""
@@ -56,9 +66,10 @@ def open_specification(
     """
     errors: list[AnswerkeyError] = []
     task = specification.task
-    dataset = _attempt(errors, lambda: _open_samples(specification, Selection() if is_check else None))
-    if dataset is None:
+    found = _attempt(errors, lambda: _open_samples(specification, Selection() if is_check else None))
+    if found is None:
         return None, errors
+    dataset = _attempt(errors, lambda: order_dataset(task, found, _find_table(task, options))) or found
     errors.extend(_find_missing_columns(task, dataset))
     errors.extend(_find_missing_stratum(specification, dataset))
     errors.extend(_refuse_repetitions(specification, options))
@@ -66,6 +77,7 @@ def open_specification(
     model = None
     if _wants_model(task, options) and not (is_check and specification.model is None):
         model = _attempt(errors, lambda: open_model(_require_model(specification)))
+    errors.extend(find_missing_logprobs(task, model))
     judges, troubles = open_judges(task, specification.judges)
     errors.extend(troubles)
     prepared = Prepared(
@@ -79,7 +91,14 @@ def open_specification(
         keep_completions=options.copy or model is not None,
     )
     described = {} if errors else _describe_completions(prepared, options)
-    return Opened(specification, prepared, described), errors
+    return Opened(specification, lay_out_work(prepared) if not errors else prepared, described), errors
+
+
+def lay_out_work(prepared: Prepared) -> Prepared:
+    """Return a task with what decides how the work is done: what is read, how much at a time, and where."""
+    columns = list_columns(prepared.task, prepared.dataset, prepared.recorded)
+    planned = replace(prepared, columns=columns)
+    return replace(planned, spread=choose_spread(planned), shard_rows=choose_shard_rows(planned))
 
 
 def _wants_model(task: Task, options: Options) -> bool:
@@ -159,19 +178,29 @@ def _require_model(specification: Specification) -> str | ModelConfig:
     return specification.model
 
 
-def find_completions(task: Task, dataset: Dataset, options: Options) -> Completions | None:
+def _find_table(task: Task, options: Options) -> Rows | None:
+    """Return the recorded completions of a task that puts options in order: they may say in which."""
+    if task.choice_order is None or options.completions is None:
+        return None
+    return load_table(options.completions, by_trial=True).rows
+
+
+def find_completions(task: Task, dataset: Dataset, options: Options) -> Recorded | None:
     """Return the completions that are there already: in a file, or beside the questions; None to be solved.
 
     A task whose scorers look at the samples alone gets completions without text.
     """
     if options.completions is not None:
-        table = read_table(options.completions, by_trial=True)
-        return match_completions(table, dataset, options.completion_column, task.num_trials)
+        table = name_completions(task, load_table(options.completions, by_trial=True).rows, dataset)
+        column = options.completion_column
+        return match_completions(table, dataset, column=column, num_trials=task.num_trials)
     if task.num_trials > 1 and not _wants_model(task, options):
         raise refuse_single(task.num_trials)
     if task.solver and options.completion_column is None:
         return None
-    own = completions_within(dataset.samples(), column=options.completion_column)
+    own = find_own_completions(dataset.rows, column=options.completion_column)
+    if own is not None:
+        refuse_unordered(task)
     wanted = [step.key for step in task.scoring if step.scorer.needs_completion]
     if own is None and wanted:
         raise DataError(
@@ -180,21 +209,7 @@ def find_completions(task: Task, dataset: Dataset, options: Options) -> Completi
             " has no column `completion`, `output`, `response` or `model_output`",
             hint="name the column with `--completion-column NAME`, or bring a file with `--completions FILE`",
         )
-    return own if own is not None else Completions.build_blank(dataset.samples().ids)
-
-
-def match_completions(
-    table: Samples, dataset: Dataset, column: str | None, num_trials: int = 1
-) -> Completions:
-    """Return the completions of a table in the order of the selected samples, and of their trials."""
-    return load_completions(
-        table,
-        dataset.samples().ids,
-        column=column,
-        all_ids=dataset.all_ids,
-        kept_ids=dataset.kept_ids,
-        num_trials=num_trials,
-    )
+    return own if own is not None else BlankCompletions()
 
 
 def _describe_completions(prepared: Prepared, options: Options) -> dict[str, object]:

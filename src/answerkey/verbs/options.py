@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
@@ -32,7 +32,8 @@ class Options:
 
     `allow_failed` is a number of rows or a share such as `"2%"`; `env` replaces the `.env` beside the file.
     `max_cost` is in USD, and `price` says what a million tokens cost, `"IN:OUT"`, where that is not known.
-    With `batch`, the calls of a solver are handed in together.
+    With `batch`, the calls of a solver are handed in together. `policies` (a file, or plain values of the
+    same form) replace those of the run file; `baseline` is the folder of a run to be no worse than.
     """
 
     config: Mapping[str, object] = field(default_factory=dict)
@@ -56,6 +57,8 @@ class Options:
     price: str | None = None
     stop_on_nonsense: bool = False
     batch: bool | None = None
+    policies: str | Path | Mapping[str, object] | Sequence[object] | None = None
+    baseline: str | Path | None = None
 
     @property
     def brings_completions(self) -> bool:
@@ -75,6 +78,8 @@ class Options:
             env_file=self.env,
             allow_outside=self.allow_outside,
             allow_hosts=tuple(self.allow_hosts),
+            policies=self.policies,
+            baseline=self.baseline,
         )
 
     def stored(self) -> dict[str, object]:

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
+from answerkey.datasets import cut_shards
+from answerkey.engines import open_engine
 from answerkey.models import LiveModel, SnippetModel, call_key
 from answerkey.models.cache import CachePolicy, CallCache
-from answerkey.pipeline import Prepared, cut_shards
+from answerkey.pipeline import SHARD_ROWS, Prepared
 from answerkey.scorers import AskingScorer
-from answerkey.solvers import build_prompts
+from answerkey.solvers import ChoiceRankingSolver, build_prompts
 from answerkey.templates import RowTrouble
 from answerkey.verbs.binding import choose_price, count_calls, list_trials
 from answerkey.verbs.opening import Opened
@@ -30,7 +32,8 @@ class PlannedTask:
 
     Tokens are estimated by characters; `completion_tokens` is the most that `max_tokens` allows, None without
     such a limit. `cost` in USD is None when it is not known, and 0 for a built-in model. A judge's prompts
-    depend on completions, so only its calls are counted, in `judge_calls`.
+    depend on completions, so only its calls are counted, in `judge_calls`. `prompts` are the samples in every
+    order, trial and repetition.
     """
 
     key: str
@@ -43,6 +46,7 @@ class PlannedTask:
     cost: float | None
     first_prompt: Messages | None
     judge_calls: int = 0
+    prompts: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ def plan_calls(path: str | Path, **options: object) -> DryRun:
     chosen = read_options("plan_calls", options)
     plan, _ = read_plan(path, chosen)
     policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
-    opened, _ = check_plan(open_plan(plan, chosen), chosen, stay_silent)
+    opened, _ = check_plan(open_plan(plan, chosen), chosen, stay_silent, open_engine(chosen.engine))
     with closing(CallCache(policy or "reuse")) as cache:
         return DryRun(tuple(_plan_task(one, chosen, cache) for one in opened))
 
@@ -80,12 +84,13 @@ def _plan_task(opened: Opened, options: Options, cache: CallCache) -> PlannedTas
         for number in range(num_runs):
             demand = _count(opened.prepare_repetition(number), prompts, demand, cache, seen)
     prompt_tokens = -(-demand.characters // CHARACTERS_PER_TOKEN)
-    limit = model.connection.generation.max_tokens if isinstance(model, LiveModel) else None
+    limit = _limit_tokens(model) if isinstance(model, LiveModel) else None
     most = None if limit is None else limit * demand.calls
     return PlannedTask(
         key=prepared.key,
         model=model.name if model else None,
-        samples=len(prepared.dataset),
+        samples=prepared.dataset.num_samples,
+        prompts=(len(prepared.dataset) - len(prepared.failed)) * len(list_trials(prepared)) * num_runs,
         calls=demand.calls,
         cached=demand.cached,
         prompt_tokens=prompt_tokens,
@@ -96,17 +101,28 @@ def _plan_task(opened: Opened, options: Options, cache: CallCache) -> PlannedTas
     )
 
 
+def _limit_tokens(model: LiveModel) -> int | None:
+    """Return how many tokens a completion has at most; of an echoed text nothing is to be said."""
+    generation = model.connection.generation
+    return 1 if generation.max_tokens is None and generation.echo else generation.max_tokens
+
+
 def _build_all(prepared: Prepared) -> Iterator[list[Messages]]:
     """Yield the prompts of each shard; rows that the dataset has wrong are not asked."""
     solver = prepared.task.solver
     if solver is None:
         return
-    for shard in cut_shards(prepared.dataset):
-        found = build_prompts(solver, shard.samples, prepared.examples)
+    for shard in cut_shards(prepared.dataset, SHARD_ROWS, failed=prepared.failed):
+        samples, wrong = shard.samples.load(prepared.columns), set(shard.failed)
+        if isinstance(solver, ChoiceRankingSolver):
+            listed = enumerate(solver.list_calls(samples, prepared.examples))
+            yield [prompt for row, prompts in listed if row not in wrong for prompt in prompts]
+            continue
+        found = build_prompts(solver, samples, prepared.examples)
         yield [
             prompt
             for row, prompt in enumerate(found)
-            if shard.offset + row not in prepared.failed and not isinstance(prompt, RowTrouble)
+            if row not in wrong and not isinstance(prompt, RowTrouble)
         ]
 
 

@@ -5,14 +5,15 @@ No model is asked for completions; scorers that ask a model ask theirs.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import polars as pl
 
-from answerkey.datasets import Dataset, Selection
+from answerkey.datasets import Recorded, Selection
 from answerkey.engines import open_engine
 from answerkey.errors import Place, RunError, SpecError, listing, raise_all, suggest
 from answerkey.pipeline import Prepared, Progress
@@ -21,6 +22,8 @@ from answerkey.sandbox import require_trust
 from answerkey.spec import (
     DatasetSpec,
     Loaded,
+    Overrides,
+    Policy,
     Specification,
     Task,
     is_task_file,
@@ -30,13 +33,14 @@ from answerkey.spec import (
     source_from,
     task_from_source,
 )
-from answerkey.types import Completions, CompletionStatus, Notice
+from answerkey.types import Completions, CompletionStatus, Notice, Samples
 from answerkey.verbs.binding import require_askable
+from answerkey.verbs.gating import describe_policies, list_baseline_errors, take_policies
 from answerkey.verbs.judge_models import open_judges
 from answerkey.verbs.observing import Onlooker
-from answerkey.verbs.opening import Opened
+from answerkey.verbs.opening import Opened, lay_out_work
 from answerkey.verbs.options import Options, read_options, stay_silent
-from answerkey.verbs.reopening import reopen
+from answerkey.verbs.reopening import find_kept, reopen
 from answerkey.verbs.running import check_plan, describe_run, describe_sources, work
 
 TaskSource = Task | Mapping[str, object] | str | Path
@@ -68,15 +72,17 @@ def rescore(
     report = progress or stay_silent
     tasks, notices = _choose_tasks(old, task, chosen)
     file = _find_run_file(old, task)
+    policies, more = _take_policies(old, task, tasks, chosen)
     opened = [open_scored(old, key, new, run_file=file, options=chosen) for key, new in tasks.items()]
     require_trust(
         [one for each in opened for one in each.specification.snippets], trust_code=chosen.trust_code
     )
-    opened, heard = check_plan(opened, chosen, report)
+    engine = open_engine(chosen.engine)
+    opened, heard = check_plan(opened, chosen, report, engine)
     opened = [mark_unasked(one) for one in opened]
     require_askable(opened, chosen)
-    engine = open_engine(chosen.engine)
-    manifest = _describe(old, opened, [*notices, *heard], chosen) | {"file": file}
+    manifest = _describe(old, opened, [*notices, *more, *heard], chosen) | {"file": file}
+    manifest |= describe_policies(policies)
     sources = {one.prepared.key: describe_sources(one) for one in opened}
     folder = Path(out) if out is not None else default_folder(old.key)
     with FolderRun.create(folder, manifest, sources) as writer:
@@ -89,6 +95,23 @@ def _find_run_file(run: Run, task: TaskSource | None) -> str | None:
         return str(Path(task).resolve())
     file = run.manifest.get("file")
     return None if file is None else str(file)
+
+
+def _take_policies(
+    run: Run, task: TaskSource | None, tasks: Mapping[str, Task], options: Options
+) -> tuple[tuple[Policy, ...], list[Notice]]:
+    """Return the policies of the new run: those given, those of a run file that is given, or the old ones."""
+    if options.policies is None and isinstance(task, str | Path) and not is_task_file(task):
+        plan = load_plan(task, _read_as_recorded(options)).value
+        policies = plan.policies if plan else ()
+        raise_all(list_baseline_errors(policies, run.key))
+        return policies, []
+    return take_policies(tasks, run.key, options, stored=run.manifest.get("policies") or ())
+
+
+def _read_as_recorded(options: Options) -> Overrides:
+    """Return what a run file is read with when no model is to be asked."""
+    return replace(options.overrides(), completions="those of the old run")
 
 
 def reopen_rescored(
@@ -156,12 +179,11 @@ def _load_new(run: Run, task: TaskSource, options: Options) -> tuple[dict[str, T
     """Return the new tasks, by specification key for a run file, else by `task <key>`."""
     if isinstance(task, Task):
         return {f"task {task.key}": task}, []
-    overrides = replace(options.overrides(), completions="those of the old run")
     if isinstance(task, Mapping) or is_task_file(task):
         loaded = _load_task(run, task, options)
         raise_all(loaded.errors)
         return ({f"task {loaded.value.key}": loaded.value} if loaded.value else {}), loaded.notices
-    plan = load_plan(task, overrides)
+    plan = load_plan(task, _read_as_recorded(options))
     raise_all(plan.errors)
     specifications = plan.value.specifications if plan.value else ()
     return {one.key: one.task for one in specifications}, plan.notices
@@ -220,23 +242,25 @@ def open_scored(run: Run, key: str, task: Task, *, run_file: str | None, options
         num_runs=1 + len(found.task_run.repetitions),
         judges=judges,
     )
-    repeated = tuple(Completions(one.completions) for one in found.task_run.repetitions)
-    for one in (found.completions, *repeated):
-        _require_trials(task, len(found.samples), one)
+    kept = [find_kept(one, found.dataset) for one in found.task_run.repetitions]
+    repeated = tuple(one for one in kept if one is not None)
+    for one in (found.recorded, *repeated):
+        _require_trials(task, one)
+    _require_orders(task, found.task)
     prepared = Prepared(
         key=key,
         task=task,
-        dataset=Dataset.of(found.samples, name=entry["dataset"]["key"]),
-        recorded=found.completions,
+        dataset=found.dataset,
+        recorded=found.recorded,
         judges=models,
         keep_completions=options.copy or _keeps_completions(found.task_run),
     )
-    return Opened(specification, prepared, dict(entry["completions"]), repeated)
+    return Opened(specification, lay_out_work(prepared), dict(entry["completions"]), repeated)
 
 
-def _require_trials(task: Task, samples: int, completions: Completions) -> None:
+def _require_trials(task: Task, completions: Recorded) -> None:
     """Raise E507 when the new task has another number of trials than the old run."""
-    asked = len(completions) // max(samples, 1)
+    asked = completions.num_trials
     if asked != task.num_trials:
         raise RunError(
             "E507",
@@ -246,9 +270,20 @@ def _require_trials(task: Task, samples: int, completions: Completions) -> None:
         )
 
 
+def _require_orders(task: Task, old: Task) -> None:
+    """Raise E507 when the new task shows options in other orders than the old run did."""
+    if task.choice_order != old.choice_order:
+        raise RunError(
+            "E507",
+            f"task `{task.key}` has another `choice_order` than the old run",
+            where=task.place("definition", "choice_order"),
+            hint="leave `choice_order` as it was, or use `answerkey run`",
+        )
+
+
 def _keeps_completions(task_run: TaskRun) -> bool:
     """Return whether the new run needs them: the old one has them, or only its own solver finds them."""
-    return not task_run.completions.is_empty() or task_run.manifest["completions"]["source"] == "trace"
+    return bool(len(task_run.stored_completions)) or task_run.manifest["completions"]["source"] == "trace"
 
 
 def mark_unasked(opened: Opened) -> Opened:
@@ -256,18 +291,42 @@ def mark_unasked(opened: Opened) -> Opened:
     prepared = opened.prepared
     if prepared.recorded is None:
         return opened
-    recorded, *repeated = (_mark_missing(one, prepared) for one in (prepared.recorded, *opened.repeated))
+    wrong = tuple(prepared.failed)
+    recorded, *repeated = (MarkedCompletions(one, wrong) for one in (prepared.recorded, *opened.repeated))
     return replace(opened, prepared=replace(prepared, recorded=recorded), repeated=tuple(repeated))
 
 
-def _mark_missing(completions: Completions, prepared: Prepared) -> Completions:
-    position = pl.int_range(pl.len()) // prepared.task.num_trials
-    is_missing = (pl.col("source") == NOT_ASKED) & ~position.is_in(sorted(prepared.failed))
-    frame = completions.frame.with_columns(
-        status=pl.when(is_missing).then(pl.lit(CompletionStatus.ERROR.value)).otherwise(pl.col("status")),
-        error=pl.when(is_missing).then(pl.lit("the old run did not ask this row")).otherwise(pl.col("error")),
-    )
-    return Completions(frame)
+@dataclass(frozen=True)
+class MarkedCompletions:
+    """Completions of an old run, with an error for rows that were not asked then and are in order now."""
+
+    recorded: Recorded
+    wrong: tuple[int, ...]
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns of the dataset that are read."""
+        return self.recorded.columns
+
+    @property
+    def num_trials(self) -> int:
+        """How many there are for each sample."""
+        return self.recorded.num_trials
+
+    def slice(self, offset: int, length: int) -> Self:
+        """Return those of `length` samples from `offset` on."""
+        wrong = self.wrong[bisect_left(self.wrong, offset) : bisect_left(self.wrong, offset + length)]
+        cut = self.recorded.slice(offset, length)
+        return replace(self, recorded=cut, wrong=tuple(row - offset for row in wrong))
+
+    def read(self, samples: Samples) -> Completions:
+        """Return the completions of the samples."""
+        found = self.recorded.read(samples)
+        position = pl.int_range(pl.len()) // self.num_trials
+        is_missing = (pl.col("source") == NOT_ASKED) & ~position.is_in(self.wrong)
+        status = pl.when(is_missing).then(pl.lit(CompletionStatus.ERROR.value)).otherwise(pl.col("status"))
+        why = pl.when(is_missing).then(pl.lit("the old run did not ask this row")).otherwise(pl.col("error"))
+        return Completions(found.frame.with_columns(status=status, error=why))
 
 
 def _describe(

@@ -43,6 +43,7 @@ from answerkey.verbs.running import (
 #: What the run was started with; the rest may be given anew.
 FIXED = frozenset(
     {"config", "model", "dataset", "completions", "completion_column", "num_samples", "subsampling", "seed"}
+    | {"policies", "baseline"}
 )
 #: What may stop a run, and ends with that.
 LIMITS = frozenset({"max_calls", "max_cost"})
@@ -71,11 +72,10 @@ def resume(
             return load_run(folder)
         _refuse_rescored(writer.manifest)
         chosen = _take_options(writer.manifest, options)
-        opened = _open_again(writer, chosen)
-        opened, _ = check_plan(opened, chosen, report)
+        engine = open_engine(chosen.engine)
+        opened, _ = check_plan(_open_again(writer, chosen), chosen, report, engine)
         opened = [mark_unasked(one) for one in opened]
         require_askable(opened, chosen)
-        engine = open_engine(chosen.engine)
         writer.restart(describe_system())
         return work(opened, writer, engine, report, options=chosen, onlooker=onlooker)
 

@@ -21,11 +21,13 @@ from answerkey.sandbox import require_trust
 from answerkey.spec import DatasetSpec, Plan, Specification, load_plan
 from answerkey.types import Notice, Samples
 from answerkey.verbs.binding import open_session, require_askable
-from answerkey.verbs.checking import RowFindings, check_rows
+from answerkey.verbs.gating import conclude_gates, describe_policies, list_baseline_errors
 from answerkey.verbs.observing import Onlooker
 from answerkey.verbs.opening import Opened, open_specification
 from answerkey.verbs.options import Options, read_options, stay_silent
 from answerkey.verbs.repeating import run_repetitions
+from answerkey.verbs.row_checks import RowFindings, check_rows
+from answerkey.verbs.staging import Stage, Staged, open_stage, visit_rows
 
 
 def run(
@@ -45,16 +47,17 @@ def run(
     plan, notices = read_plan(path, chosen)
     policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
     chosen = replace(chosen, cache_policy=policy)
-    opened = open_plan(plan, chosen)
-    opened, heard = check_plan(opened, chosen, report)
-    require_askable(opened, chosen)
     engine = open_engine(chosen.engine)
-    folder = Path(out) if out is not None else default_folder(plan.key)
-    sources = {one.prepared.key: describe_sources(one) for one in opened}
-    manifest = describe_run(plan.key, plan.display_name, opened, [*notices, *heard])
-    manifest |= {"file": str(Path(path).resolve()), "options": chosen.stored()}
-    with FolderRun.create(folder, manifest, sources) as writer:
-        return work(opened, writer, engine, report, options=chosen, onlooker=onlooker)
+    with open_stage() as stage:
+        opened, heard = check_plan(open_plan(plan, chosen), chosen, report, engine, stage)
+        require_askable(opened, chosen)
+        folder = Path(out) if out is not None else default_folder(plan.key)
+        sources = {one.prepared.key: describe_sources(one) for one in opened}
+        manifest = describe_run(plan.key, plan.display_name, opened, [*notices, *heard])
+        manifest |= {"file": str(Path(path).resolve()), "options": chosen.stored()}
+        manifest |= describe_policies(plan.policies)
+        with FolderRun.create(folder, manifest, sources) as writer:
+            return work(opened, writer, engine, report, options=chosen, onlooker=onlooker)
 
 
 def read_plan(path: str | Path, options: Options) -> tuple[Plan, list[Notice]]:
@@ -70,6 +73,7 @@ def read_plan(path: str | Path, options: Options) -> tuple[Plan, list[Notice]]:
         )
     snippets = [one for spec in loaded.value.specifications for one in spec.snippets]
     require_trust(snippets, trust_code=options.trust_code)
+    raise_all(list_baseline_errors(loaded.value.policies, loaded.value.key))
     return loaded.value, list(loaded.notices)
 
 
@@ -86,17 +90,37 @@ def open_plan(plan: Plan, options: Options) -> list[Opened]:
 
 
 def check_plan(
-    opened: Sequence[Opened], options: Options, progress: Progress
+    opened: Sequence[Opened],
+    options: Options,
+    progress: Progress,
+    engine: Engine,
+    stage: Stage | None = None,
 ) -> tuple[list[Opened], list[Notice]]:
-    """Check the rows to be used; refuse when more are wrong than `allow_failed` says."""
+    """Check the rows to be used; refuse when more are wrong than `allow_failed` says.
+
+    With a stage, a task that can be is scored on this occasion.
+    """
     checked, errors, notices = [], [], []
+    failures: list[AnswerkeyError] = []
     for one in opened:
-        findings = check_rows(one.prepared, progress)
+        findings, staged = _check_one(one, progress, engine, stage)
         notices.extend([*one.prepared.dataset.notices, *findings.notices])
         errors.extend(_refuse(findings, options.failed_limit(len(one.prepared.dataset))))
-        checked.append(replace(one, prepared=replace(one.prepared, failed=frozenset(findings.failed))))
-    raise_all(errors)
+        if isinstance(staged, AnswerkeyError):
+            failures.append(staged)
+            continue
+        checked.append(replace(one, prepared=replace(one.prepared, failed=findings.failed), staged=staged))
+    raise_all(errors or failures)
     return checked, list(dict.fromkeys(notices))
+
+
+def _check_one(
+    opened: Opened, progress: Progress, engine: Engine, stage: Stage | None
+) -> tuple[RowFindings, Staged | AnswerkeyError | None]:
+    prepared = opened.prepared
+    if stage is None or not stage.takes(prepared) or opened.specification.num_runs > 1:
+        return check_rows(prepared, progress, engine), None
+    return visit_rows(prepared, stage.open_task(prepared.key), progress, engine)
 
 
 def _refuse(findings: RowFindings, limit: int) -> list[AnswerkeyError]:
@@ -124,11 +148,14 @@ def work(
         for one in opened:
             key = one.prepared.key
             try:
-                outcomes = run_repetitions(
-                    one,
-                    writer.task(key),
-                    lambda prepared, to: run_task(session.bind(prepared), to, engine, progress),
-                )
+                if one.staged is not None:
+                    outcomes = [one.staged.deliver(writer.task(key))]
+                else:
+                    outcomes = run_repetitions(
+                        one,
+                        writer.task(key),
+                        lambda prepared, to: run_task(session.bind(prepared), to, engine, progress),
+                    )
             except (AnswerkeyError, KeyboardInterrupt) as stop:
                 if not isinstance(stop, RunError):  # a folder that cannot be written takes no more words
                     writer.stop({**changes, key: session.describe(key)}, stop)
@@ -136,7 +163,8 @@ def work(
             found = {"counts": outcomes[0].tally["counts"], "encoded": outcomes[0].encoded}
             changes[key] = found | session.describe(key)
             failed_calls += sum(outcome.errors for outcome in outcomes)
-    return writer.finish("incomplete" if failed_calls else "complete", changes)
+    conclude = conclude_gates if writer.manifest.get("policies") else None
+    return writer.finish("incomplete" if failed_calls else "complete", changes, conclude)
 
 
 def describe_run(
@@ -196,9 +224,11 @@ def describe_task(opened: Opened) -> dict[str, Any]:
 
 
 def _describe_repeats(specification: Specification) -> dict[str, Any]:
-    """Return how often samples are asked and the task is run; nothing where both is once."""
-    trials, num_runs = specification.task.trials, specification.num_runs
-    asked = {} if trials is None else {"trials": asdict(trials)}
+    """Return how often samples are asked, in which orders, and the task is run; nothing where all is once."""
+    task, num_runs = specification.task, specification.num_runs
+    asked: dict[str, Any] = {} if task.trials is None else {"trials": asdict(task.trials)}
+    asked |= {} if specification.variant is None else {"variant": asdict(specification.variant)}
+    asked |= {} if task.choice_order is None else {"choice_order": asdict(task.choice_order)}
     return asked | ({} if num_runs == 1 else {"repeatability": {"num_runs": num_runs}})
 
 
@@ -225,7 +255,7 @@ def _describe_dataset(opened: Opened) -> dict[str, object]:
         "fingerprint": dataset.fingerprint,
         "rows_read": dataset.rows_read,
         "rows_filtered": dataset.rows_filtered,
-        "samples": len(dataset),
+        "samples": dataset.num_samples,
         "category": find_category_column(dataset.columns),
     }
 

@@ -10,10 +10,13 @@ import polars as pl
 from answerkey.datasets import (
     Dataset,
     InlineSource,
-    completions_within,
-    read_table,
+    Recorded,
+    Rows,
+    find_own_completions,
+    load_rows,
+    load_table,
+    match_completions,
     refuse_single,
-    samples_from,
 )
 from answerkey.engines import open_engine
 from answerkey.errors import SpecError, raise_all
@@ -22,11 +25,13 @@ from answerkey.pipeline import Prepared
 from answerkey.runs import MemoryRun, Run
 from answerkey.sandbox import require_trust
 from answerkey.spec import DatasetSpec, Specification, Task, load_judges, load_task
-from answerkey.types import Completions, Samples
+from answerkey.verbs.gating import describe_policies, take_policies
 from answerkey.verbs.judge_models import open_judges
-from answerkey.verbs.opening import Opened, find_completions, match_completions
+from answerkey.verbs.opening import Opened, find_completions, lay_out_work
 from answerkey.verbs.options import Options, read_options, stay_silent
+from answerkey.verbs.ordering import name_completions, order_dataset, refuse_unordered
 from answerkey.verbs.running import check_plan, describe_run, describe_sources, work
+from answerkey.verbs.staging import Stage
 
 Table = pl.DataFrame | Sequence[Mapping[str, object]] | str | Path
 
@@ -50,11 +55,14 @@ def score(
     require_trust(ready.snippets, trust_code=chosen.trust_code)
     judge_models, errors = open_judges(ready, judges)
     raise_all(errors)
-    dataset = Dataset.of(_take_samples(samples), name="samples")
+    given_rows = _take_table(completions)
+    dataset = order_dataset(ready, Dataset.of(_take_samples(samples), name="samples"), given_rows)
     model = open_model(chosen.model) if chosen.model else None
-    recorded = _take_completions(completions, ready, dataset, options=chosen)
-    prepared = Prepared(
-        key=ready.key, task=ready, dataset=dataset, model=model, recorded=recorded, judges=judge_models
+    recorded = _take_completions(given_rows, ready, dataset, options=chosen)
+    prepared = lay_out_work(
+        Prepared(
+            key=ready.key, task=ready, dataset=dataset, model=model, recorded=recorded, judges=judge_models
+        )
     )
     given = DatasetSpec("samples", InlineSource(rows=()))
     specification = Specification(key=ready.key, task=ready, dataset=given, model=chosen.model, judges=judges)
@@ -63,8 +71,12 @@ def score(
         [Opened(specification, prepared, {"source": source, "file": None, "sha256": None, "column": None})],
         chosen,
         stay_silent,
+        engine,
+        Stage(),
     )
-    manifest = describe_run(ready.key, ready.display_name, opened, notices)
+    policies, heard = take_policies({ready.key: ready}, ready.key, chosen)
+    manifest = describe_run(ready.key, ready.display_name, opened, [*notices, *heard])
+    manifest |= describe_policies(policies)
     writer = MemoryRun(manifest, {ready.key: describe_sources(opened[0])})
     return work(opened, writer, engine, stay_silent, options=chosen)
 
@@ -81,38 +93,45 @@ def _take_task(task: Task | Mapping[str, object] | str | Path, options: Options)
     return loaded.value
 
 
-def _take_samples(samples: Table) -> Samples:
+def _take_samples(samples: Table) -> Rows:
     if isinstance(samples, str | Path):
-        return read_table(samples)
-    return samples_from(samples, name="samples")
+        return load_table(samples).rows
+    return load_rows(samples, name="samples").rows
+
+
+def _take_table(completions: Table | Sequence[str | None] | None) -> Rows | None:
+    """Return the rows of completions that are given as a file, a table, or texts."""
+    if completions is None:
+        return None
+    if isinstance(completions, str | Path):
+        return load_table(completions, by_trial=True).rows
+    if isinstance(completions, pl.DataFrame):
+        return load_rows(completions, name="completions", by_trial=True).rows
+    rows = [one if isinstance(one, Mapping) else {"completion": one} for one in completions]
+    return load_rows(rows, name="completions", by_trial=True).rows
 
 
 def _take_completions(
-    completions: Table | Sequence[str | None] | None, task: Task, dataset: Dataset, *, options: Options
-) -> Completions | None:
+    completions: Rows | None, task: Task, dataset: Dataset, *, options: Options
+) -> Recorded | None:
     if completions is None:
         return _find_own(task, dataset, options)
-    if isinstance(completions, str | Path):
-        table = read_table(completions, by_trial=True)
-    elif isinstance(completions, pl.DataFrame):
-        table = samples_from(completions, name="completions", by_trial=True)
-    else:
-        rows = [one if isinstance(one, Mapping) else {"completion": one} for one in completions]
-        table = samples_from(rows, name="completions", by_trial=True)
-    return match_completions(table, dataset, options.completion_column, task.num_trials)
+    named, column = name_completions(task, completions, dataset), options.completion_column
+    return match_completions(named, dataset, column=column, num_trials=task.num_trials)
 
 
-def _find_own(task: Task, dataset: Dataset, options: Options) -> Completions | None:
+def _find_own(task: Task, dataset: Dataset, options: Options) -> Recorded | None:
     """Return the completions among the samples; with a solver they stand in for asking a model."""
     if task.solver is None or options.model is not None or not task.solver.needs_model:
         return find_completions(task, dataset, options)
-    own = completions_within(dataset.samples(), column=options.completion_column)
+    own = find_own_completions(dataset.rows, column=options.completion_column)
     if own is None:
         raise SpecError(
             "E119",
             f"task `{task.key}` asks a model, and there are neither completions nor a model",
             hint="pass `completions`, `model`, or samples with a column `completion`",
         )
+    refuse_unordered(task)
     if task.num_trials > 1:
         raise refuse_single(task.num_trials)
     return own

@@ -73,7 +73,7 @@ def test_an_interrupted_command_says_how_to_go_on(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    words = (project / "task.yaml", "--dataset", project / "rows.jsonl", "--out", "half")
+    words = (project / "task.yaml", "--dataset", project / "rows.jsonl", "--out", "half", "--copy")
     with monkeypatch.context() as patch:
         patch.setattr(verbs.running, "run_task", stop)
         done = call("score", *words)

@@ -68,7 +68,7 @@ def test_a_mistyped_command_line_is_explained(
 def test_errors_are_json_when_json_is_asked_for(call: Call) -> None:
     """Stdout holds one object with the error, also when the command line itself is wrong."""
     assert call("run", "--json").json["error"]["code"] == "E119"
-    assert call("audit", "x", "--json").json["error"]["code"] == "E116"
+    assert call("report", "x", "--json").json["error"]["code"] == "E116"
     assert call("show", "nowhere", "--json").json["error"]["code"] == "E501"
 
 

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 Call = Callable[..., Any]
 
 
@@ -37,10 +39,64 @@ def test_every_mistake_is_found_at_once(call: Call, project: Path) -> None:
 
 
 def test_plan_shows_how_templates_are_evaluated(call: Call, project: Path) -> None:
-    """Each template is a constant, a column or an expression."""
+    """Each with its text and its plan in words."""
     printed = call("check", *words(project, "--plan")).out
-    assert "  string_equals_mcqa.ground_truth_choice  column        answer\n" in printed
-    assert "  string_equals_mcqa.choices              constant\n" in printed
+    assert (
+        "  string_equals_mcqa.ground_truth_choice\n"
+        "    template  {{ sample.answer }}\n"
+        "    plan      column `answer`\n"
+    ) in printed
+    assert "    plan      constant\n" in printed
+
+
+def test_plan_says_why_a_template_goes_row_by_row(call: Call, project: Path) -> None:
+    """Filters of the dataset are planned as well."""
+    task = (project / "task.yaml").read_text(encoding="utf-8")
+    (project / "task.yaml").write_text(
+        task.replace("{{ sample.answer }}", "{{ sample.get('answer') }}"), encoding="utf-8"
+    )
+    (project / "rows.yaml").write_text(
+        "key: rows\ndisplay_name: Rows\nsource:\n  type: local\n  file_path: rows.jsonl\n"
+        "  filters:\n    - {op: exists, expression: sample.answer | trim}\n",
+        encoding="utf-8",
+    )
+    files = (str(project / "task.yaml"), "--dataset", str(project / "rows.yaml"))
+    printed = call("check", *files, "--plan").out
+    assert "    plan      row by row: it uses the row as a whole\n" in printed
+    assert "  dataset rows.filters.0.expression\n" in printed
+    assert "    plan      column expression `answer`\n" in printed
+    (plan,) = [
+        one["plan"]
+        for one in call("check", *files, "--json").json["check"]["tasks"][0]["templates"]
+        if one["template"] == "{{ sample.get('answer') }}"
+    ]
+    assert plan == {
+        "kind": "rows",
+        "reads": ["sample"],
+        "why": "it uses the row as a whole",
+        "text": "row by row: it uses the row as a whole",
+    }
+
+
+def test_plan_is_told_in_full_on_a_narrow_terminal(
+    call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The template is cut, its plan is broken into lines."""
+    monkeypatch.setenv("COLUMNS", "60")
+    task = (project / "task.yaml").read_text(encoding="utf-8")
+    source = "{{ sample.answer or (sample.keys() | list | first) or sample.values | first }}"
+    (project / "task.yaml").write_text(task.replace("{{ sample.answer }}", source), encoding="utf-8")
+    printed = call("check", *words(project, "--plan")).out
+    assert (
+        "    template  {{ sample.answer or (sample.keys() | list | f…\n"
+        "    plan      row by row: it uses the row as a whole\n"
+    ) in printed
+    source = "{{ sample.answer or sample.values | first }}"
+    (project / "task.yaml").write_text(task.replace("{{ sample.answer }}", source), encoding="utf-8")
+    assert (
+        "    plan      row by row: there is no column `values`, which\n"
+        "              leaves the method of the row\n"
+    ) in call("check", *words(project, "--plan")).out
 
 
 def test_json_has_errors_and_plan(call: Call, project: Path) -> None:

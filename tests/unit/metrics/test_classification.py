@@ -36,7 +36,7 @@ def test_binary_counts_the_four_cells(make_scores: MakeScores, compute: Compute)
         "true_negatives": 1,
     }
     assert values["precision"].interval is not None
-    assert values["f1_score"].interval is None
+    assert values["f1_score"].interval == pytest.approx((0.260929, 0.918896), abs=1e-6)
 
 
 def test_binary_leaves_out_other_answers(make_scores: MakeScores, compute: Compute) -> None:

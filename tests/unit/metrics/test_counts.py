@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
 
 from answerkey.errors import ScoringError
-from answerkey.metrics import F1Score, Metric, Precision, Recall
+from answerkey.metrics import F1Score, Metric, Precision, Recall, wilson
 from answerkey.types import MetricValue, Scores
 
 MakeScores = Callable[..., Scores]
@@ -26,17 +27,37 @@ def test_counts_of_one_outcome_per_sample_have_an_interval(make_scores: MakeScor
     assert (single.value, single.n, single.interval_method) == (0.5, 3, "wilson")
     assert single.details == {"count": 1, "of": 2}
     several = compute(Precision("tp", "fp"), make_scores({"tp": [1, 1], "fp": [1, 0]}))["precision"]
-    assert several.interval is None
+    assert several.interval_method == "ratio_wilson"
 
 
-def test_f1_has_no_interval(make_scores: MakeScores, compute: Compute) -> None:
-    """F1 is no share of samples."""
-    assert (
-        compute(F1Score("tp", "fp", "fn"), make_scores({"tp": [1], "fp": [0], "fn": [0]}))[
-            "f1_score"
-        ].interval
-        is None
-    )
+def test_counts_within_a_sample_belong_together(make_scores: MakeScores, compute: Compute) -> None:
+    """The standard error is that of a ratio of sums over samples: √(n/(n-1) · Σ(TP - R(TP + FP))²) / Σ."""
+    scores = make_scores({"tp": [3, 1, 0, 2], "fp": [1, 0, 2, 1]})
+    value = compute(Precision("tp", "fp"), scores)["precision"]
+    residuals = [3 - 0.6 * 4, 1 - 0.6, 0 - 0.6 * 2, 2 - 0.6 * 3]
+    expected = math.sqrt(4 / 3 * sum(one**2 for one in residuals)) / 10
+    assert value.value == 0.6
+    assert value.std_error == pytest.approx(expected, rel=1e-15)
+    assert value.interval is not None
+    assert 0 < value.interval[0] < 0.6 < value.interval[1] < 1
+
+
+def test_f1_of_single_outcomes_has_the_interval_of_its_hits(
+    make_scores: MakeScores, compute: Compute
+) -> None:
+    """Of hits, false alarms and misses, hits are a share J with a Wilson interval, and F1 is 2J/(1+J)."""
+    scores = make_scores({"tp": [1, 1, 0, 0], "fp": [0, 0, 1, 0], "fn": [0, 0, 0, 1]})
+    value = compute(F1Score("tp", "fp", "fn"), scores)["f1_score"]
+    low, high = wilson(2, 4)
+    assert (value.value, value.interval_method) == (2 / 3, "wilson")
+    assert value.interval == (2 * low / (1 + low), 2 * high / (1 + high))
+
+
+def test_without_spread_there_is_no_interval(make_scores: MakeScores, compute: Compute) -> None:
+    """Samples that are all alike say nothing of the next one, and the note says so."""
+    value = compute(Precision("tp", "fp"), make_scores({"tp": [2, 2], "fp": [0, 0]}))["precision"]
+    assert (value.value, value.interval) == (1.0, None)
+    assert "all samples are alike" in str(value.interval_note)
 
 
 @pytest.mark.parametrize("metric", [Precision("a", "b"), Recall("a", "b"), F1Score("a", "b", "b")])

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import polars as pl
+import pytest
+from scipy.stats import sem
+
 from answerkey.metrics import (
     Aggregator,
     Frequency,
+    KeyedMetric,
     Mean,
     Metric,
     MulticlassClassification,
@@ -11,7 +16,7 @@ from answerkey.metrics import (
     conclude_metric,
     measure_metrics,
 )
-from answerkey.types import MetricValue, Scores
+from answerkey.types import MetricValue, Samples, Scores
 
 from .conftest import ScoresMaker
 
@@ -20,8 +25,14 @@ TRIALS = Trials(2)
 
 def conclude(metric: Metric, *shards: Scores, trials: Trials | None = TRIALS) -> dict[str, MetricValue]:
     """Return a metric's values over shards, by name."""
-    parts = [measure_metrics([metric], shard, trials)[0] for shard in shards]
-    return {value.name: value for value in conclude_metric(metric, parts, trials)}
+    one = KeyedMetric("m", metric)
+    parts = [measure_metrics([one], shard, number_samples(shard), trials)[0] for shard in shards]
+    return {value.name: value for value in conclude_metric(one, parts, trials)}
+
+
+def number_samples(scores: Scores) -> Samples:
+    """Return samples without columns, as many as there are scores."""
+    return Samples(pl.DataFrame(), pl.Series(range(len(scores))).cast(pl.String))
 
 
 def test_without_trials_nothing_changes(make_scores: ScoresMaker) -> None:
@@ -36,9 +47,10 @@ def test_without_trials_nothing_changes(make_scores: ScoresMaker) -> None:
 
 
 def test_a_metric_sees_samples(make_scores: ScoresMaker) -> None:
-    """`n` counts samples; a mean of aggregates between 0 and 1 has no Wilson interval."""
+    """`n` counts samples, and the interval is that of their means, kept within [0, 1] for right and wrong."""
     value = conclude(Mean("is_correct"), make_scores({"is_correct": [1, 0, 1, 1]}))["is_correct_mean"]
-    assert (value.value, value.n, value.interval) == (0.75, 2, None)
+    assert (value.value, value.n, value.interval_method) == (0.75, 2, "student_t")
+    assert (value.interval, value.std_error, value.is_share) == ((0.0, 1.0), 0.25, True)
     assert dict(value.details) == {
         "num_trials": 2,
         "counts": "samples",
@@ -55,11 +67,21 @@ def test_aggregates_that_are_all_zero_or_one_have_an_interval(make_scores: Score
 
 
 def test_metadata_is_counted_per_trial(make_scores: ScoresMaker) -> None:
-    """There is no aggregate of a letter: `n` counts trials, and there is no interval."""
+    """There is no aggregate of a letter: `n` counts trials, and the trials of a sample are one cluster."""
+    letters = ["A", "B", "A", "A", "A", "A", "B", "B", "A", "B", "A", "A"]
+    value = conclude(Frequency("letter"), make_scores({"x": [1] * 12}, {"letter": letters}))["letter_A"]
+    shares = [0.5, 1, 1, 0, 0.5, 1]
+    assert (value.value, value.n, value.interval_method) == (8 / 12, 12, "clustered_wilson")
+    assert value.std_error == pytest.approx(sem(shares), rel=1e-14)
+    assert (value.details["counts"], value.details["clusters"]) == ("trials", 6)
+
+
+def test_few_samples_have_no_interval_for_their_trials(make_scores: ScoresMaker) -> None:
+    """Trials of two samples are two clusters, however many they are."""
     scores = make_scores({"x": [1, 0, 1, 1]}, {"letter": ["A", "B", "A", "A"]})
     value = conclude(Frequency("letter"), scores)["letter_A"]
-    assert (value.value, value.n, value.interval, value.interval_method) == (0.75, 4, None, None)
-    assert value.details["counts"] == "trials"
+    assert (value.value, value.interval) == (0.75, None)
+    assert value.interval_note == "an interval needs at least 5 samples, there are 2"
 
 
 def test_classification_of_metadata_is_counted_per_trial(make_scores: ScoresMaker) -> None:

@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Callable
 
 import pytest
+from scipy.stats import sem, ttest_1samp
 
 from answerkey.errors import ScoringError
 from answerkey.metrics import Max, Mean, Metric, Min, StdDev
@@ -30,10 +31,32 @@ def test_mean_of_booleans_is_a_share(make_scores: MakeScores, compute: Compute) 
     assert value.interval is not None
 
 
-def test_mean_of_other_numbers_has_no_interval(make_scores: MakeScores, compute: Compute) -> None:
-    """Wilson is for shares only."""
-    value = compute(Mean("score"), make_scores({"score": [1.0, 0.5]}))["score_mean"]
-    assert (value.value, value.interval, value.interval_method) == (0.75, None, None)
+def test_mean_of_other_numbers_has_the_interval_of_student(make_scores: MakeScores, compute: Compute) -> None:
+    """The interval is mean ± t · s/√n with n - 1 degrees, as scipy has it."""
+    numbers = [0.2, 0.9, 0.4, 0.4, 0.7]
+    value = compute(Mean("score"), make_scores({"score": numbers}))["score_mean"]
+    theirs = ttest_1samp(numbers, 0).confidence_interval(0.95)
+    assert value.interval == pytest.approx((theirs.low, theirs.high), rel=1e-12)
+    assert value.std_error == pytest.approx(sem(numbers), rel=1e-14)
+    assert value.interval_method == "student_t"
+
+
+@pytest.mark.parametrize(("numbers", "note"), [([0.5], "one sample"), ([0.5, 0.5], "all samples are alike")])
+def test_mean_without_spread_has_no_interval(
+    numbers: list[float], note: str, make_scores: MakeScores, compute: Compute
+) -> None:
+    """One number, or the same number again, has no spread; the note says so."""
+    value = compute(Mean("score"), make_scores({"score": numbers}))["score_mean"]
+    assert (value.value, value.interval) == (0.5, None)
+    assert note in str(value.interval_note)
+
+
+def test_ends_have_no_interval(make_scores: MakeScores, compute: Compute) -> None:
+    """The largest of a sample says nothing about the largest there is."""
+    for metric in (Max("x"), Min("x")):
+        value = compute(metric, make_scores({"x": [1.0, 2.0]}))[f"x_{metric.type}"]
+        assert value.interval is None
+        assert value.interval_note
 
 
 def test_sums_are_not_rounded_on_the_way(make_scores: MakeScores, compute: Compute) -> None:

@@ -6,8 +6,8 @@ from answerkey.metrics import METRICS
 
 
 def test_every_metric_type_of_the_format_is_there() -> None:
-    """The types are those of task files."""
-    assert list(METRICS)[:12] == [
+    """The types are those of task files, and one for probabilities."""
+    assert list(METRICS)[:13] == [
         "mean",
         "max",
         "min",
@@ -19,6 +19,7 @@ def test_every_metric_type_of_the_format_is_there() -> None:
         "f1_score",
         "binary-classification",
         "multiclass-classification",
+        "calibration",
         "python",
     ]
 

@@ -65,7 +65,7 @@ def test_completions_that_were_cut_off_are_counted() -> None:
     """Only when there are any; runs of older releases do not know."""
 
     def draw(tally: dict[str, Any]) -> str:
-        task = TaskRun("t", {}, {}, {}, tally, read_scores=None, read_completions=None)  # type: ignore[arg-type]  # not read
+        task = TaskRun("t", {}, {}, {}, tally, stored_scores=None, stored_completions=None)  # type: ignore[arg-type]  # not read
         return plain_text(draw_cut_off(task))
 
     assert draw({"cut_off": 4}) == "  cut off by the token limit: 4\n"

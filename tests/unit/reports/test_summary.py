@@ -61,7 +61,9 @@ def test_failed_samples_are_listed_with_their_reason(make_run: MakeRun) -> None:
 
 def test_each_category_has_n_and_interval(make_run: MakeRun) -> None:
     """The accuracy of a category comes with its Wilson interval."""
-    assert "  history       60.00 %  [23.07, 88.24]        3  5\n" in draw(make_run())
+    text = draw(make_run())
+    assert "  history         60.00 %  [23.07, 88.24]        3  5\n" in text
+    assert "  macro average   " in text
 
 
 def test_letters_true_against_predicted(make_run: MakeRun) -> None:
@@ -184,5 +186,6 @@ def test_the_json_form_is_the_documented_one(make_run: MakeRun) -> None:
         "n_excluded": {"FAILED": 1, "drop-odd": 1},
         "interval": [0.2152, 0.7848],
         "interval_method": "wilson",
+        "std_error": None,
     }
     json.dumps(described, allow_nan=False)

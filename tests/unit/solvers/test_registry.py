@@ -13,6 +13,7 @@ def test_solvers_are_found_by_type() -> None:
     assert {kind: solver.type for kind, solver in SOLVERS.items()} == {
         "single_turn_solver": "single_turn_solver",
         "pass_through_solver": "pass_through_solver",
+        "choice_ranking_solver": "choice_ranking_solver",
     }
 
 

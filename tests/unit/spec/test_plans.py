@@ -189,12 +189,6 @@ def test_selections_by_rank(project: Write) -> None:
     assert chosen == Selection(2, "head", 4, "category")
 
 
-def test_what_comes_later_is_refused_by_name(project: Write) -> None:
-    """Policies are refused, never ignored."""
-    project(run_yaml="policies: {rules: []}\n" + RUN)
-    assert codes(load_plan("run.yaml")) == [("E116", "run.yaml:1:1")]
-
-
 @pytest.mark.parametrize("kind", ["url", "huggingface", "folder", "inspect_ai"])
 def test_later_sources_are_refused_by_name(project: Write, kind: str) -> None:
     """Sources of a later release are refused with what to do instead."""

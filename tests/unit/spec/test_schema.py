@@ -14,6 +14,7 @@ from answerkey.spec.schema import FileKind, schema
 from .conftest import DATASET, RUN, TASK
 
 EXAMPLES = Path(answerkey.spec.__file__).parent / "quickstart"
+GATES = Path(__file__).parents[3] / "examples" / "gates" / "run.yaml"
 
 TEMPLATED = """\
 key: t
@@ -78,6 +79,7 @@ def test_the_schema_is_one(kind: FileKind) -> None:
         ("task", (EXAMPLES / "task.yaml").read_text(encoding="utf-8")),
         ("run", (EXAMPLES / "run.yaml").read_text(encoding="utf-8")),
         ("dataset", (EXAMPLES / "dataset.yaml").read_text(encoding="utf-8")),
+        ("run", GATES.read_text(encoding="utf-8")),
     ],
 )
 def test_what_the_loader_accepts_is_accepted(kind: FileKind, text: str) -> None:
@@ -94,6 +96,8 @@ def test_what_the_loader_accepts_is_accepted(kind: FileKind, text: str) -> None:
         ("task", TASK + "      metrics: [{type: mean, fild: x}]\n"),
         ("run", RUN + "      num_samples: many\n"),
         ("run", RUN + "policies: {}\n"),
+        ("run", RUN + "policies: {rules: [{key: x, definition: {type: treshold, metric: m}}]}\n"),
+        ("run", RUN + "policies: [{key: p, rules: [{key: x, definition: {type: exists}}]}]\n"),
         ("dataset", DATASET.replace("local", "url")),
         ("model", "key: m\ndisplay_name: M\n"),
     ],

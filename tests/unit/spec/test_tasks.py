@@ -135,9 +135,15 @@ def test_scorer_types_are_named(write: Write, text: str, code: str, place: str, 
 
 
 @pytest.mark.parametrize("rule", ["leading_label", "stated_answer", "{pattern: 'x(.)'}"])
-def test_later_extraction_rules_are_refused_by_name(write: Write, rule: str) -> None:
-    """Extraction rules of a later release are refused, not ignored."""
-    assert codes(load(write, scorer(f"      extraction: {rule}\n"))) == [("E116", "task.yaml:12:19")]
+def test_extraction_rules_are_named_or_written(write: Write, rule: str) -> None:
+    """A rule is a name, or a pattern of the user's own."""
+    assert codes(load(write, scorer(f"      extraction: {rule}\n"))) == []
+
+
+@pytest.mark.parametrize("rule", ["last_label", "{pattern: 'x'}", "{pattern: '(x'}", "{regex: '(x)'}"])
+def test_bad_extraction_rules_are_refused_with_their_place(write: Write, rule: str) -> None:
+    """An unknown rule, and a pattern that is none, are errors where they stand."""
+    assert codes(load(write, scorer(f"      extraction: {rule}\n"))) == [("E108", "task.yaml:12:19")]
 
 
 @pytest.mark.parametrize("kind", ["multi_turn_solver", "grouped_single_turn_solver"])

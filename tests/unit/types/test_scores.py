@@ -34,3 +34,25 @@ def test_spread_of_nothing_is_all_failed() -> None:
     spread = empty.spread([], 2, "BAD_ROW")
     assert spread.frame.schema == empty.frame.schema
     assert [one.reason for one in spread.rows()] == ["BAD_ROW", "BAD_ROW"]
+
+
+def test_counted_rows_are_scored_and_not_excluded() -> None:
+    """A row without a score, and one that an action keeps out, take no part in metrics."""
+    scores = make_scores([0.5, 1.0, 0.0])
+    assert scores.are_all_counted
+    assert scores.counted().to_list() == [True, True, True]
+    failed = scores.fail([1], "BAD_ROW")
+    assert not failed.are_all_counted
+    excluded = pl.Series("excluded_by", [None, None, "rule"], dtype=pl.String)
+    kept_out = Scores(failed.frame.with_columns(excluded))
+    assert kept_out.counted().to_list() == [True, False, False]
+
+
+def test_value_comes_before_metadata_of_the_same_name() -> None:
+    """A field is found by its name: a value, else metadata, else nothing; of a null struct it is null."""
+    scores = make_scores([0.5])
+    assert scores.column("twice").to_list() == [1.0]  # type: ignore[union-attr]
+    assert scores.column("thrice") is None
+    assert scores.column("_") is None
+    gap = pl.DataFrame({"values": [{"score": 1.0}, None], "metadata": [{"score": "x"}, {"score": "y"}]})
+    assert Scores(gap).column("score").to_list() == [1.0, None]  # type: ignore[union-attr]

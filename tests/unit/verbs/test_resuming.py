@@ -229,7 +229,7 @@ def test_a_dataset_that_has_changed_is_e505(project: Path, spoil: Callable[[Path
 def test_recorded_completions_that_have_changed_are_e505(project: Path) -> None:
     """They are part of the run, too."""
     said = write_rows(project / "said.jsonl", [{"completion": "A"} for _ in ROWS])
-    stopped = interrupt(project, completions=str(said))
+    stopped = interrupt(project, completions=str(said), copy=True)
     write_rows(said, [{"completion": "B"} for _ in ROWS])
     with pytest.raises(ak.RunError, match="completions cannot be opened again") as caught:
         ak.resume(stopped)

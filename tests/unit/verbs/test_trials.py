@@ -189,10 +189,14 @@ def test_export_has_one_row_per_trial(tmp_path: Path, call: Called) -> None:
 
 
 def test_a_run_is_opened_again_with_its_trials(tmp_path: Path) -> None:
-    """Samples are there once, completions and scores for each trial."""
+    """Samples, completions and scores have a row for each trial, and any part of them can be read."""
     run = ak.run(write_project(tmp_path), out=tmp_path / "out")
     opened = reopen(run)
-    assert (len(opened.samples), len(opened.completions)) == (20, 60)
+    whole, part = opened.read(0, 20), opened.read(1, 2)
+    assert (len(opened), len(whole.samples), len(whole.completions), whole.scores.height) == (60, 60, 60, 60)
+    assert part.samples.ids.to_list() == ["000002"] * 3 + ["000003"] * 3
+    assert part.completions.frame.equals(whole.completions.frame.slice(3, 6))
+    assert part.scores.equals(whole.scores.slice(3, 6))
     assert next(read_rows(opened))["trial"] == 0
 
 

@@ -22,7 +22,7 @@ _NAMES = {"stop": "stop_sequences"}
 class AnthropicMessages:
     """The system's text stands apart; there is neither a seed nor log probabilities."""
 
-    unsupported: ClassVar[frozenset[str]] = frozenset({"seed", "logprobs", "top_logprobs"})
+    unsupported: ClassVar[frozenset[str]] = frozenset({"seed", "logprobs", "top_logprobs", "echo"})
     takes_schema: ClassVar[bool] = False
 
     def describe(self) -> object:

@@ -26,7 +26,7 @@ _ROLES = {"user": "user", "assistant": "model"}
 class GeminiContent:
     """The model stands in the address, the system's text apart; the assistant is called `model`."""
 
-    unsupported: ClassVar[frozenset[str]] = frozenset()
+    unsupported: ClassVar[frozenset[str]] = frozenset({"echo"})
     takes_schema: ClassVar[bool] = True
 
     def describe(self) -> object:

@@ -20,7 +20,7 @@ class OpenAiChat:
     """`POST …/chat/completions`; `limit_field` is how the endpoint calls the limit of tokens."""
 
     limit_field: str = "max_tokens"
-    unsupported: ClassVar[frozenset[str]] = frozenset()
+    unsupported: ClassVar[frozenset[str]] = frozenset({"echo"})
     takes_schema: ClassVar[bool] = True
 
     def describe(self) -> object:
@@ -69,6 +69,8 @@ class OpenAiCompletions:
         given.pop("logprobs", None)
         if connection.generation.wants_logprobs:
             given["logprobs"] = 1 if top is None else top
+        if connection.generation.echo:
+            given.setdefault("max_tokens", 1)  # what comes after the text is of no use
         return body | given
 
     def read(self, status: int, headers: Mapping[str, str], body: bytes) -> Completion:

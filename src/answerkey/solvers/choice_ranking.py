@@ -1,0 +1,193 @@
+"""`choice_ranking_solver`: how likely a base model finds each choice as the continuation of the prompt.
+
+Nothing is generated: each choice is one call, whose text is echoed with its log-probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+from answerkey.errors import DataError, SpecError, raise_all
+from answerkey.models import LiveModel, Model
+from answerkey.models.echo import Continued, measure_continuation
+from answerkey.models.styles.messages import read_text
+from answerkey.solvers.examples import Examples
+from answerkey.solvers.inputs import ChatInput, GenericInput
+from answerkey.solvers.single_turn import SHOWN, SingleTurnSolver
+from answerkey.solvers.solver import ONE_TRIAL, Compiled, Prompt, describe_troubles
+from answerkey.solvers.troubles import PromptTrouble
+from answerkey.templates import RowTrouble, Template
+from answerkey.types import Completion, Completions, CompletionStatus, Known, Question, Samples
+
+
+@dataclass(frozen=True)
+class ChoiceRankingSolver:
+    """Asks the model once for each continuation of each sample.
+
+    `continuations` is a template that yields the texts in the order of the choices; each is put directly
+    after the prompt, which is the text of all messages, parted by an empty line.
+    """
+
+    input_builder: ChatInput | GenericInput
+    continuations: str | list[str]
+    examples: Examples | None = None
+
+    type: ClassVar[str] = "choice_ranking_solver"
+    needs_model: ClassVar[bool] = True
+
+    @cached_property
+    def _asking(self) -> SingleTurnSolver:
+        return SingleTurnSolver(self.input_builder, examples=self.examples)
+
+    @cached_property
+    def _template(self) -> Template:
+        return Template.compile(self.continuations)
+
+    def compile_templates(self) -> Compiled:
+        """Return the templates that compile and the errors of the others, by field."""
+        compiled, errors = self._asking.compile_templates()
+        try:
+            return {**compiled, "continuations": self._template}, errors
+        except SpecError as error:
+            return compiled, [*errors, ("continuations", error)]
+
+    def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowTrouble]:
+        """Return the messages for each sample, without a continuation, or why there are none."""
+        return self._asking.build_prompts(samples, examples)
+
+    def list_calls(self, samples: Samples, examples: Samples | None) -> list[list[Prompt]]:
+        """Return what the model is asked for each sample: one text for each continuation."""
+        pairs = zip(self.build_prompts(samples, examples), self.list_continuations(samples), strict=True)
+        return [
+            []
+            if isinstance(prompt, RowTrouble) or isinstance(texts, RowTrouble)
+            else _continue(prompt, texts)
+            for prompt, texts in pairs
+        ]
+
+    def list_continuations(self, samples: Samples) -> list[list[str] | RowTrouble]:
+        """Return the continuations of each sample, or why there are none."""
+        return [_read_texts(value) for value in self._template.values(samples)]
+
+    def check_rows(self, samples: Samples, examples: Samples | None) -> list[tuple[int, DataError]]:
+        """Return the rows whose prompt or continuations cannot be built."""
+        found = self._asking.check_rows(samples, examples)
+        if not self.compile_templates()[1]:
+            found = [*found, *describe_troubles(samples, self.list_continuations(samples))]
+        return found
+
+    def solve(
+        self,
+        samples: Samples,
+        *,
+        model: Model | None,
+        known: Known | None,  # noqa: ARG002 - the protocol's signature
+        examples: Samples | None,
+        trials: range = ONE_TRIAL,
+    ) -> Completions:
+        """Return for each sample the log-probability of its continuations; there is no text to be read."""
+        require_echo(model)
+        prompts, texts = self.build_prompts(samples, examples), self.list_continuations(samples)
+        errors = {
+            str(error): error for found in (prompts, texts) for _, error in describe_troubles(samples, found)
+        }
+        raise_all(list(errors.values())[:SHOWN])
+        asked = [
+            _Asked(str(sample_id), prompt, continuations, trial)
+            for sample_id, prompt, continuations in zip(samples.ids, prompts, texts, strict=True)
+            if not isinstance(prompt, RowTrouble) and not isinstance(continuations, RowTrouble)
+            for trial in trials
+        ]
+        questions = [question for one in asked for question in one.list_questions()]
+        said = iter(model.answer(questions) if model else ())
+        completions = [one.rank([next(said) for _ in one.continuations]) for one in asked]
+        return Completions.build(samples.repeat(len(trials)).ids, completions, source="live")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One sample in one trial: its prompt and what may follow."""
+
+    sample_id: str
+    prompt: Prompt
+    continuations: Sequence[str]
+    trial: int
+
+    def list_questions(self) -> list[Question]:
+        calls = _continue(self.prompt, self.continuations)
+        return [Question(self.sample_id, messages, trial=self.trial) for messages in calls]
+
+    def rank(self, said: Sequence[Completion]) -> Completion:
+        """Return one completion for the sample; a call that failed fails it."""
+        failed = next((one for one in said if one.status is CompletionStatus.ERROR), None)
+        if failed is not None:
+            return replace(failed, prompt=self.prompt)
+        start = _write(self.prompt)
+        pairs = list(zip(said, self.continuations, strict=True))
+        found = [measure_continuation(one, start, text) for one, text in pairs]
+        ranking = [_describe(one, text) for one, text in zip(found, self.continuations, strict=True)]
+        return Completion(
+            None,
+            prompt=self.prompt,
+            prompt_tokens=_add(one.prompt_tokens for one in said),
+            completion_tokens=_add(one.completion_tokens for one in said),
+            latency=sum(one.latency or 0.0 for one in said),
+            logprobs={"ranking": ranking},
+            source=said[0].source if said else None,
+        )
+
+
+def _describe(found: Continued | str, text: str) -> dict[str, object]:
+    if isinstance(found, str):
+        return {"continuation": text, "logprob": None, "why": found}
+    told = {
+        "continuation": text,
+        "logprob": found.logprob,
+        "tokens": found.tokens,
+        "bytes": len(text.encode()),
+    }
+    return told | ({"is_split": True} if found.is_split else {})
+
+
+def _add(counts: Iterable[int | None]) -> int | None:
+    """Return the sum of what is known; None when nothing is."""
+    known = [one for one in counts if one is not None]
+    return sum(known) if known else None
+
+
+def _write(prompt: Prompt) -> str:
+    """Return the messages as the text that a completions API is sent."""
+    return "\n\n".join(read_text(message) for message in prompt)
+
+
+def _continue(prompt: Prompt, continuations: Sequence[str]) -> list[Prompt]:
+    start = _write(prompt)
+    return [[{"role": "user", "content": start + text}] for text in continuations]
+
+
+def _read_texts(value: object) -> list[str] | RowTrouble:
+    if isinstance(value, RowTrouble):
+        return value
+    texts = value if isinstance(value, list | tuple) else None
+    if not texts or not all(isinstance(one, str) and one for one in texts):
+        return PromptTrouble(
+            f"`continuations` yields {value!r:.80}, not a list of texts",
+            hint="for letters write \"{{ [' A', ' B', ' C', ' D'] }}\"",
+        )
+    return list(texts)
+
+
+def require_echo(model: Model | None) -> None:
+    """Raise SpecError E301 for a model that does not send the log-probabilities of a text back."""
+    if isinstance(model, LiveModel) and model.connection.generation.echo:
+        return
+    named = "no model" if model is None else f"model `{model.name}`"
+    raise SpecError(
+        "E301",
+        f"`{ChoiceRankingSolver.type}` needs an endpoint that echoes log-probabilities, and {named} is not"
+        " asked to",
+        hint="use the completions API with `echo`: `--model 'http://HOST/v1?api=completions&echo=true#NAME'`",
+    )

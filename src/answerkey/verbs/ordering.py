@@ -1,0 +1,300 @@
+"""A dataset whose samples are shown in several orders of their options: one row for each order.
+
+A row in the order of the file has the sample's own id, the others `<id>~1`, `<id>~2`, …; where each sample is
+shown once, all rows have the ids of their samples.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import polars as pl
+
+from answerkey.datasets import Dataset, Rows, iterate_blocks
+from answerkey.datasets.ids import ORDER_COLUMN
+from answerkey.errors import DataError, Place, listing
+from answerkey.scorers import RowProblem
+from answerkey.solvers import UNSUITABLE, ChoiceOrder, RowOrders, plan_row
+from answerkey.spec import Task
+from answerkey.types import ORDER_SCHEMA, PRIOR_SCHEMA, WRITTEN, Samples
+from answerkey.verbs.recorded_orders import list_recorded_orders, name_recorded
+
+SEPARATOR = "~"
+#: The rows to be shown: which row of the file, the number in its id (0: none), the order, why it stays as it
+#: is, which of the label sets it has (null: no choices), and whether its options are a list of plain entries.
+PLAN_SCHEMA: dict[str, pl.DataType] = {
+    "row": pl.UInt32(),
+    "number": pl.UInt32(),
+    "order": pl.List(pl.UInt16),
+    "left_in_place": pl.String(),
+    "labels": pl.UInt32(),
+    "is_plain": pl.Boolean(),
+    **PRIOR_SCHEMA,
+}
+Line = tuple[int, int, Sequence[int], str | None, int | None, bool, bool, bool]
+#: How many rows are looked at together.
+BLOCK = 16_384
+Labels = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OrderedRows:
+    """The rows of a dataset, each as often as its options are shown in another order."""
+
+    rows: Rows
+    plan: pl.DataFrame
+    labels: tuple[Labels, ...]
+    setting: ChoiceOrder
+
+    @property
+    def columns(self) -> list[str]:
+        """The column names."""
+        return self.rows.columns
+
+    @property
+    def encoded(self) -> frozenset[str]:
+        """The columns whose cells hold JSON text."""
+        return self.rows.encoded
+
+    @property
+    def file(self) -> str | None:
+        """The name that errors give."""
+        return self.rows.file
+
+    def __len__(self) -> int:
+        return self.plan.height
+
+    def slice(self, offset: int, length: int) -> Rows:
+        """Return the rows from `offset` on, at most `length` of them."""
+        return self._cut(self.plan.slice(offset, length))
+
+    def take(self, positions: range | pl.Series) -> Rows:
+        """Return the rows at these positions, which ascend."""
+        if isinstance(positions, range):
+            return self.slice(positions.start, len(positions))
+        return self._cut(self.plan[positions])
+
+    def _cut(self, plan: pl.DataFrame) -> Self:
+        """Return some rows with no more of the file than they come from."""
+        if not plan.height:
+            return replace(self, rows=self.rows.slice(0, 0), plan=plan)
+        first, last = int(plan["row"][0]), int(plan["row"][-1])
+        near = plan.with_columns(pl.col("row") - first)
+        return replace(self, rows=self.rows.slice(first, last + 1 - first), plan=near)
+
+    def load(self, columns: Collection[str] | None = None) -> Samples:
+        """Return all rows with their options in order, with all columns or with those that are named."""
+        base = self.rows.load(columns).take(self.plan["row"])
+        moved = self._arrange(base)
+        told = {
+            "base_sample_id": base.ids,
+            "order": self.plan["order"],
+            "left_in_place": self.plan["left_in_place"],
+        }
+        written = [base.frame[name].alias(f"{WRITTEN}{name}") for name in moved]
+        told |= {} if self.setting.pride is None else {name: self.plan[name] for name in PRIOR_SCHEMA}
+        types = {**ORDER_SCHEMA, **PRIOR_SCHEMA}
+        orders = pl.DataFrame([series.cast(types[name]).alias(name) for name, series in told.items()])
+        return replace(
+            base,
+            frame=base.frame.with_columns(moved.values()),
+            ids=self._number(base.ids),
+            orders=orders.with_columns(written),
+        )
+
+    def ids(self) -> pl.Series:
+        """Return the ids of all rows."""
+        return self._number(self.rows.ids().gather(self.plan["row"]))
+
+    def _number(self, ids: pl.Series) -> pl.Series:
+        number = self.plan["number"]
+        numbered = ids + pl.Series([SEPARATOR]) + number.cast(pl.String)
+        named = pl.select(pl.when(number == 0).then(ids).otherwise(numbered)).to_series()
+        return named.rename(ids.name)
+
+    def _arrange(self, base: Samples) -> dict[str, pl.Series]:
+        """Return the columns of options with each row in its order."""
+        names = [name for name in base.columns if name in self.setting.columns]
+        if len(names) < len(self.setting.columns):
+            return {}
+        stays = self.plan["left_in_place"].is_not_null()
+        if (self.plan["is_plain"] | stays).all() and isinstance(base.frame[names[0]].dtype, pl.List):
+            order = pl.when(~stays).then(self.plan["order"].cast(pl.List(pl.UInt32)))
+            cell = pl.col(names[0])
+            moved = pl.when(stays).then(cell).otherwise(cell.list.gather(order))
+            return {names[0]: base.frame.select(moved.alias(names[0])).to_series()}
+        cells: dict[str, list[object]] = {name: [] for name in names}
+        plan = self.plan.select("order", "left_in_place", "labels").iter_rows()
+        for row, (order, left, code) in zip(base.rows(names), plan, strict=True):
+            changed: Mapping[str, object] = row
+            if left is None and code is not None and list(order) != sorted(order):
+                changed = self.setting.arrange(row, self.labels[code], order)
+            for name in names:
+                cells[name].append(changed[name])
+        return {name: _build_column(base, name, found) for name, found in cells.items()}
+
+
+def _build_column(base: Samples, name: str, cells: Sequence[object]) -> pl.Series:
+    if name in base.encoded:
+        texts = [None if cell is None else json.dumps(cell, ensure_ascii=False) for cell in cells]
+        return pl.Series(name, texts, dtype=pl.String)
+    return pl.Series(name, cells, dtype=base.frame[name].dtype)
+
+
+@dataclass(frozen=True)
+class OrderedDataset(Dataset):
+    """A dataset in several orders; `base` is the one that it is made of."""
+
+    base: Dataset | None = None
+
+    @property
+    def rows_read(self) -> int:
+        """How many rows the source has."""
+        return super().rows_read if self.base is None else self.base.rows_read
+
+    @property
+    def rows_filtered(self) -> int:
+        """How many rows the filters leave out."""
+        return super().rows_filtered if self.base is None else self.base.rows_filtered
+
+    @property
+    def num_samples(self) -> int:
+        """How many samples there are."""
+        return len(self) if self.base is None else len(self.base)
+
+    def cut(self, rows: int) -> Iterator[range]:
+        """Yield positions in parts of about `rows` rows; the rows of a sample are never parted."""
+        owners = self.table.plan["row"] if isinstance(self.table, OrderedRows) else pl.Series(dtype=pl.UInt32)
+        heads = (owners != owners.shift()).fill_null(value=True).arg_true()
+        start = 0
+        while start < len(self):
+            place = heads.search_sorted(start + rows, side="right")
+            last = int(heads[place - 1]) if start + rows < len(self) else len(self)
+            last = last if last > start else int([*heads.slice(place, 1), len(self)][0])
+            yield range(start, last)
+            start = last
+
+    def without_rows(self) -> Self:
+        """Return what is known of the dataset, without its rows."""
+        return replace(super().without_rows(), base=None)
+
+
+def order_dataset(task: Task, dataset: Dataset, completions: Rows | None = None) -> Dataset:
+    """Return the dataset with a row for each order in which a task shows a sample.
+
+    The orders are those of recorded completions, where these say in which one their question was asked.
+    """
+    setting = task.choice_order
+    if setting is None:
+        return dataset
+    _require_columns(task, setting, dataset)
+    planned = _plan_orders(task, setting, dataset, completions)
+    rows = OrderedRows(dataset.rows, *planned, setting)
+    _refuse_same_ids(rows, dataset)
+    every = range(len(rows))
+    return OrderedDataset(
+        dataset.name, dataset.fingerprint, rows, every, every, notices=dataset.notices, base=dataset
+    )
+
+
+def _require_columns(task: Task, setting: ChoiceOrder, dataset: Dataset) -> None:
+    for name in sorted(setting.columns - set(dataset.columns)):
+        raise DataError(
+            "E206",
+            f"`choice_order` reads the column `{name}`: dataset `{dataset.name}` has none such",
+            where=task.place("definition", "choice_order", "options"),
+            hint=f"columns: {listing(dataset.columns)}",
+        )
+
+
+def _refuse_same_ids(rows: OrderedRows, dataset: Dataset) -> None:
+    """Raise E208 when a sample is called as another one in some order would be."""
+    if not bool(dataset.rows.ids().str.contains(SEPARATOR, literal=True).any()):
+        return
+    ids = rows.ids()
+    again = ids.filter(ids.is_duplicated())
+    if len(again):
+        raise DataError(
+            "E208",
+            f"sample id `{again[0]}` is also the name of an order of another sample",
+            where=Place(file=rows.file, field="sample_id"),
+            hint=f"ids that end in `{SEPARATOR}` and a number are those of orders",
+        )
+
+
+def _plan_orders(
+    task: Task, setting: ChoiceOrder, dataset: Dataset, completions: Rows | None
+) -> tuple[pl.DataFrame, tuple[Labels, ...]]:
+    known: dict[Labels, int] = {}
+    lines: list[Line] = []
+    asked = None if completions is None else list_recorded_orders(completions)
+    for offset, block in iterate_blocks(dataset.rows, size=BLOCK):
+        for place, (row, labels) in enumerate(zip(block.rows(), list_labels(task, block), strict=True)):
+            found = plan_row(setting, row, labels)
+            if asked is not None and labels is not None and found.left_in_place != UNSUITABLE:
+                own = asked.read(str(block.ids[place]), labels) or found.orders[:1]
+                left = found.left_in_place if own == found.orders else None
+                found = RowOrders(own, left, None, found.is_plain, found.estimates_prior)
+            code = None if labels is None else known.setdefault(labels, len(known))
+            lines.extend(_number_orders(offset + place, found, code))
+    return pl.DataFrame(lines, schema=PLAN_SCHEMA, orient="row"), tuple(known)
+
+
+def _number_orders(row: int, found: RowOrders, code: int | None) -> Iterator[Line]:
+    number = 0
+    for place, order in enumerate((*found.orders, *found.extra)):
+        is_extra = place >= len(found.orders)
+        is_named = not is_extra and (len(found.orders) == 1 or list(order) == sorted(order))
+        number += not is_named
+        marks = (found.is_plain, found.estimates_prior, is_extra)
+        yield row, 0 if is_named else number, list(order), found.left_in_place, code, *marks
+
+
+def list_labels(task: Task, samples: Samples) -> list[Labels | None]:
+    """Return what the options of each sample are called; None where a row has no choices."""
+    known = task.know(samples)
+    if known is None:
+        return [None] * len(samples)
+    return [None if names is None else tuple(names) for names in known.choices]
+
+
+def find_order_problems(task: Task, samples: Samples) -> Iterator[RowProblem]:
+    """Yield the rows whose options cannot be put in another order, though their choices are in order."""
+    setting, orders = task.choice_order, samples.orders
+    if setting is None or orders is None:
+        return
+    positions = (orders["left_in_place"] == UNSUITABLE).fill_null(value=False).arg_true()
+    chosen = samples.take(positions).as_written()
+    for position, row, labels in zip(positions, chosen.rows(), list_labels(task, chosen), strict=True):
+        trouble = plan_row(setting, row, labels).trouble
+        if trouble is not None:
+            where = samples.place(position, ", ".join(sorted(setting.columns)))
+            message = f"sample `{orders['base_sample_id'][position]}`: {trouble}"
+            hint = "fix the row, or use `orders: rotations`" if " orders" in trouble else "fix the row"
+            yield RowProblem(position, DataError("E213", message, where=where, hint=hint), "BAD_OPTIONS")
+
+
+def name_completions(task: Task, completions: Rows, dataset: Dataset) -> Rows:
+    """Return recorded completions under the ids that the rows of an ordered dataset have."""
+    if task.choice_order is None:
+        return completions
+    if ORDER_COLUMN not in completions.columns:
+        refuse_unordered(task, completions.file)
+        return completions
+    asked = dataset.samples()
+    return name_recorded(completions, asked, list_labels(task, asked.as_written()))
+
+
+def refuse_unordered(task: Task, file: str | None = None) -> None:
+    """Raise E209 for completions that do not say in which order their options stood, if there are several."""
+    if task.choice_order is not None and task.choice_order.orders != "original":
+        raise DataError(
+            "E209",
+            "the completions do not say in which order the options stood when they were asked for",
+            where=Place(file=file),
+            hint=f"bring a file with the columns `sample_id` and `{ORDER_COLUMN}` by `--completions FILE`, or"
+            " write `orders: original`",
+        )

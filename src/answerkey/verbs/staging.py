@@ -1,0 +1,116 @@
+"""Rows checked and scored in one visit; what comes of it enters a run only when all rows are in order.
+
+Where nobody is asked and nothing slow is run, scoring rows that will be refused in the end costs little, and
+reading and resolving every row twice costs more.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from answerkey.datasets import Shard
+from answerkey.engines import Engine
+from answerkey.errors import AnswerkeyError
+from answerkey.pipeline import Measured, Outcome, Prepared, Progress, merge_shards, run_shard
+from answerkey.runs import FolderTask, MemoryTask, TaskWriter
+from answerkey.verbs.design_columns import find_missing_design
+from answerkey.verbs.row_checks import (
+    RowFindings,
+    ShardFindings,
+    check_rows,
+    conclude_findings,
+    look_at_samples,
+)
+
+Writer = FolderTask | MemoryTask
+#: What is wrong with a shard, and what was measured: nothing, or why not, where it could not be scored.
+Visited = tuple[ShardFindings, Measured | AnswerkeyError | None]
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A task that has been scored, and whose tables do not belong to a run yet."""
+
+    writer: Writer
+    outcome: Outcome
+
+    def deliver(self, writer: Writer) -> Outcome:
+        """Hand the tables and numbers over to a run."""
+        writer.adopt(self.writer)
+        writer.write_metrics(self.outcome.values, self.outcome.tally)
+        return self.outcome
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where tables wait until it is known that they may enter a run: a temporary folder, or memory."""
+
+    folder: Path | None = None
+
+    def takes(self, prepared: Prepared) -> bool:
+        """Return whether a task can be scored while it is checked."""
+        if self.folder is None:
+            return prepared.spread == "threads"  # another process has its own memory
+        # Completions that are to be kept may be too many for a temporary folder.
+        return prepared.spread != "alone" and not prepared.keep_completions
+
+    def open_task(self, key: str) -> Writer:
+        """Return the writer of one task."""
+        return MemoryTask() if self.folder is None else FolderTask(self.folder / key, is_draft=True).make()
+
+
+@contextmanager
+def open_stage() -> Iterator[Stage]:
+    """Yield a stage in a temporary folder, which is removed afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="answerkey-scores-"))
+    try:
+        yield Stage(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def visit_rows(
+    prepared: Prepared, writer: Writer, progress: Progress, engine: Engine
+) -> tuple[RowFindings, Staged | AnswerkeyError | None]:
+    """Check and score every row; return what is wrong, and the scores, or why there are none."""
+    if find_missing_design(prepared.task, prepared.dataset):  # nothing could be measured
+        return check_rows(prepared, progress, engine), None
+    findings, measured = RowFindings(len(prepared.dataset)), list[Measured | AnswerkeyError | None]()
+    done = 0
+    function = partial(visit_shard, prepared.without_rows(), writer)
+    for found, one in engine.map(function, prepared.shards(), spread=prepared.spread):
+        measured.append(one)
+        findings.take(found, done)
+        done += found.rows
+        progress("score", done, len(prepared.dataset))
+    conclude_findings(findings, prepared)
+    return findings, _conclude(prepared, writer, measured)
+
+
+def visit_shard(prepared: Prepared, writer: TaskWriter, shard: Shard) -> Visited:
+    """Check and score one shard; a shard that lacks a column is not scored."""
+    samples = shard.samples.load(prepared.columns)
+    found = look_at_samples(prepared, samples, is_recorded=shard.recorded is not None)
+    if found.fatal:
+        return found, None
+    try:
+        return found, run_shard(prepared, writer, replace(shard, failed=tuple(sorted(found.failed))), samples)
+    except AnswerkeyError as error:
+        return found, error
+
+
+def _conclude(
+    prepared: Prepared, writer: Writer, measured: Sequence[Measured | AnswerkeyError | None]
+) -> Staged | AnswerkeyError | None:
+    scored: list[Measured] = []
+    for one in measured:
+        if not isinstance(one, Measured):
+            return one
+        scored.append(one)
+    return Staged(writer, merge_shards(prepared.task, scored))

@@ -1,0 +1,47 @@
+"""Every lens and every kind of finding is on its reference page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from answerkey.scorers.lenses import LENSES
+
+ROOT = Path(__file__).parents[2]
+VERBS = ROOT / "src" / "answerkey" / "verbs"
+RUNS = (ROOT / "docs" / "reference" / "audit.md").read_text(encoding="utf-8")
+DATASETS = (ROOT / "docs" / "reference" / "audit-dataset.md").read_text(encoding="utf-8")
+
+
+def read_kinds(*modules: str) -> set[str]:
+    """Return the kinds of findings that modules name."""
+    texts = "\n".join((VERBS / f"{name}.py").read_text(encoding="utf-8") for name in modules)
+    found = set(re.findall(r'"([A-Z]{4,}(?:_[A-Z]+)+|ONE_LETTER|ONE_CHOICE|FORMAT|CUT_OFF|MOJIBAKE)"', texts))
+    return found | set(re.findall(r'Finding\(\s*"([A-Z_]+)"', texts))
+
+
+def list_documented(page: str) -> set[str]:
+    """Return the kinds in the first cells of the table of findings."""
+    table = page.partition("| kind |")[2].partition("\n\n")[0]
+    return {
+        name
+        for cell in re.findall(r"^\| (.+?) \|", table, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", cell)
+    }
+
+
+def test_every_lens_says_what_it_reads() -> None:
+    """The table has each lens by its name, with the sentence of the code."""
+    table = dict(re.findall(r"^\| `([^`]+)` \| (.+) \|$", RUNS.partition("## Findings")[0], re.MULTILINE))
+    assert table == {name: lens.about for name, lens in LENSES.items()}
+
+
+def test_every_finding_of_a_run_is_explained() -> None:
+    """Each kind of the code is in the table, and each of the table in the code."""
+    kinds = read_kinds("audit_findings") | {"REFUSED", "NO_TEXT", "INVALID"}
+    assert list_documented(RUNS) == kinds
+
+
+def test_every_finding_of_a_dataset_is_explained() -> None:
+    """Each kind of the code is in the table, and each of the table in the code."""
+    assert list_documented(DATASETS) == read_kinds("dataset_findings", "question_checks", "text_damage")

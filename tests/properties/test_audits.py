@@ -1,0 +1,85 @@
+"""An audit says what scoring again would say, however the rows are cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from answerkey.metrics.observed import merge_parts
+from answerkey.scorers import StringEqualsMcqa, count_readings
+from answerkey.scorers.rereading import RULE_NAMES, list_passages, list_readers, reread
+from answerkey.types import Completions, Samples
+from answerkey.verbs.audit_parts import merge_audit_parts
+
+LETTERS = ["A", "B", "C", "D"]
+SCORER = StringEqualsMcqa(
+    ground_truth_choice="{{ sample.answer }}", choices=[*LETTERS], options="{{ sample.options }}"
+)
+WORDS = st.sampled_from(
+    [
+        "A",
+        "B",
+        "(C)",
+        "D.",
+        "answer",
+        "is",
+        ":",
+        "the",
+        "one",
+        "two",
+        "\n",
+        "**",
+        "\\boxed{B}",
+        "not",
+        "or",
+        "C)",
+    ]
+)
+TEXTS = st.one_of(st.none(), st.text(max_size=12), st.lists(WORDS, max_size=8).map(" ".join))
+ROWS = st.lists(st.tuples(TEXTS, st.sampled_from(LETTERS)), min_size=1, max_size=12)
+
+
+def make_tables(rows: list[tuple[str | None, str]]) -> tuple[Samples, Completions]:
+    """Return samples and completions of these texts and truths."""
+    ids = pl.Series([str(number) for number in range(len(rows))], dtype=pl.String)
+    options = [["one", "two", "three", "four"]] * len(rows)
+    samples = Samples(pl.DataFrame({"answer": [truth for _, truth in rows], "options": options}), ids)
+    texts = pl.Series([text for text, _ in rows], dtype=pl.String)
+    return samples, Completions.build_texts(ids, texts, source="recorded")
+
+
+@given(rows=ROWS)
+def test_a_rule_reads_what_scoring_by_it_reads(rows: list[tuple[str | None, str]]) -> None:
+    """What the audit says of a rule is what a run with this `extraction` would predict."""
+    samples, completions = make_tables(rows)
+    passages = list_passages(SCORER, samples, completions, SCORER.score(samples, completions))
+    found = reread(passages, list_readers(lenses=False))
+    for name in RULE_NAMES:
+        scored = replace(SCORER, extraction=name).score(samples, completions).column("predicted_choice")
+        assert scored is not None
+        assert found[name].to_list() == scored.to_list()
+
+
+@given(rows=ROWS, cut=st.integers(min_value=0, max_value=12))
+def test_readings_of_parts_add_up(rows: list[tuple[str | None, str]], cut: int) -> None:
+    """The short form of two parts is that of the whole."""
+    samples, completions = make_tables(rows)
+    scores = SCORER.score(samples, completions)
+    whole = count_readings(SCORER, samples, completions, scores, range(len(rows)))
+    parts = [
+        count_readings(
+            SCORER, samples, completions, scores, [row for row in range(len(rows)) if (row < cut) is side]
+        )
+        for side in (True, False)
+    ]
+    assert merge_parts(parts) == whole
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(0, 9)), max_size=6), st.integers(0, 6))
+def test_parts_merge_in_any_grouping(parts: list[dict[str, int]], cut: int) -> None:
+    """Merging some parts first changes nothing."""
+    grouped = [merge_audit_parts(parts[:cut]), merge_audit_parts(parts[cut:])]
+    assert merge_audit_parts(grouped) == merge_audit_parts(parts)

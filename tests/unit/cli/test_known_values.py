@@ -1,0 +1,73 @@
+"""Numbers that independent code has computed from real completions, reproduced to every printed digit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answerkey.cli import main
+
+HELM = Path(__file__).parents[4] / "shared" / "data" / "helm_mmlu" / "helm_mmlu.jsonl"
+OPUS, GPT4O = "anthropic_claude-3-opus-20240229", "openai_gpt-4o-2024-05-13"
+TASK = """\
+key: mmlu
+display_name: MMLU
+description: Raw one-token completions.
+definition:
+  scorers:
+    - type: string_equals_mcqa
+      ground_truth_choice: "{{ sample.answer }}"
+      choices: ["A", "B", "C", "D"]
+"""
+Call = Callable[..., Any]
+pytestmark = pytest.mark.skipif(not HELM.exists(), reason="the shared material is not here")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the runs of two models over all 57 subjects."""
+    found = tmp_path_factory.mktemp("helm")
+    (found / "task.yaml").write_text(TASK)
+    for name in (OPUS, GPT4O):
+        words = ["score", str(found / "task.yaml"), "--dataset", str(HELM), "--out", str(found / name)]
+        assert main([*words, "--completion-column", f"completions.{name}", "-q"]) == 0
+    return found
+
+
+def test_accuracy_with_its_error_and_interval(call: Call, folder: Path) -> None:
+    """11,918 of 14,014: 0.850435, standard error 0.003013, Wilson [0.844435, 0.856244]; macro 0.8458."""
+    shown = call("show", folder / OPUS, "--digits", "6").out
+    assert "  Accuracy  0.850435  [0.844435, 0.856244]    0.003013  14014\n" in shown
+    assert "  macro average                        0.845777  [" in shown
+    assert call("show", folder / OPUS, "--json").json["tasks"][0]["metrics"][0]["details"] == {
+        "count": 11_918,
+        "of": 14_014,
+    }
+
+
+@pytest.mark.parametrize(("words", "error"), [((), "0.019331"), (("--uncorrected",), "0.019161")])
+def test_error_clustered_by_subject(call: Call, folder: Path, words: tuple[str, ...], error: str) -> None:
+    """0.019331 with the correction for 57 clusters, 0.019161 without."""
+    shown = call("show", folder / OPUS, "--cluster-by", "subject", "--digits", "6", *words).out
+    line = next(one for one in shown.splitlines() if one.startswith("  Accuracy"))
+    assert line.split()[-2:] == [error, "14014"]
+    assert "57 clusters" in shown
+
+
+def test_macro_average_over_subjects(call: Call, folder: Path) -> None:
+    """0.8458, beside the micro average 0.8504."""
+    shown = call("show", folder / OPUS, "--group-by", "subject", "--digits", "4").out
+    line = next(one for one in shown.split("Averages by subject")[1].splitlines() if "Accuracy" in one)
+    assert line.split()[:3] == ["Accuracy", "0.8504", "0.8458"]
+
+
+def test_paired_difference(call: Call, folder: Path) -> None:
+    """+0.002283, standard error 0.002881, flips 831/799, exact p 0.44259, mid-p 0.42816."""
+    shown = call("compare", folder / OPUS, folder / GPT4O, "--digits", "6", "--flips", "0").out
+    line = next(one for one in shown.splitlines() if one.startswith("  A - B"))
+    assert line.split()[3] == "+0.002283"
+    assert line.split()[-4:] == ["0.002881", "831/799", "0.44259", "0.42816"]
+    assert "0.848152  14014\n" in shown

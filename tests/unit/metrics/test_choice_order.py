@@ -1,0 +1,157 @@
+"""Laws of the numbers about the order of the options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+import pytest
+
+from answerkey.metrics import ChoiceOrderMetric
+from answerkey.metrics.orders import average_orders, find_heads, find_worst_row
+from answerkey.types import MetricValue, Scores
+
+#: Sample, truth as shown, prediction as shown, option by its label in the file.
+Shown = tuple[str, str, str | None, str | None]
+
+
+def make_scores(
+    rows: Sequence[Shown], left: Sequence[str | None] | None = None, failed: int | None = None
+) -> Scores:
+    """Return scores of shown rows; the row `failed` has none."""
+    table = []
+    for place, (sample, truth, predicted, option) in enumerate(rows):
+        is_scored = place != failed
+        table.append(
+            {
+                "status": "SCORED" if is_scored else "FAILED",
+                "reason": None,
+                "values": {"is_correct": float(predicted == truth) if is_scored else None},
+                "metadata": {
+                    "base_sample_id": sample,
+                    "predicted_option": option,
+                    "predicted_choice": predicted,
+                    "ground_truth_choice": truth,
+                    "left_in_place": left[place] if left else None,
+                },
+                "excluded_by": None,
+            }
+        )
+    return Scores(pl.DataFrame(table, infer_schema_length=None))
+
+
+def finish(rows: Sequence[Shown], orders: str = "all", **changes: object) -> dict[str, MetricValue]:
+    """Return the values of all rows in one shard."""
+    metric = ChoiceOrderMetric(orders)
+    scores = make_scores(rows, **changes)  # type: ignore[arg-type]  # what a test changes
+    return {value.name: value for value in metric.finish(metric.measure(scores))}
+
+
+#: In the first sample the option A is named wherever it stands; in the second always the letter A.
+ROWS: list[Shown] = [
+    ("s1", "A", "A", "A"),
+    ("s1", "B", "B", "A"),
+    ("s2", "A", "A", "A"),
+    ("s2", "B", "A", "B"),
+]
+
+
+def test_orders_are_compared_within_samples() -> None:
+    """Right in all, right in any, the same option in all, and the most frequent option's share."""
+    found = finish(ROWS)
+    assert {name: one.value for name, one in found.items()} == {
+        "order_mean": 0.75,
+        "order_all_right": 0.5,
+        "order_any_right": 1.0,
+        "order_consistency": 0.5,
+        "order_modal_share": 0.75,
+        "order_recall_A": 1.0,
+        "order_recall_B": 0.5,
+        "order_rstd": 25.0,
+    }
+    assert found["order_rstd"].details == {
+        "true": {"A": 2, "B": 2},
+        "predicted": {"A": 3, "B": 1},
+        "invalid": 0,
+    }
+
+
+def test_a_completion_that_names_no_option_is_consistent_with_nothing() -> None:
+    """A sample without any valid completion names no option, also not the same one in all orders."""
+    found = finish([("s", "A", None, None), ("s", "B", None, None)])
+    assert (found["order_consistency"].value, found["order_modal_share"].value) == (0.0, 0.0)
+    assert found["order_rstd"].details["invalid"] == 2
+
+
+def test_samples_shown_once_have_no_numbers_that_compare_orders() -> None:
+    """For `shuffled` and `original` there are the mean and the recalls."""
+    found = finish([("s1", "A", "A", "A"), ("s2", "B", "A", "B")], "shuffled")
+    assert sorted(found) == ["order_mean", "order_recall_A", "order_recall_B", "order_rstd"]
+
+
+def test_what_is_left_in_place_or_failed_does_not_count_and_is_counted() -> None:
+    """One row without a score leaves out its sample."""
+    found = finish(ROWS, left=[None, None, "REFERS_TO_LABELS", "REFERS_TO_LABELS"])
+    assert found["order_all_right"].n_excluded == {"left_in_place": 1}
+    assert finish(ROWS, failed=1)["order_mean"].n_excluded == {"failed": 1}
+    nothing = finish(ROWS[:2], failed=0)
+    assert list(nothing) == ["order_mean"]
+    assert nothing["order_mean"].value is None
+
+
+def test_recalls_with_several_rows_of_a_sample_are_clustered_by_sample() -> None:
+    """Rows of one sample are no independent draws: the interval is wider than over as many samples."""
+    rows: list[Shown] = []
+    for sample in range(12):
+        right = "A" if sample % 2 else "B"
+        rows += [(f"s{sample}", "A", right, right), (f"s{sample}", "A", right, right)]
+    value = finish(rows)["order_recall_A"]
+    assert (value.value, value.n) == (0.5, 12)
+    assert value.interval_method == "clustered_wilson"
+    single = finish([(f"{row[0]} {place}", *row[1:]) for place, row in enumerate(rows)])["order_recall_A"]
+    assert value.interval is not None
+    assert single.interval is not None
+    assert value.interval[0] < single.interval[0]
+
+
+def test_shards_merge_exactly() -> None:
+    """Any split that keeps the rows of a sample together gives the same values."""
+    rows = [(f"{row[0]}-{number}", *row[1:]) for number in range(5) for row in ROWS]
+    metric = ChoiceOrderMetric("rotations")
+    whole = metric.finish(metric.measure(make_scores(rows)))
+    parts = [metric.measure(make_scores(rows[start : start + 4])) for start in range(0, len(rows), 4)]
+    assert metric.finish(metric.merge(parts[::-1])) == whole
+
+
+def test_samples_are_means_over_their_orders() -> None:
+    """Samples may have other numbers of rows; one row without a score leaves the sample without a mean."""
+    rows: list[Shown] = [
+        ("a", "A", "A", "A"),
+        ("a", "B", "A", "B"),
+        ("a", "C", "A", "C"),
+        ("b", "A", "A", "A"),
+    ]
+    owners = pl.Series(["a", "a", "a", "b"])
+    found = average_orders(make_scores(rows), owners).column("is_correct")
+    assert found is not None
+    assert found.to_list() == [1 / 3, 1.0]
+    assert find_heads(owners).to_list() == [0, 3]
+    assert find_worst_row(pl.Series([0, 2, 2, 0]), owners).to_list() == [1, 3]
+    spoiled = average_orders(make_scores(rows, failed=2), owners)
+    assert spoiled.frame["status"].to_list() == ["FAILED", "SCORED"]
+
+
+def test_value_names_are_known_before_there_are_scores() -> None:
+    """Gates may name any of them."""
+    names = ChoiceOrderMetric("rotations").value_names()
+    assert names.allow("order_all_right")
+    assert names.allow("order_recall_E")
+    assert not names.allow("order_else")
+    assert not ChoiceOrderMetric("original").value_names().allow("order_any_right")
+
+
+def test_the_mean_has_the_interval_of_sample_means() -> None:
+    """It is Student's t over samples, not over rows."""
+    value = finish(ROWS)["order_mean"]
+    assert (value.n, value.interval_method) == (2, "student_t")
+    assert value.std_error == pytest.approx(0.25)

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from random import Random
+
+import polars as pl
+import pytest
+
+from answerkey.metrics import Max, Mean, Metric, Min, StdDev, observed
+from answerkey.metrics.columns import sum_powers
+from answerkey.scorers import build_scores
+
+KINDS: dict[str, Callable[[Random], float]] = {
+    "shares": lambda random: random.random(),
+    "quotients": lambda random: random.randrange(-999, 999) / random.randrange(1, 999),
+    "wide": lambda random: random.gauss(0, 1) * 10 ** random.randrange(-12, 12),
+    "tiny": lambda random: random.choice([5e-324, 1e-300, -3.5, 0.0, -0.0]),
+    "huge": lambda random: random.choice([1e308, -1e308, 1e-308]),
+    "at the limit": lambda random: random.choice([2.0**850, 2.0**-700, 2.0**751, -1.0]),
+    "zero": lambda _: 0.0,
+    "smallest": lambda _: 5e-324,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_powers_are_summed_without_rounding(kind: str) -> None:
+    """The sums are those of fractions, whatever the size of the numbers."""
+    random = Random(kind)
+    numbers = [KINDS[kind](random) for _ in range(400)]
+    powers = (1, 2, 3, 4)
+    expected = [sum(Fraction(one) ** power for one in numbers) * 2 ** (1074 * power) for power in powers]
+    assert sum_powers(pl.Series(numbers), powers) == expected
+
+
+def test_nothing_sums_up_to_zero() -> None:
+    """A column without numbers has sums."""
+    assert sum_powers(pl.Series([], dtype=pl.Float64), (1, 2)) == [0, 0]
+
+
+@pytest.mark.parametrize("metric", [Mean("x"), Max("x"), Min("x"), StdDev("x")], ids=lambda one: one.type)
+@pytest.mark.parametrize("kind", ["shares", "quotients", "mixed"])
+def test_columns_of_many_numbers_are_measured_as_if_counted(
+    metric: Metric, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part does not depend on whether numbers were counted one by one or summed up as a column."""
+    random = Random(kind)
+    odd = [None, float("nan"), float("inf"), -0.0, 0.0, 1.0]
+    cells = [KINDS["shares" if kind == "mixed" else kind](random) for _ in range(1500)]
+    column = pl.Series(cells + (odd * 20 if kind == "mixed" else []), dtype=pl.Float64)
+    statuses = pl.Series(["SCORED" if row % 10 else "FAILED" for row in range(len(column))])
+    scores = build_scores(statuses, pl.Series(["BAD_ROW"] * len(column)), {"x": column}, metadata={})
+    monkeypatch.setattr(observed, "MANY", 10_000)
+    counted = metric.measure(scores)
+    monkeypatch.setattr(observed, "MANY", 600)
+    assert metric.measure(scores) == counted
+    assert counted["n"] == 1350 + (56 if kind == "mixed" else 0)

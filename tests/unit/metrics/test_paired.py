@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from scipy import stats
+
+from answerkey.metrics.paired import (
+    Flips,
+    adjust_by_holm,
+    bound_flips,
+    count_flips,
+    mcnemar,
+    measure_difference,
+)
+
+#: claude-3-opus and gpt-4o on MMLU: both right, only one, neither.
+KNOWN = [(1.0, 1.0, 11_087), (1.0, 0.0, 831), (0.0, 1.0, 799), (0.0, 0.0, 1_297)]
+
+
+def test_a_known_comparison_has_its_known_numbers() -> None:
+    """+0.002283 with the standard error 0.002881, exact p 0.44259 and mid-p 0.42816."""
+    found = measure_difference(KNOWN)
+    assert found is not None
+    assert (found.n, found.flips) == (14_014, Flips(11_087, 831, 799, 1_297))
+    assert (round(found.value, 6), round(found.evidence.std_error or 0, 6)) == (0.002283, 0.002881)
+    assert (round(found.p_exact or 0, 5), round(found.p_mid or 0, 5)) == (0.44259, 0.42816)
+    assert (found.evidence.p, found.evidence.p_method) == (found.p_exact, "mcnemar_exact")
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 1), (3, 9), (12, 30), (831, 799), (4_000, 4_200)])
+def test_exact_test_agrees_with_scipy(first: int, second: int) -> None:
+    """McNemar's exact test is the two-sided test of a fair coin on the flips; mid-p halves the tie."""
+    exact, mid = mcnemar(Flips(5, first, second, 5))
+    assert exact == pytest.approx(stats.binomtest(first, first + second).pvalue, rel=1e-9)
+    tie = stats.binom.pmf(min(first, second), first + second, 0.5)
+    assert mid == pytest.approx(exact - tie, rel=1e-9)
+
+
+@pytest.mark.parametrize("each", [0, 1, 40])
+def test_as_many_flips_to_both_sides_are_no_evidence(each: int) -> None:
+    """Both p-values are 1, and not more."""
+    assert mcnemar(Flips(1, each, each, 1)) == (1.0, 1.0)
+
+
+def test_other_values_have_the_paired_t_test() -> None:
+    """Values between 0 and 1 have scipy's paired t test and interval, and no flips."""
+    random = Random(3)
+    pairs = [(random.random(), random.random()) for _ in range(25)]
+    found = measure_difference([(one, other, 1) for one, other in pairs])
+    theirs = stats.ttest_rel([one for one, _ in pairs], [other for _, other in pairs])
+    assert found is not None
+    assert (found.flips, found.p_exact, found.evidence.p_method) == (None, None, "paired_t")
+    assert found.evidence.p == pytest.approx(theirs.pvalue, rel=1e-9)
+    ends = theirs.confidence_interval(0.95)
+    assert found.evidence.interval == pytest.approx((ends.low, ends.high), rel=1e-11)
+
+
+def test_interval_of_many_flips_is_that_of_student() -> None:
+    """With ten flips or more, the mean of the differences ± t · error."""
+    found = measure_difference(KNOWN)
+    assert found is not None
+    error, reach = found.evidence.std_error or 0, stats.t.ppf(0.975, 14_013)
+    ends = (found.value - reach * error, found.value + reach * error)
+    assert found.evidence.interval == pytest.approx(ends, rel=1e-12)
+    assert found.evidence.interval_method == "student_t"
+
+
+def test_few_flips_have_an_interval_that_is_wide_enough() -> None:
+    """With fewer than ten flips the interval is Newcombe's, by the Wilson intervals of both shares."""
+    found = measure_difference([(1.0, 1.0, 90), (1.0, 0.0, 5), (0.0, 0.0, 5)])
+    assert found is not None
+    assert (found.value, found.evidence.interval_method) == (0.05, "newcombe")
+    low, high = found.evidence.interval or (0.0, 0.0)
+    assert low < 0.05 < high
+    assert (round(low, 4), round(high, 4)) == (0.0007, 0.1112)
+
+
+def test_no_flip_at_all_is_not_certainty() -> None:
+    """Two runs that never differ may still differ on the next sample."""
+    low, high = bound_flips(Flips(90, 0, 0, 10))
+    assert low < 0 < high
+    assert low == pytest.approx(-high, rel=1e-12)
+
+
+def test_clusters_widen_the_interval() -> None:
+    """The error is that of cluster sums, and the test has C - 1 degrees of freedom."""
+    clusters = {str(place): [(1.0, 0.0, 1 + place % 3), (1.0, 1.0, 4)] for place in range(12)}
+    pairs = [pair for one in clusters.values() for pair in one]
+    found = measure_difference(pairs, clusters)
+    assert found is not None
+    assert (found.evidence.clusters, found.evidence.p_method) == (12, "clustered_t")
+    n, mean = found.n, found.value
+    residuals = [(1 + place % 3) - mean * (5 + place % 3) for place in range(12)]
+    expected = (12 / 11 * sum(one**2 for one in residuals)) ** 0.5 / n
+    assert found.evidence.std_error == pytest.approx(expected, rel=1e-13)
+    assert found.evidence.p == pytest.approx(2 * stats.t.sf(mean / expected, 11), rel=1e-9)
+
+
+def test_few_clusters_have_an_error_and_no_interval() -> None:
+    """Two clusters say too little, and the note says so."""
+    found = measure_difference([(1.0, 0.0, 3), (0.0, 0.0, 3)], {"a": [(1.0, 0.0, 3)], "b": [(0.0, 0.0, 3)]})
+    assert found is not None
+    assert (found.evidence.interval, found.evidence.p) == (None, None)
+    assert found.evidence.interval_note == "it needs 5 clusters, there are 2"
+
+
+def test_no_pairs_are_no_difference() -> None:
+    """Without samples there is nothing to compare."""
+    assert measure_difference([]) is None
+
+
+def test_values_other_than_right_and_wrong_are_no_flips() -> None:
+    """A half is neither."""
+    assert count_flips([(1.0, 0.5, 3)]) is None
+
+
+def test_holm_steps_down() -> None:
+    """The smallest p counts as often as there are comparisons, the next one time less, and so on."""
+    assert adjust_by_holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert adjust_by_holm([0.8, None, 0.6]) == [1.0, None, 1.0]
+    assert adjust_by_holm([0.2]) == [0.2]

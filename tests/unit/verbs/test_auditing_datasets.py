@@ -1,0 +1,306 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy.stats import chisquare
+
+import answerkey as ak
+from answerkey.errors import DataError, SpecError
+from answerkey.verbs import auditing_datasets
+from answerkey.verbs.dataset_audits import DatasetAudit, DatasetFinding
+
+SHARED = Path(__file__).parents[4] / "shared/data"
+OPTIONS = ["Sydney", "Canberra", "Perth", "Hobart"]
+
+
+def write(folder: Path, rows: Sequence[Mapping[str, object]], name: str = "rows.jsonl") -> Path:
+    """Write rows as JSON lines."""
+    path = folder / name
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def make_row(question: str, answer: object = "B", options: Sequence[object] = OPTIONS) -> dict[str, object]:
+    """Return a row with usual column names."""
+    return {"question": question, "options": list(options), "answer": answer}
+
+
+def make_rows(count: int) -> list[dict[str, object]]:
+    """Return questions that have nothing in common, with truths in all places."""
+    words = ["river", "planet", "sonata", "enzyme", "treaty", "matrix", "volcano", "novel", "engine", "virus"]
+    return [
+        make_row(
+            f"Which {words[number % 10]} did {words[number // 10 % 10]}-{number} name?",
+            "ABCD"[number % 4],
+            [f"{words[(number + place) % 10]} {number}{place}" for place in range(4)],
+        )
+        for number in range(count)
+    ]
+
+
+def audit(*paths: Path, **options: Any) -> DatasetAudit:  # noqa: ANN401 - the options of the verb
+    """Return the audit of the only dataset."""
+    (found,) = ak.audit_dataset(*paths, **options)
+    return found
+
+
+def find(found: DatasetAudit, kind: str) -> DatasetFinding:
+    """Return the only finding of a kind."""
+    (finding,) = [one for one in found.findings if one.kind == kind]
+    return finding
+
+
+def count(found: DatasetAudit) -> dict[str, int]:
+    """Return the findings with their counts."""
+    return {one.kind: one.count for one in found.findings}
+
+
+def test_sound_questions_have_no_findings(tmp_path: Path) -> None:
+    """Distinct questions with truths in all places stand out in nothing."""
+    found = audit(write(tmp_path, make_rows(40)))
+    assert found.findings == ()
+    assert (found.rows, found.every.n, found.every.chance) == (40, 40, 0.25)
+    assert found.fields == {
+        "question": "question",
+        "options": "options",
+        "choices": "none",
+        "truth": "answer",
+        "truth form": "label",
+    }
+
+
+def test_truths_and_cells_that_are_missing(tmp_path: Path) -> None:
+    """What is null, empty or none of the choices is found, each with file and line."""
+    rows = [
+        *make_rows(3),
+        make_row("Where is it?", "E"),
+        make_row("Where was it?", None),
+        make_row("", "A"),
+        make_row("Where will it be?", "A", ["x", "", None, "y"]),
+        make_row("Only one?", "A", ["this"]),
+    ]
+    path = write(tmp_path, rows)
+    found = audit(path)
+    assert count(found) == {
+        "MISSING_QUESTION": 1,
+        "MISSING_TRUTH": 1,
+        "TRUTH_NOT_A_CHOICE": 1,
+        "MISSING_OPTION": 1,
+        "ONE_CHOICE": 1,
+    }
+    (example,) = find(found, "TRUTH_NOT_A_CHOICE").examples
+    assert (example.sample, example.file, example.line) == ("000004", str(path), 4)
+    assert str(example) == f"000004 ({path}:4): 'E', choices A, B, C, D"
+    assert find(found, "TRUTH_NOT_A_CHOICE").sentence == (
+        "1 of 8 (12.5 %) rows have a truth that is none of their choices."
+    )
+
+
+def test_options_that_are_the_same_or_nested(tmp_path: Path) -> None:
+    """Equal options are found, worse when one of them is right; case makes options different."""
+    rows = [
+        make_row("one", "A", ["Paris", "Paris ", "Lyon"]),
+        make_row("two", "C", ["Paris", "Paris.", "Lyon"]),
+        make_row("three", "A", ["Bb", "bb", "BB"]),
+        make_row("four", "A", ["red", "dark red", "ten", "often"]),
+    ]
+    found = audit(write(tmp_path, rows))
+    assert count(found) == {"RIGHT_OPTION_TWICE": 1, "DUPLICATE_OPTIONS": 2, "NESTED_OPTIONS": 1}
+    assert find(found, "NESTED_OPTIONS").examples[0].note == "'red' in 'dark red'"
+
+
+def test_options_that_speak_of_others(tmp_path: Path) -> None:
+    """*All of the above* is told apart from options that name letters, with how often it is right."""
+    rows = [
+        make_row("one?", "D", ["x1", "x2", "x3", "All of the above"]),
+        make_row("two?", "A", ["y1", "y2", "y3", "None of these"]),
+        make_row("three?", "A", ["z1", "z2", "z3", "Both A and B"]),
+    ]
+    found = audit(write(tmp_path, rows))
+    assert count(found) == {"REFERS_TO_LABELS": 1, "REFERS_TO_OTHERS": 2}
+    assert find(found, "REFERS_TO_OTHERS").sentence.endswith("such an option is right in 1 of 2 (50.0 %).")
+
+
+def test_questions_that_are_asked_twice(tmp_path: Path) -> None:
+    """The same question with the same options in any order is found, and so are truths that contradict."""
+    text = "Which of these cities has been the capital of Australia since the year 1927?"
+    rows = [
+        *make_rows(20),
+        make_row(text, "B"),
+        make_row(text.upper(), "A", ["Canberra", "Sydney", "Perth", "Hobart"]),
+        make_row(text, "A"),
+        make_row(text.replace("cities", "towns"), "B"),
+    ]
+    found = audit(write(tmp_path, rows))
+    assert count(found) == {"CONTRADICTING_TRUTHS": 1, "DUPLICATE_QUESTIONS": 2, "NEAR_DUPLICATES": 1}
+    assert find(found, "DUPLICATE_QUESTIONS").examples[0].note == "like 000022 (line 22) and 1 more"
+    assert "like 0." in find(found, "NEAR_DUPLICATES").examples[0].note
+    assert "NEAR_DUPLICATES" not in count(audit(tmp_path / "rows.jsonl", similarity=1.0))
+    assert audit(tmp_path / "rows.jsonl", similarity=None).findings == ()
+
+
+def test_several_files_are_one_dataset(tmp_path: Path) -> None:
+    """A question of one file that stands in another one is found, with both places."""
+    rows = make_rows(20)
+    test, training = write(tmp_path, rows[:10], "test.jsonl"), write(tmp_path, rows[9:], "train.jsonl")
+    found = audit(test, training)
+    assert (found.name, found.rows, found.files) == ("2 files", 21, (str(test), str(training)))
+    (example,) = find(found, "DUPLICATE_QUESTIONS").examples
+    assert (example.file, example.line, example.note) == (str(test), 10, "like 000001 (train.jsonl:1)")
+
+
+def test_positions_and_baselines(tmp_path: Path) -> None:
+    """Truths that favour a place are tested; the most frequent letter and the longest option beat chance."""
+    rows = make_rows(200)
+    for row in rows[:120]:
+        row["answer"] = "A"
+        row["options"] = ["a much longer option " + str(row["question"]), "b", "c", "d"]
+    found = audit(write(tmp_path, rows), similarity=None)
+    counts = list(found.every.places[4])
+    expected = chisquare(counts)
+    assert counts == [140, 20, 20, 20]
+    assert found.every.skew is not None
+    assert found.every.skew.statistic == pytest.approx(expected.statistic)
+    assert found.every.skew.p == pytest.approx(expected.pvalue)
+    assert found.every.majority is not None
+    assert (found.every.majority.label, found.every.majority.value) == ("A", 0.7)
+    assert found.every.longest is not None
+    assert found.every.longest.value > 0.6
+    assert set(count(found)) == {"MAJORITY_LETTER", "LONGEST_OPTION", "POSITION_SKEW"}
+
+
+def test_ties_of_the_longest_option_are_shared(tmp_path: Path) -> None:
+    """Where several options are equally long, one of them is drawn: a truth among two of them counts half."""
+    rows = [make_row("x?", "A", ["aaa", "bbb", "c"]), make_row("y?", "C", ["aa", "b", "ccc"])]
+    found = audit(write(tmp_path, rows))
+    assert found.every.longest is not None
+    assert found.every.longest.value == 0.75
+
+
+def test_chance_is_per_row(tmp_path: Path) -> None:
+    """Rows with few choices are easier to guess."""
+    rows = [make_row("x?", "A", ["p", "q"]), make_row("y?", "C", ["p", "q", "r", "s"])]
+    found = audit(write(tmp_path, rows))
+    assert (found.every.chance, dict(found.every.sizes)) == (0.375, {2: 1, 4: 1})
+
+
+def test_damaged_texts(tmp_path: Path) -> None:
+    """Lost characters, mojibake, control characters and entities are told apart."""
+    texts = [
+        "women\ufffds rights",
+        "a fiancÃ©e",
+        "a\x02b",
+        "a\u200bb",
+        "x &lt; y",
+        "fiancée & co",
+        "A&B; naïve",
+    ]
+    rows = [make_row(f"{text} {number}?") for number, text in enumerate(texts)]
+    found = audit(write(tmp_path, rows))
+    assert count(found) == {
+        "REPLACEMENT_CHARACTER": 1,
+        "MOJIBAKE": 1,
+        "CONTROL_CHARACTER": 2,
+        "HTML_ENTITY": 1,
+    }
+
+
+def test_clean_rows_have_numbers_of_their_own(tmp_path: Path) -> None:
+    """A column that rates labels splits the numbers into all and clean."""
+    rows = [
+        {**row, "error_type": "ok" if number % 4 else "wrong"} for number, row in enumerate(make_rows(40))
+    ]
+    path = write(tmp_path, rows)
+    found = audit(path, label_quality="error_type")
+    assert found.clean is not None
+    assert (found.every.n, found.clean.n, found.clean.labels) == (40, 30, {"B": 10, "C": 10, "D": 10})
+    assert found.quality is not None
+    assert (found.quality.values, found.quality.clean) == ({"ok": 30, "wrong": 10}, ("ok",))
+    assert (
+        audit(path, label_quality="error_type", clean=["wrong"]).clean
+        == audit(path, label_quality="error_type", clean=["WRONG"]).clean
+    )
+    (notice,) = audit(path, label_quality="error_type", clean=["fine"]).notices
+    assert notice.message == "no row of column `error_type` is clean"
+    with pytest.raises(DataError, match="there is no column `error`"):
+        audit(path, label_quality="error")
+
+
+def test_blocks_and_processes_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the rows are cut, and wherever they are looked at, the audit says the same."""
+    path = write(tmp_path, [*make_rows(50), *make_rows(7), make_row("odd\ufffd?", "E")])
+    whole = audit(path)
+    monkeypatch.setattr(auditing_datasets, "BLOCK", 9)
+    assert audit(path) == whole
+    monkeypatch.setattr(auditing_datasets, "WORKER_ROWS", 1)
+    assert audit(path) == whole
+
+
+def test_a_task_says_where_its_parts_are(tmp_path: Path) -> None:
+    """The templates of a task's scorer are used as they are; config values and a dataset may be given."""
+    scorer = {
+        "type": "string_equals_mcqa",
+        "ground_truth_choice": "{{ sample.key | upper }}",
+        "choices": ["A", "B", "C", "D"],
+        "options": "{{ sample.texts }}",
+    }
+    task = {"key": "t", "display_name": "T", "description": "t", "definition": {"scorers": [scorer]}}
+    (tmp_path / "task.yaml").write_text(json.dumps(task), encoding="utf-8")
+    rows = [
+        {"question": "Which?", "key": "b", "texts": OPTIONS},
+        {"question": "What?", "key": "x", "texts": OPTIONS},
+    ]
+    path = write(tmp_path, rows)
+    found = audit(tmp_path / "task.yaml", dataset=str(path))
+    assert count(found) == {"TRUTH_NOT_A_CHOICE": 1}
+    assert found.fields["truth"] == "{{ sample.key | upper }}"
+    with pytest.raises(SpecError):
+        audit(tmp_path / "task.yaml")
+    with pytest.raises(SpecError, match="only data files can be looked at together"):
+        audit(tmp_path / "task.yaml", path)
+
+
+def test_a_file_without_a_header(tmp_path: Path) -> None:
+    """Names for the columns of a headerless file make it a dataset like any other."""
+    path = tmp_path / "mmlu.csv"
+    path.write_text('"Which, then?",p,q,r,s,B\nWhat?,p,q,r,s,C\n', encoding="utf-8")
+    found = audit(path, header=["question", "A", "B", "C", "D", "answer"])
+    assert (found.every.n, dict(found.every.labels)) == (2, {"B": 1, "C": 1})
+    with pytest.raises(DataError, match="`--header` has 2 names, and the file has 6 columns"):
+        audit(path, header=["question", "answer"])
+
+
+def test_what_cannot_be_found_is_asked_for(tmp_path: Path) -> None:
+    """Without a question column there is an error that says how to name it."""
+    path = write(tmp_path, [{"frage": "Welche?", "answer": "A"}])
+    with pytest.raises(DataError, match="no column holds the question") as caught:
+        audit(path)
+    assert "--question COLUMN" in str(caught.value.hint)
+    with pytest.raises(DataError, match="there is no column `farge`"):
+        audit(path, question=["farge"])
+    assert audit(path, question=["frage"]).rows == 1
+
+
+def test_no_file_is_an_error() -> None:
+    """There must be something to look at."""
+    with pytest.raises(SpecError, match="no file is named"):
+        ak.audit_dataset()
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the shared material is not there")
+def test_known_facts_of_real_questions() -> None:
+    """MMLU repeats 79 questions and prefers D, ARC has three to five choices, AQuA labels its options."""
+    mmlu = audit(SHARED / "helm_mmlu/helm_mmlu.jsonl", similarity=1.0)
+    assert (mmlu.rows, mmlu.every.places[4]) == (14_014, (3219, 3452, 3575, 3768))
+    assert count(mmlu)["DUPLICATE_QUESTIONS"] == 79
+    assert mmlu.every.skew is not None
+    assert mmlu.every.skew.p == pytest.approx(chisquare([3219, 3452, 3575, 3768]).pvalue)
+    arc = audit(SHARED / "arc_challenge/ARC-Challenge-Test.jsonl", similarity=None)
+    assert (arc.every.n, sorted(arc.every.sizes)) == (1172, [3, 4, 5])
+    assert {"1", "2", "3", "4"} <= set(arc.every.labels)
+    aqua = audit(SHARED / "agieval/aqua-rat.jsonl", similarity=None)
+    assert (aqua.every.n, aqua.every.places[5]) == (254, (63, 58, 46, 53, 34))

@@ -1,0 +1,337 @@
+"""Laws of `choice_order`, from the file to the run."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import answerkey as ak
+from answerkey import pipeline
+from answerkey.errors import AnswerkeyError
+from answerkey.reports.export import read_rows
+from answerkey.testing import TestServer
+from answerkey.verbs import plan_calls, reopen
+
+SOLVER = {
+    "type": "single_turn_solver",
+    "input_builder": {
+        "type": "chat_completion",
+        "input_messages": [
+            {"role": "user", "content": "{{ sample.question }}\n{{ sample.options | join('\\n') }}"}
+        ],
+    },
+}
+SCORER = {
+    "type": "string_equals_mcqa",
+    "ground_truth_choice": "{{ sample.answer }}",
+    "choices": "{{ 'ABCDE'[:sample.options | length] | list }}",
+    "metrics": [
+        {"type": "mean", "field": "is_correct", "name": "Accuracy"},
+        {"type": "frequency", "field": "completion_validity"},
+    ],
+}
+ROWS = [
+    {"question": "q1", "options": ["right", "no", "never"], "answer": "A", "topic": "x"},
+    {"question": "q2", "options": ["no", "right", "nay", "none"], "answer": "B", "topic": "x"},
+    {"question": "q3", "options": ["no", "right", "Both A and B"], "answer": "B", "topic": "y"},
+]
+Called = Callable[..., Any]
+
+
+def make_task(orders: str = "rotations", **changes: object) -> dict[str, Any]:
+    """Return the task, with changes to its definition."""
+    order = {"options": "{{ sample.options }}", "orders": orders}
+    definition = {"choice_order": order, "solver": SOLVER, "scorers": [SCORER], **changes}
+    return {"key": "quiz", "display_name": "Quiz", "description": "", "definition": definition}
+
+
+def write_project(folder: Path, task: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] = ROWS) -> Path:
+    """Write a task file and its rows; return the task file."""
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "task.yaml").write_text(json.dumps(task))
+    return folder / "task.yaml"
+
+
+def find_right(messages: Sequence[Mapping[str, Any]]) -> str:
+    """Answer with the letter of the line that says `right`."""
+    lines = str(messages[-1]["content"]).split("\n")[1:]
+    return "ABCDE"[lines.index("right")]
+
+
+def always_first(
+    rows: Sequence[Mapping[str, Any]] = ROWS, orders: str = "rotations", **changes: object
+) -> ak.Run:
+    """Return a run in memory whose model always says A."""
+    return ak.score(make_task(orders, **changes), list(rows), model="builtin/constant?choice=A")
+
+
+def read_numbers(run: ak.Run) -> dict[str, float | None]:
+    """Return the values of all metrics by name."""
+    return {name: one.value for name, one in run.metrics.items()}
+
+
+def test_every_sample_is_shown_in_every_rotation() -> None:
+    """There is a row for each order; a sample that is left in place has one."""
+    run = always_first()
+    assert run.tasks["quiz"].scores["sample_id"].to_list() == [
+        "000001", "000001~1", "000001~2", "000002", "000002~1", "000002~2", "000002~3", "000003",
+    ]  # fmt: skip
+
+
+def test_the_truth_moves_with_its_option_and_the_completion_is_mapped_back() -> None:
+    """Each score says in which order the options stood, and what the labels are called in the file."""
+    scores = always_first().tasks["quiz"].scores["string_equals_mcqa"].struct.field("metadata")
+    second = scores[1]
+    assert second["option_order"] == ["B", "C", "A"]
+    assert (second["ground_truth_choice"], second["ground_truth_option"]) == ("C", "A")
+    assert (second["predicted_choice"], second["predicted_option"]) == ("A", "B")
+    assert second["base_sample_id"] == "000001"
+    assert scores[7]["left_in_place"] == "REFERS_TO_LABELS"
+
+
+def test_one_letter_always_is_right_in_one_rotation_of_each_sample() -> None:
+    """The mean is the share of places, nothing is right in all orders, and RStd is at its largest."""
+    run = always_first()
+    assert read_numbers(run) == {
+        "Accuracy": pytest.approx((1 / 3 + 1 / 4 + 0) / 3),
+        "completion_validity_VALID": 1.0,
+        "order_mean": pytest.approx((1 / 3 + 1 / 4) / 2),
+        "order_all_right": 0.0,
+        "order_any_right": 1.0,
+        "order_consistency": 0.0,
+        "order_modal_share": pytest.approx((1 / 3 + 1 / 4) / 2),
+        "order_recall_A": 1.0,
+        "order_recall_B": 0.0,
+        "order_recall_C": 0.0,
+        "order_recall_D": 0.0,
+        "order_rstd": pytest.approx(100 * (3 / 16) ** 0.5),
+    }
+    assert run.metrics["order_mean"].n == 2
+    assert run.metrics["order_mean"].n_excluded == {"left_in_place": 1}
+    assert run.metrics["Accuracy"].n == 3
+
+
+def test_counts_are_of_samples_and_rows_are_counted_apart() -> None:
+    """A sample counts as its worst row."""
+    tally = always_first().tasks["quiz"].tally
+    assert tally["counts"]["samples"] == 3
+    assert tally["orders"]["counts"]["samples"] == 8
+    assert tally["orders"]["left_in_place"] == {"REFERS_TO_LABELS": 1}
+
+
+def test_a_model_that_reads_the_options_is_right_in_all_orders(tmp_path: Path) -> None:
+    """Whatever the order, the prompt shows the options as they stand in it, and the truth is there."""
+    task = write_project(tmp_path, make_task())
+    with TestServer(find_right) as server:
+        run = ak.run(task, dataset=tmp_path / "rows.jsonl", model=f"{server.url}#m", out=tmp_path / "out")
+        assert server.asked.total == 8
+        assert read_numbers(run)["order_all_right"] == 1.0
+        assert read_numbers(run)["order_consistency"] == 1.0
+        again = ak.run(task, dataset=tmp_path / "rows.jsonl", model=f"{server.url}#m", out=tmp_path / "two")
+        assert server.asked.total == 8
+    assert read_numbers(again) == read_numbers(run)
+
+
+def test_a_run_that_stopped_goes_on_with_the_same_orders(tmp_path: Path) -> None:
+    """After a limit, `resume` asks the rows that are left, and nothing twice."""
+    task = write_project(tmp_path, make_task("shuffled", trials={"num_trials": 2}))
+    options: dict[str, Any] = {"dataset": tmp_path / "rows.jsonl", "cache_policy": "no-cache"}
+    with TestServer(find_right) as server:
+        with pytest.raises(AnswerkeyError) as caught:
+            ak.run(task, model=f"{server.url}#m", out=tmp_path / "out", max_calls=3, **options)
+        assert caught.value.code == "E305"
+        run = ak.resume(tmp_path / "out")
+        assert server.asked.total == 6
+    assert read_numbers(run)["order_mean"] == 1.0
+
+
+def list_orders(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Return the orders in which a run shuffles the options of rows."""
+    scores = always_first(rows, "shuffled").tasks["quiz"].scores["string_equals_mcqa"]
+    orders: list[list[str]] = scores.struct.field("metadata").struct.field("option_order").to_list()
+    return orders
+
+
+def test_dropping_a_row_changes_no_other() -> None:
+    """A shuffle depends on the seed and the row's own content, not on where it stands."""
+    rows = [{**ROWS[0], "question": f"q{number}"} for number in range(30)]
+    orders = list_orders(rows)
+    assert list_orders(rows[7:]) == orders[7:]
+    assert len({tuple(one) for one in orders}) == 6
+
+
+def test_every_file_format_has_the_same_shuffles(tmp_path: Path) -> None:
+    """The same rows in CSV and in JSONL are shown in the same orders."""
+    rows = [{**ROWS[1], "question": f"q{number}", "year": 1990 + number} for number in range(20)]
+    task = write_project(tmp_path, make_task("shuffled"), rows)
+    with (tmp_path / "rows.csv").open("w", newline="") as out:
+        writer = csv.DictWriter(out, rows[0])
+        writer.writeheader()
+        writer.writerows({**row, "options": json.dumps(row["options"])} for row in rows)
+    (tmp_path / "data.yaml").write_text(
+        "key: data\ndisplay_name: D\nsource: {type: local, file_path: rows.csv, columns: {options: list}}\n"
+    )
+    runs = [
+        ak.run(task, dataset=tmp_path / name, model="builtin/longest", out=tmp_path / name.replace(".", "-"))
+        for name in ("rows.jsonl", "data.yaml")
+    ]
+    one, two = ([row["sample"]["options"] for row in read_rows(reopen(run))] for run in runs)
+    assert one == two
+
+
+def test_shards_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the rows are cut, the rows of a sample stay together, and the numbers are the same."""
+    rows = [{**ROWS[number % 3], "question": f"q{number}"} for number in range(40)]
+    model = "builtin/simulated?accuracy=0.6&seed=3"
+    whole = ak.score(make_task(group_by="topic"), rows, model=model)
+    for size in (1, 2, 5, 16):
+        monkeypatch.setattr(pipeline, "SHARD_ROWS", size)
+        parts = ak.score(make_task(group_by="topic"), rows, model=model)
+        assert parts.tasks["quiz"].metrics == whole.tasks["quiz"].metrics
+        assert parts.tasks["quiz"].tally == whole.tasks["quiz"].tally
+
+
+def test_recorded_completions_say_in_which_order_they_were_asked() -> None:
+    """A column `option_order` names at each place the option of the dataset that stood there."""
+    said: list[dict[str, object]] = [
+        {"sample_id": "000001", "option_order": ["C", "A", "B"], "completion": "B"},
+        {"sample_id": "000001", "option_order": "ABC", "completion": "A"},
+        {"sample_id": "000002", "option_order": [3, 2, 1, 0], "completion": "C"},
+        {"sample_id": "000003", "option_order": None, "completion": "A"},
+    ]
+    run = ak.score(make_task(), ROWS, said)
+    numbers = read_numbers(run)
+    assert numbers["Accuracy"] == pytest.approx(2 / 3)
+    assert numbers["order_all_right"] == 1.0
+    assert numbers["order_consistency"] == 1.0
+    assert run.tasks["quiz"].scores["sample_id"].to_list() == ["000001~1", "000001", "000002", "000003"]
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [("ABD", "no order of the choices"), (["A", "A", "B"], "no order of the choices"), ("AB", "no order")],
+)
+def test_an_order_that_is_none_is_refused(order: object, said: str) -> None:
+    """Each choice stands in it once."""
+    rows = [{"sample_id": "000001", "option_order": order, "completion": "A"}]
+    with pytest.raises(AnswerkeyError, match=said):
+        ak.score(make_task(), ROWS[:1], rows)
+
+
+def test_completions_without_an_order_are_refused() -> None:
+    """Nobody can tell which option a letter meant; in the order of the file it is the letter itself."""
+    with pytest.raises(AnswerkeyError) as caught:
+        ak.score(make_task(), ROWS, ["A", "B", "B"])
+    assert caught.value.code == "E209"
+    assert read_numbers(ak.score(make_task("original"), ROWS, ["A", "B", "B"]))["order_mean"] == 1.0
+
+
+def test_what_a_run_exports_can_be_scored_again(tmp_path: Path, call: Called) -> None:
+    """The exported rows have the order in which each was asked."""
+    task = write_project(tmp_path, make_task("shuffled"))
+    data, model = tmp_path / "rows.jsonl", "builtin/simulated?seed=4"
+    first = call("run", task, "--dataset", data, "--model", model, "--out", tmp_path / "one", "--json").json
+    for form in ("jsonl", "csv", "parquet"):
+        file = tmp_path / f"said.{form}"
+        assert call("export", tmp_path / "one", "--to", form, "-o", file).code == 0
+        words = ("--dataset", data, "--completions", file, "--out", tmp_path / form, "--json")
+        again = call("score", task, *words).json
+        assert again["tasks"][0]["metrics"] == first["tasks"][0]["metrics"]
+    found = call("rescore", tmp_path / "one", "--out", tmp_path / "two", "--json").json
+    assert found["tasks"][0]["metrics"] == first["tasks"][0]["metrics"]
+
+
+def test_runs_in_other_orders_are_compared_by_sample(tmp_path: Path) -> None:
+    """The means over the orders are paired, and truths are compared by their option."""
+    task = write_project(tmp_path, make_task("rotations"))
+    plain = tmp_path / "plain.yaml"
+    plain.write_text(json.dumps(make_task("original")))
+    options: dict[str, Any] = {"dataset": tmp_path / "rows.jsonl", "model": "builtin/constant?choice=A"}
+    runs = [ak.run(file, out=tmp_path / file.stem, **options) for file in (task, plain)]
+    pair = ak.compare(*runs).tasks[0].pairs[0]
+    assert pair.difference.n == 3
+    assert pair.difference.value == pytest.approx((1 / 3 + 1 / 4) / 3 - 1 / 3)
+
+
+def test_a_new_task_must_show_options_as_the_old_run_did(tmp_path: Path) -> None:
+    """Completions belong to the order in which they were asked."""
+    task = write_project(tmp_path, make_task())
+    model = "builtin/constant?choice=A"
+    run = ak.run(task, dataset=tmp_path / "rows.jsonl", model=model, out=tmp_path / "out")
+    with pytest.raises(AnswerkeyError) as caught:
+        ak.rescore(run, make_task("original"), out=tmp_path / "two")
+    assert caught.value.code == "E507"
+
+
+def test_the_dry_run_counts_every_order(tmp_path: Path) -> None:
+    """Calls are those of all orders and trials; samples those of the dataset."""
+    task = write_project(tmp_path, make_task(trials={"num_trials": 2}))
+    planned = plan_calls(task, dataset=tmp_path / "rows.jsonl", model="builtin/constant?choice=A").tasks[0]
+    assert (planned.samples, planned.prompts, planned.calls) == (3, 16, 16)
+
+
+def test_rows_whose_options_cannot_be_moved_are_errors(tmp_path: Path) -> None:
+    """They are told before anything is asked, once each, and may be FAILED."""
+    rows: list[dict[str, Any]] = [
+        *ROWS,
+        {"question": "q4", "options": ["x", None], "answer": "A", "topic": "x"},
+    ]
+    task = write_project(tmp_path, make_task(), rows)
+    options: dict[str, Any] = {"dataset": tmp_path / "rows.jsonl", "model": "builtin/constant?choice=A"}
+    with pytest.raises(AnswerkeyError) as caught:
+        ak.run(task, out=tmp_path / "out", **options)
+    assert (caught.value.code, caught.value.where and caught.value.where.line) == ("E213", 4)
+    run = ak.run(task, out=tmp_path / "two", allow_failed="1", **options)
+    assert run.metrics["order_mean"].n_excluded == {"failed": 1, "left_in_place": 1}
+
+
+def test_all_orders_of_too_many_options_are_refused() -> None:
+    """The error says how many orders there would be."""
+    row = {"question": "q", "options": list("uvwxyz"), "answer": "A"}
+    scorer = {**SCORER, "choices": list("ABCDEF")}
+    with pytest.raises(AnswerkeyError, match="720 orders, and `all` asks at most 120"):
+        always_first([row], "all", scorers=[scorer])
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "said"),
+    [
+        ({"scorers": [{"type": "string_equals", "ground_truth": "A"}]}, "E108", "moves the options"),
+        ({"choice_order": {"options": "{{ sample.options }}", "orders": "some"}}, "E108", "`orders` is"),
+        ({"choice_order": {"options": "{{ sample.options }}"}}, "E108", "`orders` is missing"),
+        ({"choice_order": {"options": "{{ sample.options[:2] }}", "orders": "all"}}, "E108", "simply read"),
+        ({"choice_order": {"options": "{{ sample.x }}", "orders": "all"}}, "E206", "reads the column `x`"),
+        ({"solver": {"type": "pass_through_solver", "trace_column": "topic"}}, "E108", "as they stand"),
+    ],
+)
+def test_what_does_not_follow_the_order_is_refused(
+    tmp_path: Path, changes: dict[str, Any], code: str, said: str, call: Called
+) -> None:
+    """A scorer that would read the wrong truth, and a setting that cannot be carried out, are errors."""
+    task = write_project(tmp_path, make_task(**changes))
+    found = call("check", task, "--dataset", tmp_path / "rows.jsonl", "--json").json["errors"]
+    assert any(one["code"] == code and said in one["message"] for one in found), found
+
+
+def test_ids_that_look_like_orders_are_refused() -> None:
+    """A sample must not be called as another one in some order."""
+    rows = [{**ROWS[0], "sample_id": "a"}, {**ROWS[0], "sample_id": "a~1"}]
+    with pytest.raises(AnswerkeyError) as caught:
+        always_first(rows)
+    assert caught.value.code == "E208"
+
+
+def test_the_summary_says_what_the_order_does(tmp_path: Path, call: Called) -> None:
+    """It names the orders, the numbers, the recalls, and what was left in place."""
+    task = write_project(tmp_path, make_task())
+    data, model = tmp_path / "rows.jsonl", "builtin/constant?choice=A"
+    said = call("run", task, "--dataset", data, "--model", model, "--out", tmp_path / "out").out
+    assert "choice order  rotations: 3 samples, 8 rows" in said
+    assert "right in all orders (circular)       0.00 %" in said
+    assert "RStd of the recalls: 43.3013 points" in said
+    assert "1 sample left in place: an option names the letters of others" in said

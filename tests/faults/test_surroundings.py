@@ -68,14 +68,22 @@ def test_a_folder_that_cannot_be_made_is_told(
 def test_a_full_disk_leaves_no_half_written_file(
     project: Path, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When the scores cannot be written the command ends with E502, and no part stands under its name."""
+    """When scores cannot be written the command ends with E502, and no part stands under its name.
+
+    Where rows are checked first, the run folder says how far it came; else there is none.
+    """
     import polars as pl
 
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pl.DataFrame, "write_parquet", fail)
-    called = call(*words(project, "--out", str(project / "run")))
+    called = call(*words(project, "--out", str(project / "none")))
+    assert called.code == 2
+    assert "No space left on device" in called.err
+    assert "set `TMPDIR` to another" in called.err
+    assert not (project / "none").exists()
+    called = call(*words(project, "--out", str(project / "run"), "--copy"))
     assert called.code == 2
     assert "No space left on device" in called.err
     assert list((project / "run").rglob("*.parquet")) == []

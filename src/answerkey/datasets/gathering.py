@@ -6,8 +6,10 @@ chunks that differ from it are then stored anew.
 
 from __future__ import annotations
 
+import gc
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -26,6 +28,18 @@ CHUNK_ROWS = 32_768
 CHUNK_CHARACTERS = 16 * 2**20
 #: The lines of rows, beside their cells; no column of a file can have a name without a character.
 LINE = " "
+
+
+@contextmanager
+def without_collecting() -> Iterator[None]:
+    """Let Python's search for cycles rest: rows have none, and it would look through them again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @dataclass(frozen=True)

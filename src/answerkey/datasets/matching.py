@@ -49,8 +49,12 @@ def _match_ids(table: Rows, dataset: Dataset, columns: frozenset[str]) -> Rows:
     for whole in (range(len(dataset.table)), dataset.kept):
         if len(whole) == len(table) and _has_same_ids(table, dataset.table.take(whole)):
             return table.take(locate_positions(whole, dataset.chosen))
-    positions = _join_ids(table, dataset)
-    return HeldRows(table.load(columns).take(positions))
+    positions = _pair_hashes(table, dataset.rows)
+    if positions is not None:
+        found = HeldRows(table.load(columns).take(positions))
+        if _has_same_ids(found, dataset.rows):
+            return found
+    return HeldRows(table.load(columns).take(_join_ids(table, dataset)))
 
 
 def _has_same_ids(one: Rows, other: Rows) -> bool:
@@ -58,6 +62,27 @@ def _has_same_ids(one: Rows, other: Rows) -> bool:
         one.slice(offset, BLOCK_ROWS).ids().equals(other.slice(offset, BLOCK_ROWS).ids(), check_names=False)
         for offset in range(0, len(one), BLOCK_ROWS)
     )
+
+
+def _pair_hashes(table: Rows, samples: Rows) -> pl.Series | None:
+    """Return for each sample the row with its id, as far as hashes tell; None when they tell of a mismatch.
+
+    Hashes take less memory than ids.
+    """
+    if len(table) != len(samples):
+        return None
+    ours, theirs = _hash_ids(samples), _hash_ids(table)
+    order, other = ours.arg_sort(), theirs.arg_sort()
+    ours, theirs = ours.gather(order), theirs.gather(other)
+    if not ours.equals(theirs) or (ours == ours.shift()).any():
+        return None
+    return pl.DataFrame({"sample": order, "row": other}).sort("sample")["row"]
+
+
+def _hash_ids(rows: Rows) -> pl.Series:
+    """Return a hash of each id."""
+    parts = [rows.slice(offset, BLOCK_ROWS).ids().hash() for offset in range(0, len(rows), BLOCK_ROWS)]
+    return pl.concat(parts).alias("hash")
 
 
 def _join_ids(table: Rows, dataset: Dataset) -> pl.Series:

@@ -14,7 +14,7 @@ from answerkey.datasets.binary import adopt_frame, read_arrow, read_parquet
 from answerkey.datasets.binary_blocks import read_arrow_blocks, read_parquet_blocks
 from answerkey.datasets.cells import ColumnKind, type_columns
 from answerkey.datasets.content import COMPRESSIONS, Content, read_content
-from answerkey.datasets.gathering import Gathered, Gatherer, gather_held, refuse_huge
+from answerkey.datasets.gathering import Gathered, Gatherer, gather_held, refuse_huge, without_collecting
 from answerkey.datasets.ids import check_ids, name_samples
 from answerkey.datasets.json_rows import read_json_lines, read_json_list
 from answerkey.datasets.names import check_names
@@ -137,7 +137,8 @@ def _cache(content: Content, form: Format, kinds: Kinds) -> tuple[Rows, tuple[No
 
 def _gather(content: Content, form: Format, gatherer: Gatherer) -> Gathered:
     try:
-        return gatherer.finish(form.stream(content, gatherer))
+        with without_collecting():
+            return gatherer.finish(form.stream(content, gatherer))
     except (AnswerkeyError, UnicodeDecodeError):
         if form.hold is None:
             content.check_text()  # what is no text at all is told first

@@ -58,8 +58,9 @@ def describe_task(task: TaskRun) -> dict[str, Any]:
 
 def _describe_repeats(task: TaskRun) -> dict[str, Any]:
     """Return how samples were asked several times, and how far several runs agree; nothing for once."""
-    trials = task.manifest.get("trials")
-    found: dict[str, Any] = {"trials": trials} if trials else {}
+    found = {
+        name: task.manifest[name] for name in ("trials", "choice_order", "variant") if task.manifest.get(name)
+    }
     return found | ({"repeatability": task.repeatability} if task.repeatability else {})
 
 

@@ -25,11 +25,9 @@ def write_whole(path: Path, write: Callable[[Path], object], *, is_draft: bool =
             _flush(path.parent)
     except (OSError, pl.exceptions.PolarsError) as error:
         draft.unlink(missing_ok=True)
-        raise RunError(
-            "E502",
-            f"cannot write `{path}`: {error}",
-            hint="check the free space and the rights of the folder, or choose another with `--out`",
-        ) from error
+        another = "set `TMPDIR` to another" if is_draft else "choose another with `--out`"
+        hint = f"check the free space and the rights of the folder, or {another}"
+        raise RunError("E502", f"cannot write `{path}`: {error}", hint=hint) from error
 
 
 def _flush(path: Path) -> None:

@@ -2,7 +2,15 @@
 
 from answerkey.solvers.asking import require_known
 from answerkey.solvers.asking_field import find_asking_field
-from answerkey.solvers.choice_order import MOST_ORDERS, UNSUITABLE, ChoiceOrder, Pride, RowOrders, plan_row
+from answerkey.solvers.choice_order import (
+    MOST_ORDERS,
+    UNSUITABLE,
+    ChoiceOrder,
+    Pride,
+    RowOrders,
+    plan_row,
+    tell_options,
+)
 from answerkey.solvers.choice_ranking import ChoiceRankingSolver, require_echo
 from answerkey.solvers.examples import Examples, pick_examples
 from answerkey.solvers.inputs import ChatInput, GenericInput, InputMessage
@@ -33,4 +41,5 @@ __all__ = [
     "plan_row",
     "require_echo",
     "require_known",
+    "tell_options",
 ]

@@ -19,7 +19,7 @@ from answerkey.solvers.contents import digest_row
 from answerkey.solvers.option_cells import Options, OptionTrouble, read_cell, read_cells
 from answerkey.solvers.option_references import find_reference
 from answerkey.templates import Template
-from answerkey.types import Row
+from answerkey.types import Row, Samples
 
 Orders = Literal["original", "shuffled", "rotations", "all"]
 Path = tuple[str | int, ...]
@@ -179,6 +179,23 @@ def _draw_orders(setting: ChoiceOrder, row: Row, same: Places) -> RowOrders:
         why = f"its {count} options have {many} orders, and `all` asks at most {MOST_ORDERS}"
         return RowOrders((same,), UNSUITABLE, why)
     return RowOrders(list_orders(setting.orders, count))
+
+
+def tell_options(
+    setting: ChoiceOrder, samples: Samples, choices: Sequence[Sequence[str] | None]
+) -> list[Sequence[str] | None]:
+    """Return the option texts of each sample as they stand; None where there are none."""
+    if not setting.columns <= set(samples.columns):
+        return [None] * len(samples)
+    rows = zip(samples.rows(sorted(setting.columns)), choices, strict=True)
+    return [None if labels is None else _read_texts(setting, row, labels) for row, labels in rows]
+
+
+def _read_texts(setting: ChoiceOrder, row: Row, labels: Sequence[str]) -> Sequence[str] | None:
+    try:
+        return setting.read(row, labels).texts
+    except OptionTrouble:
+        return None
 
 
 @lru_cache(maxsize=128)

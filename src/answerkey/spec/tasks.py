@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from answerkey.errors import Place
 from answerkey.metrics import KeyedMetric, Trials
 from answerkey.sandbox import Snippet
 from answerkey.scorers import Action, Scorer, compile_templates
-from answerkey.solvers import ChoiceOrder, Solver
+from answerkey.solvers import ChoiceOrder, Solver, tell_options
 from answerkey.spec.nodes import Places, ScalarNode
 from answerkey.templates import Template
 from answerkey.types import Known, Purpose, Samples
@@ -83,7 +83,10 @@ class Task:
 
     def know(self, samples: Samples) -> Known | None:
         """Return what the first scorer that knows anything knows: choices, truths, option texts."""
-        return next((known for step in self.scoring if (known := step.scorer.know(samples))), None)
+        known = next((one for step in self.scoring if (one := step.scorer.know(samples))), None)
+        if known is None or self.choice_order is None or any(known.options):
+            return known
+        return replace(known, options=tell_options(self.choice_order, samples, known.choices))
 
     def place(self, *path: str | int) -> Place:
         """Return where a part of the task stands; `("config_spec", name)` is where that value was given."""

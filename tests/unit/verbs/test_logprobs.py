@@ -208,7 +208,7 @@ def like_places(messages: Sequence[Mapping[str, Any]]) -> Reply:
 
 
 def test_pride_asks_the_rotations_of_some_samples_and_debiases_the_others(tmp_path: Path) -> None:
-    """Rows that estimate the prior count towards nothing else, and every number is the same after `rescore`."""
+    """Rows that estimate the prior count towards nothing else; `rescore` gives the same numbers."""
     rows = []
     for number in range(60):
         turn = number % 4

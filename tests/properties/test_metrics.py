@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from answerkey.metrics import (
     METRICS,
     BinaryClassification,
+    Calibration,
     F1Score,
     Frequency,
     Max,
@@ -53,6 +54,7 @@ SHARED_METRICS: tuple[Metric, ...] = (
     F1Score("weight", "count", "is_correct"),
     BinaryClassification("truth", "predicted", "A", "B"),
     MulticlassClassification("truth", "predicted"),
+    Calibration("real", "is_correct"),
 )
 
 #: Sums stay finite whatever the snippet's order of summing: `fsum` rounds once.

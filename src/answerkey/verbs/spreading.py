@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterator
 from answerkey.datasets import Recorded, Rows
 from answerkey.engines import Spread
 from answerkey.pipeline import SHARD_ROWS, Prepared
-from answerkey.scorers import AskingScorer, compile_templates
+from answerkey.scorers import StringEqualsMcqa, compile_templates
+from answerkey.scorers.extraction import find_rule
 from answerkey.templates import Template
 from answerkey.types import Samples
+from answerkey.verbs.columns import BY_TEMPLATE
 
 #: Starting worker processes takes as long as rendering so many rows.
 WORKER_ROWS = 50_000
@@ -44,23 +46,29 @@ def fit_rows(rows: Rows, columns: Collection[str] | None, recorded: Recorded | N
 def choose_spread(prepared: Prepared) -> Spread:
     """Return how a task's shards may be worked on.
 
-    Whatever asks a model, or runs a snippet in a process of its own, does so from here, shard after shard.
+    Whatever asks a model, or runs a snippet in a process of its own, does so from here, shard after shard;
+    and so does a scorer that is not ours, for nobody told it of threads.
     """
-    task = prepared.task
-    is_asking = any(isinstance(step.scorer, AskingScorer) for step in task.scoring)
-    if prepared.model is not None or is_asking or task.snippets:
+    is_known = all(type(step.scorer) in BY_TEMPLATE for step in prepared.task.scoring)
+    if prepared.model is not None or not is_known or prepared.task.snippets:
         return "alone"
     if len(prepared.dataset) < WORKER_ROWS:
         return "threads"
     first = prepared.dataset.rows.slice(0, LOOKED_AT).load(prepared.columns)
-    return "processes" if _needs_python(prepared, first) else "threads"
+    is_solved = prepared.recorded is None  # a solver reads traces one by one
+    is_slow = is_solved or _needs_python(prepared, first) or _reads_one_by_one(prepared, first)
+    return "processes" if is_slow else "threads"
 
 
 def choose_check_spread(prepared: Prepared) -> Spread:
     """Return how the rows of a task may be checked: nobody is asked, but prompts are rendered."""
+    solver = prepared.task.solver if prepared.recorded is None else None
+    parts = [step.scorer for step in prepared.task.scoring] + ([solver] if solver else [])
+    if not all(type(one).__module__.startswith("answerkey.") for one in parts):
+        return "alone"
     if len(prepared.dataset) < WORKER_ROWS:
         return "threads"
-    if prepared.recorded is None and prepared.task.solver is not None:
+    if solver is not None and solver.needs_model:
         return "processes"
     first = prepared.dataset.rows.slice(0, LOOKED_AT).load(prepared.columns)
     return "processes" if _needs_python(prepared, first) else "threads"
@@ -69,6 +77,18 @@ def choose_check_spread(prepared: Prepared) -> Spread:
 def _needs_python(prepared: Prepared, samples: Samples) -> bool:
     """Return whether some template is rendered for most rows."""
     return any(_is_rendered(template, samples) for template in _list_templates(prepared))
+
+
+def _reads_one_by_one(prepared: Prepared, samples: Samples) -> bool:
+    """Return whether a rule that has no column form reads completions of which most are different."""
+    scorers = [step.scorer for step in prepared.task.scoring]
+    is_read = any(
+        isinstance(one, StringEqualsMcqa) and find_rule(one.extraction).has_parts for one in scorers
+    )
+    if not is_read or prepared.recorded is None:
+        return False
+    said = prepared.recorded.slice(0, len(samples)).read(samples).frame["completion"]
+    return said.n_unique() > MOST * len(said)
 
 
 def _list_templates(prepared: Prepared) -> Iterator[Template]:

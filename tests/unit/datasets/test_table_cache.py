@@ -13,9 +13,7 @@ import pytest
 from answerkey.datasets import Table, binary_blocks, content, load_table, table_cache
 from answerkey.errors import DataError, SpecError
 
-ROWS: list[dict[str, object]] = [
-    {"q": f"question {n}", " odd": n or "zero", "list": [n]} for n in range(40)
-]
+ROWS: list[dict[str, object]] = [{"q": f"question {n}", " odd": n or "zero", "list": [n]} for n in range(40)]
 HOUR = 3600.0
 
 

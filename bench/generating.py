@@ -22,7 +22,7 @@ from workloads import Mix
 GROUP_ROWS = 131_072
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 #: The labels of rows that are not unique; the first is the usual one.
-LABELS = ("ABCD", "ABCD", "ABCD", "ABCD", "ABCD", "ABCD", "1234", "WXYZ")
+LABELS = ("ABCD", "1234", "WXYZ")
 PLACES = (
     "the harbour",
     "a small village",
@@ -121,7 +121,8 @@ def make_rows(start: int, stop: int, mix: Mix) -> pl.DataFrame:
     """Return the rows from `start` to `stop`."""
     rows = pl.int_range(start, stop, dtype=pl.UInt64, eager=True)
     unique = choose(rows, 1, mix.unique)
-    usual = pl.Series(LABELS).gather(draw(rows, 2, len(LABELS)))
+    others = draw(rows, 2, len(LABELS) - 1) + 1
+    usual = pl.Series(LABELS).gather(others * choose(rows, 10, mix.relabelled).cast(pl.UInt32))
     words = pl.Series(PLACES)
     own = unpack_labels(rows)
     frame = pl.DataFrame(
@@ -226,12 +227,12 @@ def main() -> int:
     )
     parser.add_argument("path", type=Path)
     parser.add_argument("--rows", type=int, default=10_000)
-    for share in ("unique", "long", "unicode"):
+    for share in ("unique", "long", "unicode", "relabelled"):
         parser.add_argument(
             f"--{share}", type=float, default=getattr(Mix, share), help="share of rows, 0 to 1"
         )
     given = parser.parse_args()
-    write_dataset(given.path, given.rows, Mix(given.unique, given.long, given.unicode))
+    write_dataset(given.path, given.rows, Mix(given.unique, given.long, given.unicode, given.relabelled))
     return 0
 
 

@@ -13,7 +13,7 @@ import polars as pl
 RULE = "first_character_literal"
 
 
-def build_columns(rows: int) -> dict[str, pl.Expr]:
+def build_columns() -> dict[str, pl.Expr]:
     """Return the score columns, computed from a row's number, answer, choices and completion."""
     first = pl.col("completion").str.slice(0, 1)
     valid = first.is_in(pl.col("choices"))
@@ -33,7 +33,7 @@ def build_columns(rows: int) -> dict[str, pl.Expr]:
         excluded_by=pl.lit(None, pl.String),
     )
     return {
-        "sample_id": pl.col("row").cast(pl.String).str.zfill(max(6, len(str(rows)))),
+        "sample_id": pl.col("row").cast(pl.String).str.zfill(6),
         "trial": pl.lit(0, pl.Int32),
         "string_equals_mcqa": verdict,
     }
@@ -44,8 +44,7 @@ def score_raw(source: Path, out: Path, *, is_streaming: bool = False) -> float:
 
     In memory it is faster than streaming, which is for files that do not fit.
     """
-    rows = pl.scan_parquet(source).select(pl.len()).collect().item()
-    columns = build_columns(rows)
+    columns = build_columns()
     if is_streaming:
         pl.scan_parquet(source, row_index_name="row", row_index_offset=1).select(**columns).sink_parquet(out)
         verdict = pl.scan_parquet(out).select(_find_correct().mean())

@@ -23,6 +23,7 @@ FORMS = ("render", "expression")
 MIXES = {
     "half of the completions long": Case(0, mix=Mix(long=0.5)),
     "half of the completions outside ASCII": Case(0, mix=Mix(unicode=0.5)),
+    "a quarter of the rows with other labels": Case(0, mix=Mix(relabelled=0.25)),
     "computed templates, some thousand distinct values": Case(0, templates=COMPUTED),
     "computed templates, half of the values unique": Case(0, templates=COMPUTED, mix=Mix(unique=0.5)),
 }

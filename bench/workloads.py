@@ -12,12 +12,13 @@ class Mix:
     """Shares of rows between 0 and 1.
 
     `unique`: options and labels that no other row has; `long`: completions of about a thousand characters;
-    `unicode`: completions outside ASCII.
+    `unicode`: completions outside ASCII; `relabelled`: labels other than A to D.
     """
 
     unique: float = 0.0
     long: float = 0.05
     unicode: float = 0.02
+    relabelled: float = 0.0
 
     def to_words(self) -> list[str]:
         """Return the mix as words of the generator's command line."""

@@ -69,7 +69,7 @@ class Content:
         except FileNotFoundError:
             raise _missing(self.path) from None
         except (OSError, ValueError) as error:
-            raise _unreadable(self.path, error) from None
+            raise describe_unreadable(self.path, error) from None
         return io.BufferedReader(expand(stream, self.file), _BLOCK) if expand else stream  # type: ignore[type-var]  # a raw stream
 
     def open_text(self, newline: Literal["", "\n"] = "") -> TextIO:
@@ -147,11 +147,12 @@ def read_content(path: str | Path) -> Content:
         try:
             raw = stream.read(HELD_BYTES + 1)
         except OSError as error:
-            raise _unreadable(content.path, error) from None
+            raise describe_unreadable(content.path, error) from None
     return content if len(raw) > HELD_BYTES else replace(content, raw=raw)
 
 
-def _unreadable(path: Path, error: OSError | ValueError) -> DataError:
+def describe_unreadable(path: Path, error: OSError | ValueError) -> DataError:
+    """Return E201 for a file that cannot be read."""
     reason = "it is a folder" if path.is_dir() else getattr(error, "strerror", None) or str(error)
     message = f"cannot read data file `{path}`: {reason.lower()}"
     return DataError("E201", message, where=Place(file=str(path)))

@@ -142,4 +142,5 @@ def open_parquet(content: Content) -> StoredRows | None:
     if casts is None:
         return None
     changed = frozenset(name for name, dtype in casts.items() if dtype != schema[name])
-    return StoredRows(content.path, casts, 0, length, content.file, casts=changed, stamp=stamp)
+    path = content.path.absolute()  # it is read by whoever works on it, wherever that is
+    return StoredRows(path, casts, 0, length, content.file, casts=changed, stamp=stamp)

@@ -13,7 +13,7 @@ import polars as pl
 from answerkey.datasets.binary import adopt_frame, read_arrow, read_parquet
 from answerkey.datasets.binary_blocks import read_arrow_blocks, read_parquet_blocks
 from answerkey.datasets.cells import ColumnKind, type_columns
-from answerkey.datasets.content import COMPRESSIONS, Content, read_content
+from answerkey.datasets.content import COMPRESSIONS, Content, describe_unreadable, read_content
 from answerkey.datasets.gathering import Gathered, Gatherer, gather_held, refuse_huge, without_collecting
 from answerkey.datasets.ids import check_ids, name_samples
 from answerkey.datasets.json_rows import read_json_lines, read_json_list
@@ -87,11 +87,14 @@ def read_table(path: str | Path, *, columns: Kinds | None = None, by_trial: bool
 def load_table(path: str | Path, *, columns: Kinds | None = None, by_trial: bool = False) -> Table:
     """Return the rows of a data file with the digest of its content and what is odd about it."""
     content = read_content(path)
-    rows, notices = _open_rows(content, find_format(Path(path)), columns or {})
-    if not len(rows):
-        raise DataError("E210", "the file has no rows", where=content.place())
-    check_ids(rows, by_trial=by_trial)
-    return Table(rows, content.digest, notices)
+    try:
+        rows, notices = _open_rows(content, find_format(Path(path)), columns or {})
+        if not len(rows):
+            raise DataError("E210", "the file has no rows", where=content.place())
+        check_ids(rows, by_trial=by_trial)
+        return Table(rows, content.digest, notices)
+    except OSError as error:
+        raise describe_unreadable(content.path, error) from None
 
 
 def _open_rows(content: Content, form: Format, kinds: Kinds) -> tuple[Rows, tuple[Notice, ...]]:
@@ -127,11 +130,17 @@ def _cache(content: Content, form: Format, kinds: Kinds) -> tuple[Rows, tuple[No
     cache = open_cache()
     key = name_entry(content.digest, form.name, kinds)
     found = cache.find(key, content.file)
-    if found is None:
+    if found is not None:
+        return found.rows, found.notices
+    try:
         with cache.open_drafts() as drafts:
             gatherer = Gatherer(content, kinds, drafts)
             gathered = _gather(drafts.unpack(content) if form.hold else content, form, gatherer)
             found = cache.keep(key, drafts, gathered, content.file)
+    except (OSError, pl.exceptions.PolarsError) as error:  # there is no room, not even for temporary files
+        held = _hold(content, form, kinds)
+        notice = Notice(f"`{content.file}` is held in memory: it cannot be kept as a table: {error}")
+        return HeldRows(name_samples(held, content.file)), (*held.notices, notice)
     return found.rows, (*found.notices, *cache.notices)
 
 

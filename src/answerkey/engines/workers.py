@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import chain, islice
 from typing import Any, TypeVar
 
@@ -65,8 +66,9 @@ class Worker:
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                stream.close()
+            with suppress(OSError):  # what it did not read any more cannot be flushed
+                if stream is not None:
+                    stream.close()
 
     def _send(self, message: bytes) -> None:
         stdin = self._process.stdin

@@ -26,7 +26,18 @@ ORDER_FIELDS: dict[str, pl.DataType] = {
 
 
 def resolve_ordered(templates: Mapping[str, Template], samples: Samples) -> ResolvedRows:
-    """Return choices and truth of every row, the truth at the place to which its option was moved."""
+    """Return choices and truth of every row, the truth at the place to which its option was moved.
+
+    Rows are resolved once, for checking and for scoring them.
+    """
+    key = "resolved", *((name, repr(template.source)) for name, template in sorted(templates.items()))
+    if key not in samples.memo:
+        samples.memo[key] = _resolve(templates, samples)
+    found: ResolvedRows = samples.memo[key]
+    return found
+
+
+def _resolve(templates: Mapping[str, Template], samples: Samples) -> ResolvedRows:
     if samples.orders is None:
         return resolve_rows(templates, samples)
     rows = resolve_rows(templates, samples.as_written())

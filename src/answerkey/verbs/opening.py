@@ -98,7 +98,8 @@ def lay_out_work(prepared: Prepared) -> Prepared:
     """Return a task with what decides how the work is done: what is read, how much at a time, and where."""
     columns = list_columns(prepared.task, prepared.dataset, prepared.recorded)
     planned = replace(prepared, columns=columns)
-    return replace(planned, spread=choose_spread(planned), shard_rows=choose_shard_rows(planned))
+    spread = choose_spread(planned)
+    return replace(planned, spread=spread, shard_rows=choose_shard_rows(planned, spread))
 
 
 def _wants_model(task: Task, options: Options) -> bool:

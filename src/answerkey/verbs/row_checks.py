@@ -18,7 +18,7 @@ from answerkey.types import Notice, Samples
 from answerkey.verbs.columns import list_checked_columns
 from answerkey.verbs.design_columns import find_missing_design
 from answerkey.verbs.ordering import find_order_problems
-from answerkey.verbs.spreading import choose_check_spread
+from answerkey.verbs.spreading import choose_check_spread, choose_shard_rows
 
 #: How many rows of one kind are shown before only their number is.
 SHOWN = 20
@@ -114,8 +114,10 @@ def check_rows(prepared: Prepared, progress: Progress, engine: Engine) -> RowFin
     columns = list_checked_columns(prepared.task, dataset, prepared.recorded)
     bare = replace(prepared.without_rows(), columns=columns, model=None, judges={})
     function = partial(check_shard, bare, is_recorded=prepared.recorded is not None)
+    spread = choose_check_spread(prepared)
+    rows = choose_shard_rows(replace(prepared, columns=columns, recorded=None), spread)
     done = 0
-    for found in engine.map(function, cut_shards(dataset, SHARD_ROWS), spread=choose_check_spread(prepared)):
+    for found in engine.map(function, cut_shards(dataset, rows), spread=spread):
         findings.take(found, done)
         done += found.rows
         progress("check", done, len(dataset))

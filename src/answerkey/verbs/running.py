@@ -27,7 +27,7 @@ from answerkey.verbs.opening import Opened, open_specification
 from answerkey.verbs.options import Options, read_options, stay_silent
 from answerkey.verbs.repeating import run_repetitions
 from answerkey.verbs.row_checks import RowFindings, check_rows
-from answerkey.verbs.staging import Stage, Staged, open_stage, visit_rows
+from answerkey.verbs.staging import FolderStage, Stage, Staged, visit_rows
 
 
 def run(
@@ -48,7 +48,7 @@ def run(
     policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
     chosen = replace(chosen, cache_policy=policy)
     engine = open_engine(chosen.engine)
-    with open_stage() as stage:
+    with FolderStage() as stage:
         opened, heard = check_plan(open_plan(plan, chosen), chosen, report, engine, stage)
         require_askable(opened, chosen)
         folder = Path(out) if out is not None else default_folder(plan.key)

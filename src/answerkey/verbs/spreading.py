@@ -21,11 +21,14 @@ MOST = 0.5
 #: A shard of at most so many bytes of cells is worked on at a time, on each core.
 SHARD_BYTES = 32 * 2**20
 FEWEST_ROWS = 1_000
+#: Rows that are slow are handed out in smaller shards, so that no core waits long for another.
+PROCESS_ROWS = 16_384
 
 
-def choose_shard_rows(prepared: Prepared) -> int:
-    """Return how many rows one shard has: fewer where rows are long."""
-    return fit_rows(prepared.dataset.rows, prepared.columns, prepared.recorded)
+def choose_shard_rows(prepared: Prepared, spread: Spread) -> int:
+    """Return how many rows one shard has: fewer where rows are long, or take long."""
+    most = fit_rows(prepared.dataset.rows, prepared.columns, prepared.recorded)
+    return min(most, PROCESS_ROWS) if spread == "processes" else most
 
 
 def fit_rows(rows: Rows, columns: Collection[str] | None, recorded: Recorded | None) -> int:

@@ -6,13 +6,13 @@ reading and resolving every row twice costs more.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 from answerkey.datasets import Shard
 from answerkey.engines import Engine
@@ -47,32 +47,42 @@ class Staged:
         return self.outcome
 
 
-@dataclass(frozen=True)
 class Stage:
-    """Where tables wait until it is known that they may enter a run: a temporary folder, or memory."""
+    """Where tables wait until it is known that they may enter a run: in memory."""
 
-    folder: Path | None = None
+    def takes(self, prepared: Prepared) -> bool:
+        """Return whether a task can be scored while it is checked; another process has its own memory."""
+        return prepared.spread == "threads"
+
+    def open_task(self, key: str) -> Writer:  # noqa: ARG002 - each has its own
+        """Return the writer of one task."""
+        return MemoryTask()
+
+
+class FolderStage(Stage):
+    """A stage in a temporary folder, which is made when it is needed; a context manager."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._folder: Path | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
     def takes(self, prepared: Prepared) -> bool:
         """Return whether a task can be scored while it is checked."""
-        if self.folder is None:
-            return prepared.spread == "threads"  # another process has its own memory
         # Completions that are to be kept may be too many for a temporary folder.
         return prepared.spread != "alone" and not prepared.keep_completions
 
     def open_task(self, key: str) -> Writer:
         """Return the writer of one task."""
-        return MemoryTask() if self.folder is None else FolderTask(self.folder / key, is_draft=True).make()
-
-
-@contextmanager
-def open_stage() -> Iterator[Stage]:
-    """Yield a stage in a temporary folder, which is removed afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="answerkey-scores-"))
-    try:
-        yield Stage(folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if self._folder is None:
+            made = tempfile.TemporaryDirectory(prefix="answerkey-scores-", ignore_cleanup_errors=True)
+            self._folder = Path(self._stack.enter_context(made))
+        return FolderTask(self._folder / key, is_draft=True).make()
 
 
 def visit_rows(

@@ -202,3 +202,19 @@ def test_binary_files_with_foreign_types_are_kept_as_ours(
     assert [one.message for one in streamed.notices] == [
         "column `raw` holds bytes; templates see them in base64"
     ]
+
+
+def test_a_full_disk_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no table can be written the rows are held in memory, and that is said aloud."""
+    path = write_rows(tmp_path / "a.jsonl")
+    first = load_table(path)
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", fail)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
+    table = load_table(path)
+    assert table.samples.frame.equals(first.samples.frame)
+    assert "is held in memory" in table.notices[-1].message
+    assert list_entries(tmp_path / "other" / "answerkey" / "tables") == []

@@ -102,6 +102,23 @@ def test_a_worker_that_dies_is_told() -> None:
     assert caught.value.code == "E602"
 
 
+def test_a_worker_that_dies_while_it_is_sent_to_is_told() -> None:
+    """What it has not read is of no concern: it is E602, never a broken pipe."""
+    with pytest.raises(EngineError, match="a worker process ended: exit code 3"):
+        list(map_workers(_Deadly(), [b"x" * 2_000_000] * 2, 2))
+
+
+class _Deadly:
+    """Ends the process that loads it, before that has read anything else."""
+
+    def __call__(self, shard: bytes) -> int:
+        """Return how long the shard is."""
+        return len(shard)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os._exit, (3,)
+
+
 def test_the_cores_of_this_process_are_counted() -> None:
     """A process that may use one core gets one."""
     assert 1 <= count_cores() <= (os.cpu_count() or 1)

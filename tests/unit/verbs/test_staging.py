@@ -11,6 +11,7 @@ import pytest
 
 import answerkey as ak
 from answerkey import pipeline
+from answerkey.engines import Spread
 from answerkey.verbs import opening, spreading
 
 SCORER = {
@@ -34,6 +35,7 @@ ROWS = [
 def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Let shards be small, and temporary files lie where they can be seen."""
     monkeypatch.setattr(pipeline, "SHARD_ROWS", 7)
+    monkeypatch.setattr(spreading, "SHARD_ROWS", 7)
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
 
@@ -133,8 +135,8 @@ def test_rows_are_cut_smaller_where_they_are_long(tmp_path: Path, monkeypatch: p
     sizes: list[int] = []
     choose = spreading.choose_shard_rows
 
-    def note(prepared: pipeline.Prepared) -> int:
-        sizes.append(choose(prepared))
+    def note(prepared: pipeline.Prepared, spread: Spread) -> int:
+        sizes.append(choose(prepared, spread))
         return sizes[-1]
 
     monkeypatch.setattr(opening, "choose_shard_rows", note)

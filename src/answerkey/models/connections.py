@@ -103,7 +103,9 @@ class Connection:
 
     def read(self, status: int, headers: Mapping[str, str], body: bytes) -> Completion:
         """Return what an answer says, without a key that the endpoint sends back; never raises."""
-        return self.style.read(status, headers, self._hidden_bytes.sub(HIDDEN.encode(), body))
+        if b"\\" in body or any(plain in body for plain in self._plain_secrets):
+            body = self._hidden_bytes.sub(HIDDEN.encode(), body)
+        return self.style.read(status, headers, body)
 
     def hide(self, text: str) -> str:
         """Return a text, such as the message of a foreign exception, with every secret in it as `***`."""
@@ -130,14 +132,22 @@ class Connection:
     @cached_property
     def _hidden(self) -> re.Pattern[str]:
         """What is hidden: the secrets, longest first, in plain text and in any form that JSON has for it."""
-        held = [value for value in (*self.headers.values(), self.key) if isinstance(value, Secret)]
-        texts = {secret.reveal() for secret in held if len(secret.reveal()) >= SHORTEST_KEY}
-        forms = ["".join(map(_match_character, text)) for text in sorted(texts, key=len, reverse=True)]
-        return re.compile("|".join(forms) or _NEVER)
+        texts = sorted(self._secrets, key=len, reverse=True)
+        return re.compile("|".join("".join(map(_match_character, text)) for text in texts) or _NEVER)
 
     @cached_property
     def _hidden_bytes(self) -> re.Pattern[bytes]:
         return re.compile(self._hidden.pattern.encode())
+
+    @cached_property
+    def _plain_secrets(self) -> list[bytes]:
+        """The secrets as they stand in a body without a backslash."""
+        return [text.encode() for text in self._secrets]
+
+    @property
+    def _secrets(self) -> set[str]:
+        held = [value for value in (*self.headers.values(), self.key) if isinstance(value, Secret)]
+        return {secret.reveal() for secret in held if len(secret.reveal()) >= SHORTEST_KEY}
 
 
 def _match_character(character: str) -> str:

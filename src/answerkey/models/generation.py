@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Self
 
 from answerkey.errors import SpecError, listing, suggest
@@ -24,6 +25,10 @@ class Generation:
 
     def given(self) -> dict[str, object]:
         """Return what is set, by name; what is listed for `stop` is a list."""
+        return dict(self._given)
+
+    @cached_property
+    def _given(self) -> dict[str, object]:
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name in _NAMES

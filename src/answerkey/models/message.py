@@ -186,6 +186,8 @@ def _read_part(part: object) -> str | None:
 
 def mend_text(text: str) -> str:
     """Return the text with half surrogate pairs, which no file can hold, as U+FFFD."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from answerkey.models.message import DEPTH, make_plain, mend_text, read_count, to_json_values
 from answerkey.types import Completion, CompletionStatus
@@ -38,8 +38,7 @@ COMPLAINT_FIELDS = ("error", "message", "detail", "errors", "msg", "type", "code
 ANSWERED = range(200, 300)
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(NamedTuple):
     """What an answer says, in the words of no API. `texts` and `thoughts` are its parts in order.
 
     `refusal` is the text of a refusal, "" for one without words. `reply` is the whole message where it says

@@ -104,8 +104,8 @@ def cut_batches(values: Mapping[T, object], size: int) -> Iterator[list[T]]:
 
 def encode_completion(completion: Completion) -> str:
     """Return a completion as JSON text, without the fields that are None; ASCII, so that any text is safe."""
-    found = {name: value for name in _FIELDS if (value := getattr(completion, name)) is not None}
-    text = json.dumps(found, separators=(",", ":"), default=_make_plain)
+    found = {name: value for name, value in vars(completion).items() if value is not None}
+    text = _COMPACT.encode(found)
     return _NOT_FINITE.sub(_spell_number, text) if "NaN" in text or "Infinity" in text else text
 
 
@@ -134,3 +134,6 @@ def _make_plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
     return list(value) if isinstance(value, Sequence) else str(value)
+
+
+_COMPACT = json.JSONEncoder(separators=(",", ":"), default=_make_plain)

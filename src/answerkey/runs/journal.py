@@ -6,6 +6,7 @@ knows is written to the journal as well, so that a resumed run sees what the int
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,16 +23,16 @@ from answerkey.models.storing import (
     decode_completion,
     encode_completion,
     prepare_tables,
-    select_rows,
     write_rows,
 )
 from answerkey.types import Completion, CompletionStatus
 
 JOURNAL_NAME = "journal.sqlite"
 VERSION = 1
+#: No index on the key: keys are random, and each would dirty a page of its own that is written twice.
 _CREATE = """
 CREATE TABLE IF NOT EXISTS calls (
-    key TEXT PRIMARY KEY,
+    key TEXT NOT NULL,
     specification TEXT NOT NULL,
     sample_id TEXT NOT NULL,
     trial INTEGER NOT NULL,
@@ -54,16 +55,22 @@ _KEEP_BATCH = """
 INSERT INTO batches VALUES (?, ?, ?, ?) ON CONFLICT (file) DO UPDATE SET batch = excluded.batch
 """
 _LIST_BATCHES = "SELECT file, batch, keys FROM batches WHERE identity = ? ORDER BY rowid"
-#: What a model has said stays said; only a failed call is overwritten.
-_ADD = """
-INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (key) DO UPDATE SET
-    specification = excluded.specification, sample_id = excluded.sample_id, trial = excluded.trial,
-    purpose = excluded.purpose, status = excluded.status, source = excluded.source,
-    completion = excluded.completion
-WHERE calls.status = 'ERROR'
+#: Where the call with a key is, by a hash of the key: a table of one connection, made anew by the next.
+_CREATE_PLACES = """
+CREATE TEMP TABLE places (hash INTEGER, place INTEGER, PRIMARY KEY (hash, place)) WITHOUT ROWID
 """
-_FIND = "SELECT key, completion FROM calls WHERE status <> 'ERROR' AND key IN"
+_FILL_PLACES = "INSERT INTO places SELECT hash_key(key), rowid FROM calls"
+_ADD_PLACES = "INSERT OR IGNORE INTO places VALUES (?, ?)"
+_ADD = """
+INSERT OR REPLACE INTO calls
+    (rowid, key, specification, sample_id, trial, purpose, status, source, completion)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_PLACED = """
+FROM places JOIN calls ON calls.rowid = place WHERE hash IN (SELECT value FROM json_each(?))
+"""
+_FIND = f"SELECT key, completion {_PLACED} AND status <> 'ERROR'"
+_LOCATE = f"SELECT key, status, place {_PLACED}"
 _SUM = """
 SELECT specification, purpose, COUNT(*), SUM(json_extract(completion, '$.prompt_tokens')),
     SUM(json_extract(completion, '$.completion_tokens'))
@@ -76,6 +83,7 @@ SELECT purpose, sample_id, status, source, json_extract(completion, '$.attempts'
 FROM calls WHERE specification = ?
 """
 LIVE = "live"
+_ERROR = CompletionStatus.ERROR.value
 #: SQLite's codes for a file that is no longer one of its own; everything else is about writing.
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
@@ -117,6 +125,8 @@ class Journal:
         self.file = None if folder is None else folder / JOURNAL_NAME
         self._cache = cache
         self._lock = threading.Lock()
+        #: Where the next call is put; 0 while it is not known where the others are.
+        self._next_place = 0
         with self._translated():
             self._connection = self._open()
 
@@ -128,8 +138,7 @@ class Journal:
         """Return the completions that are known, by the key of the call."""
         keys = [call.key for call in calls]
         with self._lock, self._translated():
-            rows = select_rows(self._connection, _FIND, keys)
-            found = {key: decode_completion(text) for key, text in rows}
+            found = {str(key): decode_completion(str(text)) for key, text in self._select(_FIND, keys)}
         missing = {call.key: call for call in calls if call.key not in found}
         if self._cache is None or not missing:
             return found
@@ -192,22 +201,41 @@ class Journal:
             remove_journal(self.file.parent)
 
     def _write(self, finished: Sequence[tuple[Call, Completion]], specification: str) -> None:
-        rows = [
-            (
-                call.key,
-                specification,
-                call.sample_id,
-                call.trial,
-                call.purpose,
-                one.status.value,
-                one.source or LIVE,
-                encode_completion(one),
-            )
-            for call, one in finished
-        ]
-        if rows:
-            with self._lock, self._translated():
-                write_rows(self._connection, _ADD, rows)
+        """Keep calls; what a model has said stays said, only a failed call is overwritten."""
+        if not finished:
+            return
+        with self._lock, self._translated():
+            located = self._select(_LOCATE, [call.key for call, _ in finished])
+            held = {key: (status, place) for key, status, place in located}
+            rows: dict[object, Sequence[object]] = {}
+            for call, one in finished:
+                status, place = held.get(call.key, (_ERROR, None))
+                if status != _ERROR:
+                    continue
+                if place is None:
+                    place, self._next_place = self._next_place, self._next_place + 1
+                held[call.key] = one.status.value, place
+                rows[place] = (place, *_lay_out(call, one, specification))
+            if rows:
+                write_rows(self._connection, _ADD, list(rows.values()))
+                places = [(hash(row[1]), row[0]) for row in rows.values()]
+                write_rows(self._connection, _ADD_PLACES, places)
+
+    def _select(self, statement: str, keys: Sequence[str]) -> list[tuple[object, ...]]:
+        """Return what a statement finds for these keys; another key may have the same hash."""
+        if self._next_place == 0:
+            self._fill_places()
+        wanted = set(keys)
+        with closing(self._connection.execute(statement, (json.dumps([*map(hash, wanted)]),))) as cursor:
+            return [row for row in cursor if row[0] in wanted]
+
+    def _fill_places(self) -> None:
+        """Learn where the calls of an earlier process are."""
+        self._connection.create_function("hash_key", 1, hash, deterministic=True)
+        for statement in ("PRAGMA temp.journal_mode = OFF", _CREATE_PLACES, _FILL_PLACES):
+            self._connection.execute(statement).close()
+        with closing(self._connection.execute("SELECT MAX(rowid) FROM calls")) as cursor:
+            self._next_place = (cursor.fetchone()[0] or 0) + 1
 
     def _open(self) -> sqlite3.Connection:
         connection = connect_file(self.file or ":memory:")
@@ -270,6 +298,12 @@ class TaskLedger:
     def add(self, finished: Sequence[tuple[Call, Completion]]) -> None:
         """Store finished calls; they are on disk when this returns."""
         self.journal.add(finished, self.specification)
+
+
+def _lay_out(call: Call, one: Completion, specification: str) -> tuple[object, ...]:
+    """Return the columns of a call, from its key on."""
+    task = (call.key, specification, call.sample_id, call.trial, call.purpose)
+    return (*task, one.status.value, one.source or LIVE, encode_completion(one))
 
 
 def remove_journal(folder: Path) -> None:

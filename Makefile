@@ -39,9 +39,11 @@ docs: $(VENV)/dev-ready
 	$(BIN)/python scripts/docs.py --check
 
 bench: $(VENV)/dev-ready
+	$(BIN)/python -m compileall -q src
 	$(BIN)/python bench/run.py
 
 bench-quick: $(VENV)/dev-ready
+	$(BIN)/python -m compileall -q src
 	$(BIN)/python bench/run.py --quick
 
 $(VENV)/bin/python:

@@ -42,14 +42,15 @@ class LocalEngine:
     def map(
         self, function: Callable[[Shard], Part], shards: Iterable[Shard], *, spread: Spread = "alone"
     ) -> Iterator[Part]:
-        """Yield the function's value for each shard; no more shards are under way than there are cores.
+        """Yield the function's value for each shard; hardly more shards are under way than there are cores.
 
         A shard that fails stops the work: its error is raised when its turn comes.
         """
         if spread == "processes":
             return map_workers(function, shards, count_cores())
         if spread == "threads":
-            return map_threads(function, shards, count_cores())
+            # One more than cores: there is work while one of them waits for its turn in Python.
+            return map_threads(function, shards, count_cores() + 1)
         return (function(shard) for shard in shards)
 
 

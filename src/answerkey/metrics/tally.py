@@ -55,15 +55,19 @@ def measure_tally(
     samples: Samples, completions: Completions | None, scores: Scores, category: str | None = None
 ) -> Tally:
     """Return the tally of one shard; the three tables have the same rows."""
-    texts = calls = pl.repeat(None, len(scores), dtype=pl.String, eager=True)
-    if completions is not None:
+    if completions is None:
+        texts = calls = pl.repeat(None, len(scores), dtype=pl.String, eager=True)
+    else:
         texts, calls = completions.frame["completion"], completions.frame["status"]
-    status, reason = scores.frame["status"], scores.frame["reason"].fill_null("UNKNOWN")
+    status = scores.frame["status"]
     is_scored = status == ScoreStatus.SCORED.value
     examples = _Examples(samples.ids, texts)
     invalid = examples.collect(find_invalid_reasons(scores, calls), is_scored)
-    failed = examples.collect(reason, status == ScoreStatus.FAILED.value)
-    errors = examples.collect(reason, status == ScoreStatus.ERROR.value)
+    failed = errors = {}
+    if not is_scored.all():
+        reason = scores.frame["reason"].fill_null("UNKNOWN")
+        failed = examples.collect(reason, status == ScoreStatus.FAILED.value)
+        errors = examples.collect(reason, status == ScoreStatus.ERROR.value)
     num_scored, num_invalid = int(is_scored.sum()), _sum_counts(invalid)
     return {
         "counts": {

@@ -22,7 +22,7 @@ FIRST, LITERAL, STATED = "first_character", "first_character_literal", "stated_a
 RULE_NAMES = (FIRST, LITERAL, "leading_label", STATED)
 
 #: So many samples stand for all in a summary; the audit itself reads every one.
-MOST_SPOTS = 2_000
+MOST_SPOTS = 1_000
 
 #: What the run itself read, among the counts by rule.
 OWN = "own"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from answerkey.solvers.reference_phrases import FILLERS, JOINS, PHRASES, REFERRING
@@ -19,7 +19,6 @@ Reference = Literal["REFERS_TO_OTHERS", "REFERS_TO_LABELS"]
 LONGEST = 150
 
 _AROUND = " \t\r\n.,;:!?\"'`()[]{}«»“”„‘’*_。．、，；：！？（）「」『』【】।؟،-–—"  # noqa: RUF001 - the punctuation of many languages
-_PHRASES = re.compile("|".join(f"(?:{one})" for group in PHRASES.values() for one in group))
 #: Kana, Han and Hangul: words of these may follow a label, and each other, without a space.
 _SCRIPTS = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _UNSPACED = re.compile(f"[{_SCRIPTS}]+")
@@ -40,7 +39,7 @@ def _read_reference(option: str, labels: tuple[str, ...]) -> Reference | None:
     if not text or len(text) > LONGEST:
         return None
     plain = text.strip(_AROUND).casefold()
-    if _PHRASES.fullmatch(plain):
+    if _compile_phrases().fullmatch(plain):
         return "REFERS_TO_OTHERS"
     return "REFERS_TO_LABELS" if _names_labels(text, plain, labels) else None
 
@@ -55,6 +54,11 @@ def _names_labels(text: str, plain: str, labels: tuple[str, ...]) -> bool:
     kinds = [match.lastgroup for match in _compile_token(labels).finditer(plain)]
     named = kinds.count("label")
     return named > 1 or (named == 1 and "word" in kinds)
+
+
+@cache
+def _compile_phrases() -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{one})" for group in PHRASES.values() for one in group))
 
 
 @lru_cache(maxsize=256)

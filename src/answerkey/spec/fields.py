@@ -23,7 +23,7 @@ from answerkey.spec.numbers import has_leading_zero, parse_number, parse_whole
 Hint = Any
 Built = Any
 
-STRICT_KEYS = ConfigDict(extra="forbid", arbitrary_types_allowed=True, frozen=True)
+STRICT_KEYS = ConfigDict(extra="forbid", arbitrary_types_allowed=True, frozen=True, defer_build=True)
 
 
 def _read_text(value: object) -> object:

@@ -122,11 +122,20 @@ def is_negative_zero(series: pl.Series) -> pl.Series:
     return ((series == 0) & (1 / series < 0)).fill_null(value=False)
 
 
+#: Columns of texts with no more distinct ones than this are grouped by a quicker way.
+FEW_TEXTS = 1_000
+
+
 def group_rows(keys: Sequence[pl.Series], height: int) -> Groups:
     """Return the groups of rows that are alike in all keys, in the order of their first rows."""
     if all(map(_are_alike, keys)):
         first = pl.zeros(height, pl.UInt32, eager=True)
         return Groups(first.head(1), first)
+    if len(keys) == 1 and keys[0].dtype == pl.String and not keys[0].null_count():
+        leaders = keys[0].arg_unique()
+        if len(leaders) <= FEW_TEXTS:  # a third of the time of what is done for any keys
+            texts = pl.Enum(keys[0].gather(leaders))
+            return Groups(leaders, keys[0].cast(texts).to_physical().cast(pl.UInt32))
     frame = pl.DataFrame([key.alias(str(number)) for number, key in enumerate(keys)])
     first = frame.with_row_index("row").select(pl.col("row").min().over(frame.columns)).to_series()
     is_leader = first == pl.int_range(height, dtype=pl.UInt32, eager=True)

@@ -89,7 +89,7 @@ def test_other_scorers_have_no_readings() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, MOST_SPOTS, MOST_SPOTS + 1, 1_000_000])
 def test_spots_depend_on_the_count_alone(count: int) -> None:
-    """There are at most 2,000 spots, in order and each once; all rows where there are no more."""
+    """There are at most 1,000 spots, in order and each once; all rows where there are no more."""
     spots = choose_spots(count)
     assert spots == choose_spots(count)
     assert len(spots) == min(count, MOST_SPOTS)

@@ -35,6 +35,7 @@ def _describe_task(task: TaskAudit) -> dict[str, Any]:
         "samples": task.samples,
         "findings": [asdict(one) for one in task.findings],
     }
+    described |= {} if task.drawn_from is None else {"drawn_from": task.drawn_from}
     if task.own is None:
         return described
     return described | {

@@ -72,7 +72,8 @@ class _Drawing:
         several = (
             f" of {format_count(task.samples, 'sample')}; no intervals, since those of one sample are not"
         )
-        count = format_count(task.n, "completion")
+        drawn = "" if task.drawn_from is None else f", drawn at random from {task.drawn_from}"
+        count = f"{format_count(task.n, 'completion')}{drawn}"
         count += f"{several} independent" if task.samples != task.n else ""
         return [*lines, line(Span(f"{count}{f'; left out: {left}' if left else ''}", "dim"))]
 

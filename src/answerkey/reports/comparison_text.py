@@ -27,16 +27,19 @@ def draw_pairs(
     return lines
 
 
+def letter_runs(task: TaskComparison) -> Mapping[str, str]:
+    """Return what stands for each run: letters, or numbers where there are too many runs."""
+    names = ascii_uppercase if len(task.runs) <= len(ascii_uppercase) else map(str, range(len(task.runs)))
+    return {run.label: letter for run, letter in zip(task.runs, names, strict=False)}
+
+
 class _Drawing:
     """One task's comparison, with the letters that stand for its runs."""
 
     def __init__(self, task: TaskComparison, comparison: Comparison, width: int, digits: int | None) -> None:
         self.task, self.width, self.digits = task, width, digits
         self.tests, self.baseline = len(comparison.pairs), comparison.baseline
-        names = ascii_uppercase if len(task.runs) <= len(ascii_uppercase) else map(str, range(len(task.runs)))
-        self.letters: Mapping[str, str] = {
-            run.label: letter for run, letter in zip(task.runs, names, strict=False)
-        }
+        self.letters = letter_runs(task)
         self.as_share = all(run.is_share for run in task.runs)
 
     def draw(self, flips: int) -> list[Line]:

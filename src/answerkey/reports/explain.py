@@ -16,7 +16,7 @@ from answerkey.reports.json_form import clean_numbers
 from answerkey.reports.problems import show_place
 from answerkey.runs import Run, TaskRun
 from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict, judge
-from answerkey.types import Completion, Completions, Samples, Score, ScoreStatus
+from answerkey.types import THEIR_SCHEMA, Completion, Completions, Samples, Score, ScoreStatus
 from answerkey.verbs import reopen
 
 SEARCHED_IDS = 20_000
@@ -37,7 +37,7 @@ class Verdict:
 class Explained:
     """A sample on its way; `row` and `completion` are None where the run's files are gone (see `missing`).
 
-    `trial` is None where each sample was asked once.
+    `trial` is None where each sample was asked once. `theirs` is another tool's verdict, where there is one.
     """
 
     run: str
@@ -49,6 +49,7 @@ class Explained:
     verdicts: Sequence[Verdict] = field(default_factory=tuple)
     missing: str | None = None
     trial: int | None = None
+    theirs: Mapping[str, object] = field(default_factory=dict)
 
 
 def explain_sample(run: Run, name: str, *, task_key: str | None = None) -> list[Explained]:
@@ -117,13 +118,18 @@ def _explain_in_task(run: Run, task: TaskRun, position: int) -> Explained:
         )
     part = opened.read(position // size, 1)
     samples = part.samples.slice(position % size, 1)
-    completion = next(part.completions.slice(position % size, 1).rows())
+    own = part.completions.slice(position % size, 1)
+    completion = next(own.rows())
     scorers = {step.key: step.scorer for step in opened.task.scoring}
     verdicts = [
         replace(one, why=_find_why(scorers[one.key], samples, completion, one.score)) for one in verdicts
     ]
-    where = show_place(samples.place(0))
-    return Explained(**about, where=where, row=samples.row(0), completion=completion, verdicts=verdicts)
+    about |= {"where": show_place(samples.place(0)), "theirs": _read_theirs(own)}
+    return Explained(**about, row=samples.row(0), completion=completion, verdicts=verdicts)
+
+
+def _read_theirs(said: Completions) -> dict[str, object]:
+    return {name: said.frame[name][0] for name in THEIR_SCHEMA if name in said.frame.columns}
 
 
 def _read_verdicts(task: TaskRun, stored: Mapping[str, Any]) -> list[Verdict]:
@@ -175,6 +181,7 @@ def describe_explained(explained: Explained) -> dict[str, Any]:
         "completion": None if completion is None else completion.text,
         "completion_status": None if completion is None else completion.status.value,
         "scores": {one.key: {**one.score, "why": one.why} for one in explained.verdicts},
+        **({"theirs": dict(explained.theirs)} if explained.theirs else {}),
     }
     # Through text once: dates and other values that JSON lacks become what they print as.
     plain: dict[str, Any] = json.loads(json.dumps(clean_numbers(described), default=str))

@@ -30,6 +30,8 @@ def draw_explained(explained: Explained, width: int) -> list[Line]:
         lines += _draw_completion(explained.completion)
     for verdict in explained.verdicts:
         lines += [BLANK, *_draw_verdict(verdict, width)]
+    if explained.theirs:
+        lines += [BLANK, line(Span("Their verdict", "title")), *_draw_pairs(explained.theirs, width)]
     return lines
 
 

@@ -1,13 +1,16 @@
-"""The rows of a run, one per sample and trial, as JSONL, CSV or Parquet.
+"""The rows of a run, one per sample and trial, as JSONL, CSV or Parquet, or in a form of `exchange`.
 
 The JSONL object is nested; the columns of CSV and Parquet are the paths into it
-(`scores.<key>.values.is_correct`, `sample.question`). Lists and mappings are JSON text in CSV.
+(`scores.<key>.values.is_correct`, `sample.question`). Lists and mappings are JSON text in CSV, and texts that
+a spreadsheet would compute are guarded (see `spreadsheets`) unless they are wanted raw.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -15,19 +18,25 @@ import polars as pl
 
 from answerkey.errors import RunError, SpecError, listing, suggest
 from answerkey.reports.json_form import clean_numbers
+from answerkey.reports.spreadsheets import guard_column
 from answerkey.runs import Run, TaskRun, write_frames
 from answerkey.types import EMPTY_STRUCT_FIELD
 from answerkey.verbs import Excerpt, Reopened, reopen
 
-LATER_FORMS = ("evidence",)
+CSV = "csv"
+EVIDENCE, EVERY_EVAL_EVER = "evidence", "every_eval_ever"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """How many rows were written, and how many have nothing that the form can hold."""
+
+    rows: int
+    left_out: int = 0
 
 
 def check_form(form: str) -> None:
-    """Refuse a form that is unknown, or not in this release."""
-    if form in LATER_FORMS:
-        raise SpecError(
-            "E116", f"`--to {form}` is not in this release", hint=f"forms that there are: {listing(FORMS)}"
-        )
+    """Refuse a form that is unknown."""
     if form not in FORMS:
         hint = suggest(form, FORMS) or f"forms that there are: {listing(FORMS)}"
         raise SpecError("E119", f"`--to {form}`: there is no such form", hint=hint)
@@ -47,29 +56,50 @@ def pick_task(run: Run, task_key: str | None) -> TaskRun:
     raise RunError("E504", f"the run has no task `{task_key}`", hint=hint)
 
 
-def export_rows(run: Run, form: str, *, task_key: str | None, file: str | None, stream: TextIO) -> int:
-    """Write the rows of one task to a file, or to the stream when none is named; return how many.
+def export_rows(
+    run: Run, form: str, *, task_key: str | None, file: str | None, stream: TextIO, is_raw: bool = False
+) -> Exported:
+    """Write the rows of one task to a file, or to the stream when none is named.
 
-    Parquet is not text and needs the file.
+    Parquet is not text and needs the file. With `is_raw`, CSV holds every text as it is.
     """
     opened = reopen(run, pick_task(run, task_key).key)
-    if file is None:
-        TEXT_WRITERS[form](opened, stream)
-        return len(opened)
+    write = _choose_writer(run, form, is_raw=is_raw)
+    if file is None and write is not None:
+        return _count(write(opened, stream), opened)
     try:
-        _write_file(opened, form, Path(file))
+        return _count(_write_file(opened, write, Path(str(file))), opened)
     except OSError as error:
         reason = error.strerror or error
         raise RunError("E502", f"cannot write `{file}`: {reason}", hint="choose another file") from error
-    return len(opened)
 
 
-def _write_file(opened: Reopened, form: str, file: Path) -> None:
-    if form == PARQUET:
+Write = Callable[[Reopened, TextIO], int | None]
+
+
+def _choose_writer(run: Run, form: str, *, is_raw: bool) -> Write | None:
+    """Return what writes a form of text; it returns how many rows it wrote where that is not all."""
+    if form == CSV:
+        return partial(write_csv, is_raw=is_raw)
+    if form not in FOREIGN_FORMS:
+        return TEXT_WRITERS.get(form)
+    from answerkey.exchange import write_every_eval_ever, write_evidence
+
+    return partial(write_evidence if form == EVIDENCE else write_every_eval_ever, run)
+
+
+def _count(written: int | None, opened: Reopened) -> Exported:
+    rows = len(opened) if written is None else written
+    return Exported(rows, len(opened) - rows)
+
+
+def _write_file(opened: Reopened, write: Write | None, file: Path) -> int | None:
+    """Write a file of text, or Parquet where nothing writes text."""
+    if write is None:
         write_frames(file, map(flatten, opened.iterate()))
-        return
+        return None
     with file.open("w", encoding="utf-8", newline="") as out:
-        TEXT_WRITERS[form](opened, out)
+        return write(opened, out)
 
 
 def read_rows(opened: Reopened) -> Iterator[dict[str, Any]]:
@@ -164,11 +194,24 @@ def _flatten_verdicts(key: str, verdicts: pl.DataFrame) -> Iterator[pl.Series]:
                 yield series.rename(f"scores.{key}.{group}.{series.name}")
 
 
-def write_csv(opened: Reopened, out: TextIO) -> None:
-    """Write CSV with a heading; an empty text is quoted, a null is an empty cell."""
+def write_csv(opened: Reopened, out: TextIO, *, is_raw: bool = False) -> None:
+    """Write CSV with a heading; an empty text is quoted, a null is an empty cell.
+
+    No text is one that a spreadsheet would compute, unless it `is_raw`.
+    """
     for number, table in enumerate(map(flatten, opened.iterate())):
-        cells = pl.DataFrame([_write_cells(series) for series in table.iter_columns()])
-        out.write(cells.write_csv(None, include_header=number == 0))
+        cells = [_write_cells(series) for series in table.iter_columns()]
+        shown = pl.DataFrame(cells if is_raw else map(guard_column, cells))
+        out.write("" if number else _write_heading(shown.columns, is_raw=is_raw))
+        out.write(shown.write_csv(None, include_header=False))
+
+
+def _write_heading(names: Sequence[str], *, is_raw: bool) -> str:
+    """Return the first line; names of columns are from others, too."""
+    cells = pl.Series("name", names, dtype=pl.String)
+    return pl.DataFrame([(cells if is_raw else guard_column(cells)).to_list()], orient="row").write_csv(
+        None, include_header=False
+    )
 
 
 def _write_cells(series: pl.Series) -> pl.Series:
@@ -179,6 +222,8 @@ def _write_cells(series: pl.Series) -> pl.Series:
 
 
 #: Form → what writes it.
-TEXT_WRITERS: dict[str, Callable[[Reopened, TextIO], None]] = {"jsonl": write_jsonl, "csv": write_csv}
+TEXT_WRITERS: dict[str, Callable[[Reopened, TextIO], None]] = {"jsonl": write_jsonl, CSV: write_csv}
 PARQUET = "parquet"
-FORMS = (*TEXT_WRITERS, PARQUET)
+#: Forms that other programs read.
+FOREIGN_FORMS = (EVIDENCE, EVERY_EVAL_EVER)
+FORMS = (*TEXT_WRITERS, PARQUET, *FOREIGN_FORMS)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from answerkey.reports.sanitize import measure_width, shorten
+from answerkey.reports.sanitize import make_visible, measure_width, shorten
 
 Role = Literal["plain", "title", "head", "strong", "dim", "good", "warn", "bad"]
 
@@ -29,6 +29,11 @@ GAP = "  "
 def line(*pieces: Cell) -> Line:
     """Return a line from texts and spans."""
     return tuple(piece if isinstance(piece, Span) else Span(piece) for piece in pieces)
+
+
+def make_line_visible(one: Line) -> Line:
+    """Return a line with what is still hidden in it written out: the last gate before a terminal."""
+    return tuple(Span(make_visible(span.text), span.role) for span in one)
 
 
 def plain_text(lines: Iterable[Line]) -> str:

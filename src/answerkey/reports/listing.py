@@ -86,7 +86,8 @@ def name_model(task: TaskRun) -> str:
         mark = " SIMULATED" if model.get("simulated") else ""
         return f"{model['name']}{mark}"
     source = task.manifest.get("completions") or {}
-    return source.get("column") or source.get("file") or f"{source.get('source', 'recorded')} completions"
+    named = source.get("model") or source.get("column") or source.get("file")
+    return named or f"{source.get('source', 'recorded')} completions"
 
 
 def draw_listing(rows: Sequence[RunRow], width: int) -> list[Line]:

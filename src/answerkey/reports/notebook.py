@@ -1,8 +1,11 @@
-"""Runs, comparisons and audits in a notebook, as they are printed."""
+"""Runs, comparisons and audits where Python shows them: as they are printed, and as HTML in a notebook.
+
+What only a notebook needs is loaded when one asks for it.
+"""
 
 from __future__ import annotations
 
-from html import escape
+from typing import TYPE_CHECKING
 
 from answerkey.reports.audit_text import draw_audit
 from answerkey.reports.comparison_text import draw_pairs
@@ -11,6 +14,9 @@ from answerkey.reports.summary import draw_summary
 from answerkey.runs import Run
 from answerkey.verbs import Comparison
 from answerkey.verbs.audits import Audit
+
+if TYPE_CHECKING:
+    from answerkey.reports.pages.plots import Plot
 
 WIDTH = 110
 
@@ -21,8 +27,17 @@ def to_text(run: Run) -> str:
 
 
 def to_html(run: Run) -> str:
-    """Return the summary as an HTML fragment; nothing in it comes unescaped from data."""
-    return _wrap(to_text(run))
+    """Return the run as an HTML fragment; nothing in it comes unescaped from data."""
+    from answerkey.reports.pages.rich import draw_run
+
+    return draw_run(run, to_text(run))
+
+
+def to_plots(run: Run) -> dict[str, Plot]:
+    """Return the run's plots as Vega-Lite specifications."""
+    from answerkey.reports.pages.plots import list_plots
+
+    return list_plots(run)
 
 
 def compare_to_text(comparison: Comparison) -> str:
@@ -32,7 +47,9 @@ def compare_to_text(comparison: Comparison) -> str:
 
 def compare_to_html(comparison: Comparison) -> str:
     """Return a comparison as an HTML fragment; nothing in it comes unescaped from data."""
-    return _wrap(compare_to_text(comparison))
+    from answerkey.reports.pages.rich import draw_comparison
+
+    return draw_comparison(comparison, compare_to_text(comparison))
 
 
 def audit_to_text(audit: Audit) -> str:
@@ -42,8 +59,6 @@ def audit_to_text(audit: Audit) -> str:
 
 def audit_to_html(audit: Audit) -> str:
     """Return an audit as an HTML fragment; nothing in it comes unescaped from data."""
-    return _wrap(audit_to_text(audit))
+    from answerkey.reports.pages.rich import draw_audit as draw_rich
 
-
-def _wrap(text: str) -> str:
-    return f'<pre style="line-height: 1.3">{escape(text)}</pre>'
+    return draw_rich(audit, audit_to_text(audit))

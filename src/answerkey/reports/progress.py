@@ -31,7 +31,7 @@ def draw_bar(name: str, done: int, total: int, *, bar: str = BAR) -> Line:
         Span(f"{shorten(name, _LONGEST_NAME)}{GAP}", "title"),
         Span(bar[0] * full, "good"),
         Span(bar[1] * (_BAR_CELLS - full), "dim"),
-        f"{GAP}{done}/{total}",
+        f"{GAP}{done}/{total}" if total else f"{GAP}{done}",
     )
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from pathlib import Path
 
-# Control characters (and with them ANSI escapes), soft hyphen, bidi and invisible marks, line separators,
-# lone surrogates and tag characters. The joiners U+200C and U+200D stay: scripts and emoji need them.
-_HIDDEN = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
+# Control characters (and with them ANSI escapes), soft hyphen, bidi and invisible marks, fillers that show
+# nothing, line separators, lone surrogates and tag characters. The joiners U+200C and U+200D stay, and so do
+# variation selectors: scripts and emoji need them.
+_HIDDEN_RANGES = (
+    "\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"
 )
+_HIDDEN = re.compile(f"[\x00-\x1f{_HIDDEN_RANGES}]")
+# JSON writes the first thirty-two itself.
+_HIDDEN_IN_JSON = re.compile(f"[{_HIDDEN_RANGES}]")
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _ZERO_WIDTH = ("Mn", "Me", "Cf")
 
@@ -34,6 +39,11 @@ def _write_out(code: int) -> str:
     if code <= 0xFF:  # noqa: PLR2004  the three escape lengths of Python strings
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004  same
+
+
+def escape_json(text: str) -> str:
+    r"""Return JSON text that says the same with every hidden character as an escape (`\u202e`)."""
+    return _HIDDEN_IN_JSON.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def measure_width(text: str) -> int:

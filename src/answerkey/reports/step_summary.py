@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from answerkey.errors import AnswerkeyError
 from answerkey.reports.figures import format_interval, format_value, is_share
@@ -24,7 +24,7 @@ MARKS = {
 #: Such a page may hold one megabyte; rows beyond these are counted.
 SHOWN_GATES, SHOWN_METRICS, LONGEST = 200, 100, 300
 # What Markdown's marks, tables, links, mentions, formulas, emoji and bare addresses are made of.
-_SPECIAL = re.compile(r"[\\`*_\[\]#|~@$]|:(?=\S)")
+_SPECIAL = re.compile(r"[\\`*_\[\]#|~@$]|:(?=\S)|(?<=www)\.", re.IGNORECASE)
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
@@ -41,27 +41,32 @@ def write_summary_fault(error: AnswerkeyError) -> str:
     return "\n".join([*lines, "", ""])
 
 
-def escape_markdown(text: str) -> str:
+def escape_markdown(text: str, longest: int = LONGEST) -> str:
     """Return text on one line that Markdown shows as it is, cut when it is very long."""
-    shown = shorten(text, LONGEST) if len(text) > LONGEST else make_visible(text)
+    shown = shorten(text, longest) if len(text) > longest else make_visible(text)
     plain = "".join(_ENTITIES.get(character, character) for character in shown)
     return _SPECIAL.sub(lambda match: f"\\{match[0]}", plain)
 
 
 def _list_lines(run: Run) -> Iterator[str]:
-    verdict = judge_run(run)
-    word = f"{MARKS[verdict]} {WORDS[verdict]}" if verdict else f"{run.status}"
-    yield f"## {escape_markdown(str(run.manifest.get('display_name') or run.key))}: {word}"
+    yield f"## {escape_markdown(str(run.manifest.get('display_name') or run.key))}: {say_verdict(run)}"
     yield ""
     if run.path is not None:
         yield f"Run {escape_markdown(str(run.path))}, {run.status}."
         yield ""
-    yield from _list_gates(run)
+    yield from list_gates(run)
     for task in run.tasks.values():
         yield from _list_task(run, task)
 
 
-def _list_gates(run: Run) -> Iterator[str]:
+def say_verdict(run: Run) -> str:
+    """Return what the gates of a run come to, or its status where there are none."""
+    verdict = judge_run(run)
+    return f"{MARKS[verdict]} {WORDS[verdict]}" if verdict else run.status
+
+
+def list_gates(run: Run) -> Iterator[str]:
+    """Yield the table of gates; nothing for a run without any."""
     gates = run.gates
     if not gates:
         return
@@ -92,6 +97,13 @@ def _list_task(run: Run, task: TaskRun) -> Iterator[str]:
         yield f"INCOMPLETE: {missing}, so that no number is shown."
         yield ""
         return
+    yield from list_metrics(task)
+    yield say_counts(counts)
+    yield ""
+
+
+def list_metrics(task: TaskRun) -> Iterator[str]:
+    """Yield the table of metrics."""
     yield "| metric | value | 95 % interval | n |"
     yield "|---|---:|---:|---:|"
     values = list(task.metrics.values())
@@ -102,9 +114,12 @@ def _list_task(run: Run, task: TaskRun) -> Iterator[str]:
     if len(values) > SHOWN_METRICS:
         yield f"| and {len(values) - SHOWN_METRICS} more | | | |"
     yield ""
-    yield (
+
+
+def say_counts(counts: Mapping[str, int]) -> str:
+    """Return the counts as sums: every sample is somewhere."""
+    return (
         f"{counts['samples']} samples = {counts['scored']} scored + {counts['failed']} failed"
         f" + {counts['errors']} errors; scored = {counts['valid']} valid + {counts['invalid']} invalid"
         f" (refused {counts['refused']})."
     )
-    yield ""

@@ -17,6 +17,7 @@ from answerkey.reports.numbers import draw_numbers
 from answerkey.reports.readings import draw_readings
 from answerkey.reports.repeats import draw_repeatability, list_repeats, list_trial_counts
 from answerkey.reports.sanitize import make_visible, measure_width, shorten_path
+from answerkey.reports.theirs import draw_theirs
 from answerkey.reports.variants import draw_variants
 from answerkey.runs import Run, TaskRun
 from answerkey.scorers import JUDGE_CALL_FAILED
@@ -86,6 +87,7 @@ def draw_task(
         lines += draw_groups(task, width, digits) + draw_categories(task, width, digits)
     lines += draw_letters(task, width, with_shares=is_complete)
     lines += draw_readings(task, width, digits) if is_complete else []
+    lines += draw_theirs(task, width, digits, with_shares=is_complete)
     return lines + draw_calls(task.manifest, width)
 
 
@@ -124,7 +126,8 @@ def _say_completions(completions: Mapping[str, Any]) -> str:
     column = f", column {completions['column']}" if completions.get("column") else ""
     if completions.get("source") == "recorded":
         file = completions.get("file")
-        return f"recorded in {shorten_path(file)}{column}" if file else f"given in memory{column}"
+        who = f"of {completions['model']}, " if completions.get("model") else ""
+        return f"{who}recorded in {shorten_path(file)}{column}" if file else f"given in memory{column}"
     return f"in the dataset{column}"
 
 
@@ -147,12 +150,12 @@ def _list_details(task: TaskRun) -> list[tuple[Cell, Cell]]:
 
 
 def _draw_no_numbers(task: TaskRun, width: int) -> list[Line]:
-    cause = _find_cause(task)
+    cause = find_cause(task)
     text = f"INCOMPLETE: {cause}, so no accuracy is shown: a share of the rest says nothing about the whole."
     return [line("  ", Span(part, "warn")) for part in wrap(text, width - 2)]
 
 
-def _find_cause(task: TaskRun) -> str:
+def find_cause(task: TaskRun) -> str:
     """Return why a task is not complete: completions that are missing, judges that did not answer."""
     counts, failures = task.counts, (task.tally.get("failures") or {}).values()
     unjudged = sum(reasons.get(JUDGE_CALL_FAILED, {}).get("count", 0) for reasons in failures)

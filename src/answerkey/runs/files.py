@@ -6,11 +6,20 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
 
 from answerkey.errors import RunError
+
+#: Of one JSON file of a run; and how many lists and mappings, and how many entries, it may hold.
+MAX_JSON_BYTES = 32_000_000
+MAX_CONTAINERS = 500_000
+MAX_ENTRIES = 3_000_000
+#: Rows that a table may have whatever its size, and for each byte of it.
+FREE_ROWS = 10_000
+ROWS_PER_BYTE = 20
 
 
 def write_whole(path: Path, write: Callable[[Path], object], *, is_draft: bool = False) -> None:
@@ -24,7 +33,8 @@ def write_whole(path: Path, write: Callable[[Path], object], *, is_draft: bool =
         if not is_draft:
             _flush(path.parent)
     except (OSError, pl.exceptions.PolarsError) as error:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, nothing can be removed either
+            draft.unlink(missing_ok=True)
         another = "set `TMPDIR` to another" if is_draft else "choose another with `--out`"
         hint = f"check the free space and the rights of the folder, or {another}"
         raise RunError("E502", f"cannot write `{path}`: {error}", hint=hint) from error
@@ -62,11 +72,13 @@ def write_frame(path: Path, frame: pl.DataFrame, *, is_draft: bool = False) -> N
 def write_frames(path: Path, frames: Iterable[pl.DataFrame]) -> None:
     """Write frames, which have the same columns, one after the other into one Parquet file.
 
-    One frame is in memory at a time. They lie beside the file until all are there.
+    One frame is in memory at a time. They lie beside the file until all are there, and it has its name then.
     """
     with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
         drafts = [_write_draft(Path(folder) / f"{number:06d}", one) for number, one in enumerate(frames)]
-        pl.scan_parquet(drafts, glob=False).sink_parquet(path)
+        whole = Path(folder) / "whole"
+        pl.scan_parquet(drafts, glob=False).sink_parquet(whole)
+        whole.replace(path)
 
 
 def _write_draft(path: Path, frame: pl.DataFrame) -> Path:
@@ -75,16 +87,41 @@ def _write_draft(path: Path, frame: pl.DataFrame) -> Path:
 
 
 def read_json(path: Path) -> dict[str, object]:
-    """Return a JSON object from a run folder; E503 when the file is missing or damaged."""
+    """Return a JSON object from a run folder; E503 when the file is missing, damaged or none of ours.
+
+    The folder may come from a stranger: nothing is read that is no plain file, or takes far more memory than
+    any run needs.
+    """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        content = json.loads(_read_bounded(path), parse_constant=_refuse_constant)
+    except (OSError, ValueError, RecursionError) as error:
         raise RunError(
             "E503", f"cannot read `{path}`: {error}", hint="the run folder is damaged or incomplete"
         ) from error
     if not isinstance(content, dict):
         raise RunError("E503", f"`{path}` does not hold a JSON object", hint="the run folder is damaged")
     return content
+
+
+def _read_bounded(path: Path) -> str:
+    _require_plain(path)
+    with path.open("rb") as stream:
+        raw = stream.read(MAX_JSON_BYTES + 1)
+    if len(raw) > MAX_JSON_BYTES:
+        raise ValueError(f"it is larger than {MAX_JSON_BYTES // 1_000_000} MB")
+    if raw.count(b"[") + raw.count(b"{") > MAX_CONTAINERS or raw.count(b",") > MAX_ENTRIES:
+        raise ValueError("it holds more values than any run writes")
+    return raw.decode("utf-8")
+
+
+def _require_plain(path: Path) -> None:
+    """Refuse a link, a pipe or a device: it is not what a run writes, and may never end."""
+    if path.exists() and (path.is_symlink() or not path.is_file()):
+        raise RunError("E503", f"`{path}` is not a plain file", hint="the run folder is none of ours")
+
+
+def _refuse_constant(word: str) -> object:
+    raise ValueError(f"{word} is not JSON")
 
 
 def join_parts(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -118,17 +155,35 @@ def list_parts(folder: Path) -> list[Path]:
 
 def _read_schema(path: Path) -> Mapping[str, pl.DataType]:
     try:
-        return pl.read_parquet_schema(path)
+        return pl.scan_parquet(path, glob=False).collect_schema()
     except (OSError, pl.exceptions.PolarsError) as error:
         raise describe_damage(path, error) from error
 
 
 def read_frame(path: Path) -> pl.DataFrame:
     """Return a Parquet file of a run folder; E503 when it is missing or damaged."""
+    count_rows(path)
     try:
         return pl.read_parquet(path, glob=False)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise describe_damage(path, error) from error
+
+
+def count_rows(path: Path) -> int:
+    """Return how many rows a Parquet file of a run folder says it has; E503 when that cannot be.
+
+    Every row of ours has an id of its own, which takes some of a byte in any compression; a file of a
+    stranger may hold a billion rows in a thousand bytes.
+    """
+    _require_plain(path)
+    try:
+        rows = int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+        most = FREE_ROWS + ROWS_PER_BYTE * path.stat().st_size
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise describe_damage(path, error) from error
+    if rows > most:
+        raise describe_damage(path, ValueError(f"{rows:,} rows cannot be in so small a file"))
+    return rows
 
 
 def describe_damage(path: Path, error: Exception) -> RunError:

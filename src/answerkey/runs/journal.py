@@ -147,10 +147,15 @@ class Journal:
         return found | cached
 
     def add(self, finished: Sequence[tuple[Call, Completion]], specification: str = "") -> None:
-        """Store finished calls; they are on disk when this returns, and then in the cache."""
-        self._write(finished, specification)
-        if self._cache is not None:
-            self._cache.add([(call.key, one) for call, one in finished])
+        """Store finished calls; they are on disk when this returns, and then in the cache.
+
+        A journal that cannot be written keeps nothing from the cache, which may be on another disk.
+        """
+        try:
+            self._write(finished, specification)
+        finally:
+            if self._cache is not None:
+                self._cache.add([(call.key, one) for call, one in finished])
 
     def count(self) -> Mapping[str, int]:
         """Return how many calls there are by status."""

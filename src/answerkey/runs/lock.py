@@ -33,9 +33,7 @@ class RunLock:
         """Let the folder go and remove the lock file; a second call does nothing."""
         if self._handle is not None:
             handle, self._handle = self._handle, None
-            with suppress(
-                PermissionError
-            ):  # a system that keeps open files; without its holder it locks nothing
+            with suppress(OSError):  # the file may have to stay; without its holder it locks nothing
                 self._file.unlink(missing_ok=True)
             os.close(handle)
 

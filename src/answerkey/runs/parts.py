@@ -10,7 +10,7 @@ from typing import Protocol, Self
 
 import polars as pl
 
-from answerkey.runs.files import describe_damage, join_parts, list_parts, read_frame
+from answerkey.runs.files import count_rows, describe_damage, join_parts, list_parts, read_frame
 from answerkey.types import Completions, Samples
 
 
@@ -38,7 +38,7 @@ class FolderParts:
 
     @cached_property
     def _files(self) -> tuple[tuple[Path, int], ...]:
-        return tuple((path, _count_rows(path)) for path in list_parts(self.folder))
+        return tuple((path, count_rows(path)) for path in list_parts(self.folder))
 
     def __len__(self) -> int:
         return sum(rows for _, rows in self._files)
@@ -105,13 +105,6 @@ class KeptCompletions:
         """Return the completions of the samples."""
         length = len(samples) if self.length is None else self.length
         return Completions(self.parts.read(self.offset * self.num_trials, length * self.num_trials))
-
-
-def _count_rows(path: Path) -> int:
-    try:
-        return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise describe_damage(path, error) from error
 
 
 def _read_range(path: Path, offset: int, length: int, columns: Sequence[str] | None) -> pl.DataFrame:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -17,6 +18,7 @@ from answerkey.runs.parts import FolderParts, Parts
 from answerkey.types import Gate, Groups, GroupValue, MetricValue
 
 FORMAT_VERSION = 1
+_FOLDER_NAME = re.compile(r"[^/\\\x00-\x1f]{1,300}")
 #: What a task that was run several times has beside the tables of its first repetition.
 REPETITIONS, REPEATABILITY, AGREEMENT = "repetitions", "repeatability.json", "agreement.parquet"
 
@@ -110,6 +112,12 @@ class Run:
         """How the rules of its policies stand, in their order; empty without policies."""
         return read_gates(self.manifest)
 
+    if TYPE_CHECKING:  # put on by the package: `reports`, which draws them, is above
+
+        @property
+        def plots(self) -> Mapping[str, dict[str, Any]]:
+            """The plots by name, as Vega-Lite specifications; of several tasks by `task/name`."""
+
     @property
     def metrics(self) -> Mapping[str, MetricValue]:
         """The metrics of the only task; a run of several tasks has them in `tasks[key].metrics`."""
@@ -131,11 +139,25 @@ def load_run(path: str | Path) -> Run:
 def put_together(folder: Path, manifest: Mapping[str, Any]) -> Run:
     """Return the run in a folder as a manifest describes it, which may not be written yet."""
     tasks: dict[str, TaskRun] = {}
-    entries: Any = manifest.get("tasks", [])
-    for entry in entries:
-        if (folder / "tasks" / entry["key"] / "metrics.json").is_file():
-            tasks[entry["key"]] = _load_task_run(folder / "tasks" / entry["key"], entry)
-    return Run(manifest, tasks, folder)
+    try:
+        for entry in manifest.get("tasks", []):
+            place = folder / "tasks" / _read_key(entry)
+            if (place / "metrics.json").is_file():
+                tasks[entry["key"]] = _load_task_run(place, entry)
+        found = Run(manifest, tasks, folder)
+        _ = found.key, found.status
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        message = f"`{folder}` does not hold what a run does: {type(error).__name__}: {error}"
+        raise RunError("E503", message, hint="the run folder is damaged, or none of ours") from error
+    return found
+
+
+def _read_key(entry: Mapping[str, Any]) -> str:
+    """Return the key of a task, which is the name of a folder and nothing else."""
+    key = entry["key"]
+    if not isinstance(key, str) or not _FOLDER_NAME.fullmatch(key) or key in {".", ".."}:
+        raise ValueError(f"{key!r} cannot be the key of a task")
+    return key
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -17,6 +18,7 @@ import polars as pl
 
 from answerkey.errors import AnswerkeyError, RunError
 from answerkey.models.cache import CallCache
+from answerkey.models.secret import hide_secrets
 from answerkey.runs.files import list_parts, unify_parts, write_frame, write_json, write_whole
 from answerkey.runs.journal import Journal, remove_journal
 from answerkey.runs.lock import LOCK_NAME, RunLock
@@ -83,19 +85,25 @@ class FolderRun:
     def create(
         cls, folder: Path, manifest: Mapping[str, Any], tasks: Mapping[str, Mapping[str, Any]]
     ) -> FolderRun:
-        """Start a run: an empty folder, each `task.json`, last `run.json` with status `running`."""
+        """Start a run: an empty folder, each `task.json`, last `run.json` with status `running`.
+
+        What cannot be started leaves nothing behind, as far as it can be removed.
+        """
         _require_new(folder)
-        _make_folder(folder)
-        lock = RunLock(folder)
+        is_ours = not folder.exists()
+        known = {"format_version": FORMAT_VERSION, **manifest, "status": "running", "started_at": now()}
+        lock: RunLock | None = None
         try:
+            _make_folder(folder)
+            lock = RunLock(folder)
             _require_new(folder)
-            for key, source in tasks.items():
-                FolderTask(folder / "tasks" / key).make()
-                write_json(folder / "tasks" / key / "task.json", source)
-            known = {"format_version": FORMAT_VERSION, **manifest, "status": "running", "started_at": now()}
-            write_json(folder / "run.json", known)
+            _begin(folder, known, tasks)
         except BaseException:
-            lock.release()
+            if lock is not None:
+                lock.release()
+            with suppress(OSError):  # another's files are in it, or nothing can be removed
+                if is_ours:
+                    folder.rmdir()
             raise
         return cls(folder, known, lock)
 
@@ -163,15 +171,17 @@ class FolderRun:
     def stop(self, changes: Mapping[str, Mapping[str, Any]], why: BaseException) -> None:
         """Say in `run.json` that the run stopped before its end, and why; the journal stays."""
         entries = [{**entry, **changes.get(entry["key"], {})} for entry in self.manifest["tasks"]]
-        stopped = {"code": getattr(why, "code", None), "message": str(getattr(why, "message", "interrupted"))}
+        message = hide_secrets(str(getattr(why, "message", "interrupted")))
+        stopped = {"code": getattr(why, "code", None), "message": message}
         self.manifest |= {"status": "incomplete", "ended_at": now(), "tasks": entries, "stopped": stopped}
         write_json(self.folder / "run.json", self.manifest)
 
     def _forget_journal(self) -> None:
-        """Delete the journal: the tables of a complete run say the same."""
+        """Delete the journal: the tables of a complete run say the same, so it does no harm if it stays."""
         if self._journal is not None:
             self._journal.close()
-        remove_journal(self.folder)
+        with suppress(OSError):
+            remove_journal(self.folder)
 
 
 def _require_new(folder: Path) -> None:
@@ -179,6 +189,20 @@ def _require_new(folder: Path) -> None:
         raise RunError(
             "E502", f"`{folder}` is there already and not empty", hint="choose a new folder with `--out`"
         )
+
+
+def _begin(folder: Path, manifest: Mapping[str, Any], tasks: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write what a run begins with, all of it or nothing."""
+    try:
+        for key, source in tasks.items():
+            FolderTask(folder / "tasks" / key).make()
+            write_json(folder / "tasks" / key / "task.json", source)
+        write_json(folder / "run.json", manifest)
+    except BaseException:
+        with suppress(OSError):  # without `run.json` the rest is no run
+            (folder / "run.json").unlink(missing_ok=True)
+            shutil.rmtree(folder / "tasks")
+        raise
 
 
 def _make_folder(folder: Path) -> None:

@@ -79,7 +79,7 @@ def test_a_poor_encoding_gets_a_plain_bar() -> None:
         plain_text([draw_bar("checking", 3, 4, bar=PLAIN_BAR)]) == "checking  ==================------  3/4\n"
     )
     assert (
-        plain_text([draw_bar("checking", 0, 0, bar=PLAIN_BAR)]) == "checking  ------------------------  0/0\n"
+        plain_text([draw_bar("reading", 12, 0, bar=PLAIN_BAR)]) == "reading  ------------------------  12\n"
     )
 
 

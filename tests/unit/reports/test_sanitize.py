@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import json
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.reports.sanitize import make_visible, measure_width, shorten
+from answerkey.reports.sanitize import escape_json, make_visible, measure_width, shorten
 
 
 @pytest.mark.parametrize(
@@ -37,6 +40,32 @@ def test_a_block_keeps_its_lines() -> None:
 def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
     """No control character survives, whatever the text."""
     assert not any(ord(character) < 32 or 127 <= ord(character) < 160 for character in make_visible(text))
+
+
+#: Format characters that show something, or that scripts and emoji need.
+KEPT = {
+    *range(0x600, 0x606),
+    *(0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x200C, 0x200D, 0x110BD, 0x110CD),
+    *range(0x13430, 0x13440),
+}
+
+
+def test_every_hidden_character_is_known() -> None:
+    """Of all characters, those for control, format and line ends are written out, but for a few."""
+    hidden = {
+        code
+        for code in range(0x110000)
+        if unicodedata.category(chr(code)) in {"Cc", "Cf", "Cs", "Zl", "Zp"} and code not in KEPT
+    }
+    assert [hex(code) for code in sorted(hidden) if make_visible(chr(code)) == chr(code)] == []
+
+
+@given(st.text())
+def test_json_says_the_same_without_hidden_characters(text: str) -> None:
+    """What a terminal would obey or hide is an escape in JSON, and is read back as it was."""
+    shown = escape_json(json.dumps({"text": text}, ensure_ascii=False))
+    assert json.loads(shown) == {"text": text}
+    assert make_visible(shown) == shown
 
 
 @pytest.mark.parametrize(("text", "width"), [("abc", 3), ("答え", 4), ("e\u0301", 1), ("", 0)])

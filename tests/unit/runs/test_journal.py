@@ -209,6 +209,19 @@ def test_a_full_disk_is_e502_and_loses_nothing(tmp_path: Path) -> None:
     assert journal.count() == {"OK": 21}
 
 
+def test_a_journal_that_cannot_be_written_keeps_nothing_from_the_cache(tmp_path: Path) -> None:
+    """What was paid for is in the cache, which may be on another disk."""
+    cache = CallCache(file=tmp_path / "calls.sqlite")
+    journal = Journal(tmp_path, cache)
+    journal._connection.execute("PRAGMA query_only = ON")
+    with pytest.raises(RunError) as caught:
+        journal.add([(make_call("k"), Completion("A"))])
+    assert caught.value.code == "E502"
+    assert cache.find(["k"])["k"].text == "A"
+    journal.close()
+    cache.close()
+
+
 def test_a_folder_that_cannot_be_written_is_e502(tmp_path: Path) -> None:
     """It is said at once, not at the first call."""
     with pytest.raises(RunError, match="unable to open") as caught:

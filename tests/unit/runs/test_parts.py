@@ -16,6 +16,7 @@ from answerkey.runs import (
     Parts,
     write_frames,
 )
+from answerkey.runs.files import unify_parts
 from answerkey.types import Completion, Completions, Samples
 
 FRAME = pl.DataFrame({"sample_id": [f"{n:02d}" for n in range(20)], "n": range(20)})
@@ -96,3 +97,14 @@ def test_a_draft_is_adopted_with_its_tables(tmp_path: Path) -> None:
         held.write_scores(index, cut(FRAME)[index])
     other.adopt(held)
     assert other.read_scores().equals(FRAME)
+
+
+@pytest.mark.parametrize("name", ["run[1]", "run["])
+def test_a_folder_name_is_no_pattern(tmp_path: Path, name: str) -> None:
+    """Parts are read, and given one form, in a folder with brackets in its name."""
+    folder = tmp_path / name
+    folder.mkdir()
+    for number, part in enumerate(cut(FRAME)):
+        part.write_parquet(folder / f"part-{number:05d}.parquet")
+    unify_parts(folder)
+    assert FolderParts(folder).read(5, 4).equals(FRAME.slice(5, 4))

@@ -110,6 +110,24 @@ def test_a_folder_that_is_no_run_is_not_locked(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_run_that_cannot_be_started_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same command works once there is room; a folder that was there before stays."""
+
+    def fail(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "mine").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        for name in ("mine", "new"):
+            with pytest.raises(RunError, match="No space left on device"):
+                FolderRun.create(tmp_path / name, MANIFEST, SOURCES)
+    assert [one.name for one in tmp_path.rglob("*")] == ["mine"]
+    FolderRun.create(tmp_path / "mine", MANIFEST, SOURCES).close()
+
+
 def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     """A run never overwrites anything."""
     (tmp_path / "precious.txt").write_text("x")

@@ -1,0 +1,1 @@
+"""Runs as plain values for pages: what the report file, the viewer, plots and notebooks show."""

@@ -1,0 +1,273 @@
+// The ground the pages stand on: elements, words and numbers, routes, announcements, the colour scheme.
+//
+// Text reaches the page as text nodes and as values of attributes that are named here in the code; nothing
+// that comes from data is ever parsed as HTML, as an address or as style.
+//
+// A page is a module with `show(place, route)`: it fills the empty element `place` and may return
+// `{title, keys(event) → whether it took the key, leave()}`. `ak.source` is where runs come from.
+(function () {
+  "use strict";
+  const ak = (window.ak = window.ak || {});
+  const SVG = "http://www.w3.org/2000/svg";
+  const REFUSED = /^(on|style$|src|srcdoc$|action$|formaction$)/;
+
+  // ── elements ──────────────────────────────────────────────────────────────────────────────────────────
+
+  function el(tag, attributes, ...children) {
+    return fill(document.createElement(tag), attributes, children);
+  }
+
+  function svg(tag, attributes, ...children) {
+    return fill(document.createElementNS(SVG, tag), attributes, children);
+  }
+
+  function fill(element, attributes, children) {
+    for (const [name, value] of Object.entries(attributes || {})) {
+      if (name === "on") listen(element, value);
+      else if (value !== null && value !== undefined && value !== false) set(element, name, value);
+    }
+    return put(element, children);
+  }
+
+  function put(element, ...children) {
+    element.append(...children.flat(Infinity).filter(isShown));
+    return element;
+  }
+
+  function isShown(child) {
+    return child !== null && child !== undefined && child !== false && child !== "";
+  }
+
+  function set(element, name, value) {
+    if (REFUSED.test(name)) throw new Error(`the attribute ${name} is not set here`);
+    if (name === "href" && !String(value).startsWith("#")) throw new Error("links stay on this page");
+    element.setAttribute(name, value === true ? "" : String(value));
+  }
+
+  function listen(element, handlers) {
+    for (const [name, handler] of Object.entries(handlers)) element.addEventListener(name, handler);
+  }
+
+  function link(path, attributes, ...children) {
+    return el("a", { ...attributes, href: `#${path}` }, ...children);
+  }
+
+  // Words that a screen reader says and nobody sees.
+  function unseen(...children) {
+    return el("span", { class: "unseen" }, ...children);
+  }
+
+  // ── text from data ────────────────────────────────────────────────────────────────────────────────────
+
+  // Control characters, bidi and invisible marks, lone surrogates and tag characters. The joiners U+200C and
+  // U+200D stay: scripts and emoji need them.
+  const HIDDEN =
+    /[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\u{e0000}-\u{e007f}]/u;
+  const HIDDEN_OR_SPACE = new RegExp(`[\\t\\n]|${HIDDEN.source}`, "gu");
+  const NAMED = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+  function writeOut(character) {
+    const code = character.codePointAt(0);
+    if (NAMED[character]) return NAMED[character];
+    if (code <= 0xff) return `\\x${code.toString(16).padStart(2, "0")}`;
+    return code <= 0xffff ? `\\u${code.toString(16).padStart(4, "0")}` : `\\U${code.toString(16).padStart(8, "0")}`;
+  }
+
+  function makeVisible(text) {
+    return String(text).replace(HIDDEN_OR_SPACE, writeOut);
+  }
+
+  // A value from data within a line: hidden characters written out, its direction kept to itself.
+  function said(text, attributes) {
+    return el("bdi", attributes, makeVisible(text));
+  }
+
+  // A sentence of ours, in which names and commands stand between backticks.
+  function sentence(text) {
+    const pieces = String(text).split(/`([^`]+)`/);
+    return pieces.map((piece, i) => (i % 2 ? el("code", null, said(piece)) : piece && said(piece)));
+  }
+
+  function capitalize(text) {
+    return text.charAt(0).toUpperCase() + text.slice(1);
+  }
+
+  function banner(text) {
+    return el("p", { class: "banner" }, sign("!"), el("span", null, sentence(capitalize(text))));
+  }
+
+  // A sign for the eyes; the word beside it says the same.
+  function sign(character) {
+    return el("span", { class: "sign", "aria-hidden": "true" }, character);
+  }
+
+  // ── numbers ───────────────────────────────────────────────────────────────────────────────────────────
+
+  const MINUS = "\u2212";
+  const SPACE = "\u00a0";
+  const GROUPED = new Intl.NumberFormat("en-US");
+
+  function isNumber(value) {
+    return typeof value === "number" && Number.isFinite(value);
+  }
+
+  function count(value) {
+    return isNumber(value) ? GROUPED.format(value) : "–";
+  }
+
+  function counted(value, noun) {
+    return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+  }
+
+  function percent(share, digits = 2) {
+    return isNumber(share) ? `${(100 * share).toFixed(digits)}${SPACE}%` : "no value";
+  }
+
+  function number(value) {
+    if (!isNumber(value)) return "no value";
+    const text = Number.isInteger(value) ? GROUPED.format(value) : String(Number(value.toPrecision(6)));
+    return text.replace("-", MINUS);
+  }
+
+  function figure(value, isShare) {
+    return isShare ? percent(value) : number(value);
+  }
+
+  function interval(pair, isShare = true) {
+    if (!pair) return "";
+    const [low, high] = isShare ? pair.map((one) => (100 * one).toFixed(2)) : pair.map(number);
+    return `[${low}, ${high}]`.replaceAll("-", MINUS);
+  }
+
+  function difference(value, isShare = true) {
+    if (!isNumber(value)) return "no value";
+    const size = isShare ? Math.abs(100 * value).toFixed(2) : number(Math.abs(value));
+    return `${value < 0 ? MINUS : value > 0 ? "+" : ""}${size}${isShare ? " points" : ""}`;
+  }
+
+  function probability(p) {
+    if (!isNumber(p)) return "–";
+    return p < 0.001 ? "< 0.001" : p.toFixed(3);
+  }
+
+  function seconds(value) {
+    if (!isNumber(value)) return "–";
+    if (value < 1) return `${Math.round(1000 * value)}${SPACE}ms`;
+    if (value < 60) return `${Number(value.toPrecision(3))}${SPACE}s`;
+    const whole = Math.round(value);
+    const [hours, minutes] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60)];
+    return hours ? `${hours}${SPACE}h ${minutes}${SPACE}min` : `${minutes}${SPACE}min ${whole % 60}${SPACE}s`;
+  }
+
+  // `2024-05-01T12:00:00Z` as `2024-05-01 12:00 UTC`; anything else as it is.
+  function moment(text) {
+    const found = /^(\d{4}-\d{2}-\d{2})T(\d{2}:\d{2})[\d:.]*(Z|\+00:00)?/.exec(text || "");
+    return found ? `${found[1]} ${found[2]}${found[3] ? " UTC" : ""}` : text || "";
+  }
+
+  // ── verdicts ──────────────────────────────────────────────────────────────────────────────────────────
+
+  // Each verdict has a word, a sign and a class; none is told by colour alone.
+  const VERDICTS = {
+    right: { word: "right", sign: "✓" },
+    wrong: { word: "wrong", sign: "✗" },
+    invalid: { word: "INVALID", sign: "∅" },
+    failed: { word: "FAILED", sign: "!" },
+    error: { word: "ERROR", sign: "!" },
+    partial: { word: "scored", sign: "~" },
+  };
+
+  function judge(row) {
+    if (row.status === "FAILED") return "failed";
+    if (row.status !== "SCORED") return "error";
+    if (row.validity === "INVALID") return "invalid";
+    if (row.value === 1) return "right";
+    return row.value === 0 ? "wrong" : "partial";
+  }
+
+  function verdict(row) {
+    const kind = judge(row);
+    const found = VERDICTS[kind];
+    return el("span", { class: `verdict is-${kind}` }, sign(found.sign), kind === "partial" ? number(row.value) : found.word);
+  }
+
+  // ── routes ────────────────────────────────────────────────────────────────────────────────────────────
+
+  // `#/run/r0/1/samples?show=wrong` as {page, run, task, id, ids, query}; null for what is no route.
+  function parseRoute(hash) {
+    const [path, query = ""] = hash.replace(/^#/, "").split(/\?(.*)/s);
+    const parts = path.split("/").slice(1).map(decode);
+    if (parts.includes(null)) return null;
+    const about = { query: new URLSearchParams(query), path: hash.replace(/^#/, "") };
+    if (path === "" || path === "/") return { page: "home", ...about };
+    if (parts[0] === "compare" && parts.length === 2) return { page: "compare", ids: parts[1].split(","), ...about };
+    return parts[0] === "run" ? parseRunRoute(parts, about) : null;
+  }
+
+  function parseRunRoute([, run, task, page = "overview", id], about) {
+    const isTask = /^\d+$/.test(task || "");
+    const isPage = id === undefined ? ["overview", "samples"].includes(page) : page === "sample";
+    return run && isTask && isPage ? { page, run, task: Number(task), id, ...about } : null;
+  }
+
+  function decode(part) {
+    try {
+      return decodeURIComponent(part);
+    } catch {
+      return null;
+    }
+  }
+
+  function makeRoute(parts, query) {
+    const path = parts.map((part) => encodeURIComponent(part)).join("/");
+    const kept = Object.entries(query || {}).filter(([, value]) => value !== null && value !== undefined && value !== "");
+    const tail = new URLSearchParams(kept).toString();
+    return `/${path}${tail ? `?${tail}` : ""}`;
+  }
+
+  function go(path) {
+    location.hash = path;
+  }
+
+  // Keeps the address true to what is shown, without a step in the history.
+  function note(path) {
+    history.replaceState(history.state, "", `#${path}`);
+  }
+
+  // ── announcements and colours ─────────────────────────────────────────────────────────────────────────
+
+  function announce(text) {
+    const region = document.getElementById("ak-live");
+    if (region) region.textContent = text;
+  }
+
+  const THEMES = ["auto", "light", "dark"];
+  const THEME_KEY = "answerkey-theme";
+
+  // Storage may be closed to pages that are opened from disk; the choice then lasts as long as the page.
+  function readTheme() {
+    try {
+      const kept = localStorage.getItem(THEME_KEY);
+      return THEMES.includes(kept) ? kept : "auto";
+    } catch {
+      return "auto";
+    }
+  }
+
+  function setTheme(theme) {
+    document.documentElement.setAttribute("data-theme", theme);
+    try {
+      localStorage.setItem(THEME_KEY, theme);
+    } catch {
+      return;
+    }
+  }
+
+  ak.core = {
+    el, svg, put, link, unseen, said, sentence, capitalize, banner, sign, makeVisible, writeOut, HIDDEN,
+    isNumber, count, counted, percent, number, figure, interval, difference, probability, seconds, moment,
+    judge, verdict, VERDICTS,
+    parseRoute, makeRoute, go, note,
+    announce, THEMES, readTheme, setTheme,
+  };
+})();

@@ -1,0 +1,118 @@
+// Runs behind a server on this machine: what `answerkey view` serves.
+//
+// The token comes with the address, once. It is kept for this server alone, so that the page can be opened
+// again without it, and is sent in a header, which no page of another site can do.
+(function () {
+  "use strict";
+  const ak = window.ak;
+  const KEY = "answerkey-token";
+  const HEADER = "X-Answerkey-Token";
+  const KEPT = 8;
+  const GONE = "The viewer does not answer any more. Start it again with `answerkey view`, and open the address that it prints.";
+
+  // ── the token ─────────────────────────────────────────────────────────────────────────────────────────
+
+  // Storage may be closed; the token then lasts as long as the page.
+  function keep(token) {
+    try {
+      localStorage.setItem(KEY, token);
+    } catch {
+      return;
+    }
+  }
+
+  function readKept() {
+    try {
+      return localStorage.getItem(KEY);
+    } catch {
+      return null;
+    }
+  }
+
+  // ── asking ────────────────────────────────────────────────────────────────────────────────────────────
+
+  function makeAsk(token) {
+    return async function ask(path, { signal, method = "GET", content } = {}) {
+      const headers = { [HEADER]: token || "" };
+      if (content !== undefined) headers["Content-Type"] = "application/json";
+      const body = content === undefined ? undefined : JSON.stringify(content);
+      const settings = { method, headers, body, signal, cache: "no-store", credentials: "omit", redirect: "error", referrerPolicy: "no-referrer" };
+      const answer = await send(`/api/${path}`, settings);
+      const told = await answer.json().catch(() => null);
+      if (!answer.ok) throw new Error(sayTrouble(told, answer.status));
+      return told;
+    };
+  }
+
+  async function send(path, settings) {
+    try {
+      return await fetch(path, settings);
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw new Error(GONE);
+    }
+  }
+
+  function sayTrouble(told, status) {
+    const error = told && told.error;
+    if (!error || !error.message) return `The viewer answered with the status ${status}.`;
+    const sentence = error.message.charAt(0).toUpperCase() + error.message.slice(1);
+    return `${sentence}${error.hint ? ` (${error.hint})` : ""}.`;
+  }
+
+  function place(run, task) {
+    return `runs/${encodeURIComponent(run)}/tasks/${Number(task)}`;
+  }
+
+  function address(path, values) {
+    const given = Object.entries(values).filter(([, value]) => value !== null && value !== undefined && value !== "");
+    const query = new URLSearchParams(given).toString();
+    return query ? `${path}?${query}` : path;
+  }
+
+  // ── the source ────────────────────────────────────────────────────────────────────────────────────────
+
+  function open(given) {
+    const token = given || readKept();
+    if (given) keep(given);
+    const ask = makeAsk(token);
+    const overviews = new Map();
+    const notes = new Map();
+    return {
+      mode: "viewer", title: "Runs", canNote: true,
+      absence: "There is no sample with this id in this task.",
+      runs: (options) => ask("runs", options),
+      overview, note, saveNote,
+      rows: (run, task, query, offset, limit, options) => ask(address(`${place(run, task)}/rows`, { ...query, offset, limit }), { signal: options && options.signal }),
+      sample: (run, task, p) => ask(`${place(run, task)}/rows/${Number(p)}`),
+      find: async (run, task, id) => (await ask(address(`${place(run, task)}/find`, { id }))).p,
+      comparison: (ids) => ask(address("compare", { runs: ids.join(",") })),
+      notes: async (run) => (await ask(`runs/${encodeURIComponent(run)}/notes`)).notes,
+    };
+
+    // A run that is complete stays as it is; of one that is under way, each look is a new one.
+    async function overview(run) {
+      if (overviews.has(run)) return overviews.get(run);
+      const told = await ask(`runs/${encodeURIComponent(run)}`);
+      if (told.status === "complete") overviews.set(run, told);
+      if (overviews.size > KEPT) overviews.delete(overviews.keys().next().value);
+      return told;
+    }
+
+    async function note(run, task, p) {
+      const { text } = await ask(`${place(run, task)}/notes/${Number(p)}`);
+      notes.set(`${run} ${task} ${p}`, text);
+      return text;
+    }
+
+    // What the note was when it was read goes along: another's words are not overwritten unseen.
+    async function saveNote(run, task, p, text) {
+      const name = `${run} ${task} ${p}`;
+      const content = notes.has(name) ? { text, was: notes.get(name) } : { text };
+      await ask(`${place(run, task)}/notes/${Number(p)}`, { method: "PUT", content });
+      notes.set(name, text);
+    }
+  }
+
+  ak.server = { open };
+})();

@@ -1,0 +1,83 @@
+"""One run in the list of runs: what it is, and the main number of each of its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from answerkey.errors import AnswerkeyError
+from answerkey.reports.figures import is_share
+from answerkey.reports.json_form import clean_numbers
+from answerkey.reports.listing import find_main_metric
+from answerkey.reports.scorer_names import label_metric
+from answerkey.runs import Run, TaskRun
+
+_NO_NUMBER: dict[str, Any] = {"metric": None, "value": None, "interval": None, "n": None, "is_share": True}
+
+
+def describe_listed(run_id: str, label: str, run: Run) -> dict[str, Any]:
+    """Return a run for the list; a number of a run that is not complete is no number yet."""
+    is_complete = run.status == "complete"
+    tasks = [_describe_task(task, is_complete=is_complete) for task in run.tasks.values()]
+    first = next(iter(run.tasks.values()), None)
+    main = tasks[0] if tasks else _NO_NUMBER
+    entries = run.manifest.get("tasks") or [{}]
+    described: dict[str, Any] = clean_numbers(
+        {
+            "id": run_id,
+            "label": label,
+            "key": run.key,
+            "model": name_answerer(entries[0]),
+            "status": run.status,
+            "started_at": run.manifest.get("started_at"),
+            "samples": None if first is None else sum(one.counts["samples"] for one in run.tasks.values()),
+            **{name: main[name] for name in _NO_NUMBER},
+            "tasks": tasks,
+            "error": None,
+        }
+    )
+    return described
+
+
+def _describe_task(task: TaskRun, *, is_complete: bool) -> dict[str, Any]:
+    metric = find_main_metric(task)
+    about = {"key": task.key, "name": task.manifest.get("display_name")}
+    if metric is None or not is_complete:
+        return {**about, **_NO_NUMBER}
+    interval = None if metric.interval is None else list(metric.interval)
+    return {
+        **about,
+        "metric": label_metric(task, metric),
+        "value": metric.value,
+        "interval": interval,
+        "n": metric.n,
+        "is_share": is_share(metric),
+    }
+
+
+def name_answerer(entry: Mapping[str, Any]) -> str | None:
+    """Return who answered, by a task's entry in `run.json`: a model, or the file of recorded completions."""
+    if model := entry.get("model"):
+        return f"{model['name']}{' SIMULATED' if model.get('simulated') else ''}"
+    if source := entry.get("completions"):
+        return f"recorded in {Path(source['file']).name}" if source.get("file") else "recorded completions"
+    return None
+
+
+def describe_unreadable(run_id: str, label: str, error: AnswerkeyError) -> dict[str, Any]:
+    """Return a run that cannot be read, for the list, with the reason."""
+    return {
+        "id": run_id,
+        "label": label,
+        "key": None,
+        "model": None,
+        "status": "unreadable",
+        "started_at": None,
+        "samples": None,
+        **_NO_NUMBER,
+        "tasks": [],
+        "error": error.message,
+        "notes": 0,
+        "progress": None,
+    }

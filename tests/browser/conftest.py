@@ -1,0 +1,168 @@
+"""A real Chromium, runs to look at, and pages under observation.
+
+One browser serves all tests of a process. Pictures and traces go to `build/browser`, which no commit holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+from asyncio import AbstractEventLoop
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from .material import Call, carry_out, make_hostile_runs, make_plain_runs
+from .stage import Stage, Watch
+
+ROOT = Path(__file__).parents[2]
+ARTIFACTS = ROOT / "build" / "browser"
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+PATIENCE = 20_000  # milliseconds: a machine that tests on all its cores is slow now and then
+
+OpenStage = Callable[..., Stage]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def chromium() -> str:
+    """Return the path of an installed Chromium, or of the program that `ANSWERKEY_CHROMIUM` names."""
+    named = os.environ.get("ANSWERKEY_CHROMIUM")
+    path = next(filter(None, map(shutil.which, [named] if named else NAMES)), None)
+    if path is None:
+        pytest.skip(
+            "no Chromium: `make test` installs it as root; elsewhere ANSWERKEY_CHROMIUM names the program"
+        )
+    return path
+
+
+@dataclass(frozen=True)
+class Driven:
+    """The browser, and the event loop of what drives it."""
+
+    browser: Browser
+    loop: AbstractEventLoop
+
+
+@pytest.fixture(scope="session")
+def driven(chromium: str) -> Iterator[Driven]:
+    """Start Chromium, once for each process that runs tests.
+
+    The driver leaves its event loop marked as running, and other tests of this process start loops of their
+    own: the mark is there only while a test of the browser runs.
+    """
+    # Chromium refuses its own sandbox to root, as whom containers run.
+    options = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=options)
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+        yield Driven(browser, loop)
+        asyncio._set_running_loop(loop)
+        browser.close()
+
+
+@pytest.fixture
+def browser(driven: Driven) -> Iterator[Browser]:
+    """Return the browser, with its event loop in place."""
+    asyncio._set_running_loop(driven.loop)
+    yield driven.browser
+    asyncio._set_running_loop(None)
+
+
+@pytest.fixture
+def open_stage(browser: Browser, request: pytest.FixtureRequest) -> Iterator[OpenStage]:
+    """Return a function that opens a page: `open_stage(address, own=(…))`.
+
+    After the test nothing must have been seen that does not belong: no error or warning in the console, no
+    dialog, no request but to what is its own.
+    """
+    folder = ARTIFACTS / re.sub(r"[^\w-]+", "-", f"{request.path.stem}-{request.node.name}").strip("-")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    opened = []
+
+    def open_page(
+        address: str,
+        own: tuple[str, ...] = (),
+        *,
+        width: int = 1280,
+        **settings: Any,  # noqa: ANN401  # of a context
+    ) -> Stage:
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, reduced_motion="reduce", **settings
+        )
+        context.set_default_timeout(PATIENCE)
+        context.tracing.start(snapshots=True, title=request.node.name)
+        watch = Watch(own or (address, "about:", "data:"))
+        watch.follow(context)
+        stage = Stage(context.new_page(), watch, address, folder)
+        opened.append((context, watch))
+        return stage
+
+    yield open_page
+    for number, (context, _) in enumerate(opened):
+        context.tracing.stop(path=folder / f"trace-{number}.zip")
+        context.close()
+    assert [trouble for _, watch in opened for trouble in watch.troubles] == []
+
+
+@pytest.fixture(scope="session")
+def plain_runs(tmp_path_factory: pytest.TempPathFactory, call: Call) -> Path:
+    """Return a folder with the runs `first`, `second` and `asked`, all of the same 125 samples."""
+    folder = tmp_path_factory.mktemp("plain")
+    make_plain_runs(folder, call)
+    return folder / "runs"
+
+
+@pytest.fixture(scope="session")
+def report(plain_runs: Path, call: Call) -> str:
+    """Return the address of a report file of one run."""
+    return write_report(call, plain_runs.parent / "one.html", plain_runs / "first")
+
+
+@pytest.fixture(scope="session")
+def comparison(plain_runs: Path, call: Call) -> str:
+    """Return the address of a report file of three runs."""
+    runs = [plain_runs / name for name in ("first", "second", "asked")]
+    return write_report(call, plain_runs.parent / "three.html", *runs)
+
+
+@pytest.fixture(scope="session")
+def hostile_runs(tmp_path_factory: pytest.TempPathFactory, call: Call) -> Path:
+    """Return a folder with the runs `texts-0`, `texts-1` and `names`, all of whose texts are injections."""
+    folder = tmp_path_factory.mktemp("hostile")
+    make_hostile_runs(folder, call)
+    return folder / "runs"
+
+
+@pytest.fixture(scope="session")
+def view() -> Iterator[Callable[[Path], str]]:
+    """Return a function that starts a viewer over a folder and returns its address, with the token."""
+    started: dict[Path, tuple[subprocess.Popen[str], str]] = {}
+
+    def start(folder: Path) -> str:
+        if folder not in started:
+            words = [sys.executable, "-m", "answerkey", "view", str(folder), "--quiet"]
+            process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, encoding="utf-8")
+            assert process.stdout is not None
+            started[folder] = (process, process.stdout.readline().strip())
+        return started[folder][1]
+
+    yield start
+    for process, _ in started.values():
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+def write_report(call: Call, file: Path, *runs: Path) -> str:
+    """Return the address of a report file that is written of runs."""
+    carry_out(call, "report", *runs, "-o", file)
+    return file.as_uri()

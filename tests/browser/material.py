@@ -1,0 +1,183 @@
+"""Runs to look at: ordinary ones, one that was asked of an endpoint, hostile ones and a large one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import cycle, islice
+from math import log
+from pathlib import Path
+from typing import Any
+
+from answerkey.testing import Reply, TestServer
+
+from .injections import INJECTIONS
+
+ROOT = Path(__file__).parents[2]
+LETTERS = "ABCD"
+MODELS = {
+    "first": "builtin/simulated?accuracy=0.8&style=mixed&seed=0",
+    "second": "builtin/simulated?accuracy=0.6&style=mixed&seed=1",
+}
+PROBABILITIES = """\
+    - type: choice_probabilities
+      ground_truth_choice: "{{ sample.answer }}"
+      choices: "{{ sample.choices }}"
+"""
+HOSTILE_TASK = """\
+key: hostile
+display_name: Hostile
+description: Every text of it tries to be more than text.
+definition:
+  dataset: {key: hostile}
+  scorers:
+    - type: string_equals_mcqa
+      ground_truth_choice: "{{ sample.answer }}"
+      choices: "{{ sample.choices }}"
+      options: "{{ sample.options }}"
+"""
+
+Call = Callable[..., Any]
+
+
+def carry_out(call: Call, *words: object) -> None:
+    """Carry out a command line that must succeed."""
+    done = call(*words)
+    assert done.code == 0, done.err
+
+
+def make_project(folder: Path) -> Path:
+    """Return a copy of the quickstart project."""
+    shutil.copytree(ROOT / "examples" / "quickstart", folder)
+    return folder
+
+
+def make_plain_runs(folder: Path, call: Call) -> None:
+    """Write two runs of the same 125 samples, and one of an endpoint that sends log-probabilities."""
+    project = make_project(folder / "project")
+    for name, model in MODELS.items():
+        out = folder / "runs" / name
+        carry_out(call, "run", project, "--model", model, "--num-samples", 125, "--out", out)
+    task = project / "task.yaml"
+    task.write_text(task.read_text(encoding="utf-8") + PROBABILITIES, encoding="utf-8")
+    with TestServer(answer_from(project / "questions.jsonl")) as server:
+        model = f"{server.url}?top_logprobs=8#small-model"
+        out = folder / "runs" / "asked"
+        carry_out(call, "run", project, "--model", model, "--num-samples", 125, "--out", out)
+
+
+def answer_from(questions: Path) -> Callable[[Sequence[Mapping[str, object]]], Reply]:
+    """Return who answers the questions of a file: the surer, the likelier right."""
+    rows = [json.loads(line) for line in questions.read_text(encoding="utf-8").splitlines()]
+    truths = {row["question"]: row["answer"] for row in rows}
+
+    def answer(messages: Sequence[Mapping[str, object]]) -> Reply:
+        question = str(messages[-1]["content"]).partition("\n")[0]
+        first, second = hashlib.sha256(question.encode()).digest()[:2]
+        sureness, is_right = 0.3 + 0.65 * first / 255, second / 255 < 0.2 + 0.65 * first / 255
+        place = LETTERS.index(truths[question])
+        letter = LETTERS[place if is_right else (place + 1) % 4]
+        others = [one for one in LETTERS if one != letter]
+        rest = {one: log((1 - sureness) / 3) for one in others}
+        return Reply(letter, logprobs={letter: log(sureness), **rest})
+
+    return answer
+
+
+def make_hostile_runs(folder: Path, call: Call) -> None:
+    """Write two runs in which every injection is question, option, completion and column, and one of names.
+
+    In the run `names` there is a task for each injection, which is its name and its model's.
+    """
+    for shift in (0, 1):
+        project = write_hostile_project(folder / f"texts-{shift}", list_hostile_rows(shift), num_tasks=1)
+        carry_out(call, "run", project, "--out", folder / "runs" / f"texts-{shift}")
+    rows: list[dict[str, object]] = [
+        {"question": text, "choices": ["A", "B"], "options": [text, "x"], "answer": "A", "completion": text}
+        for text in INJECTIONS[:2]
+    ]
+    project = write_hostile_project(folder / "names", rows, num_tasks=len(INJECTIONS))
+    carry_out(call, "run", project, "--out", folder / "runs" / "names")
+    for run in (folder / "runs").iterdir():
+        rename(run)
+
+
+def write_hostile_project(folder: Path, rows: Iterable[dict[str, object]], *, num_tasks: int) -> Path:
+    """Return a folder with rows, a task and a run file that runs it so often."""
+    folder.mkdir(parents=True)
+    lines = (json.dumps(row) for row in rows)
+    (folder / "rows.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "task.yaml").write_text(HOSTILE_TASK, encoding="utf-8")
+    source = {"type": "local", "file_path": "rows.jsonl"}
+    plan = {
+        "datasets": [{"key": "hostile", "display_name": INJECTIONS[0], "source": source}],
+        "tasks": [{"$ref": "task.yaml"}],
+        "evaluation": {
+            "key": "hostile",
+            "display_name": INJECTIONS[4],
+            "task_specifications": [{"task_key": "hostile"}] * num_tasks,
+        },
+    }
+    (folder / "run.yaml").write_text(json.dumps(plan), encoding="utf-8")
+    return folder
+
+
+def list_hostile_rows(shift: int) -> Iterator[dict[str, object]]:
+    """Yield one row for each injection; the columns have their names too."""
+    columns = dict(zip(INJECTIONS, islice(cycle(INJECTIONS), 1, None), strict=False))
+    for number, text in enumerate(INJECTIONS):
+        others = [INJECTIONS[(number + step) % len(INJECTIONS)] for step in range(1, 4)]
+        starts = ("B. ", "", "The answer is B: ", "C\n")
+        yield {
+            "sample_id": text if number % 3 == 0 else f"row-{number}",
+            "question": text,
+            "options": [text, *others],
+            "choices": list(LETTERS),
+            "answer": "ABC"[number % 3],
+            "category": INJECTIONS[number % 7],
+            "completion": starts[(number + shift) % 4] + text,
+            **columns,
+        }
+
+
+def rename(run: Path) -> None:
+    """Give each task and model of a finished run an injection as its name, as a forged run folder would."""
+    file = run / "run.json"
+    manifest = json.loads(file.read_text(encoding="utf-8"))
+    for entry, name in zip(manifest["tasks"], INJECTIONS, strict=False):
+        entry["display_name"] = name
+        entry["model"] = {"name": name, "is_simulated": False}
+    file.write_text(json.dumps(manifest), encoding="utf-8")
+
+
+def make_large_run(folder: Path, call: Call, num_samples: int) -> Path:
+    """Write a run of as many samples as a large benchmark has, with questions as long as its questions."""
+    project = folder / "large"
+    project.mkdir()
+    with (project / "rows.jsonl").open("w", encoding="utf-8") as file:
+        for number in range(num_samples):
+            file.write(json.dumps(invent_row(number)) + "\n")
+    task = HOSTILE_TASK.replace("hostile", "large").replace("Hostile", "Large")
+    (project / "task.yaml").write_text(task, encoding="utf-8")
+    out = folder / "runs" / "large"
+    words = ("score", project / "task.yaml", "--dataset", project / "rows.jsonl", "--out", out)
+    carry_out(call, *words)
+    return out
+
+
+def invent_row(number: int) -> dict[str, object]:
+    """Return a row with about 500 characters of question and options, in one of 57 categories."""
+    draw = hashlib.sha256(str(number).encode()).digest()
+    truth, said = draw[0] % 4, draw[0] % 4 if draw[1] < 180 else draw[2] % 4
+    letter, style = LETTERS[said], draw[3] % 8
+    said_forms = (letter, f"{letter}.", f"({letter})", f"{letter}. Option {said}", f"Answer: {letter}")
+    return {
+        "question": f"Question {number}: " + " ".join(f"word{one}" for one in draw) + "?",
+        "options": [f"Option {one}: " + draw[one : one + 12].hex() for one in range(4)],
+        "choices": list(LETTERS),
+        "answer": LETTERS[truth],
+        "category": f"category {draw[4] % 57:02d}",
+        "completion": said_forms[style] if style < len(said_forms) else letter,
+    }

@@ -1,0 +1,73 @@
+"""Every page under the rules of axe-core, in light and in dark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from .conftest import OpenStage
+from .stage import Stage
+
+GRAVE = ("serious", "critical")
+REPORT_PAGES = {
+    "contents": "#/",
+    "overview": "#/run/r0/0",
+    "overview-asked": "#/run/r2/0",
+    "samples": "#/run/r0/0/samples",
+    "nothing-found": "#/run/r0/0/samples?text=no+such+words",
+    "sample": "#/run/r0/0/sample/000003",
+    "invalid-sample": "#/run/r0/0/sample/000018",
+    "comparison": "#/compare/r0,r1",
+    "comparison-of-three": "#/compare/r0,r1,r2",
+    "nowhere": "#/nowhere",
+}
+
+
+def list_barriers(stage: Stage) -> list[str]:
+    """Return what axe-core finds serious or critical, with the first element of each."""
+    found: list[dict[str, Any]] = Axe().run(stage.page).response["violations"]
+    return [describe_barrier(one) for one in found if one["impact"] in GRAVE]
+
+
+def describe_barrier(found: dict[str, Any]) -> str:
+    """Return a finding on one line: the rule, how many elements, the first of them and what is wrong."""
+    first = found["nodes"][0]
+    return f"{found['id']} ({len(found['nodes'])}): {first['html'][:160]} {first['failureSummary']}"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_report_has_no_barriers(
+    comparison: str, open_stage: OpenStage, scheme: Literal["light", "dark"]
+) -> None:
+    """No page of a report has a serious or critical finding, in either scheme of colours."""
+    stage = open_stage(comparison, color_scheme=scheme)
+    stage.go()
+    found = {}
+    for name, route in REPORT_PAGES.items():
+        stage.turn(route)
+        stage.photograph(f"{name}-{scheme}", whole=True)
+        found[name] = list_barriers(stage)
+    stage.page.keyboard.press("?")
+    found["keys"] = list_barriers(stage)
+    assert {name: barriers for name, barriers in found.items() if barriers} == {}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_viewer_has_no_barriers(
+    plain_runs: Path, view: Callable[[Path], str], open_stage: OpenStage, scheme: Literal["light", "dark"]
+) -> None:
+    """The list of runs, and a sample with its note."""
+    address = view(plain_runs)
+    stage = open_stage(address, own=(address.partition("?")[0], "about:", "data:"), color_scheme=scheme)
+    stage.go()
+    stage.photograph(f"runs-{scheme}", whole=True)
+    found = list_barriers(stage)
+    stage.find("table.runs tbody th a").first.click()
+    stage.settle()
+    stage.turn(stage.page.evaluate("location.hash") + "/sample/000003")
+    stage.photograph(f"sample-{scheme}", whole=True)
+    assert found + list_barriers(stage) == []

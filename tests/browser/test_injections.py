@@ -1,0 +1,206 @@
+"""Texts that try to be more than text, in every place of a run that holds text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import expect
+
+from answerkey.reports.sanitize import make_visible
+
+from .conftest import OpenStage, write_report
+from .injections import INJECTIONS
+from .material import Call, list_hostile_rows
+from .stage import Stage
+
+ROWS = list(list_hostile_rows(0))
+PARTS = {
+    "id": "h1",
+    "question": ".station:has(.choices) > .text",
+    "options": ".choices .option",
+    "completion": ".completion",
+    "columns": ".fields dt",
+}
+
+
+def write_lines(text: str) -> str:
+    """Return a text as a block on a page shows it: hidden characters written out, lines and tabs kept."""
+    return "".join(one if one in "\t\n" else make_visible(one) for one in text)
+
+
+def address_sample(task: str, row: dict[str, object]) -> str:
+    """Return the route of a sample."""
+    return f"{task}/sample/{quote(str(row['sample_id']), safe='')}"
+
+
+def describe_page(row: dict[str, object]) -> dict[str, list[str]]:
+    """Return what the page of a row has to show, to the letter."""
+    options = row["options"]
+    assert isinstance(options, list)
+    return {
+        "id": [make_visible(str(row["sample_id"]))],
+        "question": [write_lines(str(row["question"]))],
+        "options": [make_visible(one) for one in options],
+        "completion": [write_lines(str(row["completion"]))],
+        "columns": [make_visible(one) for one in row],
+        "foreign": [],
+    }
+
+
+@pytest.fixture(scope="session")
+def texts(hostile_runs: Path, call: Call) -> str:
+    """Return the address of a report of both runs of hostile texts."""
+    return write_report(call, hostile_runs.parent / "texts.html", *sorted(hostile_runs.glob("texts-*")))
+
+
+@pytest.fixture(scope="session")
+def names(hostile_runs: Path, call: Call) -> str:
+    """Return the address of a report of the run of hostile names."""
+    return write_report(call, hostile_runs.parent / "names.html", hostile_runs / "names")
+
+
+@pytest.fixture
+def stage(texts: str, open_stage: OpenStage) -> Stage:
+    """Return the first page of the report of hostile texts."""
+    stage = open_stage(texts, offline=True)
+    stage.go()
+    return stage
+
+
+@pytest.fixture
+def viewer(hostile_runs: Path, view: Callable[[Path], str], open_stage: OpenStage) -> Stage:
+    """Return the list of the hostile runs."""
+    address = view(hostile_runs)
+    stage = open_stage(address, own=(address.partition("?")[0], "about:", "data:"))
+    stage.go()
+    return stage
+
+
+def test_there_are_enough_of_them() -> None:
+    """The corpus has at least 60 different texts."""
+    assert len(set(INJECTIONS)) == len(INJECTIONS) >= 60
+
+
+def test_names_of_tasks_and_models_stay_text(names: str, open_stage: OpenStage) -> None:
+    """Each of them is shown to the letter as a task's name and as a model's, alone and among all others."""
+    stage = open_stage(names, offline=True)
+    stage.go()
+    assert stage.find("tbody th a").all_text_contents() == [make_visible(one) for one in INJECTIONS]
+    assert stage.list_foreign_markup() == []
+    stage.photograph("contents")
+    routes = [f"#/run/r0/{number}" for number in range(len(INJECTIONS))]
+    seen = stage.walk(routes, {"task": "h1", "model": "dl.facts div:first-child dd"})
+    shown = [make_visible(one) for one in INJECTIONS]
+    assert seen == [{"task": [one], "model": [one], "foreign": []} for one in shown]
+    stage.photograph("task", whole=True)
+
+
+def test_questions_options_completions_and_columns_stay_text(stage: Stage) -> None:
+    """Each is shown to the letter in the page of its sample, whose id may be one of them, too."""
+    seen = stage.walk([address_sample("#/run/r0/0", row) for row in ROWS], PARTS)
+    for row, page in zip(ROWS, seen, strict=True):
+        assert page == describe_page(row)
+    stage.photograph("sample", whole=True)
+
+
+def test_the_table_and_its_filters_stay_text(stage: Stage) -> None:
+    """Ids, categories and questions in the table; categories also as values of a filter."""
+    stage.turn("#/run/r0/0/samples")
+    select = stage.page.get_by_label("Category")
+    for text in INJECTIONS[:7]:
+        select.select_option(text)
+        number = sum(row["category"] == text for row in ROWS)
+        expect(stage.find(".tally")).to_have_text(f"{number} of {len(ROWS)} samples")
+    select.select_option("")
+    stage.find("tr[data-index='0'] a").focus()
+    for _ in range(12):
+        stage.page.keyboard.press("PageDown")
+    expect(stage.find(f"tr[data-index='{len(ROWS) - 1}']")).to_be_in_viewport()
+    assert stage.list_foreign_markup() == []
+    stage.photograph("table")
+
+
+def test_what_is_searched_for_stays_text(stage: Stage) -> None:
+    """It is found, stands in the address, and comes back from there when the page is opened anew."""
+    for text in (INJECTIONS[0], INJECTIONS[39], INJECTIONS[47], INJECTIONS[65]):
+        stage.turn("#/run/r0/0/samples")
+        stage.page.get_by_label("Search").fill(text)
+        expect(stage.find(".tally")).to_have_text(f"1 of {len(ROWS)} samples")
+        stage.page.reload()
+        stage.settle()
+        expect(stage.page.get_by_label("Search")).to_have_value(text)
+        expect(stage.find(".tally")).to_have_text(f"1 of {len(ROWS)} samples")
+        assert stage.list_foreign_markup() == []
+
+
+def test_routes_stay_routes(stage: Stage) -> None:
+    """Whatever stands behind the # shows a page of ours or says that it leads nowhere."""
+    forms = ("{}", "#/run/{}/0", "#/run/r0/0/sample/{}", "#/run/r0/0/samples?category={}", "#/compare/r0,{}")
+    seen = stage.walk([form.replace("{}", text) for text in INJECTIONS for form in forms], {"title": "h1"})
+    assert [page["foreign"] for page in seen if page["foreign"]] == []
+    assert all(len(page["title"]) == 1 for page in seen)
+
+
+def test_a_comparison_stays_text(stage: Stage) -> None:
+    """Labels, models, categories and flips of a comparison."""
+    stage.turn("#/compare/r0,r1")
+    links = stage.find(".flips tr[data-index] a")
+    expect(links.first).to_be_visible()
+    stage.photograph("comparison", whole=True)
+    seen = stage.walk(
+        links.evaluate_all("all => all.map(one => one.hash)"), {"texts": ".flips .choices .option"}
+    )
+    assert [page["foreign"] for page in seen if page["foreign"]] == []
+    assert {len(page["texts"]) for page in seen} == {4}
+
+
+def test_the_file_keeps_its_texts_in_its_blocks(texts: str, names: str) -> None:
+    """In the file itself no `<` of a text stands as such: every element is one that answerkey wrote."""
+    for address in (texts, names):
+        page = Path(address.removeprefix("file://")).read_text(encoding="utf-8")
+        head, *blocks = page.split('<script type="application/json"')
+        assert sum(block.partition(">")[2].partition("</script>")[0].count("<") for block in blocks) == 0
+        assert [one for one in INJECTIONS if "<" in one and one in head] == []
+        assert page.count("</script>") == len(blocks) + 1
+
+
+def test_the_viewer_shows_texts_as_texts(viewer: Stage) -> None:
+    """The list, overviews, the table and samples in the viewer."""
+    assert viewer.list_foreign_markup() == []
+    viewer.photograph("runs")
+    viewer.find("table.runs tbody th a", has_text="texts-0").click()
+    viewer.settle()
+    route = viewer.page.evaluate("location.hash")
+    rows = ROWS[::2]
+    seen = viewer.walk([address_sample(route, row) for row in rows], PARTS)
+    for row, page in zip(rows, seen, strict=True):
+        assert page == describe_page(row)
+    viewer.turn("#/")
+    viewer.find("table.runs tbody th a", has_text="names").click()
+    viewer.settle()
+    route = viewer.page.evaluate("location.hash").rpartition("/")[0]
+    seen = viewer.walk([f"{route}/{number}" for number in range(len(INJECTIONS))], {"task": "h1"})
+    assert seen == [{"task": [make_visible(one)], "foreign": []} for one in INJECTIONS]
+
+
+def test_a_note_stays_text(viewer: Stage, hostile_runs: Path) -> None:
+    """Every injection together is a note like any other: kept, shown again, and listed with the run."""
+    text = "\n".join(INJECTIONS)
+    viewer.find("table.runs tbody th a", has_text="texts-1").click()
+    viewer.settle()
+    route = viewer.page.evaluate("location.hash")
+    viewer.turn(f"{route}/sample/row-1")
+    viewer.page.get_by_label("Note").fill(text)
+    viewer.page.get_by_role("button", name="Keep the note").click()
+    expect(viewer.find(".note [role=status]")).to_contain_text("Kept")
+    notes = json.loads((hostile_runs / "texts-1" / "notes.json").read_text(encoding="utf-8"))
+    assert "injected.invalid" in json.dumps(notes)
+    viewer.turn("#/")
+    viewer.page.get_by_role("button", name="1 note").click()
+    expect(viewer.find(".note-list")).to_contain_text("</script><script>alert(40)</script>")
+    assert viewer.list_foreign_markup() == []
+    viewer.photograph("notes", whole=True)

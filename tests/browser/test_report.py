@@ -1,0 +1,259 @@
+"""The report file, opened from disk in a real browser, offline."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from .conftest import OpenStage
+from .stage import Stage
+
+SAMPLES = "#/run/r0/0/samples"
+# What stands on a page when a program shows its own values in place of words.
+SLIPS = re.compile(r"\b(null|undefined|NaN|false|Infinity)\b|\[object ")
+
+
+@pytest.fixture
+def stage(report: str, open_stage: OpenStage) -> Stage:
+    """Return the first page of the report of one run."""
+    stage = open_stage(report, offline=True)
+    stage.go()
+    return stage
+
+
+def test_the_first_screen_answers_what_a_reader_asks_first(stage: Stage) -> None:
+    """Task, model, number with interval against chance, counts and a finding are in sight at once."""
+    seen = {
+        "h1": "Multiple choice questions",
+        ".facts": "builtin/simulated?accuracy=0.8&style=mixed&seed=0",
+        ".headline .value": "70.40\u00a0%",
+        ".headline .reach-text": "[61.89, 77.70]",
+        ".headline table": "25.00\u00a0%",
+        ".headline .lead": "45.40 points above the chance level of 25.00 %",
+        ".counts tfoot": "125",
+        ".findings li:first-child .sentence": "70.4 % by the first character; 79.2 % by the answers that",
+    }
+    stage.photograph("first-screen")
+    for selector, text in seen.items():
+        expect(stage.find(selector)).to_contain_text(text)
+        expect(stage.find(selector)).to_be_in_viewport()
+
+
+def test_the_counts_add_up(stage: Stage) -> None:
+    """VALID, INVALID, FAILED and ERROR stand in a table whose foot is their sum."""
+    cells = stage.find(".counts tr").evaluate_all(
+        "rows => rows.map(row => row.querySelector('td')?.textContent)"
+    )
+    assert [cell for cell in cells if cell] == ["103", "22", "0", "0", "125"]
+
+
+def test_a_figure_leads_to_its_samples(stage: Stage) -> None:
+    """A reason in the figure is a link to the samples that have it."""
+    stage.find(".panel").get_by_role("link", name="NOT_A_CHOICE").click()
+    expect(stage.find(".tally")).to_have_text("11 of 125 samples")
+
+
+def test_a_filter_by_verdict_shows_those_samples(stage: Stage) -> None:
+    """Each of the buttons leaves the samples of its kind, says how many, and tells the address."""
+    stage.turn(SAMPLES)
+    for word, number in {"Right": 88, "Wrong": 15, "INVALID": 22, "Flipped": 40}.items():
+        stage.choose(word)
+        expect(stage.find(".tally")).to_have_text(f"{number} of 125 samples")
+        assert stage.page.url.endswith(f"{SAMPLES}?show={word.lower()}")
+        assert stage.count_rows() == number
+
+
+def test_filters_narrow_each_other_until_they_are_cleared(stage: Stage) -> None:
+    """INVALID, a category and a reason together leave what has all three; Clear brings all back."""
+    stage.turn(SAMPLES)
+    tally = stage.find(".tally")
+    stage.choose("INVALID")
+    stage.page.get_by_label("Category").select_option("biology")
+    expect(tally).to_have_text("7 of 125 samples")
+    stage.page.get_by_label("Reason").select_option("NOT_A_CHOICE")
+    expect(tally).to_have_text("4 of 125 samples")
+    assert stage.list_ids() == ["000018", "000027", "000077", "000082"]
+    stage.photograph("filtered")
+    stage.page.get_by_role("button", name="Clear").click()
+    expect(tally).to_have_text("125 samples")
+
+
+def test_a_cell_of_the_letters_is_a_filter(stage: Stage) -> None:
+    """Truth B read as A are six samples, whichever way one asks for them."""
+    stage.turn(SAMPLES)
+    stage.page.get_by_label("Truth").select_option("B")
+    stage.page.get_by_label("Predicted").select_option("A")
+    expect(stage.find(".tally")).to_have_text("6 of 125 samples")
+    stage.turn("#/run/r0/0")
+    stage.find("table").get_by_role("link", name=re.compile("truth B.*A", re.IGNORECASE)).first.click()
+    expect(stage.find(".tally")).to_have_text("6 of 125 samples")
+
+
+def test_a_search_finds_ids_questions_and_completions(stage: Stage) -> None:
+    """Any part of them, in any case; and where nothing matches, the page says so."""
+    stage.turn(SAMPLES)
+    found = {
+        "CAPITAL": ["000003", "000028", "000041", "000055", "000076"],
+        "000077": ["000077"],
+        "the best choice is": ["000025", "000083"],
+    }
+    for text, ids in found.items():
+        stage.page.get_by_label("Search").fill(text)
+        expect(stage.find(".tally")).to_have_text(f"{len(ids)} of 125 samples")
+        assert stage.list_ids() == ids
+    stage.page.get_by_label("Search").fill("no such words")
+    expect(stage.find(".tally")).to_have_text("No sample matches; there are 125.")
+
+
+def test_a_heading_sorts_by_its_column_both_ways(stage: Stage) -> None:
+    """The order is told to screen readers as well."""
+    stage.turn(SAMPLES)
+    heading = stage.find("thead th.col-id")
+    heading.get_by_role("button").click()
+    expect(heading).to_have_attribute("aria-sort", "ascending")
+    heading.get_by_role("button").click()
+    expect(heading).to_have_attribute("aria-sort", "descending")
+    expect(stage.find("tr[data-index='0'] a")).to_have_text("000125")
+
+
+def test_one_sample_is_shown_with_its_whole_way(stage: Stage) -> None:
+    """Question, choices, prompt, completion with what decided, verdict, why, and how other rules read it."""
+    stage.turn(SAMPLES)
+    stage.find("tr[data-index='2']").click()
+    stage.settle()
+    expect(stage.find("h1")).to_have_text("000003")
+    expect(stage.find(".decision")).to_contain_text("wrong")
+    expect(stage.find(".choices .is-truth")).to_contain_text("Canberra")
+    expect(stage.find(".choices .is-predicted")).to_contain_text("Melbourne")
+    expect(stage.find(".completion mark")).to_have_text("A")
+    expect(stage.find(".message").last).to_contain_text("What is the capital of Australia?")
+    expect(stage.find(".lead")).to_contain_text("begins with 'A', which is not the ground truth 'D'")
+    expect(stage.find(".readings tbody tr").first).to_contain_text("first_character")
+    stage.find("details", has_text="The dataset row").locator("summary").click()
+    expect(stage.find(".fields")).to_contain_text("category")
+    stage.photograph("sample", whole=True)
+
+
+def test_an_invalid_completion_says_why_nothing_was_read(stage: Stage) -> None:
+    """The reason stands at the top, and nothing is marked where nothing decided."""
+    stage.go("#/run/r0/0/sample/000018")
+    expect(stage.find(".decision")).to_contain_text("INVALID")
+    expect(stage.find(".decision .reason")).to_have_text("NOT_A_CHOICE")
+    expect(stage.find(".decision")).to_contain_text("read nothing")
+    stage.photograph("invalid-sample")
+
+
+def test_going_on_stays_within_the_selection(stage: Stage) -> None:
+    """Next and previous walk through what was filtered, and the way back leads there."""
+    stage.turn(f"{SAMPLES}?show=invalid&category=biology")
+    stage.find("tr[data-index='0'] a").click()
+    expect(stage.find("nav")).to_contain_text("1 of 7 samples in this selection")
+    stage.page.get_by_role("link", name="Next").click()
+    expect(stage.find("h1")).to_have_text("000018")
+    stage.page.get_by_role("link", name="Previous").click()
+    expect(stage.find("h1")).to_have_text("000005")
+    stage.page.get_by_role("link", name="Back to these samples").click()
+    expect(stage.find(".tally")).to_have_text("7 of 125 samples")
+    stage.page.go_back()
+    expect(stage.find("h1")).to_have_text("000005")
+
+
+def test_a_deep_link_opens_its_sample(stage: Stage) -> None:
+    """The address of a sample is enough, in a page that was never open before."""
+    stage.go("#/run/r0/0/sample/000077")
+    expect(stage.find("h1")).to_have_text("000077")
+    expect(stage.page).to_have_title(re.compile("000077"))
+
+
+def test_an_address_that_leads_nowhere_says_so(stage: Stage) -> None:
+    """A wrong link is no blank page: it says what is missing and leads home."""
+    for route in (
+        "#/run/r0/0/sample/999999",
+        "#/run/r9/0",
+        "#/run/r0/7/samples",
+        "#/nowhere",
+        "#/run/%E0%A4%A/0",
+    ):
+        stage.turn(route)
+        expect(stage.find("h1")).to_have_text("This cannot be shown")
+        expect(stage.find("[role=alert]")).not_to_be_empty()
+        stage.find("a").click()
+        expect(stage.find("h1")).to_have_text("Multiple choice questions")
+
+
+def test_the_whole_page_prints(stage: Stage) -> None:
+    """On paper everything is open, and there is nothing to press."""
+    stage.page.emulate_media(media="print")
+    for selector in ("header.site .tools", "a.skip"):
+        expect(stage.page.locator(selector)).not_to_be_visible()
+    stage.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert stage.find("details:not([open])").count() == 0
+    stage.photograph("print", whole=True)
+    stage.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    stage.page.emulate_media(media="screen")
+    stage.page.pdf(path=stage.folder / "report.pdf", print_background=False)
+    assert (stage.folder / "report.pdf").stat().st_size > 10_000
+
+
+def test_the_colours_follow_the_system_until_one_chooses(report: str, open_stage: OpenStage) -> None:
+    """Dark where the system is dark, and as chosen from then on."""
+    stage = open_stage(report, color_scheme="dark")
+    stage.go()
+    ground = (
+        "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).every(one => one < 80)"
+    )
+    assert stage.page.evaluate(ground) is True
+    stage.photograph("dark", whole=True)
+    stage.page.get_by_label("Colours").select_option("light")
+    assert stage.page.evaluate(ground) is False
+
+
+@pytest.mark.parametrize("width", [360, 800])
+def test_the_page_fits_narrow_screens(report: str, open_stage: OpenStage, width: int) -> None:
+    """Nothing is wider than the screen but tables, which scroll by themselves."""
+    stage = open_stage(report, width=width)
+    for name, route in (("overview", "#/"), ("samples", SAMPLES), ("sample", "#/run/r0/0/sample/000003")):
+        stage.go(route)
+        stage.photograph(name)
+        assert stage.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, name
+
+
+def test_no_value_of_the_program_stands_on_a_page(stage: Stage) -> None:
+    """Nothing reads `null` or `undefined` where there is nothing to say."""
+    for route in ("#/", SAMPLES, "#/run/r0/0/sample/000001", "#/run/r0/0/sample/000018"):
+        stage.go(route)
+        assert SLIPS.findall(stage.page.locator("body").inner_text()) == [], route
+
+
+def test_the_policy_stops_what_would_get_in(stage: Stage) -> None:
+    """Even if markup came in, no script, handler, style, image or request of it would be carried out."""
+    stage.page.evaluate(
+        """async () => {
+            const script = document.createElement("script");
+            script.textContent = "window.hit = 'script'";
+            document.body.append(script);
+            const image = document.createElement("div");
+            image.innerHTML = "<img src=x onerror=\\"window.hit = 'handler'\\"><img src='https://injected.invalid/'>";
+            document.body.append(image);
+            const style = document.createElement("style");
+            style.textContent = "h1 { display: none }";
+            document.head.append(style);
+            await fetch("https://injected.invalid/").catch(() => null);
+        }"""
+    )
+    assert stage.page.evaluate("window.hit") is None
+    expect(stage.find("h1")).to_be_visible()
+    assert len(stage.watch.troubles) >= 5
+    assert all("Content Security Policy" in one or "request" in one for one in stage.watch.troubles)
+    stage.watch.troubles.clear()
+
+
+def test_without_scripts_the_page_says_what_to_do(report: str, open_stage: OpenStage) -> None:
+    """A reader who allows no scripts is told, and told of `answerkey show`."""
+    stage = open_stage(report, java_script_enabled=False)
+    stage.page.goto(stage.address)
+    told = stage.page.locator("noscript code")
+    expect(told).to_be_visible()
+    assert told.inner_html() == "answerkey show RUN"

@@ -1,0 +1,273 @@
+"""The viewer over a folder of runs, in a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from answerkey.testing import Behaviour, TestServer
+
+from .conftest import OpenStage
+from .material import answer_from, make_project
+from .stage import Stage
+
+View = Callable[[Path], str]
+# What is asked for, the first sample of it, and how many there are.
+QUERIES = (
+    ("", "000001", 125),
+    ("?sort=id&descending=true", "000125", 125),
+    ("?sort=reason", "000072", 125),
+    ("?show=wrong", "000003", 15),
+    ("?reason=NOT_A_CHOICE", "000018", 11),
+    ("?truth=B&predicted=A", "000044", 6),
+    ("?text=capital", "000003", 5),
+    ("?show=flipped", "000003", 40),
+)
+RUN_FILE = """\
+datasets: [{$ref: dataset.yaml}]
+tasks: [{$ref: task.yaml}]
+models:
+  - key: slow
+    display_name: Slow
+    max_concurrent_requests: 2
+    config: {url: "URL", model_key: slow}
+evaluation:
+  key: quickstart
+  display_name: Quickstart
+  task_specifications: [{task_key: mcqa, model_key: slow, num_samples: 60}]
+"""
+
+
+def open_viewer(address: str, open_stage: OpenStage) -> Stage:
+    """Return the list of runs of a viewer, which may ask its own address and no other."""
+    stage = open_stage(address, own=(address.partition("?")[0], "about:", "data:"))
+    stage.go()
+    return stage
+
+
+@pytest.fixture
+def stage(plain_runs: Path, view: View, open_stage: OpenStage) -> Stage:
+    """Return the list of the three ordinary runs."""
+    return open_viewer(view(plain_runs), open_stage)
+
+
+def open_run(stage: Stage, name: str) -> str:
+    """Open a run from the list and return its route."""
+    stage.find("table.runs tbody th").get_by_role("link", name=name, exact=True).click()
+    stage.page.locator("main .headline").wait_for()
+    route: str = stage.page.evaluate("location.hash")
+    return route
+
+
+def test_the_list_has_every_run_with_its_number(stage: Stage) -> None:
+    """Name, status, model, number with interval; and each task's numbers over time as a line."""
+    row = stage.find("table.runs tbody tr", has_text="first")
+    expect(row).to_contain_text("complete")
+    expect(row).to_contain_text("70.40\u00a0%")
+    expect(row).to_contain_text("[61.89, 77.70]")
+    expect(stage.find("table.runs tbody tr")).to_have_count(3)
+    expect(stage.find(".trends svg").first).to_be_visible()
+    stage.photograph("runs")
+
+
+def test_the_token_leaves_the_address(stage: Stage) -> None:
+    """It is not in the address bar, nor in the history, and the page can be loaded again all the same."""
+    assert "token" not in stage.page.url
+    stage.page.reload()
+    expect(stage.find("table.runs tbody tr")).to_have_count(3)
+    assert "token" not in stage.page.url
+
+
+def test_the_list_is_searched(stage: Stage) -> None:
+    """A word of a run's name, model or task leaves the runs that have it."""
+    stage.page.get_by_label("Search").fill("small-model")
+    expect(stage.find("table.runs tbody tr")).to_have_count(1)
+    expect(stage.find("table.runs tbody tr")).to_contain_text("asked")
+
+
+def test_filters_and_drill_down_ask_the_server(stage: Stage) -> None:
+    """The same interface as in the report: filter, count, sample, deciding span, the way back."""
+    route = open_run(stage, "first")
+    stage.turn(f"{route}/samples")
+    stage.choose("INVALID")
+    expect(stage.find(".tally")).to_have_text("22 of 125 samples")
+    stage.page.get_by_label("Category").select_option("biology")
+    expect(stage.find(".tally")).to_have_text("7 of 125 samples")
+    stage.page.get_by_label("Search").fill("oxygen")
+    expect(stage.find(".tally")).to_have_text("1 of 125 samples")
+    stage.find("tr[data-index='0'] a").click()
+    expect(stage.find("h1")).to_have_text("000005")
+    expect(stage.find(".decision")).to_contain_text("SEVERAL_CHOICES")
+    stage.photograph("sample", whole=True)
+    stage.page.get_by_role("link", name="Back to these samples").click()
+    expect(stage.find(".tally")).to_have_text("1 of 125 samples")
+
+
+def test_the_server_and_the_report_find_the_same_rows(
+    stage: Stage, report: str, open_stage: OpenStage
+) -> None:
+    """One interface, two sources of rows, the same rows in the same order."""
+    route = open_run(stage, "first")
+    page = open_stage(report)
+    page.go()
+    for query, first, number in QUERIES:
+        stage.turn(f"{route}/samples{query}")
+        page.turn(f"#/run/r0/0/samples{query}")
+        expect(stage.find("tr[data-index='0'] a")).to_have_text(first)
+        assert (stage.count_rows(), page.count_rows()) == (number, number)
+        assert stage.list_ids() == page.list_ids()
+
+
+def test_ticked_runs_are_compared(stage: Stage) -> None:
+    """Two ticks and a press show the difference with its interval, and flips side by side."""
+    for name in ("first", "second"):
+        stage.page.get_by_role("checkbox", name=f"Compare {name}").check()
+    stage.photograph("ticked")
+    stage.page.get_by_role("link", name="Compare 2 runs").click()
+    expect(stage.find("h1")).to_contain_text("against")
+    expect(stage.find("main, .compared").first).to_contain_text("16.00 points")
+    expect(stage.find(".flips tr[data-index]").first).to_be_visible()
+    stage.photograph("comparison", whole=True)
+    stage.page.go_back()
+    expect(stage.page.get_by_role("checkbox", name="Compare first")).to_be_checked()
+
+
+def test_a_deep_link_opens_its_sample(
+    plain_runs: Path, view: View, stage: Stage, open_stage: OpenStage
+) -> None:
+    """The printed address with a route behind it is enough, in a browser that was never here."""
+    route = open_run(stage, "second")
+    other = open_stage(view(plain_runs), own=stage.watch.own)
+    other.go(f"{route}/sample/000077")
+    expect(other.find("h1")).to_have_text("000077")
+    other.go(f"{route}/sample/999999")
+    expect(other.find("[role=alert]")).to_contain_text("no sample with this id")
+
+
+def test_the_list_works_by_keyboard(stage: Stage) -> None:
+    """The keys j and k move, x ticks, c compares, Enter opens."""
+    for key in ("j", "x", "j", "x", "c"):
+        stage.page.keyboard.press(key)
+    expect(stage.find("h1")).to_contain_text("against")
+    stage.page.keyboard.press("Escape")
+    expect(stage.find("table.runs")).to_be_visible()
+    stage.page.keyboard.press("j")
+    stage.page.keyboard.press("Enter")
+    expect(stage.find(".headline")).to_be_visible()
+
+
+def test_a_note_is_kept_beside_the_run(stage: Stage, plain_runs: Path) -> None:
+    """It is there when the page is opened anew, listed with the run, and gone when it is emptied."""
+    route = open_run(stage, "first")
+    stage.turn(f"{route}/sample/000003")
+    stage.page.get_by_label("Note").fill("Sydney is larger.\nCanberra is the capital.")
+    stage.page.get_by_role("button", name="Keep the note").click()
+    expect(stage.find(".note [role=status]")).to_contain_text("Kept")
+    stage.go(f"{route}/sample/000003")
+    expect(stage.page.get_by_label("Note")).to_have_value("Sydney is larger.\nCanberra is the capital.")
+    stage.photograph("note", whole=True)
+    assert "Canberra is the capital." in json.dumps(
+        json.loads((plain_runs / "first" / "notes.json").read_text())
+    )
+    stage.turn("#/")
+    stage.page.get_by_role("button", name="1 note").click()
+    expect(stage.find(".note-list")).to_contain_text("000003")
+    stage.turn(f"{route}/sample/000003")
+    expect(stage.page.get_by_label("Note")).not_to_have_value("")
+    stage.page.get_by_label("Note").fill("")
+    stage.page.get_by_role("button", name="Keep the note").click()
+    expect(stage.find(".note [role=status]")).not_to_be_empty()
+    stage.turn("#/")
+    expect(stage.page.get_by_role("button", name="1 note")).to_have_count(0)
+
+
+@pytest.fixture
+def slow_project(tmp_path: Path) -> Iterator[Path]:
+    """Return a project whose model takes its time."""
+    project = make_project(tmp_path / "project")
+    answers = answer_from(project / "questions.jsonl")
+    with TestServer(answers, Behaviour(delay=0.12)) as server:
+        (project / "run.yaml").write_text(RUN_FILE.replace("URL", server.url), encoding="utf-8")
+        yield project
+
+
+def test_a_run_under_way_shows_how_far_it_is(slow_project: Path, view: View, open_stage: OpenStage) -> None:
+    """It appears when one looks, its progress grows by itself, and at the end its number is there."""
+    runs = slow_project.parent / "runs"
+    runs.mkdir()
+    stage = open_viewer(view(runs), open_stage)
+    expect(stage.find(".runs-sum")).to_contain_text("no runs here yet")
+    # As if one came back to the page again and again: it then looks for news at once.
+    stage.page.evaluate("setInterval(() => document.dispatchEvent(new Event('visibilitychange')), 250)")
+    words = [
+        sys.executable,
+        "-m",
+        "answerkey",
+        "run",
+        str(slow_project),
+        "--out",
+        str(runs / "live"),
+        "--quiet",
+    ]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        row = stage.find("table.runs tbody tr")
+        expect(row).to_contain_text("under way", timeout=20_000)
+        expect(row).to_contain_text(re.compile(r"\b[1-9]\d? of 60"), timeout=20_000)
+        stage.photograph("under-way")
+        expect(row).to_contain_text("complete", timeout=40_000)
+        assert process.wait(timeout=20) == 0
+    expect(row).to_contain_text("%")
+    expect(row.locator("progress")).to_have_count(0)
+
+
+ASK_FROM_ELSEWHERE = """async ([root, token]) => {
+    const ask = (path, settings) => fetch(root + path, settings).then(answer => answer.text(), () => null);
+    const frame = document.createElement("iframe");
+    frame.src = root + "?token=" + token;
+    document.body.append(frame);
+    await new Promise(resume => { frame.onload = resume; });
+    return [
+        await ask("api/runs", {}),
+        await ask("api/runs", {mode: "no-cors"}),
+        await ask("api/runs", {headers: {"X-Answerkey-Token": token}}),
+        await ask("?token=" + token, {}),
+        frame.contentDocument === null ? null : frame.contentDocument.title,
+    ];
+}"""
+
+
+class OtherSite(BaseHTTPRequestHandler):
+    """A page of another site."""
+
+    def do_GET(self) -> None:
+        """Answer with an empty page."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><title>elsewhere</title>")
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_a_page_of_another_site_learns_nothing(plain_runs: Path, view: View, open_stage: OpenStage) -> None:
+    """It can neither read the list nor show the page in a frame, not even with the token."""
+    address = view(plain_runs)
+    root, token = address.partition("?")[0], address.partition("token=")[2]
+    with ThreadingHTTPServer(("127.0.0.1", 0), OtherSite) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        stage = open_stage(f"http://localhost:{server.server_port}/")
+        stage.page.goto(stage.address)
+        got = stage.page.evaluate(ASK_FROM_ELSEWHERE, [root, token])
+        server.shutdown()
+    assert [text or None for text in got] == [None] * 5
+    stage.watch.troubles.clear()

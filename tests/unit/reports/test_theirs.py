@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from answerkey.reports.layout import plain_text
+from answerkey.reports.theirs import draw_theirs
+from answerkey.runs import Run, TaskRun
+
+EXAMPLE = {"sample_id": "s1", "completion": "The answer\nis B", "predicted_choice": None, "their_answer": "B"}
+FOUND: dict[str, Any] = {
+    "compared": 10,
+    "both_right": 5,
+    "both_wrong": 1,
+    "only_theirs": {
+        "count": 3,
+        "reasons": {
+            "READ_ALIKE": {"count": 1, "example": EXAMPLE},
+            "NOT_A_CHOICE": {"count": 2, "example": EXAMPLE},
+        },
+    },
+    "only_ours": {
+        "count": 1,
+        "reasons": {"THEY_READ_NOTHING": {"count": 1, "example": {**EXAMPLE, "their_answer": None}}},
+    },
+    "not_compared": {"NOT_JUDGED": 2},
+}
+DRAWN = """
+  Their verdicts and ours
+                ours right  ours wrong
+  theirs right           5           3
+  theirs wrong           1           1
+  the same in 60.00 % of 10 completions; right by theirs 80.00 %, by ours 60.00 %
+  not compared: not judged by them 2
+  They say right, we say wrong  count  example  they read  completion
+  NOT_A_CHOICE                      2  s1       B          "The answer\\nis B"
+  READ_ALIKE                        1  s1       B          "The answer\\nis B"
+  READ_ALIKE: both read the same answer; the truths differ
+  We say right, they say wrong  count  example  completion
+  THEY_READ_NOTHING                 1  s1       "The answer\\nis B"
+  THEY_READ_NOTHING: they read no answer
+  Of 4 completions that differ, so many get their verdict by other rules: Inspect 3, leading_label
+  1.
+"""
+
+
+def give(run: Run, **tally: object) -> TaskRun:
+    """Return the task of a run with more in its tally."""
+    task = next(iter(run.tasks.values()))
+    return replace(task, tally={**task.tally, **tally})
+
+
+def test_their_verdicts_and_ours_are_a_small_table_with_reasons(make_run: Callable[..., Run]) -> None:
+    """The likeliest reason first, and which rules would give their verdict."""
+    readers = {"n": 4, "readers": {"leading_label": 1, "Inspect": 3, "HELM": 0}}
+    task = give(make_run(), theirs=FOUND, readings={"theirs": readers})
+    assert plain_text(draw_theirs(task, 100)) == DRAWN
+
+
+def test_nothing_is_drawn_where_nobody_else_has_judged(make_run: Callable[..., Run]) -> None:
+    """Most runs have no verdicts of others."""
+    assert draw_theirs(give(make_run()), 100) == []
+
+
+def test_a_run_that_is_not_complete_shows_no_share(make_run: Callable[..., Run]) -> None:
+    """A share of the rest says nothing about the whole; the counts are there."""
+    drawn = plain_text(draw_theirs(give(make_run(), theirs=FOUND), 100, with_shares=False))
+    assert "%" not in drawn
+    assert "theirs right           5           3" in drawn
+
+
+def test_differences_that_no_rule_explains_are_said_to_be_such(make_run: Callable[..., Run]) -> None:
+    """Nothing is made up."""
+    task = give(make_run(), theirs=FOUND, readings={"theirs": {"n": 4, "readers": {"HELM": 0}}})
+    assert "no rule reads any as they do." in plain_text(draw_theirs(task, 100))
+
+
+def test_what_they_left_open_is_told_where_there_is_nothing_to_compare(make_run: Callable[..., Run]) -> None:
+    """No share of nothing is printed."""
+    none = {"count": 0, "reasons": {}}
+    empty = {"compared": 0, "both_right": 0, "both_wrong": 0, "only_theirs": none, "only_ours": none}
+    task = give(make_run(), theirs={**empty, "not_compared": {"NOT_JUDGED": 3}})
+    drawn = plain_text(draw_theirs(task, 100))
+    assert drawn == "\n  Their verdicts and ours\n  not compared: not judged by them 3\n"

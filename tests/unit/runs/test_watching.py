@@ -1,0 +1,155 @@
+"""Laws of watching a run from outside."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from answerkey.models.calls import Call
+from answerkey.runs.journal import Journal
+from answerkey.runs.lock import RunLock
+from answerkey.runs.watching import Progress, RunWatch, is_under_way
+from answerkey.types import Completion, CompletionStatus
+
+SAID = Completion("B", prompt_tokens=10, completion_tokens=2, attempts=1)
+ERROR = Completion(None, CompletionStatus.ERROR, error="HTTP 500", attempts=5)
+
+
+def make_call(key: str, purpose: str = "solve") -> Call:
+    """Return a call."""
+    return Call(key=key, sample_id=key, trial=0, messages=[{"role": "user", "content": "?"}], purpose=purpose)
+
+
+def list_names(folder: Path) -> set[str]:
+    """Return the names of the files in a folder."""
+    return {path.name for path in folder.iterdir()}
+
+
+def test_calls_are_counted_while_they_are_written(tmp_path: Path) -> None:
+    """Each look sees what was added since, and what failed counts as done."""
+    journal, watch = Journal(tmp_path), RunWatch(tmp_path)
+    assert watch.look() == Progress(0, 0, 0, 0, 0)
+    journal.task("mcqa").add([(make_call("a"), SAID), (make_call("b"), ERROR)])
+    assert watch.look() == Progress(done=2, calls=2, failed=1, prompt_tokens=10, completion_tokens=2)
+    journal.task("mcqa").add([(make_call("c"), SAID), (make_call("d", "judge:x"), SAID)])
+    assert watch.look() == Progress(done=3, calls=4, failed=1, prompt_tokens=30, completion_tokens=6)
+    assert watch.look() == Progress(done=3, calls=4, failed=1, prompt_tokens=30, completion_tokens=6)
+    journal.close()
+
+
+def test_a_failed_call_that_is_asked_again_is_no_failure_any_more(tmp_path: Path) -> None:
+    """It is overwritten in its place, and looked up there."""
+    journal, watch = Journal(tmp_path), RunWatch(tmp_path)
+    journal.task("mcqa").add([(make_call("a"), ERROR), (make_call("b"), ERROR)])
+    assert watch.look().failed == 2
+    journal.task("mcqa").add([(make_call("a"), SAID)])
+    assert watch.look() == Progress(done=2, calls=2, failed=1, prompt_tokens=10, completion_tokens=2)
+    journal.close()
+
+
+def test_tokens_from_the_cache_were_not_spent(tmp_path: Path) -> None:
+    """What was known before is done, and costs nothing."""
+    journal, watch = Journal(tmp_path), RunWatch(tmp_path)
+    known = Completion("B", prompt_tokens=10, completion_tokens=2, source="cache")
+    journal.task("mcqa").add([(make_call("a"), known)])
+    assert watch.look() == Progress(done=1, calls=1, failed=0, prompt_tokens=0, completion_tokens=0)
+    journal.close()
+
+
+def test_watching_leaves_no_trace(tmp_path: Path) -> None:
+    """No file is made and none is changed, whether the journal is being written, closed or gone."""
+    watch = RunWatch(tmp_path)
+    watch.look()
+    assert list_names(tmp_path) == set()
+    journal = Journal(tmp_path)
+    journal.task("mcqa").add([(make_call("a"), SAID)])
+    before = list_names(tmp_path)
+    assert watch.look().done == 1
+    assert list_names(tmp_path) == before
+    journal.close()
+    closed = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert RunWatch(tmp_path).look().done == 1
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == closed
+
+
+def test_a_journal_that_is_removed_meanwhile_is_no_trouble(tmp_path: Path) -> None:
+    """What was counted stays counted, and nothing comes back."""
+    journal, watch = Journal(tmp_path), RunWatch(tmp_path)
+    journal.task("mcqa").add([(make_call("a"), SAID)])
+    watch.look()
+    journal.remove()
+    assert watch.look().done == 1
+    assert list_names(tmp_path) == set()
+
+
+@pytest.mark.parametrize("content", [b"", b"no database at all", b"SQLite format 3\x00" + bytes(100)])
+def test_a_journal_that_cannot_be_read_is_left_for_later(tmp_path: Path, content: bytes) -> None:
+    """It may be in the making."""
+    (tmp_path / "journal.sqlite").write_bytes(content)
+    assert RunWatch(tmp_path).look() == Progress(0, 0, 0, 0, 0)
+    assert (tmp_path / "journal.sqlite").read_bytes() == content
+
+
+def test_the_writer_is_never_held_up(tmp_path: Path) -> None:
+    """While a watcher is in the midst of reading, calls are written and the journal is removed."""
+    journal = Journal(tmp_path)
+    journal.task("mcqa").add([(make_call(str(number)), SAID) for number in range(100)])
+    reader = sqlite3.connect(f"file:{tmp_path / 'journal.sqlite'}?mode=ro", uri=True)
+    rows = reader.execute("SELECT key FROM calls")
+    rows.fetchone()
+    journal.task("mcqa").add([(make_call("more"), SAID)])
+    assert RunWatch(tmp_path).look().done == 101
+    journal.remove()
+    reader.close()
+    assert list_names(tmp_path) == set()
+
+
+def test_rows_are_counted_where_there_is_no_journal(tmp_path: Path) -> None:
+    """Models that are asked without one write their parts; each part is counted once."""
+    parts = tmp_path / "tasks" / "mcqa" / "completions"
+    parts.mkdir(parents=True)
+    watch = RunWatch(tmp_path)
+    for number in range(3):
+        pl.DataFrame({"sample_id": ["a", "b"]}).write_parquet(parts / f"part-{number:05d}.parquet")
+        assert watch.look().done == 2 * (number + 1)
+    (parts / "part-00009.parquet").write_bytes(b"PAR1")
+    assert watch.look().done == 6
+
+
+def test_a_run_is_under_way_while_its_process_lives(tmp_path: Path) -> None:
+    """By the number in the lock file, which is not locked to find out."""
+    assert not is_under_way(tmp_path)
+    with RunLock(tmp_path):
+        assert is_under_way(tmp_path)
+    assert not is_under_way(tmp_path)
+
+
+def test_a_lock_that_a_dead_process_left_behind_holds_nothing(tmp_path: Path) -> None:
+    """A process that ended is gone, though its file is there."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True
+    )
+    (tmp_path / "lock").write_bytes(done.stdout)
+    assert not is_under_way(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "99999999999999999999", "１２"])
+def test_a_lock_without_a_number_says_nothing(tmp_path: Path, text: str) -> None:
+    """Nobody is known to work there."""
+    (tmp_path / "lock").write_text(text, encoding="utf-8")
+    assert not is_under_way(tmp_path)
+
+
+def test_a_journal_that_grows_is_worked_on_wherever_that_is(tmp_path: Path) -> None:
+    """The process may be one of another machine; an old journal says nothing."""
+    (tmp_path / "lock").write_text("4194305\n", encoding="ascii")
+    (tmp_path / "journal.sqlite").write_bytes(b"")
+    assert is_under_way(tmp_path)
+    os.utime(tmp_path / "journal.sqlite", (0, 0))
+    assert not is_under_way(tmp_path)

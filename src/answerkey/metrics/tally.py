@@ -14,6 +14,7 @@ A tally is a plain mapping that JSON can hold:
     failures            scorer key → reason → count, first example; of every scorer, see `failures`
     choice_counts       number of choices → count, of samples that count
     readings            some completions read by every rule: n, rule → correct, invalid; see `rereading`
+    theirs              only where another tool has judged the completions, too: see `theirs`
     trials              only under trials, see `trial_tally`
 """
 
@@ -29,6 +30,7 @@ import polars as pl
 
 from answerkey.metrics.failures import merge_failures
 from answerkey.metrics.observed import merge_parts, sort_keys, write_label
+from answerkey.metrics.theirs import merge_theirs
 from answerkey.types import Completions, CompletionStatus, Samples, Scores, ScoreStatus, Validity
 
 #: Columns that hold a sample's category, the first one that a dataset has.
@@ -207,6 +209,7 @@ def _label_categories(values: pl.Series, *, is_encoded: bool) -> list[str]:
 def merge_tallies(tallies: Sequence[Mapping[str, Any]]) -> Tally:
     """Return the tallies of shards, given in dataset order, as one; first examples stay first."""
     columns = [tally["category_column"] for tally in tallies]
+    theirs = merge_theirs(tally.get("theirs", {}) for tally in tallies)
     return {
         "counts": {name: sum(tally["counts"][name] for tally in tallies) for name in COUNTS},
         "completion_statuses": _merge_counts(tallies, "completion_statuses"),
@@ -221,6 +224,7 @@ def merge_tallies(tallies: Sequence[Mapping[str, Any]]) -> Tally:
         "categories": _merge_counts(tallies, "categories"),
         "failures": merge_failures(tally.get("failures", {}) for tally in tallies),
         "readings": sort_keys(merge_parts(tally.get("readings", {}) for tally in tallies)),
+        **({"theirs": theirs} if theirs else {}),
     }
 
 

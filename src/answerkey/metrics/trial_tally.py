@@ -2,7 +2,8 @@
 
 `counts`, `failed`, `errors` and `excluded` are of samples, and a sample counts as its worst trial: it is in
 error when any call failed, invalid when any completion is, valid when all are. `completion_statuses`,
-`invalid`, `letters` and `categories` are of trials. `trials` holds `num_trials` and the `counts` of trials.
+`invalid`, `letters`, `categories` and `theirs` are of trials. `trials` holds `num_trials` and the `counts` of
+trials.
 
 Samples whose options are shown in several orders are counted in the same way: `orders` holds the `counts` of
 all their rows, and `left_in_place`: how many samples are shown as they stand in the file, by reason. Rows
@@ -21,6 +22,7 @@ from answerkey.metrics.failures import measure_failures
 from answerkey.metrics.observed import merge_parts, sort_keys
 from answerkey.metrics.orders import find_own_rows, find_owners, find_worst_row
 from answerkey.metrics.tally import Tally
+from answerkey.metrics.theirs import measure_theirs
 from answerkey.metrics.trials import SEVERITY, find_worst
 from answerkey.types import Completions, CompletionStatus, Samples, Scores, ScoreStatus
 
@@ -45,6 +47,7 @@ def tally_shard(
     category = single.find_category_column(samples.columns)
     tally = single.measure_tally(samples, completions, scores, category)
     tally["failures"] = measure_failures(samples.ids, verdicts, completions)
+    tally["theirs"] = measure_theirs(samples.ids, completions, scores)
     if completions is None or (num_trials == 1 and samples.orders is None):
         return tally
     severity = _rank_trials(completions, scores)

@@ -14,7 +14,7 @@ from answerkey.datasets.rows import Rows, iterate_blocks
 from answerkey.datasets.troubles import Troubles
 from answerkey.errors import DataError, Place, listing, suggest
 from answerkey.models import read_message
-from answerkey.types import Completion, Completions, CompletionStatus, Samples
+from answerkey.types import THEIR_SCHEMA, Completion, Completions, CompletionStatus, Samples
 
 COMPLETION_COLUMN = "completion"
 #: Accepted instead of `completion` when exactly one of them is there.
@@ -22,6 +22,10 @@ OTHER_NAMES = ("output", "response", "model_output")
 STATUS_COLUMN = "completion_status"
 #: Log-probabilities as an endpoint sent them, as an object or its JSON text.
 LOGPROBS_COLUMN = "logprobs"
+#: Why the model stopped; `length` is a completion that was cut off.
+END_COLUMN = "finish_reason"
+#: Columns beside the completion that are read where a table has them.
+BESIDE = (STATUS_COLUMN, LOGPROBS_COLUMN, END_COLUMN, *THEIR_SCHEMA)
 SOURCE = "recorded"
 _MESSAGE_KEYS = frozenset(
     {"role", "content", "refusal", "tool_calls", "function_call", "choices", "messages", "message", "output"}
@@ -31,18 +35,21 @@ _STATUSES = tuple(status.value for status in CompletionStatus)
 
 @dataclass(frozen=True)
 class CompletionColumn:
-    """Where the completions of a table stand, by the name that errors give, and whether it has statuses."""
+    """Where the completions of a table stand, by the name that errors give, and what else it has of them."""
 
     name: str
     field: Field
-    has_status: bool
-    has_logprobs: bool = False
+    beside: frozenset[str] = frozenset()
 
     @property
     def columns(self) -> frozenset[str]:
         """The columns that are read."""
-        beside = {STATUS_COLUMN: self.has_status, LOGPROBS_COLUMN: self.has_logprobs}
-        return frozenset({self.field.column, *(name for name, is_there in beside.items() if is_there)})
+        return self.beside | {self.field.column}
+
+    @property
+    def has_status(self) -> bool:
+        """Whether the table says what became of each question."""
+        return STATUS_COLUMN in self.beside
 
     def read(self, table: Samples, ids: pl.Series) -> Completions:
         """Return the completions of these rows under these ids; all unfit cells are reported together."""
@@ -81,8 +88,9 @@ class CompletionColumn:
         else:
             values = found.to_list() if isinstance(found, pl.Series) else found
             completions = self._read_cells(table, ids, values, cells)
-        if self.has_logprobs:
+        if LOGPROBS_COLUMN in self.beside:
             completions = _add_logprobs(completions, table)
+        completions = _add_told(completions, table, self.beside)
         return _apply_statuses(completions, table, statuses) if self.has_status else completions
 
     def _read_cells(
@@ -101,18 +109,18 @@ class CompletionColumn:
 
 def find_completion_column(rows: Rows, column: str | None = None) -> CompletionColumn | None:
     """Return where the completions stand, None if nowhere; several that could be meant are E209."""
-    beside = STATUS_COLUMN in rows.columns, LOGPROBS_COLUMN in rows.columns
+    beside = frozenset(rows.columns).intersection(BESIDE)
     if column is not None:
         found = find_field(rows, column)
-        return None if found is None else CompletionColumn(column, found, *beside)
+        return None if found is None else CompletionColumn(column, found, beside)
     if COMPLETION_COLUMN in rows.columns:
-        return CompletionColumn(COMPLETION_COLUMN, Field(COMPLETION_COLUMN), *beside)
+        return CompletionColumn(COMPLETION_COLUMN, Field(COMPLETION_COLUMN), beside)
     names = [name for name in OTHER_NAMES if name in rows.columns]
     if len(names) > 1:
         message = f"several columns may hold the completions: {listing(names)}"
         hint = "name one with `--completion-column`"
         raise DataError("E209", message, where=Place(file=rows.file), hint=hint)
-    return CompletionColumn(names[0], Field(names[0]), *beside) if names else None
+    return CompletionColumn(names[0], Field(names[0]), beside) if names else None
 
 
 def refuse_column(rows: Rows, column: str | None) -> DataError:
@@ -160,6 +168,28 @@ def _add_logprobs(completions: Completions, table: Samples) -> Completions:
     found = [_write_logprobs(cell) for cell in table.values(LOGPROBS_COLUMN)]
     own = pl.Series("given", found, dtype=pl.String)
     return Completions(completions.frame.with_columns(pl.coalesce(own, "logprobs").alias("logprobs")))
+
+
+def _add_told(completions: Completions, table: Samples, beside: frozenset[str]) -> Completions:
+    """Return the table with why each completion ended, and with verdicts that others gave.
+
+    What is no text, or no number, is left out: these are told by others, and decide nothing.
+    """
+    types = {END_COLUMN: pl.String(), **THEIR_SCHEMA}
+    found = [
+        _read_told(table, name, dtype)
+        for name, dtype in types.items()
+        if name in beside and table.frame[name].dtype != pl.Null
+    ]
+    return Completions(completions.frame.with_columns(found)) if found else completions
+
+
+def _read_told(table: Samples, name: str, dtype: pl.DataType) -> pl.Series:
+    column = table.frame[name]
+    if name in table.encoded or column.dtype.is_nested():
+        return pl.Series(name, [None] * len(column), dtype=dtype)
+    found = column.cast(dtype, strict=False)
+    return found.fill_nan(None) if dtype == pl.Float64 else found
 
 
 def _write_logprobs(cell: object) -> str | None:

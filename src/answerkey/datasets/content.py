@@ -138,9 +138,9 @@ class Content:
             nul.add("E203", "NUL byte in the text", where=self.place(number, at + 1), hint=hint)
 
 
-def read_content(path: str | Path) -> Content:
-    """Return the content of a file; a small one is read now."""
-    content = Content(str(path), Path(path))
+def read_content(path: str | Path, *, shown: str | None = None) -> Content:
+    """Return the content of a file; a small one is read now. `shown` is its name in errors."""
+    content = Content(shown or str(path), Path(path))
     with content.open() as stream:
         if not content.is_packed and content.path.stat().st_size > HELD_BYTES:
             return content

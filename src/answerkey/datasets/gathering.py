@@ -100,6 +100,8 @@ class Gathered:
     #: The line of the first row, when each row is on the line after the one before it.
     first_line: int | None
     notices: tuple[Notice, ...]
+    #: How many rows each of several files has.
+    spans: tuple[int, ...] = ()
 
 
 class Gatherer:

@@ -73,7 +73,8 @@ def _find_unsuitable(block: Samples, troubles: Troubles) -> None:
         value = column[position]
         is_empty = value is None or ids[position] is not None
         message = "the sample id is empty" if is_empty else f"sample id {value} is not text or a whole number"
-        _add(troubles, message, line=_line(block, position))
+        place = block.place(position)
+        _add(troubles, message, file=place.file, line=place.line)
 
 
 def _hash_ids(block: Samples, marks: Sequence[str]) -> pl.Series:
@@ -91,6 +92,7 @@ def _lay_out(block: Samples, marks: Sequence[str]) -> pl.DataFrame:
         block.ids.alias("id"),
         trials.alias("trial") if marks else pl.lit("").alias("trial"),
         pl.lit(None, pl.Int64).alias("line") if block.lines is None else block.lines.alias("line"),
+        pl.lit(block.file, pl.String).alias("file") if block.files is None else block.files.alias("file"),
     )
 
 
@@ -106,19 +108,19 @@ def _find_duplicates(rows: Rows, marks: Sequence[str], hashes: pl.Series) -> Tro
     ]
     both = ["id", "trial"]
     table = pl.concat(found).with_columns(
-        pl.col("line").first().over(both).alias("first"), pl.int_range(pl.len()).over(both).alias("number")
+        pl.col("line").first().over(both).alias("first"),
+        pl.col("file").first().over(both).alias("first file"),
+        pl.int_range(pl.len()).over(both).alias("number"),
     )
-    for name, which, line, first in table.filter(pl.col("number") > 0).drop("number").iter_rows():
+    again_rows = table.filter(pl.col("number") > 0).drop("number")
+    for name, which, line, file, first, first_file in again_rows.iter_rows():
         what = f"trial {which} of sample id `{name}`" if marks else f"sample id `{name}`"
-        _add(troubles, f"{what} is used twice, first on line {first}", line=line)
+        there = f"on line {first}" if first_file == file else f"in `{first_file}` on line {first}"
+        _add(troubles, f"{what} is used twice, first {there}", file=file, line=line)
     return troubles
 
 
-def _line(block: Samples, position: int) -> int | None:
-    return None if block.lines is None else int(block.lines[position])
-
-
-def _add(troubles: Troubles, message: str, *, line: int | None) -> None:
-    where = Place(file=troubles.file, line=line, field=ID_COLUMN)
+def _add(troubles: Troubles, message: str, *, file: str | None, line: int | None) -> None:
+    where = Place(file=file, line=line, field=ID_COLUMN)
     hint = f"give every row its own id, or remove the column `{ID_COLUMN}` to number the rows"
     troubles.add("E208", message, where=where, hint=hint)

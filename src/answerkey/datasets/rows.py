@@ -164,12 +164,14 @@ def concat_samples(parts: Sequence[Samples]) -> Samples:
     if len(parts) == 1:
         return parts[0]
     lines = [one.lines for one in parts if one.lines is not None]
+    files = [one.files for one in parts if one.files is not None]
     return Samples(
         pl.concat([one.frame for one in parts]),
         pl.concat([one.ids for one in parts]),
         parts[0].file,
         pl.concat(lines) if lines else None,
         parts[0].encoded,
+        files=pl.concat(files) if files else None,
     )
 
 

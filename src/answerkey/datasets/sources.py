@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
-from answerkey.datasets.cells import ColumnKind
-from answerkey.datasets.tables import Table, load_rows, load_table
+from answerkey.datasets.folder import FolderSource
+from answerkey.datasets.hub import HuggingFaceSource
+from answerkey.datasets.joining import DataFile, FileFields, read_files
+from answerkey.datasets.tables import Table, load_rows
+from answerkey.datasets.url import UrlSource
 from answerkey.templates import RowFilter
 from answerkey.types import Registry
 
@@ -28,17 +32,22 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class LocalSource:
-    """A file on this machine; `columns` types text cells."""
+class LocalSource(FileFields):
+    """A file on this machine."""
 
     file_path: str
     type: Literal["local"] = "local"
-    filters: tuple[RowFilter, ...] = ()
-    columns: dict[str, ColumnKind] = field(default_factory=dict)
+    path_field: ClassVar[str] = "file_path"
+
+    @property
+    def origin(self) -> str:
+        """Where the rows come from, for people."""
+        return self.file_path
 
     def read(self, *, name: str) -> Table:  # noqa: ARG002 - the file has a name of its own
         """Return the rows of the file."""
-        return load_table(self.file_path, columns=self.columns)
+        path = Path(self.file_path)
+        return read_files([DataFile(path, self.file_path, path.name)], self, shown=self.file_path)
 
 
 @dataclass(frozen=True)
@@ -54,4 +63,23 @@ class InlineSource:
         return load_rows(self.rows, name=name)
 
 
-SOURCES: Registry[Source] = Registry("answerkey.sources", {"local": LocalSource, "inline": InlineSource})
+SOURCES: Registry[Source] = Registry(
+    "answerkey.sources",
+    {
+        "local": LocalSource,
+        "folder": FolderSource,
+        "url": UrlSource,
+        "huggingface": HuggingFaceSource,
+        "inline": InlineSource,
+    },
+)
+
+
+def pin_source(source: Source) -> Source:
+    """Return a source that will give the same rows again.
+
+    What is to be fetched is fetched now, and named by its commit or its hash from then on.
+    """
+    pin = getattr(source, "pin", None)
+    pinned: Source = source if pin is None else pin()
+    return pinned

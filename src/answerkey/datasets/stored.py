@@ -134,7 +134,7 @@ def open_parquet(content: Content) -> StoredRows | None:
     if not content.head:
         raise DataError("E210", "the file is empty", where=content.place())
     try:
-        schema = pl.read_parquet_schema(content.path)
+        schema = pl.scan_parquet(content.path, glob=False).collect_schema()
         casts = find_casts(schema)
         length = int(pl.scan_parquet(content.path, glob=False).select(pl.len()).collect().item())
     except FOREIGN as error:

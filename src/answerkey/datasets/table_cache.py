@@ -46,6 +46,8 @@ class StoredTable:
 
     rows: StoredRows
     notices: tuple[Notice, ...] = ()
+    #: How many rows each of several files has.
+    spans: tuple[int, ...] = ()
 
 
 @dataclass
@@ -164,6 +166,7 @@ def _describe(gathered: Gathered) -> dict[str, Any]:
         "encoded": sorted(gathered.encoded),
         "first_line": gathered.first_line,
         "notices": [_describe_notice(one) for one in gathered.notices],
+        "spans": list(gathered.spans),
     }
 
 
@@ -175,11 +178,12 @@ def _describe_notice(notice: Notice) -> list[object]:
 
 def _open_entry(path: Path, file: str) -> StoredTable:
     known: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[_KEY])
-    schema = {name: dtype for name, dtype in pl.read_parquet_schema(path).items() if name != LINE}
+    held = pl.scan_parquet(path, glob=False).collect_schema()
+    schema = {name: dtype for name, dtype in held.items() if name != LINE}
     rows = StoredRows(
         path, schema, 0, known["rows"], file, frozenset(known["encoded"]), first_line=known["first_line"]
     )
-    return StoredTable(rows, _read_notices(known["notices"], file))
+    return StoredTable(rows, _read_notices(known["notices"], file), tuple(known.get("spans", ())))
 
 
 def _read_notices(stored: Sequence[Sequence[Any]], file: str) -> tuple[Notice, ...]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from typing import Literal
 
 import polars as pl
 
@@ -18,17 +20,19 @@ from answerkey.datasets.gathering import Gathered, Gatherer, gather_held, refuse
 from answerkey.datasets.ids import check_ids, name_samples
 from answerkey.datasets.json_rows import read_json_lines, read_json_list
 from answerkey.datasets.names import check_names
+from answerkey.datasets.paragraph_rows import read_paragraphs
 from answerkey.datasets.plain import make_plain
 from answerkey.datasets.rows import HeldRows, Rows, iterate_blocks
 from answerkey.datasets.shapes import Columns, build_frame
 from answerkey.datasets.stored import open_parquet
 from answerkey.datasets.table_cache import name_entry, open_cache
-from answerkey.datasets.text_rows import read_csv, read_tsv
+from answerkey.datasets.text_rows import Heading, read_csv, read_tsv
 from answerkey.datasets.troubles import Troubles
 from answerkey.errors import AnswerkeyError, DataError, Place, listing
 from answerkey.types import Notice, Samples
 
 Kinds = Mapping[str, ColumnKind]
+FormatName = Literal["csv", "tsv", "jsonl", "json", "parquet", "arrow", "paragraphs"]
 #: Hands the rows of a file over, chunk by chunk, and returns what is odd about it.
 Reader = Callable[[Content, Gatherer], tuple[Notice, ...]]
 _ARROW_FILE = b"ARROW1"
@@ -60,6 +64,35 @@ FORMATS: dict[str, Format] = {
     ".feather": _ARROW,
     ".ipc": _ARROW,
 }
+#: Formats by their own names; paragraphs have no ending of their own.
+_BY_NAME = {one.name: one for one in (*FORMATS.values(), Format("paragraphs", read_paragraphs))}
+_DELIMITED = {"csv": read_csv, "tsv": read_tsv}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is said about a file beyond its name: its format, and for CSV and TSV where names come from."""
+
+    form: FormatName | None = None
+    heading: Heading = field(default_factory=Heading)
+
+    def find_format(self, path: Path) -> Format:
+        """Return how files with this name are read; raises DataError E201 and E202."""
+        form = _BY_NAME[self.form] if self.form else find_format(path)
+        if self.heading == Heading():
+            return form
+        if form.name not in _DELIMITED:
+            message = f"`header` and `skip_rows` are for CSV and TSV, and `{path.name}` is {form.name}"
+            raise DataError("E202", message, where=Place(file=str(path)))
+        # The name is part of the key under which a large file is kept as a table.
+        name = f"{form.name} {json.dumps([self.heading.names, self.heading.skipped])}"
+        return replace(form, name=name, stream=partial(_DELIMITED[form.name], heading=self.heading))
+
+    def describe(self) -> list[object]:
+        """Return what makes rows other rows, for a digest; empty where the name says it all."""
+        if self == Layout():
+            return []
+        return [self.form, self.heading.names, self.heading.skipped]
 
 
 @dataclass(frozen=True)
@@ -84,11 +117,22 @@ def read_table(path: str | Path, *, columns: Kinds | None = None, by_trial: bool
     return load_table(path, columns=columns, by_trial=by_trial).samples
 
 
-def load_table(path: str | Path, *, columns: Kinds | None = None, by_trial: bool = False) -> Table:
-    """Return the rows of a data file with the digest of its content and what is odd about it."""
-    content = read_content(path)
+def load_table(
+    path: str | Path,
+    *,
+    columns: Kinds | None = None,
+    by_trial: bool = False,
+    layout: Layout | None = None,
+    shown: str | None = None,
+) -> Table:
+    """Return the rows of a data file with the digest of its content and what is odd about it.
+
+    `shown` is the file's name in errors.
+    """
+    content = read_content(path, shown=shown)
     try:
-        rows, notices = _open_rows(content, find_format(Path(path)), columns or {})
+        form = (layout or Layout()).find_format(Path(path))
+        rows, notices = _open_rows(content, form, columns or {})
         if not len(rows):
             raise DataError("E210", "the file has no rows", where=content.place())
         check_ids(rows, by_trial=by_trial)
@@ -99,11 +143,11 @@ def load_table(path: str | Path, *, columns: Kinds | None = None, by_trial: bool
 
 def _open_rows(content: Content, form: Format, kinds: Kinds) -> tuple[Rows, tuple[Notice, ...]]:
     """Return where the rows lie: in the file itself, in memory when they are few, else in the cache."""
-    if form is _PARQUET and not content.is_packed and not kinds:
+    if form.name == _PARQUET.name and not content.is_packed and not kinds:
         found = open_parquet(content)
         if found is not None:
             return found, check_names(found.columns, content.place())
-    is_stream = form is _ARROW and not content.head.startswith(_ARROW_FILE)
+    is_stream = form.name == _ARROW.name and not content.head.startswith(_ARROW_FILE)
     if content.raw is not None or is_stream:
         held = _hold(content, form, kinds)
         return HeldRows(name_samples(held, content.file)), held.notices

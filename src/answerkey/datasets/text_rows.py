@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TextIO
 
 from answerkey.datasets.content import MAX_CELL, Content
@@ -41,25 +42,53 @@ class _Rows:
         self.rows, self.lines, self.characters = [], [], 0
 
 
-def read_csv(content: Content, gatherer: Gatherer) -> tuple[Notice, ...]:
+@dataclass(frozen=True)
+class Heading:
+    """Where the column names of a delimited file come from.
+
+    `names` are those of a file without a header line. `skipped` rows at its top are passed over first.
+    """
+
+    names: tuple[str, ...] | None = None
+    skipped: int = 0
+
+
+def read_csv(content: Content, gatherer: Gatherer, heading: Heading | None = None) -> tuple[Notice, ...]:
     """Hand over the rows of a file with commas; return what is odd about it."""
-    return _read_delimited(content, gatherer, ",")
+    return _read_delimited(content, gatherer, ",", heading or Heading())
 
 
-def read_tsv(content: Content, gatherer: Gatherer) -> tuple[Notice, ...]:
+def read_tsv(content: Content, gatherer: Gatherer, heading: Heading | None = None) -> tuple[Notice, ...]:
     """Hand over the rows of a file with tabs; return what is odd about it."""
-    return _read_delimited(content, gatherer, "\t")
+    return _read_delimited(content, gatherer, "\t", heading or Heading())
 
 
-def _read_delimited(content: Content, gatherer: Gatherer, separator: str) -> tuple[Notice, ...]:
+def _read_delimited(
+    content: Content, gatherer: Gatherer, separator: str, heading: Heading
+) -> tuple[Notice, ...]:
     with content.open_text() as stream:
         rows = _iterate_rows(content, stream, separator)
-        line, header = next(((line, cells) for line, cells in rows if cells), (1, []))
-        if not header:
+        for _ in range(heading.skipped):
+            next(rows, None)
+        line, first = next(((line, cells) for line, cells in rows if cells), (1, []))
+        if not first:
             raise DataError("E210", "the file is empty", where=content.place(), hint=content.guess())
+        header = first if heading.names is None else list(heading.names)
         notices = check_names(header, content.place(line))
+        if heading.names is not None:
+            _refuse_header(content, line, first, header)
+            rows = chain([(line, first)], rows)
         _read_rows(content, rows, _Rows(gatherer, header), separator)
     return notices
+
+
+def _refuse_header(content: Content, line: int, first: list[str], header: list[str]) -> None:
+    """Refuse names for a file that has them already: its header line would count as a row."""
+    if first == header:
+        hint = "leave `header` out"
+        raise DataError(
+            "E202", "the file has a header line with these names", where=content.place(line), hint=hint
+        )
 
 
 def _read_rows(content: Content, rows: Iterator[tuple[int, list[str]]], found: _Rows, separator: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from answerkey.errors import Place, SpecError, listing, suggest
+from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
 from answerkey.models import Adapter, Caller, ModelConfig
+from answerkey.models.configs import is_url
 from answerkey.spec.config import Config, Given
 from answerkey.spec.connections import ModelSpec, build_model
 from answerkey.spec.findings import Findings
@@ -26,7 +27,8 @@ class Definitions:
     """What a run file defines, by key, and what the caller adds to it; a broken one is not also undefined.
 
     `unread` names the lists (`datasets`, `tasks` …) that lack something which could not be read: nothing can
-    be said to be missing there.
+    be said to be missing there. `own_tasks` are those of the file, not ready-made ones. `open_files` reads
+    files that the caller gives otherwise than as they are.
     """
 
     project: Project
@@ -36,8 +38,10 @@ class Definitions:
     broken_models: set[str] = field(default_factory=set)
     adapters: dict[str, Adapter] = field(default_factory=dict)
     tasks: dict[str, MapNode] = field(default_factory=dict)
+    own_tasks: set[str] = field(default_factory=set)
     unread: set[str] = field(default_factory=set)
     given_dataset: DatasetSpec | None = None
+    open_files: Callable[[str | Path], DatasetSpec | None] | None = None
 
     @property
     def findings(self) -> Findings:
@@ -85,6 +89,7 @@ def read_definitions(node: MapNode, known: Definitions) -> None:
         if key in known.tasks:
             findings.add("E114", f"task key `{key}` is used twice", entry.key_place("key"))
         known.tasks.setdefault(key, entry)
+        known.own_tasks.add(key)
 
 
 def _keep_adapter(entry: Node, known: Definitions) -> None:
@@ -117,25 +122,31 @@ def _keep(built: DatasetSpec | ModelSpec, kept: dict[str, Any], findings: Findin
 
 
 def open_given_dataset(known: Definitions) -> DatasetSpec | None:
-    """Return the dataset of `--dataset`: a key of the run file, a dataset file, or a data file."""
+    """Return the dataset of `--dataset`: a key of the run file, a dataset file, data files or an address."""
     given = known.overrides.dataset
     if given is None:
         return None
     if str(given) in known.datasets:
         return known.datasets[str(given)]
-    path = Path(given)
-    if path.suffix.lower() not in YAML_SUFFIXES:
-        if not path.is_file():
-            hint = f"datasets of the run file: {listing(known.datasets)}" if known.datasets else None
-            known.findings.add(
-                "E119", f"`--dataset {given}`: there is no such file", Place(file=str(given)), hint
-            )
-        return DatasetSpec.of_file(path)
     try:
-        return build_dataset(known.project.read(path, limit=path.parent), known.findings, base=path.parent)
-    except SpecError as error:
+        if Path(given).suffix.lower() in YAML_SUFFIXES and not is_url(str(given)):
+            return _read_dataset(Path(given), known)
+        if not is_url(str(given)) and not Path(given).exists():
+            raise _refuse_missing(given, known)
+        return known.open_files(given) if known.open_files else DatasetSpec.of_path(given)
+    except AnswerkeyError as error:
         known.findings.report(error)
         return None
+
+
+def _read_dataset(path: Path, known: Definitions) -> DatasetSpec | None:
+    return build_dataset(known.project.read(path, limit=path.parent), known.findings, base=path.parent)
+
+
+def _refuse_missing(given: str | Path, known: Definitions) -> SpecError:
+    hint = f"datasets of the run file: {listing(known.datasets)}" if known.datasets else None
+    message = f"`--dataset {given}`: there is no such file"
+    return SpecError("E119", message, where=Place(file=str(given)), hint=hint)
 
 
 def find_dataset(key: str, known: Definitions, place: Place) -> DatasetSpec | None:

@@ -69,6 +69,11 @@ def _rename_type(node: MapNode, old: str, new: str) -> tuple[MapNode, str]:
     return node.having(old, ScalarNode(new, node.entries[old].place)), f"write `{old}: {new}`"
 
 
+def _rename(node: MapNode, old: str, new: str) -> tuple[MapNode, str]:
+    rest = node.without(old)
+    return rest if new in node.entries else rest.having(new, node.entries[old]), f"write `{new}: …`"
+
+
 def _move_into_source(node: MapNode, old: str, new: str) -> tuple[MapNode, str]:
     entry = node.entries[old]
     written = f"write `source: {{type: local, file_path: {to_plain(entry)}}}`"
@@ -120,6 +125,14 @@ DEPRECATIONS: tuple[Deprecation, ...] = (
         scorer="string_equals_mcqa",
     ),
     Deprecation("definition", "type", LATER_ERA, "benchmark_task", _rename_type, value="declarative_task"),
+    Deprecation(
+        "task",
+        "evaluated_entity_type",
+        "tasks have a `definition`",
+        "leave it out: a task with a `solver` evaluates a model, one without evaluates the dataset",
+        _drop,
+    ),
+    Deprecation("specification", "entity_key", "specifications have a `model_key`", "model_key", _rename),
     Deprecation(
         "definition",
         "evaluated_entity_type",

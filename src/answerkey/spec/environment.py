@@ -13,15 +13,12 @@ from pathlib import Path
 
 from answerkey.errors import Place, SpecError, suggest
 from answerkey.models import Origin, Secret
+from answerkey.models.secret import SECRET_NAME
 from answerkey.spec.findings import Findings
 from answerkey.spec.reader import read_text
 
 _VALUE = re.compile(r"\$(?:[A-Za-z_]|\{[A-Za-z_])\S*")
 _NAME = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
-#: What a name that holds a secret looks like; `MODEL_KEY` is none.
-_SECRET_NAME = re.compile(
-    r"((API|ACCESS|SECRET|AUTH|PRIVATE)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE
-)
 _WHOLE_START = re.compile(r"(?:\$[A-Za-z_][A-Za-z0-9_]*|\$\{[A-Za-z_][A-Za-z0-9_]*\})(?:/\S*)?")
 _LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$"}
@@ -43,7 +40,7 @@ class Environment:
         if not _VALUE.fullmatch(text):
             return text
         names = _find_names(text)
-        if not may_hold_secret and (hidden := [name for name in names if _SECRET_NAME.search(name)]):
+        if not may_hold_secret and (hidden := [name for name in names if SECRET_NAME.search(name)]):
             raise _refuse_secret(hidden[0], place)
         return _NAME.sub(lambda found: self._value(found[1] or found[2], place), text)
 

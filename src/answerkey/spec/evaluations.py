@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import cast
 
-from answerkey.errors import Place, listing, suggest
+from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.models import Generation
 from answerkey.spec.config import (
     Config,
@@ -23,6 +24,8 @@ from answerkey.spec.deprecations import carry_over
 from answerkey.spec.findings import Findings
 from answerkey.spec.nodes import MapNode, Node, is_null, key_of, list_entries
 from answerkey.spec.plans import Variant
+from answerkey.spec.reader import resolve_path
+from answerkey.spec.ready_plans import adopt, find_among_ready_made
 from answerkey.spec.shapes import EvaluationFields, RunConfigFields, SpecificationFields
 from answerkey.spec.validation import validate_node
 
@@ -38,6 +41,7 @@ class Wish:
     display_name: str | None = None
     model_key: str | None = None
     model_place: Place | None = None
+    completions: Path | None = None
     selection: Mapping[str, object] = field(default_factory=dict)
     generation: Generation = field(default_factory=Generation)
     trials: Node | None = None
@@ -101,9 +105,14 @@ def _read_wish(
     entry: Node, common: Mapping[str, object], for_tasks: Mapping[str, Given], known: Definitions
 ) -> Wish | None:
     findings = known.findings
+    entry = carry_over(entry, "specification", findings)
     fields = validate_node(SpecificationFields, entry, findings, name="the task specification")
     if fields is None or not isinstance(entry, MapNode):
         return None
+    given = read_given(entry.get("task_config"), findings, name="task_config")
+    ready = None if fields.task_key in known.own_tasks else find_among_ready_made(fields.task_key)
+    if ready is not None:
+        given = adopt(ready, given, known)
     node = known.tasks.get(fields.task_key)
     if node is None and ("tasks" in known.unread or "<<" in fields.task_key):
         return None
@@ -113,7 +122,6 @@ def _read_wish(
             "E113", f"task `{fields.task_key}` is not defined", entry.entries["task_key"].place, hint
         )
         return None
-    given = read_given(entry.get("task_config"), findings, name="task_config")
     own = fields.model_dump(include=SELECTION, exclude_none=True)
     return Wish(
         task_key=fields.task_key,
@@ -123,12 +131,26 @@ def _read_wish(
         display_name=fields.display_name,
         model_key=fields.model_key,
         model_place=entry.key_place("model_key"),
+        completions=_find_completions(entry, fields.completions, known),
         selection={**common, **own},
         generation=build_generation(fields.generation),
         trials=entry.get("trials"),
         num_runs=fields.repeatability.num_runs if fields.repeatability else 1,
         place=entry.place,
     )
+
+
+def _find_completions(entry: MapNode, stated: str | None, known: Definitions) -> Path | None:
+    """Return the file of recorded completions; a relative path is relative to the file that states it."""
+    if stated is None:
+        return None
+    place = entry.entries["completions"].place
+    folder = Path(place.file).parent if place.file else known.project.folder
+    try:
+        return resolve_path(folder / stated, place)
+    except SpecError as error:
+        known.findings.report(error)
+        return None
 
 
 def _declared(given: Mapping[str, Given], task: MapNode) -> dict[str, Given]:

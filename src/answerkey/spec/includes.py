@@ -12,6 +12,8 @@ from answerkey.spec.nodes import ListNode, MapNode, Node, ScalarNode, break_node
 from answerkey.spec.reader import INCLUDE_STYLE, MAX_NODES, read_text, read_yaml, resolve_path
 
 REF = "$ref"
+MAX_FILES = 200
+MAX_INCLUDED = 20_000_000
 #: Rows are the user's own material: a column may well be called `$ref`. The tag `!include` is unmistakable.
 _MATERIAL_KEYS = frozenset({"rows"})
 
@@ -25,6 +27,9 @@ class Inclusion:
     findings: Findings
     allow_outside: bool = False
     _count: int = field(default=0)
+    _bytes: int = field(default=0)
+    _trees: dict[Path, Node] = field(default_factory=dict)
+    _texts: dict[Path, str] = field(default_factory=dict)
 
     def load(self, path: Path, shown: str) -> Node:
         """Return the tree of a file with everything followed; raises SpecError for the file itself."""
@@ -62,7 +67,7 @@ class Inclusion:
     def _include(self, node: ScalarNode) -> ScalarNode:
         try:
             path, shown = self._locate(str(node.value), node.place)
-            text = read_text(path, shown, place=node.place)
+            text = self._read_text(path, shown, node.place)
         except SpecError as error:
             self.findings.report_broken(error, node.place)
             return break_node(node.place)
@@ -93,8 +98,27 @@ class Inclusion:
         if real in trail:
             chain = " → ".join(f"`{step.name}`" for step in (*trail[trail.index(real) :], real))
             raise SpecError("E105", f"`$ref` goes in a circle: {chain}", where=named.place)
-        found = read_yaml(path, shown, self.findings, place=named.place)
+        found = self._read_tree(real, path, shown, named.place)
         return self._follow(found, (*trail, real), is_material=is_material)
+
+    def _read_tree(self, real: Path, path: Path, shown: str, place: Place) -> Node:
+        """Return the tree of a file; one that is named again is not read again."""
+        if real not in self._trees:
+            if len(self._trees) >= MAX_FILES:
+                raise SpecError("E104", f"`$ref` names more than {MAX_FILES} files", where=place)
+            self._trees[real] = read_yaml(path, shown, self.findings, place=place)
+        return self._trees[real]
+
+    def _read_text(self, path: Path, shown: str, place: Place) -> str:
+        real = resolve_path(path, place)
+        if real not in self._texts:
+            text = read_text(path, shown, place=place)
+            self._bytes += len(text)
+            if self._bytes > MAX_INCLUDED:
+                message = f"the files that `!include` names hold more than {MAX_INCLUDED // 1_000_000} MB"
+                raise SpecError("E104", message, where=place)
+            self._texts[real] = text
+        return self._texts[real]
 
     def _locate(self, text: str, place: Place) -> tuple[Path, str]:
         """Return a named file and how to show it: relative to the file that names it, inside the project."""

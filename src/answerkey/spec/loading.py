@@ -15,11 +15,12 @@ from answerkey.spec.findings import Findings, sort_errors
 from answerkey.spec.model_choice import Choice
 from answerkey.spec.nodes import MapNode, Node
 from answerkey.spec.opening import Project, find_file, open_project
-from answerkey.spec.plan_building import plan_run, plan_task
+from answerkey.spec.plan_building import plan_ready_made, plan_run, plan_task
 from answerkey.spec.plans import Loaded, Overrides, Plan
 from answerkey.spec.policies import Policy
 from answerkey.spec.policy_building import Stated, read_policies
 from answerkey.spec.policy_checking import check_policies
+from answerkey.spec.ready_made import find_ready_made, load_ready_made
 from answerkey.spec.shapes import RunFields
 from answerkey.spec.task_building import build_task
 from answerkey.spec.tasks import Task
@@ -88,11 +89,15 @@ def load_model(
 
 
 def load_plan(path: str | Path | Mapping[str, object], overrides: Overrides | None = None) -> Loaded[Plan]:
-    """Return what a run file, a folder with `run.yaml`, or a task file says is to be done."""
+    """Return what a run file, a folder with `run.yaml`, a task file or a ready-made task is to do."""
     overrides, findings = overrides or Overrides(), Findings()
+    ready = find_ready_made(path)
     try:
-        project, node = _open(path, overrides, findings)
-        plan = _make_plan(project, node)
+        if ready is not None:
+            plan = plan_ready_made(open_project(Path(), overrides, findings), load_ready_made(ready))
+        else:
+            project, node = _open(path, overrides, findings)
+            plan = _make_plan(project, node)
     except SpecError as error:
         findings.report(error)
         plan = None
@@ -122,6 +127,8 @@ def _open(
     if isinstance(path, Mapping):
         project = open_project(Path(), overrides, findings)
         return project, project.take(path)
+    if (name := find_ready_made(path)) is not None:
+        return open_project(Path(), overrides, findings), load_ready_made(name).task
     file = find_file(Path(path))
     project = open_project(file.parent, overrides, findings)
     return project, project.read(file)
@@ -131,6 +138,7 @@ def _make_plan(project: Project, node: Node) -> Plan | None:
     if not isinstance(node, MapNode):
         hint = "a run file has `tasks` and `evaluation`, a task file has `key` and `definition`"
         raise SpecError("E108", "the file must be a mapping", where=node.place, hint=hint)
+    _refuse_other_files(node)
     if _is_task(node):
         return plan_task(project, node)
     if node.entries.keys() & {"source", "file_path"} and not node.entries.keys() & _RUN_ONLY:
@@ -139,6 +147,19 @@ def _make_plan(project: Project, node: Node) -> Plan | None:
             "E108", "this is a dataset file, not a task or run file", where=_start(node), hint=hint
         )
     return plan_run(project, node)
+
+
+def _refuse_other_files(node: MapNode) -> None:
+    """Raise for files of the original platform that are run in another way there."""
+    keys = node.entries.keys()
+    if "evaluations" in keys:
+        hint = "run each entry of `evaluations` as a run file of its own"
+        message = "evaluation plans of the original platform are not done"
+        raise SpecError("E116", message, where=node.key_place("evaluations"), hint=hint)
+    if "task_specifications" in keys and "definition" not in keys:
+        hint = "write a run file with `evaluation: {$ref: …}`, beside its `tasks` and `datasets`"
+        where = node.key_place("task_specifications")
+        raise SpecError("E108", "this is an evaluation, not a run file", where=where, hint=hint)
 
 
 def _is_task(node: MapNode) -> bool:

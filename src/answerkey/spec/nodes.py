@@ -215,6 +215,12 @@ class Places:
         is_written = isinstance(holder, MapNode) and path[-1] in holder.entries
         return holder.key_place(str(path[-1])) if is_written else self(path)  # type: ignore[union-attr]  # a mapping then
 
+    def of_template(self, source: str) -> Place | None:
+        """Return where a template stands, with its braces or as a bare expression."""
+        written = {source, source.removeprefix("{{ ").removesuffix(" }}")}
+        texts = ((node.value, node.place) for _, node in walk_scalars(self.root))
+        return next((place for value, place in texts if isinstance(value, str) and value in written), None)
+
     @cached_property
     def file(self) -> str | None:
         """The file of the root."""

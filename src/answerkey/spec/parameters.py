@@ -214,7 +214,7 @@ class DictParameter(Parameter):
         """Return a mapping written as JSON."""
         try:
             return json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise UnsuitableError(f"is not JSON: {text!r}", 'write it as `{"name": 1}`') from None
 
 
@@ -340,7 +340,7 @@ def split_list(text: str) -> list[object]:
     if text.strip().startswith("["):
         try:
             found = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise UnsuitableError(f"is not a JSON list: {text!r}", 'write `a,b` or `["a", "b"]`') from None
         return list(found)
     return [part.strip() for part in text.split(",")] if text.strip() else []

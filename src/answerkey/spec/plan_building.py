@@ -38,6 +38,9 @@ from answerkey.spec.plans import Overrides, Plan, Specification
 from answerkey.spec.policies import Policy, name_baseline
 from answerkey.spec.policy_building import build_policies, read_policies
 from answerkey.spec.policy_checking import check_policies
+from answerkey.spec.ready_made import ReadyMade
+from answerkey.spec.ready_plans import adopt
+from answerkey.spec.refusals import refuse_foreign_keys
 from answerkey.spec.shapes import RunFields
 from answerkey.spec.sources import DatasetSpec
 from answerkey.spec.task_building import build_task
@@ -69,9 +72,30 @@ def plan_task(project: Project, node: MapNode) -> Plan | None:
     )
 
 
+def plan_ready_made(project: Project, ready: ReadyMade) -> Plan | None:
+    """Return the plan of a ready-made task, on its dataset or on files that the caller names."""
+    known = Definitions(project)
+    given = adopt(ready, given_by_caller(known.overrides.config), known)
+    known.given_dataset = open_given_dataset(known)
+    wish = Wish(ready.name, ready.task, given, place=ready.task.place)
+    specifications = _specify([wish], known)
+    if not specifications:
+        return None
+    return Plan(
+        key=ready.name,
+        specifications=tuple(specifications),
+        project=project.folder,
+        file=ready.task.place.file or "",
+        display_name=ready.about.title,
+        description=ready.about.summary,
+        policies=_gate(project, ready.name, specifications, None, Config()),
+    )
+
+
 def plan_run(project: Project, node: MapNode) -> Plan | None:
     """Return the plan of a run file."""
     findings = project.findings
+    node = cast("MapNode", refuse_foreign_keys(node, "run", findings))
     validate_node(RunFields, node, findings, name="the run file")
     known = Definitions(project)
     read_definitions(node, known)
@@ -188,7 +212,14 @@ def _specify_one(wish: Wish, key: str, known: Definitions) -> Specification | No
         examples=examples,
         judges=judges,
         variant=wish.variant,
+        completions=_find_recorded(task, wish, known),
     )
+
+
+def _find_recorded(task: Task, wish: Wish, known: Definitions) -> Path | None:
+    """Return the recorded completions that the file names; a model that the caller names is asked instead."""
+    is_asked = task.solver is not None and task.solver.needs_model and known.overrides.model is not None
+    return None if is_asked else wish.completions
 
 
 def _select(stated: Mapping[str, object], overrides: Overrides) -> Selection:
@@ -198,8 +229,8 @@ def _select(stated: Mapping[str, object], overrides: Overrides) -> Selection:
 
 
 def _dataset_of(task: Task, known: Definitions) -> DatasetSpec | None:
-    if known.given_dataset is not None:
-        return known.given_dataset
+    if known.overrides.dataset is not None:
+        return known.given_dataset  # one that could not be read has been reported
     place = task.place("definition", "dataset")
     if task.dataset_key is not None:
         return find_dataset(task.dataset_key, known, place)
@@ -208,7 +239,7 @@ def _dataset_of(task: Task, known: Definitions) -> DatasetSpec | None:
     hint = "give one with `--dataset FILE`"
     if known.datasets:
         hint = f"name one in `definition.dataset.key` (there: {listing(known.datasets)}), or {hint}"
-    if known.overrides.dataset is None and "datasets" not in known.unread:
+    if "datasets" not in known.unread:
         known.findings.add("E119", f"task `{task.key}` names no dataset", task.place("definition"), hint)
     return None
 
@@ -230,5 +261,6 @@ def _model_of(task: Task, wish: Wish, known: Definitions) -> tuple[str | None, s
     is_callers = known.overrides.model is not None
     place = Place(file="--model") if is_callers else wish.model_place or wish.place
     choice = Choice(reference, place, is_callers=is_callers, generation=wish.generation)
-    is_asked = task.solver is not None and task.solver.needs_model and known.overrides.completions is None
+    recorded = known.overrides.completions or _find_recorded(task, wish, known)
+    is_asked = task.solver is not None and task.solver.needs_model and recorded is None
     return reference, find_model(choice, known, is_asked=is_asked)

@@ -35,7 +35,8 @@ class Variant:
 class Specification:
     """One task to run. `model` is for `open_model`; None when no model is asked, or none is named.
 
-    `model_key` is how the files call the model, also when recorded completions make asking it unnecessary.
+    `model_key` is how the files call the model, also when recorded completions make asking it unnecessary;
+    `completions` is the file that has them.
     `judges` are the models of scorers that ask one, by the scorer's key, for `open_model` as well.
     The whole specification is run `num_runs` times.
     """
@@ -51,6 +52,7 @@ class Specification:
     num_runs: int = 1
     judges: Mapping[str, str | ModelConfig] = field(default_factory=dict)
     variant: Variant | None = None
+    completions: Path | None = None
 
     @property
     def snippets(self) -> tuple[Snippet, ...]:

@@ -41,14 +41,15 @@ def kind_of(path: Path) -> Kind:
     """Return what kind of text stands at a position; indices of lists do not matter."""
     names = ["", *(step for step in path if isinstance(step, str))]
     last, above = names[-1], frozenset(names[:-1])
-    if ("source", "rows") in itertools.pairwise(names):
+    pairs = frozenset(itertools.pairwise(names))
+    if pairs & {("source", "rows"), ("source", "header")}:
         return Kind.MATERIAL
     if last in _CODE_FIELDS:
         return Kind.CODE
     if "solver" in above:
         return Kind.TEMPLATE if last in _PROMPT_FIELDS else Kind.PLAIN
-    if above & _FILTERS:
-        return Kind.TEMPLATE if last == "expression" else _material(last)
+    if above & _FILTERS or ("source", "derive") in pairs:
+        return Kind.TEMPLATE if last == "expression" or "derive" in above else _material(last)
     if "scorers" in above:
         return Kind.TEMPLATE if _is_scorer_template(names) else _material(last)
     return Kind.PLAIN

@@ -6,6 +6,7 @@ Only `null`, `true`/`false`, plain decimal integers and decimals with a dot are 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,11 +26,15 @@ from ruamel.yaml.events import (
 
 from answerkey.errors import Place, SpecError
 from answerkey.spec.findings import Findings
-from answerkey.spec.nodes import ListNode, MapNode, Node, ScalarNode
+from answerkey.spec.nodes import ListNode, MapNode, Node, ScalarNode, break_node
 
+#: Of a text that is included; and of YAML, where a million characters, or the nodes, take some two seconds.
 MAX_BYTES = 10_000_000
-MAX_NODES = 1_000_000
+MAX_YAML_BYTES = 1_000_000
+MAX_NODES = 50_000
 MAX_DEPTH = 100
+#: More mistakes in one file than anybody reads.
+MAX_ERRORS = 1_000
 
 INCLUDE_STYLE = "!include"
 
@@ -40,6 +45,8 @@ _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
 _DECIMAL = re.compile(r"-?(0|[1-9][0-9]*)\.[0-9]+([eE][-+]?[0-9]+)?")
 _WORDS = dict.fromkeys(("", "~", "null", "Null", "NULL"))
 _TRUTHS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SHOWN = 40
 _STANDARD = "tag:yaml.org,2002:"
 _KINDS = {"str", "int", "float", "bool", "null", "map", "seq"}
 #: Longer digit strings are identifiers, not numbers; Python itself refuses to print them back.
@@ -57,26 +64,27 @@ def resolve_path(path: Path, place: Place | None) -> Path:
 
 def read_yaml(path: Path, shown: str, findings: Findings, *, place: Place | None = None) -> Node:
     """Return the tree of a file; `shown` is its name in messages, `place` what asked for it."""
-    return parse_yaml(read_text(path, shown, place=place), shown, findings)
+    return parse_yaml(read_text(path, shown, place=place, most=MAX_YAML_BYTES), shown, findings)
 
 
-def read_text(path: Path, shown: str, *, place: Place | None = None) -> str:
+def read_text(path: Path, shown: str, *, place: Place | None = None, most: int = MAX_BYTES) -> str:
     """Return the text of a file, or raise E101/E102/E104 for one that is missing, not text or too large."""
     where = place or Place(file=shown)
     resolve_path(path, where)
     try:
         if path.is_dir():
             raise SpecError("E101", f"`{shown}` is a folder, not a file", where=where)
-        if path.stat().st_size > MAX_BYTES:
-            message = f"`{shown}` is larger than {MAX_BYTES // 1_000_000} MB"
-            raise SpecError(
-                "E104", message, where=where, hint="keep rows in a data file and name it in `file_path`"
-            )
-        raw = path.read_bytes()
+        if path.exists() and not path.is_file():  # a pipe or a device may never end
+            raise SpecError("E101", f"`{shown}` is not a plain file", where=where)
+        with path.open("rb") as stream:
+            raw = stream.read(most + 1)
     except FileNotFoundError:
         raise SpecError("E101", f"file `{shown}` does not exist", where=where, hint=_near(path)) from None
     except OSError as trouble:
         raise SpecError("E101", f"file `{shown}` cannot be read: {trouble.strerror}", where=where) from None
+    if len(raw) > most:
+        hint = "keep rows in a data file and name it in `file_path`"
+        raise SpecError("E104", f"`{shown}` is larger than {most // 1_000_000} MB", where=where, hint=hint)
     return _decode(raw, shown)
 
 
@@ -113,7 +121,9 @@ def parse_yaml(text: str, shown: str | None, findings: Findings) -> Node:
         raise SpecError("E102", f"not valid YAML: {reason}", where=where, hint=_syntax_hint(reason)) from None
     except YAMLError as trouble:
         reason = str(trouble).splitlines()[0]
-        raise SpecError("E102", f"not valid YAML: {reason}", where=Place(shown)) from None
+        position = getattr(trouble, "position", None)
+        line = None if position is None else text.count("\n", 0, position) + 1
+        raise SpecError("E102", f"not valid YAML: {reason}", where=Place(shown, line)) from None
 
 
 def _syntax_hint(reason: str) -> str | None:
@@ -192,7 +202,10 @@ class _Builder:
         self.count += nodes
         if self.count > MAX_NODES:
             message = f"more than {MAX_NODES:,} nodes (aliases counted each time they are used)"
-            raise SpecError("E104", message, where=self.place(event))
+            hint = "keep rows in a data file and name it in `file_path`"
+            raise SpecError("E104", message, where=self.place(event), hint=hint)
+        if len(self.findings.errors) > MAX_ERRORS:
+            raise SpecError("E104", f"more than {MAX_ERRORS:,} mistakes", where=self.place(event))
 
     def alias(self, event: Event) -> Node:
         known = self.anchors.get(event.anchor, ())
@@ -206,12 +219,29 @@ class _Builder:
 
     def scalar(self, event: Event) -> ScalarNode:
         place = self.place(event)
+        self.check_characters(event)
         if event.tag == INCLUDE_STYLE:
             return ScalarNode(event.value, place, INCLUDE_STYLE)
         kind = self.check_tag(event)
         if event.style is None and kind not in {"str", "!"}:
-            return ScalarNode(resolve_scalar(event.value), place)
+            return self.plain_scalar(event, place)
         return ScalarNode(event.value, place, event.style or "")
+
+    def plain_scalar(self, event: Event, place: Place) -> ScalarNode:
+        value = resolve_scalar(event.value)
+        if isinstance(value, float) and math.isinf(value):
+            message = f"the number {event.value[:_SHOWN]} is too large"
+            self.findings.add("E108", message, place, "put it in quotes to make it text")
+            return break_node(place)
+        return ScalarNode(value, place)
+
+    def check_characters(self, event: Event) -> None:
+        """Refuse what an escape can write and no file can hold: one half of a surrogate pair."""
+        half = _SURROGATE.search(event.value)
+        if half is not None:
+            message = f"`\\u{ord(half[0]):04x}` is half of a surrogate pair, which is no character"
+            hint = "write the character itself, or `\\U` with eight digits"
+            raise SpecError("E102", message, where=self.place(event), hint=hint)
 
     def check_tag(self, event: Event) -> str | None:
         """Return the kind a standard tag names, None without a tag; report any other tag."""

@@ -310,6 +310,7 @@ class SpecificationFields(SelectionFields):
     task_key: Key
     task_config: dict[str, Any] | None = None
     model_key: ModelReference | None = None
+    completions: Text | None = None
     generation: Generation | None = None
     trials: TrialsPart | None = None
     repeatability: RepeatabilityFields | None = None

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
+from urllib.parse import unquote, urlsplit
 
-from answerkey.datasets import SOURCES, InlineSource, LocalSource, Source
+from answerkey.datasets import SOURCES, FolderSource, InlineSource, LocalSource, Source, UrlSource
 from answerkey.errors import AnswerkeyError, Place, SpecError
+from answerkey.models.configs import is_url
 from answerkey.spec.config import refuse_config
 from answerkey.spec.deprecations import carry_over
 from answerkey.spec.fields import Fields, extend_fields, fields_of
@@ -17,12 +19,12 @@ from answerkey.spec.findings import Findings
 from answerkey.spec.nodes import ListNode, MapNode, Node, Places, ScalarNode, from_plain
 from answerkey.spec.nodes import Path as Way
 from answerkey.spec.reader import resolve_path
-from answerkey.spec.refusals import choose_type
-from answerkey.spec.scoring import try_build
+from answerkey.spec.refusals import FOREIGN_KEYS, choose_type, refuse_foreign_keys
+from answerkey.spec.scoring import report_template, try_build
 from answerkey.spec.shapes import DatasetFields
 from answerkey.spec.task_building import build_filter
 from answerkey.spec.validation import validate_node
-from answerkey.templates import DATASET_NAMES
+from answerkey.templates import DATASET_NAMES, Template, TemplateStopped
 
 if TYPE_CHECKING:
     from answerkey.datasets import Dataset
@@ -40,16 +42,14 @@ class DatasetSpec:
     places: Places | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def of_file(cls, path: str | Path) -> DatasetSpec:
-        """Return the dataset of a data file, named after it."""
-        file = Path(path)
-        return cls(
-            key=file.name.split(".")[0] or file.name,
-            source=LocalSource(file_path=str(resolve_path(file, None))),
-        )
+    def of_path(cls, path: str | Path) -> DatasetSpec:
+        """Return the dataset of a data file, of a folder of them, or of an address, named after it."""
+        return cls(key=name_dataset(path), source=_find_source(path))
 
     def locate(self, error: AnswerkeyError) -> AnswerkeyError:
         """Return an error of reading the rows, placed in the dataset's file where that is at fault."""
+        if isinstance(error, TemplateStopped) and self.places is not None:
+            return error.at(self.places.of_template(error.source))
         found = self._find_fault(error)
         if found is None or self.places is None:
             return error
@@ -59,12 +59,17 @@ class DatasetSpec:
     def _find_fault(self, error: AnswerkeyError) -> Way | None:
         """Return the way to what names a file or a column that there is not."""
         if error.code == "E201":
-            return ("source", "file_path")
+            return ("source", getattr(self.source, "path_field", "type"))
+        if error.code == "E214":
+            return ("source", "url" if self.source.type == "url" else "path")
         if error.code not in {"E206", "E207"}:
             return None
         for index, one in enumerate(self.source.filters):
             if error.code == "E206" and error.message.startswith(f"filter `{one.expression}`"):
                 return ("source", "filters", index, "expression")
+        for name in getattr(self.source, "derive", {}):
+            if error.message.startswith(f"derived column `{name}`"):
+                return ("source", "derive", name)
         column = error.where.field if error.where else None
         is_typed = column is not None and column in getattr(self.source, "columns", {})
         return ("source", "columns", str(column)) if is_typed else None
@@ -73,6 +78,20 @@ class DatasetSpec:
     def of_samples(cls, dataset: Dataset) -> DatasetSpec:
         """Return the specification of a dataset that is in memory only; its rows are not repeated here."""
         return cls(key=dataset.name, source=InlineSource(rows=()))
+
+
+def name_dataset(path: str | Path) -> str:
+    """Return what a dataset is called that is given by its path or address."""
+    last = unquote(urlsplit(str(path)).path).rstrip("/").rpartition("/")[2] if is_url(str(path)) else ""
+    name = last or Path(path).name or Path(path).resolve().name
+    return name.split(".")[0] or name or "dataset"
+
+
+def _find_source(path: str | Path) -> Source:
+    if is_url(str(path)):
+        return UrlSource(url=str(path))
+    real = resolve_path(Path(path), None)
+    return FolderSource(directory_path=str(real)) if real.is_dir() else LocalSource(file_path=str(real))
 
 
 @cache
@@ -85,12 +104,13 @@ def source_model(kind: str) -> type[Fields]:
 def build_dataset(node: Node, findings: Findings, *, base: Path) -> DatasetSpec | None:
     """Return the dataset that a node describes; `base` is for paths that are stated in no file."""
     refuse_config(node, findings)
-    node = carry_over(node, "dataset", findings)
+    stated = node
+    node = carry_over(refuse_foreign_keys(node, "dataset", findings), "dataset", findings)
     fields = validate_node(DatasetFields, node, findings, name="the dataset")
-    if not isinstance(node, MapNode):
+    if not isinstance(node, MapNode) or not isinstance(stated, MapNode):
         return None
     part = node.get("source")
-    if part is None and node.is_broken:
+    if part is None and (node.is_broken or stated.entries.keys() & FOREIGN_KEYS["dataset"].keys()):
         return None
     if part is None:
         hint = "write `source: {type: local, file_path: …}`"
@@ -121,21 +141,32 @@ def build_source(node: Node, findings: Findings, *, base: Path) -> Source | None
     source: Any = try_build(fields, rest, findings) if fields is not None else None
     if source is not None and conditions:
         source = replace(source, filters=tuple(one[0] for one in conditions if one is not None))
-    stated = node.get("file_path")
-    if isinstance(source, LocalSource) and stated is not None:
+    _check_derived(node.get("derive"), findings)
+    stated = node.get(getattr(source, "path_field", ""))
+    if source is not None and stated is not None:
         return _make_absolute(source, stated.place, findings, base=base)
     return cast("Source | None", source)
 
 
-def _make_absolute(
-    source: LocalSource, place: Place, findings: Findings, *, base: Path
-) -> LocalSource | None:
+def _check_derived(node: Node | None, findings: Findings) -> None:
+    """Report the templates of new columns that do not compile."""
+    for entry in node.entries.values() if isinstance(node, MapNode) else ():
+        if isinstance(entry, ScalarNode) and isinstance(entry.value, str):
+            try:
+                Template.compile(entry.value, names=DATASET_NAMES)
+            except SpecError as error:
+                report_template(error, entry, findings)
+
+
+def _make_absolute(source: Any, place: Place, findings: Findings, *, base: Path) -> Source | None:  # noqa: ANN401 - any source with a path
     folder = Path(place.file).parent if place.file else base
+    name = source.path_field
     try:
-        return replace(source, file_path=str(resolve_path(folder / source.file_path, place)))
+        path = str(resolve_path(folder / getattr(source, name), place))
     except SpecError as error:
         findings.report(error)
         return None
+    return cast("Source", replace(source, **{name: path}))
 
 
 def source_from(plain: Mapping[str, object]) -> Source:

@@ -32,7 +32,7 @@ from answerkey.spec.nodes import (
     key_of,
     list_entries,
 )
-from answerkey.spec.refusals import choose_type
+from answerkey.spec.refusals import choose_type, refuse_foreign_keys
 from answerkey.spec.robustness import Ordered, build_choice_order, check_ranking, order_steps
 from answerkey.spec.score_references import check_score_references
 from answerkey.spec.scoring import BuiltStep, build_scoring, report_template, try_build
@@ -80,7 +80,8 @@ def build_task(
         return None
     parameters = read_parameters(node.get("config_spec"), findings)
     config = resolve_config(parameters, given, findings, place=node.place, needs_all=needs_all)
-    unfilled = _spell_out_dataset(node.without("config_spec"))
+    current = cast("MapNode", carry_over(node.without("config_spec"), "task", findings))
+    unfilled = _spell_out_dataset(current)
     return _build(cast("MapNode", config.fill(unfilled, findings)), config, findings)
 
 
@@ -213,6 +214,7 @@ def build_solver(node: Node | None, findings: Findings) -> tuple[Solver | None, 
     """Return the solver of a definition and its fields; None when there is none or it cannot be built."""
     if node is None or is_null(node):
         return None, None
+    node = refuse_foreign_keys(node, "solver", findings)
     found = choose_type(node, "solver", SOLVERS, findings)
     if found is None or not isinstance(node, MapNode):
         return None, None

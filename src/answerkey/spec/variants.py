@@ -48,7 +48,7 @@ def _spread(wish: Wish, known: Definitions) -> Iterator[Wish]:
     bare = definition.without("variants")
     name = wish.key or wish.task_key
     base = replace(wish, node=wish.node.having("definition", bare))
-    if known.overrides.completions is not None:
+    if (known.overrides.completions or wish.completions) is not None:
         message = "recorded completions are answers to one prompt: `variants` are left out"
         known.findings.notice(message, listed.place)
         yield base

@@ -146,3 +146,9 @@ def test_a_huge_cell_is_refused(write: Write) -> None:
     where = caught.value.where
     assert where is not None
     assert (caught.value.code, where.line, where.field) == ("E202", 2, "a")
+
+
+@pytest.mark.parametrize("name", ["rows[1].parquet", "rows[.parquet", "rows*.parquet"])
+def test_a_name_is_no_pattern(write: Write, name: str) -> None:
+    """Brackets and stars in a file name are characters like any other."""
+    assert len(load_table(write(name, dump(FRAME, "parquet"))).rows) == 3

@@ -284,3 +284,24 @@ def test_cells_of_a_field_that_some_parts_lack_are_null() -> None:
     assert own is not None
     assert own.read(samples.slice(1, 1)).frame["completion"].to_list() == [None]
     assert own.read(samples).frame["completion"].to_list() == ["A", None, "C"]
+
+
+def test_verdicts_of_others_come_along() -> None:
+    """They are numbers and texts; what is none is left out, for it decides nothing."""
+    rows: Rows = [
+        {"completion": "A", "their_score": 1, "their_answer": "A"},
+        {"completion": "B", "their_score": 0, "their_answer": None},
+    ]
+    found = load(rows, ("a", "b")).frame
+    assert found["their_score"].to_list() == [1.0, 0.0]
+    assert found["their_answer"].to_list() == ["A", None]
+    written = load([{"completion": "A", "their_score": "0.5"}, {"completion": "B", "their_score": "x"}], "ab")
+    assert written.frame["their_score"].to_list() == [0.5, None]
+    mixed = load([{"completion": "A", "their_score": [1]}, {"completion": "B", "their_score": 1}], "ab")
+    assert mixed.frame["their_score"].to_list() == [None, None]
+
+
+def test_why_a_completion_ended_comes_along() -> None:
+    """So that those which were cut off are counted."""
+    found = load([{"completion": "A", "finish_reason": "length"}], "a").frame
+    assert found["finish_reason"].to_list() == ["length"]

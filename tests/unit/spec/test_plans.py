@@ -189,13 +189,38 @@ def test_selections_by_rank(project: Write) -> None:
     assert chosen == Selection(2, "head", 4, "category")
 
 
-@pytest.mark.parametrize("kind", ["url", "huggingface", "folder", "inspect_ai"])
-def test_later_sources_are_refused_by_name(project: Write, kind: str) -> None:
-    """Sources of a later release are refused with what to do instead."""
+@pytest.mark.parametrize("kind", ["inspect_ai", "langsmith", "phoenix", "claude_code", "opencode"])
+def test_foreign_sources_are_refused_by_name(project: Write, kind: str) -> None:
+    """Sources of the original platform that are not read are refused with what to do instead."""
     project(dataset_yaml=DATASET.replace("type: local", f"type: {kind}"))
     loaded = load_plan("run.yaml")
     assert codes(loaded) == [("E116", "dataset.yaml:3:16")]
-    assert "file_path" in str(loaded.errors[0].hint)
+    assert "supported: " in str(loaded.errors[0].hint)
+
+
+@pytest.mark.parametrize(
+    ("source", "place"),
+    [
+        ("{type: url, url: http://data.example/x.csv}", "dataset.yaml:3:26"),
+        ("{type: url, url: https://data.example/x.csv, sha256: abc}", "dataset.yaml:3:62"),
+        ("{type: local, file_path: x.csv, skip_rows: -1}", "dataset.yaml:3:52"),
+        ("{type: local, file_path: x.csv, format: xlsx}", "dataset.yaml:3:49"),
+        ("{type: huggingface, path: a/b, name: x, load_dataset_kwargs: {name: y}}", "dataset.yaml:3:46"),
+    ],
+)
+def test_what_a_source_cannot_be_is_told_at_its_field(project: Write, source: str, place: str) -> None:
+    """E108, when the file is loaded."""
+    project(dataset_yaml=f"key: questions\ndisplay_name: Q\nsource: {source}\n")
+    assert codes(load_plan("run.yaml")) == [("E108", place)]
+
+
+def test_templates_of_derived_columns_are_compiled_at_load(project: Write) -> None:
+    """E112 at the line of the template; `$` in them is no environment value."""
+    source = (
+        'source:\n  type: local\n  file_path: q.jsonl\n  derive:\n    good: "$5"\n    bad: "{{ sample.x"\n'
+    )
+    project(dataset_yaml=f"key: questions\ndisplay_name: Q\n{source}")
+    assert codes(load_plan("run.yaml")) == [("E112", "dataset.yaml:8:10")]
 
 
 LIVE = """\

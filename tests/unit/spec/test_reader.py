@@ -220,7 +220,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "latin.yaml": ("E102", "latin.yaml:2"),
         "nul.yaml": ("E102", "nul.yaml:2"),
     }
-    monkeypatch.setattr(reader, "MAX_BYTES", 10)
+    monkeypatch.setattr(reader, "MAX_YAML_BYTES", 10)
     with pytest.raises(SpecError) as caught:
         read_yaml(tmp_path / "big.yaml", "big.yaml", Findings())
     assert caught.value.code == "E104"

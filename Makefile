@@ -5,12 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: help demo test test-long check-style lint types imports docs bench bench-quick lock clean
+.PHONY: help demo test test-long check-style lint types imports docs bench bench-quick lock supply sbom clean chromium
 
 help:
 	@echo "make demo       run the example project, offline"
 	@echo "make test       run every test"
-	@echo "make lint types imports docs   the other checks, as .ci/run does them"
+	@echo "make lint types imports docs supply   the other checks, as .ci/run does them"
+	@echo "make sbom       the list of all parts, from requirements/run.lock, as CycloneDX on stdout"
 	@echo "make test-long  the long property and fault series"
 	@echo "make bench      every measurement, as ratios against baselines; writes docs/performance.md"
 	@echo "make bench-quick   the same without 10 M rows, other harnesses and the page"
@@ -19,11 +20,14 @@ help:
 demo: $(VENV)/run-ready
 	@$(BIN)/answerkey demo
 
-test: $(VENV)/dev-ready
+test: $(VENV)/dev-ready chromium
 	$(BIN)/python -m pytest -q -n 2 tests
 
-test-long: $(VENV)/dev-ready
+test-long: $(VENV)/dev-ready chromium
 	ANSWERKEY_LONG=1 $(BIN)/python -m pytest -q -n 2 tests
+
+chromium:
+	@sh scripts/get-chromium.sh
 
 lint: $(VENV)/dev-ready
 	$(BIN)/ruff check .
@@ -37,6 +41,13 @@ imports: $(VENV)/dev-ready
 
 docs: $(VENV)/dev-ready
 	$(BIN)/python scripts/docs.py --check
+
+supply: $(VENV)/dev-ready
+	$(BIN)/python scripts/supply.py check
+	$(BIN)/python scripts/supply.py audit
+
+sbom: $(VENV)/dev-ready
+	@$(BIN)/python scripts/supply.py sbom
 
 bench: $(VENV)/dev-ready
 	$(BIN)/python -m compileall -q src

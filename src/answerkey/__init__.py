@@ -5,12 +5,15 @@ The public names, loaded when first used so that `import answerkey` stays fast.
 
 from __future__ import annotations
 
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from answerkey._version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from answerkey.errors import (
         AnswerkeyError,
         DataError,
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
         SolverError,
         SpecError,
     )
+    from answerkey.reports.pages.plots import Plot
     from answerkey.runs import Run, TaskRun, list_runs, load_run
     from answerkey.scorers import judge
     from answerkey.spec import Task
@@ -132,10 +136,18 @@ def _attach_display() -> None:
 
     Run.__str__ = notebook.to_text  # type: ignore[assignment]
     Run._repr_html_ = notebook.to_html  # type: ignore[attr-defined]
+    _attach_plots(Run, notebook.to_plots)
     Comparison.__str__ = notebook.compare_to_text  # type: ignore[assignment]
     Comparison._repr_html_ = notebook.compare_to_html  # type: ignore[attr-defined]
     Audit.__str__ = notebook.audit_to_text  # type: ignore[assignment]
     Audit._repr_html_ = notebook.audit_to_html  # type: ignore[attr-defined]
+
+
+def _attach_plots(owner: type[Run], list_plots: Callable[[Run], dict[str, Plot]]) -> None:
+    """Let a run list its plots, once: they are made from its completions, which never change."""
+    plots = cached_property(list_plots)
+    plots.__set_name__(owner, "plots")
+    owner.plots = plots  # type: ignore[method-assign, assignment]
 
 
 def __dir__() -> list[str]:

@@ -7,6 +7,7 @@
     ├── ScoringError    E4xx   scorers and metrics                                               exit 2
     ├── RunError        E5xx   runs on disk                                                      exit 2
     ├── EngineError     E6xx   where work happens                                                exit 2
+    ├── ServeError      E7xx   requests to the viewer, which are answered and end nothing        exit 2
     ├── InternalError   E9xx   our own bug                                                       exit 70
     └── Problems               several of the above, shown together                              the worst
 
@@ -40,6 +41,7 @@ CODES: dict[str, str] = {
     "E117": "secret where none may stand or go, or not found",
     "E118": "code that is not trusted yet",
     "E119": "command line that cannot be carried out",
+    "E120": "template that was stopped because it does too much",
     "E201": "data file not found or of unknown format",
     "E202": "data file that is not well formed",
     "E203": "data file with undecodable text",
@@ -53,6 +55,7 @@ CODES: dict[str, str] = {
     "E211": "cell that does not have the type asked for",
     "E212": "column or key that appears twice",
     "E213": "options that cannot be put in another order",
+    "E214": "dataset of the web or the hub that cannot be fetched",
     "E301": "unknown model, or one that cannot be asked",
     "E302": "prompt that could not be built",
     "E303": "solver outside the scope of multiple choice",
@@ -72,6 +75,11 @@ CODES: dict[str, str] = {
     "E508": "runs that cannot be compared",
     "E601": "engine that is not available",
     "E602": "worker process that ended",
+    "E701": "request to the viewer from elsewhere",
+    "E702": "request to the viewer that is not taken",
+    "E703": "request for something that the viewer does not have",
+    "E704": "request to the viewer without its token",
+    "E705": "note that was changed meanwhile",
     "E901": "our own bug",
 }
 
@@ -158,6 +166,16 @@ class RunError(AnswerkeyError):
 
 class EngineError(AnswerkeyError):
     """Work could not be handed out."""
+
+
+class ServeError(AnswerkeyError):
+    """A request to the viewer is refused; `status` is that of its HTTP answer."""
+
+    status: int = 400
+
+    def __init__(self, code: str, message: str, *, status: int = 400, hint: str | None = None) -> None:
+        super().__init__(code, message, hint=hint)
+        self.status = status
 
 
 class InternalError(AnswerkeyError):

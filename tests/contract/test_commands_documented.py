@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from answerkey.cli.app import UNAVAILABLE, app, command_names
+from answerkey.cli.app import app, command_names
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
 COMMON = ("--json", "--verbose", "-v", "--quiet", "-q", "--help", "-h", "--version")
@@ -69,13 +69,6 @@ def test_every_example_parses(name: str) -> None:
     for line in lines:
         words = shlex.split(line.split(" > ")[0])
         load_command(name).make_context(name, words, parent=above, resilient_parsing=False)
-
-
-@pytest.mark.parametrize("name", UNAVAILABLE)
-def test_commands_that_are_not_in_this_release_are_named(name: str) -> None:
-    """Each refused command is in the last section, and nowhere a heading."""
-    assert f"`{name}`" in read_sections()["Not in this release"]
-    assert f"answerkey {name}" not in read_sections()
 
 
 @pytest.mark.parametrize("name", command_names())

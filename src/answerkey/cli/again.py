@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from answerkey.cli.completing import complete_run
 from answerkey.cli.gates import POLICY_OPTIONS, REPORT_OPTIONS, find_baseline, keep_files
 from answerkey.cli.options import RESCORE_OPTIONS, RESUME_OPTIONS, add_options, speaks
 from answerkey.cli.run import finish
@@ -13,7 +14,7 @@ from answerkey.cli.talk import Talk
 
 
 @click.command("resume", epilog="Example: answerkey resume latest")
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
 @add_options(*RESUME_OPTIONS, *REPORT_OPTIONS)
 @speaks
 def resume_command(talk: Talk, run: str, **options: object) -> int:
@@ -44,7 +45,7 @@ Examples:
   answerkey rescore latest
   answerkey rescore runs/my-run task.yaml --out runs/my-run-again""",
 )
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
 @click.argument("file", metavar="[FILE]", required=False)
 @add_options(*RESCORE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @speaks

@@ -26,22 +26,18 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "audit": ("answerkey.cli.audit", "Say how much of a number rests on format, position and chance."),
         "compare": ("answerkey.cli.compare", "Compare runs on the same samples, pair by pair."),
         "power": ("answerkey.cli.power", "Plan a comparison: samples for a difference, and the reverse."),
+        "report": ("answerkey.cli.report", "Write runs as one HTML file that needs nothing else."),
+        "view": ("answerkey.cli.view", "Show the runs of a folder in a local web page."),
         "runs": ("answerkey.cli.look", "List the runs of a folder."),
         "export": ("answerkey.cli.export", "Write the per-sample rows of a run as JSONL, CSV or Parquet."),
     },
     "Start": {
+        "tasks": ("answerkey.cli.tasks", "List the ready-made tasks, or show one."),
+        "import": ("answerkey.cli.import_log", "Turn another tool's log into a dataset and completions."),
         "demo": ("answerkey.cli.start", "Run the built-in example from end to end, offline."),
         "init": ("answerkey.cli.start", "Make a working project to start from."),
         "schema": ("answerkey.cli.start", "Print the JSON Schema of a file kind, for editors."),
     },
-}
-
-#: Commands that are documented but not part of this release, and what to do meanwhile.
-UNAVAILABLE: dict[str, str] = {
-    "report": "`answerkey show RUN` prints the summary, `answerkey export RUN` the rows",
-    "view": "`answerkey runs` lists the runs, `answerkey show RUN` prints one",
-    "import": "`answerkey score FILE --completions FILE` reads JSONL, CSV, JSON and Parquet",
-    "tasks": "`answerkey init` makes a task to start from",
 }
 
 
@@ -58,7 +54,7 @@ class App(click.Group):
         return command_names()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  same
-        """Return a command, imported now; a refusal for one that is not in this release; else None."""
+        """Return a command, imported now; None for a name that there is not."""
         for group in COMMANDS.values():
             if cmd_name in group:
                 module, summary = group[cmd_name]
@@ -67,7 +63,7 @@ class App(click.Group):
                 )
                 command.short_help = summary
                 return command
-        return _refuse(cmd_name) if cmd_name in UNAVAILABLE else None
+        return None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -91,14 +87,6 @@ class App(click.Group):
         for title, group in COMMANDS.items():
             with formatter.section(title):
                 formatter.write_dl([(name, summary) for name, (_, summary) in group.items()])
-
-
-def _refuse(name: str) -> click.Command:
-    def refuse() -> None:
-        raise SpecError("E116", f"`answerkey {name}` is not in this release", hint=UNAVAILABLE[name])
-
-    settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
-    return click.Command(name, callback=refuse, context_settings=settings, hidden=True)
 
 
 @click.group(

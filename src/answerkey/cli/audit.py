@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from answerkey.cli.completing import complete_run
 from answerkey.cli.options import speaks
 from answerkey.cli.talk import Talk
 
@@ -15,7 +16,7 @@ Examples:
   answerkey audit latest
   answerkey audit runs/my-run --label-quality error_type --clean ok""",
 )
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
 @click.option("--task", metavar="KEY", help="The task, when the run has several; else all of them.")
 @click.option(
     "--label-quality", metavar="COLUMN", help="Show every metric on rows with clean labels, too, by a column."

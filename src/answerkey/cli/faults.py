@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import os
 import platform
@@ -58,7 +59,14 @@ def _say_notes(error: BaseException) -> None:
     """Write how to go on, which a run that was stopped notes on what stopped it."""
     stop = error.__cause__ if isinstance(error, click.Abort) and error.__cause__ else error
     for note in getattr(stop, "__notes__", ()):
-        sys.stderr.write(f"to go on where it stopped: {note}\n")
+        sys.stderr.write(f"to go on where it stopped: {_show(str(note))}\n")
+
+
+def _show(text: str) -> str:
+    """Return text for a terminal: paths and messages may hold what it would obey."""
+    from answerkey.reports.sanitize import make_visible
+
+    return make_visible(text, keep_lines=True)
 
 
 def _describe_notes(error: BaseException) -> dict[str, object]:
@@ -116,18 +124,34 @@ def report_fault(error: AnswerkeyError, words: Sequence[str]) -> int:
     """Print an error, on stderr and with `--json` also on stdout, and return its exit code."""
     from answerkey.reports.problems import describe_problem, draw_problems
 
+    notes = _describe_notes(error)
+    error = hide_in_error(error)
     options = list(words[: words.index("--")] if "--" in words else words)
     if "--json" in options:
-        write_json(describe_problem(error) | _describe_notes(error))
+        write_json(describe_problem(error) | notes)
     errors = error.errors if isinstance(error, Problems) else (error,)
     write_lines(draw_problems(errors), sys.stderr)
     return error.exit_code
 
 
+def hide_in_error(error: AnswerkeyError) -> AnswerkeyError:
+    """Return an error whose words hold no secret, though a foreign exception may have put one there."""
+    from answerkey.models.secret import hide_secrets
+
+    if isinstance(error, Problems):
+        return Problems(map(hide_in_error, error.errors))
+    hidden = copy.copy(error)
+    hidden.message = hide_secrets(error.message)
+    hidden.hint = error.hint and hide_secrets(error.hint)
+    return hidden
+
+
 def _name_bug(error: Exception, words: Sequence[str]) -> InternalError:
     is_verbose = any(word == "--verbose" or _is_short_verbose(word) for word in words)
     if is_verbose:
-        sys.stderr.write("".join(traceback.format_exception(error)))
+        from answerkey.models.secret import hide_secrets
+
+        sys.stderr.write(_show(hide_secrets("".join(traceback.format_exception(error)))))
     versions = f"answerkey {__version__}, Python {platform.python_version()}, {platform.system()}"
     how = "the traceback above" if is_verbose else "the traceback that `-v` shows"
     return InternalError(

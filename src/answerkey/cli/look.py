@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from answerkey.cli.completing import complete_run
 from answerkey.cli.gates import (
     POLICY_OPTIONS,
     REPORT_OPTIONS,
@@ -14,7 +15,8 @@ from answerkey.cli.gates import (
     keep_files,
 )
 from answerkey.cli.options import add_options, speaks
-from answerkey.cli.talk import Talk
+from answerkey.cli.talk import Talk, open_stream
+from answerkey.errors import SpecError
 
 RUNS = "runs"
 
@@ -26,9 +28,10 @@ Examples:
   answerkey show latest
   answerkey show latest --group-by subject --digits 6
   answerkey show latest --cluster-by passage
+  answerkey show latest --format markdown > summary.md
   answerkey show latest --policies gates.yaml --junit gates.xml""",
 )
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
 @click.option(
     "--group-by", "group_by", multiple=True, metavar="COLUMN", help="Measure by the values of a column, too."
 )
@@ -40,6 +43,14 @@ Examples:
     metavar="N",
     help="Print N digits and standard errors; shares as fractions.",
 )
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "markdown"]),
+    default="text",
+    metavar="FORM",
+    help="text (default) or markdown.",
+)
 @add_options(*POLICY_OPTIONS, *REPORT_OPTIONS)
 @speaks
 def show_command(
@@ -50,6 +61,7 @@ def show_command(
     cluster_by: str | None,
     uncorrected: bool,
     digits: int | None,
+    form: str,
     **options: object,
 ) -> int:
     """Print the summary of RUN: a run folder, its name below `runs`, or `latest`.
@@ -63,6 +75,9 @@ def show_command(
     from answerkey.verbs.gating import gate
     from answerkey.verbs.regrouping import regroup
 
+    if form == "markdown" and (talk.as_json or digits is not None):
+        other = "--json" if talk.as_json else "--digits"
+        raise SpecError("E119", f"`--format markdown` and `{other}` exclude each other", hint="leave one out")
     with keep_files(options) as files:
         found = find_run(run)
         is_measured = bool(group_by or cluster_by or uncorrected)
@@ -73,6 +88,10 @@ def show_command(
             found = gate(found, **find_baseline(options))  # type: ignore[arg-type]  # the options of its name
         if talk.as_json:
             talk.print_json(describe_run(found))
+        elif form == "markdown":
+            from answerkey.reports.markdown import write_markdown
+
+            open_stream(is_json=False).write(write_markdown(found))
         else:
             talk.print_lines(draw_summary(found, talk.width, verbose=talk.verbose, digits=digits))
             talk.say([(), *draw_next_steps(found)])
@@ -81,7 +100,7 @@ def show_command(
 
 
 @click.command("explain", epilog="Example: answerkey explain latest 000002")
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
 @click.argument("sample", metavar="SAMPLE")
 @click.option("--task", metavar="KEY", help="The task, when the run has several.")
 @speaks

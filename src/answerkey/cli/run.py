@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from answerkey.cli.completing import complete_model, complete_task
 from answerkey.cli.gates import (
     POLICY_OPTIONS,
     REPORT_OPTIONS,
@@ -42,8 +43,15 @@ Examples:
   answerkey run task.yaml --dataset questions.jsonl --model builtin/longest
   answerkey run my-project --model builtin/random --model builtin/longest""",
 )
-@click.argument("file", metavar="FILE")
-@click.option("--model", "models", multiple=True, metavar="NAME", help="Who answers; again: one run each.")
+@click.argument("file", metavar="FILE", shell_complete=complete_task)
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_model,
+    help="Who answers; again: one run each.",
+)
 @add_options(*TASK_OPTIONS, *RUN_OPTIONS)
 @add_options(*LIVE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @click.option(
@@ -55,8 +63,8 @@ def run_command(
 ) -> int:
     """Check FILE, solve and score its tasks, write the run, print the summary.
 
-    FILE is a run file, a folder that holds `run.yaml`, or a task file; for a task file `--dataset` and
-    `--model` or `--completions` fill what it leaves open.
+    FILE is a run file, a folder that holds `run.yaml`, a task file, or a ready-made task (`answerkey tasks`);
+    for a task file `--dataset` and `--model` or `--completions` fill what it leaves open.
     """
     with keep_files(options) as files:
         options = find_baseline(options)
@@ -159,7 +167,7 @@ Examples:
   answerkey score task.yaml --dataset questions.jsonl --completions answers.jsonl
   answerkey score task.yaml --dataset both.jsonl --completion-column completions.my-model""",
 )
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", shell_complete=complete_task)
 @add_options(*TASK_OPTIONS, *RUN_OPTIONS, *ASKING_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @speaks
 def score_command(talk: Talk, file: str, *, out: str | None, **options: object) -> int:
@@ -178,7 +186,7 @@ def score_command(talk: Talk, file: str, *, out: str | None, **options: object) 
 def _refuse_models(file: str, options: Chosen) -> None:
     """Raise E119 when a task would ask a model: `score` only reads what was said."""
     for one in _read_plan(file, options):
-        if one.task.solver is not None and one.task.solver.needs_model:
+        if one.completions is None and one.task.solver is not None and one.task.solver.needs_model:
             raise SpecError(
                 "E119",
                 f"task `{one.task.key}` asks a model, and `score` asks none",

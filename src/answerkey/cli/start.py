@@ -2,61 +2,116 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 from typing import Literal
 
 import click
 
+from answerkey.cli.completing import complete_ready_made
 from answerkey.cli.options import speaks
 from answerkey.cli.talk import Talk
 from answerkey.errors import SpecError
 
-KINDS = ("task", "run", "dataset", "model")
+Kind = Literal["task", "run", "dataset", "model"]
+#: Where a project keeps the schemas of its files.
+SCHEMAS = ".schemas"
+KINDS: tuple[Kind, ...] = ("task", "run", "dataset", "model")
 
 
-def copy_project(folder: Path) -> list[Path]:
+def copy_project(folder: Path, *, with_schemas: bool = False) -> list[Path]:
     """Copy the built-in project into a folder and return its files; E119 when one is there already."""
     from importlib.resources import as_file, files
 
     with as_file(files("answerkey.spec") / "quickstart") as source:
-        names = sorted(path.relative_to(source) for path in source.rglob("*") if _belongs(path))
-        taken = [name for name in names if (folder / name).exists()]
-        if taken or (folder.exists() and not folder.is_dir()):
-            what = folder / taken[0] if taken else folder
-            raise SpecError(
-                "E119", f"`{what}` is there already; nothing was written", hint="choose a new or empty folder"
-            )
-        for name in names:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes((source / name).read_bytes())
-    return [folder / name for name in names]
+        paths = sorted(path for path in source.rglob("*") if _belongs(path))
+        texts = {path.relative_to(source).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+    return _write_files(folder, add_schemas(texts) if with_schemas else texts)
+
+
+def add_schemas(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the files of a project with the schemas of its YAML files, which these name for editors."""
+    from answerkey.spec import schema
+
+    found = dict(texts)
+    for kind in KINDS:
+        name = f"{kind}.yaml"
+        if name in texts:
+            found[name] = f"# yaml-language-server: $schema={SCHEMAS}/{kind}.json\n{texts[name]}"
+            found[f"{SCHEMAS}/{kind}.json"] = json.dumps(schema(kind), indent=1) + "\n"
+    return found
+
+
+def _write_files(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write files into a folder, all or none."""
+    taken = [name for name in texts if (folder / name).exists()]
+    if taken or (folder.exists() and not folder.is_dir()):
+        what = folder / taken[0] if taken else folder
+        raise SpecError(
+            "E119", f"`{what}` is there already; nothing was written", hint="choose a new or empty folder"
+        )
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    return [folder / name for name in texts]
 
 
 def _belongs(path: Path) -> bool:
     return path.is_file() and path.suffix not in {".py", ".pyc"}
 
 
-@click.command("init", epilog="Example: answerkey init my-project && answerkey run my-project")
+@click.command(
+    "init",
+    epilog="""\b
+Examples:
+  answerkey init my-project && answerkey run my-project
+  answerkey init my-mmlu --task mmlu --dataset data/mmlu/test""",
+)
 @click.argument("folder", metavar="[DIR]", default=".")
+@click.option(
+    "--task",
+    metavar="NAME",
+    shell_complete=complete_ready_made,
+    help="Begin with a ready-made task instead of the example; `answerkey tasks` lists them.",
+)
+@click.option(
+    "--dataset", metavar="FILE", help="Raw files of the ready-made task, in place of its dataset on the hub."
+)
 @speaks
-def init_command(talk: Talk, folder: str) -> int:
-    """Make a working project in DIR (the current folder unless given); nothing is overwritten."""
-    written = copy_project(Path(folder))
+def init_command(talk: Talk, folder: str, *, task: str | None, dataset: str | None) -> int:
+    """Make a working project in DIR (the current folder unless given); nothing is overwritten.
+
+    Editors find the JSON Schema of each file by its first line.
+    """
+    from answerkey.reports.layout import Span
+
+    if dataset is not None and task is None:
+        raise SpecError("E119", "`--dataset` is of a ready-made task", hint="add `--task NAME`")
+    written = copy_project(Path(folder), with_schemas=True) if task is None else _adopt(folder, task, dataset)
     if talk.as_json:
         talk.print_json({"folder": folder, "files": [str(path) for path in written]})
         return 0
-    for path in written:
-        click.echo(path)
+    talk.print_lines((Span(str(path)),) for path in written)
     talk.say_text(f"next: answerkey run {shlex.quote(folder)}")
     return 0
+
+
+def _adopt(folder: str, task: str, dataset: str | None) -> list[Path]:
+    """Write a ready-made task as a project."""
+    from answerkey.spec.ready_made import load_ready_made
+    from answerkey.spec.ready_projects import write_project
+
+    ready = load_ready_made(task.lower().replace("-", "_"))
+    return _write_files(Path(folder), add_schemas(write_project(ready, dataset)))
 
 
 @click.command("schema", epilog="Example: answerkey schema task > task.schema.json")
 @click.argument("kind", metavar="KIND", type=click.Choice(KINDS))
 @speaks
-def schema_command(talk: Talk, kind: Literal["task", "run", "dataset", "model"]) -> int:
+def schema_command(talk: Talk, kind: Kind) -> int:
     """Print the JSON Schema of a file kind: task, run, dataset or model."""
     from answerkey.spec import schema
 

@@ -6,10 +6,11 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from functools import partial
+from typing import TYPE_CHECKING, TextIO, cast
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -90,10 +91,10 @@ def wants_colour(stream: TextIO) -> bool:
 
 def write_lines(lines: Iterable[Line], stream: TextIO) -> None:
     """Write lines to a stream, with or without colour; the text is the same."""
-    from answerkey.reports.layout import plain_text
+    from answerkey.reports.layout import make_line_visible, plain_text
 
     if not wants_colour(stream):
-        stream.write(plain_text(lines))
+        stream.write(plain_text(map(make_line_visible, lines)))
         return
     from rich.console import Console
 
@@ -106,17 +107,50 @@ def colour_line(one: Line) -> Text:
     """Return a line with its roles as colours."""
     from rich.text import Text
 
+    from answerkey.reports.layout import make_line_visible
+
     text = Text()
-    for span in one:
+    for span in make_line_visible(one):
         text.append(span.text, style=STYLES[span.role] or None)
     text.rstrip()
     return text
 
 
 def write_json(content: object) -> None:
-    """Write one JSON object to stdout; never NaN, readable in any encoding."""
+    """Write one JSON object to stdout; never NaN, readable in any encoding, nothing that a terminal obeys."""
+    from answerkey.reports.sanitize import escape_json
+
     is_ascii = not is_unicode(sys.stdout)
-    sys.stdout.write(json.dumps(content, ensure_ascii=is_ascii, indent=2, allow_nan=False) + "\n")
+    sys.stdout.write(
+        escape_json(json.dumps(content, ensure_ascii=is_ascii, indent=2, allow_nan=False)) + "\n"
+    )
+
+
+class VisibleStream:
+    """A terminal to which data is written: what it would obey or hide is written out, lines stay."""
+
+    def __init__(self, stream: TextIO, show: Callable[[str], str]) -> None:
+        self._stream = stream
+        self._show = show
+
+    def write(self, text: str) -> int:
+        """Write text so that all of it is seen."""
+        return self._stream.write(self._show(text))
+
+    def writelines(self, texts: Iterable[str]) -> None:
+        """Write texts one by one."""
+        for text in texts:
+            self.write(text)
+
+
+def open_stream(*, is_json: bool) -> TextIO:
+    """Return stdout for data: exact where a program reads it, visible where somebody looks at it."""
+    if not sys.stdout.isatty():
+        return sys.stdout
+    from answerkey.reports.sanitize import escape_json, make_visible
+
+    show = escape_json if is_json else partial(make_visible, keep_lines=True)
+    return cast("TextIO", VisibleStream(sys.stdout, show))
 
 
 def is_unicode(stream: TextIO) -> bool:

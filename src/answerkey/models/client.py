@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from answerkey.models.wire import Address
 
+#: How much of a body is unpacked in one go.
+_STEP = 1 << 20
 #: What would end a header before its end, or a request.
 _FORBIDDEN = frozenset("\r\n\0")
 
@@ -154,11 +156,15 @@ def _inflate(packed: bytes, most: int, *, window: int) -> bytes | None:
     size = 0
     while packed:
         unpacker = zlib.decompressobj(window)
-        parts.append(unpacker.decompress(packed, most - size + 1))
-        size += len(parts[-1])
-        if size > most:
-            return None
-        if not unpacker.eof:
-            raise zlib.error("cut off")
+        while not unpacker.eof:
+            # Step by step: zlib holds what it unpacks in one go twice.
+            part = unpacker.decompress(packed, min(_STEP, most - size + 1))
+            if not part and not unpacker.eof:
+                raise zlib.error("cut off")
+            parts.append(part)
+            size += len(part)
+            if size > most:
+                return None
+            packed = unpacker.unconsumed_tail
         packed = unpacker.unused_data.lstrip(b"\0")
     return b"".join(parts)

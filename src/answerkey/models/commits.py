@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextlib import suppress
 
+from answerkey.errors import AnswerkeyError
 from answerkey.models.calls import Call, Ledger
 from answerkey.types import Completion
 
@@ -15,8 +17,8 @@ Kept = Callable[[Call, Completion], None]
 class Commits:
     """Writes to the ledger in the thread of `executor`; used inside one event loop.
 
-    `on_kept` is called for each call once the ledger has it, `on_failure` when the ledger fails; what has
-    gathered by then is not written.
+    `on_kept` is called for each call once the ledger has it, `on_failure` when the ledger fails. What it did
+    not take, and what comes after, is handed to it once more at the end: it has been paid for.
     """
 
     def __init__(
@@ -40,6 +42,10 @@ class Commits:
         """Wait until everything is written, or the ledger has failed."""
         while self._task is not None:
             await asyncio.wait({self._task})
+        if self._has_failed and self._gathered:
+            rest, self._gathered = self._gathered, []
+            with suppress(AnswerkeyError):  # the reason is known already
+                await asyncio.get_running_loop().run_in_executor(self._executor, self._ledger.add, rest)
 
     def _start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._write_all())
@@ -49,7 +55,11 @@ class Commits:
         loop = asyncio.get_running_loop()
         while self._gathered:
             batch, self._gathered = self._gathered, []
-            await loop.run_in_executor(self._executor, self._ledger.add, batch)
+            try:
+                await loop.run_in_executor(self._executor, self._ledger.add, batch)
+            except AnswerkeyError:
+                self._gathered = batch + self._gathered
+                raise
             for call, completion in batch:
                 self._on_kept(call, completion)
 

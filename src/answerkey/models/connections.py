@@ -13,14 +13,11 @@ from urllib.parse import urlsplit
 
 from answerkey.errors import SpecError
 from answerkey.models.generation import Generation
-from answerkey.models.secret import Secret
+from answerkey.models.secret import HIDDEN, SHORTEST_KEY, Secret
 from answerkey.types import Completion
 
 Message = Mapping[str, object]
 
-#: A shorter key is no secret ("none", "EMPTY"), and its letters may well be in an answer.
-SHORTEST_KEY = 6
-HIDDEN = "***"
 _NEVER = r"(?!)"
 
 

@@ -14,7 +14,7 @@ from answerkey.models.calls import Call, Finished, Ledger, MemoryLedger, Watch
 from answerkey.models.live import build_calls
 from answerkey.models.message import read_message
 from answerkey.models.reading import fail
-from answerkey.models.secret import Secret
+from answerkey.models.secret import HIDDEN, SECRET_NAME, SHORTEST_KEY, Secret
 from answerkey.sandbox import Snippet, SnippetProcess, SnippetTrouble
 from answerkey.types import Completion, CompletionStatus, Question
 
@@ -94,10 +94,26 @@ class SnippetModel:
     def _read(self, outcome: object) -> Completion:
         if isinstance(outcome, SnippetTrouble):
             return fail(self._hide(str(outcome)))
-        completion = read_message(outcome)
+        completion = read_message(self._hide_keys(outcome) if self._keys else outcome)
         if completion.status is CompletionStatus.NO_TEXT and not isinstance(outcome, Mapping | None):
             return fail(f"`{FUNCTION}` gives neither a text nor a message: {type(outcome).__name__}")
         return completion
+
+    def _hide_keys(self, value: object) -> object:
+        """Return what a snippet gave without the keys that it was given; its other values are no secrets."""
+        if isinstance(value, Mapping):
+            return {name: self._hide_keys(one) for name, one in value.items()}
+        if isinstance(value, list):
+            return [self._hide_keys(one) for one in value]
+        if isinstance(value, str):
+            for key in self._keys:
+                value = value.replace(key, HIDDEN)
+        return value
+
+    @cached_property
+    def _keys(self) -> list[str]:
+        named = [one.reveal() for name, one in self.environment.items() if SECRET_NAME.search(name)]
+        return [key for key in named if len(key) >= SHORTEST_KEY]
 
     def _hide(self, text: str) -> str:
         for secret in self.environment.values():

@@ -16,7 +16,7 @@ REFUSED_ENDS = frozenset({"refusal", "content_filter"})
 #: Who speaks when it is not the model.
 OTHER_ROLES = frozenset({"system", "developer", "user", "tool", "function"})
 MESSAGE_KEYS = frozenset({"content", "refusal", "tool_calls", "function_call"})
-WRAPPER_KEYS = ("choices", "messages", "output", "message")
+WRAPPER_KEYS = ("choices", "messages", "output", "message", "items")
 
 
 def read_message(message: object) -> Completion:
@@ -32,8 +32,8 @@ def read_message(message: object) -> Completion:
 def is_trace(value: object) -> bool:
     """Return whether a value has the shape of a reply or of an exchange of messages.
 
-    A message with `role` and content; a list of messages; an object whose `choices`, `messages`, `output` or
-    `message` is or holds one.
+    A message with `role` and content; a list of messages; an object whose `choices`, `messages`, `output`,
+    `message` or `items` is or holds one.
     """
     return _is_trace(value, DEPTH)
 
@@ -106,7 +106,7 @@ def _read_mapping(message: Mapping[str, object], depth: int) -> Completion:
     choices = message.get("choices")
     if isinstance(choices, Sequence) and choices and isinstance(choices[0], Mapping):
         return _read_choice(choices[0], message, depth)
-    for key in ("message", "output", "messages"):
+    for key in ("message", "output", "messages", "items"):
         if key in message:
             return _add_usage(_with_exchange(_read(message[key], depth), message), message)
     return Completion(None, CompletionStatus.NO_TEXT)

@@ -21,7 +21,7 @@ from answerkey.types import Completion, CompletionStatus
 #: Bodies are ASCII, so that any text is safe.
 BODIES = json.JSONEncoder(separators=(",", ":"), default=str)
 LOG = logging.getLogger("answerkey.models")
-#: Calls under way when a key is refused may still be answered; they get this long.
+#: Calls under way when a key is refused or nothing can be kept may still be answered; they get this long.
 GRACE_SECONDS = 5.0
 #: How often a call looks whether the budget has room again.
 BUDGET_POLL_SECONDS = 0.05
@@ -91,7 +91,7 @@ class Round:
 
     async def _work(self) -> None:
         gate = self._line.gate
-        while True:
+        while not self._is_stopped:
             await gate.enter()
             call = None if self._is_stopped else next(self._rest, None)
             completion = None if call is None else await self._ask(call)
@@ -188,7 +188,7 @@ class Round:
             self._tell(Finished(call, completion, is_known=False))
 
     def _note_broken(self, error: BaseException) -> None:
-        self.stop(error, grace=0)
+        self.stop(error, grace=GRACE_SECONDS)
 
     def _note_end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -20,6 +20,7 @@ from urllib.parse import quote, urlsplit
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from answerkey.models.retrying import Reply, Trouble
+from answerkey.models.room import Room
 
 KEEP_ALIVE_SECONDS = 15.0
 #: The most bytes of a status line with all headers.
@@ -67,10 +68,11 @@ class Channel(asyncio.Protocol):
     The methods whose names begin with `on_` are called by the parser.
     """
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, room: Room) -> None:
         self.is_resting = True
         self.rests_since = 0.0
         self._host = host
+        self._room = room
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._awaited: asyncio.Future[Reply | Trouble] | None = None
@@ -104,6 +106,16 @@ class Channel(asyncio.Protocol):
             self._transport.abort()
         if trouble is not None:
             self._settle(trouble)
+
+    def pause(self) -> None:
+        """Read nothing more for now: other large bodies go first."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def go_on(self) -> None:
+        """Read again."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
         """Read on; bytes that nobody asked for end the connection."""
@@ -142,6 +154,7 @@ class Channel(asyncio.Protocol):
             self._refuse_size()
         else:
             self._parts.append(part)
+            self._room.grow(self, self._size)
 
     def on_message_complete(self) -> None:
         """Hand over the reply; a preliminary one (1xx) is followed by another."""
@@ -176,6 +189,7 @@ class Channel(asyncio.Protocol):
         self._settle(Reply(self._status, self._headers, b"".join(self._parts)))
 
     def _settle(self, came: Reply | Trouble) -> None:
+        self._parts = []
         if self._awaited is not None and not self._awaited.done():  # who waited may have been cancelled
             self._awaited.set_result(came)
 
@@ -187,6 +201,7 @@ class Wire:
     context: ssl.SSLContext | None
     connect_seconds: float
     _resting: dict[tuple[str, int, bool], list[Channel]] = field(default_factory=dict, init=False)
+    _room: Room = field(default_factory=Room, init=False)
 
     async def exchange(
         self, address: Address, request: bytes, most: int, *, seconds: float
@@ -204,6 +219,7 @@ class Wire:
             return await channel.ask(request, most)
         finally:
             timer.cancel()
+            self._room.leave(channel)  # not before: until now the whole body has waited to be read
             self._keep(address, channel, loop.time())
 
     async def close(self) -> None:
@@ -240,7 +256,7 @@ class Wire:
         try:
             async with asyncio.timeout(min(self.connect_seconds, seconds)):
                 _, channel = await loop.create_connection(
-                    lambda: Channel(host), address.host, address.port, ssl=context, **delay
+                    lambda: Channel(host, self._room), address.host, address.port, ssl=context, **delay
                 )
         except (OSError, UnicodeError) as error:
             if isinstance(error, TimeoutError) and seconds < self.connect_seconds:

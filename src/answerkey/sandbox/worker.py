@@ -83,11 +83,15 @@ class Channel:
 
     def receive(self) -> object:
         """Return the next message, its mappings as views; leave the process when the parent is gone."""
-        (length,) = struct.unpack(">Q", self._read(8))
         try:
-            return json.loads(self._read(length), object_hook=View)
+            return json.loads(self.receive_bytes(), object_hook=View)
         except MemoryError:
             os._exit(MEMORY_EXIT_CODE)
+
+    def receive_bytes(self) -> bytearray:
+        """Return the next message as it was sent."""
+        (length,) = struct.unpack(">Q", self._read(8))
+        return self._read(length)
 
     def send(self, payload: bytes) -> None:
         """Send one message."""
@@ -106,6 +110,8 @@ class Channel:
     def _leave(self) -> NoReturn:
         """Remove the working folder and end this process with all that the snippet has started."""
         shutil.rmtree(self._folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # a process that can open nothing can still remove what is empty
+            os.rmdir(self._folder)  # noqa: PTH106 - nothing more is loaded here than is needed
         if os.getpgrp() == os.getpid():
             os.killpg(0, signal.SIGKILL)
         os._exit(0)

@@ -1,4 +1,4 @@
-"""One operating-system process that runs a snippet: how it is started, talked to, watched and ended."""
+"""One operating-system process for code that is not ours: how it is started, talked to, watched and ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from answerkey.sandbox.snippet import SnippetTrouble
 
-WORKER_FILE = Path(__file__).with_name("worker.py")
+RUN_SNIPPET = (str(Path(__file__).with_name("worker.py")),)
 #: Nothing of the caller's Python settings, no compiled files left behind.
 ISOLATED = ("-I", "-B", "-X", "utf8")
 #: A starting interpreter may be slow on a busy machine; this is not the snippet's own time.
@@ -41,15 +41,16 @@ class WorkerProcess:
     """A running worker; `receive` raises SnippetTrouble, after which the process must be closed.
 
     It has an almost empty environment, a working folder of its own and a process group of its own, so that
-    closing it also ends what the snippet has started.
+    closing it also ends what the snippet has started. `program` is what the interpreter runs; it is told the
+    number of its socket and its folder.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *program: str) -> None:
         folder = tempfile.mkdtemp(prefix="answerkey-snippet-")
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own worker file and our own interpreter
-                [sys.executable, *ISOLATED, str(WORKER_FILE), str(theirs.fileno()), folder],
+                [sys.executable, *ISOLATED, *(program or RUN_SNIPPET), str(theirs.fileno()), folder],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -78,7 +79,10 @@ class WorkerProcess:
 
         A worker that is gone, or does not listen, is noticed by `receive`.
         """
-        payload = json.dumps(message, default=str).encode()
+        return self.send_bytes(json.dumps(message, default=str).encode())
+
+    def send_bytes(self, payload: bytes) -> float:
+        """Hand a message over as it is; return how many seconds reading it may take."""
         self._socket.settimeout(START_SECONDS)
         with contextlib.suppress(OSError):
             self._socket.sendall(struct.pack(">Q", len(payload)) + payload)
@@ -86,17 +90,21 @@ class WorkerProcess:
 
     def receive(self, *, seconds: float) -> dict[str, object]:
         """Return the worker's next message."""
-        deadline = time.monotonic() + seconds
-        (length,) = struct.unpack(">Q", self._take(8, deadline))
-        if length > FRAME_BYTES:
-            raise SnippetTrouble("bad_value", f"the snippet returned more than {FRAME_BYTES >> 20} MiB")
         try:
-            message = json.loads(self._take(length, deadline))
+            message = json.loads(self.receive_bytes(seconds=seconds))
         except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict) or message.keys().isdisjoint({"state", "value", "kind"}):
             raise SnippetTrouble("died", "the snippet broke its connection", output=self.output)
         return message
+
+    def receive_bytes(self, *, seconds: float) -> bytes:
+        """Return the worker's next message as it was sent."""
+        deadline = time.monotonic() + seconds
+        (length,) = struct.unpack(">Q", self._take(8, deadline))
+        if length > FRAME_BYTES:
+            raise SnippetTrouble("bad_value", f"the snippet returned more than {FRAME_BYTES >> 20} MiB")
+        return self._take(length, deadline)
 
     def _take(self, length: int, deadline: float) -> bytes:
         while len(self._buffer) < length:
@@ -142,7 +150,7 @@ class WorkerProcess:
         with contextlib.suppress(OSError):
             self._read_output()
         code = self._process.returncode
-        if code == -signal.SIGXCPU:
+        if code in {-signal.SIGXCPU, -signal.SIGPROF}:
             return SnippetTrouble("timeout", "the snippet took too much CPU time", output=self.output)
         if code == MEMORY_EXIT_CODE:
             return SnippetTrouble("memory", "the snippet's arguments need too much memory")

@@ -136,15 +136,15 @@ def _code(passages: Passages, options: Sequence[Labels | None]) -> Coding:
     return list(numbers), pl.Series(codes, dtype=pl.UInt32)
 
 
-def choose_spots(count: int) -> tuple[int, ...]:
-    """Return the positions, in order, of the samples that stand for all `count` of them in a summary.
+def choose_spots(count: int, most: int = MOST_SPOTS) -> tuple[int, ...]:
+    """Return the positions, in order, of at most `most` samples that stand for all `count` of them.
 
-    They are drawn at random, and depend on nothing but the count.
+    They are drawn at random, and depend on nothing but the two numbers.
     """
-    if count <= MOST_SPOTS:
+    if count <= most:
         return tuple(range(count))
     draw = random.Random(0)  # noqa: S311 - for repeatability, not for secrets
-    return tuple(sorted(draw.sample(range(count), MOST_SPOTS)))
+    return tuple(sorted(draw.sample(range(count), most)))
 
 
 def pick_spots(spots: Sequence[int], stretch: range, size: int) -> list[int]:
@@ -182,12 +182,46 @@ def count_readings(
         for name, read in {OWN: own, **reread(passages, others)}.items()
     }
     owners = samples.ids if samples.orders is None else samples.orders["base_sample_id"]
+    theirs = count_their_readings(passages, own == truths, truths, _take_theirs(completions, chosen))
     return {
         "n": len(chosen),
         "samples": owners.gather(chosen).n_unique(),
         "rules": counts,
         "own_rule": {find_rule(scorer.extraction).name: len(chosen)},
+        **theirs,
     }
+
+
+def _take_theirs(completions: Completions, rows: pl.Series) -> pl.Series | None:
+    found = completions.frame
+    return found["their_score"].gather(rows) if "their_score" in found.columns else None
+
+
+def count_their_readings(
+    passages: Passages, is_right: pl.Series, truths: pl.Series, theirs: pl.Series | None
+) -> dict[str, Any]:
+    """Return who reads as another tool does where its verdict is not ours: `theirs`, with `n` and `readers`.
+
+    A rule or lens agrees with the tool when it makes right what the tool calls right. Nothing without
+    verdicts of others.
+    """
+    if theirs is None:
+        return {}
+    is_judged = theirs.is_in([0.0, 1.0]).fill_null(value=False)
+    differ = (is_judged & ((theirs == 1) != is_right.fill_null(value=False))).arg_true()
+    rows = differ.to_list()
+    some = Passages(
+        [passages.texts[row] for row in rows],
+        [passages.choices[row] for row in rows],
+        [passages.options[row] for row in rows],
+        is_told=passages.is_told,
+    )
+    wanted, truth = theirs.gather(differ) == 1, truths.gather(differ)
+    found = reread(some, list_readers()) if rows else {}
+    agreeing = {
+        name: int(((read == truth).fill_null(value=False) == wanted).sum()) for name, read in found.items()
+    }
+    return {"theirs": {"n": len(rows), "readers": agreeing}}
 
 
 _READ_OF_SCORES = ("predicted_choice", "ground_truth_choice", "choices")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -15,6 +16,8 @@ from answerkey.types import Completions, Known, Question, Samples
 OPTIONS_COLUMN = "options"
 #: Where the question stands without the options, if the dataset has such a column.
 QUESTION_COLUMN = "question"
+#: Longer texts are no lists of options; Python's own reader takes a hundred times their memory.
+LONGEST_LIST = 100_000
 
 
 def ask_model(
@@ -93,13 +96,17 @@ def _read_texts(cell: object) -> list[str] | None:
 
 
 def _parse_list(text: str) -> object:
+    if len(text) > LONGEST_LIST:
+        return None
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     try:
-        return ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return None
 
 

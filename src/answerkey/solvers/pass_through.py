@@ -19,10 +19,12 @@ class PassThroughSolver:
     """Reads completions from a column; asks no model.
 
     A cell holds a trace (an OpenAI-like object, a list of messages, or the JSON text of either) or plain
-    text. JSON text that is no trace is plain text.
+    text. JSON text that is no trace is plain text. `message_format` is accepted for the sake of existing
+    files and changes nothing.
     """
 
     trace_column: str
+    message_format: object = None
 
     type: ClassVar[str] = "pass_through_solver"
     needs_model: ClassVar[bool] = False

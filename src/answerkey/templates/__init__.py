@@ -2,7 +2,9 @@
 
 from answerkey.templates.config import ConfigValue, embed_config
 from answerkey.templates.distinct import Distinct
+from answerkey.templates.isolation import TemplateStopped
 from answerkey.templates.placeholders import find_config_names, find_whole
+from answerkey.templates.plain import JsonText
 from answerkey.templates.planner import Plan
 from answerkey.templates.row_filter import ACTION_NAMES, DATASET_NAMES, FilterOp, RowFilter, Sifted
 from answerkey.templates.template import Template, UnresolvedConfig
@@ -14,11 +16,13 @@ __all__ = [
     "ConfigValue",
     "Distinct",
     "FilterOp",
+    "JsonText",
     "Plan",
     "RowFilter",
     "RowTrouble",
     "Sifted",
     "Template",
+    "TemplateStopped",
     "UnresolvedConfig",
     "embed_config",
     "find_config_names",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,14 +15,18 @@ from jinja2 import TemplateSyntaxError, nodes
 from answerkey.errors import Place, SpecError
 from answerkey.templates.analysis import check_tree
 from answerkey.templates.environment import open_environment
-from answerkey.templates.limits import MOST_ELEMENTS, measure
+from answerkey.templates.limits import FREE_OUTPUT, MOST_ELEMENTS, ExcessError, measure
 from answerkey.templates.plain import SCALARS, make_plain
 from answerkey.templates.row_context import RowContext
+from answerkey.templates.tameness import is_tame
 from answerkey.templates.trouble import FOREIGN
 
 #: What Jinja and Python raise for a text that cannot be compiled.
 UNCOMPILABLE: Final = (TemplateSyntaxError, SyntaxError, ValueError, RecursionError, MemoryError)
 _VALUE: Final = "value"
+LONGEST_SOURCE: Final = 2_000_000
+_LONGEST_NUMBER: Final = 4_300
+_DIGITS: Final = re.compile(r"[0-9_]+")
 
 
 class NotConstantError(Exception):
@@ -31,10 +36,29 @@ class NotConstantError(Exception):
 def parse_template(source: str, names: Sequence[str]) -> nodes.Template:
     """Return the syntax tree of a template whose names, filters and tests all exist. Raise SpecError E112."""
     environment = open_environment()
+    _check_length(source)
     with _translate_errors(source):
         tree = environment.parse(source)
         check_tree(tree, environment, names)
     return tree
+
+
+def _check_length(source: str) -> None:
+    """Refuse what Jinja would need too long, or too much memory, to read."""
+    if len(source) > LONGEST_SOURCE:
+        message = f"the template has {len(source):,} characters; {LONGEST_SOURCE:,} are allowed"
+        raise SpecError("E112", message, where=Place(line=1))
+    for digits in _DIGITS.finditer(source):
+        if len(digits[0]) > _LONGEST_NUMBER and _is_code(source, digits.start()):
+            line = source.count("\n", 0, digits.start()) + 1
+            raise SpecError(
+                "E112", f"a number of {len(digits[0]):,} digits is too long", where=Place(line=line)
+            )
+
+
+def _is_code(source: str, position: int) -> bool:
+    opened = max(source.rfind(mark, 0, position) for mark in ("{{", "{%"))
+    return opened > max(source.rfind(mark, 0, position) for mark in ("}}", "%}"))
 
 
 def compile_text(source: str) -> jinja2.Template:
@@ -62,9 +86,13 @@ def take_value(template: jinja2.Template, frame: RowContext) -> object:
     for _ in template.root_render_func(frame):
         pass
     value = frame.vars[_VALUE]
+    if type(value) is str and len(value) > FREE_OUTPUT:
+        frame.limit_growth(len(value))
     if type(value) in SCALARS:
         return value
-    measure(value)
+    size = measure(value)
+    if size > FREE_OUTPUT:
+        frame.limit_growth(size)
     return make_plain(value)
 
 
@@ -72,12 +100,16 @@ def print_text(template: jinja2.Template, frame: RowContext) -> str:
     """Return what a template prints."""
     text = "".join(template.root_render_func(frame))
     if len(text) > MOST_ELEMENTS:
-        raise OverflowError(f"the template prints {len(text):,} characters; {MOST_ELEMENTS:,} are allowed")
+        raise ExcessError(f"the template prints {len(text):,} characters; {MOST_ELEMENTS:,} are allowed")
+    if len(text) > FREE_OUTPUT:
+        frame.limit_growth(len(text))
     return text
 
 
-def fold_constant(expression: nodes.Expr) -> object:
-    """Return the value of an expression that needs no row. Raise NotConstantError for any other."""
+def fold_constant(expression: nodes.Expr, names: Sequence[str]) -> object:
+    """Return the value of a tame expression that needs no row. Raise NotConstantError for any other."""
+    if not is_tame(expression, names):
+        raise NotConstantError
     try:
         return make_plain(expression.as_const())
     except nodes.Impossible:
@@ -109,6 +141,8 @@ def _translate_errors(source: str) -> Iterator[None]:
 
 def _refuse(source: str, error: Exception) -> SpecError:
     line = error.lineno if isinstance(error, TemplateSyntaxError) else None
+    if isinstance(error, RecursionError | MemoryError):
+        return SpecError("E112", "template does not parse: it is nested too deeply", where=Place(line=line))
     reason = (
         str(getattr(error, "msg", None) or getattr(error, "message", None) or error) or type(error).__name__
     )

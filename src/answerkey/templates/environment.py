@@ -6,8 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final
 
-from jinja2 import StrictUndefined, TemplateRuntimeError, Undefined, UndefinedError, nodes
+from jinja2 import (
+    StrictUndefined,
+    TemplateRuntimeError,
+    TemplateSyntaxError,
+    Undefined,
+    UndefinedError,
+    nodes,
+)
 from jinja2.exceptions import SecurityError
+from jinja2.ext import Extension
+from jinja2.lexer import Token, TokenStream
 from jinja2.nodes import EvalContext
 from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import SandboxedEnvironment, modifies_known_mutable
@@ -15,8 +24,10 @@ from jinja2.utils import missing
 from jinja2.visitor import NodeTransformer
 
 from answerkey.templates.guarded_filters import (
+    GOING_THROUGH,
     GUARDED,
     JOIN_TEXT,
+    LAZY,
     LOOP_STEPS,
     guard_steps,
     print_value,
@@ -24,12 +35,15 @@ from answerkey.templates.guarded_filters import (
 from answerkey.templates.jinja_filters import FILTERS
 from answerkey.templates.limits import (
     CALL_STEPS,
+    FILTER_STEPS,
     METHOD_SIZES,
     MOST_ELEMENTS,
+    STEP_NODES,
     STEP_TEXT,
-    check_power,
+    ExcessError,
     measure_conversions,
     measure_fields,
+    measure_power,
     measure_product,
     measure_sum,
 )
@@ -37,6 +51,8 @@ from answerkey.templates.plain import explain_missing, explain_uncalled, fail_un
 from answerkey.templates.row_context import RowContext
 from answerkey.templates.trouble import MissingName
 
+#: Of a template, in the parts that are no text.
+MOST_TOKENS: Final = 20_000
 #: What Jinja has and templates of rows have not: it would give another value each time.
 NOT_REPEATABLE: Final = {
     "random": "take an element by its place: `| first`, or `[sample.index]`",
@@ -46,6 +62,10 @@ NOT_REPEATABLE: Final = {
 
 #: The usual kinds of value that are no mapping: to ask `Mapping` about each of them takes long.
 _NO_MAPPINGS: Final = frozenset([str, int, float, bool, type(None), list, tuple, LoopContext])
+#: What may be called of a class, as `dict.fromkeys` and `'abc'.maketrans`.
+_CLASS_METHODS: Final = frozenset(["fromkeys", "maketrans"])
+#: What Jinja hands to every call inside a loop or a block, and takes away again before it is made.
+_JINJAS_OWN: Final = frozenset(["_loop_vars", "_block_vars"])
 #: What templates ask a loop for; none of it is private.
 _LOOP_NAMES: Final = frozenset(["index", "index0", "first", "last", "length", "revindex", "revindex0"])
 
@@ -143,7 +163,7 @@ class RowEnvironment(SandboxedEnvironment):
         elif operator == "*":
             size = measure_product(left, right)
         elif operator == "**":
-            check_power(left, right)
+            context.effort.spend(measure_power(left, right))
         elif isinstance(left, (str, bytes)):
             size = measure_conversions(left if isinstance(left, str) else left.decode("latin-1"), right)
         if size:
@@ -194,7 +214,7 @@ class RowEnvironment(SandboxedEnvironment):
         def fill(*args: Any, **kwargs: Any) -> str:  # noqa: ANN401 - whatever the template has
             named = args[0] if value.__name__ == "format_map" and args else kwargs
             if measure_fields(value.__self__, args, named) > MOST_ELEMENTS:
-                raise OverflowError("the formatted text is too long")
+                raise ExcessError("the formatted text is too long")
             return wrapped(*args, **kwargs)
 
         return fill
@@ -215,24 +235,40 @@ class RowEnvironment(SandboxedEnvironment):
 def _check_method(
     context: RowContext, owner: object, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, ...]:
-    """Return the arguments for a method; refuse one that changes the row or makes too much."""
-    if isinstance(owner, (list, dict)) and modifies_known_mutable(owner, name) and context.holds(owner):
+    """Return the arguments for a method; refuse one that changes the row, calls others or makes too much."""
+    if isinstance(owner, type) and name not in _CLASS_METHODS:
+        raise SecurityError(f"`{name}` is a method of a class")
+    if (args or kwargs) and any(map(callable, (*args, *kwargs.values()))):
+        # It would be called unseen: `xs.sort(key=sample.choices.append)` changes the row.
+        raise SecurityError(f"a function cannot be handed to `{name}`")
+    if isinstance(owner, (str, bytes)):
+        context.effort.left -= len(owner) // STEP_TEXT
+    elif isinstance(owner, (list, dict)) and modifies_known_mutable(owner, name) and context.holds(owner):
         raise SecurityError(f"`{name}` would change a value of the row")
     if name in METHOD_SIZES and isinstance(owner, (str, bytes, int, list)):
         if args and isinstance(args[0], Iterator):
             args = (list(args[0]), *args[1:])
-        context.effort.spend_text(METHOD_SIZES[name](owner, *args, **kwargs))
+        written = {key: value for key, value in kwargs.items() if key not in _JINJAS_OWN}
+        context.effort.spend_text(METHOD_SIZES[name](owner, *args, **written))
     return args
 
 
 class _Guards(NodeTransformer):
-    """Puts a filter around what a loop goes through and around what `~` joins."""
+    """Puts a filter around what a loop or a filter goes through, and around what `~` joins."""
 
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802 - Jinja's own naming
         self.generic_visit(node)
         text = sum(len(piece.data) for piece in node.find_all(nodes.TemplateData))
-        weight = nodes.Const(1 + text // STEP_TEXT)
+        parts = sum(1 for one in node.body for _ in one.find_all(nodes.Node))
+        applied = sum(1 for one in node.body for _ in one.find_all((nodes.Filter, nodes.Test)))
+        weight = nodes.Const(1 + text // STEP_TEXT + parts // STEP_NODES + applied * FILTER_STEPS)
         node.iter = nodes.Filter(node.iter, LOOP_STEPS, [weight], [], None, None, lineno=node.lineno)
+        return node
+
+    def visit_Filter(self, node: nodes.Filter) -> nodes.Filter:  # noqa: N802 - Jinja's own naming
+        if node.name in GOING_THROUGH:
+            _count_elements(node)
+        self.generic_visit(node)
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Filter:  # noqa: N802 - Jinja's own naming
@@ -241,14 +277,39 @@ class _Guards(NodeTransformer):
         return nodes.Filter(pieces, JOIN_TEXT, [], [], None, None, lineno=node.lineno)
 
 
+def _count_elements(node: nodes.Filter) -> None:
+    """Have the elements counted that a filter goes through, for itself and for the lazy ones before it."""
+    filters = 1
+    while isinstance(node.node, nodes.Filter) and node.node.name in LAZY:
+        node, filters = node.node, filters + 1
+    is_counted = isinstance(node.node, nodes.Filter) and node.node.name == LOOP_STEPS
+    if node.node is not None and not is_counted:
+        weight = nodes.Const(filters * FILTER_STEPS)
+        node.node = nodes.Filter(node.node, LOOP_STEPS, [weight], [], None, None, lineno=node.lineno)
+
+
+class LimitTokens(Extension):
+    """Ends the reading of a template that is longer than any honest one; text in between is one token."""
+
+    def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
+        """Yield the tokens up to the last that is allowed."""
+        for number, token in enumerate(stream):
+            if number >= MOST_TOKENS:
+                message = f"it has more than {MOST_TOKENS:,} words and signs"
+                raise TemplateSyntaxError(message, token.lineno)
+            yield token
+
+
 @cache
 def open_environment() -> RowEnvironment:
     """Return the one environment of all templates."""
     environment = RowEnvironment(
-        extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"],
+        extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols", LimitTokens],
         undefined=StrictName,
         finalize=print_value,
         autoescape=False,
+        # What Jinja folds while it compiles, it computes without any limit.
+        optimized=False,
     )
     own = {name: _choose_form(function) for name, function in environment.filters.items()}
     filters = own | GUARDED | FILTERS

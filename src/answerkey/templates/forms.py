@@ -12,7 +12,7 @@ from typing import Final, Literal, Protocol, cast
 import polars as pl
 
 from answerkey.templates.keys import find_value_keys, fits_index, group_rows
-from answerkey.templates.limits import MOST_ELEMENTS, measure
+from answerkey.templates.limits import FREE_OUTPUT, MOST_ELEMENTS, MOST_GROWTH, measure
 from answerkey.templates.plain import make_printable
 from answerkey.templates.sizes import find_small
 from answerkey.types import Samples
@@ -23,6 +23,8 @@ Change = Literal["upper", "lower", "trim"]
 
 #: Longer texts are rendered, so that the limits on one row are applied to them.
 _LONG_TEXT: Final = 500_000
+#: What texts out of proportion to their columns may take together, before they are rendered one by one.
+_MOST_BYTES: Final = 64 * 2**20
 #: The white space of ASCII, as Python strips it; the column library knows others.
 _BLANKS: Final = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f "
 
@@ -174,13 +176,35 @@ class Text:
                 continue
             found = piece.compute(tables)
             printed = None if found is None else print_cells(found)
-            if printed is None:
+            if found is None or printed is None:
                 return None
-            parts.append(pl.col(str(len(columns))))
-            columns.append(printed.series.alias(str(len(columns))))
+            name = f"{'text' if found.series.dtype == pl.String else 'other'} {len(columns)}"
+            parts.append(pl.col(name))
+            columns.append(printed.series.alias(name))
             whole = whole.require(printed.good)
-        texts = pl.DataFrame(columns).select(pl.concat_str(parts).alias("text")).to_series()
-        return Computed(texts, whole.good).require(find_small(texts, _LONG_TEXT))
+        frame = pl.DataFrame(columns)
+        if self._is_absurd(frame):
+            return None
+        texts = frame.select(pl.concat_str(parts).alias("text")).to_series()
+        return Computed(texts, whole.good).require(_find_proportionate(texts, frame))
+
+    def _is_absurd(self, printed: pl.DataFrame) -> bool:
+        """Say whether the texts would take much memory, and far more than what they are made of."""
+        literal = sum(len(piece.encode()) for piece in self.pieces if isinstance(piece, str))
+        sizes = [int(one.estimated_size()) for one in printed.iter_columns()]
+        total = literal * printed.height + sum(sizes)
+        return total > _MOST_BYTES and total > MOST_GROWTH * max(sizes, default=0)
+
+
+def _find_proportionate(texts: pl.Series, printed: pl.DataFrame) -> pl.Series | None:
+    """Return which texts are certainly not out of proportion to what they are made of; None: all of them."""
+    size = texts.str.len_bytes().cast(pl.Int64)
+    longest = cast("int | None", size.max())
+    if (longest or 0) <= FREE_OUTPUT:
+        return None
+    given = [one.str.len_chars() for one in printed.iter_columns() if one.name.startswith("text")]
+    most = pl.DataFrame(given).max_horizontal().cast(pl.Int64) if given else size * 0
+    return (size <= FREE_OUTPUT + MOST_GROWTH * most) & (size <= _LONG_TEXT)
 
 
 def print_cells(cells: Computed) -> Computed | None:

@@ -9,19 +9,24 @@ from typing import Any, Final
 from jinja2 import pass_context
 from jinja2.filters import FILTERS as JINJA_FILTERS
 
+from answerkey.templates.jinja_filters import write_text
 from answerkey.templates.limits import (
     MOST_ELEMENTS,
     STEP_TEXT,
     Effort,
+    ExcessError,
     measure,
     measure_conversions,
     measure_joined,
     measure_replacement,
+    measure_stripped,
 )
 from answerkey.templates.plain import SCALARS, is_flat, make_printable
 from answerkey.templates.row_context import RowContext
 
 _MOST_DIGITS: Final = 1000
+_LONGEST_NUMBER: Final = 4300
+_DECIMAL: Final = 10
 
 #: What filters take and give: any value at all.
 Value = Any
@@ -60,7 +65,7 @@ def _measure_wrapped(
 
 def _measure_rounded(_value: Value, precision: int = 0, *_rest: Value, **_options: Value) -> int:
     if abs(precision) > _MOST_DIGITS:
-        raise OverflowError(f"`round`: {precision} digits are too many")
+        raise ExcessError(f"`round`: {precision} digits are too many")
     return 1
 
 
@@ -82,9 +87,27 @@ def format_text(context: RowContext, value: Value, *args: Value, **kwargs: Value
     """Return text with its conversions (`%s`) filled in, by place or by name."""
     if args and kwargs:
         raise TypeError("`format` takes values either by place or by name")
-    text, values = str(value), kwargs or args
+    text, values = write_text(value), kwargs or args
     context.effort.spend_text(measure_conversions(text, values))
     return text % values
+
+
+def read_integer(value: Value, default: Value = 0, base: int = 10) -> Value:
+    """Return a value as a whole number, `default` for what is none."""
+    if isinstance(value, str) and base != _DECIMAL and len(value) > _LONGEST_NUMBER:
+        # Python itself refuses the decimal digits of longer ones.
+        raise ExcessError(f"`int`: {len(value):,} digits are too many")
+    return JINJA_FILTERS["int"](value, default, base)
+
+
+@pass_context
+def trim_text(context: RowContext, value: Value, chars: str | None = None) -> str:
+    """Return text without white space, or without these characters, at both ends."""
+    if chars is None and type(value) is str:
+        return value.strip()
+    text = write_text(value)
+    context.effort.spend_text(measure_stripped(text, chars))
+    return text.strip(chars)
 
 
 @pass_context
@@ -100,7 +123,7 @@ def sum_values(
 @pass_context
 def replace_text(context: RowContext, s: Value, old: Value, new: Value, count: int | None = None) -> str:
     """Return text with every `old`, or the first `count`, replaced by `new`."""
-    text, first, second = str(s), str(old), str(new)
+    text, first, second = write_text(s), write_text(old), write_text(new)
     times = -1 if count is None else count
     context.effort.spend_text(measure_replacement(text, first, second, times))
     return text.replace(first, second, times)
@@ -155,6 +178,12 @@ def _count_steps(effort: Effort, values: Iterable[Value], weight: int) -> Iterab
 LOOP_STEPS: Final = "loop steps"
 JOIN_TEXT: Final = "join text"
 
+#: Filters that go through all of what they are given, some of them not before somebody asks for it.
+LAZY: Final = frozenset(["map", "select", "reject", "selectattr", "rejectattr", "items"])
+GOING_THROUGH: Final = LAZY | frozenset(
+    ["batch", "dictsort", "groupby", "list", "max", "min", "reverse", "slice", "sort", "unique", "zip"]
+)
+
 GUARDED: Final[dict[str, Callable[..., Value]]] = {
     "batch": _guard(
         "batch", lambda _value, linecount, fill_with=None: linecount if fill_with is not None else 1
@@ -162,6 +191,7 @@ GUARDED: Final[dict[str, Callable[..., Value]]] = {
     "center": _guard("center", lambda value, width=80: max(len(value), width)),
     "format": format_text,
     "indent": _guard("indent", _measure_indented),
+    "int": read_integer,
     "join": join_values,
     "pprint": _guard("pprint", measure),
     "replace": replace_text,
@@ -169,6 +199,7 @@ GUARDED: Final[dict[str, Callable[..., Value]]] = {
     "slice": _guard("slice", lambda _value, slices, fill_with=None: slices),  # noqa: ARG005 - Jinja's own signature
     "string": _guard("string", measure),
     "sum": sum_values,
+    "trim": trim_text,
     "wordwrap": _guard("wordwrap", _measure_wrapped),
     LOOP_STEPS: guard_steps,
     JOIN_TEXT: join_text,

@@ -3,31 +3,66 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, NoReturn
+
+from jinja2 import pass_context
 
 from answerkey.templates.limits import measure
 from answerkey.templates.patterns import replace_matches
-from answerkey.templates.plain import describe_type, make_plain
+from answerkey.templates.plain import check_unicode, describe_type, make_plain
+from answerkey.templates.row_context import RowContext
 
 _MOST_INDENT: Final = 100
+#: What JSON text stands for takes several times its memory.
+_JSON_GROWTH: Final = 4
+_SHOWN: Final = 80
 
 
-def parse_json(value: object) -> object:
+@pass_context
+def parse_json(context: RowContext, value: object) -> object:
     """Return the value that JSON text stands for."""
     if not isinstance(value, str):
         plain = make_plain(value)
         raise TypeError(f"`fromjson` reads text, and this is {describe_type(plain)}")
+    context.effort.spend_text(_JSON_GROWTH * len(value))
     try:
-        return json.loads(value)
+        found: object = _DECODER.decode(value)
     except json.JSONDecodeError as error:
-        raise ValueError(f"`fromjson`: {value[:80]!r} is not JSON ({error})") from None
+        raise ValueError(f"`fromjson`: {value[:_SHOWN]!r} is not JSON ({error})") from None
+    if "\\u" in value:
+        check_unicode(json.dumps(found, ensure_ascii=False))
+    return found
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"`fromjson`: {word} is not JSON")
+
+
+def _read_float(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"`fromjson`: {digits[:_SHOWN]} is too large a number")
+    return number
+
+
+#: Made once: `json.loads` with settings makes a decoder for every text.
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_read_float)
 
 
 def escape_json(value: object) -> str:
     """Return text as it stands between the quotes of a JSON string; other values as Jinja prints them."""
-    return json.dumps(str(value), ensure_ascii=False)[1:-1]
+    return json.dumps(write_text(value), ensure_ascii=False)[1:-1]
+
+
+def write_text(value: object) -> str:
+    """Return a value as text, unless it would be too long."""
+    if isinstance(value, str):
+        return value
+    measure(value)
+    return str(value)
 
 
 def write_json(value: object, indent: int | None = None) -> str:
@@ -60,7 +95,9 @@ def merge_mappings(first: Mapping[str, object], *others: Mapping[str, object]) -
     return merged
 
 
+@pass_context
 def replace_pattern(
+    context: RowContext,
     value: object,
     pattern: str,
     repl: str = "",
@@ -70,7 +107,8 @@ def replace_pattern(
 ) -> str:
     """Return text with the matches of a regular expression replaced, the first `count` or (0) all of them."""
     flags = (re.MULTILINE if multiline else re.NOFLAG) | (re.IGNORECASE if ignorecase else re.NOFLAG)
-    return replace_matches(pattern, repl, str(value), flags=flags, count=count)
+    text = write_text(value)
+    return replace_matches(pattern, repl, text, flags=flags, effort=context.effort, count=count)
 
 
 #: The name in templates, and what it does.

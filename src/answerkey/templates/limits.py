@@ -1,6 +1,7 @@
 """How much a template may do on one row: steps, and the size of what it makes.
 
-Every limit here is a count, not a time, so that the same row always gives the same value.
+Every limit here is a count, not a time, so that the same row always gives the same value. What no count
+foresees is stopped by the limits of the worker process (`isolation`).
 """
 
 from __future__ import annotations
@@ -10,15 +11,28 @@ from collections.abc import Callable, Mapping, Sequence
 from string import Formatter
 from typing import Any, Final
 
-#: The elements that loops go through and the calls of one row, with the text that is made.
+#: The elements that loops and filters go through and the calls of one row, with the text that is made.
 MOST_STEPS: Final = 1_000_000
+#: A tame template that needs no more is rendered here; one that does is rendered again in a worker process.
+FEW_STEPS: Final = 10_000
 #: A call counts as so many steps of a loop.
-CALL_STEPS: Final = 4
-#: So many characters count as one step.
-STEP_TEXT: Final = 64
-#: Larger texts and lists, products and powers are refused before they are made.
+CALL_STEPS: Final = 20
+#: A filter counts as so many on each element, and so does one in the body of a loop.
+FILTER_STEPS: Final = 5
+#: So many characters count as one step, and so many parts of the body of a loop.
+STEP_TEXT: Final = 32
+STEP_NODES: Final = 4
+#: Larger texts are refused before they are made, and larger lists, products and powers.
 MOST_ELEMENTS: Final = 10_000_000
-MOST_BITS: Final = 1_000_000
+MOST_PARTS: Final = 1_000_000
+MOST_BITS: Final = 10_000
+#: The product of two numbers of so many bits together counts as one step.
+STEP_BITS: Final = 2**14
+#: What a template may make of nothing, and how many times what it reads and what it is written with.
+FREE_OUTPUT: Final = 16_384
+MOST_GROWTH: Final = 32
+#: For patterns whose worst case is not known, on one row.
+PATTERN_SECONDS: Final = 0.5
 
 #: A conversion of `'%5.2f' % x`: its width and its precision.
 _CONVERSION: Final = re.compile(r"%(?:\([^)]*\))?[-#0 +]*(\*|[0-9]+)?(?:\.(\*|[0-9]+)?)?")
@@ -28,37 +42,57 @@ _SPECIAL: Final = re.compile(r"\{[^{}]*[:!]")
 _DIGITS: Final = re.compile(r"[0-9]+")
 #: Python reads no longer numbers either.
 _LONGEST_WIDTH: Final = 18
+_SHOWN_BITS: Final = 200
 
 
 _TEXTS: Final = frozenset([str])
 
 
+class ExcessError(OverflowError):
+    """A template does more on a row than it may."""
+
+
 class Effort:
-    """What is left of the steps of one row."""
+    """What is left of the steps of one row, and of the time for patterns.
 
-    __slots__ = ("left",)
+    With few steps (`FEW_STEPS`) nothing is tried whose cost cannot be told.
+    """
 
-    def __init__(self) -> None:
-        self.left = MOST_STEPS
+    __slots__ = ("left", "seconds", "steps")
+
+    def __init__(self, steps: int = MOST_STEPS) -> None:
+        self.steps = steps
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew with the next row."""
+        self.left = self.steps
+        self.seconds = PATTERN_SECONDS
 
     def spend(self, steps: int) -> None:
-        """Take steps away; raise OverflowError when there are none left."""
+        """Take steps away; raise ExcessError when there are none left."""
         self.left -= steps
         if self.left < 0:
-            raise OverflowError(f"the template takes more than {MOST_STEPS:,} steps on this row")
+            raise ExcessError(f"the template takes more than {self.steps:,} steps on this row")
 
     def spend_text(self, size: int) -> None:
-        """Take away the steps of a text or list before it is made; raise OverflowError if it is too long."""
+        """Take away the steps of a text or list before it is made; raise ExcessError if it is too long."""
         if size > MOST_ELEMENTS:
             message = f"the template makes a value of {size:,} elements; {MOST_ELEMENTS:,} are allowed"
-            raise OverflowError(message)
+            raise ExcessError(message)
         self.left -= 1 + size // STEP_TEXT
         if self.left < 0:
             self.spend(0)
 
+    def require_all(self) -> None:
+        """Raise ExcessError unless all steps are granted, which is where the process can be stopped."""
+        if self.steps < MOST_STEPS:
+            self.left = -1
+            self.spend(0)
+
 
 def measure(value: object) -> int:
-    """Return about how long a value is when it is printed; raise OverflowError where that is too long."""
+    """Return about how long a value is when it is printed; raise ExcessError where that is too long."""
     if not isinstance(value, (list, tuple, dict)):
         return measure_scalar(value)
     if type(value) is list and _TEXTS.issuperset(map(type, value)):
@@ -67,12 +101,12 @@ def measure(value: object) -> int:
     else:
         size = _measure_nested(value)
     if size > MOST_ELEMENTS:
-        raise OverflowError(f"the template makes a value of more than {MOST_ELEMENTS:,} elements")
+        raise ExcessError(f"the template makes a value of more than {MOST_ELEMENTS:,} elements")
     return size
 
 
 def _measure_nested(value: object) -> int:
-    size = 0
+    size = parts = 0
     waiting: list[object] = [value]
     while waiting:
         one = waiting.pop()
@@ -81,12 +115,35 @@ def _measure_nested(value: object) -> int:
         elif isinstance(one, (list, tuple, dict)):
             # Keys count as short: there are never more of them than values.
             waiting.extend(one.values() if isinstance(one, dict) else one)
-            size += len(one) + 1
-            if size > MOST_ELEMENTS:
-                break
+            parts += len(one) + 1
+            if parts > MOST_PARTS:
+                raise ExcessError(f"the template makes a value of more than {MOST_PARTS:,} parts")
         else:
             size += 1
+    return size + parts
+
+
+def count_within(value: object, most: int) -> int:
+    """Return how many characters and parts a value has; when there are more than `most`, some such number."""
+    size = 0
+    waiting: list[object] = [value]
+    while waiting and size <= most:
+        one = waiting.pop()
+        if isinstance(one, (list, tuple, dict)):
+            size += 2 * len(one) + 2
+            if size <= most:
+                waiting.extend([*one, *one.values()] if isinstance(one, dict) else one)
+        else:
+            size += len(one) if isinstance(one, (str, bytes)) else 0
     return size
+
+
+def limit_growth(size: int, given: int) -> None:
+    """Raise ExcessError for an outcome that is out of proportion to what it was made of."""
+    most = FREE_OUTPUT + MOST_GROWTH * given
+    if size > most:
+        made = f"the template makes {size:,} characters out of {given:,}, its own and those that it reads"
+        raise ExcessError(f"{made}; {most:,} are allowed")
 
 
 def measure_scalar(value: object) -> int:
@@ -94,31 +151,40 @@ def measure_scalar(value: object) -> int:
     return len(value) if isinstance(value, (str, bytes)) else 1
 
 
-def check_power(left: object, right: object) -> None:
-    """Refuse a power that is absurdly large."""
-    if isinstance(left, int) and isinstance(right, int) and left.bit_length() * right > MOST_BITS:
-        raise OverflowError(f"the power {left} ** {right} is too large")
+def measure_power(left: object, right: object) -> int:
+    """Return the steps of a power; refuse one that is absurdly large."""
+    if not (isinstance(left, int) and isinstance(right, int)) or right < 0:
+        return 0
+    bits = left.bit_length() * right
+    if bits > MOST_BITS:
+        raise ExcessError(f"the power {_show_number(left)} ** {_show_number(right)} is too large")
+    return bits * bits // STEP_BITS
 
 
 def measure_product(left: object, right: object) -> int:
-    """Return the length of a repeated text or list, 0 for other products; refuse an absurdly large number."""
+    """Return the length of a repeated text or list, the work of other products; refuse what is absurd."""
     for many, times in ((left, right), (right, left)):
         if isinstance(many, (str, bytes, list, tuple)) and isinstance(times, int):
-            return len(many) * times
-    if (
-        isinstance(left, int)
-        and isinstance(right, int)
-        and left.bit_length() + right.bit_length() > MOST_BITS
-    ):
-        raise OverflowError("the product is too large a number")
-    return 0
+            return (len(many) if isinstance(many, (str, bytes)) else measure(many)) * times
+    if not (isinstance(left, int) and isinstance(right, int)):
+        return 0
+    sizes = left.bit_length(), right.bit_length()
+    if sum(sizes) > MOST_BITS:
+        raise ExcessError("the product is too large a number")
+    return sizes[0] * sizes[1] * STEP_TEXT // STEP_BITS
 
 
 def measure_sum(left: object, right: object) -> int:
     """Return the length of two texts or lists put together, 0 for other sums."""
-    if isinstance(left, (str, bytes, list, tuple)) and isinstance(right, (str, bytes, list, tuple)):
+    if isinstance(left, (str, bytes)) and isinstance(right, (str, bytes)):
         return len(left) + len(right)
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return measure(left) + measure(right)
     return 0
+
+
+def _show_number(number: int) -> str:
+    return str(number) if number.bit_length() < _SHOWN_BITS else f"(a number of {number.bit_length()} bits)"
 
 
 def measure_conversions(text: str, values: object) -> int:
@@ -171,6 +237,11 @@ def measure_joined(separator: str, values: Sequence[object]) -> int:
     return len(separator) * len(values) + sum(map(measure, values))
 
 
+def measure_stripped(text: str, characters: str | None = None) -> int:
+    """Return what it takes to look for each character at the ends of a text among others."""
+    return len(text) * max(1, len(characters or "") // STEP_TEXT)
+
+
 def _measure_padded(owner: Any, width: int = 0, *_: object) -> int:  # noqa: ANN401 - whatever has a length
     return max(len(owner), width)
 
@@ -190,6 +261,9 @@ METHOD_SIZES: Final[dict[str, Callable[..., int]]] = {
     "rjust": _measure_padded,
     "zfill": _measure_padded,
     "expandtabs": _measure_tabs,
+    "strip": measure_stripped,
+    "lstrip": measure_stripped,
+    "rstrip": measure_stripped,
     "replace": measure_replacement,
     "join": measure_joined,
     "translate": _measure_table,

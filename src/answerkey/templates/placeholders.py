@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-_PLACEHOLDER: Final = r"<<\s*config\.(?P<name>[^<>\n'\"{}]+?)\s*>>"
+#: The name ends with no white space; that it does is said so that no blank is tried twice.
+_PLACEHOLDER: Final = r"<<\s*config\.(?P<name>[^<>\n'\"{}]*[^<>\n'\"{}\s])\s*>>"
 _WHOLE: Final = re.compile(_PLACEHOLDER)
 _TEXT: Final = re.compile(
     _PLACEHOLDER + r"|(?P<raw>\{%[-+]?\s*raw\s*-?%\})|(?P<comment>\{#)|(?P<code>\{\{|\{%)"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
-from typing import Final, NoReturn, Self, TypeGuard
+from functools import cached_property
+from typing import Any, Final, NoReturn, Self, SupportsIndex, TypeGuard
 
 from jinja2 import TemplateRuntimeError, Undefined
 
 from answerkey.errors import listing, suggest
 from answerkey.templates.trouble import MissingName
-from answerkey.types import Row
+from answerkey.types.row import Row
 
 #: What goes out as it is.
 SCALARS: Final = frozenset([str, int, float, bool, type(None)])
@@ -43,6 +45,17 @@ class PartialMapping(dict[str, object]):
 
 class PartialRow(PartialMapping, Row):
     """A row with only the columns that a template reads."""
+
+
+class JsonText(str):  # noqa: SLOT000 - what was read once is kept
+    """Text whose fields can be read as those of the JSON that it holds, like `text | fromjson`."""
+
+    def __getitem__(self, key: SupportsIndex | slice | str) -> object:  # type: ignore[override]  # also by name
+        return self._content[key] if isinstance(key, str) else str(self)[key]
+
+    @cached_property
+    def _content(self) -> Any:  # noqa: ANN401 - whatever JSON can hold
+        return json.loads(self)
 
 
 def describe_type(value: object) -> str:
@@ -78,6 +91,15 @@ def _unfold(value: object, *, keep_tuples: bool) -> object:
     if _is_listed(value):
         return [make_plain(one, keep_tuples=keep_tuples) for one in value]
     return value
+
+
+def check_unicode(text: str) -> None:
+    """Raise ValueError for a text that cannot be written: one half of a surrogate pair is no character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = f"U+{ord(text[error.start]):04X}"
+        raise ValueError(f"the text holds {half}, which is half a character") from None
 
 
 def is_flat(value: object) -> TypeGuard[list[object]]:

@@ -1,25 +1,29 @@
-"""Rendering a template on many rows, with one context and one row object that are filled anew each time."""
+"""Rendering a template on many rows: here, or in a worker process."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from typing import Final
 
-import jinja2
 import polars as pl
 
 from answerkey.templates.analysis import Path
-from answerkey.templates.compiling import find_line, open_frame, print_text, take_value
 from answerkey.templates.environment import open_environment
 from answerkey.templates.forms import Tables
+from answerkey.templates.isolation import render_isolated
 from answerkey.templates.keys import may_read_row
-from answerkey.templates.limits import measure
+from answerkey.templates.limits import FEW_STEPS, count_within, measure
 from answerkey.templates.plain import SCALARS, PartialMapping, PartialRow, make_plain
-from answerkey.templates.trouble import FOREIGN, RowTrouble, translate_error
+from answerkey.templates.recipes import Recipe
+from answerkey.templates.rows import Rows
+from answerkey.templates.sizes import weigh_cells
+from answerkey.templates.trouble import FOREIGN, Excess, translate_error
 from answerkey.types import Samples
 
+#: Rows with more characters and parts than this are rendered in a worker process, whatever the template.
+LARGE_ROW: Final = 16_384
 #: The name that sees rows whose missing keys are missing columns.
 SAMPLE = "sample"
 
@@ -39,11 +43,24 @@ class Feed:
 
     def cells(self, table: Samples, column: str) -> list[object]:
         """Return the values of one column, decoded."""
-        series = table.frame[column]
-        values: list[object] = (series if self.rows is None else series.gather(self.rows)).to_list()
+        values: list[object] = self._take(table.frame[column]).to_list()
         if column not in table.encoded:
             return values
         return [None if text is None else json.loads(str(text)) for text in values]
+
+    def find_large(self, most: int) -> list[int] | None:
+        """Return where what is read of a row has more than `most` characters and parts; None: nowhere."""
+        weights = [
+            weigh_cells(self._take(self.tables[name].frame[column]))
+            for name in self.reads
+            if name in self.tables
+            for column in self._find_columns(name)
+        ]
+        total = sum(weights[1:], start=weights[0]) if weights else None
+        return None if total is None or not (total > most).any() else (total > most).arg_true().to_list()
+
+    def _take(self, series: pl.Series) -> pl.Series:
+        return series if self.rows is None else series.gather(self.rows)
 
     def open(self) -> Rows:
         """Return what templates see, before the first row."""
@@ -56,7 +73,7 @@ class Feed:
             name: [self.cells(self.tables[name], column) for column in found]
             for name, found in columns.items()
         }
-        return Rows(given, columns, cells, len(self))
+        return Rows(given, len(self), columns, cells)
 
     def _find_columns(self, name: str) -> list[str]:
         """Return the columns to hand out, in the order of the table; all of them if it is used as a whole."""
@@ -67,66 +84,40 @@ class Feed:
         return [column for column in table.columns if column in wanted]
 
 
-@dataclass(frozen=True)
-class Rows:
-    """What a template sees by name, and the cells that go into it row by row."""
-
-    given: Mapping[str, PartialMapping]
-    columns: Mapping[str, Sequence[str]]
-    cells: Mapping[str, Sequence[Sequence[object]]]
-    height: int
-
-    def fill(self) -> Iterator[None]:
-        """Fill in one row after the other."""
-        filled = [name for name in self.given if self.columns[name]]
-        if len(filled) == 1:
-            row, columns = self.given[filled[0]], self.columns[filled[0]]
-            for values in zip(*self.cells[filled[0]], strict=True):
-                row.update(zip(columns, values, strict=True))
-                yield
-            return
-        tuples = [zip(*self.cells[name], strict=True) for name in filled]
-        for one in zip(*tuples, strict=True) if tuples else repeat((), self.height):
-            for name, values in zip(filled, one, strict=True):
-                self.given[name].update(zip(self.columns[name], values, strict=True))
-            yield
-
-
-def render_values(template: jinja2.Template, feed: Feed) -> list[object]:
-    """Return the value of a lone expression for every row; a failing row's is its RowTrouble."""
+def render_feed(recipe: Recipe, feed: Feed) -> list[object]:
+    """Return the outcome for every row; that of a failing row is its RowTrouble. Raise TemplateStopped."""
     rows = feed.open()
-    found: list[object] = []
-    frame = open_frame(template, rows.given)
-    for _ in rows.fill():
-        frame.renew()
-        try:
-            found.append(take_value(template, frame))
-        except FOREIGN as error:
-            found.append(translate_error(error))
-            frame = open_frame(template, rows.given)
+    if not recipe.is_tame:
+        return render_isolated(recipe, rows)
+    large = feed.find_large(LARGE_ROW)
+    if large is None:
+        return _render_here(recipe, rows)
+    small = sorted(set(range(rows.height)) - set(large))
+    return _merge(large, render_isolated(recipe, rows.take(large)), _render_here(recipe, rows.take(small)))
+
+
+def render_one(recipe: Recipe, context: Mapping[str, object]) -> object:
+    """Return the outcome for one row, or its RowTrouble. Raise TemplateStopped."""
+    rows = Rows(context)
+    is_small = count_within(list(context.values()), LARGE_ROW) <= LARGE_ROW
+    found = _render_here(recipe, rows) if recipe.is_tame and is_small else render_isolated(recipe, rows)
+    return found[0]
+
+
+def _render_here(recipe: Recipe, rows: Rows) -> list[object]:
+    """Render tame rows in this process; those that take more than few steps are rendered again elsewhere."""
+    found = list(recipe.render(rows, FEW_STEPS))
+    heavy = [position for position, outcome in enumerate(found) if type(outcome) is Excess]
+    if heavy:
+        for position, outcome in zip(heavy, render_isolated(recipe, rows.take(heavy)), strict=True):
+            found[position] = outcome
     return found
 
 
-def render_texts(template: jinja2.Template, feed: Feed, *, has_lines: bool) -> list[object]:
-    """Return what is printed for every row; a failing row has its RowTrouble, which may name the line."""
-    rows = feed.open()
-    found: list[object] = []
-    frame = open_frame(template, rows.given)
-    for _ in rows.fill():
-        frame.renew()
-        try:
-            found.append(print_text(template, frame))
-        except FOREIGN as error:
-            found.append(explain_error(template, error, has_lines=has_lines))
-            frame = open_frame(template, rows.given)
-    return found
-
-
-def explain_error(template: jinja2.Template, error: BaseException, *, has_lines: bool) -> RowTrouble:
-    """Return the trouble of a row on which a printing template failed, with the line if there are several."""
-    trouble = translate_error(error)
-    line = find_line(template, error.__traceback__) if has_lines else None
-    return trouble if line is None else trouble.at_line(line)
+def _merge(positions: Sequence[int], there: list[object], elsewhere: list[object]) -> list[object]:
+    """Return one list of what belongs at these positions and of the others in their order."""
+    at, others = dict(zip(positions, there, strict=True)), iter(elsewhere)
+    return [at[row] if row in at else next(others) for row in range(len(there) + len(elsewhere))]
 
 
 def follow_path(path: Path, feed: Feed) -> list[object]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from jinja2.runtime import Context
 
-from answerkey.templates.limits import MOST_STEPS, Effort
+from answerkey.templates.limits import MOST_ELEMENTS, Effort, count_within, limit_growth
 
 #: What Jinja hands around: any value at all.
 Value = Any
@@ -23,12 +23,30 @@ class RowContext(Context):
         self.effort = Effort()
         self.given = self.parent
         self._held: frozenset[int] | None = None
+        self._own_size = 0
+        self._columns: frozenset[str] | None = None
+
+    def grant(self, steps: int, *, own_size: int, columns: frozenset[str] | None) -> None:
+        """Say what the template may do, how long it is itself, and which columns it reads (None: any)."""
+        self.effort = Effort(steps)
+        self._own_size = own_size
+        self._columns = columns
+
+    def limit_growth(self, size: int) -> None:
+        """Raise ExcessError for an outcome that is out of proportion to the row and the template."""
+        given = sum(self._count(name, value) for name, value in self.given.items())
+        limit_growth(size, self._own_size + given)
+
+    def _count(self, name: str, value: object) -> int:
+        if name == "sample" and isinstance(value, dict) and self._columns is not None:
+            value = {key: value[key] for key in self._columns if key in value}
+        return min(count_within(value, MOST_ELEMENTS), MOST_ELEMENTS)
 
     def renew(self) -> None:
         """Begin anew with the next row: nothing set, nothing spent."""
         self.vars.clear()
         self.exported_vars.clear()
-        self.effort.left = MOST_STEPS
+        self.effort.renew()
         self.eval_ctx.autoescape = False
         self._held = None
 

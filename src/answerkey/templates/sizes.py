@@ -14,9 +14,14 @@ def find_small(series: pl.Series, most: int) -> pl.Series | None:
     """Return which values certainly have no more than `most` characters and elements; None: all of them."""
     if _bound_total(series) <= most:
         return None
-    weights = series.to_frame("value").select(_weigh(pl.col("value"), series.dtype)).to_series()
+    weights = weigh_cells(series)
     heaviest = cast("int | None", weights.max())
     return None if (heaviest or 0) <= most else weights <= most
+
+
+def weigh_cells(series: pl.Series) -> pl.Series:
+    """Return at least as much as each value has characters and elements."""
+    return series.to_frame("value").select(_weigh(pl.col("value"), series.dtype)).to_series()
 
 
 def _bound_total(series: pl.Series) -> int:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Literal, cast
 
-import jinja2
 import polars as pl
 from jinja2 import nodes
 
@@ -21,22 +20,15 @@ from answerkey.templates.analysis import (
     find_paths_from,
     find_reads,
 )
-from answerkey.templates.compiling import (
-    NotConstantError,
-    compile_expression,
-    compile_text,
-    fold_constant,
-    open_frame,
-    parse_template,
-    print_text,
-    take_value,
-)
+from answerkey.templates.compiling import NotConstantError, fold_constant, parse_template
 from answerkey.templates.distinct import Distinct, make_constant
 from answerkey.templates.form_reading import read_form, read_text_form
 from answerkey.templates.placeholders import find_config_names
 from answerkey.templates.planner import Plan, Program
-from answerkey.templates.rendering import Feed, explain_error, follow_path, render_texts, render_values
-from answerkey.templates.trouble import FOREIGN, RowTrouble, translate_error
+from answerkey.templates.recipes import Recipe, compile_recipe
+from answerkey.templates.rendering import Feed, follow_path, render_feed, render_one
+from answerkey.templates.tameness import is_tame
+from answerkey.templates.trouble import RowTrouble
 from answerkey.types import Row, Samples
 
 Kind = Literal["constant", "column", "expression"]
@@ -65,7 +57,7 @@ class Template:
     path: tuple[str | int, ...] | None = None
     names: tuple[str, ...] = ("sample",)
     _constant: object = field(default=None, repr=False)
-    _expression: jinja2.Template | None = field(default=None, repr=False)
+    _recipe: Recipe | None = field(default=None, repr=False)
     _steps: Path = field(default=(), repr=False)
 
     @classmethod
@@ -101,10 +93,10 @@ class Template:
         """Return the text that Jinja prints for one row. Raise RowTrouble."""
         if not isinstance(self.source, str):
             return str(self.source)
-        printed = self._print(_wrap_sample(context))
+        printed = render_one(self._text_recipe, _wrap_sample(context))
         if isinstance(printed, RowTrouble):
             raise printed
-        return printed
+        return str(printed)
 
     def values(self, samples: Samples, **others: Samples) -> list[object]:
         """Return the value for every row; a failing row's value is a RowTrouble.
@@ -152,13 +144,13 @@ class Template:
 
     @cached_property
     def _value_program(self) -> Program:
-        if self._expression is None:
+        if self._recipe is None or not self._recipe.keeps_value:
             return self._text_program
         tree = parse_template(str(self.source), self.names)
         return Program(
             form=read_form(find_lone_expression(tree), self.names),
             reads=find_reads(tree, self.names),
-            render=partial(self._render_values, self._expression),
+            render=partial(self._render_values, self._recipe),
             is_lone=self.kind == "column",
         )
 
@@ -168,38 +160,25 @@ class Template:
         return Program(
             form=read_text_form(tree, self.names),
             reads=find_reads(tree, self.names),
-            render=partial(render_texts, self._text, has_lines=self._has_lines),
+            render=partial(render_feed, self._text_recipe),
         )
 
-    def _render_values(self, expression: jinja2.Template, feed: Feed) -> list[object]:
+    def _render_values(self, recipe: Recipe, feed: Feed) -> list[object]:
         if self._steps and self._steps[0].key in feed.tables["sample"].columns:
             return follow_path(self._steps, feed)
-        return render_values(expression, feed)
-
-    @property
-    def _has_lines(self) -> bool:
-        return "\n" in str(self.source)
+        return render_feed(recipe, feed)
 
     def _attempt(self, context: Mapping[str, object]) -> object:
         """Return the value or the trouble; not raising it keeps no traceback alive with the row in it."""
-        if self.kind == "constant":
+        if self._recipe is None:
             return self._constant
-        if self._expression is None:
-            return self._print(_wrap_sample(context))
-        try:
-            return take_value(self._expression, open_frame(self._expression, _wrap_sample(context)))
-        except FOREIGN as error:
-            return translate_error(error)
-
-    def _print(self, context: dict[str, object]) -> str | RowTrouble:
-        try:
-            return print_text(self._text, open_frame(self._text, context))
-        except FOREIGN as error:
-            return explain_error(self._text, error, has_lines=self._has_lines)
+        return render_one(self._recipe, _wrap_sample(context))
 
     @cached_property
-    def _text(self) -> jinja2.Template:
-        return compile_text(str(self.source))
+    def _text_recipe(self) -> Recipe:
+        if self._recipe is None:
+            return _write_recipe(str(self.source), self.names, keeps_value=False)
+        return replace(self._recipe, keeps_value=False)
 
 
 def _wrap_sample(context: Mapping[str, object]) -> dict[str, object]:
@@ -221,18 +200,9 @@ def _compile_once(source: str, names: tuple[str, ...]) -> Template:
     if expression is None:
         return _compile_text(source, tree, names)
     try:
-        return Template(source, "constant", names=names, _constant=fold_constant(expression))
+        return Template(source, "constant", names=names, _constant=fold_constant(expression, names))
     except NotConstantError:
         return _compile_expression(source, tree, expression, names=names)
-
-
-def _compile_text(source: str, tree: nodes.Template, names: tuple[str, ...]) -> Template:
-    text = find_literal_text(tree)
-    if text is not None:
-        return Template(source, "constant", names=names, _constant=text)
-    template = Template(source, "expression", find_columns(tree), names=names)
-    _ = template._text  # noqa: SLF001 - compiled now, so that what Jinja refuses is refused here
-    return template
 
 
 def _compile_expression(
@@ -245,9 +215,29 @@ def _compile_expression(
         find_columns(tree),
         tuple(step.key for step in steps) if steps else None,
         names,
-        _expression=compile_expression(source, expression),
+        _recipe=_compile_recipe(source, names, keeps_value=True),
         _steps=steps or (),
     )
+
+
+def _compile_text(source: str, tree: nodes.Template, names: tuple[str, ...]) -> Template:
+    text = find_literal_text(tree)
+    if text is not None:
+        return Template(source, "constant", names=names, _constant=text)
+    recipe = _compile_recipe(source, names, keeps_value=False)
+    return Template(source, "expression", find_columns(tree), names=names, _recipe=recipe)
+
+
+def _compile_recipe(source: str, names: tuple[str, ...], *, keeps_value: bool) -> Recipe:
+    """Return the recipe, compiled now, so that what Jinja refuses is refused here."""
+    recipe = _write_recipe(source, names, keeps_value=keeps_value)
+    compile_recipe(recipe)
+    return recipe
+
+
+def _write_recipe(source: str, names: tuple[str, ...], *, keeps_value: bool) -> Recipe:
+    tree = parse_template(source, names)
+    return Recipe(source, names, keeps_value, find_columns(tree), is_tame(tree, names))
 
 
 def _compile_again(source: object, names: tuple[str, ...]) -> Template:

@@ -9,6 +9,11 @@ from typing import Final
 from jinja2 import TemplateError
 from jinja2.exceptions import SecurityError, UndefinedError
 
+from answerkey.templates.limits import ExcessError
+
+#: A message may quote what a template made; more of it says no more.
+_LONGEST_MESSAGE: Final = 2_000
+
 
 class RowTrouble(Exception):  # noqa: N818 - it is handed on as a value of one row more often than it is raised
     """What went wrong with a template on one row; the caller decides whether that stops anything.
@@ -20,6 +25,7 @@ class RowTrouble(Exception):  # noqa: N818 - it is handed on as a value of one r
     def __init__(
         self, message: str, *, hint: str | None = None, column: str | None = None, is_undefined: bool = False
     ) -> None:
+        message = message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}…"
         super().__init__(message)
         self.message = message
         self.hint = hint
@@ -29,7 +35,11 @@ class RowTrouble(Exception):  # noqa: N818 - it is handed on as a value of one r
     def at_line(self, line: int) -> RowTrouble:
         """Return the same trouble with the line of the template in its message."""
         message = f"{self.message} (line {line} of the template)"
-        return RowTrouble(message, hint=self.hint, column=self.column, is_undefined=self.is_undefined)
+        return type(self)(message, hint=self.hint, column=self.column, is_undefined=self.is_undefined)
+
+
+class Excess(RowTrouble):
+    """A template does more on a row than it may."""
 
 
 class MissingName(UndefinedError):  # noqa: N818 - named like the thing that is missing
@@ -78,6 +88,7 @@ TRANSLATIONS: Final[dict[type[BaseException], Callable[[BaseException], RowTroub
     SecurityError: _from_security,
     TemplateError: _from_text,
     ZeroDivisionError: _say("division by zero"),
+    ExcessError: lambda error: Excess(str(error)),
     OverflowError: _from_text,
     ArithmeticError: _from_text,
     KeyError: _from_key,

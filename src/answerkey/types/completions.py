@@ -39,6 +39,11 @@ COMPLETION_SCHEMA: dict[str, pl.DataType] = {
 }
 
 
+#: Columns that recorded completions may have beside those: how another tool judged them, 1 for right and 0
+#: for wrong, and which answer it read in them.
+THEIR_SCHEMA: dict[str, pl.DataType] = {"their_score": pl.Float64(), "their_answer": pl.String()}
+
+
 @dataclass(frozen=True)
 class Completion:
     """What the model said to one sample; `text` is None unless `status` is OK.
@@ -76,7 +81,8 @@ class Completion:
 class Completions:
     """What the model said, one row per sample and trial in the order of the samples; see `COMPLETION_SCHEMA`.
 
-    `prompt` and `reply` hold JSON text. `source` is `live`, `recorded` or `builtin`.
+    `prompt` and `reply` hold JSON text. `source` is `live`, `recorded` or `builtin`. Recorded ones that
+    another tool has judged have the columns of `THEIR_SCHEMA` as well.
     """
 
     frame: pl.DataFrame

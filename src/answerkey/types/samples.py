@@ -10,6 +10,7 @@ from typing import Any, Self
 import polars as pl
 
 from answerkey.errors import Place
+from answerkey.types.row import Row
 
 #: Of each row whose options were put in order: the sample it is of, the place in the file of the option at
 #: each place, and why it was left as it stands, or null. The columns as written follow, each after `WRITTEN`.
@@ -23,10 +24,6 @@ PRIOR_SCHEMA: dict[str, pl.DataType] = {"estimates_prior": pl.Boolean(), "is_ext
 WRITTEN = "written "
 
 
-class Row(dict[str, object]):
-    """One dataset row as `{{ sample }}` sees it: column name to value."""
-
-
 Sample = Row
 
 
@@ -35,7 +32,8 @@ class Samples:
     """A dataset, or a shard of it: one row per sample, in dataset order.
 
     `encoded` names the columns whose cells hold JSON text because their values have no common type; `row`
-    and `rows` decode them. `lines` is the 1-based line (row number for binary formats) of each row in `file`.
+    and `rows` decode them. `lines` is the 1-based line (row number for binary formats) of each row in `file`,
+    or where the rows come from several files, in that of `files`.
     `orders` is there when options stand in another order than in the file, see `ORDER_SCHEMA`. `memo` is for
     what was found out about these rows and is wanted again; other rows have their own.
     """
@@ -46,6 +44,7 @@ class Samples:
     lines: pl.Series | None = None
     encoded: frozenset[str] = frozenset()
     orders: pl.DataFrame | None = None
+    files: pl.Series | None = None
     memo: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
@@ -78,8 +77,9 @@ class Samples:
 
     def _with(self, frame: pl.DataFrame, change: Callable[[pl.Series], pl.Series]) -> Self:
         lines = None if self.lines is None else change(self.lines)
+        files = None if self.files is None else change(self.files)
         orders = None if self.orders is None else pl.DataFrame(map(change, self.orders.iter_columns()))
-        return replace(self, frame=frame, ids=change(self.ids), lines=lines, orders=orders)
+        return replace(self, frame=frame, ids=change(self.ids), lines=lines, orders=orders, files=files)
 
     def as_written(self) -> Self:
         """Return the rows with their options in the order of the file."""
@@ -118,4 +118,5 @@ class Samples:
     def place(self, position: int, column: str | None = None) -> Place:
         """Return where a row stands, for an error."""
         line = None if self.lines is None else int(self.lines[position])
-        return Place(file=self.file, line=line, sample=str(self.ids[position]), field=column)
+        file = self.file if self.files is None else str(self.files[position])
+        return Place(file=file, line=line, sample=str(self.ids[position]), field=column)

@@ -36,7 +36,7 @@ def find_run_findings(audit: TaskAudit, part: Mapping[str, Any]) -> Iterator[Fin
     yield from alike
     yield from () if alike else _find_one_letter(audit)
     yield from _find_chance(audit)
-    yield from _find_format(audit)
+    yield from find_format(audit)
     yield from _find_invalid(audit)
     yield from _find_cut_off(audit, part["cut_off"])
     yield from _find_stubs(audit, part)
@@ -168,7 +168,7 @@ def _advise_shift(audit: TaskAudit) -> str:
     return "check the truths with `answerkey audit-dataset` and some samples with `answerkey explain`"
 
 
-def _find_format(audit: TaskAudit) -> Iterator[Finding]:
+def find_format(audit: TaskAudit) -> Iterator[Finding]:
     """Yield whether another rule would move the accuracy out of its interval."""
     own = audit.own
     if own is None or own.reach is None:

@@ -14,7 +14,7 @@ from answerkey.metrics.observed import count_left_out
 from answerkey.metrics.orders import find_owners
 from answerkey.metrics.tally import count_choices, count_letters, find_invalid_reasons
 from answerkey.runs import Parts
-from answerkey.scorers import StringEqualsMcqa
+from answerkey.scorers import StringEqualsMcqa, pick_spots
 from answerkey.scorers.rereading import FIRST, OWN, RULE_NAMES, STATED, list_passages, list_readers, reread
 from answerkey.types import Completions, CompletionStatus, Samples, Scores
 from answerkey.verbs.audits import SHOWN
@@ -41,7 +41,8 @@ _LEAD = re.compile(r"^[^{<]*")
 class AuditedRows:
     """Where the rows of a task lie, and what is to be looked at; small enough to be sent around.
 
-    `quality` is the column that says whether a label can be relied on, with the values that say so.
+    `quality` is the column that says whether a label can be relied on, with the values that say so. `spots`
+    are the positions of the samples that are looked at, in order; None for all.
     """
 
     scorer_key: str
@@ -53,6 +54,7 @@ class AuditedRows:
     columns: frozenset[str] | None
     encoded: frozenset[str] = frozenset()
     quality: tuple[str, frozenset[str]] | None = None
+    spots: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,7 @@ class _Block:
     completions: Completions
     scores: Scores
 
-    def keep(self, rows: pl.Series) -> _Block:
-        places = rows.arg_true()
+    def take(self, places: pl.Series) -> _Block:
         return _Block(
             self.samples.take(places),
             self.completions.take(places),
@@ -81,12 +82,16 @@ def measure_rows(source: AuditedRows, stretch: tuple[int, int]) -> Part:
     stored = source.scores.read(offset * size, len(samples) * size, ["sample_id", source.scorer_key])
     scores = Scores(stored[source.scorer_key].struct.unnest(), source.encoded)
     whole = _Block(samples.repeat(size), completions, scores)
-    block = whole if scores.are_all_counted else whole.keep(scores.counted())
+    if source.spots is not None:
+        rows = pick_spots(source.spots, range(offset, offset + len(samples)), size)
+        whole = whole.take(pl.Series(rows, dtype=pl.UInt32))
+    counted = whole.scores.counted()
+    block = whole if whole.scores.are_all_counted else whole.take(counted.arg_true())
     part = {
         "samples": len(samples),
         "n": len(block.scores),
         "owners": find_owners(block.samples).n_unique(),
-        "left_out": dict(count_left_out(scores)),
+        "left_out": dict(count_left_out(whole.scores)),
         "texts": _count_texts(block.completions),
         "cut_off": _count_cut_off(block),
         "prompts": _count_placeholders(block.completions),

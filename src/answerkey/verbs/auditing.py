@@ -23,7 +23,7 @@ from answerkey.metrics.chance import (
 from answerkey.metrics.observed import sort_keys
 from answerkey.pipeline import Progress
 from answerkey.runs import KeptCompletions, Run, TaskRun, load_run
-from answerkey.scorers import StringEqualsMcqa
+from answerkey.scorers import StringEqualsMcqa, choose_spots
 from answerkey.scorers.lenses import LENSES
 from answerkey.scorers.rereading import OWN
 from answerkey.spec import ScoringStep, Task, task_from_source
@@ -35,6 +35,7 @@ from answerkey.verbs.clean_rows import CLEAN_VALUES, measure_clean
 from answerkey.verbs.options import stay_silent
 from answerkey.verbs.regrouping import require_column
 from answerkey.verbs.reopening import Reopened, find_task, reopen
+from answerkey.verbs.spreading import fit_rows
 
 #: How many completions are read together.
 BLOCK = 8_192
@@ -48,19 +49,23 @@ def audit(
     task: str | None = None,
     label_quality: str | None = None,
     clean: Sequence[str] = (),
+    most: int | None = None,
     progress: Progress | None = None,
 ) -> Audit:
     """Read all completions of a run by every rule and lens, and say what stands out; no model is asked.
 
     `task` is one of several. `label_quality` names a column of the dataset that says whether a label can be
-    relied on; `clean` are its values that say so. The dataset must still be there (E505).
+    relied on; `clean` are its values that say so. Of a task with more than `most` completions, so many are
+    read, drawn by nothing but these numbers. The dataset must still be there (E505).
     """
     found = run if isinstance(run, Run) else load_run(run)
     wanted = list(found.tasks.values()) if task is None else [find_task(found, task)]
     values = frozenset(write_quality(one) for one in clean) or CLEAN_VALUES
     quality = None if label_quality is None else (label_quality, values)
     notices = _tell_circumstances(found, wanted)
-    tasks = [_audit_task(_reopen(found, one, notices), quality, progress or stay_silent) for one in wanted]
+    tasks = [
+        _audit_task(_reopen(found, one, notices), quality, most, progress or stay_silent) for one in wanted
+    ]
     path = None if found.path is None else str(found.path)
     return Audit(path, found.status, tuple(tasks), tuple(notices))
 
@@ -103,17 +108,26 @@ def _needs_samples(task: Task) -> bool:
 
 
 def _audit_task(
-    reopened: Reopened, quality: tuple[str, frozenset[str]] | None, progress: Progress
+    reopened: Reopened, quality: tuple[str, frozenset[str]] | None, most: int | None, progress: Progress
 ) -> TaskAudit:
     task_run = reopened.task_run
     if quality is not None:
         require_column(quality[0], reopened.dataset.columns, task_run)
     step = _find_step(reopened.task)
-    part = _measure(_lay_out(reopened, step, quality), len(reopened.dataset), progress)
+    source = replace(_lay_out(reopened, step, quality), spots=_draw_spots(reopened, most))
+    part = _measure(source, len(reopened.dataset), progress)
     found = _conclude(reopened, step, part)
+    found = found if source.spots is None else replace(found, drawn_from=len(reopened))
     if quality is not None:
         found = _add_clean(found, task_run, part, quality)
     return _add_findings(found, part)
+
+
+def _draw_spots(reopened: Reopened, most: int | None) -> tuple[int, ...] | None:
+    """Return the samples that stand for all; None where all are read."""
+    if most is None or len(reopened) <= most:
+        return None
+    return choose_spots(len(reopened.dataset), max(1, most // reopened.task.num_trials))
 
 
 def _find_step(task: Task) -> ScoringStep:
@@ -153,10 +167,12 @@ def _list_columns(
 
 
 def _measure(source: AuditedRows, samples: int, progress: Progress) -> Part:
-    step = max(1, BLOCK // source.num_trials)
+    block = BLOCK if source.spots is None else fit_rows(source.rows, source.columns, source.recorded)
+    step = max(1, block // source.num_trials)
     stretches = [(offset, min(step, samples - offset)) for offset in range(0, samples, step)]
     parts, done = [], 0
-    is_large = len(stretches) > 1 and samples * source.num_trials > WORKER_ROWS
+    read = samples if source.spots is None else len(source.spots)
+    is_large = len(stretches) > 1 and read * source.num_trials > WORKER_ROWS
     spread: Spread = "processes" if is_large else "alone"
     for part in open_engine().map(partial(measure_rows, source), stretches, spread=spread):
         parts.append(part)

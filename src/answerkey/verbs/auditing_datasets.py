@@ -15,7 +15,7 @@ from answerkey.engines import Spread, open_engine
 from answerkey.errors import DataError, Place, SpecError, listing, raise_all, suggest
 from answerkey.pipeline import Progress
 from answerkey.scorers import StringEqualsMcqa
-from answerkey.spec import Overrides, Specification, load_plan
+from answerkey.spec import Overrides, Specification, find_ready_made, load_plan
 from answerkey.types import Notice
 from answerkey.verbs.audit_parts import write_quality
 from answerkey.verbs.clean_rows import CLEAN_VALUES
@@ -91,8 +91,8 @@ def audit_dataset(
 ) -> tuple[DatasetAudit, ...]:
     """Look at the questions of datasets; no model is asked.
 
-    Each path is a data file, and all of them are one dataset; or one path is a task file, a run file or its
-    folder, whose datasets are looked at one by one.
+    Each path is a data file, and all of them are one dataset; or one path is a task file, a run file, its
+    folder or a ready-made task, whose datasets are looked at one by one.
     """
     if not paths:
         raise SpecError("E119", "no file is named", hint="name a task file, a run file or a data file")
@@ -105,7 +105,8 @@ def audit_dataset(
 
 
 def _is_plan(path: Path) -> bool:
-    return path.is_dir() or path.suffix.lower() in PLAN_ENDINGS
+    is_named = find_ready_made(path) is not None
+    return is_named or path.is_dir() or path.suffix.lower() in PLAN_ENDINGS
 
 
 def _open_files(paths: Sequence[str | Path], options: DatasetOptions) -> _Opened:

@@ -110,6 +110,7 @@ class TaskAudit:
 
     Without a scorer that reads choices there are no readers, and nothing that follows from them. `flips` are
     completions that not all rules read alike. `recalls` are by letter, `spread` their RStd in points.
+    `drawn_from` is how many completions there are, where not all were read.
     """
 
     key: str
@@ -132,6 +133,7 @@ class TaskAudit:
     spread: float | None = None
     clean: CleanRows | None = None
     findings: tuple[Finding, ...] = ()
+    drawn_from: int | None = None
 
     @property
     def own(self) -> ReaderCounts | None:

@@ -161,7 +161,7 @@ def _name_model(task_run: TaskRun) -> str:
     if model:
         return f"{'SIMULATED ' if model.get('simulated') else ''}{model['name']}"
     source = task_run.manifest.get("completions") or {}
-    return str(source.get("column") or source.get("file") or "recorded completions")
+    return str(source.get("model") or source.get("column") or source.get("file") or "recorded completions")
 
 
 def _read_labels(

@@ -19,6 +19,7 @@ from answerkey.datasets import (
     load_table,
     match_completions,
     open_dataset,
+    pin_source,
     refuse_single,
 )
 from answerkey.errors import AnswerkeyError, DataError, SpecError, listing, raise_all, suggest
@@ -65,7 +66,11 @@ def open_specification(
     A check opens the whole dataset, and does without a model.
     """
     errors: list[AnswerkeyError] = []
-    task = specification.task
+    pinned = _attempt(errors, lambda: _pin(specification))
+    if pinned is None:
+        return None, errors
+    specification, task = pinned, pinned.task
+    options = _bring_recorded(specification, options)
     found = _attempt(errors, lambda: _open_samples(specification, Selection() if is_check else None))
     if found is None:
         return None, errors
@@ -90,7 +95,7 @@ def open_specification(
         examples=_attempt(errors, lambda: _open_examples(specification)),
         keep_completions=options.copy or model is not None,
     )
-    described = {} if errors else _describe_completions(prepared, options)
+    described = {} if errors else _describe_completions(prepared, options) | _name_speaker(specification)
     return Opened(specification, lay_out_work(prepared) if not errors else prepared, described), errors
 
 
@@ -100,6 +105,19 @@ def lay_out_work(prepared: Prepared) -> Prepared:
     planned = replace(prepared, columns=columns)
     spread = choose_spread(planned)
     return replace(planned, spread=spread, shard_rows=choose_shard_rows(planned, spread))
+
+
+def _bring_recorded(specification: Specification, options: Options) -> Options:
+    """Return the options with the completions that the file names, where the caller brings none."""
+    if specification.completions is None or options.completions is not None:
+        return options
+    return replace(options, completions=str(specification.completions))
+
+
+def _name_speaker(specification: Specification) -> dict[str, object]:
+    """Return whose the recorded completions are that the file names, if it says so."""
+    is_told = specification.completions is not None and specification.model_key is not None
+    return {"model": specification.model_key} if is_told else {}
 
 
 def _wants_model(task: Task, options: Options) -> bool:
@@ -121,6 +139,17 @@ def _locate_errors(dataset: DatasetSpec) -> Iterator[None]:
         yield
     except AnswerkeyError as error:
         raise_all([dataset.locate(one) for one in all_errors(error)])
+
+
+def _pin(specification: Specification) -> Specification:
+    """Return the specification with datasets that give the same rows when they are opened again."""
+    dataset, examples = specification.dataset, specification.examples
+    with _locate_errors(dataset):
+        pinned = replace(specification, dataset=replace(dataset, source=pin_source(dataset.source)))
+    if examples is None:
+        return pinned
+    with _locate_errors(examples):
+        return replace(pinned, examples=replace(examples, source=pin_source(examples.source)))
 
 
 def _open_samples(specification: Specification, selection: Selection | None) -> Dataset:

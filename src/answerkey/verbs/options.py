@@ -9,9 +9,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
+from answerkey.datasets.downloads import hide_query
 from answerkey.errors import SpecError, listing, suggest
 from answerkey.models import Price
 from answerkey.models.cache import CachePolicy
+from answerkey.models.configs import is_url
 from answerkey.spec import Overrides
 
 #: What a resumed run takes over from its folder, and nothing else. Trust, allowed hosts and environment files
@@ -85,7 +87,7 @@ class Options:
     def stored(self) -> dict[str, object]:
         """Return what a resumed run takes over, as plain values; paths are absolute."""
         values = {name: value for name in STORED if (value := getattr(self, name)) is not None}
-        values |= {name: str(Path(str(values[name])).resolve()) for name in PATHS if name in values}
+        values |= {name: _make_absolute(str(values[name])) for name in PATHS if name in values}
         plain: dict[str, object] = json.loads(json.dumps(values, default=str))
         return plain
 
@@ -117,6 +119,11 @@ class Options:
                 hint="write what a million tokens cost in USD, prompt and completion: `--price 0.15:0.60`",
             )
         return Price(float(match[1]) / MILLION, float(match[2]) / MILLION)
+
+
+def _make_absolute(given: str) -> str:
+    """Return a path that does not depend on the current folder; an address loses what may be secret in it."""
+    return hide_query(given) if is_url(given) else str(Path(given).resolve())
 
 
 def read_options(verb: str, given: Mapping[str, object]) -> Options:

@@ -71,7 +71,7 @@ def _read_question(
     listed: list[str | None] = list(options or ())
     names = [one.strip() for one in (told or names)] or name_options(max(len(listed), 0))
     if not told and len(names) == len(listed):
-        listed = _strip_labels(listed, names)
+        listed = strip_labels(listed, names)
     said = write_text(truth)
     place = find_place(said, names, listed, fields.truth_form)
     return Question(text, tuple(listed), tuple(names), place, said)
@@ -84,7 +84,7 @@ def name_options(count: int) -> list[str]:
     return [str(number) for number in range(1, count + 1)]
 
 
-def _strip_labels(options: Sequence[str | None], names: Sequence[str]) -> list[str | None]:
+def strip_labels(options: Sequence[str | None], names: Sequence[str]) -> list[str | None]:
     """Return options without the labels that they begin with, if all do, in order: `(A)…`, `(B)…`."""
     found = [_LABELLED.match(one or "") for one in options]
     if not options or [match and match[1] for match in found] != list(names):

@@ -75,7 +75,7 @@ def _read_names(cell: object) -> list[str] | None:
         if text.startswith("["):
             try:
                 cell = json.loads(text)
-            except ValueError:
+            except (ValueError, RecursionError):
                 cell = list(text)
         else:
             cell = [one.strip() for one in text.split(",")] if "," in text else list(text.replace(" ", ""))

@@ -6,6 +6,7 @@ Everything is scored anew from the journal, so that the tables are those of a ru
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,8 @@ def resume(
     folder = Path(path)
     require_started(folder)
     if read_manifest(folder)["status"] == "complete":
+        with suppress(OSError):  # a disk that had failed may have kept it
+            remove_journal(folder)
         return load_run(folder)
     report = progress or stay_silent
     with FolderRun.reopen(folder) as writer:
@@ -176,7 +179,13 @@ def specify(
         examples=DatasetSpec("examples", source_from(examples)) if examples else None,
         num_runs=source.get("num_runs", 1),
         judges=load_judges(task, run_file=manifest.get("file"), overrides=options.overrides()),
+        completions=_find_recorded(entry),
     )
+
+
+def _find_recorded(entry: Mapping[str, Any]) -> Path | None:
+    told = entry["completions"]
+    return Path(told["file"]) if told["source"] == "recorded" and told["file"] else None
 
 
 def _find_model(

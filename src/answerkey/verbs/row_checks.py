@@ -14,6 +14,7 @@ from answerkey.pipeline import SHARD_ROWS, Prepared, Progress
 from answerkey.scorers import RowProblem
 from answerkey.solvers import find_asking_field, require_known
 from answerkey.spec import ScoringStep
+from answerkey.templates import TemplateStopped
 from answerkey.types import Notice, Samples
 from answerkey.verbs.columns import list_checked_columns
 from answerkey.verbs.design_columns import find_missing_design
@@ -138,6 +139,14 @@ def check_shard(prepared: Prepared, shard: Shard, *, is_recorded: bool) -> Shard
 def look_at_samples(prepared: Prepared, samples: Samples, *, is_recorded: bool) -> ShardFindings:
     """Return what is wrong with these samples; prompts are of no concern when completions are recorded."""
     found = ShardFindings(len(samples))
+    try:
+        _look_at_parts(prepared, samples, found, is_recorded=is_recorded)
+    except TemplateStopped as stopped:
+        found.fatal.append(stopped.at(prepared.task.places.of_template(stopped.source)))
+    return found
+
+
+def _look_at_parts(prepared: Prepared, samples: Samples, found: ShardFindings, *, is_recorded: bool) -> None:
     for step in prepared.task.scoring:
         problems, heard = step.scorer.check_rows(samples)
         found.notices.extend(heard)
@@ -148,11 +157,16 @@ def look_at_samples(prepared: Prepared, samples: Samples, *, is_recorded: bool) 
     solver = None if is_recorded else prepared.task.solver
     for position, error in solver.check_rows(samples, prepared.examples) if solver else ():
         found.add("solver", RowProblem(position, _place_setting(prepared, error), "PROMPT_FAILED"))
-    return found
 
 
 def _place_setting(prepared: Prepared, error: DataError) -> DataError:
-    """Return an error that belongs to no row placed where the task asks for the column or the examples."""
+    """Return an error that belongs to no row placed where the task asks for the column or the examples.
+
+    One that does belong to a row says whose prompt it is.
+    """
+    if error.code == "E207":
+        message = f"{error.message} (prompt of task `{prepared.task.key}`)"
+        return DataError(error.code, message, where=error.where, hint=error.hint)
     if error.code == "E206":
         way = find_asking_field(prepared.task.solver, error)
     elif error.where is None and error.code == "E302":

@@ -251,7 +251,7 @@ def _describe_dataset(opened: Opened) -> dict[str, object]:
     return {
         "key": specification.key,
         "display_name": specification.display_name,
-        "file": getattr(specification.source, "file_path", None),
+        "file": getattr(specification.source, "origin", None),
         "fingerprint": dataset.fingerprint,
         "rows_read": dataset.rows_read,
         "rows_filtered": dataset.rows_filtered,

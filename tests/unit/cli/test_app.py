@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from answerkey._version import __version__
-from answerkey.cli.app import UNAVAILABLE, command_names
+from answerkey.cli.app import command_names
 
 Call = Callable[..., Any]
 
@@ -20,23 +20,11 @@ def test_help_lists_the_commands_there_are(call: Call, option: str) -> None:
     assert shown.code == 0
     listed = [line.split()[0] for line in shown.out.splitlines() if line.startswith("  ") and line.strip()]
     assert set(command_names()) <= set(listed)
-    assert not set(UNAVAILABLE) & set(listed)
 
 
 def test_the_version_is_printed(call: Call) -> None:
     """`--version` names the program and its version."""
     assert call("--version").out == f"answerkey {__version__}\n"
-
-
-@pytest.mark.parametrize("name", UNAVAILABLE)
-@pytest.mark.parametrize("rest", [(), ("x", "--option", "-h")])
-def test_a_command_of_a_later_release_is_refused_by_name(
-    call: Call, name: str, rest: tuple[str, ...]
-) -> None:
-    """Whatever follows it, it ends with E116 and exit code 2."""
-    refused = call(name, *rest)
-    assert refused.code == 2
-    assert refused.err.startswith(f"error[E116]: `answerkey {name}` is not in this release\n  = help: ")
 
 
 @pytest.mark.parametrize(
@@ -68,7 +56,7 @@ def test_a_mistyped_command_line_is_explained(
 def test_errors_are_json_when_json_is_asked_for(call: Call) -> None:
     """Stdout holds one object with the error, also when the command line itself is wrong."""
     assert call("run", "--json").json["error"]["code"] == "E119"
-    assert call("report", "x", "--json").json["error"]["code"] == "E116"
+    assert call("tasks", "x", "--json").json["error"]["code"] == "E113"
     assert call("show", "nowhere", "--json").json["error"]["code"] == "E501"
 
 

@@ -80,10 +80,10 @@ def test_every_summary_has_the_short_form(call: Call, run_folder: Path) -> None:
 
 
 def test_the_short_form_says_how_many_it_read(call: Call, project: Path) -> None:
-    """Of more than 2,000 completions so many stand for all, and the summary says so."""
+    """Of more than 1,000 completions so many stand for all, and the summary says so."""
     rows = [{"answer": "A", "completion": "The answer is A."}] * 2100
     (project / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     words = ("score", project / "task.yaml", "--dataset", project / "rows.jsonl", "--out", project / "many")
     shown = call(*words).out
-    assert "on 2000 of 2100 completions, drawn at random; `answerkey audit` reads all" in shown
+    assert "on 1000 of 2100 completions, drawn at random; `answerkey audit` reads all" in shown
     assert "0.0 % by the first character; 100.0 % by the answers that the texts state" in shown

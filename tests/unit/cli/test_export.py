@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pytest
+
+from answerkey.cli import main
 
 Call = Callable[..., Any]
 
@@ -73,11 +77,7 @@ def test_json_tells_what_was_written(call: Call, run_folder: Path) -> None:
 
 
 def test_unknown_forms_are_refused(call: Call, run_folder: Path) -> None:
-    """`evidence` is not in this release; anything else does not exist."""
-    assert (
-        "error[E116]: `--to evidence` is not in this release"
-        in call("export", run_folder, "--to", "evidence").err
-    )
+    """With the nearest name as a hint."""
     assert "did you mean `jsonl`?" in call("export", run_folder, "--to", "json").err
 
 
@@ -103,3 +103,64 @@ def test_numbers_that_json_lacks_become_null(call: Call, project: Path) -> None:
     assert call("score", project / "task.yaml", *words).code == 0
     assert json.loads(call("export", "here").out)["sample"]["weight"] is None
     assert "NaN" not in call("export", "here", "--to", "csv").out
+
+
+FORMULAS = """\
+{"question": "=1+1", "answer": "A", "completion": "=HYPERLINK(\\"http://x\\")", "a;=b": 1}
+{"question": "-5", "answer": "B", "completion": "- B"}
+"""
+
+
+@pytest.fixture
+def formulas(project: Path, call: Call) -> Path:
+    """Return a run whose texts a spreadsheet would compute."""
+    (project / "formulas.jsonl").write_text(FORMULAS, encoding="utf-8")
+    words = ("score", project / "task.yaml", "--dataset", project / "formulas.jsonl", "--out", project / "f")
+    assert call(*words).code == 0
+    return project / "f"
+
+
+def test_csv_holds_no_formula_unless_raw(call: Call, formulas: Path) -> None:
+    """A text that begins like a formula has an apostrophe in front; numbers do not; `--raw` has all as is."""
+    rows = list(csv.DictReader(call("export", formulas, "--to", "csv").out.splitlines()))
+    assert [row["completion"] for row in rows] == ['\'=HYPERLINK("http://x")', "'- B"]
+    assert [row["sample.question"] for row in rows] == ["'=1+1", "-5"]
+    raw = list(csv.DictReader(call("export", formulas, "--to", "csv", "--raw").out.splitlines()))
+    assert [row["completion"] for row in raw] == ['=HYPERLINK("http://x")', "- B"]
+    assert ("sample.a;'=b" in rows[0], "sample.a;=b" in raw[0]) == (True, True)
+
+
+def test_a_file_is_guarded_too(call: Call, formulas: Path, tmp_path: Path) -> None:
+    """`-o` writes the same as stdout."""
+    printed = call("export", formulas, "--to", "csv").out
+    call("export", formulas, "--to", "csv", "-o", tmp_path / "rows.csv")
+    assert (tmp_path / "rows.csv").read_text() == printed
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_other_forms_are_always_raw(call: Call, formulas: Path, form: str, tmp_path: Path) -> None:
+    """`--raw` says nothing where nothing is guarded, and is refused."""
+    refused = call("export", formulas, "--to", form, "--raw", "-o", tmp_path / "rows")
+    assert refused.code == 2
+    assert "`--raw` is for CSV" in refused.err
+    assert call("export", formulas, "--to", form, "-o", tmp_path / "rows").code == 0
+
+
+class Terminal(io.StringIO):
+    """A stream that somebody looks at."""
+
+    def isatty(self) -> bool:
+        """Say so."""
+        return True
+
+
+@pytest.mark.parametrize(("form", "shown"), [("csv", "\\x1b[31mB"), ("jsonl", "\\u001b[31mB")])
+def test_a_terminal_is_not_commanded_by_rows(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch, form: str, shown: str
+) -> None:
+    """On a terminal hidden characters are written out; a pipe gets them as they are."""
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    assert main(["export", str(run_folder), "--to", form]) == 0
+    assert shown in terminal.getvalue()
+    assert "\x1b" not in terminal.getvalue()

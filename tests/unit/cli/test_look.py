@@ -172,3 +172,19 @@ def test_a_run_of_several_tasks_is_explained_in_each(call: Call) -> None:
     assert "error[E504]: the run has no task `agian`" in call("explain", "here", "1", "--task", "agian").err
     assert "error[E119]: the run has 2 tasks" in call("export", "here").err
     assert len(call("export", "here", "--task", "again").out.splitlines()) == 125
+
+
+def test_the_summary_as_markdown(call: Call, run_folder: Path) -> None:
+    """One page on stdout that begins with the name of the run; nothing else is said."""
+    shown = call("show", run_folder, "--format", "markdown")
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.startswith("# Small: complete\n")
+    assert "| Accuracy | 25.00 % | [4.56, 69.94] | 4 |" in shown.out
+
+
+@pytest.mark.parametrize("other", [["--json"], ["--digits", "3"]])
+def test_markdown_is_one_form_at_a_time(call: Call, run_folder: Path, other: list[str]) -> None:
+    """What excludes each other is refused before anything is read."""
+    refused = call("show", run_folder, "--format", "markdown", *other)
+    assert refused.code == 2
+    assert f"`--format markdown` and `{other[0]}` exclude each other" in refused.err

@@ -65,6 +65,21 @@ def test_a_snippet_that_fails_on_a_sample_fails_there_alone() -> None:
     assert "canary" not in repr([*found, model])
 
 
+def test_a_key_that_a_snippet_says_is_hidden_and_its_other_values_are_not() -> None:
+    """Only what is named like a secret, and long enough to be one, is taken out of an answer."""
+    source = (
+        "def infer(messages, environment):\n"
+        "    text = ' '.join(environment.values())\n"
+        "    return text if messages[0]['content'] == 'plain' else {'role': 'assistant', 'content': [\n"
+        "        {'type': 'text', 'text': text}]}\n"
+    )
+    model = open_snippet(source, MY_API_KEY="sk-canary-1", MODEL="large", MY_AUTH_KEY="A")
+    found = model.answer(ask("plain", "message"))
+    model.close()
+    assert [one.text for one in found] == ["*** large A"] * 2
+    assert "canary" not in repr(found)
+
+
 def test_a_snippet_that_cannot_be_loaded_stops_everything() -> None:
     """A snippet that fails while it is loaded is E306."""
     model = open_snippet("raise OSError('no weights')\ndef infer(messages): return 'A'")

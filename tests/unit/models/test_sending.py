@@ -377,6 +377,29 @@ def test_a_ledger_that_fails_stops_the_asking() -> None:
     assert len([event for event in events if isinstance(event, Finished)]) == len(ledger.kept)
 
 
+def test_what_a_ledger_did_not_take_is_handed_to_it_once_more() -> None:
+    """After one failure the asking stops; what has been answered by then, or is under way, is kept."""
+
+    @dataclass
+    class OnceBroken(MemoryLedger):
+        has_failed: bool = False
+
+        def add(self, finished: Sequence[tuple[Call, Completion]]) -> None:
+            if not self.has_failed:
+                self.has_failed = True
+                raise RunError("E502", "no space left on device")
+            super().add(finished)
+
+    ledger, endpoint = OnceBroken(), FakeEndpoint()
+    with (
+        open_asker(endpoint, ledger=ledger, limits=Limits(max_concurrent=4)) as asker,
+        pytest.raises(RunError, match="no space left on device"),
+    ):
+        asker.ask(number_calls(50))
+    assert 1 <= len(endpoint.asked) <= 12
+    assert len(ledger.kept) == len(endpoint.asked)
+
+
 def test_an_onlooker_can_stop_the_asking() -> None:
     """An error that the onlooker raises is what the asking ends with; what is under way is kept."""
     ledger = MemoryLedger()

@@ -103,3 +103,16 @@ def test_spots_of_a_stretch_are_its_rows() -> None:
     assert pick_spots(spots, range(3, 6), 1) == [0, 1]
     assert pick_spots(spots, range(3, 10), 2) == [0, 1, 2, 3, 12, 13]
     assert pick_spots(spots, range(5, 9), 3) == []
+
+
+def test_rules_that_give_the_verdict_of_others_are_counted_where_verdicts_differ() -> None:
+    """Of the completions that another tool judged otherwise than the run."""
+    samples, said = make_tables(TEXTS, ["B", "B", "C", "D", "A", "A"])
+    theirs = pl.Series("their_score", [1.0, 1.0, None, 1.0, 0.0, 0.5])
+    judged = Completions(said.frame.with_columns(theirs))
+    scores = SCORER.score(samples, judged)
+    found = count_readings(SCORER, samples, judged, scores, range(6))["theirs"]
+    assert found["n"] == 2
+    assert (found["readers"]["stated_answer"], found["readers"]["first_character"]) == (2, 0)
+    assert set(found["readers"]) == {*RULE_NAMES, *LENSES}
+    assert "theirs" not in count_readings(SCORER, samples, said, scores, range(6))

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from answerkey.templates import RowTrouble, Template
+from answerkey.templates.limits import Effort
 from answerkey.templates.patterns import is_quick, replace_matches
 
 
@@ -52,7 +53,7 @@ def test_a_catastrophic_pattern_is_the_rows_trouble(pattern: str) -> None:
 def test_a_replacement_that_fills_the_memory_is_refused() -> None:
     """Also for a harmless pattern."""
     with pytest.raises(OverflowError, match="more than 10,000,000 characters"):
-        replace_matches("a", "x" * 10_000, "a" * 10_000, flags=re.NOFLAG)
+        replace_matches("a", "x" * 10_000, "a" * 10_000, flags=re.NOFLAG, effort=Effort())
 
 
 @pytest.mark.parametrize(
@@ -68,6 +69,10 @@ def test_a_replacement_that_fills_the_memory_is_refused() -> None:
 def test_both_engines_agree(pattern: str, repl: str) -> None:
     """A pattern that goes to the slower engine replaces as Python's own does."""
     text = "ab, aB  ABC éÉ xx"
-    assert replace_matches(pattern, repl, text, flags=re.NOFLAG) == re.sub(pattern, repl, text)
+    assert replace_matches(pattern, repl, text, flags=re.NOFLAG, effort=Effort()) == re.sub(
+        pattern, repl, text
+    )
     long = text * 1000
-    assert replace_matches(pattern, repl, long, flags=re.NOFLAG) == re.sub(pattern, repl, long)
+    assert replace_matches(pattern, repl, long, flags=re.NOFLAG, effort=Effort()) == re.sub(
+        pattern, repl, long
+    )

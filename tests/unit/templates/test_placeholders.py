@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from answerkey.templates import find_config_names
@@ -79,3 +81,11 @@ def test_a_text_that_is_no_template_is_all_text() -> None:
     """Braces mean nothing there."""
     (spot,) = find_placeholders("{{ << config.x >> }}", is_template=False)
     assert spot.standing == Standing.TEXT
+
+
+def test_blanks_without_end_are_looked_at_once() -> None:
+    """What begins like a placeholder and is none takes no longer than any other text."""
+    started = time.process_time()
+    assert find_config_names("<< config." + " " * 300_000) == []
+    assert find_config_names("<< config.a" + " b" * 150_000) == []
+    assert time.process_time() - started < 1

@@ -376,3 +376,33 @@ def test_an_audit_shows_itself() -> None:
     found = ak.audit(score("ABCD" * 10, ["<b>A</b>"] * 40))
     assert "Findings" in str(found)
     assert "&lt;b&gt;A" in found._repr_html_()  # type: ignore[attr-defined]
+
+
+def test_at_most_so_many_completions_are_read() -> None:
+    """They are drawn by nothing but their number, the same ones again; the task says of how many."""
+    run = score("AB" * 50, ["A"] * 100)
+    task = audit_only(run, most=30)
+    assert (task.n, task.drawn_from) == (30, 100)
+    assert task == audit_only(run, most=30)
+    assert {one.n for one in task.readers} == {30}
+    assert audit_only(run, most=100).drawn_from is None
+    assert audit_only(run).n == 100
+
+
+def test_trials_of_a_sample_are_drawn_together() -> None:
+    """Of samples that were asked several times, all completions are read, or none."""
+    task = {**make_task(), "definition": {**make_task()["definition"], "trials": {"num_trials": 3}}}
+    rows = [{"answer": "A", "options": ["one", "two", "three", "four"]}] * 10
+    ids = [(f"{row:06d}", trial) for row in range(1, 11) for trial in range(3)]
+    completions = [{"sample_id": name, "trial": trial, "completion": "A"} for name, trial in ids]
+    found = audit_only(ak.score(task, rows, completions), most=12)
+    assert (found.n, found.samples, found.drawn_from) == (12, 4, 30)
+
+
+def test_what_is_drawn_lies_in_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the rows are cut, the same completions are read."""
+    run = score("AB" * 50, ["A", "B", "Answer: A", "C"] * 25)
+    whole = audit_only(run, most=20)
+    monkeypatch.setattr(auditing, "fit_rows", lambda *_: 7)
+    monkeypatch.setattr(auditing, "WORKER_ROWS", 1000)
+    assert audit_only(run, most=20) == whole

@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import ClassVar, SupportsIndex
+from typing import ClassVar
 
 from answerkey.errors import SolverError
 from answerkey.models.connections import Connection, Message
 from answerkey.models.generation import Generation
 from answerkey.models.reading import ANSWERED, Unreadable, cut_raw, fail, read_body
 from answerkey.models.replies import take_chat
-from answerkey.templates import RowTrouble, Template
+from answerkey.templates import JsonText, RowTrouble, Template, TemplateStopped
 from answerkey.types import Completion
 
 INPUT_NAMES = ("input", "model_info")
@@ -34,15 +34,6 @@ class Adapter:
             ("process_input", self.process_input, INPUT_NAMES),
             ("process_output", self.process_output, OUTPUT_NAMES),
         )
-
-
-class Body(str):
-    """The text of an answer; `body.field` and `body["field"]` read it as JSON, like `body | fromjson`."""
-
-    __slots__ = ()
-
-    def __getitem__(self, key: SupportsIndex | slice | str) -> object:  # type: ignore[override]  # also by name
-        return json.loads(self)[key] if isinstance(key, str) else str(self)[key]
 
 
 @dataclass(frozen=True)
@@ -74,7 +65,7 @@ class AdapterStyle:
         info = {**self.info, "model_key": connection.model, "generation": connection.generation.given()}
         try:
             written = self._templates[0].evaluate(input=told, model_info=info)
-        except RowTrouble as trouble:
+        except (RowTrouble, TemplateStopped) as trouble:
             raise self._refuse(trouble.message, trouble.hint) from None
         if not isinstance(written, str):
             return written
@@ -104,11 +95,11 @@ class AdapterStyle:
 
     def _adapt(self, status: int, body: bytes) -> str:
         try:
-            text = Body(body.decode("utf-8-sig"))
+            text = JsonText(body.decode("utf-8-sig"))
             made = self._templates[1].evaluate(body=text, status_code=status)
         except UnicodeDecodeError:
             raise Unreadable("the body is not UTF-8") from None
-        except RowTrouble as trouble:
+        except (RowTrouble, TemplateStopped) as trouble:
             raise Unreadable(trouble.message) from None
         return _unwrap(made) if isinstance(made, str) else json.dumps(made, default=str)
 

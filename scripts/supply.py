@@ -1,0 +1,223 @@
+"""What the project is made of: locked with hashes, looked up among known weaknesses, and listed.
+
+check   the lock files are whole, and a wheel holds the package and nothing that runs by itself
+audit   every locked version is looked up in the OSV database; without a network it says so and passes
+sbom    the list of all parts (CycloneDX 1.6, JSON) of `requirements/run.lock`, to stdout
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+import urllib.request
+import uuid
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCKS = (ROOT / "requirements" / "run.lock", ROOT / "requirements" / "dev.lock")
+OSV = "https://api.osv.dev/v1/querybatch"
+SECONDS = 20
+_PIN = re.compile(r"([a-z0-9][a-z0-9-]*)==([^\s;\\]+)(?: ; (.+?))? \\")
+_HASH = re.compile(r" {4}--hash=sha256:([0-9a-f]{64})(?: \\)?")
+_VIA = re.compile(r" {4}# (?:via|  ) ?(.*)")
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_OWN = "answerkey (pyproject.toml)"
+
+
+@dataclass
+class Part:
+    """One locked package; `users` are those for which it is there."""
+
+    name: str
+    version: str
+    marker: str | None = None
+    hashes: list[str] = field(default_factory=list)
+    users: list[str] = field(default_factory=list)
+
+    @property
+    def purl(self) -> str:
+        """The name that all databases of packages understand."""
+        return f"pkg:pypi/{self.name}@{self.version}"
+
+
+def read_lock(path: Path) -> list[Part]:
+    """Return the parts of a lock file; ValueError for a line that is neither a pin, a hash nor a reason.
+
+    So an index address, a link, a local path or a loose version is refused.
+    """
+    parts: list[Part] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if pin := _PIN.fullmatch(line):
+            parts.append(Part(*pin.groups()))
+        elif parts and (one := _HASH.fullmatch(line)):
+            parts[-1].hashes.append(one[1])
+        elif parts and (reason := _VIA.fullmatch(line)):
+            parts[-1].users.extend([reason[1].strip()] if reason[1].strip() else [])
+        else:
+            raise ValueError(f"{path.name}:{number}: not a pinned version with hashes: {line.strip()!r}")
+    return parts
+
+
+def list_lock_errors(path: Path, wanted: Sequence[str]) -> list[str]:
+    """Return what is wrong with a lock file; `wanted` are packages that must be in it."""
+    try:
+        parts = read_lock(path)
+    except ValueError as error:
+        return [str(error)]
+    errors = [f"{path.name}: `{part.name}` has no hash" for part in parts if not part.hashes]
+    pins = Counter((part.name, part.marker) for part in parts)
+    errors += [f"{path.name}: `{name}` is locked twice" for (name, _), count in pins.items() if count > 1]
+    names = {part.name for part in parts}
+    return errors + [f"{path.name}: `{name}` is not locked" for name in wanted if name not in names]
+
+
+def list_direct(project: dict[str, object], *, is_development: bool) -> list[str]:
+    """Return the names of what `pyproject.toml` asks for."""
+    groups: dict[str, list[str]] = project["dependency-groups"]  # type: ignore[assignment]  # of TOML
+    table: dict[str, list[str]] = project["project"]  # type: ignore[assignment]  # of TOML
+    stated = groups["dev"] if is_development else table["dependencies"]
+    return [re.sub(r"[._]", "-", _NAME.match(one)[0]).lower() for one in stated]  # type: ignore[index]  # names
+
+
+def build_wheel(folder: Path) -> Path:
+    """Build the wheel, offline, with the build tool that is installed, and return it."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)  # noqa: S603 - our own build
+    return next(folder.glob("*.whl"))
+
+
+def list_wheel_errors(wheel: Path) -> list[str]:
+    """Return which files of a wheel lie outside of the package, or would run at every start of Python."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    strangers = [name for name in names if not re.match(r"answerkey(-[^/]+\.dist-info)?/", name)]
+    runs_alone = [name for name in names if name.endswith((".pth", "sitecustomize.py", "usercustomize.py"))]
+    compiled = [name for name in names if name.endswith((".so", ".pyd", ".dll", ".pyc", ".dylib"))]
+    return [f"{wheel.name}: `{name}` does not belong there" for name in [*strangers, *runs_alone, *compiled]]
+
+
+def check() -> list[str]:
+    """Return everything that is wrong with the locks and the wheel."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    errors = list_lock_errors(LOCKS[0], list_direct(project, is_development=False))
+    errors += list_lock_errors(LOCKS[1], list_direct(project, is_development=True))
+    with tempfile.TemporaryDirectory() as folder:
+        return errors + list_wheel_errors(build_wheel(Path(folder)))
+
+
+def make_sbom(parts: Sequence[Part], version: str) -> dict[str, object]:
+    """Return the list of parts as CycloneDX; the same lock gives the same list."""
+    own = f"pkg:pypi/answerkey@{version}"
+    refs = {part.name: part.purl for part in parts}
+    needs: dict[str, list[str]] = {ref: [] for ref in (own, *refs.values())}
+    for part in parts:
+        for user in part.users:
+            ref = own if user == _OWN or user.startswith("-r ") else refs.get(user)
+            if ref is not None:
+                needs[ref].append(part.purl)
+    print_of = json.dumps([own, *(f"{part.purl} {sorted(part.hashes)}" for part in parts)])
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, print_of)}",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": "application",
+                "bom-ref": own,
+                "name": "answerkey",
+                "version": version,
+                "purl": own,
+                "licenses": [{"license": {"id": "Apache-2.0"}}],
+            }
+        },
+        "components": [_describe_part(part) for part in parts],
+        "dependencies": [{"ref": ref, "dependsOn": sorted(one)} for ref, one in needs.items()],
+    }
+
+
+def _describe_part(part: Part) -> dict[str, object]:
+    hashes = [{"alg": "SHA-256", "content": one} for one in part.hashes]
+    page = f"https://pypi.org/project/{part.name}/{part.version}/"
+    described: dict[str, object] = {
+        "type": "library",
+        "bom-ref": part.purl,
+        "name": part.name,
+        "version": part.version,
+        "purl": part.purl,
+        "externalReferences": [{"type": "distribution", "url": page, "hashes": hashes}],
+    }
+    if part.marker is not None:
+        described["properties"] = [{"name": "python:environment-marker", "value": part.marker}]
+    return described
+
+
+def read_version() -> str:
+    """Return the version of the project."""
+    text = (ROOT / "src" / "answerkey" / "_version.py").read_text(encoding="utf-8")
+    found = re.search(r"\"([^\"]+)\"", text.partition("__version__")[2])
+    if found is None:
+        raise ValueError("no version in `_version.py`")
+    return found[1]
+
+
+def audit(parts: Sequence[Part], url: str = OSV) -> list[str] | None:
+    """Return the known weaknesses of locked versions, as `name version: id`; None without a network."""
+    queries = [{"package": {"purl": part.purl}} for part in parts]
+    request = urllib.request.Request(  # noqa: S310 - https, or a test's own address
+        url, json.dumps({"queries": queries}).encode(), {"Content-Type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=SECONDS) as reply:  # noqa: S310 - see above
+            answers = json.load(reply)["results"]
+    except (OSError, ValueError, KeyError):
+        return None
+    return list(_list_weaknesses(parts, answers))
+
+
+def _list_weaknesses(
+    parts: Sequence[Part], answers: Sequence[dict[str, list[dict[str, str]]]]
+) -> Iterator[str]:
+    for part, answer in zip(parts, answers, strict=True):
+        for one in answer.get("vulns") or ():
+            yield f"{part.name} {part.version}: {one['id']}"
+
+
+def list_parts() -> list[Part]:
+    """Return the parts of all lock files, each once."""
+    return list({part.purl: part for path in LOCKS for part in read_lock(path)}.values())
+
+
+def main() -> int:
+    """Do what the command line says; 1 when something is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("what", choices=["check", "audit", "sbom"])
+    what = parser.parse_args().what
+    if what == "sbom":
+        print(json.dumps(make_sbom(read_lock(LOCKS[0]), read_version()), indent=2))
+        return 0
+    found = check() if what == "check" else audit(list_parts())
+    if found is None:
+        print(
+            "audit: the database of known weaknesses cannot be reached; nothing was looked up",
+            file=sys.stderr,
+        )
+        return 0
+    for one in found:
+        print(one, file=sys.stderr)
+    if not found:
+        print(f"{what}: nothing found, {len(list_parts())} locked packages")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

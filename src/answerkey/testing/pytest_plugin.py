@@ -1,0 +1,185 @@
+"""The pytest plugin: gates inside a test suite.
+
+Run files that `answerkey_files` names in pytest's settings are collected, and every rule of their policies is
+a test. The fixture `answerkey_gates` runs a file from within a test. Without either, nothing happens and
+nothing of answerkey is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatch
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from answerkey.runs import Run
+    from answerkey.types import Gate
+
+FILES = "answerkey_files"
+_WIDTH = 100
+#: What is tested of a file without policies.
+_COMPLETE = "the run is complete"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the settings and the options of the plugin."""
+    parser.addini(FILES, "run files of answerkey whose gates are tests (patterns)", "linelist", default=[])
+    group = parser.getgroup("answerkey", "gates of answerkey")
+    group.addoption("--answerkey-model", metavar="NAME", help="ask this model in place of those in the files")
+    group.addoption("--answerkey-baseline", metavar="RUN", help="a run to be no worse than, significantly")
+    group.addoption("--answerkey-out", metavar="DIR", help="keep the runs in this folder")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> RunFile | None:
+    """Return the tests of a run file that the settings name."""
+    patterns: list[str] = parent.config.getini(FILES)
+    name = Path(os.path.relpath(file_path, parent.config.rootpath)).as_posix() if patterns else ""
+    if any(fnmatch(name, pattern) for pattern in patterns):
+        return RunFile.from_parent(parent, path=file_path)
+    return None
+
+
+class GateError(Exception):
+    """A gate that does not let a run through; its text is all there is to say."""
+
+
+class RunFile(pytest.File):
+    """A run file: it is run once, when the first of its gates is tested."""
+
+    _done: Run | AnswerkeyTrouble | None = None
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """Return a test for each rule of the file's policies, or one that the run is complete."""
+        from answerkey.errors import Problems
+        from answerkey.spec import Overrides, load_plan
+        from answerkey.spec.policies import list_rules
+
+        options = _read_options(self.config)
+        model, baseline = options.get("model"), options.get("baseline")
+        loaded = load_plan(self.path, Overrides(model=model, baseline=baseline))
+        if loaded.errors:
+            raise self.CollectError(str(Problems(loaded.errors)))
+        rules = list(list_rules(loaded.value.policies)) if loaded.value else []
+        for policy, rule in rules:
+            yield GateItem.from_parent(self, name=f"{policy.key}::{rule.key}")
+        if not rules:
+            yield GateItem.from_parent(self, name=_COMPLETE)
+
+    def run_once(self) -> Run:
+        """Return the run of the file; what kept it from its end is raised for each of its gates."""
+        if self._done is None:
+            self._done = _attempt(self.config, self.path)
+        if isinstance(self._done, AnswerkeyTrouble):
+            raise GateError(self._done.text)
+        return self._done
+
+
+class AnswerkeyTrouble:
+    """What kept a run from its end, in words."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def _attempt(config: pytest.Config, path: Path) -> Run | AnswerkeyTrouble:
+    from answerkey.errors import AnswerkeyError
+
+    try:
+        return _run(config, path, {})
+    except AnswerkeyError as error:
+        return AnswerkeyTrouble(str(error))
+
+
+class GateItem(pytest.Item):
+    """One rule of a run file."""
+
+    parent: RunFile
+
+    def runtest(self) -> None:
+        """Pass if the gate does; skip one that is for other tasks."""
+        run = self.parent.run_once()
+        found = [gate for gate in run.gates if f"{gate.policy}::{gate.rule}" == self.name]
+        if not found:
+            _require_complete(run)
+        for gate in found:
+            _require_gate(gate, run)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ANN401 - pytest's own types
+        """Return the words of a gate; anything else is shown as ever."""
+        if isinstance(excinfo.value, GateError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """Return where the test stands."""
+        return self.path, None, self.name
+
+
+def _require_complete(run: Run) -> None:
+    if run.status != "complete":
+        raise GateError(f"the run is {run.status}: calls failed for good; see `answerkey show {run.path}`")
+
+
+def _require_gate(gate: Gate, run: Run) -> None:
+    from answerkey.reports.gate_words import advise_gate, explain_gate
+    from answerkey.reports.gates import WORDS
+    from answerkey.types import GateStatus
+
+    told = explain_gate(gate, with_tasks=len(run.tasks) > 1)
+    if gate.status is GateStatus.SKIPPED:
+        pytest.skip("; ".join(told))
+    if gate.status is not GateStatus.PASS:
+        head = f"{WORDS[gate.status]}  {gate.display_name or gate.rule}"
+        raise GateError("\n".join([head, *told, advise_gate(gate, run) or ""]).rstrip())
+
+
+def _read_options(config: pytest.Config) -> dict[str, Any]:
+    """Return what the command line of pytest says, as options of `answerkey.run`."""
+    from answerkey.reports.listing import find_run
+
+    model, baseline = (config.getoption(f"answerkey_{name}") for name in ("model", "baseline"))
+    found = {"model": model, "baseline": baseline and str(find_run(str(baseline)).path)}
+    return {name: value for name, value in found.items() if value}
+
+
+def _run(config: pytest.Config, path: str | Path, options: dict[str, object]) -> Run:
+    import answerkey
+
+    chosen = {**_read_options(config), **options}
+    return answerkey.run(path, out=chosen.pop("out", None) or _find_folder(config, path), **chosen)
+
+
+def _find_folder(config: pytest.Config, path: str | Path) -> Path:
+    """Return a new folder for a run: where the command line says, else a temporary one."""
+    base = config.getoption("answerkey_out")
+    root = Path(base) if base else Path(tempfile.mkdtemp(prefix="answerkey-gates-"))
+    name = Path(path).resolve().parent.name if Path(path).suffix else Path(path).resolve().name
+    return next(folder for number in count(1) if not (folder := root / f"{name}-{number}").exists())
+
+
+@pytest.fixture
+def answerkey_gates(request: pytest.FixtureRequest) -> Callable[..., Run]:
+    """Return a function that runs a file and fails the test when a gate does not let it through.
+
+    It takes what `answerkey.run` takes, and returns the run.
+    """
+
+    def run_gates(path: str | Path, **options: object) -> Run:
+        from answerkey.reports.gates import draw_gates, judge_run
+        from answerkey.reports.layout import plain_text
+        from answerkey.types import GateStatus
+
+        run = _run(request.config, path, options)
+        if run.status != "complete":
+            pytest.fail(f"the run is {run.status}; see `answerkey show {run.path}`", pytrace=False)
+        if judge_run(run) not in {None, GateStatus.PASS, GateStatus.SKIPPED}:
+            pytest.fail(plain_text(draw_gates(run, _WIDTH)).strip(), pytrace=False)
+        return run
+
+    return run_gates

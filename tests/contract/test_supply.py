@@ -1,0 +1,167 @@
+"""What is installed with the project is locked, listed and quiet."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import threading
+import zipfile
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HASH = "a" * 64
+#: Refuses every connection and every process from now on, then does what it is told.
+QUIET = r"""
+import sys
+
+def refuse(event, arguments):
+    if event in {"socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto",
+                 "socket.bind", "urllib.Request", "subprocess.Popen", "os.system", "os.posix_spawn"}:
+        raise SystemExit(f"{event} {arguments!r}")
+
+sys.addaudithook(refuse)
+"""
+IMPORT_ALL = r"""
+import importlib, pkgutil
+import answerkey
+
+for module in pkgutil.walk_packages(answerkey.__path__, "answerkey."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+"""
+SCORE = "from answerkey.cli import main\nsys.exit(main(['demo', '--quiet']))\n"
+
+
+def load_script() -> Any:  # noqa: ANN401 - a script is no module of ours
+    """Return the script as a module."""
+    found = importlib.util.spec_from_file_location("supply", ROOT / "scripts" / "supply.py")
+    if found is None or found.loader is None:
+        raise RuntimeError("the script is there")
+    module = importlib.util.module_from_spec(found)
+    sys.modules["supply"] = module
+    found.loader.exec_module(module)
+    return module
+
+
+SUPPLY = load_script()
+
+
+def test_the_locks_and_the_wheel_are_in_order() -> None:
+    """Every package is pinned with hashes, none by an address; the wheel is the package and nothing else."""
+    assert SUPPLY.check() == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--index-url https://example.org/simple",
+        "--extra-index-url https://example.org/simple",
+        "--find-links here",
+        "-e .",
+        "x @ https://example.org/x.whl \\",
+        "git+https://example.org/x.git",
+        "x>=1.0 \\",
+        "x==1.0",
+    ],
+)
+def test_a_line_that_is_no_pin_is_refused(tmp_path: Path, line: str) -> None:
+    """An index, a link, a path, a range, or a version without hashes: each is named with its line."""
+    lock = tmp_path / "run.lock"
+    lock.write_text(f"a==1.0 \\\n    --hash=sha256:{HASH}\n    # via b\n{line}\n")
+    (error,) = SUPPLY.list_lock_errors(lock, ["a"])
+    assert error.startswith("run.lock:4: not a pinned version with hashes")
+
+
+def test_what_is_missing_or_twice_is_told(tmp_path: Path) -> None:
+    """A package without a hash, one that is locked twice, and one that is not locked at all."""
+    lock = tmp_path / "run.lock"
+    lock.write_text(
+        f"a==1.0 \\\n    # via b\nb==1.0 \\\n    --hash=sha256:{HASH}\nb==2.0 \\\n    --hash=sha256:{HASH}\n"
+    )
+    assert SUPPLY.list_lock_errors(lock, ["a", "b", "c"]) == [
+        "run.lock: `a` has no hash",
+        "run.lock: `b` is locked twice",
+        "run.lock: `c` is not locked",
+    ]
+
+
+def test_a_wheel_with_a_file_that_runs_by_itself_is_refused(tmp_path: Path) -> None:
+    """A `.pth` file, a module beside the package, something compiled."""
+    wheel = tmp_path / "x.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name in (
+            "answerkey/a.py",
+            "answerkey-1.dist-info/RECORD",
+            "answerkey/x.pth",
+            "other.py",
+            "answerkey/y.so",
+        ):
+            archive.writestr(name, "")
+    assert SUPPLY.list_wheel_errors(wheel) == [
+        "x.whl: `other.py` does not belong there",
+        "x.whl: `answerkey/x.pth` does not belong there",
+        "x.whl: `answerkey/y.so` does not belong there",
+    ]
+
+
+def test_the_list_of_parts_names_every_locked_package_and_what_needs_it() -> None:
+    """CycloneDX 1.6: all parts with version and hashes, references that lead somewhere, repeatable."""
+    parts = SUPPLY.read_lock(SUPPLY.LOCKS[0])
+    sbom = SUPPLY.make_sbom(parts, "1.2.3")
+    assert (sbom["bomFormat"], sbom["specVersion"], sbom["version"]) == ("CycloneDX", "1.6", 1)
+    assert sbom == SUPPLY.make_sbom(parts, "1.2.3")
+    refs = {one["bom-ref"] for one in sbom["components"]} | {sbom["metadata"]["component"]["bom-ref"]}
+    assert len(sbom["components"]) == len(parts) > 10
+    assert all(one["externalReferences"][0]["hashes"] for one in sbom["components"])
+    needs = {one["ref"]: one["dependsOn"] for one in sbom["dependencies"]}
+    assert needs.keys() == refs
+    assert {ref for one in needs.values() for ref in one} <= refs
+    own = [ref.split("/")[1].split("@")[0] for ref in needs["pkg:pypi/answerkey@1.2.3"]]
+    assert {"click", "jinja2", "polars", "pydantic"} <= set(own)
+
+
+def test_known_weaknesses_are_named_and_a_missing_network_is_no_failure() -> None:
+    """The audit asks for each locked version; who cannot ask has found nothing, and says so."""
+    asked: list[Any] = []
+
+    class Database(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            body = json.dumps({"results": [{}, {"vulns": [{"id": "GHSA-1"}]}]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Keep quiet."""
+
+    parts = [SUPPLY.Part("a", "1.0"), SUPPLY.Part("b", "2.0")]
+    with HTTPServer(("127.0.0.1", 0), Database) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}/"
+        assert SUPPLY.audit(parts, url) == ["b 2.0: GHSA-1"]
+        thread.join()
+    assert asked == [{"queries": [{"package": {"purl": f"pkg:pypi/{one}"}} for one in ("a@1.0", "b@2.0")]}]
+    assert SUPPLY.audit(parts, url) is None
+
+
+@pytest.mark.parametrize("work", [IMPORT_ALL, SCORE])
+def test_nothing_is_sent_anywhere(tmp_path: Path, work: str) -> None:
+    """Neither importing every module nor running the demo opens a connection or starts a process."""
+    done = subprocess.run(
+        [sys.executable, "-c", QUIET + work],
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,275 @@
+"""A disk that gets full, turns read-only or fails once, and connections that break, at any operation."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from answerkey.testing import TestServer, answer_by_hash
+
+from .fault_layer import (
+    CHANGING,
+    GROWING,
+    NETWORK,
+    Done,
+    Fault,
+    FaultyProcess,
+    can_build,
+    start_process,
+)
+
+pytestmark = pytest.mark.skipif(not can_build(), reason="needs Linux and a C compiler")
+
+IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
+SEED = 20_260_301
+SAMPLES = 60
+CONCURRENT = 2
+#: The operations that are tried, each in a run of its own; the short series draws some of them.
+FIRST = 200
+FIRST_RECORDED = 30
+FIRST_NETWORK = 120
+DRAWN = 3
+ANSWERS = answer_by_hash(["A", "B", "Answer: A"])
+TASK: dict[str, Any] = {
+    "key": "quiz",
+    "display_name": "Quiz",
+    "description": "Some questions.",
+    "definition": {
+        "dataset": {"key": "rows"},
+        "solver": {
+            "type": "single_turn_solver",
+            "input_builder": {
+                "type": "chat_completion",
+                "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
+            },
+        },
+        "scorers": [
+            {
+                "type": "string_equals_mcqa",
+                "ground_truth_choice": "{{ sample.answer }}",
+                "choices": ["A", "B"],
+            }
+        ],
+    },
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A project, a disk that can fail, with the runs and temporary files, and another one that never does."""
+
+    folder: Path
+
+    @property
+    def disk(self) -> Path:
+        """The disk that can fail."""
+        return self.folder / "disk"
+
+    @property
+    def run(self) -> Path:
+        """The run folder."""
+        return self.disk / "run"
+
+    @property
+    def words(self) -> list[object]:
+        """The command line of a run."""
+        return ["run", self.folder, "--out", self.run]
+
+
+def make_place(folder: Path, url: str | None) -> Place:
+    """Write a project: with an address its model is asked there, without one its answers are recorded."""
+    place = Place(folder)
+    (place.disk / "tmp").mkdir(parents=True)
+    rows: list[dict[str, Any]] = [{"question": f"q{n}", "answer": "AB"[n % 2]} for n in range(SAMPLES)]
+    plan: dict[str, Any] = {
+        "datasets": [
+            {"key": "rows", "display_name": "Rows", "source": {"type": "local", "file_path": "rows.jsonl"}}
+        ],
+        "tasks": [TASK],
+    }
+    if url is None:
+        task = json.loads(json.dumps(TASK))
+        del task["definition"]["solver"]
+        rows = [{**row, "completion": "ABAA"[number % 4]} for number, row in enumerate(rows)]
+        plan |= {"tasks": [task]}
+    else:
+        model = {
+            "key": "mine",
+            "display_name": "Mine",
+            "task": "chat_completion",
+            "max_concurrent_requests": CONCURRENT,
+            "config": {
+                "connection_type": "custom_connection",
+                "url": f"{url}/chat/completions",
+                "model_key": "m",
+            },
+        }
+        evaluation = {"key": "e", "display_name": "E", "description": ""}
+        pairs = [{"task_key": "quiz", "model_key": "mine"}]
+        plan |= {"models": [model], "evaluation": {**evaluation, "task_specifications": pairs}}
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "run.yaml").write_text(json.dumps(plan))
+    return place
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyProcess]:
+    """Return a process in which anything may fail."""
+    example = make_place(tmp_path_factory.mktemp("example"), "http://127.0.0.1:9/v1")
+    with start_process(tmp_path_factory.mktemp("process"), example.folder / "run.yaml") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[TestServer]:
+    """Return an endpoint."""
+    with TestServer(ANSWERS) as running:
+        yield running
+
+
+def call(
+    process: FaultyProcess, place: Place, *words: object, fault: Fault | None = None, cache: str = "disk"
+) -> Done:
+    """Carry out a command on the failing disk; the call cache is on it, or on the `other` one."""
+    return process.call(
+        *words,
+        folder=place.disk,
+        fault=fault,
+        TMPDIR=place.disk / "tmp",
+        XDG_CACHE_HOME=place.folder / cache / "cache",
+    )
+
+
+def require_clear_stop(done: Done) -> None:
+    """Hold that a command did all it should, or said with a code why not; never a bug, never a crash."""
+    if done.code == 0:
+        return
+    assert done.code in {2, 3}, done.err
+    assert "error[E" in done.err
+    assert "E901" not in done.err
+    assert "Traceback" not in done.err
+
+
+def require_whole_files(folder: Path) -> None:
+    """Hold that every file under a final name can be read to its end."""
+    for path in folder.rglob("*"):
+        if path.name.startswith(".") or path.is_dir():
+            continue
+        if path.suffix == ".json":
+            json.loads(path.read_text())
+        elif path.suffix == ".parquet":
+            pl.read_parquet(path)
+        elif path.suffix == ".sqlite":
+            with sqlite3.connect(path) as base:
+                assert base.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            base.close()
+
+
+def finish(process: FaultyProcess, place: Place, cache: str) -> None:
+    """Go on with a run when all is well again; one that had not begun is started anew, in the same folder."""
+    if (place.run / "run.json").exists():
+        done = call(process, place, "resume", place.run, cache=cache)
+    else:
+        refused = call(process, place, "resume", place.run, cache=cache)
+        assert refused.code == 2
+        done = call(process, place, *place.words, cache=cache)
+        if "is there already and not empty" in done.err:  # what had been begun could not be removed
+            done = call(process, place, "run", place.folder, "--out", place.disk / "again", cache=cache)
+            (place.disk / "again").rename(place.run.with_name("whole"))
+            return
+    assert done.code == 0, done.err
+
+
+def read_numbers(place: Place) -> object:
+    """Return the numbers of the run."""
+    folder = place.run.with_name("whole") if place.run.with_name("whole").exists() else place.run
+    assert json.loads((folder / "run.json").read_text())["status"] == "complete"
+    return json.loads((folder / "tasks" / "quiz" / "metrics.json").read_text())
+
+
+KINDS = {
+    "full disk": (GROWING, errno.ENOSPC, True),
+    "read-only": (CHANGING, errno.EROFS, True),
+    "one failure": (CHANGING, errno.EIO, False),
+}
+
+
+def list_cases() -> list[tuple[str, str, int]]:
+    """Return source, kind of fault and number: all of them in the long series, else some."""
+    cases = []
+    for source, last in (("live", FIRST), ("recorded", FIRST_RECORDED)):
+        for kind in KINDS:
+            numbers = range(1, last + 1)
+            drawn = numbers if IS_LONG else random.Random(f"{SEED} {source} {kind}").sample(numbers, DRAWN)
+            cases += [(source, kind, number) for number in sorted(drawn)]
+    return cases
+
+
+@pytest.fixture(scope="module")
+def expected(
+    process: FaultyProcess, server: TestServer, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, object]:
+    """Return the numbers of runs in which nothing fails, by where their answers come from."""
+    found: dict[str, object] = {}
+    for source, url, least in (("live", server.url, FIRST), ("recorded", None, FIRST_RECORDED)):
+        place = make_place(tmp_path_factory.mktemp(source), url)
+        done = call(process, place, *place.words, fault=Fault(GROWING))
+        assert done.code == 0, done.err
+        assert (done.operations or 0) >= least, done.operations
+        found[source] = read_numbers(place)
+    return found
+
+
+@pytest.mark.parametrize(("source", "kind", "number"), list_cases())
+def test_a_disk_that_fails_at_any_operation_costs_nothing_twice(
+    process: FaultyProcess,
+    server: TestServer,
+    expected: dict[str, object],
+    tmp_path: Path,
+    source: str,
+    kind: str,
+    number: int,
+) -> None:
+    """The command says why it stops, no file is half there, and going on asks only what was never answered.
+
+    With the call cache on another disk nothing is asked twice; else what was under way is lost, no more.
+    """
+    kinds, error, lasts = KINDS[kind]
+    asked = SAMPLES if source == "live" else 0
+    cache = "other" if number % 2 else "disk"
+    place = make_place(tmp_path, server.url if asked else None)
+    server.forget()
+    fault = Fault(kinds, number, error, lasts)
+    done = call(process, place, *place.words, fault=fault, cache=cache)
+    require_clear_stop(done)
+    require_whole_files(place.run)
+    finish(process, place, cache)
+    assert read_numbers(place) == expected[source]
+    lost = CONCURRENT if lasts and cache == "disk" else 0
+    assert asked <= server.asked.total <= asked + lost
+
+
+@pytest.mark.parametrize(
+    "number",
+    range(1, FIRST_NETWORK + 1) if IS_LONG else random.Random(SEED).sample(range(1, FIRST_NETWORK), DRAWN),
+)
+def test_a_connection_that_breaks_at_any_operation_changes_no_number(
+    process: FaultyProcess, server: TestServer, expected: dict[str, object], tmp_path: Path, number: int
+) -> None:
+    """A request or reply that is lost is asked for again, and nothing else is."""
+    place = make_place(tmp_path, server.url)
+    server.forget()
+    done = call(process, place, *place.words, fault=Fault(NETWORK, number, errno.ECONNRESET))
+    assert done.code == 0, done.err
+    assert read_numbers(place) == expected["live"]
+    assert SAMPLES <= server.asked.total <= SAMPLES + 1

@@ -1,0 +1,145 @@
+"""Files of strangers: YAML that explodes, and files that name what is not theirs to name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from answerkey.errors import SpecError
+from answerkey.spec.findings import Findings
+from answerkey.spec.reader import read_yaml
+
+from .corpus import GOOD, Outcome, require_refusal, run_cases
+
+OUTSIDE = "what stands outside the project"
+EVIL = GOOD.replace("key: good", "key: evil")
+#: A way out that is refused, a file that is none, and what the two mean for the task.
+ESCAPE_CODES = {"E101", "E104", "E105", "E108"}
+YAML_CODES = {"E102", "E103", "E104", "E108"}
+
+
+def repeat(text: str, times: int) -> Callable[[], str]:
+    """Return a maker of the same text many times, within the size that is read."""
+    return lambda: (text * times)[:990_000]
+
+
+YAML_BOMBS: dict[str, Callable[[], str]] = {
+    "a billion laughs by aliases": lambda: "\n".join(
+        ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+        + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
+    ),
+    "a billion laughs by merging": lambda: "\n".join(
+        ["a0: &a0 {k0: x, k1: x}"]
+        + [f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}], k{i}: {{<<: *a{i - 1}}}}}" for i in range(1, 40)]
+    ),
+    "an alias inside itself": lambda: "a: &a [*a]\n",
+    "lists without end": repeat("[", 100_000),
+    "mappings without end": repeat("{a: ", 100_000),
+    "blocks without end": lambda: "\n".join(" " * depth + "a:" for depth in range(1300)),
+    "dashes without end": repeat("- ", 100_000),
+    "question marks without end": repeat("? ", 100_000),
+    "a million scalars": repeat("- a\n", 247_000),
+    "a million keys": lambda: "".join(f"k{i}: 1\n" for i in range(80_000)),
+    "a million anchors": lambda: "".join(f"- &a{i} x\n" for i in range(70_000)),
+    "a million aliases": lambda: "a: &a x\nb:\n" + "- *a\n" * 190_000,
+    "the same key again and again": repeat("a: 1\n", 190_000),
+    "a million documents": repeat("---\na\n", 160_000),
+    "a million unknown tags": repeat("- !t x\n", 140_000),
+    "a file that is too large": lambda: "a: " + "x" * 1_100_000,
+    "an object of Python": lambda: EVIL + "tags: !!python/object/apply:os.system ['touch was-here']\n",
+    "an object of Python under another name": lambda: (
+        f"%TAG ! tag:yaml.org,2002:python/\n---\n{EVIL}tags: !object/apply:os.system ['touch was-here']\n"
+    ),
+    "a number without end": lambda: EVIL + "tags: [1.0e999999999]\n",
+    "half a character": lambda: EVIL + 'tags: ["\\ud800"]\n',
+    "a character that is none": lambda: EVIL + "tags: [\x01]\n",
+}
+#: What a task includes or refers to, and how the file comes to be there.
+ESCAPES: dict[str, dict[str, object]] = {
+    "include of the folder above": {"line": "!include ../outside.md"},
+    "include of a way through a folder": {"line": "!include sub/../../outside.md"},
+    "include of an absolute path": {"line": "!include /etc/passwd"},
+    "include of the environment": {"line": "!include /proc/self/environ"},
+    "include of the memory": {"line": "!include /proc/self/mem"},
+    "include of a device": {"line": "!include /dev/zero"},
+    "include of a link": {"line": "!include link.md", "links": {"link.md": "../outside.md"}},
+    "include through a linked folder": {"line": "!include up/outside.md", "links": {"up": ".."}},
+    "include of a link to a link": {
+        "line": "!include one.md",
+        "links": {"one.md": "two.md", "two.md": "../outside.md"},
+    },
+    "include of a pipe": {"line": "!include pipe.md", "pipes": ["pipe.md"]},
+    "include of a folder": {"line": "!include ."},
+    "include of a name that is none": {"line": '!include "a\\0b"'},
+    "include of an endless name": {"line": f"!include {'a' * 5000}"},
+    "include of a URL": {"line": "!include file:///etc/passwd"},
+    "reference to the folder above": {"line": "{$ref: ../outside.md}"},
+    "reference by a variable": {"line": "{$ref: $OUTSIDE}"},
+    "reference by a link": {"line": "{$ref: link.yaml}", "links": {"link.yaml": "../outside.md"}},
+    "reference to itself": {"line": "{$ref: evil.yaml}"},
+    "references that multiply": {
+        "line": "{$ref: f0.yaml}",
+        "files": {f"f{i}.yaml": "[" + ", ".join([f"{{$ref: f{i + 1}.yaml}}"] * 10) + "]\n" for i in range(9)}
+        | {"f9.yaml": "[x, x, x, x, x, x, x, x, x, x]\n"},
+    },
+    "includes that multiply": {
+        "line": "[" + ", ".join(f"!include big{i}.md" for i in range(8)) + "]",
+        "files": {f"big{i}.md": "x" * 9_000_000 for i in range(8)},
+    },
+}
+
+
+def make_escape(name: str, stated: Mapping[str, object]) -> dict[str, object]:
+    """Return a case: a task whose description is what is stated."""
+    evil = EVIL.replace("A task that does no harm.", str(stated["line"]))
+    files = {"evil.yaml": evil, **stated.get("files", {})}  # type: ignore[dict-item]  # a mapping where it is there
+    return {"name": name, "files": files, **{key: stated[key] for key in ("links", "pipes") if key in stated}}
+
+
+@pytest.fixture(scope="module")
+def exploded(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Outcome]:
+    """Return what became of the YAML bombs."""
+    cases = [{"name": name, "files": {"evil.yaml": make()}} for name, make in YAML_BOMBS.items()]
+    return run_cases(tmp_path_factory.mktemp("yaml"), cases)
+
+
+@pytest.fixture(scope="module")
+def escaped(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Outcome]:
+    """Return what became of the escapes from a project folder."""
+    above = tmp_path_factory.mktemp("escapes")
+    (above / "outside.md").write_text(OUTSIDE, encoding="utf-8")
+    folder = above / "project"
+    folder.mkdir()
+    cases = [make_escape(name, stated) for name, stated in ESCAPES.items()]
+    return run_cases(folder, cases, OUTSIDE=str(above / "outside.md"))
+
+
+@pytest.mark.parametrize("name", YAML_BOMBS)
+def test_a_yaml_bomb_is_refused(name: str, exploded: Mapping[str, Outcome]) -> None:
+    """Before it is built, within five seconds of computing and 300 MB, with place and reason."""
+    require_refusal(exploded[name])
+    assert {error["code"] for error in exploded[name].errors} <= YAML_CODES
+
+
+@pytest.mark.parametrize("name", ESCAPES)
+def test_an_escape_is_refused(name: str, escaped: Mapping[str, Outcome]) -> None:
+    """A file outside the project is not read, by whatever way; what it holds is not shown."""
+    require_refusal(escaped[name])
+    assert {error["code"] for error in escaped[name].errors} <= ESCAPE_CODES
+    assert OUTSIDE not in str(escaped[name].errors)
+
+
+def test_the_corpora_are_as_large_as_promised() -> None:
+    """At least 8 YAML bombs and 7 escapes."""
+    assert len(YAML_BOMBS) >= 8
+    assert len(ESCAPES) >= 7
+
+
+def test_a_pipe_in_place_of_the_file_itself_is_refused(tmp_path: Path) -> None:
+    """The file that the caller names is a plain file, or none."""
+    os.mkfifo(tmp_path / "task.yaml")
+    with pytest.raises(SpecError, match="is not a plain file"):
+        read_yaml(tmp_path / "task.yaml", "task.yaml", Findings())

@@ -1,0 +1,49 @@
+"""The first promise: templates of strangers do no harm, and those who try are refused in good time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from .corpus import Outcome, make_cases, read_templates, require_refusal, run_cases
+
+ATTACKS = read_templates("attacks")
+BOMBS = read_templates("bombs")
+#: Refused on the row or when it is loaded; stopped; or not even a template.
+CODES = {"E112", "E120", "E206", "E207"}
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Outcome]:
+    """Return what became of the attacks."""
+    return run_cases(tmp_path_factory.mktemp("attacks"), make_cases(ATTACKS))
+
+
+@pytest.fixture(scope="module")
+def bombed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Outcome]:
+    """Return what became of the bombs."""
+    return run_cases(tmp_path_factory.mktemp("bombs"), make_cases(BOMBS))
+
+
+def test_the_corpora_are_as_large_as_promised() -> None:
+    """At least 40 attacks, every published escape among them, and 15 bombs."""
+    assert len(ATTACKS) >= 40
+    assert len(BOMBS) >= 15
+    published = ["CVE-2016-10745", "CVE-2019-10906", "CVE-2024-56201", "CVE-2024-56326", "CVE-2025-27516"]
+    for name in published:
+        assert any(title.startswith(name) for title in ATTACKS)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_is_refused(name: str, attacked: Mapping[str, Outcome]) -> None:
+    """With place and reason, and nothing else happens: no process, no file, no harm to the task beside it."""
+    require_refusal(attacked[name])
+    assert {error["code"] for error in attacked[name].errors} <= CODES
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_refused(name: str, bombed: Mapping[str, Outcome]) -> None:
+    """Within five seconds of computing and 300 MB, with place and reason."""
+    require_refusal(bombed[name])
+    assert {error["code"] for error in bombed[name].errors} <= CODES

@@ -1,0 +1,87 @@
+"""Whatever is asked, nothing gets past the guard that could name a file, or that lacks name and token."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from answerkey.errors import ServeError
+from answerkey.serve.guard import Address, Guard, Request
+from answerkey.serve.routes import find_route
+
+TOKEN = "a-token-of-the-tests"  # noqa: S105 - of the tests
+GUARD = Guard(TOKEN, 8765, frozenset({"127.0.0.1", "localhost"}))
+HOST, GIVEN = ("Host", "127.0.0.1:8765"), ("X-Answerkey-Token", TOKEN)
+MARKS = [
+    "/",
+    "//",
+    "..",
+    ".",
+    "%2e",
+    "%2f",
+    "%5c",
+    "\\",
+    "%00",
+    "%252e",
+    ";",
+    "~",
+    ":",
+    "*",
+    "&",
+    "=",
+    "?",
+    "#",
+]
+WORDS = ["C:", "etc", "passwd", "api", "runs", "tasks", "0", "r1", "rows", "token"]
+PIECES = st.sampled_from([*MARKS, *WORDS, " ", "\n", "\x00", "\u2025", "\uff0e"])
+TARGETS = st.one_of(st.text(max_size=40), st.lists(PIECES, max_size=12).map("".join), PIECES)
+METHODS = st.one_of(st.sampled_from(["GET", "PUT", "POST", "OPTIONS", "HEAD"]), st.text(max_size=8))
+
+
+def admit(request: Request) -> Address | None:
+    """Return what is let in; None for a refusal, which is the only other thing that may happen."""
+    try:
+        return GUARD.admit(request)
+    except ServeError:
+        return None
+
+
+@given(method=METHODS, target=TARGETS)
+def test_what_is_let_in_is_plain(method: str, target: str) -> None:
+    """Parts of letters, digits, `-` and `_`; then either a route of the table or nothing."""
+    found = admit(Request(method, target, [HOST, GIVEN, ("Content-Length", "0")]))
+    if found is None:
+        return
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", part, re.ASCII) for part in found.parts)
+    assert target.partition("?")[0] == "/" + "/".join(found.parts)
+    try:
+        route, names = find_route(method, found.parts)
+    except ServeError as error:
+        assert error.status in {404, 405}  # noqa: PT017 - either outcome is lawful
+    else:
+        assert callable(route)
+        assert set(names) <= {"run", "task", "position"}
+
+
+@given(host=st.one_of(st.text(max_size=30), st.lists(PIECES, max_size=4).map("".join)), target=TARGETS)
+def test_no_other_host_is_let_in(host: str, target: str) -> None:
+    """But for the two names there are, in any case, with the port."""
+    if host.strip().lower() not in {"127.0.0.1:8765", "localhost:8765"}:
+        assert admit(Request("GET", target, [("Host", host), GIVEN])) is None
+
+
+@given(token=st.text(max_size=30), target=TARGETS)
+def test_no_other_token_is_let_in(token: str, target: str) -> None:
+    """Whatever is asked for."""
+    if token.strip() != TOKEN:
+        assert admit(Request("GET", target, [HOST, ("X-Answerkey-Token", token)])) is None
+
+
+@given(headers=st.lists(st.tuples(st.text(max_size=20), st.text(max_size=20)), max_size=6), method=METHODS)
+def test_no_headers_are_a_bug(headers: list[tuple[str, str]], method: str) -> None:
+    """Each request is let in or refused, never more."""
+    with pytest.raises(ServeError):
+        GUARD.admit(Request(method, "/api/runs", headers))

@@ -56,7 +56,7 @@ def run_demo() -> str:
 def find_dead_links() -> Iterator[str]:
     """Yield each relative link of a Markdown file of the project that leads nowhere."""
     names = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],  # noqa: S607 - found on the path
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md", ":!tests/hostile"],  # noqa: S607 - found on the path
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -2,8 +2,7 @@
 
 A server on this machine, in a process of its own, answers after 0 or 50 ms. For each case the bare clients
 (one of aiohttp, one that sends over the asker's own wire) and the asker take turns, and the best of each
-counts. The promise is about aiohttp, the library that a plain client is written with: the asker has none of
-its own. Beside its own wire it shows what is paid for keys, limits, retries and the journal.
+counts. The ratio is promised against either.
 """
 
 from __future__ import annotations
@@ -173,7 +172,7 @@ def main() -> int:
         with start_server(delay) as url:
             measured = [measure_all(url, concurrent, count) for _ in range(turns)]
         bare, wire, asker = (max(speeds) for speeds in zip(*measured, strict=True))
-        is_kept &= asker / bare >= promised
+        is_kept &= asker / max(bare, wire) >= promised
         case = f"{concurrent:>8} {delay * 1000:>4.0f} ms"
         ratios = f"{asker / bare:.2f}, {asker / wire:.2f}"
         print(f"{case} {bare:>9.0f} {wire:>8.0f} {asker:>8.0f} {ratios:>11} {promised:>9.2f}", flush=True)

@@ -13,6 +13,8 @@ from typing import Protocol
 SMALL_BODY = 1 << 17
 #: How much all larger ones may have together before they wait for each other.
 LARGE_BODIES = 16 << 20
+#: What one look at a connection brings at most.
+ONE_READ = 1 << 18
 
 
 class Reader(Protocol):
@@ -48,7 +50,9 @@ class Room:
             return
         self._taken -= self._sizes.pop(reader)
         reader.go_on()  # its last part may have been one too many, and it may be asked again
+        free = self.most - self._taken
         for number, one in enumerate(list(self._sizes)):
-            if number > 0 and self._taken > self.most:
+            if number > 0 and free < ONE_READ:
                 return
             one.go_on()
+            free -= ONE_READ

@@ -99,6 +99,10 @@ class Channel(asyncio.Protocol):
             self._transport.write(request)
         return self._awaited
 
+    def forget(self) -> None:
+        """Let go of the last reply, which a connection that rests has no use for."""
+        self._awaited = None
+
     def give_up(self, trouble: Trouble | None = None) -> None:
         """Close the connection at once; who waits for a reply gets the trouble."""
         self.is_resting = False
@@ -220,6 +224,7 @@ class Wire:
         finally:
             timer.cancel()
             self._room.leave(channel)  # not before: until now the whole body has waited to be read
+            channel.forget()
             self._keep(address, channel, loop.time())
 
     async def close(self) -> None:

@@ -199,7 +199,9 @@ GUARDED: Final[dict[str, Callable[..., Value]]] = {
     "slice": _guard("slice", lambda _value, slices, fill_with=None: slices),  # noqa: ARG005 - Jinja's own signature
     "string": _guard("string", measure),
     "sum": sum_values,
+    "title": _guard("title", measure),
     "trim": trim_text,
+    "wordcount": _guard("wordcount", measure),
     "wordwrap": _guard("wordwrap", _measure_wrapped),
     LOOP_STEPS: guard_steps,
     JOIN_TEXT: join_text,

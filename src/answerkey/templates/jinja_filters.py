@@ -18,6 +18,8 @@ from answerkey.templates.row_context import RowContext
 _MOST_INDENT: Final = 100
 #: What JSON text stands for takes several times its memory.
 _JSON_GROWTH: Final = 4
+#: Indented JSON is written by Python, which takes so many times as long.
+_INDENT_GROWTH: Final = 8
 _SHOWN: Final = 80
 
 
@@ -65,11 +67,13 @@ def write_text(value: object) -> str:
     return str(value)
 
 
-def write_json(value: object, indent: int | None = None) -> str:
+@pass_context
+def write_json(context: RowContext, value: object, indent: int | None = None) -> str:
     """Return a value as JSON text: keys in their order, nothing escaped for HTML, no NaN or infinity."""
     if indent is not None and indent > _MOST_INDENT:
         raise ValueError(f"`tojson`: an indent of {indent} is too wide")
-    measure(value)
+    size = measure(value)
+    context.effort.spend_text(size if indent is None else size * _INDENT_GROWTH)
     return json.dumps(
         make_plain(value), ensure_ascii=False, allow_nan=False, indent=indent, default=_write_cell
     )

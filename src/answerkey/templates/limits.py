@@ -43,6 +43,7 @@ _DIGITS: Final = re.compile(r"[0-9]+")
 #: Python reads no longer numbers either.
 _LONGEST_WIDTH: Final = 18
 _SHOWN_BITS: Final = 200
+_DIGIT_BITS: Final = 4
 
 
 _TEXTS: Final = frozenset([str])
@@ -147,8 +148,10 @@ def limit_growth(size: int, given: int) -> None:
 
 
 def measure_scalar(value: object) -> int:
-    """Return the length of a text, and of any other value as if it were short."""
-    return len(value) if isinstance(value, (str, bytes)) else 1
+    """Return the length of a text and about that of a number, and of any other value as if it were short."""
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    return max(1, value.bit_length() // _DIGIT_BITS) if isinstance(value, int) else 1
 
 
 def measure_power(left: object, right: object) -> int:

@@ -177,6 +177,9 @@ def serve() -> Iterator[Callable[[Hub], Server]]:
         return server
 
     yield start
+    importlib.import_module(
+        "huggingface_hub"
+    ).close_session()  # it keeps its connections otherwise, until some other test is blamed
     for server in servers:
         server.shutdown()
         server.server_close()

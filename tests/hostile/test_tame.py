@@ -1,0 +1,63 @@
+"""Why tame templates may be rendered in our own process: even the worst of them are soon done there."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from answerkey.templates import Template
+from answerkey.templates.limits import FEW_STEPS
+from answerkey.templates.rows import Rows
+from answerkey.types import Row
+
+#: Each column as large as a row that is rendered here may be.
+ROW = Row(
+    {
+        "letters": ["a"] * 5400,
+        "same": ["a"] * 5400,
+        "lists": [["a"]] * 1600,
+        "words": "a b " * 4000,
+        "text": "é" * 16_000,
+        "number": 10**4200,
+        "json": "[" + "1," * 8000 + "1]",
+        "fields": {f"k{number}": "v" for number in range(1500)},
+    }
+)
+BODIES = [
+    "{% if " + " and ".join(["sample.letters == sample.same"] * 60) + " %}{% endif %}",
+    "{% if 'z' in sample.letters %}{% endif %}",
+    "{% if sample.letters | upper %}{% endif %}",
+    "{% if sample.letters is lower %}{% endif %}",
+    "{% if sample.letters | json_escape %}{% endif %}",
+    "{% if sample.lists | string %}{% endif %}",
+    "{% if sample.lists | tojson(indent=1) %}{% endif %}",
+    "{% if sample.lists < sample.lists %}{% endif %}",
+    "{% if sample.words | title %}{% endif %}",
+    "{% if sample.words | wordcount %}{% endif %}",
+    "{% if sample.words.split() %}{% endif %}",
+    "{% if sample.words | regex_replace('[a-z]+[0-9]', '') %}{% endif %}",
+    "{% if sample.text.casefold() %}{% endif %}",
+    "{% if sample.json | fromjson %}{% endif %}",
+    "{% if sample.fields | merge(sample.fields) %}{% endif %}",
+    "{% if sample.letters | select('in', sample.same) | list %}{% endif %}",
+    "{% if [sample.words] | map('title') | list %}{% endif %}",
+    "{{ sample.number }}",
+    "{% if sample.number // 7 == sample.number * 7 %}{% endif %}",
+    "{% for a in sample.lists %}{% for b in a %}{% if a == b %}{% endif %}{% endfor %}{% endfor %}",
+]
+#: The fewer turns, the more of them are made before the steps are used up.
+TURNS = (9999, 1400, 250, 30)
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_the_worst_of_the_tame_is_soon_done(body: str) -> None:
+    """In some tenths of a second of computing, however often it asks for the whole of the largest row."""
+    for turns in TURNS:
+        source = f"{{% for i in range({turns}) %}}{body}{{% endfor %}}"
+        recipe = Template.compile(source)._recipe
+        assert recipe is not None
+        assert recipe.is_tame
+        started = time.process_time()
+        list(recipe.render(Rows({"sample": ROW}), FEW_STEPS))
+        assert time.process_time() - started < 2

@@ -26,7 +26,7 @@ from answerkey.datasets.gathering import (
 )
 from answerkey.datasets.ids import check_ids, name_samples
 from answerkey.datasets.names import check_names
-from answerkey.datasets.rows import HeldRows, PickedRows, Positions, Rows, iterate_blocks
+from answerkey.datasets.rows import HeldRows, PickedRows, Positions, Rows, RowsOver, iterate_blocks
 from answerkey.datasets.table_cache import name_entry, open_cache
 from answerkey.datasets.tables import FormatName, Layout, Table, load_table
 from answerkey.datasets.text_rows import Heading
@@ -189,31 +189,15 @@ def _list_lines(samples: Samples) -> list[int]:
 
 
 @dataclass(frozen=True)
-class FiledRows:
+class FiledRows(RowsOver):
     """Rows out of several files, one after the other, of which each knows its file.
 
     `starts` are the positions of the first rows of the files; `offset` is that of the first row here.
     """
 
-    rows: Rows
     names: tuple[str, ...]
     starts: tuple[int, ...]
     offset: int = 0
-
-    @property
-    def columns(self) -> list[str]:
-        """The column names."""
-        return self.rows.columns
-
-    @property
-    def encoded(self) -> frozenset[str]:
-        """The columns whose cells hold JSON text."""
-        return self.rows.encoded
-
-    @property
-    def file(self) -> str | None:
-        """The name of all files together."""
-        return self.rows.file
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -96,11 +96,10 @@ class HeldRows:
 
 
 @dataclass(frozen=True)
-class PickedRows:
-    """Rows that do not follow each other, out of rows that are not in memory."""
+class RowsOver:
+    """Rows made of other rows, with their columns and their name."""
 
     rows: Rows
-    positions: pl.Series
 
     @property
     def columns(self) -> list[str]:
@@ -116,6 +115,13 @@ class PickedRows:
     def file(self) -> str | None:
         """The name that errors give."""
         return self.rows.file
+
+
+@dataclass(frozen=True)
+class PickedRows(RowsOver):
+    """Rows that do not follow each other, out of rows that are not in memory."""
+
+    positions: pl.Series
 
     def __len__(self) -> int:
         return len(self.positions)

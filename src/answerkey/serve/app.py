@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from answerkey.errors import AnswerkeyError, ServeError
+from answerkey.models.secret import hide_secrets
 from answerkey.reports.json_form import clean_numbers
+from answerkey.reports.sanitize import make_visible
 from answerkey.serve.catalog import Catalog
 from answerkey.serve.door import DOOR, DOOR_POLICY
 from answerkey.serve.guard import Guard, Request, is_foreign, is_opening, refuse
@@ -76,7 +78,8 @@ class App:
         except (ConnectionError, TimeoutError):
             raise  # who asked has gone away
         except Exception as error:  # noqa: BLE001  # a front door: one request that fails must not end the rest
-            self.say_trouble("".join(traceback.format_exception(error)))
+            told = hide_secrets("".join(traceback.format_exception(error)))
+            self.say_trouble(make_visible(told, keep_lines=True))
             return self._decorate(_make_json(500, _describe("E901", "a bug in answerkey", None)))
 
     def refuse(self, error: AnswerkeyError, request: Request | None = None) -> Answer:

@@ -15,6 +15,7 @@ import polars as pl
 
 from answerkey.datasets import Dataset, Rows, iterate_blocks
 from answerkey.datasets.ids import ORDER_COLUMN
+from answerkey.datasets.rows import RowsOver
 from answerkey.errors import DataError, Place, listing
 from answerkey.scorers import RowProblem
 from answerkey.solvers import UNSUITABLE, ChoiceOrder, RowOrders, plan_row
@@ -41,28 +42,12 @@ Labels = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class OrderedRows:
+class OrderedRows(RowsOver):
     """The rows of a dataset, each as often as its options are shown in another order."""
 
-    rows: Rows
     plan: pl.DataFrame
     labels: tuple[Labels, ...]
     setting: ChoiceOrder
-
-    @property
-    def columns(self) -> list[str]:
-        """The column names."""
-        return self.rows.columns
-
-    @property
-    def encoded(self) -> frozenset[str]:
-        """The columns whose cells hold JSON text."""
-        return self.rows.encoded
-
-    @property
-    def file(self) -> str | None:
-        """The name that errors give."""
-        return self.rows.file
 
     def __len__(self) -> int:
         return self.plan.height

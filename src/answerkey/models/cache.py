@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,12 +59,15 @@ class CallCache:
             hint = suggest(self.policy, CACHE_POLICIES) or f"policies: {listing(CACHE_POLICIES)}"
             raise SpecError("E119", f"unknown cache policy {self.policy!r}", hint=hint)
 
-    def find(self, keys: Sequence[str]) -> dict[str, Completion]:
-        """Return what is stored for these keys, with source `cache`; nothing unless the policy is `reuse`."""
+    def find(self, messages: Mapping[str, Sequence[Mapping[str, object]]]) -> dict[str, Completion]:
+        """Return what is stored, with source `cache`; nothing unless the policy is `reuse`.
+
+        `messages` are what is asked, by the keys of the calls.
+        """
         found: dict[str, Completion] = {}
-        for key, text in self._select("key, completion", keys):
+        for key, text in self._select("key, completion", list(messages)):
             with suppress(ValueError, TypeError, KeyError):  # an entry that cannot be read is asked anew
-                found[key] = decode_completion(text, source="cache")
+                found[key] = decode_completion(text, messages[key], source="cache")
         return found
 
     def list_known(self, keys: Sequence[str]) -> set[str]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from answerkey.types import Completion, CompletionStatus
 
@@ -33,6 +33,17 @@ class Ledger(Protocol):
 
     def add(self, finished: Sequence[tuple[Call, Completion]]) -> None:
         """Keep finished calls; they are safe when this returns."""
+
+
+@runtime_checkable
+class SwiftLedger(Ledger, Protocol):
+    """A ledger that keeps calls in two steps; `write` and `settle` together do what `add` does."""
+
+    def write(self, finished: Sequence[tuple[Call, Completion]]) -> None:
+        """Keep finished calls so that they outlive this process; the event loop waits for it."""
+
+    def settle(self, finished: Sequence[tuple[Call, Completion]]) -> None:
+        """Make sure that what was written outlives the machine as well; called from another thread."""
 
 
 @dataclass

@@ -95,10 +95,11 @@ class Gate:
         self.busy -= 1
         self.wake()
 
-    def finish(self) -> None:
-        """Free a place; the call is done with."""
-        self.unfinished -= 1
-        self.leave()
+    def finish(self, count: int = 1) -> None:
+        """Free the places of calls that are done with."""
+        self.unfinished -= count
+        self.busy -= count
+        self.wake()
 
     def reset(self) -> None:
         """Forget all calls; for when none is under way any more."""

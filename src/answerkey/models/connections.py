@@ -100,7 +100,7 @@ class Connection:
 
     def read(self, status: int, headers: Mapping[str, str], body: bytes) -> Completion:
         """Return what an answer says, without a key that the endpoint sends back; never raises."""
-        if b"\\" in body or any(plain in body for plain in self._plain_secrets):
+        if b"\\" in body or any(map(body.__contains__, self._plain_secrets)):
             body = self._hidden_bytes.sub(HIDDEN.encode(), body)
         return self.style.read(status, headers, body)
 

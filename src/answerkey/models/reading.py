@@ -36,6 +36,7 @@ FINISH_REASONS: dict[str, str] = {
 #: Where error bodies say what is wrong, the best place first.
 COMPLAINT_FIELDS = ("error", "message", "detail", "errors", "msg", "type", "code")
 ANSWERED = range(200, 300)
+_NOTHING = Completion(None)
 
 
 class Said(NamedTuple):
@@ -157,9 +158,9 @@ def _conclude(said: Said) -> Completion:
     status = CompletionStatus.OK if text is not None else CompletionStatus.NO_TEXT
     if said.refusal is not None or (end == "content_filter" and not text):
         text, status = None, CompletionStatus.REFUSED
-    return Completion(
-        text,
-        status,
+    return _NOTHING.with_fields(
+        text=text,
+        status=status,
         reply=None if said.reply is None else make_plain(said.reply),
         finish_reason=end,
         prompt_tokens=read_count(said.prompt_tokens),

@@ -5,7 +5,7 @@ Each function reads the JSON object of an answer and raises `Unreadable` for one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from answerkey.models.message import OTHER_ROLES, TEXT_PARTS
 from answerkey.models.reading import Said, Unreadable, find_complaint
@@ -18,6 +18,7 @@ MISSING = object()
 THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking")
 THOUGHT_PARTS = frozenset({"thinking", "reasoning", "reasoning_content", "reasoning_text"})
 _SAYS_MORE = ("refusal", "tool_calls", "function_call", "audio", "annotations")
+_BESIDE_CONTENT = (*THOUGHT_FIELDS, *_SAYS_MORE)
 
 
 def take_chat(body: Found) -> Said:
@@ -34,20 +35,29 @@ def take_chat(body: Found) -> Said:
     role = message.get("role")
     if isinstance(role, str) and role in OTHER_ROLES:
         raise Unreadable(f"the message is of the role {role!r}, not the assistant's")
-    parts = _take_parts(message.get("content"))
+    texts, thoughts, refusal, reply = _take_message(message)
+    return Said(
+        texts,
+        thoughts,
+        refusal,
+        reply,
+        _take_end(choice),
+        usage.get("prompt_tokens"),
+        usage.get("completion_tokens"),
+        choice.get("logprobs"),
+    )
+
+
+def _take_message(message: Found) -> tuple[Sequence[str], Sequence[str], str | None, Found | None]:
+    """Return the texts, the thoughts, the refusal and what there is beside them."""
+    content = message.get("content")
+    if isinstance(content, str) and not any(map(message.get, _BESIDE_CONTENT)):  # nearly all are so
+        return [content], (), None, None
+    parts = _take_parts(content)
     thoughts = [*_take_thoughts(message), *parts.thoughts]
     refusal = _take_refusal(message) if parts.refusal is None else parts.refusal
     texts = parts.texts if any(text.strip() for text in parts.texts) or not _has_calls(message) else ()
-    return Said(
-        texts=texts,
-        thoughts=thoughts,
-        refusal=refusal,
-        reply=_keep_reply(message),
-        finish_reason=_take_end(choice),
-        prompt_tokens=usage.get("prompt_tokens"),
-        completion_tokens=usage.get("completion_tokens"),
-        logprobs=choice.get("logprobs"),
-    )
+    return texts, thoughts, refusal, _keep_reply(message)
 
 
 def take_text(body: Found) -> Said:

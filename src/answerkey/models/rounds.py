@@ -13,7 +13,7 @@ from answerkey.errors import AnswerkeyError
 from answerkey.models.budget import Budget, Price
 from answerkey.models.calls import Adapted, Call, Event, Finished, Ledger, Retried, Watch
 from answerkey.models.client import Sender
-from answerkey.models.commits import Commits
+from answerkey.models.commits import Notes, open_commits
 from answerkey.models.line import Line, charge
 from answerkey.models.retrying import Outcome, Patience, Verdict
 from answerkey.types import Completion, CompletionStatus
@@ -41,8 +41,8 @@ class Terms:
 class Round:
     """Asks calls with distinct keys, all of them unknown to the ledger.
 
-    A call holds its place until the ledger has it. So what a sudden death loses is never more than there are
-    connections.
+    A call holds its place until the ledger has it, whatever becomes of this process. So what a sudden death
+    loses is never more than there are connections.
     """
 
     def __init__(self, line: Line, sender: Sender, terms: Terms, calls: Sequence[Call]) -> None:
@@ -56,7 +56,8 @@ class Round:
         self._sending: set[asyncio.Task[object]] = set()
         self._reason: BaseException | None = None
         self._is_stopped = False
-        self._commits = Commits(terms.ledger, terms.executor, self._note_kept, self._note_broken)
+        notes = Notes(line.gate.finish, self._note_kept, self._note_broken)
+        self._commits = open_commits(terms.ledger, terms.executor, notes)
 
     async def run(self) -> dict[str, Completion]:
         """Return the completions by key; raise what made it stop. After `stop(None)`: what there is."""
@@ -141,7 +142,10 @@ class Round:
                 return None
             if wait is None:
                 line.note_usage(outcome.completion, tokens)
-                return _complete(outcome.completion, call, line.clock.now() - begun, patience.attempts)
+                latency = line.clock.now() - begun
+                return outcome.completion.with_fields(
+                    prompt=call.messages, latency=latency, attempts=patience.attempts, source="live"
+                )
             self._tell_retry(call, outcome, wait, patience.attempts)
             line.gate.leave()
             await line.clock.sleep(wait)
@@ -183,7 +187,6 @@ class Round:
 
     def _note_kept(self, call: Call, completion: Completion) -> None:
         self._answered[call.key] = completion
-        self._line.gate.finish()
         if self._terms.watch is not None:
             self._tell(Finished(call, completion, is_known=False))
 
@@ -194,11 +197,3 @@ class Round:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.stop(error, grace=0)
-
-
-def _complete(completion: Completion, call: Call, latency: float, attempts: int) -> Completion:
-    """Return a completion with what is known of its call; a tenth of the time that `replace` takes."""
-    known = {"prompt": call.messages, "latency": latency, "attempts": attempts, "source": "live"}
-    complete = object.__new__(Completion)
-    vars(complete).update(vars(completion), **known)
-    return complete

@@ -103,8 +103,12 @@ def cut_batches(values: Mapping[T, object], size: int) -> Iterator[list[T]]:
 
 
 def encode_completion(completion: Completion) -> str:
-    """Return a completion as JSON text, without the fields that are None; ASCII, so that any text is safe."""
+    """Return a completion as JSON text, without the fields that are None; ASCII, so that any text is safe.
+
+    The prompt is not in it: who asks for the completion of a call has its messages.
+    """
     found = {name: value for name, value in vars(completion).items() if value is not None}
+    found.pop("prompt", None)
     text = _COMPACT.encode(found)
     return _NOT_FINITE.sub(_spell_number, text) if "NaN" in text or "Infinity" in text else text
 
@@ -116,8 +120,10 @@ def _spell_number(found: re.Match[str]) -> str:
     return "null" if found[0] == "NaN" else found[0].replace("Infinity", "1e999")
 
 
-def decode_completion(text: str, *, source: str | None = None) -> Completion:
-    """Return the completion of a JSON text; `source` overrules its own.
+def decode_completion(
+    text: str, prompt: Sequence[Mapping[str, object]] | None = None, *, source: str | None = None
+) -> Completion:
+    """Return the completion of a JSON text to a prompt; `source` overrules its own.
 
     Raises ValueError, TypeError or KeyError when the text is none.
     """
@@ -125,6 +131,7 @@ def decode_completion(text: str, *, source: str | None = None) -> Completion:
     known = {name: found[name] for name in _FIELDS if name in found}
     known["status"] = CompletionStatus(known["status"])
     known.setdefault("text", None)
+    known["prompt"] = prompt
     if source is not None:
         known["source"] = source
     return Completion(**known)

@@ -7,12 +7,14 @@ knows is written to the journal as well, so that a resumed run sees what the int
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from answerkey.errors import Place, RunError
 from answerkey.models.batch_book import Submitted
@@ -59,8 +61,13 @@ _LIST_BATCHES = "SELECT file, batch, keys FROM batches WHERE identity = ? ORDER 
 _CREATE_PLACES = """
 CREATE TEMP TABLE places (hash INTEGER, place INTEGER, PRIMARY KEY (hash, place)) WITHOUT ROWID
 """
-_FILL_PLACES = "INSERT INTO places SELECT hash_key(key), rowid FROM calls"
-_ADD_PLACES = "INSERT OR IGNORE INTO places VALUES (?, ?)"
+_FILL_PLACES = "INSERT OR IGNORE INTO places SELECT hash_key(key), rowid FROM calls WHERE rowid >= ?"
+#: Pages are moved from the log to the file when there are so many; asking waits as long as that takes.
+PAGES_IN_LOG = 4_000
+#: Not every system has the call that leaves out the times of the file.
+_sync_file = getattr(os, "fdatasync", os.fsync)
+#: So many keys that were looked for in vain are remembered; the others are looked for when they are written.
+MOST_MISSING = 100_000
 _ADD = """
 INSERT OR REPLACE INTO calls
     (rowid, key, specification, sample_id, trial, purpose, status, source, completion)
@@ -69,8 +76,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 _PLACED = """
 FROM places JOIN calls ON calls.rowid = place WHERE hash IN (SELECT value FROM json_each(?))
 """
-_FIND = f"SELECT key, completion {_PLACED} AND status <> 'ERROR'"
 _LOCATE = f"SELECT key, status, place {_PLACED}"
+_FIND = f"SELECT key, status, place, completion {_PLACED}"
 _SUM = """
 SELECT specification, purpose, COUNT(*), SUM(json_extract(completion, '$.prompt_tokens')),
     SUM(json_extract(completion, '$.completion_tokens'))
@@ -125,8 +132,12 @@ class Journal:
         self.file = None if folder is None else folder / JOURNAL_NAME
         self._cache = cache
         self._lock = threading.Lock()
-        #: Where the next call is put; 0 while it is not known where the others are.
-        self._next_place = 0
+        #: Where the next call is put, and from where on the places are not known; 0 before the first look.
+        self._next_place = self._unplaced = 0
+        #: Keys that were looked for in vain, with the place of a failed call, or 0; see `_take_places`.
+        self._missing: dict[str, int] = {}
+        #: The file that SQLite appends to.
+        self._log: int | None = None
         with self._translated():
             self._connection = self._open()
 
@@ -136,13 +147,18 @@ class Journal:
 
     def find(self, calls: Sequence[Call], specification: str = "") -> dict[str, Completion]:
         """Return the completions that are known, by the key of the call."""
-        keys = [call.key for call in calls]
+        asked = {call.key: call for call in calls}
         with self._lock, self._translated():
-            found = {str(key): decode_completion(str(text)) for key, text in self._select(_FIND, keys)}
-        missing = {call.key: call for call in calls if call.key not in found}
+            located = self._select(_FIND, asked)
+            said = {str(key): str(text) for key, status, _, text in located if status != _ERROR}
+            found = {key: decode_completion(text, asked[key].messages) for key, text in said.items()}
+            if len(self._missing) > MOST_MISSING:
+                self._missing.clear()
+            self._missing |= _leave_missing(asked, located)
+        missing = {key: call for key, call in asked.items() if key not in found}
         if self._cache is None or not missing:
             return found
-        cached = self._cache.find(list(missing))
+        cached = self._cache.find({key: call.messages for key, call in missing.items()})
         self._write([(missing[key], one) for key, one in cached.items()], specification)
         return found | cached
 
@@ -153,9 +169,20 @@ class Journal:
         """
         try:
             self._write(finished, specification)
+            self._sync()
         finally:
             if self._cache is not None:
                 self._cache.add([(call.key, one) for call, one in finished])
+
+    def write(self, finished: Sequence[tuple[Call, Completion]], specification: str = "") -> None:
+        """Store finished calls; they are in the hands of the system when this returns."""
+        self._write(finished, specification)
+
+    def settle(self, finished: Sequence[tuple[Call, Completion]]) -> None:
+        """Wait until what was written is on disk, and hand it to the cache."""
+        self._sync()
+        if self._cache is not None:
+            self._cache.add([(call.key, one) for call, one in finished])
 
     def count(self) -> Mapping[str, int]:
         """Return how many calls there are by status."""
@@ -198,6 +225,9 @@ class Journal:
         """Let go of the file; a second call does nothing."""
         with self._lock:
             self._connection.close()
+            if self._log is not None:
+                os.close(self._log)
+                self._log = None
 
     def remove(self) -> None:
         """Close the journal and delete its files: the run is complete, and its tables say the same."""
@@ -210,42 +240,68 @@ class Journal:
         if not finished:
             return
         with self._lock, self._translated():
-            located = self._select(_LOCATE, [call.key for call, _ in finished])
-            held = {key: (status, place) for key, status, place in located}
-            rows: dict[object, Sequence[object]] = {}
+            places = self._take_places(finished)
+            rows: dict[int, Sequence[object]] = {}
             for call, one in finished:
-                status, place = held.get(call.key, (_ERROR, None))
-                if status != _ERROR:
+                if call.key not in places:
                     continue
-                if place is None:
-                    place, self._next_place = self._next_place, self._next_place + 1
-                held[call.key] = one.status.value, place
+                place = places.pop(call.key) or self._next_place
+                if one.status is CompletionStatus.ERROR:
+                    places[call.key] = place
+                self._next_place = max(self._next_place, place + 1)
                 rows[place] = (place, *_lay_out(call, one, specification))
             if rows:
                 write_rows(self._connection, _ADD, list(rows.values()))
-                places = [(hash(row[1]), row[0]) for row in rows.values()]
-                write_rows(self._connection, _ADD_PLACES, places)
 
-    def _select(self, statement: str, keys: Sequence[str]) -> list[tuple[object, ...]]:
+    def _sync(self) -> None:
+        """Wait for the disk; SQLite itself would do so inside the lock."""
+        if self.file is None:
+            return
+        try:
+            with self._lock:
+                if self._log is None:
+                    self._log = os.open(self.file.with_name(f"{JOURNAL_NAME}-wal"), os.O_RDWR)
+                log = os.dup(self._log)
+            try:
+                _sync_file(log)
+            finally:
+                os.close(log)
+        except OSError as error:
+            raise self._refused(error.strerror or str(error)) from error
+
+    def _take_places(self, finished: Sequence[tuple[Call, Completion]]) -> dict[str, int]:
+        """Return the keys of which nothing is said yet, with the place of a failed call, or 0 without one."""
+        keys = {call.key for call, _ in finished}
+        places = {key: self._missing.pop(key) for key in keys if key in self._missing}
+        unknown = keys - places.keys()
+        return places | _leave_missing(unknown, self._select(_LOCATE, unknown)) if unknown else places
+
+    def _select(self, statement: str, keys: Collection[str]) -> list[tuple[object, ...]]:
         """Return what a statement finds for these keys; another key may have the same hash."""
-        if self._next_place == 0:
-            self._fill_places()
+        self._place_calls()
         wanted = set(keys)
         with closing(self._connection.execute(statement, (json.dumps([*map(hash, wanted)]),))) as cursor:
             return [row for row in cursor if row[0] in wanted]
 
-    def _fill_places(self) -> None:
-        """Learn where the calls of an earlier process are."""
-        self._connection.create_function("hash_key", 1, hash, deterministic=True)
-        for statement in ("PRAGMA temp.journal_mode = OFF", _CREATE_PLACES, _FILL_PLACES):
-            self._connection.execute(statement).close()
-        with closing(self._connection.execute("SELECT MAX(rowid) FROM calls")) as cursor:
-            self._next_place = (cursor.fetchone()[0] or 0) + 1
+    def _place_calls(self) -> None:
+        """Learn where the calls are that came since the last look, those of an earlier process included."""
+        if self._next_place == 0:
+            self._connection.create_function("hash_key", 1, hash, deterministic=True)
+            for statement in ("PRAGMA temp.journal_mode = OFF", _CREATE_PLACES):
+                self._connection.execute(statement).close()
+            with closing(self._connection.execute("SELECT MAX(rowid) FROM calls")) as cursor:
+                self._next_place = (cursor.fetchone()[0] or 0) + 1
+        elif self._unplaced == self._next_place:
+            return
+        self._connection.execute(_FILL_PLACES, (self._unplaced,)).close()
+        self._unplaced = self._next_place
 
     def _open(self) -> sqlite3.Connection:
         connection = connect_file(self.file or ":memory:")
         try:
-            connection.execute("PRAGMA synchronous = FULL").close()
+            # `_sync` waits for the disk; SQLite itself does so before it moves pages to their file.
+            connection.execute("PRAGMA synchronous = NORMAL").close()
+            connection.execute(f"PRAGMA wal_autocheckpoint = {PAGES_IN_LOG}").close()
             prepare_tables(connection, VERSION, [_CREATE])
             connection.execute(_CREATE_BATCHES).close()  # a journal from before there were batches has none
         except BaseException:
@@ -270,9 +326,12 @@ class Journal:
         # The low byte is the kind of error, the rest its variety; our own errors have no code.
         if code is None or code & 0xFF in _DAMAGE:
             return self._damaged(str(error))
+        return self._refused(str(error))
+
+    def _refused(self, why: str) -> RunError:
         return RunError(
             "E502",
-            f"cannot write the journal of the run: {error}",
+            f"cannot write the journal of the run: {why}",
             where=self._place(),
             hint="make room or correct the rights of the folder, then `answerkey resume` goes on",
         )
@@ -303,6 +362,25 @@ class TaskLedger:
     def add(self, finished: Sequence[tuple[Call, Completion]]) -> None:
         """Store finished calls; they are on disk when this returns."""
         self.journal.add(finished, self.specification)
+
+    def write(self, finished: Sequence[tuple[Call, Completion]]) -> None:
+        """Store finished calls; they are in the hands of the system when this returns."""
+        self.journal.write(finished, self.specification)
+
+    def settle(self, finished: Sequence[tuple[Call, Completion]]) -> None:
+        """Wait until what was written is on disk, and hand it to the cache."""
+        self.journal.settle(finished)
+
+
+def _leave_missing(keys: Collection[str], located: Sequence[tuple[object, ...]]) -> dict[str, int]:
+    """Return those keys of which no call is located, or only one that failed, with its place; 0 without."""
+    missing = dict.fromkeys(keys, 0)
+    for key, status, place, *_ in located:
+        if status == _ERROR:
+            missing[str(key)] = cast("int", place)
+        else:
+            missing.pop(str(key), None)
+    return missing
 
 
 def _lay_out(call: Call, one: Completion, specification: str) -> tuple[object, ...]:

@@ -15,10 +15,12 @@ from answerkey.errors import SpecError
 from answerkey.models.cache import CallCache, default_cache_file
 from answerkey.types import Completion, CompletionStatus
 
+#: What is asked, in every one of these calls.
+ASKED = [{"role": "user", "content": "?"}]
 WHOLE = Completion(
     text="B. Canberra \ud800 \u202e é",
     status=CompletionStatus.OK,
-    prompt=[{"role": "user", "content": "?"}],
+    prompt=ASKED,
     reply={"role": "assistant", "content": "B"},
     finish_reason="stop",
     prompt_tokens=12,
@@ -41,7 +43,7 @@ def test_what_was_stored_is_found_whole(file: Path) -> None:
     first = CallCache(file=file)
     first.add([("k", WHOLE)])
     first.close()
-    found = CallCache(file=file).find(["k", "other"])
+    found = CallCache(file=file).find({"k": ASKED, "other": ASKED})
     assert list(found) == ["k"]
     assert found["k"].source == "cache"
     assert {**vars(found["k"]), "source": None} == vars(WHOLE)
@@ -60,24 +62,24 @@ def test_failed_calls_are_not_stored(file: Path, status: CompletionStatus, is_st
     """A refusal and a reply without text are answers; an error is none."""
     cache = CallCache(file=file)
     cache.add([("k", Completion(None, status))])
-    assert bool(cache.find(["k"])) is is_stored
+    assert bool(cache.find({"k": ASKED})) is is_stored
 
 
 def test_update_asks_anew_and_stores(file: Path) -> None:
     """Under `update` nothing is found, and what is added replaces what was there."""
     CallCache(file=file).add([("k", Completion("old"))])
     update = CallCache("update", file=file)
-    assert update.find(["k"]) == {}
+    assert update.find({"k": ASKED}) == {}
     assert update.list_known(["k"]) == set()
     update.add([("k", Completion("new"))])
-    assert CallCache(file=file).find(["k"])["k"].text == "new"
+    assert CallCache(file=file).find({"k": ASKED})["k"].text == "new"
 
 
 def test_no_cache_neither_reads_nor_writes(file: Path) -> None:
     """Under `no-cache` the file is not even made."""
     cache = CallCache("no-cache", file=file)
     cache.add([("k", WHOLE)])
-    assert cache.find(["k"]) == {}
+    assert cache.find({"k": ASKED}) == {}
     assert not file.exists()
 
 
@@ -93,7 +95,7 @@ def test_known_keys_are_listed(file: Path) -> None:
     cache = CallCache(file=file)
     cache.add([(f"k{number}", Completion("A")) for number in range(0, 3000, 2)])
     assert len(cache.list_known([f"k{number}" for number in range(3000)])) == 1500
-    assert len(cache.find([f"k{number}" for number in range(3000)])) == 1500
+    assert len(cache.find({f"k{number}": ASKED for number in range(3000)})) == 1500
 
 
 def test_a_cache_that_cannot_be_opened_is_one_notice(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_a_cache_that_cannot_be_opened_is_one_notice(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     cache = CallCache(file=tmp_path / "file" / "calls.sqlite")
     cache.add([("k", WHOLE)])
-    assert cache.find(["k"]) == {}
+    assert cache.find({"k": ASKED}) == {}
     assert len(cache.notices) == 1
     assert "the call cache" in cache.notices[0].message
     assert "every call is asked" in cache.notices[0].message
@@ -115,7 +117,7 @@ def test_a_damaged_cache_is_one_notice(file: Path, content: bytes) -> None:
     file.parent.mkdir()
     file.write_bytes(content)
     cache = CallCache(file=file)
-    assert cache.find(["k"]) == {}
+    assert cache.find({"k": ASKED}) == {}
     cache.add([("k", WHOLE)])
     assert [notice.hint for notice in cache.notices] == [
         "make room or correct its rights; a damaged cache may be deleted"
@@ -130,7 +132,7 @@ def test_a_cache_of_another_version_is_one_notice(file: Path) -> None:
     connection.execute("PRAGMA user_version = 7")
     connection.close()
     cache = CallCache(file=file)
-    assert cache.find(["k"]) == {}
+    assert cache.find({"k": ASKED}) == {}
     assert "it has version 7, this release reads 1" in cache.notices[0].message
 
 
@@ -144,7 +146,7 @@ def test_an_entry_that_cannot_be_read_is_asked_anew(file: Path) -> None:
     connection.execute("""UPDATE calls SET completion = '{"text": "C"}' WHERE key = 'worse'""")
     connection.commit()
     connection.close()
-    assert list(cache.find(["good", "bad", "worse"])) == ["good"]
+    assert list(cache.find({"good": ASKED, "bad": ASKED, "worse": ASKED})) == ["good"]
 
 
 def test_only_the_user_can_read_the_cache(file: Path) -> None:
@@ -161,7 +163,7 @@ def test_threads_share_one_cache(file: Path) -> None:
         keys = [f"{number}-{one}" for one in range(50)]
         for key in keys:
             cache.add([(key, Completion(key))])
-        return len(cache.find(keys))
+        return len(cache.find(dict.fromkeys(keys, ASKED)))
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(work, range(8))) == [50] * 8
@@ -180,7 +182,7 @@ def test_processes_share_one_cache(file: Path) -> None:
     workers = [subprocess.Popen([sys.executable, "-c", script, str(file), str(one)]) for one in range(3)]
     assert [worker.wait(timeout=60) for worker in workers] == [0, 0, 0]
     keys = [f"{one}-{n}" for one in range(3) for n in range(100)]
-    assert len(CallCache(file=file).find(keys)) == 300
+    assert len(CallCache(file=file).find(dict.fromkeys(keys, ASKED))) == 300
 
 
 def test_the_default_file_lies_in_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

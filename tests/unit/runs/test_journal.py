@@ -20,14 +20,13 @@ from answerkey.runs.journal import Journal, Usage
 from answerkey.types import Completion, CompletionStatus
 
 ERROR = Completion(None, CompletionStatus.ERROR, error="HTTP 500", raw="<html>", attempts=5)
-SAID = Completion("B", prompt_tokens=10, completion_tokens=1, latency=0.5, attempts=1)
+ASKED = [{"role": "user", "content": "?"}]
+SAID = Completion("B", prompt=ASKED, prompt_tokens=10, completion_tokens=1, latency=0.5, attempts=1)
 
 
 def make_call(key: str, sample_id: str = "000001") -> Call:
     """Return a call."""
-    return Call(
-        key=key, sample_id=sample_id, trial=0, messages=[{"role": "user", "content": "?"}], purpose="solve"
-    )
+    return Call(key=key, sample_id=sample_id, trial=0, messages=ASKED, purpose="solve")
 
 
 def read_rows(folder: Path) -> list[tuple[object, ...]]:
@@ -217,7 +216,7 @@ def test_a_journal_that_cannot_be_written_keeps_nothing_from_the_cache(tmp_path:
     with pytest.raises(RunError) as caught:
         journal.add([(make_call("k"), Completion("A"))])
     assert caught.value.code == "E502"
-    assert cache.find(["k"])["k"].text == "A"
+    assert cache.find({"k": []})["k"].text == "A"
     journal.close()
     cache.close()
 

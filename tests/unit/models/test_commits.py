@@ -1,0 +1,208 @@
+"""Laws of the way of finished calls to a ledger."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from threading import Event
+
+import pytest
+
+from answerkey.errors import RunError
+from answerkey.models import commits
+from answerkey.models.calls import Call, MemoryLedger
+from answerkey.models.commits import Commits, Notes, open_commits
+from answerkey.types import Completion
+
+Finished = Sequence[tuple[Call, Completion]]
+
+
+@dataclass
+class Swift:
+    """A ledger in two steps, which writes down what is asked of it, and fails when told."""
+
+    seen: list[str] = field(default_factory=list)
+    fails: dict[str, BaseException] = field(default_factory=dict)
+    may_settle: Event = field(default_factory=Event)
+
+    def __post_init__(self) -> None:
+        self.may_settle.set()
+
+    def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
+        """Return nothing."""
+        del calls
+        return {}
+
+    def add(self, finished: Finished) -> None:
+        """Take all that is left."""
+        self._take("add", finished)
+
+    def write(self, finished: Finished) -> None:
+        """Take the first step."""
+        self._take("write", finished)
+
+    def settle(self, finished: Finished) -> None:
+        """Take the second step, when it may."""
+        self.may_settle.wait(10)
+        self._take("settle", finished)
+
+    def _take(self, step: str, finished: Finished) -> None:
+        self.seen.append(f"{step} {' '.join(call.key for call, _ in finished)}")
+        if step in self.fails:
+            raise self.fails[step]
+
+
+@dataclass
+class Heard:
+    """What was said of the calls."""
+
+    freed: int = 0
+    kept: list[str] = field(default_factory=list)
+    failures: list[BaseException] = field(default_factory=list)
+
+    def free(self, count: int) -> None:
+        """Count places."""
+        self.freed += count
+
+    def keep(self, call: Call, completion: Completion) -> None:
+        """Note a call that is safe."""
+        assert completion.text == call.key
+        self.kept.append(call.key)
+
+    @property
+    def notes(self) -> Notes:
+        """The three of them."""
+        return Notes(self.free, self.keep, self.failures.append)
+
+
+def put(way: Commits, *keys: str) -> None:
+    """Hand in calls with these keys."""
+    for key in keys:
+        way.put(Call(key, "000001", 0, []), Completion(key))
+
+
+def follow(ledger: Swift | MemoryLedger, heard: Heard, steps: Callable[[Commits], object]) -> None:
+    """Open the way to a ledger, take steps on it, and flush it; a step that is a coroutine is awaited."""
+
+    async def run() -> None:
+        with ThreadPoolExecutor(1) as executor:
+            way = open_commits(ledger, executor, heard.notes)
+            done = steps(way)
+            if asyncio.iscoroutine(done):
+                await done
+            await way.flush()
+
+    asyncio.run(run())
+
+
+def test_a_swift_ledger_frees_places_before_it_is_safe() -> None:
+    """Once written, calls need no place; they count when they are safe."""
+    ledger, heard = Swift(), Heard()
+
+    async def steps(way: Commits) -> None:
+        ledger.may_settle.clear()
+        put(way, "a", "b")
+        while not heard.freed:
+            await asyncio.sleep(0)
+        assert (heard.freed, heard.kept) == (2, [])
+        ledger.may_settle.set()
+
+    follow(ledger, heard, steps)
+    assert ledger.seen == ["write a b", "settle a b"]
+    assert (heard.freed, heard.kept, heard.failures) == (2, ["a", "b"], [])
+
+
+def test_calls_gather_while_others_are_made_safe() -> None:
+    """What is written meanwhile is made safe in the next go, all of it at once."""
+    ledger, heard = Swift(), Heard()
+
+    async def steps(way: Commits) -> None:
+        ledger.may_settle.clear()
+        for key in ("a", "b", "c"):
+            put(way, key)
+            while f"write {key}" not in ledger.seen:
+                await asyncio.sleep(0.001)
+            if key == "a":
+                await asyncio.sleep(2 * commits.SETTLE_SECONDS)  # the thread waits with `a`
+        ledger.may_settle.set()
+
+    follow(ledger, heard, steps)
+    assert ledger.seen == ["write a", "write b", "write c", "settle a", "settle b c"]
+    assert heard.kept == ["a", "b", "c"]
+
+
+def test_a_disk_that_is_too_slow_holds_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing more is written, and no place is freed, while too many calls are not safe."""
+    monkeypatch.setattr(commits, "MOST_UNSETTLED", 2)
+    ledger, heard = Swift(), Heard()
+
+    async def steps(way: Commits) -> None:
+        ledger.may_settle.clear()
+        put(way, "a", "b")
+        while not heard.freed:
+            await asyncio.sleep(0)
+        put(way, "c")
+        await asyncio.sleep(3 * commits.SETTLE_SECONDS)
+        assert (ledger.seen, heard.freed) == (["write a b"], 2)
+        ledger.may_settle.set()
+        while heard.freed != 3:  # noqa: PLR2004 - all of them
+            await asyncio.sleep(0.001)
+
+    follow(ledger, heard, steps)
+    assert ledger.seen == ["write a b", "settle a b", "write c", "settle c"]
+    assert heard.kept == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("step", "seen"),
+    [("write", ["write a b", "add a b c"]), ("settle", ["write a b", "settle a b", "add a b c"])],
+)
+def test_what_a_swift_ledger_does_not_take_is_handed_over_once_more(step: str, seen: list[str]) -> None:
+    """After a failure nothing is written, whatever comes; in the end all of it is tried again, in one go."""
+    full = RunError("E502", "no room")
+    ledger, heard = Swift(fails={step: full}), Heard()
+
+    async def steps(way: Commits) -> None:
+        put(way, "a", "b")
+        while not heard.failures:
+            await asyncio.sleep(0.001)
+        put(way, "c")
+
+    follow(ledger, heard, steps)
+    assert ledger.seen == seen
+    assert (heard.kept, heard.failures) == ([], [full])
+
+
+def test_a_bug_of_a_ledger_does_not_make_anyone_wait_for_ever() -> None:
+    """Any exception ends the asking, in the loop as well."""
+    bug = ZeroDivisionError("bug")
+    ledger, heard = Swift(fails={"write": bug}), Heard()
+    heard_by_loop: list[object] = []
+
+    async def steps(way: Commits) -> None:
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, what: heard_by_loop.append(what["exception"])
+        )
+        put(way, "a")
+        while not heard.failures:
+            await asyncio.sleep(0)
+
+    follow(ledger, heard, steps)
+    assert (heard.failures, heard_by_loop) == ([bug], [bug])
+
+
+def test_a_flush_does_not_wait_for_its_time() -> None:
+    """What is handed in right before the end is written and made safe at once."""
+    ledger, heard = Swift(), Heard()
+    follow(ledger, heard, lambda way: put(way, "a"))
+    assert ledger.seen == ["write a", "settle a"]
+    assert (heard.freed, heard.kept) == (1, ["a"])
+
+
+def test_any_other_ledger_does_both_in_one_step() -> None:
+    """Places are freed when calls are safe."""
+    ledger, heard = MemoryLedger(), Heard()
+    follow(ledger, heard, lambda way: put(way, "a", "b"))
+    assert (heard.freed, heard.kept, list(ledger.kept)) == (2, ["a", "b"], ["a", "b"])

@@ -26,6 +26,7 @@ from typing import IO, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from answerkey._version import __version__
+from answerkey.datasets.proxies import choose_proxies, hint_at_proxies
 from answerkey.errors import DataError, Place
 
 #: Set to anything but `0`: nothing is fetched, and what was fetched before is used.
@@ -133,7 +134,7 @@ def _fetch_again(
             return _download(wanted, folder, note_path, headers) or _require(known, wanted)
         except _PassingError as trouble:
             if pause is None:
-                raise wanted.refuse(str(trouble), "try again later") from None
+                raise wanted.refuse(str(trouble), hint_at_proxies() or "try again later") from None
             wait(pause)
     raise AssertionError
 
@@ -154,7 +155,7 @@ def _download(wanted: Wanted, folder: Path, note_path: Path, headers: dict[str, 
         wanted.url,
         headers={"User-Agent": f"answerkey/{__version__}", "Accept-Encoding": "identity", **headers},
     )
-    proxies: dict[str, str] | None = {} if is_loopback(urlsplit(wanted.url).hostname) else None
+    proxies = {} if is_loopback(urlsplit(wanted.url).hostname) else choose_proxies()
     opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies), _Redirects(wanted))
     try:
         with opener.open(request, timeout=TIMEOUT) as reply:

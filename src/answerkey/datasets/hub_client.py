@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from answerkey.datasets.downloads import is_offline, is_safe
 from answerkey.datasets.hub_files import Choice
+from answerkey.datasets.proxies import hide_proxies, hint_at_proxies
 from answerkey.errors import DataError, SpecError
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
@@ -100,7 +101,8 @@ class Hub:
         errors = self._library.errors
         transport = importlib.import_module("httpx2").HTTPError
         try:
-            yield
+            with hide_proxies(self._library.close_session):
+                yield
         except errors.GatedRepoError:
             hint = f"accept its terms at {self.endpoint}/datasets/{choice.path}, and set `HF_TOKEN`"
             raise choice.refuse("asks you to accept its terms first", hint) from None
@@ -123,7 +125,7 @@ class Hub:
 
     def _refuse_network(self, choice: Choice) -> DataError:
         host = urlsplit(self.endpoint).netloc
-        hint = "try again; `HF_HUB_OFFLINE=1` reads what is on this machine"
+        hint = hint_at_proxies() or "try again; `HF_HUB_OFFLINE=1` reads what is on this machine"
         return choice.refuse(f"cannot be fetched: no answer from `{host}`", hint)
 
 

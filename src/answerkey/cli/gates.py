@@ -61,8 +61,12 @@ class GateFiles:
         self._put(write_junit_fault(error), write_summary_fault(error))
 
     def _put(self, junit: str, summary: str) -> None:
+        from answerkey.runs import write_output
+
         if self.junit is not None:
-            Path(self.junit).write_text(junit, encoding="utf-8", newline="\n")
+            write_output(
+                Path(self.junit), lambda path: path.write_text(junit, encoding="utf-8", newline="\n")
+            )
         if self.summary is not None:
             with Path(self.summary).open("a", encoding="utf-8", newline="\n") as stream:
                 stream.write(summary)

@@ -19,7 +19,7 @@ import polars as pl
 from answerkey.errors import RunError, SpecError, listing, suggest
 from answerkey.reports.json_form import clean_numbers
 from answerkey.reports.spreadsheets import guard_column
-from answerkey.runs import Run, TaskRun, write_frames
+from answerkey.runs import Run, TaskRun, write_frames, write_output
 from answerkey.types import EMPTY_STRUCT_FIELD
 from answerkey.verbs import Excerpt, Reopened, reopen
 
@@ -98,8 +98,14 @@ def _write_file(opened: Reopened, write: Write | None, file: Path) -> int | None
     if write is None:
         write_frames(file, map(flatten, opened.iterate()))
         return None
-    with file.open("w", encoding="utf-8", newline="") as out:
-        return write(opened, out)
+    written: list[int | None] = []
+
+    def write_text(path: Path) -> None:
+        with path.open("w", encoding="utf-8", newline="") as out:
+            written.append(write(opened, out))
+
+    write_output(file, write_text)
+    return written[0]
 
 
 def read_rows(opened: Reopened) -> Iterator[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Runs on disk: write, read, list, and go on where one stopped."""
 
-from answerkey.runs.files import write_frames
+from answerkey.runs.files import write_frames, write_output
 from answerkey.runs.gates import NOT_COMPLETE, describe_gates, leave_open
 from answerkey.runs.journal import Journal, JournalCall, TaskLedger, Usage, remove_journal
 from answerkey.runs.lock import RunLock
@@ -51,4 +51,5 @@ __all__ = [
     "read_source",
     "remove_journal",
     "write_frames",
+    "write_output",
 ]

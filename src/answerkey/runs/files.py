@@ -32,12 +32,23 @@ def write_whole(path: Path, write: Callable[[Path], object], *, is_draft: bool =
         draft.replace(path)
         if not is_draft:
             _flush(path.parent)
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except BaseException as error:
         with suppress(OSError):  # where nothing can be written, nothing can be removed either
             draft.unlink(missing_ok=True)
+        if not isinstance(error, OSError | pl.exceptions.PolarsError):
+            raise
         another = "set `TMPDIR` to another" if is_draft else "choose another with `--out`"
         hint = f"check the free space and the rights of the folder, or {another}"
-        raise RunError("E502", f"cannot write `{path}`: {error}", hint=hint) from error
+        why = getattr(error, "strerror", None) or error
+        raise RunError("E502", f"cannot write `{path}`: {why}", hint=hint) from error
+
+
+def write_output(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file that a user names: the whole of it or nothing; a pipe or a device as it goes along."""
+    if path.exists() and not path.is_file():
+        write(path)
+    else:
+        write_whole(path.resolve() if path.is_symlink() else path, write)
 
 
 def _flush(path: Path) -> None:

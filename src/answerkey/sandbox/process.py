@@ -13,6 +13,8 @@ SECONDS = 10.0
 MEMORY_BYTES = 4 * 1024**3
 FILE_BYTES = 16 * 1024**2
 BATCH_SIZE = 100
+#: Functions that may need the network: those that stand for a model.
+ASKING = frozenset({"infer"})
 
 
 class SnippetProcess:
@@ -99,6 +101,7 @@ class SnippetProcess:
             "seconds": self.seconds,
             "memory_bytes": self.memory_bytes,
             "file_bytes": FILE_BYTES,
+            "has_network": self.snippet.function in ASKING,
         }
 
     def _read_outcome(self, message: dict[str, object], worker: WorkerProcess) -> object | SnippetTrouble:

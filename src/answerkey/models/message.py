@@ -8,6 +8,8 @@ from dataclasses import replace
 
 from answerkey.types import Completion, CompletionStatus
 
+#: A small body can be large once it is read: each value in it takes fifty bytes and more.
+MOST_PARTS = 1_000_000
 #: Wrappers inside wrappers deeper than this are nobody's reply.
 DEPTH = 8
 
@@ -209,3 +211,11 @@ def to_json_values(value: object) -> object:
     except (ValueError, RecursionError):
         return None
     return plain
+
+
+def has_too_many_parts(body: bytes) -> bool:
+    """Return whether reading a body of JSON would take far more memory than any answer needs.
+
+    In each part of it there is a comma or a bracket. Texts have them too, but an answer has no million.
+    """
+    return len(body) > MOST_PARTS and sum(map(body.count, (b",", b"[", b"{"))) > MOST_PARTS

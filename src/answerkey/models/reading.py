@@ -12,7 +12,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from answerkey.models.message import DEPTH, make_plain, mend_text, read_count, to_json_values
+from answerkey.models.message import (
+    DEPTH,
+    has_too_many_parts,
+    make_plain,
+    mend_text,
+    read_count,
+    to_json_values,
+)
 from answerkey.types import Completion, CompletionStatus
 
 RAW_BYTES = 65_536
@@ -110,6 +117,8 @@ _JSON = json.JSONDecoder(parse_constant=lambda _: None)
 
 
 def _parse(body: bytes) -> object:
+    if has_too_many_parts(body):
+        raise Unreadable("the body has more than a million parts")
     try:
         text = body.decode().removeprefix("\ufeff")
     except UnicodeDecodeError:

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Literal
 
 from answerkey.models.limits import Clock, Limits
+from answerkey.models.message import has_too_many_parts
 from answerkey.types import Completion, CompletionStatus
 
 #: Statuses that may pass; every 5xx as well.
@@ -106,7 +107,12 @@ def _make_error(reply: Reply, completion: Completion) -> Completion:
 
 
 def is_json(body: bytes) -> bool:
-    """Return whether a body is well-formed JSON; nesting that is too deep to read is not."""
+    """Return whether a body is well-formed JSON; nesting that is too deep to read is not.
+
+    One with too many parts to be read is taken for JSON: it would be no better the next time.
+    """
+    if has_too_many_parts(body):
+        return True
     try:
         json.loads(body)
     except (ValueError, RecursionError):

@@ -77,6 +77,13 @@ class Heard:
         return Notes(self.free, self.keep, self.failures.append)
 
 
+async def come_true(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so, but not for ever."""
+    async with asyncio.timeout(30):
+        while not is_so():  # noqa: ASYNC110 - what is waited for is a list that another thread may fill
+            await asyncio.sleep(0.001)
+
+
 def put(way: Commits, *keys: str) -> None:
     """Hand in calls with these keys."""
     for key in keys:
@@ -104,8 +111,7 @@ def test_a_swift_ledger_frees_places_before_it_is_safe() -> None:
     async def steps(way: Commits) -> None:
         ledger.may_settle.clear()
         put(way, "a", "b")
-        while not heard.freed:
-            await asyncio.sleep(0)
+        await come_true(lambda: bool(heard.freed))
         assert (heard.freed, heard.kept) == (2, [])
         ledger.may_settle.set()
 
@@ -120,10 +126,11 @@ def test_calls_gather_while_others_are_made_safe() -> None:
 
     async def steps(way: Commits) -> None:
         ledger.may_settle.clear()
+        sent: list[str] = []
         for key in ("a", "b", "c"):
+            sent.append(key)
             put(way, key)
-            while f"write {key}" not in ledger.seen:
-                await asyncio.sleep(0.001)
+            await come_true(lambda: len(ledger.seen) == len(sent))
             if key == "a":
                 await asyncio.sleep(2 * commits.SETTLE_SECONDS)  # the thread waits with `a`
         ledger.may_settle.set()
@@ -141,14 +148,12 @@ def test_a_disk_that_is_too_slow_holds_places(monkeypatch: pytest.MonkeyPatch) -
     async def steps(way: Commits) -> None:
         ledger.may_settle.clear()
         put(way, "a", "b")
-        while not heard.freed:
-            await asyncio.sleep(0)
+        await come_true(lambda: bool(heard.freed))
         put(way, "c")
         await asyncio.sleep(3 * commits.SETTLE_SECONDS)
         assert (ledger.seen, heard.freed) == (["write a b"], 2)
         ledger.may_settle.set()
-        while heard.freed != 3:  # noqa: PLR2004 - all of them
-            await asyncio.sleep(0.001)
+        await come_true(lambda: heard.freed == 3)
 
     follow(ledger, heard, steps)
     assert ledger.seen == ["write a b", "settle a b", "write c", "settle c"]
@@ -166,8 +171,7 @@ def test_what_a_swift_ledger_does_not_take_is_handed_over_once_more(step: str, s
 
     async def steps(way: Commits) -> None:
         put(way, "a", "b")
-        while not heard.failures:
-            await asyncio.sleep(0.001)
+        await come_true(lambda: bool(heard.failures))
         put(way, "c")
 
     follow(ledger, heard, steps)
@@ -186,8 +190,7 @@ def test_a_bug_of_a_ledger_does_not_make_anyone_wait_for_ever() -> None:
             lambda _, what: heard_by_loop.append(what["exception"])
         )
         put(way, "a")
-        while not heard.failures:
-            await asyncio.sleep(0)
+        await come_true(lambda: bool(heard.failures))
 
     follow(ledger, heard, steps)
     assert (heard.failures, heard_by_loop) == ([bug], [bug])

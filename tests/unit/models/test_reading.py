@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from answerkey.models.reading import RAW_BYTES, Said, read_body
 from answerkey.models.replies import take_anthropic, take_chat, take_gemini, take_text
+from answerkey.models.retrying import Reply, Verdict, judge_reply
 from answerkey.types import Completion, Completions, CompletionStatus
 
 OK, REFUSED, NO_TEXT, ERROR = CompletionStatus
@@ -159,6 +160,21 @@ def test_long_complaints_and_bodies_are_cut() -> None:
     assert len(str(completion.error)) == 501
     assert len(str(completion.raw).encode()) in {RAW_BYTES, RAW_BYTES - 1}
     assert len(str(read_body(200, b"\xff" * 100_000, take_chat).raw).encode()) <= RAW_BYTES
+
+
+@pytest.mark.parametrize("part", [b"[],", b"{},", b"1,", b'"a",'])
+def test_a_body_of_too_many_parts_is_not_read(part: bytes) -> None:
+    """Small as it is, reading it would take hundreds of megabytes; asking again would bring no better one."""
+    body = b'{"choices": [' + part * 1_000_001 + b"1]}"
+    told = read_body(200, body, take_chat)
+    assert (told.status, told.error) == (ERROR, "the body has more than a million parts")
+    assert judge_reply(Reply(200, {}, body), lambda *_: told).verdict is Verdict.FAILED
+
+
+def test_a_long_text_is_no_body_of_many_parts() -> None:
+    """Two megabytes of prose are read."""
+    prose = "Because, as said, it is so. " * 80_000
+    assert read(chat(prose)).text == prose
 
 
 def test_a_completion_cut_by_the_limit_says_so() -> None:

@@ -188,7 +188,7 @@ class BatchApi:
             return replace(found, error=found.error and self._line.connection.hide(found.error))
 
         wait = read_retry_after(came.headers, self._line.clock.wall())
-        return replace(judge_reply(came, read), retry_after=wait)
+        return judge_reply(came, read)._replace(retry_after=wait)
 
     def _give_up(self, outcome: Outcome) -> SolverError | Refused:
         why = outcome.completion.error or outcome.label

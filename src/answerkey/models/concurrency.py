@@ -82,13 +82,13 @@ class Gate:
         self._again: deque[asyncio.Future[None]] = deque()
         self._new: deque[asyncio.Future[None]] = deque()
 
-    async def enter(self) -> None:
-        """Wait for a place for a new call."""
-        await self._wait_in(self._new)
+    def enter(self) -> asyncio.Future[None]:
+        """Return what a new call waits for until it has a place."""
+        return self._stand_in(self._new)
 
-    async def enter_again(self) -> None:
-        """Wait for a place for the next attempt of a call."""
-        await self._wait_in(self._again)
+    def enter_again(self) -> asyncio.Future[None]:
+        """Return what a call waits for until it has a place for its next attempt."""
+        return self._stand_in(self._again)
 
     def leave(self) -> None:
         """Free a place; the call will be asked again."""
@@ -114,11 +114,11 @@ class Gate:
         while self.busy < self.pace.limit and self.unfinished < 2 * self.pace.limit and self._new:
             self._pass(self._new.popleft(), is_new=True)
 
-    async def _wait_in(self, line: deque[asyncio.Future[None]]) -> None:
+    def _stand_in(self, line: deque[asyncio.Future[None]]) -> asyncio.Future[None]:
         turn = asyncio.get_running_loop().create_future()
         line.append(turn)
         self.wake()
-        await turn
+        return turn
 
     def _pass(self, turn: asyncio.Future[None], *, is_new: bool) -> None:
         if turn.done():  # its task was cancelled

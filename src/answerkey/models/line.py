@@ -54,15 +54,14 @@ class Line:
         longest = self.connection.generation.max_tokens or self._longest_seen or FIRST_GUESS_TOKENS
         return len(body) // CHARACTERS_PER_TOKEN, longest
 
-    async def wait_for_rates(self, tokens: int) -> None:
-        """Wait until the rates allow one more request of so many tokens."""
+    def take_turn(self, tokens: int) -> float:
+        """Return how many seconds to wait until the rates allow one more request of so many tokens."""
         wait = self._closed_until - self.clock.now()
         if self._requests is not None:
             wait = max(wait, self._requests.take(1))
         if self._tokens is not None:
             wait = max(wait, self._tokens.take(tokens))
-        if wait > 0:
-            await self.clock.sleep(wait)
+        return wait
 
     async def attempt(self, sender: Sender, body: bytes, seconds: float) -> tuple[Outcome, bool]:
         """Send one request; return how it went and whether the limit of requests at once has changed."""

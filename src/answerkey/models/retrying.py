@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import Enum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from answerkey.models.limits import Clock, Limits
 from answerkey.models.message import has_too_many_parts
@@ -29,8 +28,7 @@ TroubleKind = Literal["connect", "reset", "timeout", "unreadable", "certificate"
 PASSING_TROUBLES: frozenset[TroubleKind] = frozenset({"connect", "reset", "timeout", "unreadable"})
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """What came back over HTTP; the body is unpacked."""
 
     status: int
@@ -38,8 +36,7 @@ class Reply:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
+class Trouble(NamedTuple):
     """Why no whole reply came back."""
 
     kind: TroubleKind
@@ -56,8 +53,7 @@ class Verdict(Enum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """An attempt, judged; `label` names what went wrong, the same for the same cause.
 
     `is_overload` is a sign that fewer requests at once might do better.

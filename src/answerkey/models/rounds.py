@@ -134,7 +134,8 @@ class Round:
         line = self._line
         patience = Patience(line.limits, line.clock, line.draw)
         while True:
-            await line.wait_for_rates(tokens)
+            if (pause := line.take_turn(tokens)) > 0:
+                await line.clock.sleep(pause)
             begun = line.clock.now()
             outcome = await self._send(body, patience.begin_attempt())
             wait = patience.choose_wait(outcome)

@@ -79,7 +79,7 @@ def test_the_gate_lets_in_as_many_as_the_limit() -> None:
         seen = []
         await gate.enter()
         await gate.enter()
-        third = asyncio.create_task(gate.enter())
+        third = gate.enter()
         await asyncio.sleep(0)
         seen.append(gate.busy)
         gate.finish()
@@ -121,7 +121,7 @@ def test_new_calls_wait_while_twice_the_limit_is_unfinished() -> None:
         for _ in range(2):
             await gate.enter()
             gate.leave()
-        third = asyncio.create_task(gate.enter())
+        third = gate.enter()
         await asyncio.sleep(0)
         waits = not third.done()
         await gate.enter_again()
@@ -138,7 +138,7 @@ def test_a_cancelled_wait_takes_no_place() -> None:
     async def run() -> int:
         gate = Gate(Pace(1))
         await gate.enter()
-        gone = asyncio.create_task(gate.enter())
+        gone = gate.enter()
         await asyncio.sleep(0)
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)

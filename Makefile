@@ -5,14 +5,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: help demo test test-long check-style lint types imports docs bench bench-quick lock supply sbom clean chromium
+.PHONY: help demo test coverage test-long fuzz mutants check-style lint types imports docs bench bench-quick lock supply sbom clean chromium
 
 help:
 	@echo "make demo       run the example project, offline"
 	@echo "make test       run every test"
+	@echo "make coverage   run the tests of the rooms whose every branch is tested; fails where one is not"
 	@echo "make lint types imports docs supply   the other checks, as .ci/run does them"
 	@echo "make sbom       the list of all parts, from requirements/run.lock, as CycloneDX on stdout"
-	@echo "make test-long  the long property and fault series"
+	@echo "make test-long  the long property and fault series, then make fuzz and make mutants"
+	@echo "make fuzz       every law of tests/fuzz, coverage-guided, FUZZ_SECONDS (60) each"
+	@echo "make mutants    every small change to scorers, metrics and extraction, and whether a test notices it"
 	@echo "make bench      every measurement, as ratios against baselines; writes docs/performance.md"
 	@echo "make bench-quick   the same without 10 M rows, other harnesses and the page"
 	@echo "make lock       renew requirements/*.lock"
@@ -23,8 +26,28 @@ demo: $(VENV)/run-ready
 test: $(VENV)/dev-ready chromium
 	$(BIN)/python -m pytest -q -n 2 tests
 
+# Without what is drawn at random, and without what takes long or replaces the tracer: it covers nothing more.
+COVERED := metrics models runs scorers templates
+coverage: $(VENV)/dev-ready
+	@rm -rf build/coverage
+	$(BIN)/coverage run -m pytest -q -n 2 --dist loadfile $(COVERED:%=tests/unit/%) tests/cases \
+	  -m "not hypothesis" -k "not linear_time" --ignore=tests/unit/metrics/test_coverage.py \
+	  --ignore=tests/unit/scorers/test_linear_work.py --ignore=tests/unit/scorers/test_real_completions.py
+	@$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
 test-long: $(VENV)/dev-ready chromium
 	ANSWERKEY_LONG=1 $(BIN)/python -m pytest -q -n 2 tests
+	$(MAKE) fuzz
+	$(MAKE) mutants
+
+FUZZ_SECONDS ?= 60
+fuzz: $(VENV)/fuzz-ready
+	@mkdir -p build/fuzz
+	FUZZ_KEPT=build/fuzz $(BIN)/python tests/fuzz/fuzz.py all -max_total_time=$(FUZZ_SECONDS)
+
+mutants: $(VENV)/dev-ready
+	$(BIN)/python -m tests.mutation.mutants --page docs/testing.md
 
 chromium:
 	@sh scripts/get-chromium.sh
@@ -70,11 +93,17 @@ $(VENV)/dev-ready: $(VENV)/run-ready requirements/dev.lock
 	@$(PIP) install --quiet --require-hashes -r requirements/dev.lock
 	@touch $@
 
+$(VENV)/fuzz-ready: $(VENV)/dev-ready requirements/fuzz.lock
+	@$(PIP) install --quiet --require-hashes -r requirements/fuzz.lock
+	@touch $@
+
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  pyproject.toml requirements/build.in -o requirements/run.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --group dev -c requirements/run.lock -o requirements/dev.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --group fuzz -c requirements/dev.lock -o requirements/fuzz.lock
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -23,7 +23,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCKS = (ROOT / "requirements" / "run.lock", ROOT / "requirements" / "dev.lock")
+#: The lock of what users install, then those of the groups of `pyproject.toml`.
+GROUPS = ("dev", "fuzz")
+LOCKS = tuple(ROOT / "requirements" / f"{name}.lock" for name in ("run", *GROUPS))
 OSV = "https://api.osv.dev/v1/querybatch"
 SECONDS = 20
 _PIN = re.compile(r"([a-z0-9][a-z0-9-]*)==([^\s;\\]+)(?: ; (.+?))? \\")
@@ -80,11 +82,11 @@ def list_lock_errors(path: Path, wanted: Sequence[str]) -> list[str]:
     return errors + [f"{path.name}: `{name}` is not locked" for name in wanted if name not in names]
 
 
-def list_direct(project: dict[str, object], *, is_development: bool) -> list[str]:
-    """Return the names of what `pyproject.toml` asks for."""
+def list_direct(project: dict[str, object], group: str | None = None) -> list[str]:
+    """Return the names of what `pyproject.toml` asks for, in a group or for every user."""
     groups: dict[str, list[str]] = project["dependency-groups"]  # type: ignore[assignment]  # of TOML
     table: dict[str, list[str]] = project["project"]  # type: ignore[assignment]  # of TOML
-    stated = groups["dev"] if is_development else table["dependencies"]
+    stated = table["dependencies"] if group is None else groups[group]
     return [re.sub(r"[._]", "-", _NAME.match(one)[0]).lower() for one in stated]  # type: ignore[index]  # names
 
 
@@ -108,8 +110,9 @@ def list_wheel_errors(wheel: Path) -> list[str]:
 def check() -> list[str]:
     """Return everything that is wrong with the locks and the wheel."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    errors = list_lock_errors(LOCKS[0], list_direct(project, is_development=False))
-    errors += list_lock_errors(LOCKS[1], list_direct(project, is_development=True))
+    errors: list[str] = []
+    for path, group in zip(LOCKS, (None, *GROUPS), strict=True):
+        errors += list_lock_errors(path, list_direct(project, group))
     with tempfile.TemporaryDirectory() as folder:
         return errors + list_wheel_errors(build_wheel(Path(folder)))
 

@@ -96,6 +96,9 @@ def test_names_of_tasks_and_models_stay_text(names: str, open_stage: OpenStage) 
     seen = stage.walk(routes, {"task": "h1", "model": "dl.facts div:first-child dd"})
     shown = [make_visible(one) for one in INJECTIONS]
     assert seen == [{"task": [one], "model": [one], "foreign": []} for one in shown]
+    turned = next(number for number, one in enumerate(INJECTIONS) if "\u202e" in one)
+    stage.turn(f"#/run/r0/{turned}")
+    assert stage.page.title() == f"{shown[turned]}, {shown[turned]} · answerkey"
     stage.photograph("task", whole=True)
 
 

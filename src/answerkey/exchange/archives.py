@@ -106,7 +106,7 @@ def _find_list(stream: BinaryIO) -> tuple[int, int, int]:
         stream.seek(position - _LOCATOR.size)
         found = _LOCATOR.unpack(_read_exactly(stream, _LOCATOR.size))
         if found[0] == b"PK\x06\x07":
-            stream.seek(found[2])
+            _go_to(stream, found[2])
             wide = _END_64.unpack(_read_exactly(stream, _END_64.size))
             position, length, offset = found[2], wide[8], wide[9]
     start = position - length
@@ -127,6 +127,13 @@ def _widen(extra: bytes, *, size: int, packed: int, offset: int) -> tuple[int, i
             )
         at += 4 + length
     return packed, offset
+
+
+def _go_to(stream: BinaryIO, position: int) -> None:
+    """Go to a place that the archive names itself, which may lie outside of it."""
+    if not 0 <= position < stream.seek(0, io.SEEK_END):
+        raise DamagedError("the list of members is damaged")
+    stream.seek(position)
 
 
 def _read_exactly(stream: BinaryIO, count: int) -> bytes:
@@ -151,7 +158,7 @@ def open_member(path: Path, member: Member) -> BinaryIO:
 
 def _find_start(stream: BinaryIO, member: Member) -> None:
     """Go to where a member's bytes begin."""
-    stream.seek(member.offset)
+    _go_to(stream, member.offset)
     head = _LOCAL.unpack(_read_exactly(stream, _LOCAL.size))
     if head[0] != MARK:
         raise DamagedError("it is not where the list of members says")

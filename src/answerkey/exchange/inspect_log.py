@@ -76,7 +76,9 @@ class InspectReader:
             raise _refuse_empty(log)
 
     def _read_json(self, log: Log) -> Iterator[Line]:
-        piece = next(iter(log.pieces()))
+        piece = next(log.pieces(), None)
+        if piece is None:  # an archive without members
+            raise _refuse_empty(log)
         sample: _Samples | None = None
         with log.guard(piece), piece.open_text() as text:
             stream = JsonStream(text)

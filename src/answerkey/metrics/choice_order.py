@@ -15,7 +15,7 @@ from typing import ClassVar
 import polars as pl
 
 from answerkey.metrics.clusters import Clustering, bound_clustered
-from answerkey.metrics.concluding import NOTHING_COUNTED, Margin, Share, state_share, state_value
+from answerkey.metrics.concluding import Margin, Share, state_share, state_value
 from answerkey.metrics.exact import divide_and_root
 from answerkey.metrics.moments import Mean
 from answerkey.metrics.observed import ERROR, FAILED, Observed, Part, merge_parts, name_left_out, read_column
@@ -135,9 +135,7 @@ class ChoiceOrderMetric:
             },
             "invalid": part["flags"].get("invalid_rows", 0),
         }
-        size = len(recalls)
-        if not size:
-            return state_value("order_rstd", None, part, kind=self.type, note=NOTHING_COUNTED)
+        size = len(recalls)  # not 0: every sample that counts has a truth
         middle = sum(recalls, Fraction()) / size
         variance = 10_000 * sum(((one - middle) ** 2 for one in recalls), Fraction()) / size
         value = divide_and_root(variance.numerator, variance.denominator)

@@ -41,7 +41,7 @@ def sum_powers(numbers: pl.Series, powers: Sequence[int]) -> list[int]:
 
 def find_ends(numbers: pl.Series) -> list[float]:
     """Return the smallest and the largest number in order, once if they are the same; minus zero is zero."""
-    ends = numbers.to_frame("x").select(pl.min("x").alias("low"), pl.max("x").alias("high")).row(0)
+    ends = numbers.to_frame("x").select(low=pl.min("x"), high=pl.max("x")).row(0)
     return sorted({end + 0.0 for end in ends if end is not None})
 
 

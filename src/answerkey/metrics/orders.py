@@ -14,7 +14,7 @@ import polars as pl
 
 from answerkey.metrics.aggregators import average
 from answerkey.metrics.clusters import ALIKE, WIDE, collect_named, merge_clusters
-from answerkey.metrics.observed import Part, is_finite
+from answerkey.metrics.observed import Part, is_finite, read_column
 from answerkey.metrics.registry import Metric
 from answerkey.metrics.trials import SEVERITY, holds_other
 from answerkey.types import EMPTY_STRUCT_FIELD, Samples, Scores, ScoreStatus
@@ -68,10 +68,7 @@ def average_orders(scores: Scores, owners: pl.Series, listed: Collection[str] | 
 
 def _list_rows(scores: Scores, name: str, owners: pl.Series) -> list[list[object]]:
     """Return what the rows of each sample say, decoded."""
-    column = scores.column(name)
-    if column is None:
-        return []
-    table = pl.DataFrame([owners.alias("owner"), column.alias("said")])
+    table = pl.DataFrame([owners.alias("owner"), read_column(scores, name).alias("said")])
     rows: list[list[object]] = table.group_by("owner", maintain_order=True).agg("said")["said"].to_list()
     if name not in scores.encoded:
         return rows

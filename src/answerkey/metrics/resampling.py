@@ -81,9 +81,8 @@ def _read_interval(
     ends = []
     for tail in (_TAIL, 1 - _TAIL):
         shifted = bias + normal_quantile(tail)
+        # It is positive: no acceleration is beyond 1/6, and no shift beyond 5.5 with so many resamples.
         slope = 1 - acceleration * shifted
-        if slope <= 0:
-            return None, "the resamples are too skewed"
         ends.append(_pick(found, normal_cdf(bias + shifted / slope)))
     return (ends[0], ends[1]), None
 

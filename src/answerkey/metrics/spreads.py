@@ -71,10 +71,8 @@ def _deviate(numbers: Sequence[float], counts: Sequence[int]) -> Statistic:
     centred = [number - middle for number in numbers]  # else the squares would cancel each other
     squares = [number * number for number in centred]
 
-    def measure(drawn: Sequence[int]) -> float | None:
-        n = sum(drawn)
-        if n <= 1:
-            return None
+    def measure(drawn: Sequence[int]) -> float:
+        n = sum(drawn)  # more than 1: only many numbers are resampled
         spread = sum(map(mul, drawn, squares)) - sum(map(mul, drawn, centred)) ** 2 / n
         return float((max(0.0, spread) / (n - 1)) ** 0.5)
 
@@ -89,5 +87,5 @@ def _measure_by_moments(part: Part, value: float) -> Margin:
     fourth += 6 * n * first**2 * second - 3 * first**4
     error = divide_and_root((fourth - spread**2) * (n - 1), 4 * n**4 * spread << 2 * UNIT_BITS)
     if not error:
-        return Margin(error, note="the fourth moment is too large for a float")
+        return Margin(error, note="the error is too small for a float")
     return bound_margin(error, student(value, error, n - 1), STUDENT)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from answerkey.metrics.aggregators import Aggregator
-from answerkey.metrics.observed import is_number
+from answerkey.metrics.observed import is_number, read_column
 from answerkey.types import EMPTY_STRUCT_FIELD, Scores, ScoreStatus
 
 #: What stands for a score that no aggregator is given for.
@@ -130,9 +130,7 @@ class _Told:
 
 def _read_trials(scores: Scores, name: str, trials: Trials) -> _Told:
     """Return what the trials of each sample say, decoded; values come before metadata of the same name."""
-    column = scores.column(name)
-    if column is None:
-        return _Told([], pl.Series([], dtype=pl.UInt32))
+    column = read_column(scores, name)
     size = trials.num_trials
     table = pl.DataFrame([column.gather_every(size, place).alias(str(place)) for place in range(size)])
     first = _find_first(table)

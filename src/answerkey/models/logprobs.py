@@ -81,9 +81,13 @@ def _build(
 
 def read_logprob(value: object) -> float | None:
     """Return a log-probability; None for what is none. Rounding may leave it a little above 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return min(0.0, float(value))
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return None if math.isnan(number) else min(0.0, number)
 
 
 def _read(value: object, name: str) -> object:

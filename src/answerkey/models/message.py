@@ -128,7 +128,7 @@ def _read_choice(choice: Mapping[str, object], holder: Mapping[str, object], dep
     logprobs = choice.get("logprobs")
     completion = replace(
         completion,
-        finish_reason=end if isinstance(end, str) else None,
+        finish_reason=mend_text(end) if isinstance(end, str) else None,
         logprobs=to_json_values(logprobs) if isinstance(logprobs, Mapping) else None,
     )
     if _is_one_of(end, REFUSED_ENDS) and not completion.text:

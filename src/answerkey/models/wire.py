@@ -74,7 +74,7 @@ class Channel(asyncio.Protocol):
         self._host = host
         self._room = room
         self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.Transport | None = None
+        self._transport: asyncio.Transport  # from the beginning on: nobody has the channel before
         self._awaited: asyncio.Future[Reply | Trouble] | None = None
         self._prepare(0)
 
@@ -95,8 +95,7 @@ class Channel(asyncio.Protocol):
         self._prepare(most)
         self.is_resting = False
         self._awaited = self._loop.create_future()
-        if self._transport is not None:
-            self._transport.write(request)
+        self._transport.write(request)
         return self._awaited
 
     def forget(self) -> None:
@@ -106,19 +105,17 @@ class Channel(asyncio.Protocol):
     def give_up(self, trouble: Trouble | None = None) -> None:
         """Close the connection at once; who waits for a reply gets the trouble."""
         self.is_resting = False
-        if self._transport is not None:
-            self._transport.abort()
+        self._transport.abort()
         if trouble is not None:
             self._settle(trouble)
 
     def pause(self) -> None:
         """Read nothing more for now: other large bodies go first."""
-        if self._transport is not None:
-            self._transport.pause_reading()
+        self._transport.pause_reading()
 
     def go_on(self) -> None:
         """Read again."""
-        if self._transport is not None and not self._transport.is_closing():
+        if not self._transport.is_closing():
             self._transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
@@ -193,7 +190,7 @@ class Channel(asyncio.Protocol):
         self._settle(Reply(self._status, self._headers, b"".join(self._parts)))
 
     def _settle(self, came: Reply | Trouble) -> None:
-        self._parts = []
+        self._parts, self._headers = [], {}  # what still comes belongs to no reply
         if self._awaited is not None and not self._awaited.done():  # who waited may have been cancelled
             self._awaited.set_result(came)
 

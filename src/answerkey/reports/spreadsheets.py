@@ -12,9 +12,11 @@ import polars as pl
 #: What a formula begins with, also in full width; and the part of it that numbers and list marks begin with.
 _OPENING = "[=@+\\-＝＠＋－]"  # noqa: RUF001 - meant: spreadsheets take them for the same
 _SIGNS = "[+\\-＋－]"  # noqa: RUF001 - same
-_FIRST = f"^(\\s*)({_OPENING})"
+#: What does not keep a cell from being a formula: blanks, and characters that nobody sees.
+_UNSEEN = "\\s\\x00-\\x1f\\x7f-\\x9f\\x{200b}-\\x{200f}\\x{2060}\\x{feff}"
+_FIRST = f"^([{_UNSEEN}]*)({_OPENING})"
 #: Within a cell a sign with a blank after it stays as it is: it is the mark of a list.
-_LATER = f"([;\\t\\r\\n][\\s\"']*)([=@＝＠]|{_SIGNS}+[^\\s+\\-＋－])"  # noqa: RUF001 - same
+_LATER = f"([;\\t\\r\\n][{_UNSEEN}\"']*)([=@＝＠]|{_SIGNS}+[^\\s+\\-＋－])"  # noqa: RUF001 - same
 #: Numbers and lone signs are no formulas.
 _HARMLESS = r"^\s*(?:[+\-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+\-]?\d+)?|[+\-])\s*$"
 _GUARDED = "${1}'${2}"

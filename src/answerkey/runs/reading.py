@@ -15,6 +15,7 @@ from answerkey.errors import RunError, listing
 from answerkey.runs.files import read_frame, read_json
 from answerkey.runs.gates import read_gates
 from answerkey.runs.parts import FolderParts, Parts
+from answerkey.runs.shapes import require_manifest, require_numbers
 from answerkey.types import Gate, Groups, GroupValue, MetricValue
 
 FORMAT_VERSION = 1
@@ -140,6 +141,7 @@ def put_together(folder: Path, manifest: Mapping[str, Any]) -> Run:
     """Return the run in a folder as a manifest describes it, which may not be written yet."""
     tasks: dict[str, TaskRun] = {}
     try:
+        require_manifest(manifest)
         for entry in manifest.get("tasks", []):
             place = folder / "tasks" / _read_key(entry)
             if (place / "metrics.json").is_file():
@@ -194,6 +196,7 @@ def _load_task_run(folder: Path, entry: Mapping[str, Any]) -> TaskRun:
 
 def _load_numbers(folder: Path, entry: Mapping[str, Any], source: Mapping[str, Any]) -> TaskRun:
     stored: Any = read_json(folder / "metrics.json")
+    require_numbers(stored)
     values = [read_metric_value(one) for one in stored["metrics"]]
     return TaskRun(
         key=entry["key"],

@@ -19,6 +19,8 @@ OPENING = " \t\r\n([{<\"'`*_$#>-«“‘„（【「『：:"  # noqa: RUF001 - t
 CLOSING = " \t\r\n)]}>\"'`*_$.,;:!?»”’）】」』。，、：；"  # noqa: RUF001 - same
 #: So many tokens before the answer are passed over at most.
 MOST_OPENING = 8
+#: No continuation has so many tokens or bytes.
+_LONGEST = 1 << 63
 
 Normalise = Literal["none", "tokens", "bytes"]
 NoLogprobs = Literal["NO_LOGPROBS", "NO_ANSWER_TOKEN", "NO_CHOICE_IN_TOP_LOGPROBS", "OTHER_RANKING"]
@@ -100,4 +102,4 @@ def _weigh(one: object, normalise: Normalise) -> float | None:
     if logprob is None or normalise == "none":
         return logprob
     length = one.get(normalise)
-    return logprob / length if isinstance(length, int) and length > 0 else None
+    return logprob / length if isinstance(length, int) and 0 < length < _LONGEST else None

@@ -182,7 +182,7 @@ NO_CALL = Judged(ScoreStatus.ERROR, CALL_FAILED)
 class BoundJudge(ModelAsAJudge):
     """A judge with its model, ready to score."""
 
-    model: Model | None = None
+    model: Model = field(kw_only=True)
     key: str = ModelAsAJudge.type
     _learned: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -240,15 +240,15 @@ class BoundJudge(ModelAsAJudge):
     def _ask(self, questions: Sequence[Question], trial: int) -> list[Completion]:
         """Return the replies; the first one shows whether the endpoint can be asked for a shape."""
         takes_shapes = self._learned.get("takes shapes")
-        if self._shaped is None or takes_shapes is False or not questions:
-            return self._answer(self._plain, questions, trial)
+        if self._shaped is None or takes_shapes is False:
+            return self._answer(self.model, questions, trial)
         if takes_shapes:
             return self._answer(self._shaped, questions, trial)
         first = self._answer(self._shaped, questions[:1], trial)
         is_refused = (first[0].error or "").startswith(_REFUSALS)
         self._learned["takes shapes"] = not is_refused
         if is_refused:
-            return self._answer(self._plain, questions, trial)
+            return self._answer(self.model, questions, trial)
         return first + self._answer(self._shaped, questions[1:], trial)
 
     def _answer(self, model: Model, questions: Sequence[Question], trial: int) -> list[Completion]:
@@ -257,12 +257,6 @@ class BoundJudge(ModelAsAJudge):
         if isinstance(model, LiveModel | SnippetModel):
             return model.answer(questions, trial=trial, purpose=f"judge:{self.key}")
         return model.answer(questions)
-
-    @property
-    def _plain(self) -> Model:
-        if self.model is None:
-            raise InternalError("E901", f"the judge `{self.model_key}` was not bound to a model")
-        return self.model
 
     @cached_property
     def _shaped(self) -> LiveModel | None:

@@ -43,9 +43,9 @@ def match_all(texts: pl.Series, choices: Sequence[str], pattern: str) -> list[Re
     text = pl.col("text")
     matches = pl.DataFrame({"text": texts}).select(
         "text",
-        text.str.extract(pattern, 0).alias("whole"),
-        text.str.extract(pattern, 1).alias("group"),
-        text.str.find(pattern).alias("offset"),
+        whole=text.str.extract(pattern, 0),
+        group=text.str.extract(pattern, 1),
+        offset=text.str.find(pattern),
     )
     return [_read_match(*row, choices=tuple(choices)) for row in matches.iter_rows()]
 

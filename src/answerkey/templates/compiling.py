@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Final, cast
 
 import jinja2
-from jinja2 import TemplateSyntaxError, nodes
+from jinja2 import TemplateSyntaxError, UndefinedError, nodes
 
 from answerkey.errors import Place, SpecError
 from answerkey.templates.analysis import check_tree
@@ -21,8 +21,15 @@ from answerkey.templates.row_context import RowContext
 from answerkey.templates.tameness import is_tame
 from answerkey.templates.trouble import FOREIGN
 
-#: What Jinja and Python raise for a text that cannot be compiled.
-UNCOMPILABLE: Final = (TemplateSyntaxError, SyntaxError, ValueError, RecursionError, MemoryError)
+#: What Jinja and Python raise for a text that cannot be compiled, or has a constant without a value.
+UNCOMPILABLE: Final = (
+    TemplateSyntaxError,
+    SyntaxError,
+    ValueError,
+    UndefinedError,
+    RecursionError,
+    MemoryError,
+)
 _VALUE: Final = "value"
 LONGEST_SOURCE: Final = 2_000_000
 _LONGEST_NUMBER: Final = 4_300
@@ -83,8 +90,7 @@ def open_frame(template: jinja2.Template, given: Mapping[str, object]) -> RowCon
 
 def take_value(template: jinja2.Template, frame: RowContext) -> object:
     """Return the value of the lone expression, with nothing lazy in it."""
-    for _ in template.root_render_func(frame):
-        pass
+    list(template.root_render_func(frame))  # it prints nothing, and is done when it has said so
     value = frame.vars[_VALUE]
     if type(value) is str and len(value) > FREE_OUTPUT:
         frame.limit_growth(len(value))
@@ -143,6 +149,8 @@ def _refuse(source: str, error: Exception) -> SpecError:
     line = error.lineno if isinstance(error, TemplateSyntaxError) else None
     if isinstance(error, RecursionError | MemoryError):
         return SpecError("E112", "template does not parse: it is nested too deeply", where=Place(line=line))
+    if isinstance(error, UndefinedError):
+        return SpecError("E112", f"template fails on every row: {error}", where=Place(line=line))
     reason = (
         str(getattr(error, "msg", None) or getattr(error, "message", None) or error) or type(error).__name__
     )

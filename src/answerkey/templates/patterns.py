@@ -84,6 +84,7 @@ def _replace_slowly(compiled: re.Pattern[str], repl: str, text: str, *, count: i
     import regex  # type: ignore[import-untyped]  # its functions are those of `re`, with a time limit
 
     made = 0
+    compiled.sub(repl, "")  # a replacement that names no group is told by the same library as ever
 
     def expand(match: re.Match[str]) -> str:
         nonlocal made

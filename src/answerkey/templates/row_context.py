@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from jinja2.runtime import Context
 
@@ -52,9 +52,7 @@ class RowContext(Context):
 
     def derived(self, locals: dict[str, Value] | None = None) -> RowContext:  # noqa: A002 - Jinja's own signature
         """Return a context of the same row; what was given and what is left stay the same."""
-        context = super().derived(locals)
-        if not isinstance(context, RowContext):
-            raise TypeError(type(context).__name__)
+        context = cast("RowContext", super().derived(locals))
         context.effort, context.given = self.effort, self.given
         return context
 

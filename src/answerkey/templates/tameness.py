@@ -82,10 +82,6 @@ def _walk(node: nodes.Node, most: int) -> Iterator[nodes.Node]:
         waiting.extend(one.iter_child_nodes())
 
 
-def _names_private(key: nodes.Node) -> bool:
-    return isinstance(key, nodes.Const) and str(key.value).startswith("_")
-
-
 def _has_plain_arguments(node: nodes.Filter | nodes.Test | nodes.Call) -> bool:
     return node.dyn_args is None and node.dyn_kwargs is None
 

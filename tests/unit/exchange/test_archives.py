@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import struct
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,6 +77,20 @@ def test_an_archive_that_was_cut_off_is_refused(desk: Desk) -> None:
     with pytest.raises(DataError, match="not a valid zip archive: it ends in the middle") as caught:
         list(iterate_members(path))
     assert caught.value.code == "E202"
+
+
+@pytest.mark.parametrize("place", [-1, 10_000, 2**62, 2**64 - 1])
+def test_a_place_outside_of_the_archive_is_damage(desk: Desk, place: int) -> None:
+    """Of a member, and of the list of members in a large archive."""
+    path = desk.archive("x.zip", {"a": b"text"})
+    (member,) = iterate_members(path)
+    with pytest.raises(DamagedError, match="the list of members is damaged"):
+        open_member(path, replace(member, offset=place))
+    raw = path.read_bytes()
+    locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, place % 2**64, 1)
+    path.write_bytes(raw[:-22] + locator + raw[-22:])
+    with pytest.raises(DataError, match="the list of members is damaged"):
+        list(iterate_members(path))
 
 
 @pytest.mark.parametrize(

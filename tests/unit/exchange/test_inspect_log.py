@@ -276,6 +276,14 @@ def test_a_folder_with_one_log_is_that_log(desk: Desk, tmp_path: Path) -> None:
         desk.bring(tmp_path / "logs", out="other")
 
 
+def test_an_archive_without_members_has_no_samples(desk: Desk) -> None:
+    """It is told as any other log without samples."""
+    log = desk.folder / "log.eval"
+    log.write_bytes(b"PK\x03\x04" + b"PK\x05\x06" + bytes(18))
+    with pytest.raises(DataError, match="the log has no samples"):
+        desk.bring(log, "inspect")
+
+
 def test_a_log_without_samples_is_refused(desk: Desk) -> None:
     """Summaries alone say not what was said."""
     with pytest.raises(DataError, match="the log has no samples"):

@@ -92,3 +92,16 @@ LABELLED: list[tuple[AggregatorName, int | None]] = [
     ("pass^k", 10),
     ("pass@k_plugin", 2),
 ]
+
+
+def test_without_k_one_trial_is_drawn() -> None:
+    """`pass@k` is then the mean."""
+    assert Aggregator("pass@k").apply([1, 0, 0, 0]) == 0.25
+    assert Aggregator("pass^k").apply([1, 0, 0, 0]) == 0.25
+
+
+def test_a_share_of_all_is_within_the_ends() -> None:
+    """The plug-in estimates take 0 and 1."""
+    for function in ("pass@k_plugin", "pass^k_plugin"):
+        assert [Aggregator(function, 3).apply(values) for values in ([1, 1], [0, 0])] == [1.0, 0.0]
+        assert Aggregator(function, 3).apply([1, 2]) is None

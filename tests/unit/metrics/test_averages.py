@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from answerkey.metrics.averages import average_counts, average_errors, average_shares
-from answerkey.metrics.concluding import Share
+from answerkey.metrics.concluding import Margin, Share
+from answerkey.metrics.intervals import score_interval, student
 from answerkey.types import MetricValue
 
 
@@ -55,3 +56,82 @@ def test_a_missing_error_leaves_no_interval() -> None:
     """One value without a standard error is enough, and the note counts them."""
     found = average_errors([MetricValue("x", 1.0, 5), MetricValue("x", 2.0, 5, std_error=0.1)])
     assert (found.interval, found.note) == (None, "1 of 2 have no standard error")
+
+
+def test_degrees_of_freedom_are_satterthwaite_s() -> None:
+    """Those of the two shares, weighed by their spreads; the interval is that of the effective sample."""
+    shares = [Share(30, 50), Share(90, 100)]
+    first, second = 0.6 * 0.4 / 49, 0.9 * 0.1 / 99
+    freedom = int((first + second) ** 2 / (first**2 / 49 + second**2 / 99))
+    found = average_shares(shares)
+    assert found.interval == score_interval(0.75, found.std_error or 0, freedom)
+    assert found.interval == pytest.approx((0.6672408897833992, 0.8177969386923625))
+    assert found.is_share
+
+
+def test_small_shares_have_at_least_one_degree_of_freedom() -> None:
+    """Two samples in one part and four in the other."""
+    found = average_shares([Share(1, 2), Share(3, 4)])
+    assert found.std_error == pytest.approx((1 / 4 + 1 / 16) ** 0.5 / 2)
+    assert found.interval == pytest.approx((0.007144589133472922, 0.9974161330847594))
+
+
+def test_shares_of_nothing_and_of_all_have_a_mean_between() -> None:
+    """Only where all shares are at the same end is the interval made from their own."""
+    assert average_shares([Share(0, 5), Share(5, 5)]).method == "stratified"
+    found = average_shares([Share(0, 5), Share(0, 8)])
+    assert (found.method, found.is_share) == ("mover", True)
+    assert found.interval == pytest.approx((0.0, 0.27111587944915344))
+
+
+def test_no_shares_have_no_mean() -> None:
+    """There is nothing to be sure of."""
+    assert average_shares([]) == Margin()
+
+
+def test_counts_have_the_interval_of_their_shares() -> None:
+    """The same as for shares."""
+    assert average_counts([(30, 50), (90, 100)]) == (
+        0.75,
+        average_shares([Share(30, 50), Share(90, 100)]).interval,
+    )
+
+
+def test_means_of_shares_stay_within_zero_and_one() -> None:
+    """From their own errors 0.1 and 0.2 with 4 and 8 degrees of freedom."""
+    values = [
+        MetricValue("x", 0.25, 5, std_error=0.1, is_share=True),
+        MetricValue("x", 0.5, 9, std_error=0.2, is_share=True),
+    ]
+    found = average_errors(values)
+    freedom = int((0.25 + 1) ** 2 / (0.25**2 / 4 + 1 / 8))
+    assert found.interval == score_interval(0.375, found.std_error or 0, freedom)
+    assert (found.is_share, found.method) == (True, "stratified")
+    assert found.std_error == pytest.approx(0.05**0.5 / 2)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_means_at_an_end_are_cut_there(value: float) -> None:
+    """A share of all or nothing that has an error is not carried beyond the end."""
+    found = average_errors([MetricValue("x", value, 9, std_error=0.1, is_share=True)] * 2)
+    assert found.interval is not None
+    assert (min(found.interval), max(found.interval))[int(value)] == value
+
+
+def test_degrees_of_freedom_are_those_of_clusters_where_there_are_any() -> None:
+    """One less than the clusters that a value was computed from, else than its samples, and at least 1."""
+    plain = [MetricValue("x", 10.0, 50, std_error=3.0), MetricValue("x", 20.0, 5, std_error=4.0)]
+    clustered = [MetricValue("x", 10.0, 50, std_error=3.0, details={"clusters": 2})] * 2
+    single = [MetricValue("x", 10.0, 1, std_error=3.0)] * 2
+    squares = (9 / 16, 1.0)
+    freedom = int(sum(squares) ** 2 / (squares[0] ** 2 / 49 + squares[1] ** 2 / 4))
+    assert average_errors(plain).interval == student(15.0, 2.5, freedom)
+    for values in (clustered, single):
+        found = average_errors(values)
+        assert found.interval == student(10.0, found.std_error or 0, 2)
+
+
+def test_parts_without_spread_have_a_note() -> None:
+    """An error of 0 is known, and no interval follows from it."""
+    found = average_errors([MetricValue("x", 1.0, 5, std_error=0.0, is_share=True)] * 2)
+    assert found == Margin(0.0, note="no part shows any spread", is_share=True)

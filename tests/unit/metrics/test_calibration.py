@@ -87,3 +87,33 @@ def test_unsuitable_bins_are_refused(bins: tuple[int, ...]) -> None:
     """There is at least one number of bins, from 1 on, each once."""
     with pytest.raises(SpecError):
         Calibration(bins=bins)
+
+
+def test_value_names_are_known_before_there_are_scores() -> None:
+    """Gates may name the error for each number of bins, which is a share."""
+    names = Calibration(bins=(5, 20)).value_names()
+    assert (names.names, names.is_share) == (("ece_5", "ece_20"), True)
+
+
+def test_the_curve_counts_every_right_answer_of_a_bin() -> None:
+    """Three of four with a confidence in one bin are right; half right counts half."""
+    curve = finish([(0.15, 1.0), (0.15, 1.0), (0.19, 1.0), (0.11, 0.0), (0.95, 0.5), (0.95, 0.5)], 10)[0]
+    points = curve.details["bins"]
+    assert isinstance(points, list)
+    assert points[1] == {
+        "from": 0.1,
+        "to": 0.2,
+        "n": 4,
+        "confidence": pytest.approx(0.15),
+        "accuracy": 0.75,
+    }
+    assert (points[9]["n"], points[9]["accuracy"]) == (2, 0.5)
+    assert points[0] == {"from": 0.0, "to": 0.1, "n": 0, "confidence": None, "accuracy": None}
+
+
+def test_one_bin_and_full_confidence_are_suitable() -> None:
+    """The ends of what is allowed are allowed."""
+    (value,) = finish([(1.0, 1.0), (0.0, 0.0), (1.0, 0.0)], 1)
+    assert (value.name, value.n) == ("ece_1", 3)
+    assert value.value == pytest.approx(1 / 3)
+    assert dict(value.n_excluded) == {}

@@ -36,3 +36,9 @@ def test_nothing_to_compare_is_no_test() -> None:
     """Without a group of at least two cells there is no test."""
     assert compare_counts([]) is None
     assert compare_counts([([5], [5.0])]) is None
+
+
+@pytest.mark.parametrize(("point", "df", "error"), [(1e9, 10**9, 1e-4), (1e13 + 4.5e4, 10**13, 0.01)])
+def test_degrees_beyond_all_use_end_in_time(point: float, df: int, error: float) -> None:
+    """The sums are cut after so many steps, on both sides of the mean; the first digits are right then."""
+    assert chi_square_tail(point, df) == pytest.approx(chi2.sf(point, df), abs=error)

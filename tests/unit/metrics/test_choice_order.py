@@ -11,11 +11,13 @@ from answerkey.metrics import ChoiceOrderMetric
 from answerkey.metrics.orders import average_orders, find_heads, find_worst_row
 from answerkey.types import MetricValue, Scores
 
+from .conftest import ScoresMaker
+
 #: Sample, truth as shown, prediction as shown, option by its label in the file.
 Shown = tuple[str, str, str | None, str | None]
 
 
-def make_scores(
+def make_shown(
     rows: Sequence[Shown], left: Sequence[str | None] | None = None, failed: int | None = None
 ) -> Scores:
     """Return scores of shown rows; the row `failed` has none."""
@@ -43,7 +45,7 @@ def make_scores(
 def finish(rows: Sequence[Shown], orders: str = "all", **changes: object) -> dict[str, MetricValue]:
     """Return the values of all rows in one shard."""
     metric = ChoiceOrderMetric(orders)
-    scores = make_scores(rows, **changes)  # type: ignore[arg-type]  # what a test changes
+    scores = make_shown(rows, **changes)  # type: ignore[arg-type]  # what a test changes
     return {value.name: value for value in metric.finish(metric.measure(scores))}
 
 
@@ -118,8 +120,8 @@ def test_shards_merge_exactly() -> None:
     """Any split that keeps the rows of a sample together gives the same values."""
     rows = [(f"{row[0]}-{number}", *row[1:]) for number in range(5) for row in ROWS]
     metric = ChoiceOrderMetric("rotations")
-    whole = metric.finish(metric.measure(make_scores(rows)))
-    parts = [metric.measure(make_scores(rows[start : start + 4])) for start in range(0, len(rows), 4)]
+    whole = metric.finish(metric.measure(make_shown(rows)))
+    parts = [metric.measure(make_shown(rows[start : start + 4])) for start in range(0, len(rows), 4)]
     assert metric.finish(metric.merge(parts[::-1])) == whole
 
 
@@ -132,12 +134,12 @@ def test_samples_are_means_over_their_orders() -> None:
         ("b", "A", "A", "A"),
     ]
     owners = pl.Series(["a", "a", "a", "b"])
-    found = average_orders(make_scores(rows), owners).column("is_correct")
+    found = average_orders(make_shown(rows), owners).column("is_correct")
     assert found is not None
     assert found.to_list() == [1 / 3, 1.0]
     assert find_heads(owners).to_list() == [0, 3]
     assert find_worst_row(pl.Series([0, 2, 2, 0]), owners).to_list() == [1, 3]
-    spoiled = average_orders(make_scores(rows, failed=2), owners)
+    spoiled = average_orders(make_shown(rows, failed=2), owners)
     assert spoiled.frame["status"].to_list() == ["FAILED", "SCORED"]
 
 
@@ -155,3 +157,52 @@ def test_the_mean_has_the_interval_of_sample_means() -> None:
     value = finish(ROWS)["order_mean"]
     assert (value.n, value.interval_method) == (2, "student_t")
     assert value.std_error == pytest.approx(0.25)
+
+
+def test_what_is_no_number_is_listed_for_each_sample(make_scores: ScoresMaker) -> None:
+    """Words become the list of what the rows say; one value that is not finite spoils its mean."""
+    owners = pl.Series(["a", "a", "b", "b"])
+    mixed = make_scores({"x": ["yes", 1, None, "no"], "y": [1, 0, 1, 0]}, encoded=["x", "y"])
+    assert [dict(one.values) for one in average_orders(mixed, owners).rows()] == [
+        {"x": ["yes", 1], "y": 0.5},
+        {"x": [None, "no"], "y": 0.5},
+    ]
+    endless = average_orders(make_scores({"x": [1.0, float("inf"), 1.0, None]}), owners).column("x")
+    assert endless is not None
+    assert str(endless.to_list()) == "[nan, None]"
+
+
+def test_names_are_those_of_the_values() -> None:
+    """With several orders, and with one."""
+    several = ChoiceOrderMetric("all").value_names()
+    assert several.names == (
+        "order_mean",
+        "order_all_right",
+        "order_any_right",
+        "order_consistency",
+        "order_modal_share",
+        "order_rstd",
+    )
+    assert several.patterns == (("order_recall_", ""),)
+    assert ChoiceOrderMetric("shuffled").value_names().names == ("order_mean", "order_rstd")
+
+
+def test_labels_that_nobody_names_are_told_with_nothing() -> None:
+    """The details count truths and predictions by label; means are shares."""
+    found = finish(
+        [("s1", "A", "A", "A"), ("s1", "B", "A", "A"), ("s2", "C", None, None), ("s2", "A", "A", "A")]
+    )
+    assert found["order_rstd"].details == {
+        "true": {"A": 2, "B": 1, "C": 1},
+        "predicted": {"A": 3, "B": 0, "C": 0},
+        "invalid": 1,
+    }
+    assert (found["order_mean"].is_share, found["order_modal_share"].is_share) == (True, True)
+    assert found["order_recall_B"].n == 1
+    assert found["order_mean"].type == "choice_order"
+
+
+def test_samples_after_one_that_does_not_count_are_counted() -> None:
+    """Wherever it stands."""
+    found = finish(ROWS, failed=0)
+    assert (found["order_mean"].n, dict(found["order_mean"].n_excluded)) == (1, {"failed": 1})

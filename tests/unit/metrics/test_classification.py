@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
 from answerkey.errors import ScoringError, SpecError
 from answerkey.metrics import BinaryClassification, Mean, Metric, MulticlassClassification
+from answerkey.metrics.observed import Observed
 from answerkey.types import MetricValue, Scores
 
 MakeScores = Callable[..., Scores]
@@ -156,3 +158,61 @@ def test_prediction_field_that_no_score_has_is_an_error(make_scores: MakeScores,
     """A misspelt prediction field is not a model that never answers."""
     with pytest.raises(ScoringError, match="no score has the field `predicted_choice`"):
         compute(LETTERS, make_scores({"ground_truth_choice": ["A"]}))
+
+
+def test_many_pairs_of_truth_and_prediction_are_not_resampled(
+    make_scores: MakeScores, compute: Compute
+) -> None:
+    """The mean of the classes' F1 is there, and the note says why it has no interval."""
+    truths = [f"class {number}" for number in range(501)]
+    value = compute(
+        MulticlassClassification("t", "s"), make_scores({"x": [1] * 501}, {"t": truths, "s": truths})
+    )
+    assert (value["macro_f1_score"].value, value["macro_f1_score"].interval) == (1.0, None)
+    assert value["macro_f1_score"].interval_note == (
+        "501 pairs of truth and prediction are too many to resample"
+    )
+
+
+def test_the_mean_f1_is_resampled_from_the_confusion(make_scores: MakeScores, compute: Compute) -> None:
+    """Around its value, by BCa; the seed decides and is 0 where the part has none."""
+    truths = ["A"] * 8 + ["B"] * 6 + ["C"] * 6
+    said = ["A"] * 6 + ["B", None] + ["B"] * 4 + ["A", "C"] + ["C"] * 3 + ["A", "B", None]
+    scores = make_scores({"t": truths, "s": said})
+    metric = MulticlassClassification("t", "s")
+    value = compute(metric, scores)["macro_f1_score"]
+    expected = (2 * 6 / 16 + 2 * 4 / 12 + 2 * 3 / 10) / 3
+    assert value.value == pytest.approx(expected)
+    assert value.interval_method == "bca"
+    assert value.interval == pytest.approx((0.45083890326217424, 0.8960780570992165), rel=1e-9)
+    assert value.std_error == pytest.approx(0.1136286052988389, rel=1e-9)
+    part = metric.merge([metric.measure(scores)])
+    again = {one.name: one for one in metric.finish({**part, "seed": 0})}["macro_f1_score"]
+    other = {one.name: one for one in metric.finish({**part, "seed": 1})}["macro_f1_score"]
+    assert again == value
+    assert other.interval != value.interval
+
+
+def test_rows_without_a_truth_are_left_out_wherever_they_stand() -> None:
+    """Whatever stands after them is counted."""
+    found = MulticlassClassification("t", "s").collect(
+        Observed(
+            [((None, "A"), 2), (("A", "A"), 3), ((None, None), 1), (("A", None), 1)], Counter(), ["t", "s"]
+        )
+    )
+    assert (found["n"], found["left_out"]) == (4, {"null": 3})
+    assert (found["confusion"], found["no_prediction"]) == ({"A": {"A": 3}}, {"A": 1})
+
+
+def test_a_class_that_some_samples_lack_has_ratios_of_nothing() -> None:
+    """A cluster without a class adds nothing to its sums."""
+    metric = MulticlassClassification("t", "s")
+    whole = {"n": 2, "confusion": {"A": {"A": 1}, "B": {"B": 1}}, "no_prediction": {}}
+    part = {"n": 1, "confusion": {"A": {"A": 1}}, "no_prediction": {}}
+    ratios = metric.ratios(part, whole)
+    assert {name: (one.top, one.bottom) for name, one in ratios.items() if name.startswith("B_")} == {
+        "B_precision": (0, 0),
+        "B_recall": (0, 0),
+        "B_f1_score": (0, 0),
+    }
+    assert (ratios["A_recall"].top, ratios["A_recall"].bottom, ratios["accuracy"].bottom) == (1, 1, 1)

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from answerkey.metrics import Max, Mean, Metric, Min, StdDev, observed
-from answerkey.metrics.columns import sum_powers
+from answerkey.metrics.columns import find_ends, sum_powers
 from answerkey.scorers import build_scores
 
 KINDS: dict[str, Callable[[Random], float]] = {
@@ -18,6 +18,7 @@ KINDS: dict[str, Callable[[Random], float]] = {
     "tiny": lambda random: random.choice([5e-324, 1e-300, -3.5, 0.0, -0.0]),
     "huge": lambda random: random.choice([1e308, -1e308, 1e-308]),
     "at the limit": lambda random: random.choice([2.0**850, 2.0**-700, 2.0**751, -1.0]),
+    "two digits": lambda random: random.choice([1.0, 0.5 + 2.0**-21]),
     "zero": lambda _: 0.0,
     "smallest": lambda _: 5e-324,
 }
@@ -55,3 +56,10 @@ def test_columns_of_many_numbers_are_measured_as_if_counted(
     monkeypatch.setattr(observed, "MANY", 600)
     assert metric.measure(scores) == counted
     assert counted["n"] == 1350 + (56 if kind == "mixed" else 0)
+
+
+def test_minus_zero_is_no_end() -> None:
+    """The ends of a column are printed, and -0.0 is 0."""
+    assert [repr(end) for end in find_ends(pl.Series([-0.0, 0.0]))] == ["0.0"]
+    assert [repr(end) for end in find_ends(pl.Series([-0.0]))] == ["0.0"]
+    assert find_ends(pl.Series([2.0, -1.0, None])) == [-1.0, 2.0]

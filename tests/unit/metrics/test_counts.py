@@ -79,3 +79,21 @@ def test_negative_counts_are_an_error(make_scores: MakeScores, compute: Compute)
     """A count below 0 is a mistake of the scorer, and the number would be wrong."""
     with pytest.raises(ScoringError, match="negative ones in 1 sample"):
         compute(Precision("tp", "fp"), make_scores({"tp": [1], "fp": [-1]}))
+
+
+def test_samples_that_are_all_left_out_give_no_value(make_scores: MakeScores, compute: Compute) -> None:
+    """Where every count is missing, there is no share and no 0."""
+    scores = make_scores({"tp": [None, 1], "fp": [1, None]}, status=["SCORED", "FAILED"])
+    value = compute(Precision("tp", "fp"), scores)["precision"]
+    assert (value.value, value.n, value.note) == (None, 0, "no sample counts towards it")
+    assert dict(value.n_excluded) == {"failed": 1, "null": 1}
+
+
+def test_sums_begin_at_nothing(make_scores: MakeScores) -> None:
+    """Counts, their squares and their products, exact: two hits and one miss, then one hit."""
+    part = Precision("tp", "fp").measure(make_scores({"tp": [2, 1], "fp": [1, 0]}))
+    unit = 1 << 1074
+    assert (part["hits"], part["misses"]) == (3 * unit, unit)
+    squares = (part["hit_squares"], part["products"], part["miss_squares"])
+    assert squares == (5 * unit**2, 2 * unit**2, unit**2)
+    assert (part["negative"], part["clustered"], part["n"]) == (0, 1, 2)

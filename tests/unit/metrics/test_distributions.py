@@ -52,3 +52,15 @@ def test_normal_distribution_agrees_with_scipy() -> None:
     assert normal_quantile(0.975) == pytest.approx(stats.norm.ppf(0.975), abs=1e-15)
     assert normal_cdf(-1.3) == pytest.approx(stats.norm.cdf(-1.3), rel=1e-14)
     assert pytest.approx(stats.norm.ppf(0.975), abs=1e-15) == Z_95
+
+
+def test_shares_of_very_large_parameters_end_in_time() -> None:
+    """Three digits are right for a hundred billion samples; for more the fraction is cut, and is a share."""
+    assert beta_share(1e11, 1e11, 0.499999) == pytest.approx(stats.beta.cdf(0.499999, 1e11, 1e11), abs=1e-3)
+    assert 0 < beta_share(1e14, 1e14, 0.5 - 3.5e-10) < 0.5
+
+
+@pytest.mark.parametrize("share", [0.9999, 0.99999, 0.9999999])
+def test_far_quantiles_of_few_degrees_agree_with_scipy(share: float) -> None:
+    """Beyond the first guess the range is doubled until the point lies in it."""
+    assert student_quantile(share, 1) == pytest.approx(stats.t.ppf(share, 1), rel=1e-9)

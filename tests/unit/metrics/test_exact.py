@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from answerkey.metrics.exact import divide, divide_and_root, sum_exactly, to_units
+from answerkey.metrics.exact import average, divide, divide_and_root, find_common_bits, sum_exactly, to_units
 
 
 @pytest.mark.parametrize("number", [0.0, 1.0, -0.1, 5e-324, sys.float_info.max, 1 / 3, 7, -(10**300)])
@@ -53,3 +53,16 @@ def test_root_gives_the_deviation_of_the_standard_library() -> None:
     total, squares = sum_exactly((number, 1) for number in numbers)
     top, bottom = 5 * squares - total**2, 20 << 2148
     assert divide_and_root(top, bottom) == statistics.stdev(numbers)
+
+
+def test_whole_numbers_need_no_bits_after_the_point() -> None:
+    """The smallest unit that all numbers are multiples of."""
+    assert find_common_bits([]) == 0
+    assert find_common_bits([3, -7.0]) == 0
+    assert find_common_bits([0.5, 0.375, 2]) == 3
+
+
+def test_mean_is_rounded_once() -> None:
+    """Also where a sum in floats would overflow."""
+    assert average([1e308, 1e308, 1e308]) == 1e308
+    assert average([1.0, 2.0, 4.5]) == 2.5

@@ -78,3 +78,9 @@ def test_calls_of_a_scorer_that_failed_are_its_failures() -> None:
     completions = Completions.build(IDS, said, source="live")
     found = measure_failures(IDS, {"judge": scores}, completions)
     assert {reason: one["count"] for reason, one in found["judge"].items()} == {"JUDGE_CALL_FAILED": 1}
+
+
+def test_a_scorer_without_failures_has_none() -> None:
+    """Scored rows, and calls that failed before the scorer had anything to judge."""
+    ids = pl.Series(["1", "2"])
+    assert measure_failures(ids, {"s": make_scores([None, None])}) == {}

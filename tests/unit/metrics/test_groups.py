@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 import pytest
+from scipy import stats
 
 from answerkey.metrics import (
+    BinaryClassification,
     Design,
     Frequency,
     KeyedMetric,
@@ -18,11 +20,16 @@ from answerkey.metrics import (
     Precision,
     PythonMetric,
     Trials,
+    clusters,
     conclude_metric,
     measure_metrics,
     wilson,
 )
+from answerkey.metrics.averages import average_shares
+from answerkey.metrics.clusters import Clustering, average_clustered_error, bound_clustered, collect_alike
+from answerkey.metrics.concluding import Share
 from answerkey.metrics.groups import MOST_GROUPS
+from answerkey.metrics.ratios import Ratio
 from answerkey.types import MetricValue, Samples, Scores
 
 from .conftest import ScoresMaker
@@ -202,3 +209,165 @@ def test_snippets_are_run_for_every_group(make_scores: ScoresMaker) -> None:
     value = conclude(metric, make_scores({"x": [1, 0, 1]}), {"g": list("aab")}, Design(("g",)))["n"]
     assert [(one.group, one.value) for one in value.groups[0].values] == [("a", 2.0), ("b", 1.0)]
     assert value.interval_note
+
+
+def test_groups_that_all_lack_a_value_have_no_average(make_scores: ScoresMaker) -> None:
+    """Where nothing was scored, neither the groups nor their average have a number."""
+    scores = make_scores({"x": [1, 0]}, status=["FAILED", "ERROR"])
+    found = conclude(Mean("x"), scores, {"g": list("ab")}, Design(("g",)))["x_mean"].groups[0]
+    assert [(one.group, one.value, dict(one.n_excluded)) for one in found.values] == [
+        ("a", None, {"failed": 1}),
+        ("b", None, {"error": 1}),
+    ]
+    assert (found.macro.value, found.macro.n, found.macro.note) == (None, 0, "no group has a value")
+
+
+def test_a_class_that_a_group_lacks_has_no_value_there(make_scores: ScoresMaker) -> None:
+    """Neither right nor wrong: the group has no sample of it."""
+    scores = make_scores({"x": [1] * 3}, {"t": ["A", "B", "B"], "s": ["A", "B", "A"]}, excluded_by=[None] * 3)
+    metric = MulticlassClassification("t", "s")
+    found = conclude(metric, scores, {"g": list("pqp")}, Design(("g",)))["A_recall"].groups[0]
+    assert [(one.group, one.value, one.n, one.note) for one in found.values] == [
+        ("p", 1.0, 2, None),
+        ("q", None, 1, "it does not occur in this group"),
+    ]
+
+
+def test_values_without_a_formula_for_clusters_say_so_in_their_average(make_scores: ScoresMaker) -> None:
+    """The mean of the groups' largest values is there, without an interval."""
+    scores = make_scores({"x": [1.0, 2.0, 3.0, 5.0]})
+    columns = {"g": list("aabb"), "c": list("pqpq")}
+    macro = conclude(Max("x"), scores, columns, Design(("g",), "c"))["x_max"].groups[0].macro
+    assert (macro.value, macro.interval) == (3.5, None)
+    assert macro.interval_note == "no formula for clusters fits this type"
+
+
+def test_rates_of_two_answers_are_clustered(make_scores: ScoresMaker) -> None:
+    """Accuracy of a binary classification has the error of its clusters' shares."""
+    truth, said = ["yes", "yes", "no", "no"] * 6, ["yes", "no", "no", "no", "yes", "yes"] * 4
+    scores = make_scores({"x": [1] * 24}, {"t": truth, "s": said})
+    clusters = {"c": [number // 4 for number in range(24)]}
+    found = conclude(BinaryClassification("t", "s", "yes", "no"), scores, clusters, Design(cluster_by="c"))
+    shares = [
+        sum(a == b for a, b in zip(truth[i : i + 4], said[i : i + 4], strict=True)) / 4
+        for i in range(0, 24, 4)
+    ]
+    assert found["accuracy"].value == pytest.approx(sum(shares) / 6)
+    assert found["accuracy"].std_error == pytest.approx(stats.sem(shares))
+    assert {value.details["clusters"] for value in found.values()} == {6}
+
+
+def test_names_that_two_values_share_have_no_clustered_interval(make_scores: ScoresMaker) -> None:
+    """A class called `macro` has the names of the averages."""
+    scores = make_scores(
+        {"x": [1] * 10}, {"t": ["macro", "A"] * 5, "s": ["macro", "A", "A", "A", "macro"] * 2}
+    )
+    one = KeyedMetric("m", MulticlassClassification("t", "s"), Design(cluster_by="c"))
+    samples = Samples(pl.DataFrame({"c": list(range(10))}), pl.Series(map(str, range(10))))
+    values = conclude_metric(one, measure_metrics([one], scores, samples))
+    notes = {value.interval_note for value in values if value.name == "macro_recall"}
+    assert notes == {"two values of the metric have this name"}
+    assert {value.interval for value in values if value.name == "macro_recall"} == {None}
+
+
+def test_averages_over_no_class_at_all_stay_empty(make_scores: ScoresMaker) -> None:
+    """Where nothing was ever predicted, no class has a precision, and clusters change nothing about it."""
+    scores = make_scores(
+        {"x": [0] * 6}, {"t": ["A", "B"] * 3, "s": [None] * 5 + ["?"]}, status=["SCORED"] * 5 + ["FAILED"]
+    )
+    found = conclude(
+        MulticlassClassification("t", "s"), scores, {"c": list("aabbcc")}, Design(cluster_by="c")
+    )
+    assert (found["macro_precision"].value, found["macro_precision"].interval_note) == (None, None)
+    assert found["accuracy"].value == 0.0
+
+
+def test_means_beyond_zero_and_one_have_student_s_interval(make_scores: ScoresMaker) -> None:
+    """Clustered values that are no shares: the mean of five clusters of one is Student's t over them."""
+    numbers = [1.0, 2.0, 4.0, 8.0, 10.0]
+    clusters = {"c": list("abcde")}
+    value = conclude(Mean("x"), make_scores({"x": numbers}), clusters, Design(cluster_by="c"))["x_mean"]
+    assert value.interval_method == "clustered_t"
+    assert value.interval == pytest.approx(stats.t.interval(0.95, 4, 5.0, stats.sem(numbers)))
+    wide = make_scores({"x": [1.7e308, -1.7e308, 1.7e308, -1.7e308, 0.0]})
+    value = conclude(Mean("x"), wide, clusters, Design(cluster_by="c"))["x_mean"]
+    assert (value.interval, value.interval_note) == (None, "the spread is too large for a float")
+
+
+def test_squares_beyond_all_floats_have_no_error() -> None:
+    """The error of an average whose squares no float can sum is none, and the clusters are counted."""
+    clusters = [([Ratio(sign * 5 * 10**154, 1, 1)], 1) for sign in (1, -1, 1, -1)]
+    assert average_clustered_error(clusters, is_corrected=False) == (None, 4)
+
+
+def test_too_many_different_samples_have_no_interval(
+    make_scores: ScoresMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Samples whose trials all differ are counted up to a bound; beyond it the value stands alone."""
+    monkeypatch.setattr(clusters, "MOST_KINDS", 2)
+    letters = ["A", "A", "A", "B", "B", "B", "A", "A"]
+    scores = make_scores({"x": [1] * 8}, {"letter": letters})
+    columns = {"g": list("abcd")}
+    value = conclude(Frequency("letter"), scores, columns, Design(), trials=Trials(2))["letter_A"]
+    assert (value.value, value.interval, value.std_error) == (0.625, None, None)
+    assert value.interval_note == "too many different samples"
+
+
+def test_the_end_of_a_field_has_no_clusters_of_trials(make_scores: ScoresMaker) -> None:
+    """A metric that is no ratio of sums keeps no sums of the trials of a sample."""
+    scores = make_scores({"x": ["a", 1, 2, 3]}, encoded=["x"])
+    assert collect_alike(Max("x"), scores, 2) == {}
+    assert collect_alike(PythonMetric("def compute_metrics(scores):\n    return {}\n"), scores, 2) == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "method"), [(0.0, "clustered_t"), (0.5, "clustered_wilson"), (1.0, "clustered_t")]
+)
+def test_shares_at_an_end_are_kept_within_it(value: float, method: str) -> None:
+    """Wilson's form needs a share between the ends; at an end Student's interval is cut there."""
+    found = bound_clustered(MetricValue("x", value, 9, is_share=True), 0.1, 6, Clustering("samples"))
+    assert found.interval_method == method
+    assert found.interval is not None
+    assert (found.interval[0] >= 0, found.interval[1] <= 1) == (True, True)
+    assert found.details["clusters"] == 6
+
+
+def test_one_sum_of_several_ratios_is_averaged_over_them() -> None:
+    """One cluster twice, with two ratios: by hand."""
+    clusters = [([Ratio(1, 1, 1), Ratio(0, 1, 1)], 2), ([Ratio(0, 1, 1), Ratio(0, 1, 1)], 1)]
+    error, size = average_clustered_error(clusters, is_corrected=True)
+    residuals = [(1 - 2 / 3) / 3] * 2 + [-2 / 3 / 3]
+    assert size == 3
+    assert error == pytest.approx((3 / 2 * sum(one**2 for one in residuals)) ** 0.5 / 2)
+    assert average_clustered_error([([Ratio(1, 1, 1)], 1)], is_corrected=True) == (None, 1)
+    plain, _ = average_clustered_error(clusters, is_corrected=False)
+    assert plain == pytest.approx(sum(one**2 for one in residuals) ** 0.5 / 2)
+
+
+def test_averages_over_few_clusters_name_the_column(make_scores: ScoresMaker) -> None:
+    """So that the reader knows what there are too few of."""
+    columns = {"g": list("aabb"), "c": list("xyxy")}
+    found = conclude(
+        Mean("x"), make_scores({"x": [1, 0, 1, 1]}), columns, Design(group_by=("g",), cluster_by="c")
+    )
+    macro = found["x_mean"].groups[0].macro
+    assert macro.interval_note == "an interval needs at least 5 values of `c`, there are 2"
+    assert (macro.value, macro.n) == (0.75, 2)
+
+
+def test_averages_of_shares_and_others_are_no_shares(make_scores: ScoresMaker) -> None:
+    """One group whose values are beyond 0 and 1 makes the average a plain number."""
+    columns = {"g": list("aaabbb")}
+    found = conclude(Mean("x"), make_scores({"x": [1, 0, 1, 2, 3, 5]}), columns, Design(group_by=("g",)))
+    macro = found["x_mean"].groups[0].macro
+    assert macro.interval is not None
+    assert macro.interval[1] > 1
+
+
+def test_averages_of_shares_add_up_their_counts(make_scores: ScoresMaker) -> None:
+    """Shares of independent samples are averaged by their counts, as strata are."""
+    columns = {"g": ["a"] * 10 + ["b"] * 20}
+    scores = make_scores({"x": [1] * 6 + [0] * 4 + [1] * 18 + [0] * 2})
+    macro = conclude(Mean("x"), scores, columns, Design(group_by=("g",)))["x_mean"].groups[0].macro
+    expected = average_shares([Share(6, 10), Share(18, 20)])
+    assert (macro.interval, macro.std_error) == (expected.interval, expected.std_error)

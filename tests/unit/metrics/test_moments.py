@@ -189,3 +189,10 @@ def test_integer_beyond_floats_is_left_out(make_scores: MakeScores, compute: Com
     """An integer that no float can hold is treated like infinity."""
     value = compute(Mean("x"), make_scores({"x": [10**400, 2]}, encoded=["x"]))["x_mean"]
     assert (value.value, value.n_excluded) == (2.0, {"not_finite": 1})
+
+
+def test_an_interval_beyond_all_floats_is_none(make_scores: MakeScores, compute: Compute) -> None:
+    """The mean and its error are known; their interval would end in infinity, which no file holds."""
+    value = compute(Mean("x"), make_scores({"x": [1.5e308, -1.5e308]}))["x_mean"]
+    assert (value.value, value.std_error) == (0.0, 1.5e308)
+    assert (value.interval, value.interval_note) == (None, "the spread is too large for a float")

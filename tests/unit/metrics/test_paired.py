@@ -5,6 +5,7 @@ from random import Random
 import pytest
 from scipy import stats
 
+from answerkey.metrics.intervals import wilson
 from answerkey.metrics.paired import (
     Flips,
     adjust_by_holm,
@@ -120,3 +121,69 @@ def test_holm_steps_down() -> None:
     assert adjust_by_holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert adjust_by_holm([0.8, None, 0.6]) == [1.0, None, 1.0]
     assert adjust_by_holm([0.2]) == [0.2]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "error", "note"),
+    [
+        ([(0.5, 0.25, 1)], None, "there is one sample"),
+        ([(0.5, 0.25, 3), (1.0, 0.75, 2)], 0.0, "all samples differ alike"),
+    ],
+)
+def test_differences_without_a_spread_have_no_interval(
+    pairs: list[tuple[float, float, int]], error: float | None, note: str
+) -> None:
+    """One sample, or samples that all differ by the same number, say nothing about the next."""
+    found = measure_difference(pairs)
+    assert found is not None
+    assert (found.value, found.evidence.std_error) == (0.25, error)
+    assert (found.evidence.interval, found.evidence.interval_note) == (None, note)
+
+
+def test_means_of_both_runs_stand_beside_their_difference() -> None:
+    """Over the same samples, each as often as it occurs."""
+    found = measure_difference([(1.0, 0.0, 3), (0.0, 1.0, 1), (1.0, 1.0, 4)])
+    assert found is not None
+    assert (found.n, found.first, found.second, found.value) == (8, 7 / 8, 5 / 8, 2 / 8)
+
+
+def test_runs_that_are_all_right_do_not_correlate() -> None:
+    """Where one run has everything right there is no spread to share, and Newcombe's formula adds squares."""
+    found = bound_flips(Flips(both=8, first_only=2, second_only=0, neither=0))
+    (low, high), (other_low, other_high) = wilson(10, 10), wilson(8, 10)
+    assert found == pytest.approx(
+        (
+            0.2 - ((1 - low) ** 2 + (other_high - 0.8) ** 2) ** 0.5,
+            0.2 + ((high - 1) ** 2 + (0.8 - other_low) ** 2) ** 0.5,
+        )
+    )
+
+
+@pytest.mark.parametrize(("flips", "method"), [(9, "newcombe"), (10, "student_t")])
+def test_ten_flips_are_enough_for_student(flips: int, method: str) -> None:
+    """With fewer the interval is Newcombe's."""
+    found = measure_difference([(1.0, 0.0, flips), (1.0, 1.0, 40)])
+    assert found is not None
+    assert found.evidence.interval_method == method
+
+
+def test_newcombe_s_interval_is_that_of_his_formula() -> None:
+    """Method 10 of Newcombe (1998), by hand: 5 both, 3 and 2 alone, 14 neither."""
+    flips = Flips(both=5, first_only=3, second_only=2, neither=14)
+    one, other = 8 / 24, 7 / 24
+    (low, high), (other_low, other_high) = wilson(8, 24), wilson(7, 24)
+    tie = (5 * 14 - 3 * 2 - 12) / (8 * 16 * 7 * 17) ** 0.5
+    below = (one - low) ** 2 - 2 * tie * (one - low) * (other_high - other) + (other_high - other) ** 2
+    above = (high - one) ** 2 - 2 * tie * (high - one) * (other - other_low) + (other - other_low) ** 2
+    assert bound_flips(flips) == pytest.approx((1 / 24 - below**0.5, 1 / 24 + above**0.5))
+
+
+def test_runs_that_disagree_more_than_chance_are_not_corrected() -> None:
+    """Where the product of the flips is the larger, the correlation is negative as it is."""
+    flips = Flips(both=1, first_only=6, second_only=5, neither=2)
+    one, other = 7 / 14, 6 / 14
+    (low, high), (other_low, other_high) = wilson(7, 14), wilson(6, 14)
+    tie = (1 * 2 - 6 * 5) / (7 * 7 * 6 * 8) ** 0.5
+    below = (one - low) ** 2 - 2 * tie * (one - low) * (other_high - other) + (other_high - other) ** 2
+    above = (high - one) ** 2 - 2 * tie * (high - one) * (other - other_low) + (other - other_low) ** 2
+    assert bound_flips(flips) == pytest.approx((1 / 14 - below**0.5, 1 / 14 + above**0.5))

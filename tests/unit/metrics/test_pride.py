@@ -9,6 +9,8 @@ import polars as pl
 import pytest
 
 from answerkey.metrics import PrideMetric
+from answerkey.metrics.paired import Flips, bound_flips
+from answerkey.metrics.pride import _Answer, judge_shares
 from answerkey.types import MetricValue, Scores
 
 PRIOR = (0.6, 0.3, 0.1)
@@ -102,3 +104,63 @@ def test_shards_merge_exactly() -> None:
     cuts = [rows[:3], rows[3:6], rows[6:10], rows[10:]]
     parts = [metric.measure(make_scores(one)) for one in cuts]
     assert metric.finish(metric.merge(parts[::-1])) == whole
+
+
+def test_value_names_are_known_before_there_are_scores() -> None:
+    """Gates may name each of them."""
+    names = PrideMetric(0.5).value_names()
+    assert names.names == (
+        "pride_accuracy",
+        "pride_accuracy_before",
+        "pride_difference",
+        "pride_rstd",
+        "pride_rstd_before",
+    )
+
+
+def test_a_sample_in_no_known_order_estimates_nothing() -> None:
+    """Without the order in which options were shown, no place can be told from its content."""
+    spoiled = [show("x", CONTENTS[0], shift, drawn=True, option_order=None) for shift in range(3)]
+    assert finish([*DRAWN, *spoiled, *ASKED])["pride_accuracy"].details["samples_without_prior"] == 1
+
+
+def test_samples_without_probabilities_are_left_out_and_counted() -> None:
+    """A failed one under its status, one whose truth or probabilities are not known as null."""
+    failed = {**show("f", CONTENTS[0], 0, drawn=False), "status": "FAILED"}
+    unknown = show("u", CONTENTS[0], 0, drawn=False, probabilities=None)
+    foreign = show("t", CONTENTS[0], 0, drawn=False, ground_truth_choice="Z")
+    found = finish([*DRAWN, *ASKED, failed, unknown, foreign])["pride_accuracy"]
+    assert (found.n, dict(found.n_excluded)) == (3, {"estimates_prior": 3, "failed": 1, "null": 2})
+
+
+def test_the_difference_says_how_likely_chance_is() -> None:
+    """By the exact test, since answers are right or wrong; shares say that they are."""
+    found = finish([*DRAWN, *ASKED])
+    assert dict(found["pride_difference"].details) == {"p": 1.0, "p_method": "mcnemar_exact"}
+    assert [found[name].is_share for name in ("pride_accuracy", "pride_accuracy_before")] == [True, True]
+    assert found["pride_accuracy"].type == "pride"
+    assert found["pride_rstd"].interval_note is not None
+
+
+def test_labels_without_a_prior_leave_the_others_alone() -> None:
+    """Each set of labels is answered by its own prior; one that has none is counted."""
+    others = [
+        show(f"o{place}", one, 0, drawn=False, choices=["0", "1", "2"], ground_truth_choice="0")
+        for place, one in enumerate(CONTENTS)
+    ]
+    found = finish([*DRAWN, *others, *ASKED])["pride_accuracy"]
+    assert (found.n, dict(found.n_excluded)) == (3, {"estimates_prior": 3, "no_prior": 3})
+
+
+def test_ties_are_shared() -> None:
+    """Two labels that are as likely have half of the answer each, the third has nothing."""
+    shares = (0.4, 0.4, 0.2)
+    assert [judge_shares(_Answer(shares, truth)) for truth in range(3)] == [0.5, 0.5, 0.0]
+    assert [judge_shares(_Answer(shares, truth), (0.5, 0.25, 0.25)) for truth in range(3)] == [0.0, 1.0, 0.0]
+
+
+def test_the_difference_has_the_interval_of_paired_answers() -> None:
+    """Newcombe's, while few answers differ."""
+    found = finish([*DRAWN, *ASKED])["pride_difference"]
+    assert found.interval_method == "newcombe"
+    assert found.interval == bound_flips(Flips(both=2, first_only=1, second_only=0, neither=0))

@@ -115,3 +115,31 @@ def test_limit_of_memory_is_named(make_scores: MakeScores, compute: Compute) -> 
     metric = PythonMetric("def compute_metrics(scores):\n    return {'n': len(bytearray(1 << 40))}\n")
     value = compute(metric, make_scores({"x": [1]}))["python"]
     assert value.note == "the snippet failed: the snippet ran out of memory; its limit is 4 GiB"
+
+
+def test_which_fields_a_snippet_reads_is_its_own_affair() -> None:
+    """So no field is checked, and none is left out of what it is given."""
+    assert PythonMetric("def compute_metrics(scores):\n    return {}\n").fields() == ()
+
+
+def test_failures_say_their_kind(make_scores: MakeScores, compute: Compute) -> None:
+    """A value of the wrong kind, or code that cannot be loaded, whose last line is the note."""
+    value = compute(PythonMetric("def compute_metrics(scores):\n    return 3\n"), make_scores({"x": [1]}))[
+        "python"
+    ]
+    assert dict(value.details) == {"kind": "bad_value"}
+    value = compute(PythonMetric("import nowhere_at_all\n"), make_scores({"x": [1]}))["python"]
+    assert value.note == "the snippet failed: ModuleNotFoundError: No module named 'nowhere_at_all'"
+    assert value.details["kind"] == "load"
+
+
+def test_numbers_that_are_not_finite_are_no_values(make_scores: MakeScores, compute: Compute) -> None:
+    """They fail; a truth value is 1 or 0, and no number has an interval, since nobody knows its formula."""
+    code = "def compute_metrics(scores):\n    return {'a': float('inf'), 'b': 1}\n"
+    value = compute(PythonMetric(code), make_scores({"x": [1]}))["python"]
+    assert value.note == "the snippet failed: the snippet returned NaN or an infinity"
+    code = "def compute_metrics(scores):\n    return {'b': True, 'c': 10**400}\n"
+    values = compute(PythonMetric(code), make_scores({"x": [1]}))
+    assert (values["b"].value, values["b"].interval) == (1.0, None)
+    assert values["b"].interval_note is not None
+    assert (values["c"].value, values["c"].note) == (None, "the snippet returned a number that is not finite")

@@ -57,3 +57,28 @@ def test_a_sample_without_any_score_has_no_share() -> None:
     found = measure_agreement([pl.Series([None, 1.0]), pl.Series([None, 1.0])])
     assert found["share"].to_list() == [None, 1.0]
     assert found["runs"].to_list() == [0, 2]
+
+
+def test_a_comparison_has_all_its_fields() -> None:
+    """What the value is about, and what the runs make of it."""
+    assert compare_repetitions([[value(0.5)], [value(1.0)]]) == [
+        {
+            "name": "Accuracy",
+            "type": "mean",
+            "metric": "m",
+            "scorer": "s",
+            "purpose": "score",
+            "mean": 0.75,
+            "std_dev": 0.125**0.5,
+            "min": 0.5,
+            "max": 1.0,
+            "runs": 2,
+            "values": [0.5, 1.0],
+        }
+    ]
+
+
+def test_no_value_in_any_run_has_no_numbers() -> None:
+    """Neither a mean nor ends."""
+    found = compare_repetitions([[value(None)], [value(None)]])[0]
+    assert [found[name] for name in ("mean", "std_dev", "min", "max", "runs")] == [None, None, None, None, 0]

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from answerkey.metrics import find_category_column, measure_tally, merge_tallies
+from answerkey.metrics.tally import count_choices, count_letters
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Scores
 
 MakeScores = Callable[..., Scores]
@@ -177,3 +178,94 @@ def test_category_column_is_the_first_known_name() -> None:
     assert find_category_column(["question", "subject", "category"]) == "category"
     assert find_category_column(["topic", "domain"]) == "topic"
     assert find_category_column(["question", "answer"]) is None
+
+
+def test_samples_are_counted_by_their_number_of_choices(make_scores: MakeScores) -> None:
+    """Rows without a score do not count; choices that are no list are not counted at all."""
+    choices = [["A", "B"], ["A", "B", "C"], ["A", "B"], None]
+    scores = make_scores({"x": [1.0] * 4}, {"choices": choices}, status=["SCORED"] * 3 + ["FAILED"])
+    assert count_choices(scores) == {"2": 2, "3": 1}
+    assert count_choices(make_scores({"x": [1.0]}, {"choices": [["A", "B"]]})) == {"2": 1}
+    assert count_choices(make_scores({"x": [1.0]}, {"choices": ["A|B"]})) == {}
+
+
+def test_merged_reasons_add_up_and_keep_the_first_example(make_scores: MakeScores) -> None:
+    """Of two shards that have the same reason the first one's example stays."""
+    shard = measure_tally(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
+    later = measure_tally(
+        Samples(make_samples().frame, pl.Series([f"later {number}" for number in range(8)])),
+        make_completions(),
+        make_mcqa_scores(make_scores),
+        "category",
+    )
+    merged = merge_tallies([shard, later])
+    assert merged["invalid"] == {
+        "NOT_A_CHOICE": {"count": 4, "example": {"sample_id": "000002", "completion": "b " * 100}},
+        "REFUSED": {"count": 2, "example": {"sample_id": "000005", "completion": None}},
+    }
+    assert merged["errors"] == {
+        "UNKNOWN": {"count": 2, "example": {"sample_id": "000007", "completion": None}}
+    }
+    assert merged["failed"] == {}
+    assert merged["counts"]["samples"] == 16
+    assert merged["completion_statuses"] == {"ERROR": 2, "OK": 12, "REFUSED": 2}
+    assert merged["excluded"] == {"repeated": 2}
+    assert merged["letters"] == {"A": {"A": 2, "INVALID": 4}, "B": {"B": 2, "C": 2, "INVALID": 2}}
+    assert merged["categories"]["x"] == {"n": 6, "correct": 2, "partial": 0}
+    assert (merged["category_column"], merged["choice_counts"], merged["readings"]) == ("category", {}, {})
+    assert (merged["failures"], "theirs" in merged) == ({}, False)
+
+
+def test_the_first_category_column_of_any_shard_counts(make_scores: MakeScores) -> None:
+    """A shard without one does not hide it."""
+    shards = [
+        measure_tally(make_samples(["x"]), None, make_scores({"is_correct": [1.0]}), column)
+        for column in (None, "category")
+    ]
+    assert merge_tallies(shards)["category_column"] == "category"
+
+
+def test_what_shards_tell_besides_is_merged(make_scores: MakeScores) -> None:
+    """Readings, numbers of choices, failures and the verdicts of others."""
+    shard = measure_tally(make_samples(["x"]), None, make_scores({"is_correct": [1.0]}), None)
+    side = {"count": 1, "reasons": {"READ_ALIKE": {"count": 1, "example": {}}}}
+    theirs = {"compared": 2, "both_right": 1, "both_wrong": 0, "only_theirs": side, "only_ours": side}
+    told = {
+        **shard,
+        "choice_counts": {"4": 1},
+        "readings": {"n": 1, "leading_label": {"correct": 1, "invalid": 0}},
+        "failures": {"s": {"R": {"count": 1, "example": {"sample_id": "1"}}}},
+        "theirs": {**theirs, "not_compared": {"NOT_JUDGED": 1}},
+    }
+    merged = merge_tallies([told, told])
+    assert merged["choice_counts"] == {"4": 2}
+    assert merged["readings"] == {"leading_label": {"correct": 2, "invalid": 0}, "n": 2}
+    assert merged["failures"]["s"]["R"]["count"] == 2
+    assert merged["theirs"]["compared"] == 4
+
+
+def test_completions_that_the_limit_cut_off_are_counted(make_scores: MakeScores) -> None:
+    """Their finish reason is `length`."""
+    rows = [Completion("A", CompletionStatus.OK, finish_reason=why) for why in ("length", "stop", "length")]
+    samples = make_samples(["x", "x", "x"])
+    completions = Completions.build(samples.ids, rows, source="recorded")
+    scores = make_scores({"is_correct": [1.0, 1.0, 1.0]})
+    assert measure_tally(samples, completions, scores)["cut_off"] == 2
+    assert measure_tally(samples, None, scores)["cut_off"] == 0
+
+
+def test_letters_need_truths_and_predictions(make_scores: MakeScores) -> None:
+    """One without the other says nothing."""
+    for name in ("ground_truth_choice", "predicted_choice"):
+        assert count_letters(make_scores({"x": [1.0]}, {name: ["A"]})) == {}
+
+
+def test_reasons_of_no_row_are_none(make_scores: MakeScores) -> None:
+    """Rows that are all scored fail for no reason, even where one is stated."""
+    scores = make_scores({"is_correct": [1.0, 0.0]}, {"completion_validity": ["VALID", "INVALID"]})
+    tally = measure_tally(make_samples(["x", "x"]), None, scores)
+    assert tally["invalid"] == {
+        "INVALID": {"count": 1, "example": {"sample_id": "000002", "completion": None}}
+    }
+    assert (tally["failed"], tally["errors"], tally["excluded"]) == ({}, {}, {})
+    assert (tally["completion_statuses"], tally["counts"]["invalid"]) == ({}, 1)

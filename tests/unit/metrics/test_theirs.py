@@ -105,3 +105,19 @@ def test_their_answers_need_not_be_known(make_scores: ScoresMaker) -> None:
     found = measure_theirs(said.frame["sample_id"], said, scores)
     assert list(found["only_ours"]["reasons"]) == ["THEY_READ_NOTHING"]
     assert list(found["only_theirs"]["reasons"]) == ["READ_ANOTHER"]
+
+
+def test_values_that_are_no_numbers_are_not_compared(make_scores: ScoresMaker) -> None:
+    """A scorer that says `is_correct` in words, or in words and numbers, says nothing of right or wrong."""
+    said = make_said([1.0, 0.0])
+    words = make_scores({"is_correct": ["yes", "no"]})
+    mixed = make_scores({"is_correct": [1.0, "no"]}, encoded=["is_correct"])
+    assert measure_theirs(said.frame["sample_id"], said, words) == {}
+    assert measure_theirs(said.frame["sample_id"], said, mixed) == {}
+
+
+def test_partly_right_scores_of_ours_are_not_compared(make_scores: ScoresMaker) -> None:
+    """Half right is neither right nor wrong, whatever the other says."""
+    said = make_said([1.0, 0.0])
+    found = measure_theirs(said.frame["sample_id"], said, make_scores({"is_correct": [0.5, 0.0]}))
+    assert (found["compared"], found["both_wrong"], found["not_compared"]) == (1, 1, {"NOT_SCORED": 1})

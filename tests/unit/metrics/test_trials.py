@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from answerkey.metrics import Aggregator, ScoreAggregator, Trials, aggregate_scores
+from answerkey.metrics.trials import holds_shares
 
 from .conftest import ScoresMaker
 
@@ -72,3 +73,50 @@ def test_a_null_value_has_no_aggregate(make_scores: ScoresMaker) -> None:
     found = aggregate_scores(make_scores({"x": [1.0, None, 0.0, 1.0]}), TWO).column("x")
     assert found is not None
     assert found.to_list() == [None, 0.5]
+
+
+def test_lists_are_told_trial_by_trial(make_scores: ScoresMaker) -> None:
+    """What each trial lists stays apart, also where trials list the same."""
+    words = [["A", "B"], ["B", "A"], ["A", "B"], ["A", "B"]]
+    shares = [[0.5, 0.25], [1.0], [0.5, 0.25], [1.0]]
+    scores = make_scores({"x": [1, 1, 1, 1]}, {"choices": words, "shares": shares})
+    rows = [dict(score.metadata) for score in aggregate_scores(scores, TWO).rows()]
+    assert rows == [
+        {"choices": words[:2], "shares": shares[:2]},
+        {"choices": words[2:], "shares": shares[2:]},
+    ]
+
+
+def test_lists_keep_their_letters(make_scores: ScoresMaker) -> None:
+    """What trials say is stored as it is written, not as escapes."""
+    scores = make_scores({"x": [1, 1]}, {"choice": ["é", "答"]})
+    assert aggregate_scores(scores, TWO).frame["metadata"].struct.field("choice").to_list() == ['["é", "答"]']
+
+
+def test_minus_zero_is_told_apart_from_zero(make_scores: ScoresMaker) -> None:
+    """Two samples whose trials differ only by a sign are two rows."""
+    scores = make_scores({"x": [1, 1, 1, 1]}, {"y": [0.0, 1.0, -0.0, 1.0]})
+    rows = [str(score.metadata["y"]) for score in aggregate_scores(scores, TWO).rows()]
+    assert rows == ["[0.0, 1.0]", "[-0.0, 1.0]"]
+
+
+def test_aggregates_of_shares_are_known_by_the_value_they_begin_with(make_scores: ScoresMaker) -> None:
+    """`is_correct.pass@2` is a share because `is_correct` is 0 or 1; a name of nothing is none."""
+    scores = make_scores({"is_correct": [1, 0], "x": [0.5, 1.0]})
+    names = ("is_correct", "is_correct.pass@2", "x", "x.mean", "other", "other.mean", "")
+    assert [holds_shares(scores, name) for name in names] == [True, True, False, False, False, False, False]
+    assert holds_shares(make_scores({"x": [1, "a"]}, encoded=["x"]), "x") is False
+
+
+def test_values_after_one_that_is_listed_are_aggregated(make_scores: ScoresMaker) -> None:
+    """Each value is what it is, wherever it stands."""
+    scores = make_scores({"label": ["a", "b"], "x": [1.0, 0.0]})
+    (row,) = [dict(score.values) for score in aggregate_scores(scores, TWO).rows()]
+    assert row == {"label": ["a", "b"], "x.mean": 0.5, "x": 0.5}
+
+
+def test_statuses_are_ranked_by_severity(make_scores: ScoresMaker) -> None:
+    """A call that failed is worse than a row that failed, and any of them worse than a score."""
+    statuses = ["SCORED", "SCORED", "SCORED", "FAILED", "ERROR", "FAILED"]
+    scores = make_scores({"x": [1.0, 1.0, 1.0, None, None, None]}, status=statuses)
+    assert aggregate_scores(scores, TWO).frame["status"].to_list() == ["SCORED", "FAILED", "ERROR"]

@@ -19,6 +19,7 @@ from answerkey.metrics import (
     WeightedAverage,
     foresee_names,
 )
+from answerkey.metrics.value_names import ValueNames
 from answerkey.types import Scores
 
 METRICS: list[Metric] = [
@@ -82,3 +83,16 @@ def test_a_function_of_the_users_own_may_name_its_values_anything() -> None:
 def test_what_lies_between_0_and_1_is_known(metric: Metric, *, is_share: bool) -> None:
     """Right or wrong, and shares by their kind."""
     assert foresee_names(metric).is_share is is_share
+
+
+def test_patterns_need_room_for_both_ends() -> None:
+    """`a_mean` fits what begins with `a` and ends with `_mean`; the ends may touch but not overlap."""
+    names = ValueNames(("x",), (("ab", "bc"),))
+    assert [names.allow(name) for name in ("x", "abbc", "ab-bc", "abc", "bc", "y")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]

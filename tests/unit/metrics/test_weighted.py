@@ -3,9 +3,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from scipy import stats
 
 from answerkey.errors import ScoringError, SpecError
 from answerkey.metrics import Metric, WeightedAverage
+from answerkey.metrics.intervals import student
 from answerkey.types import MetricValue, Scores
 
 MakeScores = Callable[..., Scores]
@@ -82,3 +84,60 @@ def test_weights_that_are_none_are_refused_at_once(weights: dict[str | bool | fl
     with pytest.raises(SpecError) as caught:
         WeightedAverage("x", weights)
     assert caught.value.code == "E108"
+
+
+def test_names_among_the_weights_are_no_numbers(make_scores: MakeScores, compute: Compute) -> None:
+    """A number is looked up among the keys that read as one; the others are passed over."""
+    metric = WeightedAverage("x", {"none": 7.0, "2.50": 3.0})
+    assert compute(metric, make_scores({"x": [2.5]}))["x_weighted_average"].value == 3.0
+    assert compute(metric, make_scores({"x": [1.5]}))["x_weighted_average"].value is None
+
+
+def test_the_mean_of_weights_has_student_s_interval(make_scores: MakeScores, compute: Compute) -> None:
+    """Weights out of a table are numbers like others; a field of weights makes a ratio."""
+    scores = make_scores({"grade": ["good", "fair", "good", "bad"]})
+    metric = WeightedAverage("grade", {"good": 1.0, "fair": 0.5, "bad": 0.0})
+    value = compute(metric, scores)["grade_weighted_average"]
+    numbers = [1.0, 0.5, 1.0, 0.0]
+    assert value.std_error == pytest.approx(stats.sem(numbers))
+    assert value.interval == student(0.625, value.std_error or 0, 3)
+    assert (value.interval_method, value.note) == ("student_t", None)
+
+
+def test_a_weighted_ratio_has_its_linearised_error(make_scores: MakeScores, compute: Compute) -> None:
+    """√(n/(n-1) · Σ w²(x - R)²) / Σw, and Student's interval with n - 1 degrees."""
+    values, weights = [1.0, 0.0, 0.5, 1.0], [3, 1, 2, 2]
+    value = compute(WeightedAverage("x", "w"), make_scores({"x": values, "w": weights}))["x_weighted_average"]
+    squares = sum((weight * (one - 0.75)) ** 2 for one, weight in zip(values, weights, strict=True))
+    assert value.value == 0.75
+    assert value.std_error == pytest.approx((4 / 3 * squares) ** 0.5 / 8)
+    assert value.interval == student(0.75, value.std_error or 0, 3)
+    assert value.interval_method == "ratio_t"
+
+
+def test_means_of_the_largest_floats_are_held(make_scores: MakeScores, compute: Compute) -> None:
+    """Sums are exact, so nothing overflows on the way."""
+    scores = make_scores({"x": [1e308, -1e308], "w": [1e308, 1.7e308]})
+    value = compute(WeightedAverage("x", "w"), scores)["x_weighted_average"]
+    assert value.note is None
+    far = make_scores({"grade": ["a", "a"]})
+    value = compute(WeightedAverage("grade", {"a": 1.7e308}), far)["grade_weighted_average"]
+    assert (value.value, value.note) == (1.7e308, None)
+
+
+def test_empty_weights_are_refused_with_a_hint() -> None:
+    """The hint says what to write."""
+    with pytest.raises(SpecError) as caught:
+        WeightedAverage("x", {})
+    assert caught.value.code == "E108"
+    assert (
+        caught.value.hint == "give each value of the field a weight, or name the field that holds the weights"
+    )
+
+
+def test_negative_weights_have_a_code_and_a_hint(make_scores: MakeScores, compute: Compute) -> None:
+    """And are counted in samples."""
+    with pytest.raises(ScoringError) as caught:
+        compute(WeightedAverage("x", "w"), make_scores({"x": [1.0, 1.0], "w": [-1.0, -2.0]}))
+    assert (caught.value.code, caught.value.hint) == ("E402", "a weight is 0 or more")
+    assert "in 2 samples" in caught.value.message

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,3 +61,29 @@ def test_a_text_never_breaks_a_line() -> None:
     assert isinstance(written, Written)
     assert len(written.line.splitlines()) == 1
     assert written.line.isascii()
+
+
+@pytest.mark.parametrize("depth", [10, 900, 10**5])
+def test_no_depth_of_an_answer_raises(depth: int) -> None:
+    """A line that cannot be parsed is no line; one that can be is the failure of its call."""
+    line = f'{{"custom_id": "a", "response": {{"status_code": 200, "body": {"[" * depth}{"]" * depth}}}}}'
+    assert [one.status.value for _, one in read_lines(line.encode(), CONNECTION)] in ([], ["ERROR"])
+
+
+def test_an_answer_that_is_nested_too_deeply_to_be_written_again_fails_its_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """How deep Python parses and how deep it writes are not the same in all its versions."""
+
+    def give_up(_value: object) -> str:
+        raise RecursionError
+
+    line = b'{"custom_id": "a", "response": {"status_code": 200, "body": {"choices": []}}}'
+    monkeypatch.setattr(json, "dumps", give_up)
+    ((key, completion),) = read_lines(line, CONNECTION)
+    assert (key, completion.error) == ("a", "the answer is nested too deeply to be read")
+
+
+def test_no_calls_are_no_file() -> None:
+    """An empty batch would be refused."""
+    assert list(cut_files([], BatchLimits())) == []

@@ -209,3 +209,127 @@ def test_any_other_ledger_does_both_in_one_step() -> None:
     ledger, heard = MemoryLedger(), Heard()
     follow(ledger, heard, lambda way: put(way, "a", "b"))
     assert (heard.freed, heard.kept, list(ledger.kept)) == (2, ["a", "b"], ["a", "b"])
+
+
+def test_a_swift_ledger_that_fails_while_others_are_made_safe_waits_for_them() -> None:
+    """What is on its way to the disk counts; the rest is handed over once more."""
+    ledger, heard = Swift(), Heard()
+    full = RunError("E502", "no room")
+
+    async def steps(way: Commits) -> None:
+        ledger.may_settle.clear()
+        put(way, "a")
+        await come_true(lambda: bool(heard.freed))
+        await asyncio.sleep(2 * commits.SETTLE_SECONDS)  # the thread waits with `a`
+        ledger.fails["write"] = full
+        put(way, "b")
+        await come_true(lambda: bool(heard.failures))
+        asyncio.get_running_loop().call_later(0.01, ledger.may_settle.set)
+
+    follow(ledger, heard, steps)
+    assert ledger.seen == ["write a", "write b", "settle a", "add b"]
+    assert (heard.kept, heard.failures) == (["a"], [full])
+
+
+def test_a_swift_ledger_that_fails_in_the_end_is_not_waited_for() -> None:
+    """The flush itself writes; where that fails, nothing is on its way to the disk."""
+    full = RunError("E502", "no room")
+    ledger, heard = Swift(fails={"write": full}), Heard()
+    follow(ledger, heard, lambda way: put(way, "a"))
+    assert (ledger.seen, heard.failures) == (["write a", "add a"], [full])
+
+
+def test_what_is_safe_already_is_not_made_safe_twice() -> None:
+    """A time that comes when there is nothing left to do passes."""
+    ledger, heard = Swift(), Heard()
+
+    async def steps(way: Commits) -> None:
+        put(way, "a")
+        await way.flush()
+        assert isinstance(way, commits.SwiftCommits)
+        way._settle()
+
+    follow(ledger, heard, steps)
+    assert ledger.seen == ["write a", "settle a"]
+
+
+def test_a_writing_keeps_its_time_when_others_become_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is planned once; the flush does not wait for it."""
+    monkeypatch.setattr(commits, "GATHER_SECONDS", 60.0)
+    ledger, heard = Swift(), Heard()
+
+    async def steps(way: Commits) -> None:
+        put(way, "a")
+        await come_true(lambda: bool(heard.freed))
+        put(way, "b")
+        await come_true(lambda: heard.kept == ["a"])
+
+    follow(ledger, heard, steps)
+    assert ledger.seen == ["write a", "settle a", "write b", "settle b"]
+
+
+@pytest.mark.parametrize("kind", [Swift, MemoryLedger])
+def test_a_way_that_is_cut_off_says_nothing(kind: type[Swift | MemoryLedger]) -> None:
+    """A task that is cancelled with the whole run is no failure of the ledger."""
+    heard = Heard()
+
+    async def run() -> None:
+        with ThreadPoolExecutor(1) as executor:
+            way = open_commits(kind(), executor, heard.notes)
+            put(way, "a")
+            if isinstance(way, commits.SwiftCommits):
+                way._write()
+                way._settle()
+            task = way._task  # type: ignore[attr-defined]  # both ways have one
+            task.cancel()
+            await asyncio.wait({task})
+            assert way._task is None  # type: ignore[attr-defined]  # same
+
+    asyncio.run(run())
+    assert (heard.kept, heard.failures) == ([], [])
+
+
+def test_a_bug_of_a_plain_ledger_is_told_and_its_calls_are_not_tried_again() -> None:
+    """Nobody knows what became of them; those that came later are handed over in the end."""
+
+    class Buggy(MemoryLedger):
+        def add(self, finished: Finished) -> None:
+            if [call.key for call, _ in finished] == ["a"]:
+                raise ZeroDivisionError("bug")
+            super().add(finished)
+
+    for later in ([], ["b"]):
+        ledger, heard = Buggy(), Heard()
+
+        async def steps(way: Commits, heard: Heard = heard, later: list[str] = later) -> None:
+            put(way, "a")
+            await come_true(lambda: bool(heard.failures))
+            put(way, *later)
+
+        follow(ledger, heard, steps)
+        assert [type(one) for one in heard.failures] == [ZeroDivisionError]
+        assert (heard.kept, list(ledger.kept)) == ([], later)
+
+
+def test_what_a_plain_ledger_does_not_take_is_handed_over_once_more() -> None:
+    """As long as it refuses, nothing is lost that it may take in the end."""
+    full = RunError("E502", "no room")
+
+    class Full(MemoryLedger):
+        tries = 0
+
+        def add(self, finished: Finished) -> None:
+            self.tries += 1
+            if self.tries == 1:
+                raise full
+            super().add(finished)
+
+    ledger, heard = Full(), Heard()
+
+    async def steps(way: Commits) -> None:
+        put(way, "a")
+        await come_true(lambda: bool(heard.failures))
+        put(way, "b")
+
+    follow(ledger, heard, steps)
+    assert (heard.failures, list(ledger.kept)) == ([full], ["a", "b"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from answerkey.models.echo import Continued, measure_continuation
-from answerkey.models.logprobs import read_positions
+from answerkey.models.logprobs import Position, read_positions
 from answerkey.types import Completion
 
 CHAT = {
@@ -89,3 +89,8 @@ def test_an_endpoint_that_echoes_nothing_says_nothing_about_a_continuation() -> 
     assert isinstance(measure_continuation(Completion("x"), "Q:", " blue"), str)
     assert isinstance(measure_continuation(echo(["Q:"], [None]), "Q:", " blue"), str)
     assert isinstance(measure_continuation(echo(["Q:", " blue"], [None, None]), "Q:", " blue"), str)
+
+
+def test_a_whole_number_that_no_float_holds_is_no_log_probability() -> None:
+    """Whoever sends one does not end a run."""
+    assert read_positions({"content": [{"token": "A", "logprob": -(10**400)}]}) == [Position("A", None, {})]

@@ -152,6 +152,8 @@ def test_odd_token_counts_are_left_out(count: object) -> None:
 def test_half_surrogates_are_mended() -> None:
     """Text that no file can hold comes out with a replacement character; whole pairs are joined."""
     assert read_message("B\ud800").text == "B\ufffd"
+    cut = {"choices": [{"message": {"content": "B"}, "finish_reason": "\ud800"}]}
+    assert read_message(cut).finish_reason == "\ufffd"
     completion = read_message(say("\ud83d\ude42 B", note="\udfff"))
     assert completion.text == "🙂 B"
     assert completion.reply == say("🙂 B", note="\ufffd")

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from answerkey.models.reading import RAW_BYTES, Said, read_body
+from answerkey.models.message import DEPTH
+from answerkey.models.reading import RAW_BYTES, Said, find_complaint, read_body
 from answerkey.models.replies import take_anthropic, take_chat, take_gemini, take_text
 from answerkey.models.retrying import Reply, Verdict, judge_reply
 from answerkey.types import Completion, Completions, CompletionStatus
@@ -416,3 +417,13 @@ def test_any_json_inside_an_answer_is_read(take: Take, inner: Any) -> None:  # n
 def test_any_bytes_are_read(take: Take, body: bytes, status: int) -> None:
     """Whatever bytes come, there is a completion, and it is OK only with a text."""
     check_laws(read_body(status, body, take))
+
+
+def test_a_complaint_is_not_looked_for_without_end() -> None:
+    """Errors inside errors deeper than anybody writes them say nothing."""
+    wrapped: object = "too many requests"
+    for _ in range(DEPTH):
+        wrapped = {"error": wrapped}
+    assert find_complaint(wrapped) == "too many requests"
+    assert find_complaint({"error": wrapped}) == ""
+    assert find_complaint([[{"code": 429}, {"msg": "slow down"}]]) == "slow down"

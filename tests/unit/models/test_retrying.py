@@ -134,6 +134,7 @@ def test_troubles_of_the_connection(kind: TroubleKind, verdict: Verdict) -> None
         ({"retry-after": ""}, None),
         ({"retry-after": formatdate(NOON + 90, usegmt=True)}, 90.0),
         ({"retry-after": formatdate(NOON - 90, usegmt=True)}, 0.0),
+        ({"retry-after": formatdate(NOON + 90, localtime=False)}, 90.0),
         ({"retry-after": "Fri, 99 Foo 2026 00:00:00 GMT"}, None),
         ({"retry-after": "7", "retry-after-ms": "1500"}, 1.5),
     ],

@@ -248,3 +248,30 @@ def test_an_adapter_takes_generation_only_if_it_reads_it() -> None:
     """Parameters that no template reads would be dropped, so they are refused."""
     assert "seed" in adapt().style.unsupported
     assert adapt("{{ model_info.generation | tojson }}").style.unsupported == frozenset()
+
+
+def test_text_completions_need_no_model_and_may_repeat_the_text() -> None:
+    """An address may stand for one model; where the text comes back, nothing after it is wanted."""
+    echo = Generation(logprobs=True, echo=True)
+    bare = Connection("n", OPENAI_COMPLETIONS, "http://h/", None, generation=echo).build([ASK])
+    assert bare == {"prompt": "A or B?", "echo": True, "logprobs": 1, "max_tokens": 1}
+
+
+def test_gemini_may_be_asked_for_the_token_alone() -> None:
+    """Without alternatives there is no number of them."""
+    body = build(GEMINI, ASK, generation=Generation(logprobs=True))
+    assert isinstance(body, dict)
+    assert body["generationConfig"] == {"responseLogprobs": True}
+
+
+def test_content_may_be_a_list_of_texts() -> None:
+    """Parts are texts, or objects that hold one."""
+    body = build(OPENAI_COMPLETIONS, {"role": "user", "content": ["A", {"type": "text", "text": "or B?"}]})
+    assert body == {"model": "m", "prompt": "A\nor B?"}
+
+
+def test_an_answer_that_only_looks_like_quoted_json_is_read_as_it_is() -> None:
+    """The template wrote something that begins with a quote; what it is, the reader says."""
+    completion = adapt(process_output='"{{ body.answer }}').read(200, {}, b'{"answer": "B"}')
+    assert completion.status is CompletionStatus.ERROR
+    assert str(completion.error).startswith("adapter `mine`, `process_output`: ")

@@ -75,3 +75,10 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+@pytest.mark.parametrize("unseen", ["\x1c", "\x00", "\x7f", "\x85", "\ufeff", "\u200b", "\u200e", "\u2060"])
+def test_what_nobody_sees_hides_no_formula(unseen: str) -> None:
+    """In front of a cell, and after what other programs take for the end of one."""
+    found = guard_column(pl.Series("x", [f"{unseen}=1+1", f"x;{unseen}@SUM(1)", f"{unseen}x"])).to_list()
+    assert found == [f"{unseen}'=1+1", f"x;{unseen}'@SUM(1)", f"{unseen}x"]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 import subprocess
 import sys
+from collections import UserList
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -16,6 +20,8 @@ from answerkey.errors import RunError
 from answerkey.models.batch_book import Submitted
 from answerkey.models.cache import CallCache
 from answerkey.models.calls import Call
+from answerkey.models.storing import ROWS_AT_ONCE
+from answerkey.runs import journal as journals
 from answerkey.runs.journal import Journal, Usage
 from answerkey.types import Completion, CompletionStatus
 
@@ -265,3 +271,81 @@ def test_a_journal_from_before_there_were_batches_has_none(tmp_path: Path) -> No
     with closing(Journal(tmp_path)) as journal:
         assert journal.list_batches("model") == []
         journal.keep_batch(BATCH)
+
+
+def test_calls_may_be_written_first_and_made_safe_later(tmp_path: Path) -> None:
+    """They are found at once; they reach the cache when they are on disk."""
+    cache = CallCache(file=tmp_path / "calls.sqlite")
+    journal = Journal(tmp_path, cache)
+    ledger, finished = journal.task("mcqa"), [(make_call("a"), SAID)]
+    ledger.write(finished)
+    ledger.write([])
+    assert (ledger.find([make_call("a")]), cache.find({"a": ASKED})) == ({"a": SAID}, {})
+    ledger.settle(finished)
+    assert cache.find({"a": ASKED})["a"].text == "B"
+    journal.close()
+    cache.close()
+    bare = Journal(None)
+    bare.task("mcqa").write(finished)
+    bare.task("mcqa").settle(finished)
+    assert bare.count() == {"OK": 1}
+
+
+def test_many_calls_are_written_all_or_none(tmp_path: Path) -> None:
+    """More than fit into one statement are one transaction; a full disk takes all of it back."""
+    journal = Journal(tmp_path)
+    many = [(make_call(f"k{n}"), replace(SAID, text="x" * 200)) for n in range(ROWS_AT_ONCE + 1)]
+    pages = journal._connection.execute("PRAGMA page_count").fetchone()[0]
+    journal._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+    with pytest.raises(RunError, match="database or disk is full"):
+        journal.add(many)
+    assert journal.count() == {}
+    journal._connection.execute("PRAGMA max_page_count = 100000")
+    journal.add(many)
+    assert journal.count() == {"OK": ROWS_AT_ONCE + 1}
+    journal.close()
+
+
+def test_keys_that_were_looked_for_in_vain_are_forgotten_when_they_are_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory does not grow with a run; what is written then is looked for once more."""
+    monkeypatch.setattr(journals, "MOST_MISSING", 3)
+    journal = Journal(tmp_path)
+    for number in range(10):
+        assert journal.find([make_call(f"k{number}")]) == {}
+        assert len(journal._missing) <= 5
+    journal.add([(make_call("k0"), SAID), (make_call("k9"), SAID)])
+    assert sorted(journal.find([make_call(f"k{n}") for n in range(10)])) == ["k0", "k9"]
+    journal.close()
+
+
+def test_a_disk_that_fails_is_e502(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the system says is in the message."""
+
+    def fail(_file: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    journal = Journal(tmp_path)
+    monkeypatch.setattr(journals, "_sync_file", fail)
+    with pytest.raises(RunError, match="cannot write the journal of the run: Input/output error") as caught:
+        journal.add([(make_call("a"), SAID)])
+    assert caught.value.code == "E502"
+    journal.close()
+
+
+def test_a_closed_journal_is_a_bug_and_no_damage(tmp_path: Path) -> None:
+    """Who uses one hears of it in Python's own words."""
+    journal = Journal(tmp_path)
+    journal.close()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
+        journal.count()
+
+
+def test_what_a_reply_holds_is_stored_as_plain_values(tmp_path: Path) -> None:
+    """Mappings and lists of any kind, and what JSON has no form for as its text."""
+    odd = {"a": MappingProxyType({"b": ("c",)}), "d": UserList([1]), "e": Decimal("1.5")}
+    with closing(Journal(tmp_path)) as journal:
+        journal.add([(make_call("a"), replace(SAID, reply=odd))])
+        found = journal.find([make_call("a")])["a"]
+    assert found.reply == {"a": {"b": ["c"]}, "d": [1], "e": "1.5"}

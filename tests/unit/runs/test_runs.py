@@ -18,7 +18,9 @@ from answerkey.types import MetricValue
 MANIFEST: dict[str, Any] = {"key": "demo", "tasks": [{"key": "mcqa"}, {"key": "other"}]}
 SOURCES: dict[str, dict[str, Any]] = {"mcqa": {"task": {}}, "other": {"task": {}}}
 VALUE = MetricValue("Accuracy", 0.5, 2, {"failed": 1}, (0.1, 0.9), "wilson", type="mean", scorer="s")
-TALLY = {"counts": {"samples": 2}}
+COUNTS = dict.fromkeys(("scored", "valid", "invalid", "refused", "failed", "errors"), 0)
+EMPTY = ("completion_statuses", "invalid", "failed", "errors", "excluded", "letters", "categories")
+TALLY = {"counts": {"samples": 2, **COUNTS}, "category_column": None} | {name: {} for name in EMPTY}
 FRAME = pl.DataFrame({"sample_id": ["1", "2"], "trial": [0, 0]})
 
 

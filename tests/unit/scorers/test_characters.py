@@ -106,3 +106,17 @@ def test_spaces_are_skipped_up_to_a_line_break() -> None:
     assert skip_spaces("a \t\u200b\nb", 1) == 4
     assert skip_spaces("a  ", 1) == 3
     assert strip_white_space("\ufeff B\n\u2060") == "B"
+
+
+def test_at_the_end_there_is_no_character() -> None:
+    """Wherever the end is."""
+    assert [measure_character(text, len(text)) for text in ("", "ab", "aé")] == [0, 0, 0]
+    assert measure_character("ab", 1) == 1
+
+
+def test_long_runs_of_marks_are_not_composed() -> None:
+    """A character of as many code points as one may have is composed, a longer one is left alone."""
+    longest = "A\u030a" + "\u0301" * (LONGEST_CHARACTER - 2)
+    assert len(longest) == LONGEST_CHARACTER
+    assert compose(longest).startswith("\u01fa")
+    assert compose(longest + "\u0301") == longest + "\u0301"

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 import polars as pl
 import pytest
 
-from answerkey.scorers import ChoiceProbabilities, judge_probabilities
+from answerkey.errors import SpecError
+from answerkey.scorers import ChoiceProbabilities, compile_templates, judge_probabilities
 from answerkey.scorers.answer_tokens import read_label, read_likelihoods
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score
 
@@ -108,6 +109,13 @@ def test_without_probabilities_a_row_is_failed_with_the_reason(logprobs: object,
     assert (found.status, found.reason, dict(found.values)) == ("FAILED", reason, {})
 
 
+@pytest.mark.parametrize("length", [0, -1, 1.0, "2", None, 1 << 63, 10**400])
+def test_a_continuation_without_a_length_cannot_be_divided_by_it(length: object) -> None:
+    """Neither can one whose length no continuation has."""
+    ranking = [{"logprob": -1.0, "tokens": length}, {"logprob": -2.0, "tokens": 1}]
+    assert read_likelihoods({"ranking": ranking}, "AB", "tokens") == "NO_LOGPROBS"
+
+
 @pytest.mark.parametrize(("normalise", "best"), [("none", 0), ("tokens", 1), ("bytes", 2)])
 def test_ranked_continuations_may_be_divided_by_their_length(normalise: str, best: int) -> None:
     """By tokens or by bytes; without that the shortest is at an advantage."""
@@ -141,3 +149,65 @@ def test_the_column_form_says_the_same_row_by_row() -> None:
     ]
     alone = judge_probabilities(json.loads(json.dumps(told[0])), CHOICES, "A", "A")
     assert (rows[0].values, rows[0].metadata) == (alone.values, alone.metadata)
+
+
+def test_an_unknown_way_to_normalise_is_refused() -> None:
+    """The hint names the one that was meant."""
+    with pytest.raises(SpecError) as caught:
+        ChoiceProbabilities("A", ["A", "B"], normalise="tokenz")  # type: ignore[arg-type]  # what a file may say
+    assert (caught.value.code, caught.value.message) == ("E108", "`normalise` is 'tokenz'")
+    assert "tokens" in str(caught.value.hint)
+
+
+def test_rows_and_fields_are_those_of_the_text_scorer() -> None:
+    """Choices, truth and options are read and checked as `string_equals_mcqa` does."""
+    scorer = ChoiceProbabilities("{{ sample.answer }}", list(CHOICES), extraction="first_charakter")
+    templates, errors = compile_templates(scorer)
+    assert (sorted(templates), [field for field, _ in errors]) == (
+        ["choices", "ground_truth_choice"],
+        ["extraction"],
+    )
+    frame = pl.DataFrame({"answer": ["B", "E"], "options": [["w", "x", "y", "z"]] * 2})
+    samples = Samples(frame, pl.Series(["a", "b"]))
+    plain = ChoiceProbabilities("{{ sample.answer }}", list(CHOICES))
+    problems, notices = plain.check_rows(samples)
+    assert [(one.position, one.reason) for one in problems] == [(1, "BAD_TRUTH")]
+    assert notices == []
+    known = plain.know(samples)
+    assert (known.choices, known.truths[0]) == ([CHOICES] * 2, "B")
+    assert known.options == [("w", "x", "y", "z")] * 2
+
+
+@pytest.mark.parametrize("spoiled", ["x", None, -0.5])
+def test_a_ranking_of_anything_but_objects_has_no_probabilities(spoiled: object) -> None:
+    """What a recorded file holds in their place is not guessed at."""
+    ranking = {"ranking": [{"logprob": -0.1}, spoiled]}
+    assert read_likelihoods(ranking, ("A", "B"), "none") == "NO_LOGPROBS"
+
+
+def test_choices_outside_the_alternatives_are_counted() -> None:
+    """One of four was sent; the answer's own token is told."""
+    found = judge({"A": 0.5, "The": 0.2})
+    assert found.metadata["choices_outside"] == 3
+    assert (found.values["is_partial"], found.metadata["answer_token"]) == (1.0, "A")
+
+
+def test_no_choice_outside_is_likelier_than_the_least_alternative() -> None:
+    """Which is what the floor tells."""
+    found = read_likelihoods(send("A", {"A": 0.5, "The": 0.25}), CHOICES, "none")
+    assert not isinstance(found, str)
+    assert found.floor == pytest.approx(math.log(0.25))
+    assert found.logprobs[0] == pytest.approx(math.log(0.5))
+    assert found.logprobs[1:] == (None, None, None)
+
+
+def test_the_answer_is_looked_for_behind_eight_opening_tokens() -> None:
+    """Not behind more."""
+    for count, expected in ((8, None), (9, "NO_ANSWER_TOKEN")):
+        found = read_likelihoods(send("A", {"A": 0.5}, *["**"] * count), CHOICES, "none")
+        assert (found if isinstance(found, str) else None) == expected
+
+
+def test_no_mass_is_more_than_all() -> None:
+    """Rounding of what the endpoint sends may add up to a little more."""
+    assert judge({"A": 0.7, "B": 0.31}).values["choice_mass"] == 1.0

@@ -106,3 +106,19 @@ def test_options_are_lists_of_texts_or_nothing() -> None:
     assert read_options('["Paris", "Lyon"]') == ("Paris", "Lyon")
     assert read_options("Paris") is None
     assert read_options(None) is None
+
+
+def test_what_is_no_list_is_shown() -> None:
+    """Null by its name, anything else as it is written."""
+    for value, message in ((None, "the choices are null"), (3, "the choices are 3, not a list")):
+        with pytest.raises(RowFault) as caught:
+            parse_choices(value)
+        assert (caught.value.reason, caught.value.message) == ("BAD_CHOICES", message)
+
+
+def test_truths_are_called_by_their_name() -> None:
+    """In the message of every fault."""
+    for value in (None, "", "AB"):
+        with pytest.raises(RowFault) as caught:
+            parse_truth(value)
+        assert caught.value.message.startswith("ground truth ")

@@ -120,3 +120,10 @@ def test_known_numbers_of_real_models(model: str, right: int) -> None:
     found = read_column(pl.Series([row["completions"][model] for row in rows]), LETTERS)
     assert len(rows) == 14014
     assert (found["choice"] == pl.Series([row["answer"] for row in rows])).sum() == right
+
+
+def test_marks_that_join_may_be_choices_themselves() -> None:
+    """Every way through them is walked once, and none ends at another choice that stands alone."""
+    choices = ("/", "\u548c", "o", "y")
+    assert read_first_character("y, \u548c/\u548c\u548cA", choices) == Reading(choice="y")
+    assert read_first_character("y, \u548c/\u548c\u548c o", choices) == Reading(reason="SEVERAL_CHOICES")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from answerkey.scorers import heads
 from answerkey.scorers.heads import BeyondHead, Head, HeadReader, Open, Reading, map_distinct
 
 
@@ -84,3 +85,34 @@ def test_equal_texts_are_asked_about_once() -> None:
     assert map_distinct(pl.Series(["b", "a", "b", ""]), measure).to_list() == [1, 1, 1, 0]
     assert sorted(asked) == ["", "a", "b"]
     assert map_distinct(pl.Series([], dtype=pl.String), measure).to_list() == []
+
+
+def test_known_heads_are_forgotten_when_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory does not grow with the texts of a run, and the readings stay the same."""
+    monkeypatch.setattr(heads, "MOST_KNOWN", 2)
+    reader = HeadReader(read_to_mark)
+    for letter in "abcdef":
+        numbers = reader.read_heads(pl.Series([f"{letter}!", f"{letter}x!"]), (4,))
+        assert reader.look_up(numbers)["choice"].to_list() == [letter, f"{letter}x"]
+        assert len(reader.known[4]) <= 4
+
+
+def test_the_last_character_of_a_head_is_part_of_it() -> None:
+    """Only what comes after it is beyond."""
+    assert Head("abc")[2] == "c"
+
+
+def test_heads_grow_step_by_step_where_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every size is tried in turn: a text is decided by the first head that is long enough."""
+    monkeypatch.setattr(heads, "FEW_HEADS", 1)
+    asked: list[int] = []
+
+    def read(text: str) -> Reading:
+        asked.append(len(text))
+        return read_to_mark(text)
+
+    reader = HeadReader(read)
+    texts = pl.Series(["a!xxxxxxxx", "abc!xxxxxx", "abcde!xxxx", "abcdefg!xx", "abcdefgh!x"])
+    numbers = reader.read_heads(texts, (2, 4, 6, 8))
+    assert reader.look_up(numbers)["choice"].to_list() == ["a", "abc", "abcde", "abcdefg", None]
+    assert sorted(set(asked)) == [2, 4, 6, 8]

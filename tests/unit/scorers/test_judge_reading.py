@@ -120,3 +120,18 @@ def test_hostile_texts_are_refused(text: str) -> None:
 def test_scores_are_normalised(scale: Scale, raw: float, expected: float) -> None:
     """The ends of the scale become 0 and 1."""
     assert scale.normalise(raw) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["{'score', 4}", "{**known, 'score': 4}", "{'score': }", "{'score': f(4)}", "{'score': 4 4}"]
+)
+def test_python_that_is_no_plain_dict_is_no_verdict(text: str) -> None:
+    """A set, an unpacked dict, a call and what Python cannot parse hold no score; nothing of it is run."""
+    with pytest.raises(UnreadableVerdict, match="no JSON object"):
+        read_verdict(text, FIVE)
+
+
+@pytest.mark.parametrize(("confidence", "kept"), [(0, 0.0), (1, 1.0), (1.5, None), (-0.5, None)])
+def test_confidence_lies_within_its_ends(confidence: float, kept: float | None) -> None:
+    """0 and 1 are confidences, a little more is none."""
+    assert read_verdict(f'{{"score": 4, "confidence": {confidence}}}', FIVE) == Verdict(4.0, None, kept)

@@ -133,3 +133,75 @@ def test_lenses_differ_on_what_models_write() -> None:
     }
     assert right["deepeval"] < right["compl-ai"] < right["lm-eval"] < right["MMLU-Pro"]
     assert max(right.values()) < 45
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("lm-eval", "Enfin… can’ber‐ra", "B"),
+        ("lm-eval", "Sydney, Perth, Sydney?", "A"),
+        ("lm-eval", "one: A, two: C, or B", "C"),
+        ("lighteval", "Answer: B, though A was close", "B"),
+        ("lighteval", "Answer: D, not A; the answer may also be C", "D"),
+        ("lighteval", "My answer would be B, not C", "B"),
+        ("lighteval", "answer:" + " " * 50 + "B and A", "B"),
+        ("lighteval", "answer:" + " " * 51 + "B and A", "A"),
+        ("lighteval", "Answer:\nit is B or A", "A"),
+        ("lighteval", "Unanswered B, not A", "A"),
+        ("lighteval", "这个答案B，不是A", "B"),
+        ("lighteval", "The final answer is B. I hope so. Answer: C", "B"),
+        ("lighteval", "B then\nC or D", "B"),
+        ("lighteval", "Well.\nB or A\nC or D", "C"),
+        ("opencompass", "The correct option is B. The answer is C", "C"),
+        ("opencompass", "显然A，答案B", "B"),
+        ("opencompass", "A不行。B是正确的", "B"),
+        ("opencompass", "A or so; B is correct", "B"),
+        ("opencompass", "Dare I say, C.", "C"),
+        ("opencompass", "Dear B, no", "B"),
+        ("VLMEvalKit", "B one two three four", None),
+        ("VLMEvalKit", "B one two three", "B"),
+        ("VLMEvalKit", "Sydney or Canberra", None),
+        ("VLMEvalKit", f"{'Canberra':>56}", "B"),
+        ("VLMEvalKit", f"{'Canberra':>57}", None),
+        ("VLMEvalKit", "The answer is A, or the answer is B, as people say here now", None),
+        ("VLMEvalKit", "A or B? The answer is B, as most people say here now", "B"),
+        ("VLMEvalKit", "I AM UNABLE TO say B", None),
+    ],
+)
+def test_lenses_prefer_what_their_harness_prefers(name: str, text: str, expected: str | None) -> None:
+    """Where several labels or texts could be read, order and reach of the patterns decide."""
+    assert LENSES[name].read(text, LETTERS, CITIES) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("B", "B"),
+        ("B or so", "B"),
+        ("Bx", None),
+        ("so B", "B"),
+        ("soB", None),
+        ("so b", None),
+        ("", None),
+        (" X ", "X"),
+    ],
+)
+def test_capitals_at_an_end_stand_alone(text: str, expected: str | None) -> None:
+    """For compl-ai, between blanks and the ends of the text."""
+    assert LENSES["compl-ai"].read(text, (*LETTERS, "X"), CITIES) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ANSWER: A, or B", "A"),
+        ("ANSWER: A. Later: ANSWER: C, not D", "C"),
+        ("ANSWER: A and B", None),
+        ("ANSWER: A, B", None),
+        ("答案：B 不是 A", "B"),
+        ("Answer none, but A", "A"),
+    ],
+)
+def test_the_last_marked_answer_counts_unless_it_names_two(text: str, expected: str | None) -> None:
+    """For evalscope; without a mark the last capital does."""
+    assert LENSES["evalscope"].read(text, LETTERS, CITIES) == expected

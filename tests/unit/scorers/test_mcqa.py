@@ -308,3 +308,69 @@ def test_row_problems_are_plain_values() -> None:
     """A problem names the row's position and the reason of its FAILED score."""
     (problem,) = SCORER.check_rows(build_samples("E"))[0]
     assert problem == RowProblem(0, problem.error, "BAD_TRUTH", "ground_truth_choice")
+
+
+def test_without_options_none_are_known() -> None:
+    """Neither a field nor a column: built-in models and lenses have but the labels."""
+    known = SCORER.know(build_samples("A", "B"))
+    assert known.options == [None, None]
+
+
+def test_options_may_be_put_together_by_a_template() -> None:
+    """A rule is told the texts of each row, whether they are a column or made of several."""
+    frame = pl.DataFrame({"answer": ["B"], "x": ["Paris"], "y": ["Lyon"]})
+    samples = Samples(frame, pl.Series(["1"]))
+    scorer = StringEqualsMcqa(
+        "{{ sample.answer }}",
+        ["A", "B"],
+        extraction="stated_answer",
+        options="{{ [sample.x, sample.y] }}",
+    )
+    told = scorer.tell_options(samples)
+    assert told is not None
+    assert told.to_list() == [["Paris", "Lyon"]]
+    (found,) = score(scorer, samples, "It must be Lyon.")
+    assert found.values == {"is_correct": 1.0}
+
+
+def test_many_kinds_of_rows_are_resolved_by_those_that_occur() -> None:
+    """More combinations of choices and truths than are worth listing give the same verdicts."""
+    labels = [chr(ord("A") + number) for number in range(20)]
+    pairs = [(labels[number : number + 2] or ["A"], labels[number]) for number in range(19)]
+    frame = pl.DataFrame({"choices": [one for one, _ in pairs], "answer": [truth for _, truth in pairs]})
+    samples = Samples(frame, pl.Series([str(number) for number in range(19)]))
+    found = score(SCORER, samples, *[truth for _, truth in pairs])
+    assert [one.values["is_correct"] for one in found] == [1.0] * 19
+    assert [one.metadata["choices"] for one in found] == [choices for choices, _ in pairs]
+    assert score(SCORER, samples, *["A"] * 19)[18].metadata["validity_reason"] == "NOT_A_CHOICE"
+
+
+def test_many_rows_with_the_same_choices_are_read_with_their_own_options() -> None:
+    """As one by one: the text of an option names its choice in the row that has it."""
+    height = 70
+    options = [["red", "green"] if row % 2 else ["green", "red"] for row in range(height)]
+    samples = Samples(
+        pl.DataFrame({"answer": ["A"] * height, "options": options}),
+        pl.Series([str(row) for row in range(height)]),
+    )
+    scorer = StringEqualsMcqa(
+        "{{ sample.answer }}", ["A", "B"], options="{{ sample.options }}", extraction="stated_answer"
+    )
+    texts = pl.Series(["The answer is green."] * height)
+    found = scorer.score(samples, Completions.build_texts(samples.ids, texts, source="recorded"))
+    predicted = found.column("predicted_choice")
+    assert predicted is not None
+    assert predicted.to_list() == ["A", "B"] * (height // 2)
+
+
+def test_faults_after_a_missing_column_are_told_too() -> None:
+    """The column once, and each row that has its own fault."""
+    samples = build_samples("A", "X", "Y")
+    problems = StringEqualsMcqa(
+        "{{ sample.answer }}", ["A", "B", "C", "D"], options="{{ sample.nothing }}"
+    ).check_rows(samples)[0]
+    assert [(problem.position, problem.error.code) for problem in problems] == [
+        (0, "E206"),
+        (1, "E204"),
+        (2, "E204"),
+    ]

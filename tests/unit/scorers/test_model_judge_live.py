@@ -110,3 +110,15 @@ def test_call_that_fails_for_good_is_an_error() -> None:
     assert [one.status.value for one in found] == ["ERROR", "ERROR", "ERROR"]
     assert {one.reason for one in found} == {"JUDGE_CALL_FAILED"}
     assert "422" in str(found[0].metadata["judge_error"])
+
+
+def test_a_single_answer_is_a_single_call(server: TestServer) -> None:
+    """The call that shows whether the endpoint takes shapes is the only one."""
+    judge = ModelAsAJudge("judge", "The answer: {{ input_prompt }}", score_max=10.0)
+    samples = Samples(pl.DataFrame({"question": ["capital?"]}), pl.Series(["a"]))
+    table = Completions.build(samples.ids, [Completion("Canberra")], source="recorded")
+    with open_judge(server) as model:
+        bound = judge.bind(model, key="quality")
+        assert [one.values for one in bound.score(samples, table).rows()] == [{"score": 1.0}]
+        bound.close()
+    assert server.asked.total == 1

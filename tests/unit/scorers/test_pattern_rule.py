@@ -6,6 +6,7 @@ import pytest
 from answerkey.errors import SpecError
 from answerkey.scorers.extraction import find_rule
 from answerkey.scorers.heads import Reading
+from answerkey.scorers.pattern_rule import check_pattern
 
 CHOICES = ("A", "B", "C", "D")
 
@@ -86,3 +87,11 @@ def test_column_form_reads_each_distinct_text_once() -> None:
         ("A", None, None, [0, 4]),
         (None, "NOTHING_STATED", None, None),
     ]
+
+
+def test_a_pattern_that_cannot_be_compiled_is_explained() -> None:
+    """The message ends with what is wrong, without white space after it."""
+    with pytest.raises(SpecError) as caught:
+        check_pattern("(a")
+    assert caught.value.message == caught.value.message.strip()
+    assert caught.value.code == "E108"

@@ -155,3 +155,20 @@ def test_snippet_is_named_for_the_trust_check() -> None:
 def test_no_rows_need_no_verdicts() -> None:
     """An empty shard has an empty table."""
     assert len(score("def compute_scores(sample):\n    return {}")) == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "needs"),
+    [
+        ("def compute_scores(sample):\n    return {}", False),
+        ("def compute_scores(sample, solver_output):\n    return {}", True),
+        ("def compute_scores(*rows):\n    return {}", True),
+        ("@wrap\ndef compute_scores(sample):\n    return {}", True),
+        ("from elsewhere import compute_scores", True),
+        ("def compute_scores(sample:", True),
+        ("x = 1\0", True),
+    ],
+)
+def test_whether_completions_are_needed_is_told_by_the_text(source: str, needs: bool) -> None:  # noqa: FBT001 - a row of a table
+    """Where the text does not show how many arguments there are, completions are there."""
+    assert PythonScorer(source).needs_completion is needs

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
@@ -116,3 +118,23 @@ def test_rules_that_give_the_verdict_of_others_are_counted_where_verdicts_differ
     assert (found["readers"]["stated_answer"], found["readers"]["first_character"]) == (2, 0)
     assert set(found["readers"]) == {*RULE_NAMES, *LENSES}
     assert "theirs" not in count_readings(SCORER, samples, said, scores, range(6))
+
+
+def test_passages_without_options_have_none() -> None:
+    """Where neither the scorer nor the dataset has the texts, lenses see labels alone."""
+    samples, completions = make_tables(["B"], ["B"])
+    bare = samples.select(["answer"])
+    passages = list_passages(SCORER, bare, completions, SCORER.score(bare, completions))
+    assert passages.options == [None]
+
+
+def test_rows_kept_out_of_the_metrics_are_passed_over() -> None:
+    """Neither a row without a score nor one that a rule keeps out is counted."""
+    samples, completions = make_tables(TEXTS, list("BBCDAA"))
+    scores = SCORER.score(samples, completions)
+    kept_out = pl.Series("excluded_by", [None, "rule", None, None, None, None], dtype=pl.String)
+    found = count_readings(
+        SCORER, samples, completions, replace(scores, frame=scores.frame.with_columns(kept_out)), range(6)
+    )
+    assert (found["n"], found["samples"]) == (5, 5)
+    assert count_readings(SCORER, samples, completions, scores, range(6))["n"] == 6

@@ -68,3 +68,95 @@ def test_options_of_another_length_go_with_the_first_choices() -> None:
     assert read_stated_answer("The answer is Rome.", CHOICES, ["Paris", "Rome"]).choice == "B"
     assert read_stated_answer("The answer is Rome.", ("A", "B"), ["Paris", "Rome", "Oslo"]).choice == "B"
     assert read_stated_answer("The answer is Oslo.", ("A", "B"), ["Paris", "Rome", "Oslo"]).choice is None
+
+
+TOWNS = ("Paris", "Lyon", "Rome", "Bonn")
+
+
+@pytest.mark.parametrize(
+    ("text", "choice"), [("We choose $A$ and solve.", None), ("So $B = 2$.", None), ("So $B$.", "B")]
+)
+def test_variables_are_no_answers(text: str, choice: str | None) -> None:
+    """A letter between dollars is a variable, unless nothing but it is on the line."""
+    assert read_stated_answer(text, CHOICES).choice == choice
+
+
+def test_a_cue_leads_past_few_verbs() -> None:
+    """A text that stammers is not followed for ever; the last cue of several leads to its label."""
+    assert read_stated_answer("The answer is is is is is is B", CHOICES).reason == "NOTHING_STATED"
+    stammered = read_stated_answer("The answer is " * 5 + "B", CHOICES)
+    assert (stammered.choice, stammered.part) == ("B", "answer_cue")
+
+
+@pytest.mark.parametrize("text", ["The answer is not B", "The answer is not B,"])
+def test_an_exclusion_at_the_end_states_nothing(text: str) -> None:
+    """Nothing follows that could be stated in its place."""
+    assert read_stated_answer(text, CHOICES).reason == "NOTHING_STATED"
+
+
+def test_a_remark_in_brackets_ends_with_its_line() -> None:
+    """Brackets that are not closed on their line are passed over by nobody; the label before them counts."""
+    found = read_stated_answer("The answer is B (which\nis Lyon).", CHOICES)
+    assert (found.choice, found.part) == ("B", "answer_cue")
+
+
+def test_dressed_text_after_a_mark_makes_a_label() -> None:
+    """`B:**Lyon**` is labelled as `B: Lyon` is."""
+    found = read_stated_answer("B:**Lyon**", CHOICES)
+    assert (found.choice, found.part) == ("B", "first_label")
+
+
+def test_a_list_of_options_states_nothing() -> None:
+    """Every option repeated on a line of its own is the question again, and so are all labels."""
+    echo = "\n".join(f"{label}. {town}" for label, town in zip(CHOICES, TOWNS, strict=True))
+    assert read_stated_answer(echo, CHOICES, TOWNS).reason == "NOTHING_STATED"
+    assert read_stated_answer("A\nB\nC\nD", CHOICES).reason == "NOTHING_STATED"
+
+
+def test_verdicts_may_be_dressed_and_hedged() -> None:
+    """A list with a verdict for every choice states the one that is called right."""
+    text = "A: Paris - **wrong**\nB: Lyon - definitely **correct**\nC: Rome - *wrong*\nD: Bonn - wrong"
+    found = read_stated_answer(text, CHOICES)
+    assert (found.choice, found.part) == ("B", "verdict_list")
+
+
+@pytest.mark.parametrize("wrong", ["not correct", "not **correct**", "*not* **correct**", "**not correct**"])
+def test_a_verdict_may_be_turned_round(wrong: str) -> None:
+    """What is called not right is wrong, however that is dressed."""
+    text = f"A: Paris - {wrong}\nB: Lyon - **correct**\nC: Rome - {wrong}\nD: Bonn - {wrong}"
+    found = read_stated_answer(text, CHOICES)
+    assert (found.choice, found.part) == ("B", "verdict_list")
+
+
+@pytest.mark.parametrize(("text", "part"), [("[[B]]", "double_brackets"), ("[[B]", "label_line")])
+def test_double_brackets_have_to_be_closed(text: str, part: str) -> None:
+    """Otherwise the label stands on its own."""
+    found = read_stated_answer(text, CHOICES)
+    assert (found.choice, found.part) == ("B", part)
+
+
+def test_a_label_may_be_followed_by_its_own_text_in_quotes() -> None:
+    """The quoted text of another option does not make a label of the letter before it."""
+    assert read_stated_answer('B "Lyon"', CHOICES, TOWNS).choice == "B"
+    assert read_stated_answer('B "Rome"', CHOICES, TOWNS).reason == "NOTHING_STATED"
+
+
+def test_the_text_of_an_option_counts_on_the_first_or_last_line() -> None:
+    """In between it is one of many things that are said; after a verb it may be dressed."""
+    middle = "Well, it depends.\nLyon\nThat is what people say about it in the end."
+    assert read_stated_answer(middle, CHOICES, TOWNS).reason == "NOTHING_STATED"
+    for text in ("Lyon\nfoo is\nLyon\nbar", "The capital is **Lyon**.", 'It is "Lyon"'):
+        found = read_stated_answer(text, CHOICES, TOWNS)
+        assert (found.choice, found.part) == ("B", "option_text")
+
+
+def test_a_question_about_a_label_is_no_verdict() -> None:
+    """Nor is what is said of all choices at once."""
+    assert read_stated_answer("Is it so? B is correct?", CHOICES).reason == "NOTHING_STATED"
+    assert read_stated_answer("A, B, C and D are correct.", CHOICES).reason == "SEVERAL_CHOICES"
+
+
+def test_endless_words_are_read_as_they_are() -> None:
+    """A word that no lexicon holds is not normalized; what follows it is read all the same."""
+    found = read_stated_answer("\N{LATIN SMALL LETTER E WITH ACUTE}" * 65 + ". Answer: B", CHOICES)
+    assert (found.choice, found.part) == ("B", "answer_cue")

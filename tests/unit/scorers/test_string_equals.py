@@ -110,3 +110,35 @@ def test_templates_see_what_they_may() -> None:
     """`ground_truth` sees the sample only; an unknown name is an error of the task."""
     errors = compile_templates(StringEquals("{{ solver_output }}", "{{ completion }}"))[1]
     assert [(field, error.code) for field, error in errors] == [("ground_truth", "E112"), ("value", "E112")]
+
+
+def test_rows_are_not_tried_with_a_broken_template() -> None:
+    """The field's own error is reported, once, and no row is blamed for it."""
+    scorer = StringEquals("{{ sample.answer")
+    assert [field for field, _ in compile_templates(scorer)[1]] == ["ground_truth"]
+    assert scorer.check_rows(build_samples("Paris")) == ([], [])
+
+
+def test_texts_of_refusals_are_not_compared() -> None:
+    """A refusal may come with a text; beside a completion that is one, it still equals nothing."""
+    refused = Completion("x", CompletionStatus.REFUSED)
+    for value in (None, f"{{{{ {CONTENT} }}}}", f"{{{{ {CONTENT} | trim }}}}"):
+        found = score(
+            StringEquals("{{ sample.answer }}", value), build_samples("x", "x", "y"), "x", refused, "x"
+        )
+        assert [one.values["is_correct"] for one in found] == [1.0, 0.0, 0.0]
+        assert [one.metadata["answer_pred"] for one in found] == ["x", None, "x"]
+
+
+def test_only_a_value_of_the_sample_needs_no_completion() -> None:
+    """A constant is one; what reads the solver's output is not."""
+    values = (None, "{{ sample.answer }}", "x", 7, f"{{{{ {CONTENT} }}}}", "{{ broken")
+    needed = [StringEquals("x", value).needs_completion for value in values]
+    assert needed == [True, False, False, False, True, True]
+
+
+def test_rows_without_ground_truth_have_a_hint() -> None:
+    """What to do about a null in the data."""
+    (problem,) = StringEquals("{{ sample.answer }}").check_rows(build_samples("x", None))[0]
+    assert problem.error.message == "sample `1`: ground truth is null"
+    assert problem.error.hint == "fill the cell or filter the row out"

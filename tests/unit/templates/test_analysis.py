@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from answerkey.errors import SpecError
 from answerkey.templates.analysis import find_reads
 from answerkey.templates.compiling import parse_template
 
@@ -48,3 +49,10 @@ def test_every_name_has_its_own_paths() -> None:
     """Names that are not read are left out."""
     assert read("{{ sample.a ~ scores.s.v }}") == {"sample": {("a",)}, "scores": {("s", "v")}}
     assert read("{{ scores }}") == {"scores": {()}}
+
+
+def test_the_hint_for_a_hyphen_looks_at_every_difference() -> None:
+    """An honest one before it is passed over."""
+    with pytest.raises(SpecError) as caught:
+        parse_template("{{ 2 - 1 }}{{ sample.page-count }}", ("sample",))
+    assert caught.value.hint == "a column with a hyphen is reached as `sample['page-count']`; names: `sample`"

@@ -179,3 +179,8 @@ def test_rows_that_two_sides_call_exact_are_exact() -> None:
     both = cells.require(first).require(second).good
     assert both is not None
     assert both.to_list() == [True, False, False]
+
+
+def test_texts_that_would_take_much_memory_are_not_computed() -> None:
+    """A long template over a long table is rendered row by row, since every text is out of proportion."""
+    assert compute(Text(("x" * 700_000, A)), a=["y"] * 100) is None

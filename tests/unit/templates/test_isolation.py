@@ -12,10 +12,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from answerkey.errors import Place, SpecError
+from answerkey.sandbox.snippet import SnippetTrouble
 from answerkey.templates import RowTrouble, Template, TemplateStopped, isolation
 from answerkey.templates.isolation import render_isolated
 from answerkey.templates.recipes import Recipe
 from answerkey.templates.rows import Rows
+from answerkey.templates.transport import decode
 from answerkey.templates.trouble import Excess
 from answerkey.types import Row, Samples
 
@@ -37,6 +40,7 @@ def render(source: str, **sample: object) -> object:
     return render_isolated(make_recipe(source), Rows({"sample": Row(sample)}))[0]
 
 
+@pytest.mark.usefixtures("everywhere")
 @pytest.mark.parametrize(
     "value",
     [
@@ -59,6 +63,7 @@ def test_values_come_back_as_they_are(value: object) -> None:
     assert type(found) is type(value)
 
 
+@pytest.mark.usefixtures("everywhere")
 def test_a_time_comes_back_with_its_distance_to_utc() -> None:
     """Zones are files, which the worker cannot open; what is printed is the same."""
     value = dt.datetime(2024, 7, 1, 12, tzinfo=zoneinfo.ZoneInfo("Europe/Zurich"))
@@ -66,6 +71,7 @@ def test_a_time_comes_back_with_its_distance_to_utc() -> None:
     assert render("{{ sample.x ~ '' }}", x=value) == str(value)
 
 
+@pytest.mark.usefixtures("everywhere")
 def test_troubles_come_back_whole() -> None:
     """With hint, column and all."""
     found = render("{{ sample.nothing }}", a=1)
@@ -74,6 +80,7 @@ def test_troubles_come_back_whole() -> None:
     assert parts == ("`nothing` is not a column", "columns: `a`", "nothing", True)
 
 
+@pytest.mark.usefixtures("everywhere")
 def test_many_rows_keep_their_order() -> None:
     """In batches, with the troubles in between."""
     frame = pl.DataFrame({"x": list(range(3000))})
@@ -86,6 +93,7 @@ def test_many_rows_keep_their_order() -> None:
     assert found[2999] == "02999"
 
 
+@pytest.mark.usefixtures("everywhere")
 def test_large_rows_are_sent_a_few_at_a_time() -> None:
     """However many there are, no message is larger than the worker can hold; one that must be is refused."""
     rows = [{"x": "y" * 3_000_000} for _ in range(5)]
@@ -96,6 +104,7 @@ def test_large_rows_are_sent_a_few_at_a_time() -> None:
     assert found.message == "a row of 38 MB is too large for this template"
 
 
+@pytest.mark.usefixtures("everywhere")
 def test_a_tame_template_that_takes_many_steps_is_rendered_elsewhere() -> None:
     """The value is the same; only a template that takes more than all steps is refused."""
     template = Template.compile(
@@ -106,6 +115,7 @@ def test_a_tame_template_that_takes_many_steps_is_rendered_elsewhere() -> None:
     assert template.values(samples) == ["3", "4"]
 
 
+@pytest.mark.usefixtures("everywhere")
 def test_rows_that_are_large_are_rendered_elsewhere() -> None:
     """Among others, each in its place."""
     rows = [{"x": ["a"]}, {"x": ["b" * 20_000]}, {"x": ["c"]}]
@@ -132,6 +142,7 @@ def test_a_template_that_takes_memory_without_end_is_the_rows_trouble() -> None:
     assert isinstance(found, Excess)
 
 
+@pytest.mark.usefixtures("everywhere")
 def test_a_template_that_does_too_much_on_row_after_row_is_stopped() -> None:
     """On the fifth row; the first four are in trouble of their own."""
     frame = pl.DataFrame({"x": list(range(8))})
@@ -196,3 +207,79 @@ def test_a_worker_that_says_nonsense_is_not_believed(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(isolation, "_idle", [Liar()])
     with pytest.raises(TemplateStopped, match="its process broke its connection"):
         render("{{ sample.x }} never seen before", x=1)
+
+
+class Worker:
+    """A worker that fails in one way."""
+
+    def __init__(self, failure: BaseException) -> None:
+        self.failure = failure
+        self.is_closed = False
+
+    def send_bytes(self, payload: bytes) -> float:
+        """Take a message."""
+        return len(payload) / 10**9
+
+    def receive_bytes(self, *, seconds: float) -> bytes:
+        """Fail."""
+        assert seconds
+        raise self.failure
+
+    def close(self) -> None:
+        """End."""
+        self.is_closed = True
+
+
+def test_a_worker_that_dies_stops_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason says what ended it, and how much memory it may have."""
+    worker = Worker(SnippetTrouble("died", "killed by signal 9"))
+    monkeypatch.setattr(isolation, "_idle", [worker])
+    monkeypatch.setattr(isolation, "_stopped", {})
+    with pytest.raises(TemplateStopped) as caught:
+        render("{{ sample.x }}", x=1)
+    assert caught.value.message == (
+        "the template was stopped: its process ended (killed by signal 9); it may have 128 MB of memory"
+    )
+    assert (worker.is_closed, isolation._idle) == (True, [])
+
+
+def test_an_interruption_ends_the_worker_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it was about to say would be taken for the answer to the next question."""
+    worker = Worker(KeyboardInterrupt())
+    monkeypatch.setattr(isolation, "_idle", [worker])
+    with pytest.raises(KeyboardInterrupt):
+        render("{{ sample.x }}", x=1)
+    assert (worker.is_closed, isolation._idle) == (True, [])
+
+
+def test_a_worker_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what it said, and no worker is kept."""
+    worker = Worker(SnippetTrouble("died", "no Python here"))
+    monkeypatch.setattr(isolation, "_idle", [])
+    monkeypatch.setattr(isolation, "WorkerProcess", lambda *_words: worker)
+    with pytest.raises(SpecError) as caught:
+        render("{{ sample.x }}", x=1)
+    assert (caught.value.code, worker.is_closed) == ("E120", True)
+    assert caught.value.message == "the process for templates does not start: no Python here"
+
+
+@pytest.mark.usefixtures("here")
+def test_rows_are_sent_in_halves_where_they_are_large_together() -> None:
+    """Each half is halved again; the outcomes are in order."""
+    texts = [letter * 2_000_000 for letter in "abcde"]
+    rows = Rows({"sample": Row()}, 5, {"sample": ["x"]}, {"sample": [texts]})
+    assert render_isolated(make_recipe("{{ sample.x[0] }}"), rows) == list("abcde")
+
+
+def test_a_stopped_template_can_be_placed() -> None:
+    """The error says where the template stands, and stays what it was."""
+    stopped = TemplateStopped.of(make_recipe("{{ x }}"), "too slow")
+    placed = stopped.at(Place("task.yaml", 3))
+    assert (placed.code, placed.source, placed.message) == (stopped.code, stopped.source, stopped.message)
+    assert (placed.where, placed.hint) == (Place("task.yaml", 3), stopped.hint)
+
+
+def test_a_message_that_is_no_list_is_refused() -> None:
+    """What a process says is data."""
+    with pytest.raises(ValueError, match="no outcomes"):
+        decode(b"1")

@@ -12,6 +12,8 @@ import pytest
 from answerkey.templates import FilterOp, RowTrouble, Template
 from answerkey.templates.jinja_filters import FILTERS
 
+pytestmark = pytest.mark.usefixtures("everywhere")
+
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "templates.md"
 
 
@@ -121,3 +123,22 @@ def test_int_with_a_default_of_null_is_no_silent_zero() -> None:
     assert (
         message_of("{{ sample.c[sample.x | int(default=none)] }}", x="?", c=["A"]) == "null is not an index"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('"\\ud800"', "the text holds U+D800, which is half a character"),
+        ("NaN", "`fromjson`: NaN is not JSON"),
+        ("[-Infinity]", "`fromjson`: -Infinity is not JSON"),
+        ("1e999", "`fromjson`: 1e999 is too large a number"),
+    ],
+)
+def test_fromjson_refuses_what_no_file_could_hold(text: str, message: str) -> None:
+    """Half characters, and numbers that JSON does not have."""
+    assert message_of("{{ sample.x | fromjson }}", x=text) == message
+
+
+def test_fromjson_reads_escapes_and_decimals() -> None:
+    """As every JSON reader does."""
+    assert evaluate("{{ sample.x | fromjson }}", x='["\\u0041\\ud83d\\ude00", 1.5]') == ["A\U0001f600", 1.5]

@@ -140,3 +140,11 @@ def test_lists_and_structs_of_floats_without_a_negative_zero_are_told_apart() ->
         keys = find_value_keys(series)
         assert keys is not None
         assert len(keys) == 1
+
+
+def test_many_different_texts_are_grouped_as_few_are() -> None:
+    """Beyond a thousand of them another way is taken, to the same groups."""
+    texts = [str(number % 1_001) for number in range(2_500)]
+    found = group_rows([pl.Series(texts)], len(texts))
+    assert found.codes.to_list() == [number % 1_001 for number in range(2_500)]
+    assert found.leaders.to_list() == list(range(1_001))

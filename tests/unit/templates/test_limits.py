@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from answerkey.errors import SpecError
 from answerkey.templates import RowTrouble, Template
-from answerkey.templates.limits import MOST_STEPS, Effort, measure
+from answerkey.templates.limits import MOST_STEPS, Effort, count_within, measure
+
+pytestmark = pytest.mark.usefixtures("everywhere")
 
 TEXT = "{% set ns = namespace(x='ab') %}{% for i in range(60) %}{% set ns.x = %s %}{% endfor %}{{ ns.x }}"
 LIST = "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = %s %}{% endfor %}{{ ns.x }}"
@@ -150,3 +153,93 @@ def test_effort_that_is_spent_is_an_error() -> None:
     effort.spend(MOST_STEPS)
     with pytest.raises(OverflowError, match="more than 1,000,000 steps"):
         effort.spend(1)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("{{ 9 ** (9 ** 9) }}", "the power 9 ** 387420489 is too large"),
+        ("{{ (3 ** 900) ** 900 }}", "the power (a number of 1427 bits) ** 900 is too large"),
+        ("{{ sample.x | int(0, 16) }}", "`int`: 5,000 digits are too many"),
+        ("{{ 'a' | format(1, b=2) }}", "`format` takes values either by place or by name"),
+    ],
+)
+def test_the_limit_is_named(source: str, message: str) -> None:
+    """With the numbers that went beyond it."""
+    with pytest.raises(RowTrouble) as caught:
+        Template.compile(source).evaluate(sample={"x": "f" * 5000})
+    assert caught.value.message == message
+
+
+@pytest.mark.parametrize(
+    "source", ["{{ 'y' * 20000 }}", "{{ ['y'] * 20000 }}", "{{ sample.a }}{{ 'y' * 20000 }}"]
+)
+def test_what_is_made_of_nothing_is_refused(source: str) -> None:
+    """Texts, lists and what is printed are in proportion to what the template reads and says."""
+    with pytest.raises(RowTrouble, match=r"the template makes [0-9,]+ characters out of"):
+        Template.compile(source).evaluate(sample={"a": 1, "not read": "y" * 100_000})
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("{{ sample.x * 20 }}", "y" * 20_000),
+        ("{{ [sample.x] * 20 }}", ["y" * 1000] * 20),
+        ("{{ sample.x * 20 }}.", "y" * 20_000 + "."),
+        ("{{ sample * 1 if false else sample.x * 20 }}", "y" * 20_000),
+    ],
+)
+def test_what_is_made_of_much_may_be_large(source: str, value: object) -> None:
+    """A row of a thousand characters may become twenty thousand."""
+    assert Template.compile(source).evaluate(sample={"x": "y" * 1000}) == value
+
+
+def test_a_text_of_millions_of_characters_is_not_printed() -> None:
+    """Also where the row itself is large."""
+    template = Template.compile("{% for i in range(99) %}{{ sample.x }}{% endfor %}")
+    with pytest.raises(RowTrouble) as caught:
+        template.evaluate(sample={"x": "y" * 120_000})
+    assert caught.value.message == "the template prints 11,880,000 characters; 10,000,000 are allowed"
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("{{ 2 ** 0.5 }}", 2**0.5),
+        ("{{ 2 ** -1 }}", 0.5),
+        ("{{ 2 ** 10 }}", 1024),
+        ("{{ 1.5 * 2 }}", 3.0),
+        ("{{ 6 * 7 }}", 42),
+        ("{{ '  a '.strip() }}", "a"),
+        ("{{ 'abc'.strip('ac') }}", "b"),
+        ("{{ ' a ' | trim }}", "a"),
+        ("{{ 'abcab' | trim('ab') }}", "c"),
+        ("{{ 12 | trim }}", "12"),
+        ("{{ 'ff' | int(0, 16) }}", 255),
+        ("{{ namespace(a=' b ').a | trim }}", "b"),
+    ],
+)
+def test_arithmetic_and_trimming_are_pythons_own(source: str, value: object) -> None:
+    """The limits count, and change nothing."""
+    assert Template.compile(source).evaluate(sample={}) == value
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("x" * 2_000_001, "the template has 2,000,001 characters; 2,000,000 are allowed"),
+        ("{{ 1" + " + 1" * 10_001 + "}}", "template does not parse: it has more than 20,000 words and signs"),
+    ],
+    ids=["text", "code"],
+)
+def test_a_template_of_absurd_length_is_not_read(source: str, message: str) -> None:
+    """Neither its text, nor what is code in it."""
+    with pytest.raises(SpecError) as caught:
+        Template.compile(source)
+    assert (caught.value.code, caught.value.message) == ("E112", message)
+
+
+def test_counting_stops_where_it_is_enough() -> None:
+    """A list that is larger than asked for is not gone through."""
+    assert count_within([["a"] * 10] * 10, 1_000) == 2 * 10 + 2 + 10 * (2 * 10 + 2 + 10)
+    assert count_within([["a"] * 10_000] * 2, 100) == 6 + 2 * 10_000 + 2

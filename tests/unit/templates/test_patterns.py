@@ -7,7 +7,7 @@ import re
 import pytest
 
 from answerkey.templates import RowTrouble, Template
-from answerkey.templates.limits import Effort
+from answerkey.templates.limits import Effort, ExcessError
 from answerkey.templates.patterns import is_quick, replace_matches
 
 
@@ -76,3 +76,30 @@ def test_both_engines_agree(pattern: str, repl: str) -> None:
     assert replace_matches(pattern, repl, long, flags=re.NOFLAG, effort=Effort()) == re.sub(
         pattern, repl, long
     )
+
+
+def test_a_pattern_of_absurd_length_is_no_pattern() -> None:
+    """It is refused before it is compiled."""
+    with pytest.raises(re.error, match="the pattern has 2,001 characters; 2,000 are allowed"):
+        replace_matches("a" * 2_001, "", "a", flags=re.NOFLAG, effort=Effort())
+
+
+def test_a_pattern_without_end_takes_the_time_of_its_row() -> None:
+    """Then it is the row's trouble; what is left of the time is for the other patterns of the row."""
+    effort = Effort()
+    with pytest.raises(ExcessError, match="takes too long on this text"):
+        replace_matches("(a|aa)+$", "", "a" * 60 + "b", flags=re.NOFLAG, effort=effort)
+    assert 0 < effort.seconds < 0.5
+
+
+def test_a_group_that_a_slow_pattern_has_not_is_no_pattern() -> None:
+    """It is the same error whichever library replaces."""
+    for pattern in ("(a)", "(a+)+"):
+        with pytest.raises(re.error, match="invalid group reference"):
+            replace_matches(pattern, r"\9", "a", flags=re.NOFLAG, effort=Effort())
+
+
+def test_a_pattern_that_the_other_library_reads_otherwise_is_refused() -> None:
+    """What may take long is read by a library that knows more; where it cannot read it, that is said."""
+    with pytest.raises(re.error, match="nothing for fuzzy constraint"):
+        replace_matches("{e<=1}(a+)+", "", "a", flags=re.NOFLAG, effort=Effort())

@@ -653,3 +653,13 @@ def test_what_cannot_be_printed_is_the_rows_trouble() -> None:
 def test_a_regular_expression_needs_no_doubled_backslash() -> None:
     r"""`'\d'` is a regular expression as it stands."""
     assert evaluate(r"{{ sample.x | regex_replace('\d+', '#') }}", x="a12b") == "a#b"
+
+
+@pytest.mark.parametrize(
+    "source", ["{{ ''.f ~ 'x' }}", "a {{ 1 if ''.f else 2 }}", "{{ ''.f and 1 }}", "{{ 'x' ~ [''.f] }}"]
+)
+def test_a_constant_that_has_no_value_is_refused(source: str) -> None:
+    """Jinja computes constants while it compiles; what fails there fails on every row."""
+    with pytest.raises(SpecError, match="template fails on every row: text has no field `f`") as caught:
+        Template.compile(source)
+    assert caught.value.code == "E112"

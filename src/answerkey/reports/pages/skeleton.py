@@ -12,6 +12,8 @@ from functools import cached_property, lru_cache
 from html import escape
 from importlib.resources import files
 
+from answerkey.reports.sanitize import make_visible
+
 WEB = "web"
 PAGE, STYLE = "page.html", "page.css"
 #: The scripts in the order in which they run; the last two are for the viewer.
@@ -63,7 +65,7 @@ class Skeleton:
                 before,
                 meta if with_policy else "",
                 after_policy,
-                escape(title),
+                escape(make_visible(title)),
                 after_title,
                 f"<style>{self.style}</style>",
                 after_style,

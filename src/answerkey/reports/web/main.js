@@ -173,7 +173,7 @@
     const isFirst = state.path === null;
     state.view = view;
     state.path = route.path;
-    document.title = [view.title, "answerkey"].filter(Boolean).join(" · ");
+    document.title = ak.core.makeVisible([view.title, "answerkey"].filter(Boolean).join(" · "));
     window.scrollTo(0, state.isFresh ? 0 : state.scrolls.get(route.path) || 0);
     state.isFresh = false;
     const heading = frame.main.querySelector(state.isSearching ? "#search" : "h1");

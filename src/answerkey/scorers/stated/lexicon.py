@@ -34,12 +34,13 @@ class Branch:
 
 
 def normalize_word(token: str) -> str:
-    """Return a token as the lexicon spells it: lower case, one spelling for each letter."""
+    """Return a token as the lexicon spells it: lower case, one spelling for each letter; never empty."""
     if token.isascii():
         return token.lower()
     if len(token) <= _LONGEST_TOKEN:
         token = unicodedata.normalize("NFKC", token)
-    return token.lower().replace("\u2019", "'").translate(_ARABIC)
+    word = token.lower().replace("\u2019", "'")
+    return word.translate(_ARABIC) or word  # a line that only stretches letters has none
 
 
 def fold_accents(word: str) -> str:

@@ -192,9 +192,17 @@ def _find_verdict(units: Units, line: Line) -> bool | None:
         roles = units.roles[at]
         if not roles & (RIGHT | WRONG | YES) or not _is_verdict(units, at, line):
             continue
-        is_negated = at > begin and bool(units.roles[at - 1] & NOT) and not units.roles[at - 1] & WRONG
-        return bool(roles & (RIGHT | YES)) != is_negated and not roles & WRONG
+        return bool(roles & (RIGHT | YES)) != _is_negated(units, begin, at) and not roles & WRONG
     return None
+
+
+def _is_negated(units: Units, begin: int, at: int) -> bool:
+    """Say whether the word before a verdict turns it round: `not correct`, `not **correct**`."""
+    before = at - 1
+    while before > begin and units.words[before] in DRESS:
+        before -= 1
+    roles = units.roles[before] if before >= begin else 0
+    return bool(roles & NOT) and not roles & WRONG
 
 
 def _is_verdict(units: Units, at: int, line: Line) -> bool:
@@ -227,13 +235,12 @@ def _opens_list(scan: Scan, lines: Sequence[Line]) -> bool:
 
 def _is_inline_list(units: Units, line: Line) -> bool:
     """Say whether other labels follow on the line, marked as the first is: `A) Paris B) Lyon`."""
-    position = None if line.names is None else find_label(units, line.names.begin)
-    if position is None or line.names is None or position + 1 >= line.end:
-        return False
-    mark = units.words[position + 1]
+    names = line.names or Named((), line.begin, line.end)
+    first = next(at for at in range(names.begin, line.end) if units.labels[at] is not None)
+    mark = units.words[first + 1]  # a label alone on its line is bare, not labelled
     return mark in _INLINE_MARKS and any(
-        units.labels[at] not in {None, *line.names.choices}
+        units.labels[at] not in {None, *names.choices}
         and units.words[at + 1] == mark
         and not units.gaps[at + 1]
-        for at in range(line.names.end + 1, line.end - 1)
+        for at in range(names.end + 1, line.end - 1)
     )

@@ -109,7 +109,7 @@ def _spell_all(options: tuple[str, ...], labels: Labels) -> dict[str, list[_Entr
 
 def _spell(text: str, choice: str, labels: Labels) -> tuple[str, ...]:
     """Return the words of an option without its own label (`(A) Paris`), emphasis and a full stop."""
-    tokens = [token for _, token in split_tokens(text)]
+    tokens = [token for _, token in split_tokens(text.strip())]
     words = [normalize_word(token) for token in tokens]
     begin = _skip_label(tokens, words, choice, labels=labels)
     kept = [word for word in words[begin:] if word not in DRESS]

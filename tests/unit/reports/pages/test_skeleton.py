@@ -70,6 +70,11 @@ def test_the_title_is_text() -> None:
     assert page.count("<script>") == 1
 
 
+def test_the_title_turns_nothing() -> None:
+    """Marks that turn text would turn the name of the window, too: they are written out."""
+    assert "<title>\\u202eevil\\x1b[1m</title>" in build("\u202eevil\x1b[1m")
+
+
 def test_a_server_says_the_policy_itself() -> None:
     """Then the page does not."""
     assert "Content-Security-Policy" not in build("x", with_policy=False)

@@ -50,3 +50,26 @@ def test_texts_go_with_the_choices_in_order() -> None:
     assert find("six", ("one", "two", "three", "four", "six")) is None
     assert read_texts(None, LABELS) is NO_TEXTS
     assert read_texts((), LABELS) is NO_TEXTS
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "found"),
+    [
+        ("red", ("red wine", "blue"), None),
+        ("red beer", ("red wine", "red beer", "red"), ("B", "red beer")),
+        ("A", ("A.", "B."), ("A", "A")),
+        ("B. Paris", ("B. Paris", "x"), ("A", "B. Paris")),
+        ("Paris", ("B. Paris", "x"), None),
+        ("x", ("((A) x", "y"), ("A", "x")),
+        ("red _**_ wine", ("red wine",), ("A", "red _**_ wine")),
+        ("red *_*_*_ wine", ("red wine",), None),
+        ("  wine", ("\n wine\n",), ("A", "  wine")),
+        ("the", ("the", "an x"), ("A", "the")),
+        ("x", ("x", "an x"), ("A", "x")),
+    ],
+)
+def test_parts_of_a_text_are_not_the_text(
+    text: str, options: tuple[str, ...], found: tuple[str | None, str] | None
+) -> None:
+    """All words have to be there, without much between them; only the option's own label is left away."""
+    assert find(text, options) == found

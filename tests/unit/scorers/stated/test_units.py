@@ -43,3 +43,10 @@ def test_words_of_any_language_have_roles() -> None:
     """Accents may be missing, and words may touch."""
     assert split_units("la reponse est", LABELS).roles[1:] == [ANSWER, BE]
     assert split_units("答案是B", LABELS).labels == [None, None, "B"]
+
+
+def test_a_word_that_is_nothing_but_a_stretched_line_is_a_word() -> None:
+    """The Arabic tatweel stretches letters; alone it is no label, and no phrase."""
+    units = split_units("\u0640 B", LABELS)
+    assert units.words == ["\u0640", "b"]
+    assert units.labels == [None, "B"]

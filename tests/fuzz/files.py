@@ -1,0 +1,223 @@
+"""Laws of files that somebody wrote: YAML, task files, and data in every format."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from pathlib import Path
+
+import polars as pl
+import zstandard
+
+from answerkey.datasets import load_table
+from answerkey.datasets.tables import Layout
+from answerkey.spec import load_plan, load_task
+from answerkey.spec.findings import Findings
+from answerkey.spec.nodes import ListNode, MapNode, Node, ScalarNode, walk_scalars
+from answerkey.spec.reader import MAX_DEPTH, MAX_NODES, _decode, parse_yaml
+
+from .law import HERE, Law, open_folder, refusing, require_error
+
+ROOT = HERE.parents[1]
+YAML_WORDS = (
+    b": ", b"- ", b"\n  ", b"? ", b"&a ", b"*a", b"<<: *a", b"!include x.yaml", b"!!python/object:os",
+    b"!!map ", b"|\n", b">-\n", b'"', b"'", b"{", b"}", b"[", b"]", b"#", b"---\n", b"...\n", b"%YAML 1.1\n",
+    b"~", b"null", b"1e999", b".nan", b"0x1F", b"\\ud800", b"\\x00", b"$ref: ", b"$HOME", b"<< config.x >>",
+    b"{{ sample.a }}", b"\t", b"\xef\xbb\xbf", b"\xc2\x85", b"\xe2\x80\xa8",
+)  # fmt: skip
+KEYS = (
+    "key", "display_name", "description", "definition", "dataset", "solver", "type", "single_turn_solver",
+    "input_builder", "chat_completion", "input_messages", "role", "user", "content", "scorers", "metrics",
+    "filters", "string_equals_mcqa", "ground_truth_choice", "choices", "options", "extraction", "pattern",
+    "datasets", "tasks", "evaluation", "task_specifications", "task_key", "model_key", "builtin/random",
+    "config", "config_spec", "models", "source", "local", "inline", "rows", "file_path", "num_trials",
+    "actions", "policies", "op", "expression", "value", "generation_config", "seed", "num_samples",
+    "variants", "choice_order", "repetitions", "min", "max", "default",
+)  # fmt: skip
+ROWS = (
+    {"id": "a", "question": "Which?", "choices": ["A", "B"], "answer": "A", "meta": {"n": 1, "x": None}},
+    {
+        "id": "b",
+        "question": "Wer: „ö“?\n",
+        "choices": ["A", "B"],
+        "answer": "B",
+        "meta": {"n": 2.5, "x": "y"},
+    },
+)
+CSV = b'id,question,choices,answer\na,"Which, of\nthem?","[""A"", ""B""]",A\nb,x,"[""A""]",\n'
+
+
+def check_yaml(raw: bytes) -> None:
+    """Require that YAML is refused with its place, or is a tree of the size promised, of plain values."""
+    findings = Findings()
+    with refusing():
+        root = parse_yaml(_decode(raw, "x.yaml"), "x.yaml", findings)
+        assert sum(1 for _ in _walk(root)) <= MAX_NODES
+        lines = raw.count(b"\n") + raw.count(b"\r") + raw.count(b"\xc2\x85") + raw.count(b"\xe2\x80") + 1
+        for _, scalar in walk_scalars(root):
+            assert scalar.is_broken or isinstance(scalar.value, str | int | float | bool | None)
+            assert not isinstance(scalar.value, float) or math.isfinite(scalar.value)
+            assert 1 <= (scalar.place.line or 0) <= lines
+    for error in findings.errors:
+        require_error(error)
+
+
+def _walk(node: Node, depth: int = 0) -> Iterator[Node]:
+    """Yield every node, each time it is used."""
+    assert depth <= MAX_DEPTH + 1
+    yield node
+    entries = node.entries if isinstance(node, ListNode) else ()
+    for entry in node.entries.values() if isinstance(node, MapNode) else entries:
+        if isinstance(entry, ScalarNode):
+            yield entry
+        else:
+            yield from _walk(entry, depth + 1)
+
+
+@cache
+def open_project() -> Path:
+    """Return a folder with what a task file may refer to."""
+    folder = open_folder() / "project"
+    folder.mkdir()
+    (folder / "rows.jsonl").write_bytes(write_lines())
+    (folder / "x.yaml").write_text("a: 1\n", encoding="utf-8")
+    return folder
+
+
+def check_task_file(raw: bytes) -> None:
+    """Require that a task or run file is understood, or that what is wrong with it is told."""
+    path = open_project() / "run.yaml"
+    path.write_bytes(raw)
+    plan, task = load_plan(path), load_task(path)
+    for error in (*plan.errors, *task.errors):
+        require_error(error)
+    assert plan.value is not None or plan.errors
+    assert task.value is not None or task.errors
+    json.dumps([str(notice) for notice in (*plan.notices, *task.notices)])
+
+
+def check_table(ending: str, raw: bytes, layout: Layout | None = None) -> None:
+    """Require that a data file is refused, or has rows with ids, the same when it is read again."""
+    path = open_folder() / f"table{ending}"
+    path.write_bytes(raw)
+    with refusing():
+        table = load_table(path, layout=layout)
+        samples = table.samples
+        assert len(samples) == len(table.rows) > 0
+        assert samples.ids.dtype == pl.String
+        assert samples.ids.n_unique() == len(samples)
+        first = [dict(row) for row in samples.rows()]
+        assert len(first) == len(samples)
+        again = load_table(path, layout=layout)
+        assert again.digest == table.digest
+        assert again.samples.frame.equals(samples.frame)
+        for name in samples.columns:
+            assert len(samples.values(name)) == len(samples)
+
+
+def write_lines() -> bytes:
+    """Return the rows as JSON lines."""
+    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in ROWS).encode()
+
+
+def write_frame(write: Callable[[pl.DataFrame, io.BytesIO], object]) -> bytes:
+    """Return the rows as a binary file, with columns of many types."""
+    frame = pl.DataFrame(
+        {
+            "id": ["a", "b"],
+            "question": ["Which?", "Wer: „ö“?\n"],
+            "choices": [["A", "B"], ["A"]],
+            "meta": [{"n": 1, "x": None}, {"n": None, "x": "y"}],
+            "small": pl.Series([1, -1], dtype=pl.Int8),
+            "bytes": [b"\xff", b"x"],
+            "answer": pl.Series(["A", "B"], dtype=pl.Categorical),
+            "when": pl.Series([0, 1], dtype=pl.Datetime("us", "UTC")),
+        }
+    )
+    stream = io.BytesIO()
+    write(frame, stream)
+    return stream.getvalue()
+
+
+def _write_plain(frame: pl.DataFrame, stream: io.BytesIO) -> None:
+    frame.select("id", "question").write_parquet(stream, compression="uncompressed")
+
+
+def _write_arrow(frame: pl.DataFrame, stream: io.BytesIO) -> None:
+    frame.write_ipc(stream)
+
+
+def _write_stream(frame: pl.DataFrame, stream: io.BytesIO) -> None:
+    frame.write_ipc_stream(stream)
+
+
+def _write_parquet(frame: pl.DataFrame, stream: io.BytesIO) -> None:
+    frame.write_parquet(stream)
+
+
+def list_yaml() -> list[bytes]:
+    """Return the small YAML files of the examples and of the ready-made tasks."""
+    folders = (ROOT / "examples", ROOT / "src" / "answerkey" / "spec" / "benchmarks")
+    paths = sorted(path for folder in folders for path in folder.rglob("*.yaml"))
+    return [raw for path in paths if len(raw := path.read_bytes()) < 1_200][::2]
+
+
+def _list_packed(pack: Callable[[bytes], bytes]) -> list[bytes]:
+    return [pack(write_lines()), pack(write_lines()) * 2, pack(b"")]
+
+
+def make_laws() -> dict[str, Law]:
+    """Return the laws of this module by name."""
+    marks = (
+        b'"',
+        b'""',
+        b",",
+        b"\t",
+        b"\n",
+        b"\r\n",
+        b"\xef\xbb\xbf",
+        b"\xff\xfe",
+        b"\0",
+        b"\xe2\x80\xa8",
+        b"id",
+    )
+    json_words = (
+        b'{"', b'": ', b'", "', b"[", b"]", b"}", b"null", b"NaN", b"1e999", b"-0.0", b"\\ud800", b"\n",
+        b'"id": ', b'"sample_id": ', b"1" * 400, b"[" * 60,
+    )  # fmt: skip
+    both = [*YAML_WORDS, *(key.encode() for key in KEYS)]
+    return {
+        "yaml": Law(check_yaml, list_yaml, YAML_WORDS, 150),
+        "task_file": Law(check_task_file, list_yaml, both, 100),
+        "csv": Law(partial(check_table, ".csv"), lambda: [CSV], marks, 80),
+        "tsv": Law(partial(check_table, ".tsv"), lambda: [CSV.replace(b",", b"\t")], marks, 60),
+        "jsonl": Law(partial(check_table, ".jsonl"), lambda: [write_lines()], json_words, 100),
+        "json": Law(
+            partial(check_table, ".json"),
+            lambda: [json.dumps(ROWS).encode(), json.dumps({"rows": ROWS}).encode()],
+            json_words,
+            100,
+        ),
+        "paragraphs": Law(
+            partial(check_table, ".txt", layout=Layout("paragraphs")),
+            lambda: [b"One\ntwo\n\nthree\n", b"\n\n a \r\n\r\nb"],
+            marks,
+            60,
+        ),
+        "parquet": Law(
+            partial(check_table, ".parquet"),
+            lambda: [write_frame(_write_parquet), write_frame(_write_plain)],
+            examples=50,
+        ),
+        "arrow": Law(
+            partial(check_table, ".arrow"),
+            lambda: [write_frame(_write_arrow), write_frame(_write_stream)],
+            examples=50,
+        ),
+        "gzip": Law(partial(check_table, ".jsonl.gz"), lambda: _list_packed(gzip.compress), (), 80),
+        "zstd": Law(partial(check_table, ".jsonl.zst"), lambda: _list_packed(zstandard.compress), (), 80),
+    }

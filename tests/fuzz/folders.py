@@ -1,0 +1,112 @@
+"""Laws of run folders from strangers: whatever one of its files holds, the run is shown or refused."""
+
+from __future__ import annotations
+
+import shutil
+from functools import cache, partial
+from pathlib import Path
+
+import answerkey
+from answerkey.reports.explain import explain_sample
+from answerkey.reports.listing import list_folder
+from answerkey.reports.summary import draw_summary
+
+from .files import ROWS, open_project, write_lines
+from .law import Law, open_folder, refusing
+
+TASK = """\
+key: small
+display_name: Small
+description: Two questions.
+definition:
+  dataset: {key: rows}
+  solver:
+    type: single_turn_solver
+    input_builder: {type: chat_completion, input_messages: [{role: user, content: "{{ sample.question }}"}]}
+  scorers:
+    - {type: string_equals_mcqa, ground_truth_choice: "{{ sample.answer }}", choices: "{{ sample.choices }}"}
+"""
+RUN = """\
+datasets: [{key: rows, display_name: Rows, source: {type: local, file_path: rows.jsonl}}]
+tasks: [{$ref: small.yaml}]
+evaluation:
+  key: trial
+  display_name: Trial
+  task_specifications: [{task_key: small, model_key: builtin/random}]
+"""
+FILES = {
+    "manifest": "run.json",
+    "metrics": "tasks/small/metrics.json",
+    "task": "tasks/small/task.json",
+    "scores": "tasks/small/scores/*.parquet",
+    "completions": "tasks/small/completions/*.parquet",
+}
+
+
+@cache
+def finish_run() -> Path:
+    """Return the folder of a finished run."""
+    project = open_project()
+    (project / "rows.jsonl").write_bytes(write_lines())
+    (project / "small.yaml").write_text(TASK, encoding="utf-8")
+    (project / "small_run.yaml").write_text(RUN, encoding="utf-8")
+    answerkey.run(project / "small_run.yaml", out=open_folder() / "finished")
+    return open_folder() / "finished"
+
+
+def find_file(folder: Path, name: str) -> Path:
+    """Return one file of a run."""
+    return next(folder.glob(FILES[name]))
+
+
+def check_run(name: str, raw: bytes) -> None:
+    """Require that a run with these bytes as one of its files is refused, or can be shown."""
+    below = open_folder() / "runs"
+    folder = below / "run"
+    if not folder.exists():
+        shutil.copytree(finish_run(), folder)
+    path = find_file(folder, name)
+    kept = path.read_bytes()
+    path.write_bytes(raw)
+    try:
+        _show(below, folder)
+    finally:
+        path.write_bytes(kept)
+
+
+def _show(below: Path, folder: Path) -> None:
+    with refusing():
+        list_folder(below)
+    with refusing():
+        run = answerkey.load_run(folder)
+        draw_summary(run, 100)
+        for task in run.tasks.values():
+            assert task.scores.height >= 0
+            assert task.completions.height >= 0
+        explain_sample(run, str(ROWS[0]["id"]))
+
+
+def _list_seeds(name: str) -> list[bytes]:
+    return [find_file(finish_run(), name).read_bytes()]
+
+
+def make_laws() -> dict[str, Law]:
+    """Return the laws of this module by name."""
+    words = (
+        b'{"',
+        b'": ',
+        b'", "',
+        b"[",
+        b"]",
+        b"}",
+        b"null",
+        b"NaN",
+        b"1e999",
+        b'""',
+        b"-1",
+        b"\\u001b",
+        b'"tasks": ',
+    )
+    return {
+        f"run_{name}": Law(partial(check_run, name), partial(_list_seeds, name), words, 30) for name in FILES
+    }

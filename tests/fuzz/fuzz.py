@@ -1,0 +1,139 @@
+"""Coverage-guided search for bytes that break a law, with atheris: `python fuzz.py NAME -max_total_time=60`.
+
+Words after the name are libFuzzer's. Without a name, or with `all`, every law has its turn in a process of
+its own, and one line for each says how many inputs were tried. What breaks a law is kept in the folder named
+by `FUZZ_KEPT` (default: the current one), and the exit code is not 0.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.fuzz.law import Law
+
+ROOT = Path(__file__).resolve().parents[2]
+#: By how a law's name begins: the packages whose branches atheris watches. To watch all takes half a minute.
+WATCHED = {
+    "judge": ("answerkey.scorers",),
+    "pattern": ("answerkey.scorers",),
+    "choices": ("answerkey.scorers",),
+    "template": ("answerkey.templates", "jinja2"),
+    "config": ("answerkey.templates", "jinja2"),
+    "shown": ("answerkey.reports.sanitize", "answerkey.reports.spreadsheets", "answerkey.reports.junit"),
+    "yaml": ("answerkey.spec.reader", "ruamel.yaml"),
+    "task": ("answerkey.spec",),
+    "reply": ("answerkey.models", "answerkey.scorers.answer_tokens"),
+    "recorded": ("answerkey.models", "answerkey.scorers.answer_tokens"),
+    "packed": ("answerkey.models",),
+    "batch": ("answerkey.models",),
+    "row_filter": ("answerkey.templates",),
+    "wire": ("answerkey.models",),
+    "log": ("answerkey.exchange", "answerkey.models.message"),
+    "archive": ("answerkey.exchange",),
+    "run": ("answerkey.runs", "answerkey.reports"),
+}
+OTHERS = ("answerkey.datasets",)
+LIMITS = ("-timeout=25", "-rss_limit_mb=3000", "-max_len=16384", "-print_final_stats=1")
+_COUNT = re.compile(r"stat::number_of_executed_units:\s*(\d+)")
+
+
+def load_laws() -> dict[str, Law]:
+    """Return every law by name; the project is found beside this file."""
+    sys.path.insert(0, str(ROOT))
+    from tests.fuzz.targets import TARGETS
+
+    return TARGETS
+
+
+def list_modules() -> Iterator[str]:
+    """Yield the names of all modules of the project, without importing any."""
+    source = ROOT / "src"
+    for path in source.rglob("*.py"):
+        yield ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+
+
+def search(name: str, words: Sequence[str]) -> None:
+    """Try inputs for one law until libFuzzer's limits are reached; does not return."""
+    import atheris
+
+    # What was imported before is not watched: nothing of the project is loaded until here.
+    watched = next((rooms for start, rooms in WATCHED.items() if name.startswith(start)), OTHERS)
+    packages = sorted({room.partition(".")[0] for room in watched})
+    passed_over = [one for one in list_modules() if not one.startswith(watched)]
+    with atheris.instrument_imports(include=packages, exclude=passed_over, enable_loader_override=False):
+        laws = load_laws()
+    if name not in laws:
+        sys.exit(f"there is no law `{name}`: {', '.join(laws)}")
+    from tests.fuzz.changing import change_json
+    from tests.fuzz.law import LONGEST, open_folder
+
+    law = laws[name]
+    folder = open_folder() / "corpus"
+    folder.mkdir()
+    for number, seed in enumerate(law.seeds()):
+        (folder / f"seed-{number:03d}").write_bytes(seed)
+    dictionary = folder.with_suffix(".dict")
+    lines = (
+        f'"{write_word(word)}"\n' for word in law.words or (b"\0",)
+    )  # libFuzzer refuses one without words
+    dictionary.write_text("".join(lines), encoding="ascii")
+    kept = os.environ.get("FUZZ_KEPT", ".")
+    options = [*LIMITS, f"-artifact_prefix={kept}/{name}-", f"-dict={dictionary}", *words, str(folder)]
+
+    def change(raw: bytes, most: int, seed: int) -> bytes:
+        changed = change_json(bytes(raw), Random(seed)) if seed % 3 else bytes(raw)
+        return changed if changed != raw and len(changed) <= most else bytes(atheris.Mutate(raw, most))
+
+    has_json = any(change_json(seed, Random(0)) != seed for seed in law.seeds())
+    more = {"custom_mutator": change} if has_json else {}
+    atheris.Setup([sys.argv[0], *options], lambda raw: law.check(bytes(raw[:LONGEST])), **more)
+    atheris.Fuzz()
+
+
+def write_word(word: bytes) -> str:
+    """Return a word as libFuzzer's dictionaries write it."""
+    return "".join(f"\\x{byte:02x}" for byte in word[:60])
+
+
+def search_all(words: Sequence[str]) -> int:
+    """Give every law its turn; return how many were broken."""
+    broken = 0
+    for name in load_laws():
+        with tempfile.TemporaryDirectory() as place:
+            done = subprocess.run(
+                [sys.executable, __file__, name, *words],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                env={**os.environ, "TMPDIR": place, "XDG_CACHE_HOME": place, "XDG_CONFIG_HOME": place},
+            )
+        count = _COUNT.search(done.stderr)
+        broken += done.returncode != 0
+        ending = "holds" if done.returncode == 0 else f"BROKEN\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+        sys.stdout.write(f"{name}: {count[1] if count else '?'} inputs, {ending}\n")
+        sys.stdout.flush()
+    return broken
+
+
+def main() -> int:
+    """Search for one law, or for all."""
+    given = sys.argv[1:]
+    name = given.pop(0) if given and not given[0].startswith("-") else "all"
+    if name == "all":
+        return 1 if search_all(given) else 0
+    search(name, given)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""Laws of other tools' logs: imported or refused, and what was imported can be run."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from answerkey.errors import AnswerkeyError
+from answerkey.exchange import READERS, Wishes, import_log
+from answerkey.exchange.archives import DamagedError, Member, iterate_members, open_member
+from answerkey.exchange.importing import detect_kind
+from answerkey.spec import load_plan
+
+from .law import Law, list_stored, open_folder, refusing, require_error
+from .replies import JSON_WORDS
+
+#: Begins a file of a log: `=== its/name`, then its bytes up to the next such line.
+_FILE = re.compile(rb"(?:\A|\n)=== ([a-zA-Z0-9_./-]{1,120})\n")
+_MOST_FILES = 8
+LOG_WORDS = (
+    b'"custom_id": ', b'"response": ', b'"body": ', b'"result": ', b'"succeeded"', b'"samples": ',
+    b'"scores": ', b'"target": ', b'"doc": ', b'"resps": ', b'"filtered_resps": ', b'"arguments": ',
+    b'"question": ', b'"options": ', b'"answer": ', b'"pred": ', b'"model_outputs": ', b'"metadata": ',
+    b'"epoch": ', b'"id": ', b'"results": ', b'"prompt": ', b'"vars": ', b'"score": ', b'"gold_index": ',
+    b'"predictions": ', b'"evaluation": ', b'"input": ', b"\n=== ",
+)  # fmt: skip
+
+
+def unfold(raw: bytes, folder: Path) -> Path:
+    """Write the files of an input below a folder; return the only one, or the folder of all."""
+    begins = list(_FILE.finditer(raw))[:_MOST_FILES]
+    ends = [one.start() for one in begins[1:]] + [len(raw)]
+    written: list[Path] = []
+    for begin, end in zip(begins, ends, strict=False):
+        path = folder / Path(begin[1].decode().replace("..", "_").strip("/"))
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(raw[begin.end() : end])
+            written.append(path)
+    return written[0] if len(written) == 1 else folder
+
+
+def check_log(kind: str, raw: bytes) -> None:
+    """Require that a log is refused and nothing is written, or becomes a folder that can be run."""
+    desk = open_folder() / "desk"
+    shutil.rmtree(desk, ignore_errors=True)
+    log, out = desk / "log", desk / "out"
+    log.mkdir(parents=True)
+    path = unfold(raw, log)
+    with refusing():
+        detect_kind(path)
+    try:
+        found = import_log(kind, path, out=out, wishes=Wishes(), allow_failed="100%")
+    except AnswerkeyError as error:
+        require_error(error)
+        assert [one.name for one in desk.iterdir()] == ["log"]
+        return
+    assert found.samples >= 0
+    assert sorted(one.name for one in desk.iterdir()) == ["log", "out"]
+    if found.has_questions:
+        plan = load_plan(out)
+        assert plan.value is not None, plan.errors
+        assert not plan.errors
+
+
+def check_archive(raw: bytes) -> None:
+    """Require that the list and the members of an archive are read or damaged."""
+    path = open_folder() / "log.zip"
+    path.write_bytes(raw)
+    with refusing():
+        for member in _take(iterate_members(path)):
+            with suppress(DamagedError), open_member(path, member) as stream:
+                while stream.read(65_536):
+                    pass
+
+
+def _take(found: Iterator[Member]) -> Iterator[Member]:
+    for _, one in zip(range(20), found, strict=False):
+        yield one
+
+
+def _list_archives() -> list[bytes]:
+    return [raw.partition(b"\n")[2] for raw in list_stored("log_inspect") if b"PK\x03\x04" in raw]
+
+
+def make_laws() -> dict[str, Law]:
+    """Return the laws of this module by name."""
+    words = (*JSON_WORDS, *LOG_WORDS)
+    kinds = [kind for kind in READERS if READERS[kind].__module__.startswith("answerkey.")]
+    laws = {
+        f"log_{kind}": Law(partial(check_log, kind), partial(list_stored, f"log_{kind}"), words, 25)
+        for kind in kinds
+    }
+    return laws | {
+        "archive": Law(check_archive, _list_archives, (b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06"), 100)
+    }

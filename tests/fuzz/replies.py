@@ -1,0 +1,213 @@
+"""Laws of what endpoints send: bytes on the wire, packed bodies, answers in every API, lines of batches."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import math
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import cast, get_args
+
+import polars as pl
+
+from answerkey.models.batch_lines import read_lines
+from answerkey.models.client import unpack
+from answerkey.models.connections import Connection
+from answerkey.models.logprobs import read_positions
+from answerkey.models.message import is_trace, read_message
+from answerkey.models.reading import Said, read_body
+from answerkey.models.replies import take_anthropic, take_chat, take_gemini, take_text
+from answerkey.models.retrying import Reply, Trouble, Verdict, judge_reply, judge_trouble, read_retry_after
+from answerkey.models.room import Room
+from answerkey.models.styles import OPENAI_CHAT
+from answerkey.models.wire import Channel
+from answerkey.scorers import ChoiceProbabilities
+from answerkey.scorers.answer_tokens import Normalise
+from answerkey.types import Completion, Completions, CompletionStatus, Samples
+
+from .law import Law, decode, list_stored, read_value
+
+#: The most bytes of a body here.
+MOST = 4_096
+CONNECTION = Connection("m", OPENAI_CHAT, "http://127.0.0.1:9/v1/chat/completions", "m")
+Take = Callable[[Mapping[str, object]], Said]
+JSON_WORDS = (
+    b'{"', b'": ', b'", "', b"[", b"]", b"}", b"null", b"true", b"NaN", b"1e999", b"-1", b"9" * 400,
+    b"\\ud800", b'"choices": ', b'"message": ', b'"content": ', b'"role": ', b'"assistant"', b'"refusal": ',
+    b'"tool_calls": ', b'"finish_reason": ', b'"usage": ', b'"prompt_tokens": ', b'"logprobs": ',
+    b'"error": ', b'"type": ', b'"text"', b'"thinking"', b'"stop_reason": ', b'"candidates": ', b'"parts": ',
+    b'"promptFeedback": ', b'"blockReason": ', b'"top_logprobs": ', b'"token": ', b'"logprob": ',
+    b'"tokens": ', b'"token_logprobs": ', b'"text_offset": ', b'"usageMetadata": ', b'"output": ',
+    b'"messages": ', b'"reasoning_content": ', b'"ranking": ', b"[" * 50,
+)  # fmt: skip
+WIRE_WORDS = (
+    b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 204 No Content\r\n",
+    b"HTTP/1.0 200\r\n", b"Content-Length: ", b"Transfer-Encoding: chunked\r\n", b"Connection: close\r\n",
+    b"Upgrade: h2c\r\n", b"Content-Encoding: gzip\r\n", b"Retry-After: ", b"Mon, 16 Nov 2026 00:00:00 GMT",
+    b"retry-after-ms: ", b"\r\n", b"\r\n\r\n", b"0\r\n\r\n", b"ffffffffffffffff\r\n", b"5\r\nhello\r\n",
+    b"99999999999999999999", b"\0", b"1e999",
+)  # fmt: skip
+
+
+def require_completion(one: Completion) -> None:
+    """Require that a completion is one that every table and file can hold, with text if it is OK."""
+    assert (one.text is not None) == (one.status is CompletionStatus.OK)
+    assert (one.error is not None) == (one.status is CompletionStatus.ERROR)
+    for count in (one.prompt_tokens, one.completion_tokens):
+        assert count is None or 0 <= count < 1 << 63
+    json.dumps([one.reply, one.logprobs, one.prompt], allow_nan=False)
+    table = Completions.build(["x"], [one], source="live")
+    (again,) = table.rows()
+    assert (again.text, again.status, again.reply) == (one.text, one.status, one.reply)
+    for place in read_positions(one.logprobs):
+        assert place.logprob is None or place.logprob <= 0
+    if one.logprobs is not None:
+        check_probabilities(table)
+
+
+def check_probabilities(table: Completions) -> None:
+    """Require that log-probabilities, whatever they are, have a verdict without numbers that are none."""
+    samples = Samples(pl.DataFrame({"truth": ["A"]}), pl.Series(["x"]))
+    for normalise in get_args(Normalise):
+        scorer = ChoiceProbabilities("{{ sample.truth }}", ["A", "B"], normalise=normalise)
+        (score,) = scorer.score(samples, table).rows()
+        for value in score.values.values():
+            assert not isinstance(value, float) or math.isfinite(value)
+
+
+def check_reply(take: Take, raw: bytes) -> None:
+    """Require that a body of any status is a completion, and that it is decided what becomes of it."""
+    status = (200, 200, 200, 201, 400, 429, 500, 302)[raw[0] % 8] if raw else 200
+    require_completion(read_body(status, raw[1:], take))
+    outcome = judge_reply(Reply(status, {}, raw[1:]), lambda code, _, body: read_body(code, body, take))
+    assert isinstance(outcome.verdict, Verdict)
+    require_completion(outcome.completion)
+
+
+def check_batch(raw: bytes) -> None:
+    """Require that each line of a batch's output that names a call is a completion."""
+    for key, one in read_lines(raw, CONNECTION):
+        assert isinstance(key, str)
+        require_completion(one)
+
+
+def check_message(raw: bytes) -> None:
+    """Require that what a file holds as a reply is a completion, whatever its shape."""
+    value = read_value(decode(raw))
+    one = read_message(value)
+    assert one.status is not CompletionStatus.ERROR
+    require_completion(one)
+    is_trace(value)
+
+
+def check_packed(raw: bytes) -> None:
+    """Require that a packed body is unpacked up to the limit, or is damaged."""
+    encoding = ("gzip", "deflate", "x-gzip", "br")[raw[0] % 4] if raw else "gzip"
+    try:
+        found = unpack(raw[1:], encoding, MOST)
+    except (zlib.error, LookupError):
+        return
+    assert found is None or len(found) <= MOST
+
+
+class Line:
+    """A connection to nowhere."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+
+    def write(self, request: bytes) -> None:
+        """Send."""
+        del request
+
+    def abort(self) -> None:
+        """End."""
+        self.is_over = True
+
+    def is_closing(self) -> bool:
+        """Return whether it has ended."""
+        return self.is_over
+
+    def pause_reading(self) -> None:
+        """Wait."""
+
+    def resume_reading(self) -> None:
+        """Go on."""
+
+
+async def receive(parts: Sequence[bytes]) -> Reply | Trouble:
+    """Return what becomes of bytes that arrive in parts, before the connection ends."""
+    channel, line = Channel("`host`", Room()), Line()
+    channel.connection_made(cast("asyncio.Transport", line))
+    awaited = channel.ask(b"", MOST)
+    for part in parts:
+        if not line.is_over:
+            channel.data_received(part)
+    channel.connection_lost(None)
+    assert awaited.done()
+    return awaited.result()
+
+
+_LOOP = asyncio.new_event_loop()
+
+
+def check_wire(raw: bytes) -> None:
+    """Require that bytes are a reply or a trouble, the same however they are cut into parts."""
+    step, sent = (raw[0] % 16 + 1, raw[1:]) if raw else (1, b"")
+    came = _LOOP.run_until_complete(receive([sent]))
+    parts = [sent[at : at + step] for at in range(0, len(sent), step)]
+    cut = _LOOP.run_until_complete(receive(parts))
+    if isinstance(came, Trouble):
+        assert isinstance(cut, Trouble)
+        require_completion(judge_trouble(came).completion)
+        return
+    assert isinstance(cut, Reply)
+    assert (came.status, came.headers, came.body) == (cut.status, cut.headers, cut.body)
+    assert len(came.body) <= MOST
+    wait = read_retry_after(came.headers, 0.0)
+    assert wait is None or wait >= 0
+    require_completion(judge_reply(came, lambda code, _, body: read_body(code, body, take_chat)).completion)
+
+
+def _list_wire() -> list[bytes]:
+    body = b'{"choices": [{"message": {"content": "A"}}]}'
+    head = b"\x03HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+    return [
+        head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body),
+        head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body),
+        head + b"Connection: close\r\n\r\n" + body,
+        b"\x00HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 429 No\r\nRetry-After: 3\r\nContent-Length: 0\r\n\r\n",
+        b"\x01HTTP/1.1 503 No\r\nRetry-After: Mon, 16 Nov 2026 00:00:00 GMT\r\ncontent-length: 1\r\n\r\nx",
+    ]
+
+
+def _list_packed() -> Iterator[bytes]:
+    for body in (b"", b"hello" * 9, b"\0" * 20_000):
+        yield b"\0" + gzip.compress(body)
+        yield b"\1" + zlib.compress(body)
+        yield b"\1" + zlib.compress(body)[2:-4]
+
+
+def make_laws() -> dict[str, Law]:
+    """Return the laws of this module by name."""
+    takes: dict[str, Take] = {
+        "chat": take_chat,
+        "text": take_text,
+        "anthropic": take_anthropic,
+        "gemini": take_gemini,
+    }
+    laws = {
+        f"reply_{name}": Law(
+            partial(check_reply, take), partial(list_stored, f"reply_{name}"), JSON_WORDS, 100
+        )
+        for name, take in takes.items()
+    }
+    return laws | {
+        "recorded_reply": Law(check_message, partial(list_stored, "recorded_reply"), JSON_WORDS, 100),
+        "batch_output": Law(check_batch, partial(list_stored, "batch_output"), JSON_WORDS, 80),
+        "packed_body": Law(check_packed, lambda: list(_list_packed()), (), 200),
+        "wire": Law(check_wire, _list_wire, WIRE_WORDS, 120),
+    }

@@ -1,0 +1,342 @@
+"""Laws of texts: templates, choices, and the verdict on every completion by every rule."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import get_args
+from xml.etree import ElementTree as ET
+
+import polars as pl
+
+from answerkey.reports.junit import _clean
+from answerkey.reports.sanitize import escape_json, make_visible, shorten
+from answerkey.reports.spreadsheets import guard_column
+from answerkey.scorers import PART_REASONS, PARTS, REASONS, StringEqualsMcqa, judge
+from answerkey.scorers.choices import parse_choices, parse_truth, read_options
+from answerkey.scorers.extraction import RULES, find_rule
+from answerkey.scorers.judge_reading import Scale, UnreadableVerdict, read_verdict
+from answerkey.scorers.row_faults import RowFault
+from answerkey.templates import ConfigValue, RowFilter, RowTrouble, Template, embed_config
+from answerkey.templates.row_filter import FilterOp
+from answerkey.types import Completion, Completions, CompletionStatus, Samples, ScoreStatus
+
+from .law import ENTRY, HERE, PART, Law, decode, read_value, refusing, split
+
+TESTS = HERE.parent
+LISTS = (
+    "ABCD", "ABCDEFGHIJ", "A", "1234", "YN", "aAbB", "+-", "IVX", "①②③", "АБВГ", "أبجد", "甲乙丙丁", "ÄÖ",
+    "İıIi", "ßẞ", "*_", ("1\ufe0f\u20e3", "2\ufe0f\u20e3", "3"), ("\u1100", "\uac00"),
+)  # fmt: skip
+#: What the rules look for, and what turns up around it.
+WORDS = (
+    "The answer is ", "Answer: ", "final answer", "I choose ", "is correct", "is wrong", "not ", "wait, ",
+    "actually ", " or ", " and ", "but ", "option ", "if ", "none of the above", "\\boxed{", "\\text{", "$",
+    "<answer>", "</answer>", "<think>", "</think>", "[[", "]]", '{"answer": "', '"}', "Question: ", "**",
+    "<|im_end|>", "A", "B", "(C)", "b.", "Ｂ", "②", "\n\n", "\u2028", "\u200b", "\ufe0f", "\u20e3", "答案是",
+    "正解は", "정답은 ", "الإجابة ", "réponse : ", "isn't", "A/B", "A, B", PART, ENTRY,
+)  # fmt: skip
+TEMPLATE_WORDS = (
+    "{{ ", " }}", "{% ", " %}", "{%- ", " -%}", "{# ", " #}", "sample", ".a", "['b c']", "[0]", ".items()",
+    "for x in ", "endfor", "if ", "else", "endif", "set ", "raw", "endraw", "macro m(x)", "endmacro",
+    "loop.index", "|", "upper", "tojson", "join(',')", "map(attribute='k')", "default('')",
+    "replace('a','b')", "length", "first", "sort", "select", "batch(2)", "center(9)", "indent", "truncate(3)",
+    "is defined", "in ", "not ", "~", "*", "**", "//", "%", "+", "-", "==", "(", ")", "[", "]", "{", "}", "'",
+    '"', ",", ":", "9", "1e9", "namespace(x=1)", "range(9)", "dict(a=1)", "loop", "self", "\\", "\n",
+    "<< config.x >>", PART, ENTRY,
+)  # fmt: skip
+OPS: tuple[FilterOp, ...] = get_args(FilterOp)
+ROWS = (
+    '{"a": "x", "b c": 1}',
+    '{"a": ["x", {"k": "y"}], "b c": null}',
+    '{"a": {"k": 2.5}, "b c": "{{ 7 }}"}',
+)
+
+
+def check_judge(extraction: str | dict[str, str], raw: bytes) -> None:
+    """Require a verdict on every completion, the same row by row and for all rows together."""
+    choices = list(LISTS[raw[0] % len(LISTS)]) if raw else ["A", "B"]
+    told, *parts = decode(raw[1:]).split(PART, 8)
+    texts, options = parts or [told], told.split(ENTRY)
+    expected = [judge(text, choices, choices[0], extraction, options) for text in texts]
+    rule = find_rule(extraction)
+    for score in expected:
+        assert score.status is ScoreStatus.SCORED
+        choice, reason = score.metadata["predicted_choice"], score.metadata["validity_reason"]
+        assert (choice is None) != (reason is None)
+        assert reason is None or reason in {**REASONS, **PART_REASONS}
+        assert choice is None or choice in parse_choices(choices).names
+    frame = pl.DataFrame({"truth": [choices[0]] * len(texts), "options": [options] * len(texts)})
+    samples = Samples(frame, pl.Series([str(number) for number in range(len(texts))]))
+    field = "{{ sample.options }}" if rule.reads_options else None
+    scorer = StringEqualsMcqa("{{ sample.truth }}", [*choices], extraction=extraction, options=field)
+    completions = Completions.build(samples.ids, [Completion(text) for text in texts], source="recorded")
+    assert list(scorer.score(samples, completions).rows()) == expected
+    _check_reading(rule.name, raw, choices, extraction)
+
+
+def _check_reading(name: str, raw: bytes, choices: Sequence[str], extraction: str | dict[str, str]) -> None:
+    """Require that a text that no file can hold is read as well, and that passages lie within texts."""
+    text = raw[1:].decode("utf-8", "surrogateescape")
+    assert judge(text, choices, choices[0], extraction).status is ScoreStatus.SCORED
+    reading = find_rule(extraction).read(text, parse_choices(choices).names)
+    begin, end = reading.span or (0, 0)
+    assert 0 <= begin <= end <= len(text)
+    assert reading.part is None or reading.part in PARTS[name]
+    for status in CompletionStatus:
+        judge(Completion(None, status), choices, choices[0], extraction)
+
+
+def check_pattern(raw: bytes) -> None:
+    """Require that a pattern is refused, or gives every text a verdict."""
+    pattern, text = split(raw, 2)
+    with refusing():
+        StringEqualsMcqa("A", ["A", "B"], extraction={"pattern": pattern})
+        find_rule({"pattern": pattern})
+        check_judge({"pattern": pattern}, b"\0" + ENTRY.encode() + PART.encode() + text.encode())
+
+
+def check_choices(raw: bytes) -> None:
+    """Require that choices and truths are read or a fault; what was read is read again as it is."""
+    text = decode(raw)
+    for value in (text, read_value(text), [text], text.split(ENTRY), raw.decode("utf-8", "surrogateescape")):
+        with suppress(RowFault):
+            names = parse_choices(value).names
+            assert names
+            assert parse_choices(list(names)).names == names
+            assert len(set(names)) == len(names)
+        with suppress(RowFault):
+            assert parse_truth(value).name
+        read_options(value)
+        score = judge("A", value, "A")  # type: ignore[arg-type]  # this is the point
+        assert score.status in {ScoreStatus.SCORED, ScoreStatus.FAILED}
+
+
+def check_verdict(raw: bytes) -> None:
+    """Require that what a judge says is one score on the scale, or unreadable."""
+    for scale in (Scale(), Scale(1, 10)):
+        try:
+            found = read_verdict(decode(raw), scale)
+        except UnreadableVerdict:
+            continue
+        assert scale.low <= found.score <= scale.high
+        assert 0 <= scale.normalise(found.score) <= 1
+        assert found.confidence is None or 0 <= found.confidence <= 1
+        assert found.reasoning is None or isinstance(found.reasoning, str)
+
+
+def check_template(raw: bytes) -> None:
+    """Require that a template is refused, or the same row by row and for all rows together."""
+    source, *cells = split(raw, 3)
+    rows = [value if isinstance(value := read_value(cell), dict) else {"a": cell, "b c": 1} for cell in cells]
+    rows = [{"a": row.get("a"), "b c": row.get("b c")} for row in rows]
+    with refusing("E110", "E112", "E120"):
+        template = Template.compile(source)
+        by_row = [_attempt(partial(template.evaluate, sample=row)) for row in rows]
+        texts = [_attempt(partial(template.render, sample=row)) for row in rows]
+        samples = _make_samples(rows)
+        assert [_describe(one) for one in template.values(samples)] == by_row
+        assert [_describe(one) for one in template.texts(samples)] == texts
+
+
+def check_filter(raw: bytes) -> None:
+    """Require that a row filter says of each row what it says of all, or is refused."""
+    op = OPS[raw[0] % len(OPS)] if raw else OPS[0]
+    expression, value, *cells = split(raw[1:], 4)
+    rows: list[dict[str, object]] = [{"a": read_value(cell), "b c": read_value(value)} for cell in cells]
+    held = read_value(value)
+    values = (*held,) if isinstance(held, list) and op in {"in", "not_in"} else None
+    with refusing("E108", "E110", "E112", "E120"):
+        one = RowFilter(op, expression or "sample.a", held, values)
+        by_row = [_attempt(partial(one.matches, sample=row)) for row in rows]
+        sifted = one.sift(_make_samples(rows))
+        troubles = dict(sifted.troubles)
+        by_column = [troubles.get(at, kept) for at, kept in enumerate(sifted.is_kept)]
+        assert [_describe(found) for found in by_column] == by_row
+
+
+def _attempt(evaluate: Callable[[], object]) -> str:
+    try:
+        return _describe(evaluate())
+    except RowTrouble as trouble:
+        return _describe(trouble)
+
+
+def _describe(value: object) -> str:
+    """Return a value as text that tells types apart, and a trouble with what it says."""
+    if isinstance(value, RowTrouble):
+        # A row of which only some columns were handed out has a class of its own.
+        return f"trouble: {value.message.replace('Partial', '')} / {value.column} / {value.is_undefined}"
+    return f"{type(value).__name__} {value!r}"
+
+
+def _make_samples(rows: Sequence[dict[str, object]]) -> Samples:
+    """Return rows as a table whose columns are all encoded."""
+    names = ["a", "b c"]
+    cells = {name: [None if row[name] is None else json.dumps(row[name]) for row in rows] for name in names}
+    frame = pl.DataFrame(cells, schema=dict.fromkeys(names, pl.String))
+    return Samples(frame, pl.Series([str(n) for n in range(len(rows))]), encoded=frozenset(names))
+
+
+def check_config(raw: bytes) -> None:
+    """Require that a value of the config comes out as it went in, wherever it stands."""
+    value = decode(raw)
+
+    def fill(text: str) -> object:
+        written = embed_config(text, lambda _: ConfigValue(value), is_template=True)
+        return Template.compile(written).evaluate(sample={value: "found"})
+
+    assert fill("<< config.x >>") == value
+    assert fill("{<< config.x >>{ {{ 1 }}") == f"{{{value}{{ 1"
+    assert fill("{{ 'a<< config.x >>' }}") == f"a{value}"
+    assert fill("{% raw %}{<< config.x >>%}{% endraw %}.") == f"{{{value}%}}."
+    assert fill("{{ sample.<< config.x >> }}") == "found"
+
+
+def check_shown(raw: bytes) -> None:
+    """Require that what is printed has no control, no mark that turns text, no formula, no markup."""
+    text = raw.decode("utf-8", "surrogateescape")
+    for shown in (make_visible(text), shorten(text, 40)):
+        assert shown.isprintable() or all(_is_harmless(one) for one in shown)
+        assert "\x1b" not in shown
+        assert "\n" not in shown
+    assert make_visible(make_visible(text)) == make_visible(text)
+    assert json.loads(escape_json(json.dumps(decode(raw), ensure_ascii=False))) == decode(raw)
+    (guarded,) = guard_column(pl.Series("x", [decode(raw)]))
+    assert guarded.replace("'", "") == decode(raw).replace("'", "")
+    assert not guarded.lstrip().startswith(("=", "@"))
+    element = ET.Element("x")
+    element.text = _clean(decode(raw))
+    assert ET.fromstring(ET.tostring(element)).text == (element.text or None)  # noqa: S314 - written just now
+
+
+def _is_harmless(character: str) -> bool:
+    """Return whether a character that is not printable by itself moves and turns nothing."""
+    code = ord(character)
+    return not (code < 0x20 or 0x7F <= code <= 0x9F or character in "\u061c\u200e\u200f" or
+                0x2028 <= code <= 0x202E or 0x2066 <= code <= 0x2069 or 0xD800 <= code <= 0xDFFF)  # fmt: skip
+
+
+def list_completions() -> list[bytes]:
+    """Return the completions of the decided cases, as they stand in their tables."""
+    texts: dict[str, None] = {}
+    for path in sorted((TESTS / "cases").glob("*.md")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            cells = line.split("|")
+            if line.startswith("|") and len(cells) > 3 and "`" in cells[1]:
+                texts[cells[1].strip(" `").replace("\\n", "\n")] = None
+    return [b"\0Sydney\x1dCanberra\x1e" + text.encode() for text in list(texts)[::3]]
+
+
+def list_templates() -> list[bytes]:
+    """Return the hostile templates, but for those that only take time, and some honest ones, with rows."""
+    honest = [
+        "{{ sample.a }}",
+        "A {{ sample['b c'] }}",
+        "{% for x in sample.a %}{{ loop.index }}. {{ x }}\n{% endfor %}",
+        "{{ sample.a | upper | tojson }}",
+        "{{ sample.missing | default(sample.a) }}",
+        "{{ 1 / sample['b c'] }}",
+        "{% if sample.a is string %}{{ sample.a[:3] }}{% else %}none{% endif %}",
+        "{{ sample.a ~ sample['b c'] }}",
+    ]
+    corpus = (TESTS / "hostile" / "corpora" / "attacks.md").read_text(encoding="utf-8")
+    hostile = [part.partition("\n```")[0] for part in corpus.split("```jinja\n")[1:]]
+    return [PART.join((source, *ROWS[:2])).encode() for source in (*honest, *hostile)]
+
+
+def list_filters() -> list[bytes]:
+    """Return a filter of each kind with two rows."""
+    plain, many = ("sample.a", "3", "2", '"x"'), ("{{ sample.a }}", '["x", 1, null]', "1", '"x"')
+    found = [many if op in {"in", "not_in"} else plain for op in OPS]
+    return [bytes([number]) + PART.join(parts).encode() for number, parts in enumerate(found)]
+
+
+def _encode(*texts: str) -> Callable[[], list[bytes]]:
+    return lambda: [text.encode() for text in texts]
+
+
+def make_laws() -> dict[str, Law]:
+    """Return the laws of this module by name."""
+    words = [word.encode() for word in WORDS]
+    rules: dict[str, str | dict[str, str]] = {name: name for name in RULES}
+    rules["pattern"] = {"pattern": r"(?i)answer is \(?(\w)"}
+    laws = {
+        f"judge_{name}": Law(partial(check_judge, rule), list_completions, words, 80)
+        for name, rule in rules.items()
+    }
+    template_words = [word.encode() for word in TEMPLATE_WORDS]
+    return laws | {
+        "pattern": Law(
+            check_pattern,
+            _encode(f"answer is ([A-D]){PART}the answer is B", f"(?i)(?:a|b)*?(\\w+)$\\b{PART}a b c"),
+            [
+                word.encode()
+                for word in ("(?i)", "(?P<x>", ")", "(?:", "[^", "]", "{2,}", "*?", "\\p{L}", "\\b", "|")
+            ],
+        ),
+        "choices": Law(
+            check_choices,
+            _encode('["A", "B", "C"]', "['A', 'B']", "('1', 2)", "A", '[" A ", "É"]', "{'A'}", "[1.5, null]"),
+            [
+                word.encode()
+                for word in ('["', '", "', '"]', "['", "(", ",)", "null", "b'A'", "1j", "-1", "\\u00e9")
+            ],
+            200,
+        ),
+        "judges_verdict": Law(
+            check_verdict,
+            _encode(
+                '{"reasoning": "fine", "score": 1, "confidence": 0.5}',
+                "```json\n{'score': 0.5,}\n```",
+                "0.7",
+                '<think>x</think>{"score": "1"}',
+                '{"a": {"score": 1}} {"score": 0}',
+            ),
+            [
+                word.encode()
+                for word in ('{"', '": ', "score", "Score ", "reasoning", "NaN", "1e400", "```", "{'", "True")
+            ],
+            200,
+        ),
+        "row_filter": Law(
+            check_filter, list_filters, [*template_words, b"in", b"exists", b"1e999", b"9" * 400], 80
+        ),
+        "template": Law(check_template, list_templates, template_words, 60),
+        "config_value": Law(
+            check_config, lambda: [word.encode() for word in TEMPLATE_WORDS], template_words, 100
+        ),
+        "shown_text": Law(
+            check_shown,
+            _encode(
+                "=1+1",
+                "\x1b[31mred\x1b[0m",
+                "\u202eabc",
+                "a\t=2;@x",
+                "+1.5",
+                " -x",
+                "\ufeff\u2066x",
+                "<b>&amp;",
+            ),
+            [
+                word.encode()
+                for word in (
+                    "\x1b]8;;",
+                    "\x9b",
+                    "\u2028",
+                    "\u200f",
+                    "=",
+                    "@",
+                    "+",
+                    "-",
+                    ";",
+                    "\t",
+                    "\r\n",
+                    "'",
+                )
+            ],
+            200,
+        ),
+    }

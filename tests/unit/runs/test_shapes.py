@@ -1,0 +1,126 @@
+"""Laws of what the JSON files of a run look like."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from answerkey.runs.shapes import require_manifest, require_numbers
+
+COUNTS = dict.fromkeys(("samples", "scored", "valid", "invalid", "refused", "failed", "errors"), 1)
+MANIFEST: dict[str, Any] = {
+    "key": "demo",
+    "status": "complete",
+    "started_at": "2026-11-16T00:00:00Z",
+    "notices": ["warning: x"],
+    "tasks": [
+        {
+            "key": "mcqa",
+            "model": {"name": "m", "simulated": False},
+            "dataset": {"file": "rows.jsonl", "rows_read": 3},
+            "scorers": [{"key": "s", "display_name": None}],
+            "encoded": {"s": ["values"]},
+        }
+    ],
+}
+GROUP = {"group": "a", "value": 0.5, "n": 2, "interval": [0, 1.0]}
+NUMBERS: dict[str, Any] = {
+    "metrics": [
+        {
+            "name": "Accuracy",
+            "value": None,
+            "n": 2,
+            "purpose": "score",
+            "groups": [{"column": "c", "values": [GROUP], "macro": {**GROUP, "group": None}}],
+        }
+    ],
+    "tally": {
+        "counts": COUNTS,
+        "completion_statuses": {"OK": 1},
+        "invalid": {"EMPTY": {"count": 1, "example": {"sample_id": "1", "completion": None}}},
+        "failed": {},
+        "errors": {},
+        "excluded": {},
+        "letters": {"A": {"A": 1}},
+        "choice_counts": {"4": 1},
+        "category_column": None,
+        "categories": {"x": {"n": 1, "correct": 0, "partial": 0}},
+        "readings": {
+            "n": 1,
+            "samples": 1,
+            "own_rule": {"r": 1},
+            "rules": {"own": {"correct": 0.5, "invalid": 0}},
+        },
+    },
+}
+Change = Callable[[dict[str, Any]], object]
+
+
+def spoil(whole: dict[str, Any], change: Change) -> dict[str, Any]:
+    """Return a changed copy."""
+    spoiled = copy.deepcopy(whole)
+    change(spoiled)
+    return spoiled
+
+
+def test_what_is_written_is_taken() -> None:
+    """Also with keys that this release does not know, and with numbers that have a comma or none."""
+    require_manifest({**MANIFEST, "new": 1})
+    require_numbers(spoil(NUMBERS, lambda one: one["metrics"][0].update(value=1, more=[])))
+    require_numbers(spoil(NUMBERS, lambda one: one["tally"].update(readings={})))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda one: one.pop("status"), "`run` has no `status`"),
+        (lambda one: one.update(status="done"), "not one of running, complete, incomplete"),
+        (lambda one: one.update(started_at="\x1b[2J"), r"`run.started_at` is '\\x1b\[2J', not a time"),
+        (lambda one: one.update(notices="x"), "`run.notices` is 'x', not a list"),
+        (lambda one: one.update(tasks=[1]), r"`run.tasks\[0\]` is 1, not an object"),
+        (lambda one: one["tasks"][0].update(model={}), r"`run.tasks\[0\].model` has no `name`"),
+        (lambda one: one["tasks"][0]["model"].update(simulated=1), "not true or false"),
+        (lambda one: one["tasks"][0]["dataset"].update(rows_read=-1), "is -1, not a count"),
+        (lambda one: one["tasks"][0].update(scorers=[{"key": None}]), "is None, not text"),
+        (
+            lambda one: one["tasks"][0].update(encoded={"s": "values"}),
+            "`.*encoded.s` is 'values', not a list",
+        ),
+    ],
+)
+def test_another_manifest_is_refused(change: Change, said: str) -> None:
+    """With the way to what is wrong, and what stands there."""
+    with pytest.raises(ValueError, match=said):
+        require_manifest(spoil(MANIFEST, change))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda one: one.pop("tally"), "`numbers` has no `tally`"),
+        (lambda one: one["metrics"][0].update(n=True), "is True, not a count"),
+        (lambda one: one["metrics"][0].update(value="1" * 99), "is '11+…, not a number"),
+        (lambda one: one["metrics"][0].update(value=10**400), "not a number"),
+        (lambda one: one["metrics"][0].update(interval=[0.5]), r"is \[0.5\], not a pair"),
+        (lambda one: one["metrics"][0].update(purpose=[]), "not one of score, qa"),
+        (lambda one: one["metrics"][0]["groups"][0]["macro"].pop("group"), "macro` has no `group`"),
+        (lambda one: one["tally"]["counts"].pop("errors"), "`numbers.tally.counts` has no `errors`"),
+        (lambda one: one["tally"]["letters"].update(B=1), "`numbers.tally.letters.B` is 1, not an object"),
+        (lambda one: one["tally"].update(choice_counts={"x": 1}), "not a number of choices"),
+        (lambda one: one["tally"].update(choice_counts={"0": 1}), "is '0', not a number of choices"),
+        (lambda one: one["tally"]["letters"]["A"].update(B=0), "is 0, not a count above 0"),
+        (lambda one: one["tally"]["letters"].update(B={}), "not an object with entries"),
+        (lambda one: one["tally"]["counts"].update(scored=0), "counts.scored` is 0, not a count above 0"),
+        (lambda one: one["tally"]["categories"]["x"].update(correct=2), "as many samples as it has right"),
+        (lambda one: one["tally"]["readings"]["rules"]["own"].update(correct=9), "a part of what was read"),
+        (lambda one: one["tally"]["readings"].update(own_rule={}), "not an object with entries"),
+        (lambda one: one["tally"]["readings"].update(rules={}), "readings.rules` has no `own`"),
+    ],
+)
+def test_other_numbers_are_refused(change: Change, said: str) -> None:
+    """Before anything is made of them."""
+    with pytest.raises(ValueError, match=said):
+        require_numbers(spoil(NUMBERS, change))

@@ -1,0 +1,54 @@
+"""A worker for templates that is no process, so that what it does can be seen."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+from collections import Counter
+
+import pytest
+
+from answerkey.templates import isolated, isolation
+from answerkey.templates.recipes import Recipe
+
+
+class HereWorker:
+    """Renders as a worker process does, in this one: by the same code, without limits on memory and time."""
+
+    def __init__(self) -> None:
+        self._excesses: Counter[Recipe] = Counter()
+        self._answers: list[bytes] = []
+
+    def send_bytes(self, payload: bytes) -> float:
+        """Take a message, and answer it at once."""
+        recipe, rows = pickle.loads(payload)  # noqa: S301 - our own
+        isolated._answer(self, recipe, rows, self._excesses)  # type: ignore[arg-type]  # all of a channel that is used
+        return 0.0
+
+    def send(self, payload: bytes) -> None:
+        """Keep an answer, as the channel of a worker does."""
+        self._answers.append(payload)
+
+    def receive_bytes(self, *, seconds: float) -> bytes:
+        """Return the next answer."""
+        assert seconds > 0
+        return self._answers.pop(0)
+
+    def close(self) -> None:
+        """End: nothing is open."""
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Render in this process what would be rendered in another."""
+    monkeypatch.setattr(isolation, "_idle", [])
+    monkeypatch.setattr(isolation, "_stopped", {})
+    monkeypatch.setattr(isolation, "_start_worker", HereWorker)
+    monkeypatch.setattr(signal, "setitimer", lambda _which, _seconds: None)
+
+
+@pytest.fixture(params=["in a worker", "here"])
+def everywhere(request: pytest.FixtureRequest) -> None:
+    """Run a test twice: with worker processes, and with their code in this one."""
+    if request.param == "here":
+        request.getfixturevalue("here")

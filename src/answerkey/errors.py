@@ -75,6 +75,7 @@ CODES: dict[str, str] = {
     "E508": "runs that cannot be compared",
     "E601": "engine that is not available",
     "E602": "worker process that ended",
+    "E603": "rows that are missing, or there twice, after the work",
     "E701": "request to the viewer from elsewhere",
     "E702": "request to the viewer that is not taken",
     "E703": "request for something that the viewer does not have",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -22,9 +23,15 @@ FREE_ROWS = 10_000
 ROWS_PER_BYTE = 20
 
 
-def write_whole(path: Path, write: Callable[[Path], object], *, is_draft: bool = False) -> None:
-    """Write a file under another name, flush it to disk unless it is a draft, then give it its name."""
-    draft = path.with_name(f".{path.name}.draft")
+def write_whole(
+    path: Path, write: Callable[[Path], object], *, is_draft: bool = False, is_shared: bool = False
+) -> None:
+    """Write a file under another name, flush it to disk unless it is a draft, then give it its name.
+
+    One that is shared may be written by two machines at a time, when one of them was thought to be gone.
+    """
+    own = f".{secrets.token_hex(4)}" if is_shared else ""
+    draft = path.with_name(f".{path.name}{own}.draft")
     try:
         write(draft)
         if not is_draft:
@@ -51,6 +58,12 @@ def write_output(path: Path, write: Callable[[Path], object]) -> None:
         write_whole(path.resolve() if path.is_symlink() else path, write)
 
 
+def remove_drafts(folder: Path) -> None:
+    """Remove what processes that were killed left half written."""
+    for draft in folder.glob(".*.draft"):
+        draft.unlink(missing_ok=True)
+
+
 def _flush(path: Path) -> None:
     """Wait until a file, or the list of files of a folder, is on disk."""
     handle = os.open(path, os.O_RDONLY)
@@ -70,14 +83,14 @@ def _write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
-def write_frame(path: Path, frame: pl.DataFrame, *, is_draft: bool = False) -> None:
-    """Write a Parquet file."""
+def write_frame(path: Path, frame: pl.DataFrame, *, is_draft: bool = False, is_shared: bool = False) -> None:
+    """Write a Parquet file; see `write_whole`."""
 
     def write(draft: Path) -> None:
         # Half a shard's time goes into its file; statistics, which nothing here reads, are a third of that.
         frame.write_parquet(draft, compression_level=1, statistics=False)
 
-    write_whole(path, write, is_draft=is_draft)
+    write_whole(path, write, is_draft=is_draft, is_shared=is_shared)
 
 
 def write_frames(path: Path, frames: Iterable[pl.DataFrame]) -> None:

@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, NoReturn, Protocol, Self
 
 import polars as pl
 
 from answerkey.errors import AnswerkeyError, RunError
 from answerkey.models.cache import CallCache
 from answerkey.models.secret import hide_secrets
-from answerkey.runs.files import list_parts, unify_parts, write_frame, write_json, write_whole
+from answerkey.runs.files import list_parts, remove_drafts, unify_parts, write_frame, write_json, write_whole
 from answerkey.runs.journal import Journal, remove_journal
 from answerkey.runs.lock import LOCK_NAME, RunLock
 from answerkey.runs.parts import FolderParts, HeldParts
@@ -48,6 +48,9 @@ class TaskWriter(Protocol):
 
     def write_scores(self, index: int, frame: pl.DataFrame) -> None:
         """Take the scores of shard `index`."""
+
+    def count_scores(self) -> int:
+        """Return how many rows the scores have."""
 
     def write_metrics(self, metrics: Sequence[MetricValue], tally: Mapping[str, Any]) -> None:
         """Take the numbers; the task is finished with that."""
@@ -148,8 +151,8 @@ class FolderRun:
         self.close()
 
     def task(self, key: str) -> FolderTask:
-        """Return the writer of one task."""
-        return FolderTask(self.folder / "tasks" / key)
+        """Return the writer of one task, whichever process or machine it is sent to."""
+        return FolderTask((self.folder / "tasks" / key).absolute())
 
     def finish(
         self, status: str, changes: Mapping[str, Mapping[str, Any]], conclude: Conclude | None = None
@@ -236,15 +239,21 @@ class FolderTask:
     def write_completions(self, index: int, frame: pl.DataFrame) -> None:
         """Take the completions of shard `index`."""
         path = self.folder / "completions" / f"part-{index:05d}.parquet"
-        write_frame(path, frame, is_draft=self.is_draft)
+        write_frame(path, frame, is_draft=self.is_draft, is_shared=True)
 
     def write_scores(self, index: int, frame: pl.DataFrame) -> None:
         """Take the scores of shard `index`."""
         path = self.folder / "scores" / f"part-{index:05d}.parquet"
-        write_frame(path, frame, is_draft=self.is_draft)
+        write_frame(path, frame, is_draft=self.is_draft, is_shared=True)
+
+    def count_scores(self) -> int:
+        """Return how many rows the scores have, as the files say."""
+        return len(FolderParts(self.folder / "scores"))
 
     def write_metrics(self, metrics: Sequence[MetricValue], tally: Mapping[str, Any]) -> None:
         """Take the numbers; the task is finished with that."""
+        for table in TABLES:
+            remove_drafts(self.folder / table)
         unify_parts(self.folder / "scores")
         write_json(
             self.folder / "metrics.json", {"metrics": [asdict(one) for one in metrics], "tally": tally}
@@ -325,9 +334,17 @@ class MemoryTask:
         """Take the scores of shard `index`."""
         self.scores[index] = frame
 
+    def count_scores(self) -> int:
+        """Return how many rows the scores have."""
+        return sum(len(one) for one in self.scores.values())
+
     def write_metrics(self, metrics: Sequence[MetricValue], tally: Mapping[str, Any]) -> None:
         """Take the numbers; the task is finished with that."""
         self.metrics, self.tally = metrics, tally
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be sent elsewhere: what another process wrote would be lost."""
+        raise TypeError("tables in memory belong to one process")
 
     def repetition(self, number: int) -> MemoryTask:
         """Return the writer of a repetition; the first one is the task itself, number 0."""

@@ -20,7 +20,7 @@ from answerkey.spec import Overrides
 #: are the caller's to give again: a folder from elsewhere must not run code, or choose who gets a key.
 STORED = (
     *("config", "model", "dataset", "completions", "completion_column", "num_samples", "subsampling", "seed"),
-    *("allow_failed", "engine", "copy", "cache_policy", "max_calls", "max_cost", "price"),
+    *("allow_failed", "engine", "ray_address", "copy", "cache_policy", "max_calls", "max_cost", "price"),
     "batch",
 )
 PATHS = ("dataset", "completions")
@@ -35,7 +35,8 @@ class Options:
     `allow_failed` is a number of rows or a share such as `"2%"`; `env` replaces the `.env` beside the file.
     `max_cost` is in USD, and `price` says what a million tokens cost, `"IN:OUT"`, where that is not known.
     With `batch`, the calls of a solver are handed in together. `policies` (a file, or plain values of the
-    same form) replace those of the run file; `baseline` is the folder of a run to be no worse than.
+    same form) replace those of the run file; `baseline` is the folder of a run to be no worse than. With the
+    engine `ray`, `ray_address` names a cluster; without it one is started here.
     """
 
     config: Mapping[str, object] = field(default_factory=dict)
@@ -51,6 +52,7 @@ class Options:
     allow_failed: int | str | None = None
     trust_code: bool = False
     engine: str = "local"
+    ray_address: str | None = None
     copy: bool = False
     cache_policy: CachePolicy | None = None
     allow_hosts: tuple[str, ...] = ()

@@ -77,7 +77,7 @@ def rescore(
     require_trust(
         [one for each in opened for one in each.specification.snippets], trust_code=chosen.trust_code
     )
-    engine = open_engine(chosen.engine)
+    engine = open_engine(chosen.engine, chosen.ray_address)
     opened, heard = check_plan(opened, chosen, report, engine)
     opened = [mark_unasked(one) for one in opened]
     require_askable(opened, chosen)

@@ -75,7 +75,7 @@ def resume(
             return load_run(folder)
         _refuse_rescored(writer.manifest)
         chosen = _take_options(writer.manifest, options)
-        engine = open_engine(chosen.engine)
+        engine = open_engine(chosen.engine, chosen.ray_address)
         opened, _ = check_plan(_open_again(writer, chosen), chosen, report, engine)
         opened = [mark_unasked(one) for one in opened]
         require_askable(opened, chosen)

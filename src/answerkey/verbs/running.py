@@ -47,11 +47,11 @@ def run(
     plan, notices = read_plan(path, chosen)
     policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
     chosen = replace(chosen, cache_policy=policy)
-    engine = open_engine(chosen.engine)
-    with FolderStage() as stage:
+    engine = open_engine(chosen.engine, chosen.ray_address)
+    folder = Path(out) if out is not None else default_folder(plan.key)
+    with FolderStage(folder.absolute().parent if engine.is_far else None) as stage:
         opened, heard = check_plan(open_plan(plan, chosen), chosen, report, engine, stage)
         require_askable(opened, chosen)
-        folder = Path(out) if out is not None else default_folder(plan.key)
         sources = {one.prepared.key: describe_sources(one) for one in opened}
         manifest = describe_run(plan.key, plan.display_name, opened, [*notices, *heard])
         manifest |= {"file": str(Path(path).resolve()), "options": chosen.stored()}

@@ -17,7 +17,7 @@ from typing import Self
 from answerkey.datasets import Shard
 from answerkey.engines import Engine
 from answerkey.errors import AnswerkeyError
-from answerkey.pipeline import Measured, Outcome, Prepared, Progress, merge_shards, run_shard
+from answerkey.pipeline import Measured, Outcome, Prepared, Progress, merge_shards, require_rows, run_shard
 from answerkey.runs import FolderTask, MemoryTask, TaskWriter
 from answerkey.verbs.design_columns import find_missing_design
 from answerkey.verbs.row_checks import (
@@ -25,7 +25,7 @@ from answerkey.verbs.row_checks import (
     ShardFindings,
     check_rows,
     conclude_findings,
-    look_at_samples,
+    look_at_shard,
 )
 
 Writer = FolderTask | MemoryTask
@@ -60,9 +60,13 @@ class Stage:
 
 
 class FolderStage(Stage):
-    """A stage in a temporary folder, which is made when it is needed; a context manager."""
+    """A stage in a temporary folder, which is made when it is needed; a context manager.
 
-    def __init__(self) -> None:
+    It is a folder of this machine, or one in `home`, where others can see it.
+    """
+
+    def __init__(self, home: Path | None = None) -> None:
+        self._home = home
         self._stack = ExitStack()
         self._folder: Path | None = None
 
@@ -75,12 +79,18 @@ class FolderStage(Stage):
     def takes(self, prepared: Prepared) -> bool:
         """Return whether a task can be scored while it is checked."""
         # Completions that are to be kept may be too many for a temporary folder.
-        return prepared.spread != "alone" and not prepared.keep_completions
+        return prepared.spread in ("threads", "processes") and not prepared.keep_completions
 
     def open_task(self, key: str) -> Writer:
         """Return the writer of one task."""
         if self._folder is None:
-            made = tempfile.TemporaryDirectory(prefix="answerkey-scores-", ignore_cleanup_errors=True)
+            if self._home is not None:
+                self._home.mkdir(parents=True, exist_ok=True)
+            made = tempfile.TemporaryDirectory(
+                prefix=".answerkey-scores-" if self._home else "answerkey-scores-",
+                dir=self._home,
+                ignore_cleanup_errors=True,
+            )
             self._folder = Path(self._stack.enter_context(made))
         return FolderTask(self._folder / key, is_draft=True).make()
 
@@ -106,7 +116,7 @@ def visit_rows(
 def visit_shard(prepared: Prepared, writer: TaskWriter, shard: Shard) -> Visited:
     """Check and score one shard; a shard that lacks a column is not scored."""
     samples = shard.samples.load(prepared.columns)
-    found = look_at_samples(prepared, samples, is_recorded=shard.recorded is not None)
+    found = look_at_shard(prepared, shard, samples, is_recorded=shard.recorded is not None)
     if found.fatal:
         return found, None
     try:
@@ -123,4 +133,5 @@ def _conclude(
         if not isinstance(one, Measured):
             return one
         scored.append(one)
+    require_rows(prepared, writer, scored)
     return Staged(writer, merge_shards(prepared.task, scored))

@@ -73,6 +73,7 @@ CODES: dict[str, str] = {
     "E506": "run folder in use by another process",
     "E507": "run that cannot be resumed or scored again",
     "E508": "runs that cannot be compared",
+    "E509": "run folder on shared storage that cannot be read or written",
     "E601": "engine that is not available",
     "E602": "worker process that ended",
     "E603": "rows that are missing, or there twice, after the work",

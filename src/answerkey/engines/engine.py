@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, Protocol, Self, TypeVar
 from answerkey.engines.threads import count_cores, map_threads
 from answerkey.engines.workers import map_workers
 from answerkey.errors import EngineError, listing, suggest
+from answerkey.models.stations import Stations
 
 Shard = TypeVar("Shard")
 Part = TypeVar("Part")
@@ -31,6 +32,11 @@ class Engine(Protocol):
         self, function: Callable[[Shard], Part], shards: Iterable[Shard], *, spread: Spread = "alone"
     ) -> Iterator[Part]:
         """Yield the function's value for each shard, in the order of the shards."""
+        ...
+
+    @property
+    def stations(self) -> Stations | None:
+        """Where objects can live on its nodes; None for an engine that has no other machines."""
         ...
 
 
@@ -65,6 +71,11 @@ class LocalEngine:
             # One more than cores: there is work while one of them waits for its turn in Python.
             return map_threads(function, shards, count_cores() + 1)
         return (function(shard) for shard in shards)
+
+    @property
+    def stations(self) -> None:
+        """Nowhere: there is this machine alone."""
+        return
 
 
 def _open_local(address: str | None) -> Engine:

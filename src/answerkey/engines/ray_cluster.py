@@ -126,6 +126,11 @@ class Cluster:
             os.environ[name] = value
 
 
+def shorten(error: BaseException) -> str:
+    """Return the first line of what Ray says, which can be pages."""
+    return str(error).strip().partition("\n")[0]
+
+
 @lru_cache(maxsize=1)
 def _draw_token() -> str:
     """Return a token that is the same as long as this process lives: Ray remembers the first."""

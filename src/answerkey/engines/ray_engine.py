@@ -15,7 +15,8 @@ from typing import Any, ClassVar, TypeVar
 
 from answerkey._version import __version__
 from answerkey.engines.engine import Divisible, Spread
-from answerkey.engines.ray_cluster import Cluster, require_ray
+from answerkey.engines.ray_cluster import Cluster, require_ray, shorten
+from answerkey.engines.ray_stations import RayStations
 from answerkey.engines.ray_task import apply_function
 from answerkey.engines.threads import AHEAD
 from answerkey.engines.workers import pickle_function
@@ -53,6 +54,11 @@ class RayEngine:
         if payload is None:
             return (function(shard) for shard in shards)
         return Dispatch(self._open(), payload).map(shards)
+
+    @property
+    def stations(self) -> RayStations:
+        """The nodes of the cluster; it is joined, or started, when they are asked for."""
+        return RayStations(self._open)
 
     def _open(self) -> Cluster:
         if self._cluster is None:
@@ -134,13 +140,11 @@ class Dispatch:
         try:
             answer: bytes = self._ray.get(task)
         except lost as error:
-            return Crash(_shorten(error), is_node=True)
+            return Crash(shorten(error), is_node=True)
         except (kinds.WorkerCrashedError, kinds.OutOfMemoryError) as error:
-            return Crash(_shorten(error), is_node=False)
+            return Crash(shorten(error), is_node=False)
         except kinds.RayError as error:
-            raise EngineError(
-                "E602", f"Ray failed: {_shorten(error)}", hint="look at `ray status`"
-            ) from error
+            raise EngineError("E602", f"Ray failed: {shorten(error)}", hint="look at `ray status`") from error
         return answer
 
     def _try_again(self, attempt: Attempt, crash: Crash) -> None:
@@ -201,8 +205,3 @@ class Dispatch:
 
 _LOST = "look at `ray status`; nodes that come and go too often get nothing done"
 _MEMORY = "was a node out of memory? look at Ray's logs of the worker, or give nodes fewer CPUs"
-
-
-def _shorten(error: BaseException) -> str:
-    """Return the first line of what Ray says, which can be pages."""
-    return str(error).strip().partition("\n")[0]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
+from answerkey.datasets import name_lasting
 from answerkey.datasets.downloads import hide_query
 from answerkey.errors import SpecError, listing, suggest
 from answerkey.models import Price
@@ -125,7 +126,7 @@ class Options:
 
 def _make_absolute(given: str) -> str:
     """Return a path that does not depend on the current folder; an address loses what may be secret in it."""
-    return hide_query(given) if is_url(given) else str(Path(given).resolve())
+    return hide_query(given) if is_url(given) else name_lasting(given)
 
 
 def read_options(verb: str, given: Mapping[str, object]) -> Options:

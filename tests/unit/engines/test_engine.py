@@ -177,3 +177,8 @@ def test_unknown_engine_gets_a_suggestion() -> None:
 def test_engines_are_listed_by_name() -> None:
     """There are two of them."""
     assert list(ENGINES) == ["local", "ray"]
+
+
+def test_this_machine_has_no_stations() -> None:
+    """Nothing of ours lives elsewhere unless there are other machines."""
+    assert open_engine().stations is None

@@ -175,8 +175,7 @@ class FedRound(Round):
             self._commits.put(call, completion)
 
     def _note_kept(self, call: Call, completion: Completion) -> None:
-        del call, completion
-        self._line.gate.finish()
+        """Forget it: the other side has it."""
 
 
 class HandOver:

@@ -70,7 +70,7 @@ class Completion:
     source: str | None = None
 
     def with_fields(self, **fields: object) -> Self:
-        """Return the completion with other values of some fields; a tenth of the time that `replace` takes."""
+        """Return the completion with other values of some fields, ten times as fast as `replace` does."""
         made = object.__new__(type(self))
         vars(made).update(vars(self), **fields)
         return made

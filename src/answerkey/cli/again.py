@@ -25,16 +25,16 @@ def resume_command(talk: Talk, run: str, **options: object) -> int:
     """
     from answerkey import verbs
     from answerkey.reports.listing import find_run
+    from answerkey.runs import find_place, has_only_begun, load_manifest
 
     with keep_files(options) as files:
-        folder = Path(run)
-        if not folder.is_dir():
-            found = find_run(run)
-            folder = found.path or folder
-        if (folder / "run.json").is_file() and find_run(str(folder)).status == "complete":
+        place = find_place(run)
+        if isinstance(place, Path) and not place.is_dir():
+            place = find_run(run).path or place
+        if not has_only_begun(place) and load_manifest(place)["status"] == "complete":
             talk.say_text("the run is complete: there is nothing to go on with")
         with talk.display() as display:
-            resumed = verbs.resume(folder, progress=display.report, onlooker=display, **options)
+            resumed = verbs.resume(place, progress=display.report, onlooker=display, **options)
         return finish(talk, [resumed], files=files)
 
 

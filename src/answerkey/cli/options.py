@@ -69,6 +69,9 @@ ENGINE = click.option(
     metavar="NAME",
     help="local or ray: where the work is done.",
 )
+RAY_ADDRESS = click.option(
+    "--ray-address", metavar="ADDRESS", help="With `--engine ray`: the cluster, HOST:PORT or auto."
+)
 ALLOW_FAILED = click.option(
     "--allow-failed",
     metavar="N|N%",
@@ -136,6 +139,18 @@ LIVE_OPTIONS = (
         help="Stop when the first 50 completions are all INVALID, all the same or cut off.",
     ),
 )
-RUN_OPTIONS = (OUT, ENGINE, ALLOW_FAILED, TRUST, COPY)
-RESCORE_OPTIONS = (CONFIG, OUT, ALLOW_FAILED, TRUST, COPY, ENGINE, ENV, OUTSIDE, ALLOW_HOST, *ASKING_OPTIONS)
+RUN_OPTIONS = (OUT, ENGINE, RAY_ADDRESS, ALLOW_FAILED, TRUST, COPY)
+RESCORE_OPTIONS = (
+    CONFIG,
+    OUT,
+    ALLOW_FAILED,
+    TRUST,
+    COPY,
+    ENGINE,
+    RAY_ADDRESS,
+    ENV,
+    OUTSIDE,
+    ALLOW_HOST,
+    *ASKING_OPTIONS,
+)
 RESUME_OPTIONS = (ALLOW_FAILED, TRUST, ENV, ALLOW_HOST, *LIVE_OPTIONS)

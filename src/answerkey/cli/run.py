@@ -98,7 +98,7 @@ def _run_each(
                 opened.require_ready()
                 if options.get("batch"):
                     require_batches(opened.connection)
-    folders = [str(Path(out) / f"{i}-{_slug(model)}") if out else None for i, model in enumerate(models, 1)]
+    folders = [f"{out.rstrip('/')}/{i}-{_slug(model)}" if out else None for i, model in enumerate(models, 1)]
     return [
         run_file(talk, file, out=folder, options=options | {"model": model})
         for folder, model in zip(folders, models, strict=True)

@@ -45,11 +45,15 @@ def view_command(
     The page is for whoever has the address that is printed, with the token at its end, and is served to this
     machine only. DIR may also be a run folder.
     """
+    from answerkey.datasets import is_stored
     from answerkey.serve.server import open_server
 
     if folder is None and not Path(RUNS).is_dir():
         hint = "name the folder that holds your runs; `answerkey demo` makes one"
         raise RunError("E501", f"there is no folder `{RUNS}` here", hint=hint)
+    if folder is not None and is_stored(folder):
+        hint = f"`answerkey report {folder}/NAME` makes a page of a run; or copy the runs to this machine"
+        raise RunError("E501", "the viewer reads folders of this machine", hint=hint)
     with open_server(folder or RUNS, host=host, port=port, allow_network=allow_network) as server:
         if talk.verbose:
             server.listen = talk.say_text

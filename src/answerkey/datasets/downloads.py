@@ -15,7 +15,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from email.message import Message
@@ -104,11 +104,11 @@ def open_cache_folder(name: str) -> Path:
 def fetch(wanted: Wanted, *, wait: Callable[[float], None] = time.sleep) -> Fetched:
     """Return a file, from the cache where that is certain to be the right one."""
     folder = open_cache_folder("downloads")
-    if wanted.digest is not None and (found := _find_content(folder, wanted.digest, wanted.endings)):
+    if wanted.digest is not None and (found := find_content(folder, wanted.digest, wanted.endings)):
         return found
     note_path = folder / "urls" / f"{sha256(wanted.url.encode()).hexdigest()}.json"
-    note = _read_note(note_path)
-    known = _find_content(folder, str(note.get("sha256")), wanted.endings)
+    note = read_note(note_path)
+    known = find_content(folder, str(note.get("sha256")), wanted.endings)
     if wanted.digest is not None and known is not None and known.digest != wanted.digest:
         known = None
     if is_offline():
@@ -261,7 +261,7 @@ def _refuse_size(wanted: Wanted, size: int) -> DataError:
     return wanted.refuse(message, hint)
 
 
-def _find_content(folder: Path, digest: str, endings: str) -> Fetched | None:
+def find_content(folder: Path, digest: str, endings: str) -> Fetched | None:
     """Return a content by its hash; one that does not have it any more is deleted."""
     path = folder / f"{digest}{endings}"
     with suppress(OSError):
@@ -275,7 +275,8 @@ def _find_content(folder: Path, digest: str, endings: str) -> Fetched | None:
     return None
 
 
-def _read_note(path: Path) -> dict[str, Any]:
+def read_note(path: Path) -> dict[str, Any]:
+    """Return what was written down about an address; nothing where there is no such note."""
     try:
         note = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -284,7 +285,12 @@ def _read_note(path: Path) -> dict[str, Any]:
 
 
 def _write_note(path: Path, digest: str, headers: Message) -> None:
-    note = {"sha256": digest, "etag": headers.get("ETag"), "last_modified": headers.get("Last-Modified")}
+    marks = {"etag": headers.get("ETag"), "last_modified": headers.get("Last-Modified")}
+    keep_note(path, {"sha256": digest, **marks})
+
+
+def keep_note(path: Path, note: Mapping[str, object]) -> None:
+    """Write down what was found at an address."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_suffix(f".{os.getpid()}")
     draft.write_text(json.dumps(note), encoding="utf-8")

@@ -68,16 +68,19 @@ class FileFields:
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file to be read: its name in errors, and what `file_column` says of it."""
+    """A file to be read: its name in errors, and what `file_column` says of it.
 
-    path: Path
+    A single one that is read as it stands may be an address on shared storage.
+    """
+
+    path: Path | str
     shown: str
     label: str
 
 
 def read_files(files: Sequence[DataFile], how: FileFields, *, shown: str) -> Table:
     """Return the rows of all files, in their order; `shown` is the name of them all in errors."""
-    if len(files) == 1 and not how.derive and how.file_column is None:
+    if len(files) == 1 and reads_alone(how):
         return _read_alone(files[0], how)
     shown = files[0].shown if len(files) == 1 else shown
     if how.file_column is not None:
@@ -92,6 +95,11 @@ def read_files(files: Sequence[DataFile], how: FileFields, *, shown: str) -> Tab
         rows = FiledRows(rows, tuple(one.shown for one in files), starts)
     check_ids(rows)
     return Table(rows, digest, notices)
+
+
+def reads_alone(how: FileFields) -> bool:
+    """Return whether a single file is read as it stands, with no column made."""
+    return not how.derive and how.file_column is None
 
 
 def _read_alone(file: DataFile, how: FileFields) -> Table:
@@ -115,7 +123,8 @@ def _hash(parts: object) -> str:
 
 
 def _is_small(files: Sequence[DataFile]) -> bool:
-    sizes = (one.path.stat().st_size * (_EXPANSION if _is_packed(one.path) else 1) for one in files)
+    paths = [Path(one.path) for one in files]
+    sizes = (path.stat().st_size * (_EXPANSION if _is_packed(path) else 1) for path in paths)
     return sum(sizes) <= HELD_BYTES
 
 

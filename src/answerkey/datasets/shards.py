@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from answerkey.datasets.dataset import Dataset
 from answerkey.datasets.recorded import Recorded
@@ -16,6 +17,8 @@ class Shard:
     """Some consecutive samples: the how manieth shard, where it starts in the dataset, and where to read it.
 
     `recorded` are their completions, where there are any; `failed` the positions of rows that are wrong.
+    Rows at the positions `withheld` end the process that works on them: nothing but their ids is used. What
+    comes of a shard that `is_trial` is not kept.
     """
 
     index: int
@@ -23,6 +26,43 @@ class Shard:
     samples: Rows
     recorded: Recorded | None = None
     failed: tuple[int, ...] = ()
+    withheld: tuple[int, ...] = ()
+    is_trial: bool = False
+
+    @property
+    def left(self) -> list[int]:
+        """The positions of the rows that are worked on."""
+        return sorted(set(range(len(self.samples))).difference(self.withheld))
+
+    def cut(self, start: int, stop: int) -> Shard:
+        """Return a part of the shard, in which nothing is withheld."""
+        return replace(
+            self,
+            offset=self.offset + start,
+            samples=self.samples.slice(start, stop - start),
+            recorded=None if self.recorded is None else self.recorded.slice(start, stop - start),
+            failed=tuple(row - start for row in self.failed if start <= row < stop),
+            withheld=(),
+        )
+
+    def cut_around(self) -> list[Shard]:
+        """Return the stretches between the rows that are withheld; one without rows where there is none."""
+        ends = [-1, *self.withheld, len(self.samples)]
+        spans = [(before + 1, after) for before, after in pairwise(ends) if after > before + 1]
+        return [self.cut(*span) for span in spans or [(0, 0)]]
+
+    def halve(self) -> tuple[Shard, Shard] | None:
+        """Return both halves, for trial only; None when there is a single row."""
+        size = len(self.samples)
+        if size < 2:  # noqa: PLR2004 - two halves
+            return None
+        trial = replace(self, is_trial=True)
+        return trial.cut(0, size // 2), trial.cut(size // 2, size)
+
+    def withhold(self, rows: Sequence[Shard]) -> Shard:
+        """Return the shard with these rows, shards of one row each, left out of the work."""
+        found = {one.offset - self.offset for one in rows}
+        return replace(self, withheld=tuple(sorted(found.union(self.withheld))))
 
     @property
     def places(self) -> range:

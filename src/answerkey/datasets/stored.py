@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from answerkey.datasets.binary import FOREIGN, find_casts, refuse_damage
 from answerkey.datasets.content import Content
 from answerkey.datasets.gathering import LINE, refuse_huge
 from answerkey.datasets.ids import ID_COLUMN, number_rows, read_ids
+from answerkey.datasets.ranges import lay_out
 from answerkey.datasets.rows import PickedRows, Positions, Rows, choose_names
+from answerkey.datasets.storage import StoredObject
 from answerkey.datasets.troubles import Troubles
 from answerkey.errors import DataError, Place
 from answerkey.types import Samples
@@ -26,7 +29,8 @@ class StoredRows:
 
     `schema` holds the types as samples have them, `casts` those that the file has otherwise. Each row is on
     the line after the one before it, the first row of the file on `first_line`; without that the lines are a
-    column. A file that has not the `stamp` any more has changed while it was in use.
+    column. A file that has not the `stamp` any more has changed while it was in use. Of an object on shared
+    storage, which is at no `path` of this machine, what is read is fetched.
     """
 
     path: Path
@@ -38,6 +42,7 @@ class StoredRows:
     casts: frozenset[str] = frozenset()
     first_line: int | None = 1
     stamp: Stamp | None = None
+    stored: StoredObject | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -81,8 +86,9 @@ class StoredRows:
         self._require_unchanged()
         wanted = pl.selectors.by_name(*names)
         try:
-            scan = pl.scan_parquet(self.path, glob=False, use_statistics=False, cache=False)
-            frame = scan.slice(self.offset, self.length).select(wanted).collect()
+            with self._open(names) as path:
+                scan = pl.scan_parquet(path, glob=False, use_statistics=False, cache=False)
+                frame = scan.slice(self.offset, self.length).select(wanted).collect()
         except FOREIGN as error:
             refuse_damage(Content(str(self.file), self.path), "Parquet", error)
         if frame.height != self.length:
@@ -91,6 +97,12 @@ class StoredRows:
         frame = frame.with_columns(changed) if changed else frame
         self._refuse_huge(frame)
         return frame
+
+    def _open(self, names: list[str]) -> AbstractContextManager[Path]:
+        """Return the file to read these columns from."""
+        if self.stored is None:
+            return nullcontext(self.path)
+        return lay_out(self.stored, range(self.offset, self.offset + self.length), names)
 
     def _name_rows(self, frame: pl.DataFrame) -> pl.Series:
         if ID_COLUMN in self.schema:
@@ -133,14 +145,30 @@ def open_parquet(content: Content) -> StoredRows | None:
     stamp = read_stamp(content.path)
     if not content.head:
         raise DataError("E210", "the file is empty", where=content.place())
+    path = content.path.absolute()  # it is read by whoever works on it, wherever that is
+    found = _describe(content.path, content)
+    return None if found is None else replace(found, path=path, stamp=stamp)
+
+
+def open_stored_parquet(stored: StoredObject, file: str) -> StoredRows | None:
+    """Return the rows of a Parquet object on shared storage; None as above. Only its end is read."""
+    content = Content(file, Path(stored.name), raw=b"")
+    if not stored.size:
+        raise DataError("E210", "the file is empty", where=content.place())
+    with lay_out(stored, range(0), ()) as path:
+        found = _describe(path, content)
+    return None if found is None else replace(found, path=content.path, stored=stored)
+
+
+def _describe(path: Path, content: Content) -> StoredRows | None:
+    """Return the rows as the end of a file describes them."""
     try:
-        schema = pl.scan_parquet(content.path, glob=False).collect_schema()
+        schema = pl.scan_parquet(path, glob=False).collect_schema()
         casts = find_casts(schema)
-        length = int(pl.scan_parquet(content.path, glob=False).select(pl.len()).collect().item())
+        length = int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
     except FOREIGN as error:
         refuse_damage(content, "Parquet", error)
     if casts is None:
         return None
     changed = frozenset(name for name, dtype in casts.items() if dtype != schema[name])
-    path = content.path.absolute()  # it is read by whoever works on it, wherever that is
-    return StoredRows(path, casts, 0, length, content.file, casts=changed, stamp=stamp)
+    return StoredRows(path, casts, 0, length, content.file, casts=changed)

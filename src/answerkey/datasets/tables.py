@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 import polars as pl
@@ -24,7 +24,9 @@ from answerkey.datasets.paragraph_rows import read_paragraphs
 from answerkey.datasets.plain import make_plain
 from answerkey.datasets.rows import HeldRows, Rows, iterate_blocks
 from answerkey.datasets.shapes import Columns, build_frame
-from answerkey.datasets.stored import open_parquet
+from answerkey.datasets.storage import is_stored
+from answerkey.datasets.stored import open_parquet, open_stored_parquet
+from answerkey.datasets.stored_files import fetch_object, find_digest, open_object
 from answerkey.datasets.table_cache import name_entry, open_cache
 from answerkey.datasets.text_rows import Heading, read_csv, read_tsv
 from answerkey.datasets.troubles import Troubles
@@ -127,8 +129,15 @@ def load_table(
 ) -> Table:
     """Return the rows of a data file with the digest of its content and what is odd about it.
 
-    `shown` is the file's name in errors.
+    The file may be on shared storage (`s3://…`). `shown` is the file's name in errors.
     """
+    if isinstance(path, str) and is_stored(path):
+        how = layout or Layout()
+        shown = shown or path
+        found = _open_stored(path, how, columns or {}, shown, by_trial=by_trial)
+        if isinstance(found, Table):
+            return found
+        path = found
     content = read_content(path, shown=shown)
     try:
         form = (layout or Layout()).find_format(Path(path))
@@ -139,6 +148,32 @@ def load_table(
         return Table(rows, content.digest, notices)
     except OSError as error:
         raise describe_unreadable(content.path, error) from None
+
+
+def _open_stored(url: str, layout: Layout, kinds: Kinds, shown: str, *, by_trial: bool) -> Table | Path:
+    """Return the rows of a Parquet object, read where it lies; another object as a file of this machine."""
+    stored = open_object(url)
+    if is_plain_parquet(stored.name, layout) and not kinds:
+        rows = open_stored_parquet(stored, shown)
+        if rows is not None:
+            if not len(rows):
+                raise DataError("E210", "the file has no rows", where=Place(file=shown))
+            check_ids(rows, by_trial=by_trial)
+            return Table(rows, find_digest(stored), check_names(rows.columns, Place(file=shown)))
+    return fetch_object(stored, find_endings(stored.name)).path
+
+
+def is_plain_parquet(name: str, layout: Layout) -> bool:
+    """Return whether a file with this name is Parquet that is not compressed as a whole."""
+    packed = PurePosixPath(name).suffix.lower() in COMPRESSIONS
+    return layout.find_format(Path(name)).name == _PARQUET.name and not packed
+
+
+def find_endings(name: str) -> str:
+    """Return the endings of a name that say what the file is."""
+    endings = [ending.lower() for ending in PurePosixPath(name).suffixes]
+    packed = endings.pop() if endings and endings[-1] in COMPRESSIONS else ""
+    return (endings[-1] if endings and endings[-1] in FORMATS else "") + packed
 
 
 def _open_rows(content: Content, form: Format, kinds: Kinds) -> tuple[Rows, tuple[Notice, ...]]:

@@ -16,6 +16,8 @@ from typing import Any, BinaryIO
 from answerkey.errors import InternalError
 
 _LENGTH = struct.Struct(">Q")
+#: A function, or why it cannot be loaded.
+Loaded = Callable[[Any], object] | str
 
 
 def serve() -> None:
@@ -24,11 +26,11 @@ def serve() -> None:
     os.dup2(2, 1)  # what a library prints is no answer
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(incoming, messages), daemon=True).start()
-    function = _load(messages.get())
+    function = load_function(messages.get())
     while True:
         # The search for cycles would look through all rows of a shard again and again, and find none.
         gc.disable()
-        answer = _answer(function, messages.get())
+        answer = answer_shard(function, messages.get())
         gc.enable()
         _send(outgoing, answer)
         gc.collect()
@@ -42,7 +44,7 @@ def _listen(incoming: BinaryIO, messages: queue.SimpleQueue[bytes]) -> None:
     os._exit(0)
 
 
-def _load(payload: bytes) -> Callable[[Any], object] | str:
+def load_function(payload: bytes) -> Loaded:
     """Return the function, or why it cannot be loaded."""
     try:
         function: Callable[[Any], object] = pickle.loads(payload)  # noqa: S301 - from our own process
@@ -51,16 +53,18 @@ def _load(payload: bytes) -> Callable[[Any], object] | str:
     return function
 
 
-def _answer(function: Callable[[Any], object] | str, payload: bytes) -> bytes:
+def answer_shard(function: Loaded, payload: bytes) -> bytes:
+    """Return the function's value for a pickled shard, or its error, as a pickle that says which it is."""
     if isinstance(function, str):
         return pickle.dumps(("unknown", function))
     try:
         return pickle.dumps(("value", function(pickle.loads(payload))))  # noqa: S301 - from our own process
     except BaseException as error:  # noqa: BLE001 - it is raised again by whoever asked
-        return _describe(error)
+        return describe_error(error)
 
 
-def _describe(error: BaseException) -> bytes:
+def describe_error(error: BaseException) -> bytes:
+    """Return an error as the answer to a shard; one that cannot be sent is put into words."""
     error.add_note("".join(traceback.format_exception(error)))
     try:
         payload = pickle.dumps(("error", error))

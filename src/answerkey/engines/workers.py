@@ -105,7 +105,7 @@ def map_workers(function: Callable[[Shard], Part], shards: Iterable[Shard], coun
     """
     waiting = iter(shards)
     first = list(islice(waiting, count))
-    payload = _pickle(function) if len(first) > 1 else None
+    payload = pickle_function(function) if len(first) > 1 else None
     if payload is None:
         yield from map(function, chain(first, waiting))
         return
@@ -131,7 +131,8 @@ def map_workers(function: Callable[[Shard], Part], shards: Iterable[Shard], coun
     yield from map_threads(call, chain(first, waiting), len(workers), stop)
 
 
-def _pickle(function: Callable[[Any], object]) -> bytes | None:
+def pickle_function(function: Callable[[Any], object]) -> bytes | None:
+    """Return the function as it is sent to other processes; None when it cannot be."""
     try:
         return pickle.dumps(function)
     except (pickle.PicklingError, AttributeError, TypeError):

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from answerkey.errors import SpecError
 from answerkey.models.generation import Generation
+from answerkey.models.hosts import NODE_IP, put_address
 from answerkey.models.secret import HIDDEN, SHORTEST_KEY, Secret
 from answerkey.types import Completion
 
@@ -94,6 +95,15 @@ class Connection:
         """The host that is asked, for messages."""
         return urlsplit(self.url).hostname or self.url
 
+    @property
+    def is_per_node(self) -> bool:
+        """Whether each node of a cluster asks an endpoint of its own."""
+        return self.host == NODE_IP
+
+    def at_node(self, address: str) -> Connection:
+        """Return the connection as a node with this address uses it."""
+        return replace(self, url=put_address(self.url, address))
+
     def build(self, messages: Sequence[Message]) -> object:
         """Return the JSON body of the request for these messages; SolverError E302 when there is none."""
         return self.style.build(self, messages)
@@ -125,6 +135,12 @@ class Connection:
             hint = f"set it in the environment or in `.env`: `{self.missing_key}=…`"
             message = f"model `{self.name}` needs a key, and `{self.missing_key}` is not set"
             raise SpecError("E117", message, hint=hint)
+
+    def require_address(self) -> None:
+        """Raise SpecError E119 when the address is that of a node, and none is meant."""
+        if self.is_per_node:
+            message = f"model `{self.name}`: `{NODE_IP}` stands for the node of a cluster that asks"
+            raise SpecError("E119", message, hint="add `--engine ray`, or write an address in its place")
 
     @cached_property
     def _hidden(self) -> re.Pattern[str]:

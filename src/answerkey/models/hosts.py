@@ -20,6 +20,8 @@ from answerkey.errors import SpecError
 from answerkey.models.secret import Secret
 
 ALLOW_HOSTS = "ANSWERKEY_ALLOW_HOSTS"
+#: Stands for the host where whoever asks is a node of a cluster: the endpoint is on the node itself.
+NODE_IP = "{node_ip}"
 _SECRET_QUERY = re.compile(r"(api[-_]?)?key|.*token|.*secret|password|sig(nature)?", re.IGNORECASE)
 _ODD = re.compile(r"[\s\\\x00-\x1f\x7f]")
 
@@ -123,6 +125,9 @@ def check_url(url: str, model: str) -> str:
     if "@" in parts.netloc:
         hint = "leave it out of the URL, and use `api_key` or `custom_headers`"
         raise SpecError("E117", f"model `{model}`: the URL holds a user name or password", hint=hint)
+    if "{" in parts.netloc and parts.netloc.partition(":")[0] != NODE_IP:
+        hint = f"nothing but `{NODE_IP}` can stand for a host, and for the whole of it: `http://{NODE_IP}:8000/v1`"
+        raise SpecError("E108", f"model `{model}`: {shown!r} is not the URL of an endpoint", hint=hint)
     if not is_whole or _ODD.search(url):
         hint = "write it as `http://127.0.0.1:8000/v1`"
         raise SpecError("E108", f"model `{model}`: {shown!r} is not the URL of an endpoint", hint=hint)
@@ -131,6 +136,11 @@ def check_url(url: str, model: str) -> str:
             hint = "leave it out of the URL, and use `api_key` or `custom_headers`"
             raise SpecError("E117", f"model `{model}`: the URL holds a secret, `{name}`", hint=hint)
     return url
+
+
+def put_address(url: str, address: str) -> str:
+    """Return a URL with the address of a node where it says so."""
+    return url.replace(f"//{NODE_IP}", f"//[{address}]" if ":" in address else f"//{address}", 1)
 
 
 def guard_secret(

@@ -10,11 +10,13 @@ from typing import ClassVar, Self
 from answerkey.models.batch_book import BatchBook
 from answerkey.models.batch_rounds import BatchMeans
 from answerkey.models.batching import BatchAsker
+from answerkey.models.branching import BranchAsker
 from answerkey.models.budget import Budget, Price
 from answerkey.models.calls import Call, Identified, Ledger, MemoryLedger, Watch, call_key
 from answerkey.models.connections import Connection
 from answerkey.models.limits import Limits
 from answerkey.models.sending import Asker, AskerSettings
+from answerkey.models.stations import Stations
 from answerkey.types import Completion, Question
 
 
@@ -23,7 +25,7 @@ class LiveModel:
     """A model that is asked over the network; a context manager, since it keeps its connections open.
 
     Without `bind` it remembers its answers only as long as it lives. With `batches`, where they are written
-    down, calls are not sent one by one but handed in together.
+    down, calls are not sent one by one but handed in together; with `stations`, they are sent from there.
     """
 
     connection: Connection
@@ -33,6 +35,7 @@ class LiveModel:
     limits: Limits = field(default_factory=Limits)
     price: Price | None = None
     batches: BatchBook | None = None
+    stations: Stations | None = None
     is_simulated: ClassVar[bool] = False
 
     @property
@@ -54,6 +57,7 @@ class LiveModel:
         limits: Limits | None = None,
         price: Price | None = None,
         batches: BatchBook | None = None,
+        stations: Stations | None = None,
     ) -> LiveModel:
         """Return the same model with a ledger, a budget and an onlooker of its own."""
         return replace(
@@ -64,6 +68,7 @@ class LiveModel:
             limits=limits or self.limits,
             price=price,
             batches=batches,
+            stations=stations,
         )
 
     def require_ready(self) -> None:
@@ -97,9 +102,12 @@ class LiveModel:
             "price": self.price,
             "watch": self.watch,
         }
-        if self.batches is None:
-            return Asker(self.connection, **settings)
-        return BatchAsker(self.connection, BatchMeans(self.batches), **settings)
+        if self.batches is not None:
+            return BatchAsker(self.connection, BatchMeans(self.batches), **settings)
+        if self.stations is not None:
+            return BranchAsker(self.connection, self.stations, **settings)
+        self.connection.require_address()
+        return Asker(self.connection, **settings)
 
 
 def build_calls(

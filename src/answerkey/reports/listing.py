@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from answerkey.datasets import is_stored
 from answerkey.errors import RunError, suggest
 from answerkey.reports.figures import format_count, format_interval, format_value, is_share
 from answerkey.reports.layout import Line, Role, Span, line, wrap
 from answerkey.reports.sanitize import make_visible
 from answerkey.reports.scorer_names import label_metric
-from answerkey.runs import Run, TaskRun, load_run
+from answerkey.runs import Run, RunPlace, TaskRun, find_place, is_run, list_places, load_run
 from answerkey.types import MetricValue
 
 RUNS = "runs"
@@ -35,16 +36,13 @@ class RunRow:
 
 def list_folder(folder: str | Path) -> list[RunRow]:
     """Return the runs right below a folder, newest first; a run folder itself is a list of one."""
-    below = Path(folder)
-    if (below / "run.json").is_file():
-        return [_read_row(below)]
-    if not below.is_dir():
-        raise RunError("E501", f"`{below}` is not a folder", hint="name the folder that holds your runs")
-    rows = [_read_row(path.parent) for path in below.glob("*/run.json")]
+    below = find_place(folder)
+    places = [below] if is_run(below) else list_places(below)
+    rows = [_read_row(place) for place in places]
     return sorted(rows, key=lambda row: (row.started_at or "", row.path), reverse=True)
 
 
-def _read_row(folder: Path) -> RunRow:
+def _read_row(folder: RunPlace) -> RunRow:
     try:
         run = load_run(folder)
     except RunError as error:
@@ -115,7 +113,9 @@ def describe_listing(row: RunRow) -> dict[str, Any]:
 
 
 def find_run(name: str) -> Run:
-    """Return the run that is meant: a folder, its name below `runs`, or `latest`."""
+    """Return the run that is meant: a folder, an address, its name below `runs`, or `latest`."""
+    if is_stored(name):
+        return load_run(name)
     path = Path(name)
     if path.name == "run.json" and path.is_file():
         path = path.parent

@@ -4,27 +4,38 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
 import polars as pl
 
 from answerkey.errors import RunError
 
+Part = TypeVar("Part")
 #: Of one JSON file of a run; and how many lists and mappings, and how many entries, it may hold.
 MAX_JSON_BYTES = 32_000_000
 MAX_CONTAINERS = 500_000
 MAX_ENTRIES = 3_000_000
+#: Half a shard's time goes into its file; statistics, which nothing here reads, are a third of that.
+PARQUET: Any = {"compression_level": 1, "statistics": False}
 #: Rows that a table may have whatever its size, and for each byte of it.
 FREE_ROWS = 10_000
 ROWS_PER_BYTE = 20
 
 
-def write_whole(path: Path, write: Callable[[Path], object], *, is_draft: bool = False) -> None:
-    """Write a file under another name, flush it to disk unless it is a draft, then give it its name."""
-    draft = path.with_name(f".{path.name}.draft")
+def write_whole(
+    path: Path, write: Callable[[Path], object], *, is_draft: bool = False, is_shared: bool = False
+) -> None:
+    """Write a file under another name, flush it to disk unless it is a draft, then give it its name.
+
+    One that is shared may be written by two machines at a time, when one of them was thought to be gone.
+    """
+    own = f".{secrets.token_hex(4)}" if is_shared else ""
+    draft = path.with_name(f".{path.name}{own}.draft")
     try:
         write(draft)
         if not is_draft:
@@ -51,6 +62,12 @@ def write_output(path: Path, write: Callable[[Path], object]) -> None:
         write_whole(path.resolve() if path.is_symlink() else path, write)
 
 
+def remove_drafts(folder: Path) -> None:
+    """Remove what processes that were killed left half written."""
+    for draft in folder.glob(".*.draft"):
+        draft.unlink(missing_ok=True)
+
+
 def _flush(path: Path) -> None:
     """Wait until a file, or the list of files of a folder, is on disk."""
     handle = os.open(path, os.O_RDONLY)
@@ -62,22 +79,23 @@ def _flush(path: Path) -> None:
 
 def write_json(path: Path, content: object) -> None:
     """Write JSON that any reader accepts: UTF-8, no NaN."""
+    raw = encode_json(content)
+    write_whole(path, lambda draft: draft.write_bytes(raw))
+
+
+def encode_json(content: object) -> bytes:
+    """Return JSON that any reader accepts: UTF-8, no NaN."""
     text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
-    write_whole(path, lambda draft: _write_text(draft, text))
+    return text.encode("utf-8", errors="backslashreplace")
 
 
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", errors="backslashreplace")
-
-
-def write_frame(path: Path, frame: pl.DataFrame, *, is_draft: bool = False) -> None:
-    """Write a Parquet file."""
+def write_frame(path: Path, frame: pl.DataFrame, *, is_draft: bool = False, is_shared: bool = False) -> None:
+    """Write a Parquet file; see `write_whole`."""
 
     def write(draft: Path) -> None:
-        # Half a shard's time goes into its file; statistics, which nothing here reads, are a third of that.
-        frame.write_parquet(draft, compression_level=1, statistics=False)
+        frame.write_parquet(draft, **PARQUET)
 
-    write_whole(path, write, is_draft=is_draft)
+    write_whole(path, write, is_draft=is_draft, is_shared=is_shared)
 
 
 def write_frames(path: Path, frames: Iterable[pl.DataFrame]) -> None:
@@ -104,20 +122,30 @@ def read_json(path: Path) -> dict[str, object]:
     any run needs.
     """
     try:
-        content = json.loads(_read_bounded(path), parse_constant=_refuse_constant)
-    except (OSError, ValueError, RecursionError) as error:
-        raise RunError(
-            "E503", f"cannot read `{path}`: {error}", hint="the run folder is damaged or incomplete"
-        ) from error
+        _require_plain(path)
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_JSON_BYTES + 1)
+    except OSError as error:
+        raise _describe_unreadable(path, error) from error
+    return parse_json(path, raw)
+
+
+def parse_json(name: object, raw: bytes) -> dict[str, Any]:
+    """Return a JSON object of a run from its bytes; E503 when it is damaged or none of ours."""
+    try:
+        content = json.loads(_decode_bounded(raw), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise _describe_unreadable(name, error) from error
     if not isinstance(content, dict):
-        raise RunError("E503", f"`{path}` does not hold a JSON object", hint="the run folder is damaged")
+        raise RunError("E503", f"`{name}` does not hold a JSON object", hint="the run folder is damaged")
     return content
 
 
-def _read_bounded(path: Path) -> str:
-    _require_plain(path)
-    with path.open("rb") as stream:
-        raw = stream.read(MAX_JSON_BYTES + 1)
+def _describe_unreadable(name: object, error: Exception) -> RunError:
+    return RunError("E503", f"cannot read `{name}`: {error}", hint="the run folder is damaged or incomplete")
+
+
+def _decode_bounded(raw: bytes) -> str:
     if len(raw) > MAX_JSON_BYTES:
         raise ValueError(f"it is larger than {MAX_JSON_BYTES // 1_000_000} MB")
     if raw.count(b"[") + raw.count(b"{") > MAX_CONTAINERS or raw.count(b",") > MAX_ENTRIES:
@@ -147,13 +175,23 @@ def unify_parts(folder: Path) -> None:
     for some only. Nothing is written when they do not; a part is replaced whole.
     """
     schemas = {part: _read_schema(part) for part in list_parts(folder)}
+    unify(schemas, read_frame, write_frame, folder)
+
+
+def unify(
+    schemas: Mapping[Part, Mapping[str, pl.DataType]],
+    read: Callable[[Part], pl.DataFrame],
+    write: Callable[[Part, pl.DataFrame], None],
+    folder: object,
+) -> None:
+    """Give parts, of which the schemas are known, one schema; see `unify_parts`."""
     if all(schema == next(iter(schemas.values())) for schema in schemas.values()):
         return
     try:
         common = join_parts([pl.DataFrame(schema=schema) for schema in schemas.values()])
         for part, schema in schemas.items():
             if schema != common.schema:
-                write_frame(part, join_parts([common, read_frame(part)]))
+                write(part, join_parts([common, read(part)]))
     except pl.exceptions.PolarsError as error:
         message = f"the parts in `{folder}` cannot be given one form: {error}"
         raise RunError("E502", message, hint="let the scorer give values of one type") from error
@@ -189,12 +227,16 @@ def count_rows(path: Path) -> int:
     _require_plain(path)
     try:
         rows = int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
-        most = FREE_ROWS + ROWS_PER_BYTE * path.stat().st_size
-    except (OSError, pl.exceptions.PolarsError) as error:
+        require_likely(rows, path.stat().st_size)
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         raise describe_damage(path, error) from error
-    if rows > most:
-        raise describe_damage(path, ValueError(f"{rows:,} rows cannot be in so small a file"))
     return rows
+
+
+def require_likely(rows: int, size: int) -> None:
+    """Raise ValueError for more rows than a file of this size can have."""
+    if rows > FREE_ROWS + ROWS_PER_BYTE * size:
+        raise ValueError(f"{rows:,} rows cannot be in so small a file")
 
 
 def describe_damage(path: Path, error: Exception) -> RunError:

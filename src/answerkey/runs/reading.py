@@ -15,6 +15,7 @@ from answerkey.errors import RunError, listing
 from answerkey.runs.files import read_frame, read_json
 from answerkey.runs.gates import read_gates
 from answerkey.runs.parts import FolderParts, Parts
+from answerkey.runs.places import RunPlace
 from answerkey.runs.shapes import require_manifest, require_numbers
 from answerkey.types import Gate, Groups, GroupValue, MetricValue
 
@@ -87,11 +88,14 @@ class TaskRun:
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """A run: what ran, and its tasks. `path` is None for a run that was never written."""
+    """A run: what ran, and its tasks. `path` is None for a run that was never written.
+
+    A run on shared storage has its address there.
+    """
 
     manifest: Mapping[str, Any]
     tasks: Mapping[str, TaskRun]
-    path: Path | None = None
+    path: RunPlace | None = None
 
     def __repr__(self) -> str:
         tasks = ", ".join(f"{key!r}: {task.sum_up()}" for key, task in self.tasks.items())
@@ -131,21 +135,32 @@ class Run:
         return next(iter(self.tasks.values())).metrics
 
 
-def load_run(path: str | Path) -> Run:
+def load_folder_run(folder: Path) -> Run:
     """Return the run in a folder; a run that is still being written shows the tasks finished so far."""
-    folder = Path(path)
     return put_together(folder, read_manifest(folder))
 
 
 def put_together(folder: Path, manifest: Mapping[str, Any]) -> Run:
     """Return the run in a folder as a manifest describes it, which may not be written yet."""
+
+    def load(entry: Mapping[str, Any]) -> TaskRun | None:
+        place = folder / "tasks" / entry["key"]
+        return _load_task_run(place, entry) if (place / "metrics.json").is_file() else None
+
+    return gather_tasks(folder, manifest, load)
+
+
+def gather_tasks(
+    folder: RunPlace, manifest: Mapping[str, Any], load: Callable[[Mapping[str, Any]], TaskRun | None]
+) -> Run:
+    """Return a run with the tasks that `load` finds for the entries of its manifest; E503 when it is none."""
     tasks: dict[str, TaskRun] = {}
     try:
         require_manifest(manifest)
         for entry in manifest.get("tasks", []):
-            place = folder / "tasks" / _read_key(entry)
-            if (place / "metrics.json").is_file():
-                tasks[entry["key"]] = _load_task_run(place, entry)
+            _read_key(entry)
+            if (task := load(entry)) is not None:
+                tasks[entry["key"]] = task
         found = Run(manifest, tasks, folder)
         _ = found.key, found.status
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -165,10 +180,19 @@ def _read_key(entry: Mapping[str, Any]) -> str:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Return `run.json`; E501 when there is none, E503 when it cannot be understood."""
     if not (folder / "run.json").is_file():
-        raise RunError(
-            "E501", f"`{folder}` is not a run folder", hint="`answerkey runs` lists the runs of a folder"
-        )
-    manifest = read_json(folder / "run.json")
+        raise refuse_no_run(folder)
+    return check_manifest(folder, read_json(folder / "run.json"))
+
+
+def refuse_no_run(folder: RunPlace) -> RunError:
+    """Return E501."""
+    return RunError(
+        "E501", f"`{folder}` is not a run folder", hint="`answerkey runs` lists the runs of a folder"
+    )
+
+
+def check_manifest(folder: RunPlace, manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return what `run.json` says; E503 for a format that is not known."""
     version = manifest.get("format_version")
     if version != FORMAT_VERSION:
         raise RunError(
@@ -195,7 +219,20 @@ def _load_task_run(folder: Path, entry: Mapping[str, Any]) -> TaskRun:
 
 
 def _load_numbers(folder: Path, entry: Mapping[str, Any], source: Mapping[str, Any]) -> TaskRun:
-    stored: Any = read_json(folder / "metrics.json")
+    stored = read_json(folder / "metrics.json")
+    return build_numbers(
+        entry, source, stored, FolderParts(folder / "scores"), FolderParts(folder / "completions")
+    )
+
+
+def build_numbers(
+    entry: Mapping[str, Any],
+    source: Mapping[str, Any],
+    stored: Mapping[str, Any],
+    scores: Parts,
+    completions: Parts,
+) -> TaskRun:
+    """Return a task from its `metrics.json` and its tables."""
     require_numbers(stored)
     values = [read_metric_value(one) for one in stored["metrics"]]
     return TaskRun(
@@ -204,8 +241,8 @@ def _load_numbers(folder: Path, entry: Mapping[str, Any], source: Mapping[str, A
         source=source,
         metrics={value.name: value for value in values},
         tally=stored["tally"],
-        stored_scores=FolderParts(folder / "scores"),
-        stored_completions=FolderParts(folder / "completions"),
+        stored_scores=scores,
+        stored_completions=completions,
     )
 
 
@@ -236,12 +273,3 @@ def _read_group_value(stored: Mapping[str, Any]) -> GroupValue:
 
 def _read_interval(stored: Sequence[float] | None) -> tuple[float, float] | None:
     return None if stored is None else (stored[0], stored[1])
-
-
-def list_runs(folder: str | Path) -> list[Run]:
-    """Return the runs right below a folder, newest first; folders that hold no run are passed over."""
-    below = Path(folder)
-    if not below.is_dir():
-        raise RunError("E501", f"`{below}` is not a folder", hint="name the folder that holds your runs")
-    runs = [load_run(path.parent) for path in below.glob("*/run.json")]
-    return sorted(runs, key=lambda run: (str(run.manifest.get("started_at")), str(run.path)), reverse=True)

@@ -139,10 +139,11 @@ def is_under_way(folder: Path) -> bool:
         holder = (folder / LOCK_NAME).read_text(encoding="ascii", errors="replace").strip()
     except OSError:
         return False
-    return (holder.isdecimal() and _is_alive(int(holder))) or _is_fresh(folder)
+    return (holder.isdecimal() and is_alive(int(holder))) or _is_fresh(folder)
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Return whether there is a process with this number on this machine."""
     if sys.platform == "win32":
         return True  # there is no harmless way to ask
     try:

@@ -1,13 +1,13 @@
-"""Runs written to disk, or kept in memory; a crash at any moment leaves what is there readable."""
+"""Runs written to disk; a crash at any moment leaves what is there readable."""
 
 from __future__ import annotations
 
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -19,20 +19,22 @@ import polars as pl
 from answerkey.errors import AnswerkeyError, RunError
 from answerkey.models.cache import CallCache
 from answerkey.models.secret import hide_secrets
-from answerkey.runs.files import list_parts, unify_parts, write_frame, write_json, write_whole
+from answerkey.runs.files import list_parts, remove_drafts, unify_parts, write_frame, write_json, write_whole
 from answerkey.runs.journal import Journal, remove_journal
 from answerkey.runs.lock import LOCK_NAME, RunLock
-from answerkey.runs.parts import FolderParts, HeldParts
+from answerkey.runs.memory import Conclude
+from answerkey.runs.parts import FolderParts
+from answerkey.runs.places import RunPlace
 from answerkey.runs.reading import (
     AGREEMENT,
     FORMAT_VERSION,
     REPEATABILITY,
     REPETITIONS,
     Run,
-    TaskRun,
-    load_run,
+    load_folder_run,
     put_together,
     read_manifest,
+    read_source,
 )
 from answerkey.types import MetricValue
 
@@ -49,12 +51,22 @@ class TaskWriter(Protocol):
     def write_scores(self, index: int, frame: pl.DataFrame) -> None:
         """Take the scores of shard `index`."""
 
+    def count_scores(self) -> int:
+        """Return how many rows the scores have."""
+
     def write_metrics(self, metrics: Sequence[MetricValue], tally: Mapping[str, Any]) -> None:
         """Take the numbers; the task is finished with that."""
 
 
-#: What is to be said of a run before it is closed, for its `run.json`.
-Conclude = Callable[[Run], Mapping[str, Any]]
+class Lock(Protocol):
+    """What keeps a run for one process."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the lock has not been released yet."""
+
+    def release(self) -> None:
+        """Let the run go; a second call does nothing."""
 
 
 def now() -> str:
@@ -78,7 +90,7 @@ class FolderRun:
 
     folder: Path
     manifest: dict[str, Any]
-    lock: RunLock = field(repr=False)
+    lock: Lock = field(repr=False)
     _journal: Journal | None = field(default=None, init=False, repr=False)
 
     @classmethod
@@ -118,12 +130,17 @@ class FolderRun:
             lock.release()
             raise
 
+    @property
+    def place(self) -> RunPlace:
+        """Where the run is."""
+        return self.folder
+
     def restart(self, changes: Mapping[str, Any]) -> None:
         """Say in `run.json` that the run goes on, with these changes."""
         self.manifest |= {**changes, "status": "running"}
         for name in ("ended_at", "stopped", "gates"):
             self.manifest.pop(name, None)
-        write_json(self.folder / "run.json", self.manifest)
+        self.write_manifest()
 
     def journal(self, cache: CallCache | None = None) -> Journal:
         """Return the journal of the run, opened the first time it is asked for; the cache lies behind it."""
@@ -144,12 +161,24 @@ class FolderRun:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.lock.is_held and isinstance(error, KeyboardInterrupt | AnswerkeyError):
-            error.add_note(f"answerkey resume {shlex.quote(str(self.folder))}")
+            error.add_note(f"answerkey resume {shlex.quote(str(self.place))}")
         self.close()
 
     def task(self, key: str) -> FolderTask:
-        """Return the writer of one task."""
-        return FolderTask(self.folder / "tasks" / key)
+        """Return the writer of one task, whichever process or machine it is sent to."""
+        return FolderTask((self.folder / "tasks" / key).absolute())
+
+    def read_source(self, key: str) -> dict[str, Any]:
+        """Return a task's `task.json`."""
+        return read_source(self.folder, key)
+
+    def write_manifest(self) -> None:
+        """Write `run.json` anew."""
+        write_json(self.folder / "run.json", self.manifest)
+
+    def read_again(self) -> Run:
+        """Return the run as its files and its manifest say, which need not be written yet."""
+        return put_together(self.folder, self.manifest)
 
     def finish(
         self, status: str, changes: Mapping[str, Mapping[str, Any]], conclude: Conclude | None = None
@@ -161,12 +190,16 @@ class FolderRun:
         entries = [{**entry, **changes.get(entry["key"], {})} for entry in self.manifest["tasks"]]
         self.manifest |= {"status": status, "ended_at": now(), "tasks": entries}
         if conclude is not None:
-            self.manifest |= conclude(put_together(self.folder, self.manifest))
-        write_json(self.folder / "run.json", self.manifest)
+            self.manifest |= conclude(self.read_again())
+        self.write_manifest()
         if status == "complete":
             self._forget_journal()
         self.close()
-        return load_run(self.folder)
+        return self.load()
+
+    def load(self) -> Run:
+        """Return the run as read from where it was written."""
+        return load_folder_run(self.folder)
 
     def stop(self, changes: Mapping[str, Mapping[str, Any]], why: BaseException) -> None:
         """Say in `run.json` that the run stopped before its end, and why; the journal stays."""
@@ -174,7 +207,7 @@ class FolderRun:
         message = hide_secrets(str(getattr(why, "message", "interrupted")))
         stopped = {"code": getattr(why, "code", None), "message": message}
         self.manifest |= {"status": "incomplete", "ended_at": now(), "tasks": entries, "stopped": stopped}
-        write_json(self.folder / "run.json", self.manifest)
+        self.write_manifest()
 
     def _forget_journal(self) -> None:
         """Delete the journal: the tables of a complete run say the same, so it does no harm if it stays."""
@@ -227,7 +260,7 @@ class FolderTask:
             _make_folder(self.folder / table)
         return self
 
-    def adopt(self, draft: FolderTask | MemoryTask) -> None:
+    def adopt(self, draft: object) -> None:
         """Take over the tables of a draft."""
         for table in TABLES:
             for part in list_parts(draft.folder / table) if isinstance(draft, FolderTask) else ():
@@ -236,15 +269,21 @@ class FolderTask:
     def write_completions(self, index: int, frame: pl.DataFrame) -> None:
         """Take the completions of shard `index`."""
         path = self.folder / "completions" / f"part-{index:05d}.parquet"
-        write_frame(path, frame, is_draft=self.is_draft)
+        write_frame(path, frame, is_draft=self.is_draft, is_shared=True)
 
     def write_scores(self, index: int, frame: pl.DataFrame) -> None:
         """Take the scores of shard `index`."""
         path = self.folder / "scores" / f"part-{index:05d}.parquet"
-        write_frame(path, frame, is_draft=self.is_draft)
+        write_frame(path, frame, is_draft=self.is_draft, is_shared=True)
+
+    def count_scores(self) -> int:
+        """Return how many rows the scores have, as the files say."""
+        return len(FolderParts(self.folder / "scores"))
 
     def write_metrics(self, metrics: Sequence[MetricValue], tally: Mapping[str, Any]) -> None:
         """Take the numbers; the task is finished with that."""
+        for table in TABLES:
+            remove_drafts(self.folder / table)
         unify_parts(self.folder / "scores")
         write_json(
             self.folder / "metrics.json", {"metrics": [asdict(one) for one in metrics], "tally": tally}
@@ -265,97 +304,3 @@ class FolderTask:
         """Take what all repetitions say together, and sample by sample."""
         write_frame(self.folder / AGREEMENT, agreement)
         write_json(self.folder / REPEATABILITY, summary)
-
-
-@dataclass
-class MemoryRun:
-    """A run that is kept in memory, with the same verbs as `FolderRun`."""
-
-    manifest: dict[str, Any]
-    sources: Mapping[str, Mapping[str, Any]]
-    tasks: dict[str, MemoryTask] = field(default_factory=dict)
-    _journal: Journal | None = field(default=None, init=False, repr=False)
-
-    def journal(self, cache: CallCache | None = None) -> Journal:
-        """Return the journal of the run, which is kept in memory; the cache lies behind it."""
-        if self._journal is None:
-            self._journal = Journal(None, cache)
-        return self._journal
-
-    def task(self, key: str) -> MemoryTask:
-        """Return the writer of one task."""
-        return self.tasks.setdefault(key, MemoryTask())
-
-    def stop(self, changes: Mapping[str, Mapping[str, Any]], why: BaseException) -> None:
-        """Do nothing: what is in memory ends with what stopped it."""
-
-    def finish(
-        self, status: str, changes: Mapping[str, Mapping[str, Any]], conclude: Conclude | None = None
-    ) -> Run:
-        """Close the run and return it, with what `conclude` says of it."""
-        entries = [{**entry, **changes.get(entry["key"], {})} for entry in self.manifest["tasks"]]
-        manifest = {"format_version": FORMAT_VERSION, **self.manifest, "status": status, "tasks": entries}
-        finished = {entry["key"]: self.tasks[entry["key"]].finish(entry, self.sources) for entry in entries}
-        run = Run(manifest, finished, None)
-        return run if conclude is None else replace(run, manifest={**manifest, **conclude(run)})
-
-
-@dataclass
-class MemoryTask:
-    """The tables and numbers of one task, kept in memory."""
-
-    scores: dict[int, pl.DataFrame] = field(default_factory=dict)
-    completions: dict[int, pl.DataFrame] = field(default_factory=dict)
-    metrics: Sequence[MetricValue] = ()
-    tally: Mapping[str, Any] = field(default_factory=dict)
-    repetitions: dict[int, MemoryTask] = field(default_factory=dict)
-    repeatability: Mapping[str, Any] | None = None
-    agreement: pl.DataFrame = field(default_factory=pl.DataFrame)
-
-    def adopt(self, draft: FolderTask | MemoryTask) -> None:
-        """Take over the tables of a draft."""
-        if isinstance(draft, MemoryTask):
-            self.scores, self.completions = draft.scores, draft.completions
-
-    def write_completions(self, index: int, frame: pl.DataFrame) -> None:
-        """Take the completions of shard `index`."""
-        self.completions[index] = frame
-
-    def write_scores(self, index: int, frame: pl.DataFrame) -> None:
-        """Take the scores of shard `index`."""
-        self.scores[index] = frame
-
-    def write_metrics(self, metrics: Sequence[MetricValue], tally: Mapping[str, Any]) -> None:
-        """Take the numbers; the task is finished with that."""
-        self.metrics, self.tally = metrics, tally
-
-    def repetition(self, number: int) -> MemoryTask:
-        """Return the writer of a repetition; the first one is the task itself, number 0."""
-        return self.repetitions.setdefault(number, MemoryTask()) if number else self
-
-    def read_scores(self) -> pl.DataFrame:
-        """Return the scores written so far."""
-        return _put_in_order(self.scores).read_all()
-
-    def write_repeatability(self, summary: Mapping[str, Any], agreement: pl.DataFrame) -> None:
-        """Take what all repetitions say together, and sample by sample."""
-        self.repeatability, self.agreement = summary, agreement
-
-    def finish(self, entry: Mapping[str, Any], sources: Mapping[str, Mapping[str, Any]]) -> TaskRun:
-        """Return the task as a finished one."""
-        return TaskRun(
-            key=entry["key"],
-            manifest=entry,
-            source=sources[entry["key"]],
-            metrics={value.name: value for value in self.metrics},
-            tally=self.tally,
-            stored_scores=_put_in_order(self.scores),
-            stored_completions=_put_in_order(self.completions),
-            read_agreement=lambda: self.agreement,
-            repeatability=self.repeatability,
-            repetitions=tuple(one.finish(entry, sources) for one in self.repetitions.values()),
-        )
-
-
-def _put_in_order(parts: Mapping[int, pl.DataFrame]) -> HeldParts:
-    return HeldParts([parts[index] for index in sorted(parts)])

@@ -9,7 +9,6 @@ from typing import Any
 
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
 from answerkey.models import Adapter, Caller, ModelConfig
-from answerkey.models.configs import is_url
 from answerkey.spec.config import Config, Given
 from answerkey.spec.connections import ModelSpec, build_model
 from answerkey.spec.findings import Findings
@@ -18,7 +17,7 @@ from answerkey.spec.nodes import MapNode, Node, key_of, list_entries
 from answerkey.spec.opening import YAML_SUFFIXES, Project
 from answerkey.spec.parameters import DatasetParameter, ModelParameter, Parameter
 from answerkey.spec.plans import Overrides
-from answerkey.spec.sources import DatasetSpec, build_dataset
+from answerkey.spec.sources import DatasetSpec, build_dataset, is_remote
 from answerkey.spec.task_building import build_task
 
 
@@ -129,9 +128,9 @@ def open_given_dataset(known: Definitions) -> DatasetSpec | None:
     if str(given) in known.datasets:
         return known.datasets[str(given)]
     try:
-        if Path(given).suffix.lower() in YAML_SUFFIXES and not is_url(str(given)):
+        if Path(given).suffix.lower() in YAML_SUFFIXES and not is_remote(str(given)):
             return _read_dataset(Path(given), known)
-        if not is_url(str(given)) and not Path(given).exists():
+        if not is_remote(str(given)) and not Path(given).exists():
             raise _refuse_missing(given, known)
         return known.open_files(given) if known.open_files else DatasetSpec.of_path(given)
     except AnswerkeyError as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+from answerkey.datasets import is_stored, require_address
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.models import Generation
 from answerkey.spec.config import (
@@ -41,7 +42,7 @@ class Wish:
     display_name: str | None = None
     model_key: str | None = None
     model_place: Place | None = None
-    completions: Path | None = None
+    completions: Path | str | None = None
     selection: Mapping[str, object] = field(default_factory=dict)
     generation: Generation = field(default_factory=Generation)
     trials: Node | None = None
@@ -140,14 +141,17 @@ def _read_wish(
     )
 
 
-def _find_completions(entry: MapNode, stated: str | None, known: Definitions) -> Path | None:
-    """Return the file of recorded completions; a relative path is relative to the file that states it."""
+def _find_completions(entry: MapNode, stated: str | None, known: Definitions) -> Path | str | None:
+    """Return the file of recorded completions, or its address on shared storage.
+
+    A relative path is relative to the file that states it.
+    """
     if stated is None:
         return None
     place = entry.entries["completions"].place
     folder = Path(place.file).parent if place.file else known.project.folder
     try:
-        return resolve_path(folder / stated, place)
+        return require_address(stated, place) if is_stored(stated) else resolve_path(folder / stated, place)
     except SpecError as error:
         known.findings.report(error)
         return None

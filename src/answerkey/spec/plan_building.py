@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from answerkey.datasets import Selection
+from answerkey.datasets import Selection, name_lasting
 from answerkey.errors import Place, listing, suggest
 from answerkey.models import ModelConfig
 from answerkey.spec.config import Config, given_by_caller, read_parameters, resolve_config
@@ -144,7 +144,7 @@ def _gate(
         policies = read_policies(overrides.policies, project, config)
     else:
         policies = build_policies(node, findings, config=config, base=project.folder)
-    baseline = None if overrides.baseline is None else str(Path(overrides.baseline).resolve())
+    baseline = None if overrides.baseline is None else name_lasting(overrides.baseline)
     tasks = {one.key: one.task for one in specifications}
     if tasks:
         check_policies(policies, tasks, key, findings)
@@ -216,7 +216,7 @@ def _specify_one(wish: Wish, key: str, known: Definitions) -> Specification | No
     )
 
 
-def _find_recorded(task: Task, wish: Wish, known: Definitions) -> Path | None:
+def _find_recorded(task: Task, wish: Wish, known: Definitions) -> Path | str | None:
     """Return the recorded completions that the file names; a model that the caller names is asked instead."""
     is_asked = task.solver is not None and task.solver.needs_model and known.overrides.model is not None
     return None if is_asked else wish.completions

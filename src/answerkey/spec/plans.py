@@ -52,7 +52,7 @@ class Specification:
     num_runs: int = 1
     judges: Mapping[str, str | ModelConfig] = field(default_factory=dict)
     variant: Variant | None = None
-    completions: Path | None = None
+    completions: Path | str | None = None
 
     @property
     def snippets(self) -> tuple[Snippet, ...]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
+from answerkey.datasets import is_stored, require_address
 from answerkey.errors import Place, SpecError
 from answerkey.spec.config import Config
 from answerkey.spec.fields import Fields, Text, extend_fields, fields_of
@@ -159,6 +160,8 @@ def _make_absolute(
 ) -> NotWorse | None:
     folder = Path(place.file).parent if place.file else base
     try:
+        if is_stored(baseline):
+            return replace(rule, baseline=require_address(baseline, place))
         return replace(rule, baseline=str(resolve_path(folder / baseline, place)))
     except SpecError as error:
         findings.report(error)

@@ -10,12 +10,11 @@ from urllib.parse import urlsplit
 
 from answerkey.datasets import FileFields, UrlSource, list_files, load_table, matches
 from answerkey.errors import AnswerkeyError, DataError, Place, listing
-from answerkey.models.configs import is_url
 from answerkey.spec.config import Config
 from answerkey.spec.findings import Findings
 from answerkey.spec.nodes import MapNode, ScalarNode, from_plain
 from answerkey.spec.ready_made import Form, ReadyMade
-from answerkey.spec.sources import DatasetSpec, build_source, name_dataset
+from answerkey.spec.sources import DatasetSpec, build_source, is_remote, name_dataset
 
 #: Where the caller names a dataset.
 _PLACE = Place(file="--dataset")
@@ -44,7 +43,7 @@ def open_raw_files(
     """
     seen: list[str] = []
     for form in list_forms(ready):
-        found = _find_remote(str(given), form) if is_url(str(given)) else _find(Path(given), form)
+        found = _find_remote(str(given), form) if is_remote(str(given)) else _find(Path(given), form)
         if found is None:
             continue
         node = _describe_source(form, found, config, findings)

@@ -9,7 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import unquote, urlsplit
 
-from answerkey.datasets import SOURCES, FolderSource, InlineSource, LocalSource, Source, UrlSource
+from answerkey.datasets import (
+    DEFAULT_MEGABYTES,
+    MOST_MEGABYTES,
+    SOURCES,
+    FolderSource,
+    InlineSource,
+    LocalSource,
+    Source,
+    UrlSource,
+    is_stored,
+)
 from answerkey.errors import AnswerkeyError, Place, SpecError
 from answerkey.models.configs import is_url
 from answerkey.spec.config import refuse_config
@@ -82,14 +92,21 @@ class DatasetSpec:
 
 def name_dataset(path: str | Path) -> str:
     """Return what a dataset is called that is given by its path or address."""
-    last = unquote(urlsplit(str(path)).path).rstrip("/").rpartition("/")[2] if is_url(str(path)) else ""
+    last = unquote(urlsplit(str(path)).path).rstrip("/").rpartition("/")[2] if is_remote(str(path)) else ""
     name = last or Path(path).name or Path(path).resolve().name
     return name.split(".")[0] or name or "dataset"
 
 
+def is_remote(name: str) -> bool:
+    """Return whether a name is an address: of the web, or of shared storage."""
+    return is_url(name) or is_stored(name)
+
+
 def _find_source(path: str | Path) -> Source:
-    if is_url(str(path)):
-        return UrlSource(url=str(path))
+    if is_remote(str(path)):
+        # Storage that the caller names is the caller's own: whatever is there may be fetched.
+        most = MOST_MEGABYTES if is_stored(str(path)) else DEFAULT_MEGABYTES
+        return UrlSource(url=str(path), max_megabytes=most)
     real = resolve_path(Path(path), None)
     return FolderSource(directory_path=str(real)) if real.is_dir() else LocalSource(file_path=str(real))
 
@@ -161,6 +178,10 @@ def _check_derived(node: Node | None, findings: Findings) -> None:
 def _make_absolute(source: Any, place: Place, findings: Findings, *, base: Path) -> Source | None:  # noqa: ANN401 - any source with a path
     folder = Path(place.file).parent if place.file else base
     name = source.path_field
+    if is_stored(getattr(source, name)):
+        hint = "write `type: url` and `url:` for a file on shared storage"
+        findings.add("E108", f"`{name}` is an address", place, hint)
+        return None
     try:
         path = str(resolve_path(folder / getattr(source, name), place))
     except SpecError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import polars as pl
 
@@ -190,4 +189,4 @@ def is_same_run(first: Run, second: Run) -> bool:
     """Return whether two runs lie in the same folder."""
     if first.path is None or second.path is None:
         return first is second
-    return Path(first.path).resolve() == Path(second.path).resolve()
+    return first.path.resolve() == second.path.resolve()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -22,7 +21,7 @@ from answerkey.metrics.chance import (
 )
 from answerkey.metrics.observed import sort_keys
 from answerkey.pipeline import Progress
-from answerkey.runs import KeptCompletions, Run, TaskRun, load_run
+from answerkey.runs import KeptCompletions, Run, RunPlace, TaskRun, load_run
 from answerkey.scorers import StringEqualsMcqa, choose_spots
 from answerkey.scorers.lenses import LENSES
 from answerkey.scorers.rereading import OWN
@@ -44,7 +43,7 @@ WORKER_ROWS = 4_000
 
 
 def audit(
-    run: Run | str | Path,
+    run: Run | str | RunPlace,
     *,
     task: str | None = None,
     label_quality: str | None = None,

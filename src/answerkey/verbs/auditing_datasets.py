@@ -10,7 +10,7 @@ from typing import TypedDict, Unpack
 
 import polars as pl
 
-from answerkey.datasets import Rows, load_rows, load_table, open_dataset
+from answerkey.datasets import Rows, UrlSource, is_stored, load_rows, load_table, open_dataset
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import DataError, Place, SpecError, listing, raise_all, suggest
 from answerkey.pipeline import Progress
@@ -111,13 +111,16 @@ def _is_plan(path: Path) -> bool:
 
 def _open_files(paths: Sequence[str | Path], options: DatasetOptions) -> _Opened:
     name = Path(paths[0]).name if len(paths) == 1 else f"{len(paths)} files"
-    tables = [_open_file(Path(path), options.get("header")) for path in paths]
+    tables = [_open_file(path, options.get("header")) for path in paths]
     return _Opened(name, tuple(tables))
 
 
-def _open_file(path: Path, header: Sequence[str] | None) -> Rows:
+def _open_file(given: str | Path, header: Sequence[str] | None) -> Rows:
     if header is None:
-        return load_table(path).rows
+        return load_table(given).rows
+    if is_stored(given):
+        return UrlSource(str(given), header=tuple(header)).read(name=str(given)).rows
+    path = Path(given)
     separator = "\t" if ".tsv" in path.suffixes else ","
     try:
         frame = pl.read_csv(path, has_header=False, infer_schema=False, separator=separator)

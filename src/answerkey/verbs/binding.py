@@ -7,9 +7,11 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from answerkey.engines import LocalEngine
 from answerkey.errors import AnswerkeyError, SpecError, raise_all
 from answerkey.models import Budget, LiveModel, Model, Price, SnippetModel, find_price, require_batches
 from answerkey.models.cache import CallCache
+from answerkey.models.stations import Stations
 from answerkey.pipeline import Prepared
 from answerkey.runs import FolderRun, Journal, MemoryRun
 from answerkey.solvers import ChoiceRankingSolver
@@ -42,6 +44,7 @@ class Session:
     cache: CallCache
     stack: ExitStack
     budget: Budget
+    stations: Stations | None = None
     _observers: dict[str, Observer] = field(default_factory=dict)
     _models: dict[tuple[str, str], Model] = field(default_factory=dict)
     _tasks: dict[str, Task] = field(default_factory=dict)
@@ -78,7 +81,7 @@ class Session:
             price = choose_price(model, self.options)
             book = self._find_book(model) if purpose == SOLVE else None
             bound: LiveModel | SnippetModel = model.bind(
-                ledger, self.budget, observer.hear, price=price, batches=book
+                ledger, self.budget, observer.hear, price=price, batches=book, stations=self.stations
             )
         else:
             bound = model.bind(ledger, self.budget, observer.hear)
@@ -125,16 +128,20 @@ class Session:
 
 @contextmanager
 def open_session(
-    opened: Sequence[Opened], writer: FolderRun | MemoryRun, options: Options, onlooker: Onlooker | None
+    opened: Sequence[Opened],
+    writer: FolderRun | MemoryRun,
+    options: Options,
+    onlooker: Onlooker | None,
+    stations: Stations | None = None,
 ) -> Iterator[Session]:
     """Yield the session of a run; close its models and the cache afterwards.
 
-    What is wrong with the cache is added to the notices of the run.
+    With `stations`, models are asked from there. What is wrong with the cache is added to the run's notices.
     """
     with ExitStack() as stack:
         cache = stack.enter_context(closing(CallCache(options.cache_policy or "reuse")))
         budget = _open_budget(opened, writer, cache, options)
-        yield Session(writer, options, onlooker or NobodyLooks(), cache, stack, budget)
+        yield Session(writer, options, onlooker or NobodyLooks(), cache, stack, budget, stations)
         writer.manifest["notices"] = [*writer.manifest["notices"], *map(str, cache.notices)]
 
 
@@ -216,6 +223,8 @@ def _find_obstacles(model: LiveModel, options: Options, *, is_batch: bool) -> li
     errors: list[AnswerkeyError] = []
     try:
         model.require_ready()
+        if is_batch or options.engine == LocalEngine.name:
+            model.connection.require_address()
         if is_batch:
             require_batches(model.connection)
     except SpecError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 from typing import TypedDict, Unpack
 
 import polars as pl
@@ -13,7 +12,7 @@ import polars as pl
 from answerkey.errors import RunError
 from answerkey.metrics.exact import UNIT_BITS, divide, sum_exactly
 from answerkey.metrics.paired import Pair, adjust_by_holm, measure_difference
-from answerkey.runs import Run, TaskRun, load_run
+from answerkey.runs import Run, RunPlace, TaskRun, load_run
 from answerkey.types import Notice
 from answerkey.verbs.aligning import (
     choose_tasks,
@@ -56,7 +55,9 @@ class CompareOptions(TypedDict, total=False):
 
 
 def compare(
-    *runs: Run | str | Path, baseline: Run | str | Path | None = None, **options: Unpack[CompareOptions]
+    *runs: Run | str | RunPlace,
+    baseline: Run | str | RunPlace | None = None,
+    **options: Unpack[CompareOptions],
 ) -> Comparison:
     """Compare runs on the same samples: every pair, or each run with the baseline.
 
@@ -86,7 +87,7 @@ def compare_task_runs(key: str, tasks: Mapping[str, tuple[Run, TaskRun]]) -> Com
     return Comparison(_adjust([_compare_task(key, runs, found, None, {}, [])]))
 
 
-def _open(run: Run | str | Path) -> Run:
+def _open(run: Run | str | RunPlace) -> Run:
     return run if isinstance(run, Run) else load_run(run)
 
 

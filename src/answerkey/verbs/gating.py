@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from answerkey.datasets import name_lasting
 from answerkey.errors import AnswerkeyError, listing, raise_all
-from answerkey.runs import NOT_COMPLETE, Run, describe_gates, leave_open
+from answerkey.runs import NOT_COMPLETE, Run, RunPlace, describe_gates, leave_open
 from answerkey.spec import (
     Policy,
     Rule,
@@ -85,14 +86,14 @@ def take_policies(
         raise_all(loaded.errors)
         policies = loaded.value or ()
     held = hold_policies(policies, tasks, evaluation)
-    baseline = None if options.baseline is None else str(Path(options.baseline).resolve())
+    baseline = None if options.baseline is None else name_lasting(options.baseline)
     policies = name_baseline(policies, baseline)
     is_given = options.policies is not None or baseline is not None
     raise_all([*held.errors, *(list_baseline_errors(policies, evaluation) if is_given else [])])
     return policies, held.notices
 
 
-def gate(run: Run, policies: Stated | None = None, baseline: Run | str | Path | None = None) -> Run:
+def gate(run: Run, policies: Stated | None = None, baseline: Run | str | RunPlace | None = None) -> Run:
     """Return a run with its gates decided anew: by its own policies, or by those that are given.
 
     The folder of the run stays as it is.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from hashlib import sha256
-from pathlib import Path
 from typing import TypeVar
 
 from answerkey.datasets import (
@@ -15,9 +13,11 @@ from answerkey.datasets import (
     Recorded,
     Rows,
     Selection,
+    digest_file,
     find_own_completions,
     load_table,
     match_completions,
+    name_lasting,
     open_dataset,
     pin_source,
     refuse_single,
@@ -245,22 +245,13 @@ def find_completions(task: Task, dataset: Dataset, options: Options) -> Recorded
 def _describe_completions(prepared: Prepared, options: Options) -> dict[str, object]:
     described: dict[str, object] = {"source": "trace", "file": None, "sha256": None}
     if options.completions is not None:
-        path = Path(options.completions).resolve()
-        described = {"source": "recorded", "file": str(path), "sha256": hash_file(path)}
+        file = name_lasting(options.completions)
+        described = {"source": "recorded", "file": file, "sha256": digest_file(file)}
     elif prepared.recorded is not None:
         described["source"] = "dataset"
     elif prepared.model is not None:
         described["source"] = "builtin" if prepared.model.name.startswith("builtin/") else "live"
     return {**described, "column": options.completion_column}
-
-
-def hash_file(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes."""
-    with path.open("rb") as stream:
-        digest = sha256()
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def all_errors(error: AnswerkeyError) -> list[AnswerkeyError]:

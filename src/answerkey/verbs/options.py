@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
+from answerkey.datasets import name_lasting
 from answerkey.datasets.downloads import hide_query
 from answerkey.errors import SpecError, listing, suggest
 from answerkey.models import Price
@@ -20,7 +21,7 @@ from answerkey.spec import Overrides
 #: are the caller's to give again: a folder from elsewhere must not run code, or choose who gets a key.
 STORED = (
     *("config", "model", "dataset", "completions", "completion_column", "num_samples", "subsampling", "seed"),
-    *("allow_failed", "engine", "copy", "cache_policy", "max_calls", "max_cost", "price"),
+    *("allow_failed", "engine", "ray_address", "copy", "cache_policy", "max_calls", "max_cost", "price"),
     "batch",
 )
 PATHS = ("dataset", "completions")
@@ -35,7 +36,8 @@ class Options:
     `allow_failed` is a number of rows or a share such as `"2%"`; `env` replaces the `.env` beside the file.
     `max_cost` is in USD, and `price` says what a million tokens cost, `"IN:OUT"`, where that is not known.
     With `batch`, the calls of a solver are handed in together. `policies` (a file, or plain values of the
-    same form) replace those of the run file; `baseline` is the folder of a run to be no worse than.
+    same form) replace those of the run file; `baseline` is the folder of a run to be no worse than. With the
+    engine `ray`, `ray_address` names a cluster; without it one is started here.
     """
 
     config: Mapping[str, object] = field(default_factory=dict)
@@ -51,6 +53,7 @@ class Options:
     allow_failed: int | str | None = None
     trust_code: bool = False
     engine: str = "local"
+    ray_address: str | None = None
     copy: bool = False
     cache_policy: CachePolicy | None = None
     allow_hosts: tuple[str, ...] = ()
@@ -123,7 +126,7 @@ class Options:
 
 def _make_absolute(given: str) -> str:
     """Return a path that does not depend on the current folder; an address loses what may be secret in it."""
-    return hide_query(given) if is_url(given) else str(Path(given).resolve())
+    return hide_query(given) if is_url(given) else name_lasting(given)
 
 
 def read_options(verb: str, given: Mapping[str, object]) -> Options:

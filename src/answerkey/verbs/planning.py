@@ -61,7 +61,9 @@ def plan_calls(path: str | Path, **options: object) -> DryRun:
     chosen = read_options("plan_calls", options)
     plan, _ = read_plan(path, chosen)
     policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
-    opened, _ = check_plan(open_plan(plan, chosen), chosen, stay_silent, open_engine(chosen.engine))
+    opened, _ = check_plan(
+        open_plan(plan, chosen), chosen, stay_silent, open_engine(chosen.engine, chosen.ray_address)
+    )
     with closing(CallCache(policy or "reuse")) as cache:
         return DryRun(tuple(_plan_task(one, chosen, cache) for one in opened))
 

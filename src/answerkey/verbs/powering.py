@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypedDict, TypeVar, Unpack
 
 from answerkey.errors import SpecError
 from answerkey.metrics.planning import Aim, Spread, count_samples, find_smallest, measure_power
-from answerkey.runs import Run
+from answerkey.runs import Run, RunPlace
 from answerkey.types import Notice
 from answerkey.verbs.variances import Basis, spread_accuracies, spread_parts, spread_runs
 
@@ -68,7 +67,7 @@ class PowerPlan:
     is_share: bool = True
 
 
-def plan_comparison(*runs: Run | str | Path, **options: Unpack[PowerOptions]) -> PowerPlan:
+def plan_comparison(*runs: Run | str | RunPlace, **options: Unpack[PowerOptions]) -> PowerPlan:
     """Return how many samples a difference needs, and how small a difference so many samples show.
 
     With one run its own variance is used for both models, with two that of their differences; the samples are
@@ -117,7 +116,7 @@ def _require_sound(aim: Aim, difference: float | None, samples: int | None) -> N
         raise SpecError("E119", f"`samples` is {samples!r}, not above 0")
 
 
-def _find_basis(runs: Sequence[Run | str | Path], options: PowerOptions) -> Basis:
+def _find_basis(runs: Sequence[Run | str | RunPlace], options: PowerOptions) -> Basis:
     """Return where the variance comes from; E119 when nothing, or too much, is said about it."""
     parts = options.get("omega2") is not None or bool(options.get("sigma2"))
     given = [bool(runs), parts, bool(options.get("accuracy"))]

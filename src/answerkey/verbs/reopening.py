@@ -15,7 +15,9 @@ from answerkey.datasets import (
     Recorded,
     Rows,
     Selection,
+    digest_file,
     find_own_completions,
+    is_stored,
     load_table,
     match_completions,
     open_dataset,
@@ -26,7 +28,6 @@ from answerkey.solvers import Solver
 from answerkey.spec import Task, source_from, task_from_source
 from answerkey.types import Completions, Samples
 from answerkey.verbs.columns import list_solver_columns
-from answerkey.verbs.opening import hash_file
 from answerkey.verbs.ordering import name_completions, order_dataset
 from answerkey.verbs.spreading import fit_rows
 
@@ -150,12 +151,15 @@ def find_kept(task_run: TaskRun, dataset: Dataset) -> KeptCompletions | None:
 
 
 def _reload_completions(entry: Mapping[str, Any]) -> Rows:
-    path = Path(entry["file"])
-    if not path.is_file():
-        raise gone("completions", str(path), "the file is not there any more")
-    if hash_file(path) != entry["sha256"]:
-        raise gone("completions", str(path), "its content has changed since the run")
-    return load_table(path, by_trial=True).rows
+    file = str(entry["file"])
+    try:
+        if not is_stored(file) and not Path(file).is_file():
+            raise gone("completions", file, "the file is not there any more")
+        if digest_file(file) != entry["sha256"]:
+            raise gone("completions", file, "its content has changed since the run")
+    except DataError as error:
+        raise gone("completions", file, error.message) from error
+    return load_table(file, by_trial=True).rows
 
 
 def gone(what: str, file: str | None, why: str) -> RunError:

@@ -17,7 +17,16 @@ from answerkey.datasets import Recorded, Selection
 from answerkey.engines import open_engine
 from answerkey.errors import Place, RunError, SpecError, listing, raise_all, suggest
 from answerkey.pipeline import Prepared, Progress
-from answerkey.runs import FolderRun, Run, TaskRun, default_folder, load_run
+from answerkey.runs import (
+    Run,
+    RunPlace,
+    TaskRun,
+    default_folder,
+    find_place,
+    load_run,
+    require_free,
+    start_run,
+)
 from answerkey.sandbox import require_trust
 from answerkey.spec import (
     DatasetSpec,
@@ -50,10 +59,10 @@ FIXED = ("model", "dataset", "completions", "completion_column", "num_samples", 
 
 
 def rescore(
-    run: Run | str | Path,
+    run: Run | str | RunPlace,
     task: TaskSource | None = None,
     *,
-    out: str | Path | None = None,
+    out: str | RunPlace | None = None,
     progress: Progress | None = None,
     onlooker: Onlooker | None = None,
     **options: object,
@@ -69,6 +78,8 @@ def rescore(
     _require_finished(old)
     _refuse_fixed(chosen)
     chosen = _allow_as_before(chosen, old)
+    place = find_place(out) if out is not None else default_folder(old.key)
+    require_free(place)
     report = progress or stay_silent
     tasks, notices = _choose_tasks(old, task, chosen)
     file = _find_run_file(old, task)
@@ -77,15 +88,14 @@ def rescore(
     require_trust(
         [one for each in opened for one in each.specification.snippets], trust_code=chosen.trust_code
     )
-    engine = open_engine(chosen.engine)
+    engine = open_engine(chosen.engine, chosen.ray_address)
     opened, heard = check_plan(opened, chosen, report, engine)
     opened = [mark_unasked(one) for one in opened]
     require_askable(opened, chosen)
     manifest = _describe(old, opened, [*notices, *more, *heard], chosen) | {"file": file}
     manifest |= describe_policies(policies)
     sources = {one.prepared.key: describe_sources(one) for one in opened}
-    folder = Path(out) if out is not None else default_folder(old.key)
-    with FolderRun.create(folder, manifest, sources) as writer:
+    with start_run(place, manifest, sources) as writer:
         return work(opened, writer, engine, report, options=chosen, onlooker=onlooker)
 
 

@@ -6,7 +6,6 @@ Everything is scored anew from the journal, so that the tables are those of a ru
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,18 @@ from answerkey.engines import open_engine
 from answerkey.errors import DataError, Place, RunError, SpecError, listing
 from answerkey.models import Generation, ModelConfig
 from answerkey.pipeline import Progress
-from answerkey.runs import FolderRun, Run, load_run, read_manifest, read_source, remove_journal
+from answerkey.runs import (
+    FolderRun,
+    Run,
+    RunPlace,
+    StoredFolder,
+    find_place,
+    forget_journal,
+    has_only_begun,
+    load_manifest,
+    load_run,
+    take_up_run,
+)
 from answerkey.sandbox import require_trust
 from answerkey.spec import (
     DatasetSpec,
@@ -51,7 +61,7 @@ LIMITS = frozenset({"max_calls", "max_cost"})
 
 
 def resume(
-    path: str | Path,
+    path: str | Path | StoredFolder,
     *,
     progress: Progress | None = None,
     onlooker: Onlooker | None = None,
@@ -62,20 +72,19 @@ def resume(
     Options as in `Options`; those that the run was started with hold unless they are given again. A limit
     that stopped the run holds no more.
     """
-    folder = Path(path)
-    require_started(folder)
-    if read_manifest(folder)["status"] == "complete":
-        with suppress(OSError):  # a disk that had failed may have kept it
-            remove_journal(folder)
-        return load_run(folder)
+    place = find_place(path)
+    require_started(place)
+    if load_manifest(place)["status"] == "complete":
+        forget_journal(place)  # a disk that had failed may have kept it
+        return load_run(place)
     report = progress or stay_silent
-    with FolderRun.reopen(folder) as writer:
+    with take_up_run(place) as writer:
         if writer.manifest["status"] == "complete":  # the process that held it has just finished
-            remove_journal(folder)
-            return load_run(folder)
+            forget_journal(place)
+            return load_run(place)
         _refuse_rescored(writer.manifest)
         chosen = _take_options(writer.manifest, options)
-        engine = open_engine(chosen.engine)
+        engine = open_engine(chosen.engine, chosen.ray_address)
         opened, _ = check_plan(_open_again(writer, chosen), chosen, report, engine)
         opened = [mark_unasked(one) for one in opened]
         require_askable(opened, chosen)
@@ -83,9 +92,9 @@ def resume(
         return work(opened, writer, engine, report, options=chosen, onlooker=onlooker)
 
 
-def require_started(folder: Path) -> None:
+def require_started(folder: RunPlace) -> None:
     """Raise E507 for a run that stopped before `run.json` was written."""
-    if (folder / "tasks").is_dir() and not (folder / "run.json").exists():
+    if has_only_begun(folder):
         raise RunError(
             "E507",
             f"`{folder}` stopped before its `run.json` was written: there is nothing to go on from",
@@ -134,7 +143,7 @@ def _has_hit_limit(manifest: Mapping[str, Any]) -> bool:
 
 def _open_again(writer: FolderRun, options: Options) -> list[Opened]:
     entries: Sequence[Mapping[str, Any]] = writer.manifest["tasks"]
-    sources = {entry["key"]: read_source(writer.folder, entry["key"]) for entry in entries}
+    sources = {entry["key"]: writer.read_source(entry["key"]) for entry in entries}
     if "rescored_from" in writer.manifest:
         return _open_rescored(writer.manifest, sources, options)
     specifications = [specify(entry, sources[entry["key"]], writer.manifest, options) for entry in entries]
@@ -183,9 +192,9 @@ def specify(
     )
 
 
-def _find_recorded(entry: Mapping[str, Any]) -> Path | None:
+def _find_recorded(entry: Mapping[str, Any]) -> str | None:
     told = entry["completions"]
-    return Path(told["file"]) if told["source"] == "recorded" and told["file"] else None
+    return str(told["file"]) if told["source"] == "recorded" and told["file"] else None
 
 
 def _find_model(

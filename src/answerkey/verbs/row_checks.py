@@ -133,7 +133,16 @@ def conclude_findings(findings: RowFindings, prepared: Prepared) -> None:
 
 def check_shard(prepared: Prepared, shard: Shard, *, is_recorded: bool) -> ShardFindings:
     """Return what is wrong with the rows of one shard."""
-    return look_at_samples(prepared, shard.samples.load(prepared.columns), is_recorded=is_recorded)
+    return look_at_shard(prepared, shard, shard.samples.load(prepared.columns), is_recorded=is_recorded)
+
+
+def look_at_shard(prepared: Prepared, shard: Shard, samples: Samples, *, is_recorded: bool) -> ShardFindings:
+    """Return what is wrong with the rows of a shard that has been loaded; not with those withheld."""
+    if not shard.withheld:
+        return look_at_samples(prepared, samples, is_recorded=is_recorded)
+    left = shard.left
+    found = look_at_samples(prepared, samples.take(left), is_recorded=is_recorded)
+    return replace(found, rows=len(samples), failed={left[position] for position in found.failed})
 
 
 def look_at_samples(prepared: Prepared, samples: Samples, *, is_recorded: bool) -> ShardFindings:

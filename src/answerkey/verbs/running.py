@@ -16,7 +16,16 @@ from answerkey.metrics import find_category_column
 from answerkey.models import Model, ModelConfig
 from answerkey.models.cache import CachePolicy
 from answerkey.pipeline import Progress, run_task
-from answerkey.runs import FolderRun, MemoryRun, Run, default_folder
+from answerkey.runs import (
+    FolderRun,
+    MemoryRun,
+    Run,
+    RunPlace,
+    default_folder,
+    find_place,
+    require_free,
+    start_run,
+)
 from answerkey.sandbox import require_trust
 from answerkey.spec import DatasetSpec, Plan, Specification, load_plan
 from answerkey.types import Notice, Samples
@@ -27,13 +36,13 @@ from answerkey.verbs.opening import Opened, open_specification
 from answerkey.verbs.options import Options, read_options, stay_silent
 from answerkey.verbs.repeating import run_repetitions
 from answerkey.verbs.row_checks import RowFindings, check_rows
-from answerkey.verbs.staging import FolderStage, Stage, Staged, visit_rows
+from answerkey.verbs.staging import Stage, Staged, open_stage, visit_rows
 
 
 def run(
     path: str | Path,
     *,
-    out: str | Path | None = None,
+    out: str | RunPlace | None = None,
     progress: Progress | None = None,
     onlooker: Onlooker | None = None,
     **options: object,
@@ -47,16 +56,17 @@ def run(
     plan, notices = read_plan(path, chosen)
     policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
     chosen = replace(chosen, cache_policy=policy)
-    engine = open_engine(chosen.engine)
-    with FolderStage() as stage:
+    engine = open_engine(chosen.engine, chosen.ray_address)
+    place = find_place(out) if out is not None else default_folder(plan.key)
+    require_free(place)
+    with open_stage(place, is_far=engine.is_far) as stage:
         opened, heard = check_plan(open_plan(plan, chosen), chosen, report, engine, stage)
         require_askable(opened, chosen)
-        folder = Path(out) if out is not None else default_folder(plan.key)
         sources = {one.prepared.key: describe_sources(one) for one in opened}
         manifest = describe_run(plan.key, plan.display_name, opened, [*notices, *heard])
         manifest |= {"file": str(Path(path).resolve()), "options": chosen.stored()}
         manifest |= describe_policies(plan.policies)
-        with FolderRun.create(folder, manifest, sources) as writer:
+        with start_run(place, manifest, sources) as writer:
             return work(opened, writer, engine, report, options=chosen, onlooker=onlooker)
 
 
@@ -144,7 +154,7 @@ def work(
     """
     changes: dict[str, Mapping[str, Any]] = {}
     failed_calls = 0
-    with open_session(opened, writer, options or Options(), onlooker) as session:
+    with open_session(opened, writer, options or Options(), onlooker, engine.stations) as session:
         for one in opened:
             key = one.prepared.key
             try:

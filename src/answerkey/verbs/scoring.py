@@ -49,7 +49,7 @@ def score(
     """
     chosen = read_options("score", options)
     ready = _take_task(task, chosen)
-    engine = open_engine(chosen.engine)
+    engine = open_engine(chosen.engine, chosen.ray_address)
     is_callers = isinstance(task, Mapping)
     judges = load_judges(ready, run_file=None, overrides=chosen.overrides(), is_callers=is_callers)
     require_trust(ready.snippets, trust_code=chosen.trust_code)

@@ -9,6 +9,7 @@ from answerkey.engines import Spread
 from answerkey.pipeline import SHARD_ROWS, Prepared
 from answerkey.scorers import StringEqualsMcqa, compile_templates
 from answerkey.scorers.extraction import find_rule
+from answerkey.scorers.model_judge import AskingScorer
 from answerkey.templates import Template
 from answerkey.types import Samples
 from answerkey.verbs.columns import BY_TEMPLATE
@@ -28,7 +29,7 @@ PROCESS_ROWS = 16_384
 def choose_shard_rows(prepared: Prepared, spread: Spread) -> int:
     """Return how many rows one shard has: fewer where rows are long, or take long."""
     most = fit_rows(prepared.dataset.rows, prepared.columns, prepared.recorded)
-    return min(most, PROCESS_ROWS) if spread == "processes" else most
+    return min(most, PROCESS_ROWS) if spread in ("apart", "processes") else most
 
 
 def fit_rows(rows: Rows, columns: Collection[str] | None, recorded: Recorded | None) -> int:
@@ -49,12 +50,14 @@ def fit_rows(rows: Rows, columns: Collection[str] | None, recorded: Recorded | N
 def choose_spread(prepared: Prepared) -> Spread:
     """Return how a task's shards may be worked on.
 
-    Whatever asks a model, or runs a snippet in a process of its own, does so from here, shard after shard;
-    and so does a scorer that is not ours, for nobody told it of threads.
+    Whatever asks a model does so from here, shard after shard. A snippet, which has a process of its own, and
+    a scorer that is not ours, for nobody told it of threads, want a process with nothing beside them.
     """
-    is_known = all(type(step.scorer) in BY_TEMPLATE for step in prepared.task.scoring)
-    if prepared.model is not None or not is_known or prepared.task.snippets:
+    scorers = [step.scorer for step in prepared.task.scoring]
+    if prepared.model is not None or any(isinstance(one, AskingScorer) for one in scorers):
         return "alone"
+    if prepared.task.snippets or not all(type(one) in BY_TEMPLATE for one in scorers):
+        return "apart"
     if len(prepared.dataset) < WORKER_ROWS:
         return "threads"
     first = prepared.dataset.rows.slice(0, LOOKED_AT).load(prepared.columns)
@@ -68,7 +71,7 @@ def choose_check_spread(prepared: Prepared) -> Spread:
     solver = prepared.task.solver if prepared.recorded is None else None
     parts = [step.scorer for step in prepared.task.scoring] + ([solver] if solver else [])
     if not all(type(one).__module__.startswith("answerkey.") for one in parts):
-        return "alone"
+        return "apart"
     if len(prepared.dataset) < WORKER_ROWS:
         return "threads"
     if solver is not None and solver.needs_model:

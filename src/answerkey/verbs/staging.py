@@ -6,29 +6,31 @@ reading and resolving every row twice costs more.
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Self
 
 from answerkey.datasets import Shard
+from answerkey.datasets.storage import list_objects, remove_objects
 from answerkey.engines import Engine
-from answerkey.errors import AnswerkeyError
-from answerkey.pipeline import Measured, Outcome, Prepared, Progress, merge_shards, run_shard
-from answerkey.runs import FolderTask, MemoryTask, TaskWriter
+from answerkey.errors import AnswerkeyError, DataError
+from answerkey.pipeline import Measured, Outcome, Prepared, Progress, merge_shards, require_rows, run_shard
+from answerkey.runs import FolderTask, MemoryTask, RunPlace, StoredFolder, StoredTask, TaskWriter
 from answerkey.verbs.design_columns import find_missing_design
 from answerkey.verbs.row_checks import (
     RowFindings,
     ShardFindings,
     check_rows,
     conclude_findings,
-    look_at_samples,
+    look_at_shard,
 )
 
-Writer = FolderTask | MemoryTask
+Writer = FolderTask | MemoryTask | StoredTask
 #: What is wrong with a shard, and what was measured: nothing, or why not, where it could not be scored.
 Visited = tuple[ShardFindings, Measured | AnswerkeyError | None]
 
@@ -48,7 +50,13 @@ class Staged:
 
 
 class Stage:
-    """Where tables wait until it is known that they may enter a run: in memory."""
+    """Where tables wait until it is known that they may enter a run: in memory; a context manager."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of what has waited."""
 
     def takes(self, prepared: Prepared) -> bool:
         """Return whether a task can be scored while it is checked; another process has its own memory."""
@@ -60,14 +68,15 @@ class Stage:
 
 
 class FolderStage(Stage):
-    """A stage in a temporary folder, which is made when it is needed; a context manager."""
+    """A stage in a temporary folder, which is made when it is needed; a context manager.
 
-    def __init__(self) -> None:
+    It is a folder of this machine, or one in `home`, where others can see it.
+    """
+
+    def __init__(self, home: Path | None = None) -> None:
+        self._home = home
         self._stack = ExitStack()
         self._folder: Path | None = None
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
@@ -75,14 +84,51 @@ class FolderStage(Stage):
     def takes(self, prepared: Prepared) -> bool:
         """Return whether a task can be scored while it is checked."""
         # Completions that are to be kept may be too many for a temporary folder.
-        return prepared.spread != "alone" and not prepared.keep_completions
+        return prepared.spread in ("threads", "processes") and not prepared.keep_completions
 
     def open_task(self, key: str) -> Writer:
         """Return the writer of one task."""
         if self._folder is None:
-            made = tempfile.TemporaryDirectory(prefix="answerkey-scores-", ignore_cleanup_errors=True)
+            if self._home is not None:
+                self._home.mkdir(parents=True, exist_ok=True)
+            made = tempfile.TemporaryDirectory(
+                prefix=".answerkey-scores-" if self._home else "answerkey-scores-",
+                dir=self._home,
+                ignore_cleanup_errors=True,
+            )
             self._folder = Path(self._stack.enter_context(made))
         return FolderTask(self._folder / key, is_draft=True).make()
+
+
+class StoredStage(Stage):
+    """A stage on shared storage, beside the run that is to be; what waits there is removed in the end."""
+
+    def __init__(self, home: str) -> None:
+        self._url = f"{home}/.answerkey-scores-{secrets.token_hex(6)}"
+        self._is_used = False
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_used:
+            with suppress(DataError):
+                remove_objects([one.url for one in list_objects(self._url)])
+
+    def takes(self, prepared: Prepared) -> bool:
+        """Return whether a task can be scored while it is checked."""
+        return prepared.spread in ("threads", "processes") and not prepared.keep_completions
+
+    def open_task(self, key: str) -> Writer:
+        """Return the writer of one task."""
+        self._is_used = True
+        return StoredTask(f"{self._url}/{key}")
+
+
+def open_stage(place: RunPlace, *, is_far: bool) -> Stage:
+    """Return where tables wait for a run: on this machine, or where every node of a cluster can see them."""
+    if not is_far:
+        return FolderStage()
+    return (
+        StoredStage(place.parent) if isinstance(place, StoredFolder) else FolderStage(place.absolute().parent)
+    )
 
 
 def visit_rows(
@@ -106,7 +152,7 @@ def visit_rows(
 def visit_shard(prepared: Prepared, writer: TaskWriter, shard: Shard) -> Visited:
     """Check and score one shard; a shard that lacks a column is not scored."""
     samples = shard.samples.load(prepared.columns)
-    found = look_at_samples(prepared, samples, is_recorded=shard.recorded is not None)
+    found = look_at_shard(prepared, shard, samples, is_recorded=shard.recorded is not None)
     if found.fatal:
         return found, None
     try:
@@ -123,4 +169,5 @@ def _conclude(
         if not isinstance(one, Measured):
             return one
         scored.append(one)
+    require_rows(prepared, writer, scored)
     return Staged(writer, merge_shards(prepared.task, scored))

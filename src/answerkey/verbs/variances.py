@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import polars as pl
 
 from answerkey.errors import RunError, SpecError, listing
 from answerkey.metrics.planning import Spread
-from answerkey.runs import Run, load_run
+from answerkey.runs import Run, RunPlace, load_run
 from answerkey.types import Notice
 from answerkey.verbs.aligning import choose_tasks, name_runs, require_alike, require_complete
 from answerkey.verbs.pairing import Outcomes, read_outcomes
@@ -68,7 +67,7 @@ def _subtract(first: float, second: float, correlation: float) -> float:
 
 
 def spread_runs(
-    runs: Sequence[Run | str | Path],
+    runs: Sequence[Run | str | RunPlace],
     planned: tuple[int, int] | None,
     correlation: float,
     *,

@@ -153,6 +153,11 @@ def test_limits_concern_live_models_alone(call: Call, project: Path, option: tup
     assert call("run", *words(project, *option)).code == 0
 
 
-def test_the_engine_ray_is_refused(call: Call, project: Path) -> None:
-    """E601 says what to use."""
-    assert "error[E601]" in call("run", *words(project, "--engine", "ray")).err
+def test_the_engine_ray_is_refused_where_it_is_not_installed(
+    call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E601 says what to install."""
+    monkeypatch.setattr("answerkey.engines.ray_cluster.find_spec", lambda _: None)
+    found = call("run", *words(project, "--engine", "ray")).err
+    assert "error[E601]" in found
+    assert "answerkey[ray]" in found

@@ -152,13 +152,19 @@ def test_a_failing_shard_stops_the_work() -> None:
         list(open_engine("local").map(lambda shard: 1 // shard, [1, 0]))
 
 
-def test_ray_is_refused_by_name() -> None:
-    """An engine of a later release is named as such."""
+def test_ray_is_refused_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is missing is named, with the way to get it."""
+    monkeypatch.setattr("answerkey.engines.ray_cluster.find_spec", lambda _: None)
     with pytest.raises(EngineError) as caught:
         open_engine("ray")
     assert caught.value.code == "E601"
-    assert caught.value.message == "the engine `ray` is not in this release"
-    assert caught.value.hint == "use `--engine local`"
+    assert caught.value.hint == "install it with `pip install 'answerkey[ray]'`"
+
+
+def test_an_address_is_for_ray_alone() -> None:
+    """An address that would be ignored is refused."""
+    with pytest.raises(EngineError, match="of no use to the engine `local`"):
+        open_engine("local", "10.0.0.1:6379")
 
 
 def test_unknown_engine_gets_a_suggestion() -> None:
@@ -168,6 +174,11 @@ def test_unknown_engine_gets_a_suggestion() -> None:
     assert caught.value.hint == "did you mean `local`?"
 
 
-def test_engines_are_listed_by_their_own_name() -> None:
-    """The registry's keys are the engines' names."""
-    assert {name: engine.name for name, engine in ENGINES.items()} == {"local": "local"}
+def test_engines_are_listed_by_name() -> None:
+    """There are two of them."""
+    assert list(ENGINES) == ["local", "ray"]
+
+
+def test_this_machine_has_no_stations() -> None:
+    """Nothing of ours lives elsewhere unless there are other machines."""
+    assert open_engine().stations is None

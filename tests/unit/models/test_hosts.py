@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.models.hosts import Address, Caller, check_url, guard_secret, is_loopback
+from answerkey.models.hosts import Address, Caller, check_url, guard_secret, is_loopback, put_address
 from answerkey.models.secret import Secret
 
 MINE = Secret("sk-canary-0123456789", "caller")
@@ -176,3 +176,39 @@ def test_values_of_the_environment() -> None:
     assert theirs is not None
     assert theirs.origin == "project"
     assert "hush" not in repr(caller)
+
+
+def test_the_node_can_stand_for_a_host() -> None:
+    """`{node_ip}` is the whole host, with a port or without one; the node's address is put in its place."""
+    assert check_url("http://{node_ip}:8000/v1", "m") == "http://{node_ip}:8000/v1"
+    assert put_address("http://{node_ip}:8000/v1", "10.0.0.7") == "http://10.0.0.7:8000/v1"
+    assert put_address("https://{node_ip}/v1", "fd00::7") == "https://[fd00::7]/v1"
+    assert put_address("http://127.0.0.1/{node_ip}", "10.0.0.7") == "http://127.0.0.1/{node_ip}"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://{node_ip}.evil.example/v1",
+        "http://evil.{node_ip}/v1",
+        "http://{node_ip}{node_ip}/v1",
+        "http://{NODE_IP}:8000/v1",
+        "http://{host}:8000/v1",
+        "http://{/v1",
+    ],
+)
+def test_no_name_can_be_built_around_the_node(url: str) -> None:
+    """Nothing else in braces stands for a host, or for a part of one."""
+    with pytest.raises(SpecError, match="is not the URL of an endpoint") as caught:
+        check_url(url, "m")
+    assert caught.value.code == "E108"
+
+
+def test_a_file_that_names_the_node_gets_no_key_of_the_caller() -> None:
+    """Until the caller allows it, or has named it."""
+    url = "http://{node_ip}:8000/v1"
+    assert is_refused(url)
+    assert not is_refused(url, is_callers=True)
+    assert not is_refused(url, caller=Caller(allow_hosts=frozenset({"{node_ip}"})))
+    assert not is_refused(url, caller=Caller(allow_hosts=frozenset({"{node_ip}:8000"})))
+    assert is_refused(url, caller=Caller(allow_hosts=frozenset({"{node_ip}:9000"})))

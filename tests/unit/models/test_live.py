@@ -126,3 +126,11 @@ def test_every_trial_is_a_call_of_its_own() -> None:
         assert server.asked.total == 2
         model.answer([question], trial=1)
         assert server.asked.total == 2
+
+
+def test_the_address_of_a_node_needs_nodes() -> None:
+    """A model whose host is `{node_ip}` is not asked from here."""
+    model = open_live("http://{node_ip}:8000/v1#m")
+    with pytest.raises(SpecError, match="stands for the node of a cluster") as caught:
+        model.answer(ask("q"))
+    assert caught.value.code == "E119"

@@ -360,7 +360,7 @@ def test_a_judge_without_choices_has_its_scores(tmp_path: Path) -> None:
 
 def test_a_run_under_way_shows_what_is_finished(done: Run) -> None:
     """Tasks that are not finished are named; those that are have counts and no shares."""
-    assert done.path is not None
+    assert isinstance(done.path, Path)
     manifest = json.loads((done.path / "run.json").read_text())
     manifest |= {"status": "running", "tasks": [*manifest["tasks"], {"key": "later"}]}
     (done.path / "run.json").write_text(json.dumps(manifest))

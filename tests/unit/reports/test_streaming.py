@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey import pipeline
+from answerkey import working
 from answerkey.reports import breakdown, explain
 from answerkey.reports.explain import explain_sample
 from answerkey.reports.export import FORMS, PARQUET, export_rows
@@ -31,7 +31,7 @@ ROWS = [
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a run in shards of seven rows."""
-    monkeypatch.setattr(pipeline, "SHARD_ROWS", 7)
+    monkeypatch.setattr(working, "SHARD_ROWS", 7)
     (tmp_path / "task.yaml").write_text(str(TASK))
     pl.DataFrame(ROWS).write_parquet(tmp_path / "rows.parquet")
     dataset = str(tmp_path / "rows.parquet")

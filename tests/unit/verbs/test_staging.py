@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import answerkey as ak
-from answerkey import pipeline
+from answerkey import working
 from answerkey.engines import Spread
 from answerkey.verbs import opening, spreading
 
@@ -34,7 +34,7 @@ ROWS = [
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Let shards be small, and temporary files lie where they can be seen."""
-    monkeypatch.setattr(pipeline, "SHARD_ROWS", 7)
+    monkeypatch.setattr(working, "SHARD_ROWS", 7)
     monkeypatch.setattr(spreading, "SHARD_ROWS", 7)
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
@@ -115,7 +115,7 @@ def test_what_is_read_is_what_is_needed() -> None:
     rows = [{**row, "subject": "s"} for row in ROWS[:3]]
     read: list[object] = []
 
-    def note(prepared: pipeline.Prepared) -> str:
+    def note(prepared: working.Prepared) -> str:
         read.append(prepared.columns)
         return "alone"
 
@@ -129,13 +129,13 @@ def test_what_is_read_is_what_is_needed() -> None:
 
 def test_rows_are_cut_smaller_where_they_are_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shard holds a bearable number of bytes, of which completions in another file are a part."""
-    monkeypatch.setattr(pipeline, "SHARD_ROWS", 100_000)
+    monkeypatch.setattr(working, "SHARD_ROWS", 100_000)
     monkeypatch.setattr(spreading, "SHARD_ROWS", 100_000)
     monkeypatch.setattr(spreading, "SHARD_BYTES", 40_000_000)
     sizes: list[int] = []
     choose = spreading.choose_shard_rows
 
-    def note(prepared: pipeline.Prepared, spread: Spread) -> int:
+    def note(prepared: working.Prepared, spread: Spread) -> int:
         sizes.append(choose(prepared, spread))
         return sizes[-1]
 

@@ -256,7 +256,7 @@ def test_an_unknown_engine_leaves_no_folder(tmp_path: Path) -> None:
     task, rows = write_project(tmp_path, TASK)
     (tmp_path / "c.csv").write_text("completion\nB\nB\nA\n")
     with pytest.raises(ak.EngineError) as caught:
-        ak.run(task, dataset=rows, completions=str(tmp_path / "c.csv"), engine="ray", out=tmp_path / "run")
+        ak.run(task, dataset=rows, completions=str(tmp_path / "c.csv"), engine="rya", out=tmp_path / "run")
     assert caught.value.code == "E601"
     assert not (tmp_path / "run").exists()
 

@@ -1,0 +1,118 @@
+"""What a Ray cluster costs and bears: `python bench/cluster.py [--rows N] [--kill] [--part NAME]`.
+
+`overhead`: CPU seconds per million rows of recorded completions, all processes counted: the local engine, one
+node that the command starts, and two nodes that are there. `asking`: calls per second of a solver that mostly
+waits, on 1, 2, 4 and 8 workers. With `--kill`: a worker and then a node killed with -9 in the middle, and a
+row that ends every process. Nodes are on this machine, on loopback alone, so nothing here says how
+computation scales.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from far_asking import WORKERS, measure_costs, measure_paces
+from kills import DEADLY_ROWS, try_deadly_row, try_kills
+from nodes import NO_NODES, Nodes, Spent, run_answerkey, start_nodes
+from scoring import Workbench
+from tables import Table
+from workloads import Case, Mix
+
+from answerkey.engines.threads import count_cores
+
+ROWS = 5_000_000
+TURNS = 3
+#: The start of everything is told by so many times fewer rows.
+FEWER = 25
+MILLION = 1_000_000
+#: A node that the command starts.
+OWN_NODE = Nodes(("--engine", "ray"))
+
+
+def build_words(bench: Workbench, rows: int) -> list[str]:
+    """Return the command that scores so many rows."""
+    task, dataset = bench.write_task(Case(rows)), bench.find_dataset(rows, Mix())
+    return ["score", str(task), "--dataset", str(dataset), "--completion-column", "completion"]
+
+
+def measure_turns(bench: Workbench, rows: int) -> dict[str, list[Spent]]:
+    """Return what each engine took in each turn; they take turns, so that all meet the same disturbances."""
+    words, out = build_words(bench, rows), bench.folder / "out"
+    found: dict[str, list[Spent]] = {}
+
+    def measure(name: str, nodes: Nodes) -> None:
+        shutil.rmtree(out, ignore_errors=True)
+        spent = run_answerkey([*words, "--out", str(out)], nodes)
+        found.setdefault(name, []).append(spent)
+        words_of_it = (
+            f"{spent.cpu:.1f} CPU s, {spent.main:.1f} of them in the main process, {spent.wall:.1f} s"
+        )
+        print(f"  {rows} rows, {name}: {words_of_it}", flush=True)
+
+    for _ in range(bench.turns):
+        measure("local engine", NO_NODES)
+        measure("Ray, one node that it starts", OWN_NODE)
+        with start_nodes(2) as nodes:
+            run_answerkey([*words, "--num-samples", "10", "--out", str(bench.folder / "warm")], nodes)
+            shutil.rmtree(bench.folder / "warm")
+            measure("Ray, two nodes that are there", nodes)
+    return found
+
+
+def measure_overhead(bench: Workbench, rows: int) -> None:
+    """Print CPU seconds by engine, for all rows and for each further million."""
+    many, few = measure_turns(bench, rows), measure_turns(bench, rows // FEWER)
+    head = [f"{rows:,} rows", "CPU s, median", "least to most", "per million", "against local"]
+    head += [f"{rows // FEWER:,} rows", "each further million", "of it in the main process"]
+    base, lines = median(one.cpu for one in many["local engine"]), []
+    for name, turns in many.items():
+        costs = [one.cpu for one in turns]
+        middle, start = median(costs), median(one.cpu for one in few[name])
+        main = median(one.main for one in turns) - median(one.main for one in few[name])
+        further = (rows - rows // FEWER) / MILLION
+        numbers = (middle / rows * MILLION, middle / base, start, (middle - start) / further, main / further)
+        spread = f"{min(costs):.1f} to {max(costs):.1f}"
+        lines.append([name, f"{middle:.1f}", spread, *(f"{one:.2f}" for one in numbers)])
+    print(f"\n{Table(head, lines).to_markdown()}\n", flush=True)
+
+
+def try_all_kills(bench: Workbench, rows: int) -> bool:
+    """Kill what can be killed; return whether everything is exact all the same."""
+    with tempfile.TemporaryDirectory(dir=bench.folder) as folder:
+        is_exact = try_kills(Path(folder), build_words(bench, rows), rows)
+        return try_deadly_row(Path(folder), bench.find_dataset(DEADLY_ROWS, Mix())) and is_exact
+
+
+def main() -> int:
+    """Measure what was asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--kill", action="store_true", help="also the trials with kill -9")
+    parser.add_argument("--part", choices=["overhead", "asking", "kill"], help="only this one")
+    parser.add_argument("--workers", type=int, nargs="*", default=WORKERS, help="numbers of workers that ask")
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "answerkey-bench")
+    given = parser.parse_args()
+    bench = Workbench(given.folder, given.turns)
+    given.folder.mkdir(parents=True, exist_ok=True)
+    print(f"{count_cores()} cores, which all nodes share\n")
+    is_good = True
+    if given.part in (None, "overhead"):
+        measure_overhead(bench, given.rows)
+    if given.part in (None, "asking"):
+        measure_paces(given.workers)
+        measure_costs()
+    if given.kill or given.part == "kill":
+        is_good = try_all_kills(bench, given.rows)
+    return 0 if is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,230 @@
+"""A server on this machine that speaks as Amazon S3 does, and one that answers as it is told."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from xml.etree import ElementTree as ET
+
+import pytest
+
+#: What must never be seen anywhere.
+CANARY = "canary-7f3a-secret-access-key"
+TOKEN_CANARY = "canary-session-token-91bc"  # noqa: S105 - a text to look out for
+_numbers = count(1)
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A bucket of its own on the server; objects are put and read without the library under test."""
+
+    endpoint: str
+    name: str
+
+    @property
+    def url(self) -> str:
+        """The address of the bucket."""
+        return f"s3://{self.name}"
+
+    def put(self, key: str, content: bytes) -> str:
+        """Write an object and return its address."""
+        self._ask("PUT", f"/{self.name}/{key}", content)
+        return f"{self.url}/{key}"
+
+    def get(self, key: str) -> bytes:
+        """Return an object."""
+        return self._ask("GET", f"/{self.name}/{key}")
+
+    def list(self, prefix: str = "") -> list[str]:
+        """Return the keys below a prefix."""
+        told = ET.fromstring(self._ask("GET", f"/{self.name}?list-type=2&prefix={prefix}"))  # noqa: S314 - of our own server
+        return sorted(one.text or "" for one in told.iter() if one.tag.endswith("}Key"))
+
+    def read_all(self, prefix: str) -> dict[str, bytes]:
+        """Return the objects below a prefix, by what follows it."""
+        return {key[len(prefix) + 1 :]: self.get(key) for key in self.list(f"{prefix}/")}
+
+    def make(self) -> Bucket:
+        """Make the bucket."""
+        self._ask("PUT", f"/{self.name}")
+        return self
+
+    def _ask(self, method: str, path: str, content: bytes | None = None) -> bytes:
+        # A form, which the library would call it, or a caller without a name is treated otherwise.
+        headers = {"Content-Type": "application/octet-stream", "Authorization": "AWS test:test"}
+        request = urllib.request.Request(f"{self.endpoint}{path}", content, headers, method=method)  # noqa: S310 - loopback
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as reply:
+            body: bytes = reply.read()
+            return body
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """Return the endpoint of an S3 server, which is started once."""
+    for name in ("moto", "s3fs", "flask"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"`{name}` is not installed")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    code = "import sys; from moto.server import main; main(sys.argv[1:])"
+    command = [sys.executable, "-W", "ignore", "-c", code, "-H", "127.0.0.1", "-p", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            _await(f"http://127.0.0.1:{port}/", server)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+
+
+def _await(endpoint: str, server: subprocess.Popen[bytes]) -> None:
+    for _ in range(600):
+        try:
+            urllib.request.build_opener(urllib.request.ProxyHandler({})).open(endpoint, timeout=5).close()
+        except (urllib.error.URLError, ConnectionError):
+            assert server.poll() is None
+            threading.Event().wait(0.1)
+        else:
+            return
+
+
+@pytest.fixture
+def cloud(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Return a function that sets the environment for an endpoint; keys are canaries."""
+
+    def choose(endpoint: str) -> None:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIACANARY000000")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", CANARY)
+        monkeypatch.setenv("AWS_SESSION_TOKEN", TOKEN_CANARY)
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+            monkeypatch.setenv(name, "/no/such/file")
+        for name in ("AWS_PROFILE", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+            monkeypatch.delenv(name, raising=False)
+
+    return choose
+
+
+@pytest.fixture
+def bucket(s3_server: str, cloud: Callable[[str], None]) -> Bucket:
+    """Return a bucket that nobody has used, on a server that the environment names."""
+    cloud(s3_server)
+    return Bucket(s3_server, f"bucket-{next(_numbers)}-{time.time_ns()}").make()
+
+
+@dataclass
+class Faulty:
+    """How a server answers: a status for each method and ending of a path, and what was asked of it."""
+
+    statuses: dict[tuple[str, str], int] = field(default_factory=dict)
+    behind: str = ""
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    headers: list[str] = field(default_factory=list)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers with the status that it is told, or hands on to the server behind it."""
+
+    server: FaultyServer
+    protocol_version = "HTTP/1.1"
+
+    def _answer(self) -> None:
+        told = self.server.told
+        told.asked.append((self.command, self.path))
+        told.headers.append(str(self.headers))
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        path = self.path.partition("?")[0]
+        for (method, ending), status in told.statuses.items():
+            if self.command == method and path.endswith(ending):
+                self._fail(status)
+                return
+        self._hand_on(body)
+
+    do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _answer  # noqa: N815 - the library's names
+
+    def _fail(self, status: int) -> None:
+        if status == 0:
+            self.close_connection = True
+            self.connection.close()
+            return
+        code = {403: "AccessDenied", 500: "InternalError"}.get(status, "Unknown")
+        text = f"<Error><Code>{code}</Code><Message>said by the server: {CANARY}</Message></Error>".encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Length", str(0 if self.command == "HEAD" else len(text)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(text)
+
+    def _hand_on(self, body: bytes) -> None:
+        kept = {
+            "authorization",
+            "x-amz-content-sha256",
+            "range",
+            "if-match",
+            "if-none-match",
+            "content-encoding",
+        }
+        headers = {
+            name: value
+            for name, value in self.headers.items()
+            if name.lower() in kept or name.lower().startswith("x-amz-")
+        } | {"Content-Type": "application/octet-stream"}
+        request = urllib.request.Request(  # noqa: S310 - loopback
+            f"{self.server.told.behind}{self.path}", body or None, headers, method=self.command
+        )
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(request, timeout=30) as reply:
+                self._repeat(reply.status, reply.headers.items(), reply.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                self._repeat(error.code, error.headers.items(), error.read())
+
+    def _repeat(self, status: int, headers: object, body: bytes) -> None:
+        self.send_response_only(status)
+        for name, value in headers:  # type: ignore[attr-defined]  # pairs
+            if name.lower() not in {"connection", "transfer-encoding"}:
+                self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+        """Say nothing."""
+
+
+class FaultyServer(ThreadingHTTPServer):
+    """A server in front of the S3 server; `told` says what it does."""
+
+    daemon_threads = True
+
+    def __init__(self, told: Faulty) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.told = told
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing about clients that hang up."""
+
+
+@pytest.fixture
+def faulty(s3_server: str, cloud: Callable[[str], None]) -> Iterator[Faulty]:
+    """Return how a server answers that stands before the S3 server, and that the environment names."""
+    told = Faulty(behind=s3_server)
+    server = FaultyServer(told)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    cloud(f"http://127.0.0.1:{server.server_address[1]}")
+    yield told
+    server.shutdown()
+    server.server_close()

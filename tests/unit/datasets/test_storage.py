@@ -1,0 +1,435 @@
+"""Datasets on shared storage, against an S3 server on this machine."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+import socket
+import sys
+import time
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+import zstandard
+
+from answerkey.datasets import Layout, UrlSource, is_stored, load_table, open_dataset, pin_source, stores
+from answerkey.datasets.storage import (
+    StoredObject,
+    copy_object,
+    find_object,
+    list_objects,
+    look_up,
+    put_new,
+    put_object,
+    remove_objects,
+    require_address,
+)
+from answerkey.errors import AnswerkeyError, DataError, SpecError
+from answerkey.models.secret import hide_secrets
+
+if TYPE_CHECKING:
+    from tests.unit.conftest import Bucket, Faulty
+
+CANARY = "canary-7f3a-secret-access-key"
+TOKEN_CANARY = "canary-session-token-91bc"  # noqa: S105 - a text to look out for
+FRAME = pl.DataFrame(
+    {
+        "question": [f"what is {number}?" for number in range(1000)],
+        "answer": ["ABCD"[number % 4] for number in range(1000)],
+        "unread": [f"{number:040d}" for number in range(1000)],
+    }
+)
+LINES = b"".join(json.dumps(row).encode() + b"\n" for row in FRAME.head(50).to_dicts())
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Return the reads of objects, which are noted: name and number of bytes."""
+    noted: list[tuple[str, int]] = []
+    read = StoredObject.read
+
+    def note(stored: StoredObject, start: int, stop: int) -> bytes:
+        noted.append((stored.name, stop - start))
+        return read(stored, start, stop)
+
+    monkeypatch.setattr(StoredObject, "read", note)
+    return noted
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Path:
+    """Return a Parquet file with several groups of rows."""
+    FRAME.write_parquet(tmp_path / "rows.parquet", row_group_size=100, compression="uncompressed")
+    return tmp_path / "rows.parquet"
+
+
+@pytest.mark.parametrize("name", ["s3://bucket/rows.jsonl", "gs://bucket/rows.jsonl", "S3://bucket/x"])
+def test_addresses_of_stores_are_known_by_their_scheme(name: str) -> None:
+    """Paths, addresses of the web and other schemes are none."""
+    assert is_stored(name)
+    for other in ("rows.jsonl", "/s3/rows.jsonl", "https://host/x", "memory://x/y", "s3:x", Path("s3://b/x")):
+        assert not is_stored(other)
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
+        ("s3://key:word@bucket/rows.csv", "E117"),
+        ("s3://bucket/rows.csv?X-Amz-Signature=abc", "E117"),
+        ("s3://bucket/rows.csv#part", "E117"),
+        ("s3://bucket", "E108"),
+        ("s3:///rows.csv", "E108"),
+        ("s3://bucket/a/../rows.csv", "E108"),
+        ("s3://bucket//rows.csv", "E108"),
+    ],
+)
+def test_an_address_is_a_bucket_and_a_name(url: str, code: str) -> None:
+    """Keys and signatures in an address are refused, and not repeated."""
+    with pytest.raises(SpecError) as caught:
+        require_address(url)
+    assert caught.value.code == code
+    assert "word" not in str(caught.value)
+    assert "abc" not in str(caught.value)
+    with pytest.raises(SpecError):
+        UrlSource(url)
+
+
+def test_parquet_is_read_where_it_lies(bucket: Bucket, parquet: Path, reads: list[tuple[str, int]]) -> None:
+    """The rows are those of the file; of the object, only what is asked for is fetched."""
+    url = bucket.put("rows.parquet", parquet.read_bytes())
+    table = load_table(url)
+    here = load_table(parquet)
+    assert table.digest == here.digest
+    assert table.samples.frame.equals(here.samples.frame)
+    assert table.rows.file == url
+    reads.clear()
+    rows = pickle.loads(pickle.dumps(table.rows.slice(250, 100)))  # noqa: S301 - as it is sent to a worker
+    found = rows.load(["answer"])
+    assert found.frame.equals(FRAME.select("answer").slice(250, 100))
+    assert found.ids.to_list()[0] == "000251"
+    assert sum(size for _, size in reads) < 5000
+
+
+def test_the_hash_of_an_object_is_found_once(
+    bucket: Bucket, parquet: Path, reads: list[tuple[str, int]]
+) -> None:
+    """While the object stays the same, its content is not read again to name it."""
+    url = bucket.put("rows.parquet", parquet.read_bytes())
+    first = UrlSource(url).pin()
+    assert first.sha256 == sha256(parquet.read_bytes()).hexdigest()
+    reads.clear()
+    assert UrlSource(url).pin() == first
+    assert reads == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("rows.jsonl", LINES),
+        ("rows.jsonl.gz", gzip.compress(LINES, mtime=0)),
+        ("rows.csv.zst", zstandard.compress(FRAME.head(50).write_csv().encode())),
+        ("rows.csv", FRAME.head(50).write_csv().encode()),
+    ],
+)
+def test_other_files_are_fetched_once(
+    name: str, content: bytes, bucket: Bucket, tmp_path: Path, reads: list[tuple[str, int]]
+) -> None:
+    """Rows and digest are those of the same file here, and the second time nothing is fetched."""
+    (tmp_path / name).write_bytes(content)
+    here = load_table(tmp_path / name)
+    url = bucket.put(f"data/{name}", content)
+    for expected in ([(name, len(content))], []):
+        found = load_table(url)
+        assert found.digest == here.digest
+        assert found.samples.frame.equals(here.samples.frame)
+        assert reads == expected
+        reads.clear()
+    bucket.put(f"data/{name}", content.replace(b"A", b"B") if name == "rows.jsonl" else content)
+    changed = load_table(url).digest != here.digest
+    assert changed == (name == "rows.jsonl")
+
+
+def test_a_fingerprint_does_not_depend_on_where_the_file_is(bucket: Bucket, parquet: Path) -> None:
+    """The same content has the same fingerprint; columns may be made of it, too."""
+    url = bucket.put("rows.parquet", parquet.read_bytes())
+    fields: dict[str, Any] = {"derive": {"word": "{{ sample.answer | lower }}"}}
+    from answerkey.datasets import LocalSource
+
+    for more in ({}, fields):
+        stored = open_dataset(pin_source(UrlSource(url, **more)), name="rows")
+        here = open_dataset(LocalSource(str(parquet), **more), name="rows")
+        assert stored.fingerprint == here.fingerprint
+        assert stored.samples().frame.equals(here.samples().frame)
+
+
+def test_an_object_that_changes_is_an_error_not_a_mixture(bucket: Bucket, parquet: Path) -> None:
+    """Rows that were opened before the change cannot be read after it."""
+    url = bucket.put("rows.parquet", parquet.read_bytes())
+    rows = load_table(url).rows
+    FRAME.reverse().write_parquet(parquet, row_group_size=100, compression="uncompressed")
+    bucket.put("rows.parquet", parquet.read_bytes())
+    with pytest.raises(DataError, match="has changed while it was being read") as caught:
+        rows.slice(500, 10).load(["unread"])
+    assert caught.value.code == "E214"
+
+
+def test_a_pinned_source_gives_the_same_rows_or_none(bucket: Bucket, parquet: Path) -> None:
+    """Another content than the one that was pinned is E214, for Parquet and for others."""
+    for name in ("rows.parquet", "rows.jsonl"):
+        content = parquet.read_bytes() if name == "rows.parquet" else LINES
+        pinned = pin_source(UrlSource(bucket.put(name, content)))
+        pinned.read(name="x")
+        bucket.put(name, content + b"\n" if name == "rows.jsonl" else content[:-4] + b"XXXX")
+        with pytest.raises(DataError, match="is expected"):
+            pinned.read(name="x")
+
+
+def test_a_project_cannot_make_us_fetch_without_bound(bucket: Bucket) -> None:
+    """What is fetched whole may not be larger than its source says."""
+    url = bucket.put("rows.jsonl", b'{"a": "' + b"x" * 1_100_000 + b'"}\n')
+    with pytest.raises(DataError, match="larger than 1 MB") as caught:
+        UrlSource(url, max_megabytes=1).read(name="x")
+    assert caught.value.hint == "allow more with `max_megabytes: 2`"
+
+
+def test_offline_means_offline(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ANSWERKEY_OFFLINE nothing is asked of a store."""
+    url = bucket.put("rows.jsonl", LINES)
+    monkeypatch.setenv("ANSWERKEY_OFFLINE", "1")
+    with pytest.raises(DataError, match="nothing is fetched now"):
+        load_table(url)
+
+
+def test_what_is_not_there_is_told_apart(bucket: Bucket) -> None:
+    """A missing bucket, a missing object and a folder have words of their own."""
+    with pytest.raises(DataError, match="there is no such bucket"):
+        load_table("s3://no-such-bucket-anywhere/rows.jsonl")
+    with pytest.raises(DataError, match="is not there") as caught:
+        load_table(f"{bucket.url}/rows.jsonl")
+    assert caught.value.code == "E214"
+    assert str(caught.value.where) == f"{bucket.url}/rows.jsonl"
+    bucket.put("folder/rows.jsonl", LINES)
+    with pytest.raises(DataError, match="is a folder"):
+        load_table(f"{bucket.url}/folder", layout=Layout("jsonl"))
+
+
+def test_what_is_no_parquet_is_told(bucket: Bucket, parquet: Path) -> None:
+    """A file that was cut, or is something else, is E202; an empty one E210."""
+    content = parquet.read_bytes()
+    for name, raw, code in [
+        ("cut.parquet", content[:-100], "E202"),
+        ("words.parquet", b"words and more words", "E202"),
+        ("short.parquet", b"PAR1", "E202"),
+        ("long.parquet", b"PAR1" + b"\xff\xff\xff\x7fPAR1", "E202"),
+        ("empty.parquet", b"", "E210"),
+    ]:
+        with pytest.raises(DataError) as caught:
+            load_table(bucket.put(name, raw))
+        assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(403, "the store refuses it"), (0, "no answer from `127.0.0.1`")]
+)
+def test_a_store_that_refuses_or_is_gone_is_told(
+    status: int, words: str, faulty: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error says what to look at; no key is in it, though the server repeats one."""
+    monkeypatch.setattr(stores, "TRIES", 1)
+    faulty.statuses = {("HEAD", "rows.jsonl"): status, ("GET", "rows.jsonl"): status}
+    with pytest.raises(DataError, match=words) as caught:
+        load_table("s3://some-bucket/rows.jsonl")
+    assert caught.value.code == "E214"
+    assert caught.value.hint
+    assert CANARY not in str(caught.value)
+
+
+def test_words_of_the_server_are_shown_without_secrets(bucket: Bucket, faulty: Faulty) -> None:
+    """A key that the server repeats is hidden, and is sent nowhere but in a signature."""
+    url = bucket.put("rows.jsonl", LINES)
+    faulty.statuses = {("GET", "rows.jsonl"): 403}
+    with pytest.raises(DataError, match="said by the server") as caught:
+        load_table(url)
+    assert CANARY not in str(caught.value)
+    assert hide_secrets(f"{CANARY} {TOKEN_CANARY}") == "*** ***"
+    assert CANARY not in "".join(faulty.headers)
+
+
+def test_no_keys_at_all_is_told(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The help line names the variables."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name)
+    with pytest.raises(DataError, match="there are no keys") as caught:
+        load_table(f"{bucket.url}/rows.jsonl")
+    assert "AWS_ACCESS_KEY_ID" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(("scheme", "library"), [("s3", "s3fs"), ("gs", "gcsfs")])
+def test_a_missing_extra_is_named(scheme: str, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library is imported for the first address; without it the extra is named."""
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.setattr(stores, "_opened", {})
+    with pytest.raises(DataError, match=f"need the package `{library}`") as caught:
+        load_table(f"{scheme}://bucket/rows.jsonl")
+    assert caught.value.hint == f"pip install 'answerkey[{scheme}]'"
+
+
+def test_a_setting_that_is_nonsense_is_told(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the library says about the environment becomes an error of ours."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "not an address")
+    with pytest.raises(DataError, match="cannot connect to the store"):
+        load_table(f"{bucket.url}/rows.jsonl")
+
+
+def test_a_condition_is_kept_by_the_store(bucket: Bucket) -> None:
+    """An object is written only in place of nothing, or of the one that is meant."""
+    url = f"{bucket.url}/lock"
+    mark = put_new(url, b"one")
+    assert mark is not None
+    assert put_new(url, b"two") is None
+    assert put_new(url, b"two", in_place_of='"0"') is None
+    assert bucket.get("lock") == b"one"
+    assert put_new(url, b"two", in_place_of=mark) is not None
+    assert bucket.get("lock") == b"two"
+
+
+class _MemoryStore(stores.Store):
+    """A store in memory, with what every store of fsspec has and nothing more."""
+
+    scheme = "memory"
+    library = "fsspec"
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return an address in memory, which is known as a store in this test only."""
+    monkeypatch.setitem(stores.STORES, "memory", _MemoryStore)
+    return f"memory://{id(monkeypatch)}"
+
+
+def test_any_store_of_fsspec_will_do(memory: str, parquet: Path) -> None:
+    """Objects are looked up, read, listed, copied and removed; a change is seen."""
+    url = f"{memory}/runs/rows.parquet"
+    put_object(url, parquet)
+    assert load_table(url).samples.frame.equals(FRAME)
+    assert look_up(url).size == parquet.stat().st_size
+    copy_object(url, f"{memory}/runs/more/copy.parquet")
+    assert [one.url for one in list_objects(f"{memory}/runs")] == [f"{memory}/runs/more/copy.parquet", url]
+    FRAME.reverse().write_parquet(parquet)
+    put_object(url, parquet)
+    rows = load_table(url).rows
+    put_object(url, b"other")
+    with pytest.raises(DataError, match="has changed"):
+        rows.slice(700, 3).load(["unread"])
+    remove_objects([url, url])
+    assert find_object(url) is None
+    assert list_objects(f"{memory}/nothing") == []
+    assert put_new(f"{memory}/lock", b"1") is not None
+    assert put_new(f"{memory}/lock", b"2") is None
+    assert put_new(f"{memory}/lock", b"3", in_place_of=look_up(f"{memory}/lock").mark) is not None
+    assert put_new(f"{memory}/lock", b"4", in_place_of="another") is None
+
+
+def test_a_dataset_file_names_an_address(
+    bucket: Bucket, parquet: Path, tmp_path: Path, call: Callable[..., Any]
+) -> None:
+    """`type: url` takes it; an endpoint in the file is refused, and so is an address as a path."""
+    url = bucket.put("rows.parquet", parquet.read_bytes())
+    task = {
+        "key": "quiz",
+        "display_name": "Quiz",
+        "description": "Some questions.",
+        "definition": {
+            "scorers": [
+                {
+                    "type": "string_equals_mcqa",
+                    "ground_truth_choice": "{{ sample.answer }}",
+                    "choices": ["A", "B", "C", "D"],
+                }
+            ]
+        },
+    }
+    (tmp_path / "task.yaml").write_text(json.dumps(task))
+
+    def score(source: dict[str, str]) -> Any:  # noqa: ANN401 - what a command did
+        described = {"key": "rows", "display_name": "Rows", "source": source}
+        (tmp_path / "dataset.yaml").write_text(json.dumps(described))
+        words = ["score", tmp_path / "task.yaml", "--dataset", tmp_path / "dataset.yaml"]
+        return call(*words, "--completion-column", "answer", "--out", tmp_path / "run", "--json")
+
+    for source, code in [
+        ({"type": "url", "url": url, "endpoint_url": "http://127.0.0.1:1"}, "E107"),
+        ({"type": "url", "url": url, "storage_options": "x"}, "E107"),
+        ({"type": "local", "file_path": url}, "E108"),
+        ({"type": "url", "url": f"s3://a:{CANARY}@bucket/x.csv"}, "E117"),
+    ]:
+        refused = score(source)
+        assert refused.code == 2
+        assert f"error[{code}]" in refused.err
+        assert CANARY not in refused.err + refused.out
+    done = score({"type": "url", "url": url})
+    assert done.json["tasks"][0]["metrics"][0]["value"] == 1.0
+    stored = json.loads((tmp_path / "run" / "tasks" / "quiz" / "task.json").read_text())["dataset"]
+    assert (stored["url"], stored["sha256"]) == (url, sha256(parquet.read_bytes()).hexdigest())
+    for file in (tmp_path / "run").rglob("*.json"):
+        assert "canary" not in file.read_text().lower()
+
+
+def test_recorded_completions_lie_on_storage_too(bucket: Bucket, tmp_path: Path) -> None:
+    """They are named by address and hash, and a change is found when they are read again."""
+    import answerkey as ak
+
+    url = bucket.put("rows.jsonl", LINES)
+    said = bucket.put("said.jsonl", b"".join(b'{"completion": "A"}\n' for _ in range(50)))
+    task = {
+        "key": "quiz",
+        "display_name": "Quiz",
+        "description": "Some questions.",
+        "definition": {
+            "scorers": [
+                {
+                    "type": "string_equals_mcqa",
+                    "ground_truth_choice": "{{ sample.answer }}",
+                    "choices": ["A", "B", "C", "D"],
+                }
+            ]
+        },
+    }
+    (tmp_path / "task.yaml").write_text(json.dumps(task))
+    run = ak.run(tmp_path / "task.yaml", dataset=url, completions=said, out=tmp_path / "run")
+    told = run.tasks["quiz"].manifest["completions"]
+    assert told["file"] == said
+    assert told["sha256"] == sha256(bucket.get("said.jsonl")).hexdigest()
+    assert run.tasks["quiz"].counts["samples"] == 50
+    assert ak.rescore(run, out=tmp_path / "again").metrics == run.metrics
+    bucket.put("said.jsonl", b"".join(b'{"completion": "B"}\n' for _ in range(50)))
+    with pytest.raises(AnswerkeyError) as caught:
+        ak.rescore(run, out=tmp_path / "more")
+    assert caught.value.code == "E505"
+
+
+def test_a_store_that_never_answers_is_given_up(
+    cloud: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time is bounded, whatever the server does with the connection."""
+    pytest.importorskip("s3fs")
+    monkeypatch.setattr(stores, "READ_SECONDS", 0.3)
+    monkeypatch.setattr(stores, "TRIES", 2)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        cloud(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        begun = time.monotonic()
+        with pytest.raises(DataError, match=r"no answer from `127\.0\.0\.1`"):
+            load_table("s3://some-bucket/rows.jsonl")
+        assert time.monotonic() - begun < 15

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import gc
+import operator
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from answerkey.engines import Engine, open_engine
+from answerkey.errors import DataError, EngineError, Place, raise_all
+
+ray = pytest.importorskip("ray")
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    """Return an engine on a cluster of its own, which is left at the end."""
+    opened = open_engine("ray")
+    yield opened
+    del opened
+    ray.shutdown()
+    for one in [one for one in gc.get_objects() if isinstance(one, subprocess.Popen)]:
+        one.wait(30)  # Ray ends its processes and does not wait for them
+
+
+def test_our_cluster_keeps_to_loopback(engine: Engine) -> None:
+    """No process of the cluster listens on an address that another machine can reach."""
+    assert list(engine.map(abs, [-1], spread="processes")) == [1]
+    found = _list_listeners(_list_processes())
+    assert found
+    assert {one for one in found if not one.startswith(LOOPBACK)} == set()
+
+
+def test_values_come_in_shard_order(engine: Engine) -> None:
+    """What comes back is in the order of the shards."""
+    found = engine.map(partial(operator.mul, 10), range(20), spread="threads")
+    assert list(found) == [10 * shard for shard in range(20)]
+
+
+def test_work_that_stays_alone_is_done_here(engine: Engine) -> None:
+    """So is a function that cannot be sent."""
+    assert list(engine.map(os.getsid, [0])) == [os.getsid(0)]
+    assert list(engine.map(lambda _: os.getpid(), [0, 1], spread="threads")) == [os.getpid()] * 2
+
+
+def test_an_error_of_ours_travels_whole(engine: Engine) -> None:
+    """Code, message and hint of an error are the same on both sides, and nothing follows it."""
+    error = DataError("E202", "bad", where=Place("rows.csv", 3), hint="mend it")
+    found = engine.map(raise_all, [[], [error], []], spread="threads")
+    assert next(found) is None
+    with pytest.raises(DataError) as caught:
+        next(found)
+    assert str(caught.value) == str(error)
+    assert list(found) == []
+
+
+def test_a_worker_killed_by_chance_costs_a_try(engine: Engine, tmp_path: Path) -> None:
+    """A shard whose worker was killed once is done again."""
+    shards = [Errand(tmp_path / str(number), 2 if number == 3 else 0, number) for number in range(6)]
+    assert list(engine.map(Errand.run, shards, spread="apart")) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_shard_without_rows_to_look_at_is_given_up_after_three_tries(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """A shard that keeps ending its worker is E602, not tried without end."""
+    deadly = Errand(tmp_path / "one", 99, 0)
+    with pytest.raises(EngineError, match="a shard ended 3 workers") as caught:
+        list(engine.map(Errand.run, [deadly], spread="apart"))
+    assert caught.value.code == "E602"
+    assert (tmp_path / "one").read_text() == "xxx"
+
+
+def test_the_row_that_ends_workers_is_found_and_withheld(engine: Engine) -> None:
+    """All other rows of its shard, and all other shards, are done."""
+    shards = [Numbers(0, 5), Numbers(5, 9), Numbers(9, 11)]
+    found = list(engine.map(partial(sum_numbers, frozenset({6, 8})), shards, spread="apart"))
+    assert found == [(10, ()), (5 + 7, (6, 8)), (19, ())]
+
+
+@dataclass(frozen=True)
+class Errand:
+    """Ends its process the first `deaths` times."""
+
+    marks: Path
+    deaths: int
+    number: int
+
+    def run(self) -> int:
+        """Return the number, if it comes to that."""
+        with self.marks.open("a") as stream:
+            stream.write("x")
+        if len(self.marks.read_text()) <= self.deaths:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.number
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Consecutive numbers, some of which may be withheld."""
+
+    start: int
+    stop: int
+    withheld: tuple[int, ...] = ()
+
+    def halve(self) -> tuple[Numbers, Numbers] | None:
+        """Return both halves."""
+        middle = (self.start + self.stop) // 2
+        if self.stop - self.start == 1:
+            return None
+        return Numbers(self.start, middle), Numbers(middle, self.stop)
+
+    def withhold(self, rows: Sequence[Numbers]) -> Numbers:
+        """Return the same without some."""
+        return Numbers(self.start, self.stop, tuple(sorted(one.start for one in rows)))
+
+
+def sum_numbers(deadly: frozenset[int], shard: Numbers) -> tuple[int, tuple[int, ...]]:
+    """Return the sum; end the process at a deadly number."""
+    numbers = set(range(shard.start, shard.stop)).difference(shard.withheld)
+    if numbers & deadly:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return sum(numbers), shard.withheld
+
+
+#: 127.0.0.1 as /proc writes it, by itself and as an IPv6 address.
+LOOPBACK = ("0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000")
+
+
+def _list_processes() -> list[int]:
+    """Return this process and all below it."""
+    found, waiting = list[int](), [os.getpid()]
+    while waiting:
+        found.append(waiting.pop())
+        for children in Path(f"/proc/{found[-1]}/task").glob("*/children"):
+            with suppress(OSError):
+                waiting += map(int, children.read_text().split())
+    return found
+
+
+def _list_listeners(processes: Sequence[int]) -> list[str]:
+    """Return the local addresses, in hexadecimal, on which these processes wait for connections."""
+    sockets = set[str]()
+    for process in processes:
+        for handle in Path(f"/proc/{process}/fd").glob("*"):
+            with suppress(OSError):
+                sockets.add(str(handle.readlink()))
+    lines = [
+        line.split()
+        for table in ("tcp", "tcp6")
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+    ]
+    return [words[1] for words in lines if words[3] == "0A" and f"socket:[{words[9]}]" in sockets]

@@ -1,0 +1,99 @@
+"""A dataset and a run on shared storage, worked on by two nodes of a Ray cluster on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+import answerkey as ak
+
+if TYPE_CHECKING:
+    from tests.unit.conftest import Bucket
+
+pytest.importorskip("ray", reason="a cluster needs `answerkey[ray]`")
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("ANSWERKEY_LONG"), reason="two nodes are started in the long series"
+)
+NODES = Path(__file__).parents[3] / "scripts" / "ray_nodes.py"
+ROWS = 600_000
+TASK: dict[str, Any] = {
+    "key": "quiz",
+    "display_name": "Quiz",
+    "description": "Many questions.",
+    "definition": {
+        "scorers": [
+            {
+                "type": "string_equals_mcqa",
+                "ground_truth_choice": "{{ sample.answer }}",
+                "choices": ["A", "B", "C", "D"],
+            }
+        ]
+    },
+}
+
+
+@pytest.fixture
+def cluster(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Return the address of a cluster of two nodes, which have the environment of this process."""
+    del bucket
+    folder = Path("/tmp") / f"ak-s-{os.getpid()}"  # noqa: S108 - sockets need a short path
+    folder.mkdir(mode=0o700)
+    command = [sys.executable, str(NODES), "2", "1"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    environment = {**os.environ, "RAY_TMPDIR": str(folder)}
+    with subprocess.Popen(command, env=environment, **pipes) as process:  # type: ignore[call-overload]  # Popen's overloads
+        try:
+            told = json.loads(process.stdout.readline())
+            monkeypatch.setenv("RAY_AUTH_MODE", "token")
+            monkeypatch.setenv("RAY_AUTH_TOKEN", told["token"])
+            yield told["address"]
+        finally:
+            process.stdin.close()
+            process.wait(30)
+    subprocess.run(["rm", "-rf", str(folder)], check=False)  # noqa: S607 - what nodes leave, sockets included
+
+
+def test_nodes_read_ranges_and_write_parts(cluster: str, bucket: Bucket, tmp_path: Path) -> None:
+    """Every object but the two that name the address is the file of the same run on this machine."""
+    letters = pl.Series(["A", "B", "C", "D"])
+    number = pl.int_range(ROWS, eager=True)
+    frame = pl.DataFrame(
+        {
+            "answer": letters.gather(number * 7 % 4),
+            "completion": letters.gather(number // 3 % 4) + pl.Series([". so it is"]),
+            "unread": number.cast(pl.String),
+        }
+    )
+    frame.write_parquet(tmp_path / "rows.parquet", row_group_size=50_000)
+    (tmp_path / "task.yaml").write_text(json.dumps(TASK))
+    rows = bucket.put("rows.parquet", (tmp_path / "rows.parquet").read_bytes())
+    words = [
+        "--dataset",
+        rows,
+        "--out",
+        f"{bucket.url}/runs/far",
+        "--engine",
+        "ray",
+        "--ray-address",
+        cluster,
+    ]
+    command = [sys.executable, "-m", "answerkey", "score", str(tmp_path / "task.yaml"), *words, "-q"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    here = ak.run(tmp_path / "task.yaml", dataset=str(tmp_path / "rows.parquet"), out=tmp_path / "here")
+    assert ak.load_run(f"{bucket.url}/runs/far").metrics == here.metrics
+    found = bucket.read_all("runs/far")
+    files = {path for path in (tmp_path / "here").rglob("*") if path.is_file()}
+    wanted = {path.relative_to(tmp_path / "here").as_posix(): path.read_bytes() for path in files}
+    assert found.keys() == wanted.keys()
+    assert {name for name in found if found[name] != wanted[name]} == {"run.json", "tasks/quiz/task.json"}
+    assert {key.split("/")[0] for key in bucket.list()} == {"rows.parquet", "runs"}
+    assert len([name for name in found if "/scores/" in name]) == 5

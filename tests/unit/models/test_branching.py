@@ -1,0 +1,415 @@
+"""The laws of asking from several nodes, with nodes that are threads of this process."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from answerkey.errors import AnswerkeyError, EngineError, RunError, SolverError
+from answerkey.models.branch import Branch
+from answerkey.models.branching import LOSSES, BranchAsker
+from answerkey.models.budget import Budget, Price
+from answerkey.models.calls import Call, Event, Finished, MemoryLedger, Retried, call_key
+from answerkey.models.connecting import connect
+from answerkey.models.connections import Connection
+from answerkey.models.hosts import Caller
+from answerkey.models.limits import Clock, Limits
+from answerkey.models.sending import Means
+from answerkey.models.stations import Node, StationLostError
+from answerkey.testing import Behaviour, Reply, TestServer
+from answerkey.types import Completion
+
+KEY = "sk-canary-0123456789"
+
+
+def send(what: Any) -> Any:  # noqa: ANN401 - whatever travels
+    """Return what arrives in another process."""
+    return pickle.loads(pickle.dumps(what))  # noqa: S301 - our own
+
+
+class FakeStation:
+    """A station whose object is in this process; what goes to it and comes back is pickled all the same."""
+
+    def __init__(self, node: Node, build: Callable[[str], object]) -> None:
+        self.node = node
+        self.exchanges: list[int] = []
+        self.is_lost = False
+        self._waiting: set[Future[Any]] = set()
+        self._lock = threading.Lock()
+        made: Callable[[str], Branch] = send(build)
+        self._branch = made(node.address)
+
+    def call(self, method: str, *given: object) -> Future[Any]:
+        """Call a method in a thread of its own."""
+        answer: Future[Any] = Future()
+        if method == "exchange":
+            self.exchanges.append(len(given[0]))  # type: ignore[arg-type]  # calls
+        with self._lock:
+            if self.is_lost:
+                answer.set_exception(StationLostError("killed"))
+                return answer
+            self._waiting.add(answer)
+        words = send(given)
+        threading.Thread(target=self._answer, args=(answer, method, words), daemon=True).start()
+        return answer
+
+    def lose(self) -> None:
+        """End it as kill -9 does: nothing that is under way comes back."""
+        with self._lock:
+            self.is_lost = True
+            waiting, self._waiting = self._waiting, set()
+        for one in waiting:
+            with suppress(Exception):
+                one.set_exception(StationLostError("killed"))
+        self._branch.close()
+
+    def close(self) -> None:
+        """End the object."""
+        if not self.is_lost:
+            self.lose()
+
+    def _answer(self, answer: Future[Any], method: str, words: Sequence[object]) -> None:
+        try:
+            value, error = getattr(self._branch, method)(*words), None
+        except Exception as trouble:  # noqa: BLE001 - it travels
+            value, error = None, trouble
+        with self._lock:
+            if answer not in self._waiting:
+                return
+            self._waiting.discard(answer)
+        if error is None:
+            answer.set_result(send(value))
+        else:
+            answer.set_exception(send(error))
+
+
+@dataclass
+class FakeStations:
+    """Nodes of a cluster that is none."""
+
+    nodes: list[Node] = field(default_factory=lambda: [Node("one", "127.0.0.1"), Node("two", "127.0.0.1")])
+    opened: list[FakeStation] = field(default_factory=list)
+    dies_at_once: bool = False
+
+    def list_nodes(self) -> Sequence[Node]:
+        """Return the nodes."""
+        return list(self.nodes)
+
+    def open(self, node: Node, build: Callable[[str], object]) -> FakeStation:
+        """Open a station."""
+        station = FakeStation(node, build)
+        self.opened.append(station)
+        if self.dies_at_once:
+            station.lose()
+        return station
+
+
+@dataclass
+class Pupil:
+    """Answers with the question; at the question with a number, something happens first."""
+
+    at: int | None = None
+    then: Callable[[], object] | None = None
+    count: int = 0
+
+    def __call__(self, messages: Sequence[Mapping[str, object]]) -> str:
+        """Return the question."""
+        self.count += 1
+        if self.then is not None and self.count == self.at:
+            self.then()
+        return str(messages[-1]["content"])
+
+
+@pytest.fixture
+def pupil() -> Pupil:
+    """Return who answers."""
+    return Pupil()
+
+
+@pytest.fixture
+def server(pupil: Pupil) -> Iterator[TestServer]:
+    """Return an endpoint that takes a moment."""
+    with TestServer(pupil, Behaviour(delay=0.002)) as running:
+        yield running
+
+
+def open_asker(url: str, stations: FakeStations, **settings: Any) -> BranchAsker:  # noqa: ANN401 - settings
+    """Return an asker for an endpoint."""
+    connection = connect(f"{url}#m", caller=Caller({"ANSWERKEY_API_KEY": KEY}))
+    settings.setdefault("limits", Limits(max_concurrent=16, first_wait=0.01))
+    return BranchAsker(connection, stations, **settings)
+
+
+def number_calls(count: int, connection: Connection | None = None) -> list[Call]:
+    """Return so many different calls."""
+    who = connection or connect("http://127.0.0.1:9/v1#m", caller=Caller({}))
+    calls = []
+    for number in range(count):
+        messages = [{"role": "user", "content": f"q{number}"}]
+        calls.append(Call(call_key(who, messages, 0), f"{number:03d}", 0, messages))
+    return calls
+
+
+def test_completions_come_in_the_order_of_the_calls(server: TestServer) -> None:
+    """Two branches share the calls; each is asked once, and each completion is as if asked from here."""
+    stations, ledger = FakeStations(), MemoryLedger()
+    calls = number_calls(300)
+    with open_asker(server.url, stations, ledger=ledger) as asker:
+        said = asker.ask(calls)
+        assert asker.ask(calls[:1]) == said[:1]
+    assert [one.text for one in said] == [f"q{number}" for number in range(300)]
+    assert said[7].prompt == calls[7].messages
+    assert (said[7].source, said[7].attempts) == ("live", 1)
+    assert server.asked.total == len(ledger.kept) == 300
+    assert [sum(one.exchanges) > 100 for one in stations.opened] == [True, True]
+    assert set(server.asked.keys) == {f"Bearer {KEY}"}
+
+
+def test_few_calls_are_spread_as_well(server: TestServer) -> None:
+    """The first branch does not take all."""
+    server.change(delay=0.3)
+    stations = FakeStations()
+    with open_asker(server.url, stations) as asker:
+        asker.ask(number_calls(8))
+    assert min(sum(one.exchanges) for one in stations.opened) >= 2
+
+
+def test_all_branches_together_keep_to_the_places(server: TestServer) -> None:
+    """Never more requests at once than the model allows, however many nodes there are."""
+    server.change(delay=0.02)
+    with open_asker(server.url, FakeStations(), limits=Limits(max_concurrent=6)) as asker:
+        asker.ask(number_calls(100))
+    assert server.asked.most_at_once <= 6
+
+
+def test_a_call_holds_its_place_until_the_ledger_has_it(server: TestServer) -> None:
+    """While nothing can be kept, no more is asked than there are places."""
+    is_seen, may_go_on = threading.Event(), threading.Event()
+
+    class StuckLedger(MemoryLedger):
+        def add(self, finished: Sequence[tuple[Call, Completion]]) -> None:
+            is_seen.set()
+            may_go_on.wait(30)
+            super().add(finished)
+
+    with open_asker(
+        server.url, FakeStations(), ledger=StuckLedger(), limits=Limits(max_concurrent=8)
+    ) as asker:
+        asking = threading.Thread(target=asker.ask, args=(number_calls(100),))
+        asking.start()
+        assert is_seen.wait(30)
+        asking.join(0.5)
+        assert server.asked.total <= 8
+        may_go_on.set()
+        asking.join(30)
+    assert server.asked.total == 100
+
+
+def test_the_calls_of_a_lost_branch_are_asked_by_others(server: TestServer, pupil: Pupil) -> None:
+    """Nothing is lost; nothing is asked twice but what was under way."""
+    stations, ledger = FakeStations(), MemoryLedger()
+    pupil.at, pupil.then = 100, lambda: threading.Thread(target=stations.opened[0].lose).start()
+    with open_asker(server.url, stations, ledger=ledger) as asker:
+        said = asker.ask(number_calls(400))
+    assert [one.text for one in said] == [f"q{number}" for number in range(400)]
+    assert len(ledger.kept) == 400
+    assert 400 <= server.asked.total <= 400 + 8
+    assert [one.node.name for one in stations.opened] == ["one", "two", "one"]
+
+
+def test_the_share_of_a_lost_node_goes_to_another(server: TestServer, pupil: Pupil) -> None:
+    """A node that is gone is not used again; a second branch of another one has its places."""
+    stations = FakeStations()
+
+    def lose_node() -> None:
+        del stations.nodes[0]
+        threading.Thread(target=stations.opened[0].lose).start()
+
+    pupil.at, pupil.then = 50, lose_node
+    with open_asker(server.url, stations) as asker:
+        assert len(asker.ask(number_calls(300))) == 300
+    assert [one.node.name for one in stations.opened] == ["one", "two", "two"]
+
+
+def test_a_lost_node_with_its_own_endpoint_is_done_without(server: TestServer, pupil: Pupil) -> None:
+    """Where each node asks itself, the others do the rest, and none is asked more than it allows."""
+    stations = FakeStations()
+
+    def lose_node() -> None:
+        del stations.nodes[0]
+        threading.Thread(target=stations.opened[0].lose).start()
+
+    pupil.at, pupil.then = 50, lose_node
+    with open_asker(server.url.replace("127.0.0.1", "{node_ip}"), stations) as asker:
+        assert len(asker.ask(number_calls(300))) == 300
+    assert [one.node.name for one in stations.opened] == ["one", "two"]
+
+
+def test_processes_that_end_again_and_again_are_given_up() -> None:
+    """A branch that never answers is opened a few times, not without end."""
+    stations = FakeStations([Node("one", "127.0.0.1")], dies_at_once=True)
+    means = Means(Clock(time.monotonic, time.time, sleep_not))
+    with (
+        open_asker("http://127.0.0.1:9/v1", stations, means=means) as asker,
+        pytest.raises(EngineError, match=f"ended {LOSSES} times: killed") as caught,
+    ):
+        asker.ask(number_calls(10))
+    assert caught.value.code == "E602"
+    assert len(stations.opened) == LOSSES
+
+
+async def sleep_not(seconds: float) -> None:
+    """Let no time pass."""
+    del seconds
+
+
+def test_no_node_is_an_error() -> None:
+    """A cluster without nodes is said to be one."""
+    with open_asker("http://127.0.0.1:9/v1", FakeStations([])) as asker:
+        with pytest.raises(EngineError, match="no node that takes work") as caught:
+            asker.ask(number_calls(1))
+        assert caught.value.code == "E601"
+        assert asker.ask([]) == []
+
+
+def test_a_refused_key_stops_all_branches(server: TestServer) -> None:
+    """No connection carries more than one refused request, and the key is in no message."""
+    server.change(answers=Reply(status=401, body=f'{{"error": {{"message": "bad {KEY}"}}}}'.encode()))
+    with open_asker(server.url, FakeStations()) as asker, pytest.raises(SolverError) as caught:
+        asker.ask(number_calls(1000))
+    assert caught.value.code == "E304"
+    assert KEY not in str(caught.value)
+    assert server.asked.total <= len(server.asked.connections) <= 16
+
+
+def test_the_number_of_calls_is_not_passed(server: TestServer) -> None:
+    """Exactly as many are asked as the limit allows, and all of them are kept."""
+    ledger = MemoryLedger()
+    with (
+        open_asker(server.url, FakeStations(), ledger=ledger, budget=Budget(max_calls=37)) as asker,
+        pytest.raises(SolverError, match="limit of 37 calls") as caught,
+    ):
+        asker.ask(number_calls(500))
+    assert caught.value.code == "E305"
+    assert server.asked.total == len(ledger.kept) == 37
+
+
+def test_the_limit_holds_when_a_branch_is_lost(server: TestServer, pupil: Pupil) -> None:
+    """What was handed out before the limit is finished by others, and counted once."""
+    stations, ledger, budget = FakeStations(), MemoryLedger(), Budget(max_calls=40)
+    pupil.at, pupil.then = 30, lambda: threading.Thread(target=stations.opened[0].lose).start()
+    with (
+        open_asker(server.url, stations, ledger=ledger, budget=budget) as asker,
+        pytest.raises(SolverError, match="limit of 40 calls"),
+    ):
+        asker.ask(number_calls(500))
+    assert (len(ledger.kept), budget.calls) == (40, 40)
+
+
+def test_the_money_is_not_passed(server: TestServer) -> None:
+    """What is set aside for calls under way counts until it is known what they cost."""
+    ledger, budget = MemoryLedger(), Budget(max_cost=2.0)
+    with (
+        open_asker(server.url, FakeStations(), ledger=ledger, budget=budget, price=Price(0, 0.001)) as asker,
+        pytest.raises(SolverError, match="stopped before the limit of 2"),
+    ):
+        asker.ask(number_calls(5000))
+    assert len(ledger.kept) == server.asked.total > 10
+    assert 1.0 < budget.spent <= 2.0
+
+
+def test_a_ledger_that_fails_stops_the_asking(server: TestServer) -> None:
+    """A full disk is raised as the ledger says it; what was answered is handed to it once more."""
+
+    @dataclass
+    class OnceBroken(MemoryLedger):
+        has_failed: bool = False
+
+        def add(self, finished: Sequence[tuple[Call, Completion]]) -> None:
+            if not self.has_failed:
+                self.has_failed = True
+                raise RunError("E502", "no space left")
+            super().add(finished)
+
+    ledger = OnceBroken()
+    with (
+        open_asker(server.url, FakeStations(), ledger=ledger) as asker,
+        pytest.raises(RunError, match="no space left"),
+    ):
+        asker.ask(number_calls(1000))
+    assert len(ledger.kept) == server.asked.total <= 64
+
+
+def test_an_onlooker_can_stop_the_asking(server: TestServer) -> None:
+    """What is under way is finished and kept; nothing else is sent."""
+    ledger = MemoryLedger()
+
+    def watch(event: Event) -> None:
+        if isinstance(event, Finished) and len(ledger.kept) >= 20:
+            raise SolverError("E305", "nonsense")
+
+    with (
+        open_asker(server.url, FakeStations(), ledger=ledger, watch=watch) as asker,
+        pytest.raises(SolverError, match="nonsense"),
+    ):
+        asker.ask(number_calls(5000))
+    assert len(ledger.kept) == server.asked.total < 300
+
+
+def test_the_onlooker_hears_of_retries_and_of_every_call_once(server: TestServer) -> None:
+    """As if it were asked from here."""
+    server.change(faults={"503": 0.3})
+    events: list[Event] = []
+    with open_asker(server.url, FakeStations(), watch=events.append) as asker:
+        asker.ask(number_calls(100))
+    heard = [event.call.sample_id for event in events if isinstance(event, Finished)]
+    retried = [event for event in events if isinstance(event, Retried)]
+    assert sorted(heard) == [f"{number:03d}" for number in range(100)]
+    assert len(retried) == server.asked.faults["503"] == server.asked.total - 100
+    assert {event.why.partition(":")[0] for event in retried} == {"HTTP 503"}
+
+
+def test_an_interrupt_keeps_what_was_answered(server: TestServer, pupil: Pupil) -> None:
+    """After Ctrl-C nothing more is sent, answered calls are in the ledger, and the next asking works."""
+    import signal
+
+    ledger = MemoryLedger()
+    pupil.at, pupil.then = 100, lambda: signal.raise_signal(signal.SIGINT)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with open_asker(server.url, FakeStations(), ledger=ledger) as asker:
+            with pytest.raises(KeyboardInterrupt):
+                asker.ask(number_calls(20_000))
+            asked = server.asked.total
+            assert asked - len(ledger.kept) <= 16
+            assert asker.ask(number_calls(20_001)[20_000:])[0].text == "q20000"
+            assert server.asked.total == asked + 1
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_each_node_asks_its_own_endpoint(server: TestServer) -> None:
+    """The address of the node stands where the URL says so; the identity is the same on all of them."""
+    url = f"http://{{node_ip}}:{server.port}/v1"
+    with open_asker(url, FakeStations()) as asker:
+        assert asker.ask(number_calls(1))[0].text == "q0"
+    assert server.asked.requests[0].headers["host"] == f"127.0.0.1:{server.port}"
+
+
+def test_an_error_of_a_branch_is_raised_here() -> None:
+    """What cannot work on a node is said once, and not tried again."""
+    limits = Limits(max_concurrent=4, attempts=1, first_wait=0.0)
+    with (
+        open_asker("http://127.0.0.1:9/v1", FakeStations(), limits=limits) as asker,
+        pytest.raises(AnswerkeyError, match="cannot be reached") as caught,
+    ):
+        asker.ask(number_calls(20))
+    assert caught.value.code == "E306"

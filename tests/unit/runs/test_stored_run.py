@@ -1,0 +1,436 @@
+"""Runs on shared storage, against an S3 server on this machine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+import answerkey as ak
+from answerkey.datasets import stores
+from answerkey.engines import LocalEngine
+from answerkey.errors import AnswerkeyError, RunError
+from answerkey.runs import StoredFolder, StoredTask, load_run, stored_journal, stored_lock, take_up_run
+from answerkey.runs.stored_journal import JournalCopies, bring_journal
+from answerkey.runs.stored_lock import StoredLock
+from answerkey.runs.stored_parts import StoredParts
+from answerkey.testing import TestServer, answer_by_hash
+
+if TYPE_CHECKING:
+    from tests.unit.conftest import Bucket, Faulty
+
+CANARIES = (b"canary-7f3a-secret-access-key", b"canary-session-token-91bc", b"AKIACANARY")
+SCORERS = [
+    {
+        "type": "string_equals_mcqa",
+        "ground_truth_choice": "{{ sample.answer }}",
+        "choices": ["A", "B", "C", "D"],
+    }
+]
+TASK: dict[str, Any] = {
+    "key": "quiz",
+    "display_name": "Quiz",
+    "description": "Some questions.",
+    "definition": {"scorers": SCORERS},
+}
+ASKING: dict[str, Any] = {
+    **TASK,
+    "definition": {
+        "solver": {
+            "type": "single_turn_solver",
+            "input_builder": {
+                "type": "chat_completion",
+                "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
+            },
+        },
+        "scorers": SCORERS,
+    },
+}
+ROWS = [
+    {"question": f"question {row}?", "answer": "ABCD"[row % 4], "completion": "ABCDE"[row % 5]}
+    for row in range(60)
+]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with task files and rows; caches are of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "task.yaml").write_text(json.dumps(TASK))
+    (tmp_path / "asking.yaml").write_text(json.dumps(ASKING))
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return tmp_path
+
+
+@pytest.fixture
+def model() -> Iterator[TestServer]:
+    """Return a server that answers with one of four letters."""
+    with TestServer(answer_by_hash(["A", "B", "C", "D"])) as running:
+        yield running
+
+
+def read_folder(folder: Path) -> dict[str, bytes]:
+    """Return every file of a run by its path below the folder."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def read_manifest(raw: bytes) -> dict[str, Any]:
+    """Return `run.json` without its times."""
+    told: dict[str, Any] = json.loads(raw)
+    return {name: value for name, value in told.items() if name not in {"started_at", "ended_at"}}
+
+
+def score(project: Path, out: object, **options: Any) -> ak.Run:  # noqa: ANN401 - any option of a run
+    """Score the completions of the project."""
+    return ak.run(project / "task.yaml", dataset=str(project / "rows.jsonl"), out=str(out), **options)
+
+
+def test_a_run_on_storage_is_the_run_in_a_folder(bucket: Bucket, project: Path) -> None:
+    """Every object is the file of the same name, byte by byte, times aside; no key is in any of them."""
+    here = score(project, project / "run", copy=True)
+    there = score(project, f"{bucket.url}/runs/one/", copy=True)
+    found, wanted = bucket.read_all("runs/one"), read_folder(project / "run")
+    assert found.keys() == wanted.keys()
+    assert read_manifest(found.pop("run.json")) == read_manifest(wanted.pop("run.json"))
+    assert found == wanted
+    assert there.metrics == here.metrics
+    assert str(there.path) == f"{bucket.url}/runs/one"
+    assert not [one for one in CANARIES for raw in found.values() if one in raw]
+    assert there.tasks["quiz"].scores.equals(here.tasks["quiz"].scores)
+
+
+def test_every_command_reads_it(bucket: Bucket, project: Path, call: Callable[..., Any]) -> None:
+    """A run is named by its address wherever a folder will do."""
+    url, again = f"{bucket.url}/runs/one", f"{bucket.url}/runs/two"
+    words = ["--dataset", project / "rows.jsonl", "--out", url, "--json"]
+    made = call("score", project / "task.yaml", *words)
+    assert made.json["run"]["path"] == url
+    shown = call("show", url)
+    assert (shown.code, f"run {url}" in shown.out) == (0, True)
+    assert "question 1?" in call("explain", url, "2").out
+    assert len(call("export", url, "--to", "jsonl").out.splitlines()) == 60
+    assert call("rescore", url, "--out", again, "--json").json["tasks"] == made.json["tasks"]
+    assert json.loads(bucket.get("runs/two/run.json"))["rescored_from"]["path"] == url
+    assert "60 samples" in call("compare", url, again).out
+    assert call("compare", again, "--baseline", url, "--fail-on-regression").code == 0
+    assert call("audit", url).code == 0
+    assert call("report", url, "-o", project / "report.html").code == 0
+    assert "the run is complete" in call("resume", url).err
+    listed = call("runs", f"{bucket.url}/runs", "--json").json["runs"]
+    assert sorted(row["path"] for row in listed) == [url, again]
+    assert call("show", url, "--baseline", again).code == 0
+    several = call(
+        "run", project / "asking.yaml", "--dataset", project / "rows.jsonl", "--out", f"{bucket.url}/many",
+        *("--model", "builtin/random", "--model", "builtin/longest?x=1"),
+    )  # fmt: skip
+    assert several.code == 2
+    assert bucket.list("many/") == []
+
+
+def test_an_address_that_is_taken_is_refused_before_any_work(bucket: Bucket, project: Path) -> None:
+    """E502; what is there stays."""
+    bucket.put("runs/one/notes.txt", b"mine")
+    steps: list[str] = []
+    with pytest.raises(RunError, match="is there already") as caught:
+        score(project, f"{bucket.url}/runs/one", progress=lambda stage, *_: steps.append(stage))
+    assert (caught.value.code, steps) == ("E502", [])
+    assert bucket.list() == ["runs/one/notes.txt"]
+
+
+def test_what_is_no_run_is_told(bucket: Bucket) -> None:
+    """E501 for nothing, E507 for a run that only began, E503 for a damaged one, E509 for no bucket."""
+    bucket.put("runs/begun/tasks/quiz/task.json", b"{}")
+    bucket.put("runs/old/run.json", b'{"format_version": 99}')
+    bucket.put("runs/bad/run.json", b"{")
+    for name, code in [("runs/none", "E501"), ("runs/old", "E503"), ("runs/bad", "E503")]:
+        with pytest.raises(RunError) as caught:
+            load_run(f"{bucket.url}/{name}")
+        assert caught.value.code == code
+    for url, code in [(f"{bucket.url}/runs/begun", "E507"), ("s3://no-such-bucket-there/x", "E509")]:
+        with pytest.raises(RunError) as caught:
+            ak.resume(url)
+        assert caught.value.code == code
+
+
+def test_a_hostile_listing_leads_nowhere(bucket: Bucket, project: Path) -> None:
+    """A task key that is a path is refused; odd names beside the files of a run are passed over."""
+    score(project, f"{bucket.url}/runs/one")
+    bucket.put("runs/one/tasks/quiz/scores/part-x.parquet", b"words")
+    bucket.put("runs/one/tasks/other/metrics.json", b"[]")
+    bucket.put("runs/one/tasks/quiz/more.json", b"words")
+    assert load_run(f"{bucket.url}/runs/one").tasks["quiz"].scores.height == 60
+    bucket.put("runs/one/tasks/quiz/metrics.json", b"[]")
+    with pytest.raises(RunError, match="JSON object"):
+        load_run(f"{bucket.url}/runs/one")
+    told = json.loads(bucket.get("runs/one/run.json"))
+    told["tasks"][0]["key"] = "../one/tasks/quiz"
+    bucket.put("runs/two/run.json", json.dumps(told).encode())
+    with pytest.raises(RunError) as caught:
+        load_run(f"{bucket.url}/runs/two")
+    assert caught.value.code == "E503"
+
+
+def test_one_process_at_a_time(bucket: Bucket, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second process is refused (E506); a holder that is gone holds nothing; one taken over stops."""
+    url = f"{bucket.url}/runs/one"
+    lock = StoredLock(url)
+    with pytest.raises(RunError, match="is in use by process") as caught:
+        StoredLock(url)
+    assert caught.value.code == "E506"
+    lock.release()
+    lock.release()
+    assert bucket.list() == []
+
+    told = {"host": "elsewhere", "machine": "x", "process": 1, "token": "t", "beat_at": 0}
+    bucket.put("runs/one/lock", json.dumps(told).encode())
+    StoredLock(url).release()
+    dead = {**told, "machine": stored_lock.name_machine(), "process": 2**22 + 1, "beat_at": 10**12}
+    bucket.put("runs/one/lock", json.dumps(dead).encode())
+    StoredLock(url).release()
+    bucket.put("runs/one/lock", b"nonsense")
+    StoredLock(url).release()
+
+    monkeypatch.setattr(stored_lock, "BEAT", 0.01)
+    held = StoredLock(url)
+    bucket.put("runs/one/lock", json.dumps(told).encode())
+    held._thread.join(10)
+    with pytest.raises(RunError, match="taken over"):
+        held.require_held()
+    held.release()
+    assert bucket.list() == ["runs/one/lock"]
+    del project
+
+
+def test_a_lock_is_written_again_and_again(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mark of the object changes while it is held."""
+    monkeypatch.setattr(stored_lock, "BEAT", 0.01)
+    lock = StoredLock(f"{bucket.url}/runs/one")
+    first, marks = lock._mark, set[object]()
+    for _ in range(500):
+        marks.add(lock._mark)
+        if len(marks) > 1:
+            break
+        lock._end.wait(0.01)
+    assert marks - {first}
+    lock.release()
+
+
+def test_a_second_run_on_this_machine_is_refused_at_once(bucket: Bucket, project: Path) -> None:
+    """The folder of the journal is locked by the operating system, as any run folder is."""
+    score(project, f"{bucket.url}/runs/one")
+    told = json.loads(bucket.get("runs/one/run.json")) | {"status": "incomplete"}
+    bucket.put("runs/one/run.json", json.dumps(told).encode())
+    place = StoredFolder(f"{bucket.url}/runs/one")
+    with take_up_run(place), pytest.raises(RunError, match="in use") as caught:
+        take_up_run(place)
+    assert caught.value.code == "E506"
+    assert "runs/one/lock" not in bucket.list()
+
+
+def test_a_stopped_run_is_resumed_on_another_machine(
+    bucket: Bucket, project: Path, model: TestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal is published with the run; nothing that was answered is asked again."""
+    url = f"{bucket.url}/runs/live"
+    options: dict[str, Any] = {
+        "dataset": str(project / "rows.jsonl"), "model": f"{model.url}#m", "cache_policy": "no-cache",
+    }  # fmt: skip
+    with pytest.raises(AnswerkeyError) as caught:
+        ak.run(project / "asking.yaml", out=url, max_calls=25, **options)
+    assert caught.value.code == "E305"
+    assert caught.value.__notes__ == [f"answerkey resume {url}"]
+    assert "runs/live/journal.sqlite" in bucket.list()
+    assert "runs/live/lock" not in bucket.list()
+    asked = model.asked.total
+    assert asked == 25
+    monkeypatch.setenv("XDG_CACHE_HOME", str(project / "elsewhere"))
+    resumed = ak.resume(url)
+    assert (resumed.status, model.asked.total) == ("complete", 60)
+    assert [key for key in bucket.list() if "journal" in key or "lock" in key] == []
+    whole = ak.run(project / "asking.yaml", out=project / "whole", **options)
+    assert resumed.metrics == whole.metrics
+    assert (
+        bucket.get("runs/live/tasks/quiz/scores/part-00000.parquet")
+        == (project / "whole/tasks/quiz/scores/part-00000.parquet").read_bytes()
+    )
+
+
+def test_a_driver_that_is_killed_leaves_its_journal_here(
+    bucket: Bucket, project: Path, model: TestServer
+) -> None:
+    """What was not published yet is found on the machine where it ran; both become one."""
+    url = f"{bucket.url}/runs/live"
+    options: dict[str, Any] = {"model": f"{model.url}#m", "cache_policy": "no-cache"}
+    with pytest.raises(AnswerkeyError):
+        ak.run(project / "asking.yaml", dataset=str(project / "rows.jsonl"), out=url, max_calls=25, **options)
+    home = StoredFolder(url).home
+    with closing(sqlite3.connect(home / "journal.sqlite")) as journal:
+        assert journal.execute("SELECT COUNT(*) FROM calls").fetchone() == (25,)
+        journal.execute("DELETE FROM calls WHERE rowid <= 5").close()
+        journal.execute("UPDATE calls SET status = 'ERROR' WHERE rowid = 7").close()
+        journal.commit()
+    assert ak.resume(url, max_calls=100).status == "complete"
+    assert model.asked.total == 60
+    assert not home.exists()
+
+
+def test_copies_of_a_journal_are_published_while_it_is_written(
+    bucket: Bucket, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy is whole in itself, is made when there is something new, and can be brought elsewhere."""
+    monkeypatch.setattr(stored_journal, "EVERY", 0.01)
+    monkeypatch.setattr(stored_journal, "SHARE", 0.0)
+    place = StoredFolder(f"{bucket.url}/runs/one")
+    place.home.mkdir(parents=True)
+    copies = JournalCopies(place)
+    with closing(sqlite3.connect(place.home / "journal.sqlite", isolation_level=None)) as journal:
+        journal.execute("PRAGMA journal_mode = WAL").close()
+        journal.execute(
+            "CREATE TABLE calls (key, specification, sample_id, trial, purpose, status, source, completion)"
+        ).close()
+        journal.execute("CREATE TABLE batches (file TEXT PRIMARY KEY, batch, identity, keys)").close()
+        journal.execute("INSERT INTO calls VALUES ('k', '', '', 0, '', 'OK', '', '')").close()
+        for _ in range(500):
+            if "runs/one/journal.sqlite" in bucket.list("runs/"):
+                break
+            copies._end.wait(0.02)
+        copies.end()
+    copies.publish()
+    shutil.rmtree(place.home)
+    place.home.mkdir()
+    bring_journal(place)
+    with closing(sqlite3.connect(place.home / "journal.sqlite")) as journal:
+        assert journal.execute("SELECT key FROM calls").fetchall() == [("k",)]
+    bucket.put("runs/one/journal.sqlite", b"words")
+    with pytest.raises(RunError, match="is damaged"):
+        bring_journal(place)
+    del project
+
+
+@pytest.mark.parametrize(
+    ("method", "ending", "left"),
+    [
+        ("PUT", "scores/part-00000.parquet", {"run.json", "tasks/quiz/task.json"}),
+        ("PUT", "metrics.json", {"run.json", "tasks/quiz/task.json", "tasks/quiz/scores/part-00000.parquet"}),
+        ("PUT", "task.json", set()),
+        ("PUT", "run.json", set()),
+        ("PUT", "lock", set()),
+    ],
+)
+def test_an_upload_that_fails_leaves_nothing_half_written(
+    method: str, ending: str, left: set[str], bucket: Bucket, faulty: Faulty, project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """E509 says which and why, without a secret; a run that could not be started leaves nothing behind."""
+    monkeypatch.setattr(stores, "TRIES", 1)
+    faulty.statuses = {(method, ending): 403}
+    with pytest.raises(RunError) as caught:
+        score(project, f"{bucket.url}/runs/one")
+    assert caught.value.code == "E509"
+    assert ending in caught.value.message
+    assert "canary" not in str(caught.value)
+    assert set(bucket.read_all("runs/one")) == left
+
+
+def test_a_run_whose_storage_failed_is_resumed(bucket: Bucket, faulty: Faulty, project: Path) -> None:
+    """Once the store takes objects again, `resume` finishes the run."""
+    url = f"{bucket.url}/runs/one"
+    faulty.statuses = {("PUT", "metrics.json"): 403}
+    with pytest.raises(RunError):
+        score(project, url, copy=True)
+    assert load_run(url).status == "running"
+    faulty.statuses = {}
+    assert ak.resume(url).metrics == score(project, project / "here").metrics
+
+
+class FarEngine(LocalEngine):
+    """An engine of this machine that is held to be on others."""
+
+    is_far = True
+
+
+def test_tables_wait_where_every_node_can_see_them(
+    bucket: Bucket, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an engine on other machines, nothing is written here, and what waited is removed."""
+    monkeypatch.setattr("answerkey.verbs.running.open_engine", lambda *_: FarEngine())
+    frame = pl.DataFrame(ROWS)
+    frame.write_parquet(project / "rows.parquet")
+    rows = bucket.put("rows.parquet", (project / "rows.parquet").read_bytes())
+    far = ak.run(project / "task.yaml", dataset=rows, out=f"{bucket.url}/runs/one")
+    assert far.metrics == score(project, project / "here").metrics
+    assert {key.split("/")[1] for key in bucket.list("runs/")} == {"one"}
+    bad = {**ROWS[0], "answer": "Z"}
+    pl.DataFrame([*ROWS, bad]).write_parquet(project / "rows.parquet")
+    rows = bucket.put("rows.parquet", (project / "rows.parquet").read_bytes())
+    with pytest.raises(AnswerkeyError):
+        ak.run(project / "task.yaml", dataset=rows, out=f"{bucket.url}/runs/two")
+    assert {key.split("/")[1] for key in bucket.list("runs/")} == {"one"}
+
+
+def test_parts_are_given_one_form(bucket: Bucket) -> None:
+    """Parts that differ are written anew, as they are in a folder; any rows of them can be read."""
+    task = StoredTask(f"{bucket.url}/runs/one/tasks/quiz")
+    task.write_scores(0, pl.DataFrame({"sample_id": ["1", "2"], "value": [1, 2]}))
+    task.write_scores(1, pl.DataFrame({"sample_id": ["3"], "value": [0.5]}))
+    assert task.count_scores() == 3
+    task.write_metrics([], {})
+    parts = StoredParts(f"{task.url}/scores")
+    assert [one.schema["value"] for one in parts] == [pl.Float64, pl.Float64]
+    assert parts.read(1, 2, ["value"])["value"].to_list() == [2.0, 0.5]
+    assert task.read_scores()["sample_id"].to_list() == ["1", "2", "3"]
+    assert StoredParts(f"{task.url}/completions").read_all().is_empty()
+    bucket.put("runs/one/tasks/quiz/scores/part-00001.parquet", b"words")
+    with pytest.raises(RunError) as caught:
+        len(StoredParts(f"{task.url}/scores"))
+    assert caught.value.code == "E503"
+
+
+def test_a_store_without_conditions_still_keeps_a_second_process_out(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock is looked at before it is written, and again afterwards."""
+
+    def put(store: stores.S3Store, path: str, content: bytes, mark: str | None) -> str | None:
+        del mark
+        store.put(path, content)
+        found = store.look_up(path)
+        return found.mark if found else None
+
+    monkeypatch.setattr(stores.S3Store, "put_new", put)
+    lock = StoredLock(f"{bucket.url}/runs/one")
+    with pytest.raises(RunError, match="is in use by process"):
+        StoredLock(f"{bucket.url}/runs/one")
+    lock.release()
+    assert bucket.list() == []
+
+
+def test_repetitions_lie_on_storage_too(bucket: Bucket, project: Path) -> None:
+    """A task that is run several times has its repetitions there, and what all of them say."""
+    wanted = {"task_key": "quiz", "model_key": "builtin/random", "repeatability": {"num_runs": 3}}
+    dataset = {"key": "rows", "display_name": "Rows", "source": {"type": "local", "file_path": "rows.jsonl"}}
+    asking = {**ASKING, "definition": {**ASKING["definition"], "dataset": {"key": "rows"}}}
+    run_file = {
+        "tasks": [asking],
+        "datasets": [dataset],
+        "evaluation": {"key": "again", "display_name": "Again", "task_specifications": [wanted]},
+    }
+    (project / "run.yaml").write_text(json.dumps(run_file))
+    here = ak.run(project / "run.yaml", out=project / "here")
+    there = ak.run(project / "run.yaml", out=f"{bucket.url}/runs/again")
+    found, files = bucket.read_all("runs/again"), read_folder(project / "here")
+    assert found.keys() == files.keys()
+    assert {name for name in found if found[name] != files[name]} <= {"run.json"}
+    task, same = there.tasks["quiz"], here.tasks["quiz"]
+    assert len(task.repetitions) == 2
+    assert task.repeatability == same.repeatability
+    assert task.agreement.equals(same.agreement)
+    assert [one.metrics for one in task.repetitions] == [one.metrics for one in same.repetitions]

@@ -397,3 +397,115 @@ def test_lists_questions_and_verdicts_are_told_from_answers(
 ) -> None:
     """Options listed again, questions, conditions and opinions of others state nothing of their own."""
     assert read(text, tuple(choices)) == (answer, part, passage)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "answer", "passage"),
+    [
+        (
+            "The answer is A (the first) or B (the second).",
+            None,
+            "SEVERAL_CHOICES",
+            "answer is A (the first) or B",
+        ),
+        ("The answer is A, or the option B.", None, "SEVERAL_CHOICES", "answer is A, or the option B"),
+        ("The answer is A, B is wrong.", None, "A", "answer is A"),
+        ("The answer is A, B is not.", None, "A", "answer is A"),
+        ("The answer is A, B is right.", None, "SEVERAL_CHOICES", "answer is A, B"),
+        ("The answer is A, B are right.", None, "SEVERAL_CHOICES", "answer is A, B"),
+        ("The answer is A, because B is wrong.", None, "A", "answer is A"),
+        ("The answer is A–C.", None, "SEVERAL_CHOICES", "answer is A–C"),
+        ("The answer is A – C.", None, "A", "answer is A"),
+        ("The answer is A, (B), [C].", None, "SEVERAL_CHOICES", "answer is A, (B), [C]"),
+        ("The answer is A,", None, "A", "answer is A"),
+        ("The answer is A or", None, "A", "answer is A"),
+        ("The answer is A/", None, "A", "answer is A"),
+        ("The answer is A-", None, "A", "answer is A"),
+        ("The answer is A, B-flat.", None, "NOTHING_STATED", None),
+        ("The answer is A or C++.", None, "NOTHING_STATED", None),
+        ("The answer is A & B", None, "SEVERAL_CHOICES", "answer is A & B"),
+        ("The answer is A, B, or C", None, "SEVERAL_CHOICES", "answer is A, B, or C"),
+        ("The answer is **A** or **B**.", None, "SEVERAL_CHOICES", "answer is **A** or **B**"),
+        ("The answer is A) or B).", None, "SEVERAL_CHOICES", "answer is A) or B)"),
+        ("The answer is A or a dog.", None, "A", "answer is A"),
+        ("The answer is A or option b.", None, "SEVERAL_CHOICES", "answer is A or option b"),
+        ("The answer is A (unlike\nB) or C.", None, "SEVERAL_CHOICES", "B) or C"),
+        ("The answer is A (Sydney) or B (Canberra).", CITIES, "SEVERAL_CHOICES", "answer is A (Sydney) or B"),
+        ("The answer is A. Sydney or B. Canberra", CITIES, "SEVERAL_CHOICES", "answer is A. Sydney or B"),
+        ("The answer is A (Sydney), B is wrong.", CITIES, "A", "answer is A"),
+    ],
+)
+def test_labels_joined_to_others_are_read_with_them(
+    text: str, options: Sequence[str] | None, answer: str, passage: str | None
+) -> None:
+    """Also over a remark in brackets; a label of which something else is said is not joined."""
+    reading = read_stated_answer(text, LETTERS, options)
+    assert (reading.choice or reading.reason, show(text, reading)[2]) == (answer, passage)
+
+
+@pytest.mark.parametrize(
+    ("text", "choices", "answer", "part", "passage"),
+    [
+        ("<answer>B</answer> and <answer>C</answer>", "ABCD", "SEVERAL_CHOICES", "answer_tag", "<answer>C"),
+        ("<answer>It is B</answer>", "ABCD", "B", "answer_tag", "<answer>It is B"),
+        ("<answer>not B</answer>", "ABCD", "NOTHING_STATED", None, None),
+        ("<final>B</final>", "ABCD", "B", "answer_tag", "<final>B"),
+        ("<answer></answer> B", "ABCD", "NOTHING_STATED", None, None),
+        ("\\boxed{not B}", "ABCD", "NOTHING_STATED", None, None),
+        ("\\fbox{B}", "ABCD", "B", "boxed", "\\fbox{B}"),
+        ("[[A]] then [[B]]", "ABCD", "SEVERAL_CHOICES", "double_brackets", "[[B]]"),
+        ("[[A, B]]", "ABCD", "SEVERAL_CHOICES", "double_brackets", "[[A, B]]"),
+        ("[A]", "ABCD", "A", "label_line", "[A]"),
+        ("<think>x</think>A<think>B", "ABCD", "A", "label_line", "A"),
+        ("<think>A</think>", "ABCD", "NOTHING_STATED", None, None),
+        ("<think>", "ABCD", "NOTHING_STATED", "unclosed_thought", None),
+        ("</think>B", "ABCD", "B", "label_line", "B"),
+        ("x</think>\nB\n<think>C</think>\nD", "ABCD", "D", "label_line", "D"),
+        ("B\n# Question 2\nA", "ABCD", "B", "label_line", "B"),
+        ("B\nQ2. Which?\nA", "ABCD", "B", "label_line", "B"),
+        ("B, a question: which?", "ABCD", "B", "first_label", "B"),
+        ("B</s>A", "ABCD", "B", "label_line", "B"),
+        ("A<|user|>B", "ABCD", "A", "label_line", "A"),
+        ("Question 1 of 2\nB", "ABCD", "B", "label_line", "B"),
+        ("The answer is ((B)).", "ABCD", "B", "answer_cue", "answer is ((B))"),
+        ("The answer is ((((((((B.", "ABCD", "B", "answer_cue", "answer is ((((((((B"),
+        ("The answer is B))))))))).", "ABCD", "B", "answer_cue", "answer is B)))))"),
+        ("The answer is -2", "1234", "NOTHING_STATED", None, None),
+        ("The answer is x-2", "1234", "NOTHING_STATED", None, None),
+        ("The answer is $2$", "1234", "2", "answer_cue", "answer is $2$"),
+        ("The answer is $2", "1234", "NOTHING_STATED", None, None),
+        ("The answer is 2 apples", "1234", "NOTHING_STATED", None, None),
+        ("The answer is 2, not 3", "1234", "2", "answer_cue", "answer is 2"),
+        ("The answer is A, as it is", "ABCD", "A", "answer_cue", "answer is A"),
+        ("I is right", "IJ", "I", "named_right", "I is right"),
+        ("The answer is I am", "IJ", "NOTHING_STATED", None, None),
+        ("The answer is A car", "ABCD", "NOTHING_STATED", None, None),
+        ("The answer is B (x)", "ABCD", "B", "answer_cue", "answer is B"),
+        ("The answer is B(x)", "ABCD", "NOTHING_STATED", None, None),
+        ("The answer is B[1]", "ABCD", "NOTHING_STATED", None, None),
+        ("The answer is B/x", "ABCD", "NOTHING_STATED", None, None),
+        ("The answer is B.C.", "ABCD", "NOTHING_STATED", None, None),
+        ("The answer is Ab", "ABCD", "NOTHING_STATED", None, None),
+        ("The answer is B答", "ABCD", "B", "answer_cue", "answer is B"),
+        ("정답은 B번", "ABCD", "B", "answer_cue", "정답은 B"),
+        (
+            "The answer to the first question is B",
+            "ABCD",
+            "B",
+            "answer_cue",
+            "answer to the first question is B",
+        ),
+        ("The answer to this: B", "ABCD", "B", "answer_cue", "answer to this: B"),
+        ("The answer to this. B", "ABCD", "NOTHING_STATED", None, None),
+        ("The answer, I think, is B", "ABCD", "B", "answer_cue", "answer, I think, is B"),
+        ("The answer is, B", "ABCD", "B", "answer_cue", "answer is, B"),
+        ("The answer is\n\nB", "ABCD", "B", "answer_cue", "answer is\n\nB"),
+        ("The answer: is: B", "ABCD", "B", "answer_cue", "answer: is: B"),
+        ("The answer is maybe B", "ABCD", "B", "answer_cue", "answer is maybe B"),
+    ],
+)
+def test_markup_turns_and_neighbours_decide_what_is_a_label(
+    text: str, choices: str, answer: str, part: str | None, passage: str | None
+) -> None:
+    """Tags and boxes hold answers, thoughts and next questions do not; numbers and words are no labels."""
+    assert read(text, tuple(choices)) == (answer, part, passage)

@@ -7,6 +7,7 @@ same rows; then a new file is begun.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import tempfile
@@ -142,6 +143,12 @@ def _leave(sheet: _Sheet) -> None:
 
 def _remove_unused(sheet: _Sheet) -> None:
     if not sheet.users:
+        sheet.close()
+
+
+@atexit.register
+def _close_all() -> None:
+    for sheet in _sheets.values():
         sheet.close()
 
 

@@ -1,6 +1,6 @@
 """Finished calls go to the ledger in batches: while one batch is written, the next one gathers.
 
-    put ──► gathered ──► the ledger has it: its place is free ──► it is safe: it counts
+    put ──► gathered ──► the ledger has it: its place is free ──► it is safe: `flush` returns
 
 A ledger that is swift is written to between two replies, and made safe in a thread, now and then. With any
 other, both is one step, in the thread.
@@ -31,7 +31,7 @@ Batch = list[tuple[Call, Completion]]
 
 @dataclass(frozen=True)
 class Notes:
-    """Who hears what: that so many calls need no place any more, that one is safe, that the ledger failed.
+    """Who hears what: that so many calls need no place any more, that the ledger has one, that it failed.
 
     What the ledger did not take, and what comes after, is handed to it once more at the end: it is paid for.
     """
@@ -167,9 +167,15 @@ class SwiftCommits:
             raise
         self._written_at = self._loop.time()
         self._unsettled += batch
-        if self._settling is None and self._task is None:
-            self._settling = self._loop.call_later(SETTLE_SECONDS, self._settle)
+        self._settle_soon()
+        for call, completion in batch:
+            self._notes.keep(call, completion)
         self._notes.free(len(batch))
+
+    def _settle_soon(self) -> None:
+        """See to it that what is written will be made safe, together with more."""
+        if self._unsettled and self._task is None and self._settling is None:
+            self._settling = self._loop.call_later(SETTLE_SECONDS, self._settle)
 
     def _settle(self) -> None:
         _cancel(self._settling)
@@ -181,8 +187,6 @@ class SwiftCommits:
     async def _settle_batch(self, batch: Batch) -> None:
         await self._loop.run_in_executor(self._executor, self._ledger.settle, batch)
         del self._unsettled[: len(batch)]
-        for call, completion in batch:
-            self._notes.keep(call, completion)
 
     def _end(self, task: asyncio.Task[None]) -> None:
         self._task = None
@@ -192,8 +196,7 @@ class SwiftCommits:
         if error is not None:
             self._fail(error)
             return
-        if self._unsettled:
-            self._settling = self._loop.call_later(SETTLE_SECONDS, self._settle)
+        self._settle_soon()
         if self._writing is None:
             self._go_on()
 

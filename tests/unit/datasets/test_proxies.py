@@ -19,7 +19,7 @@ ADDRESS = "https://rows.invalid/quiz.jsonl"
 
 
 class Proxy(ThreadingHTTPServer):
-    """A proxy that lets nobody through, and notes who asked."""
+    """A proxy that leads nowhere, and notes who asked."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -27,14 +27,16 @@ class Proxy(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Refuses."""
+    """Hangs up."""
 
     server: Proxy
 
     def do_CONNECT(self) -> None:
-        """Note the host and refuse."""
+        """Note the host, say yes, and hang up: a refusal leaves the library's socket to the garbage."""
         self.server.asked.append(self.path)
-        self.send_error(403)
+        self.send_response(200)
+        self.end_headers()
+        self.close_connection = True
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
         """Say nothing."""

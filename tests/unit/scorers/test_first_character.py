@@ -127,3 +127,14 @@ def test_marks_that_join_may_be_choices_themselves() -> None:
     choices = ("/", "\u548c", "o", "y")
     assert read_first_character("y, \u548c/\u548c\u548cA", choices) == Reading(choice="y")
     assert read_first_character("y, \u548c/\u548c\u548c o", choices) == Reading(reason="SEVERAL_CHOICES")
+
+
+def test_texts_that_are_read_whole_stand_beside_others() -> None:
+    """A column may hold texts that their first characters decide, and one that they do not."""
+    texts = pl.Series(["B", "A" + " " * 20 + "or B", "A lot", "C."])
+    assert read_column(texts, LETTERS).rows() == [
+        ("B", None),
+        (None, "SEVERAL_CHOICES"),
+        (None, "RUNS_INTO_TEXT"),
+        ("C", None),
+    ]

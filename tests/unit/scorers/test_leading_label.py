@@ -40,3 +40,28 @@ def test_small_forms_of_any_letter_are_read() -> None:
     """A choice whose small form has two code points is one character all the same."""
     assert read_leading_label("İ", ("İ", "A")).choice == "İ"
     assert read_leading_label("a", ("İ", "A")).choice == "A"
+
+
+@pytest.mark.parametrize(
+    ("text", "choice", "reason", "part"),
+    [
+        ("The **answer**: B", "B", None, "after_label"),
+        ("Answer xylophone: B", None, "PART_OF_A_WORD", "as_it_is"),
+        ("Xylophone answer: B", None, "NOT_A_CHOICE", "as_it_is"),
+        ("B_x", None, "PART_OF_A_WORD", "as_it_is"),
+        ("B_ is it", "B", None, "as_it_is"),
+        ("**", None, "NOT_A_CHOICE", "unwrapped"),
+    ],
+)
+def test_only_words_for_the_answer_are_taken_off(
+    text: str, choice: str | None, reason: str | None, part: str
+) -> None:
+    """A label before the answer may be emphasized, and has no other words in it."""
+    reading = read_leading_label(text, CHOICES)
+    assert (reading.choice, reading.reason, reading.part) == (choice, reason, part)
+
+
+def test_wrapped_choices_make_the_first_ambiguous() -> None:
+    """Every choice is seen through its brackets, the first and the last."""
+    for other in "XYZ":
+        assert read_leading_label(f"W or ({other})", ("W", "X", "Y", "Z")).reason == "SEVERAL_CHOICES"

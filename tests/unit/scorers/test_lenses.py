@@ -23,6 +23,7 @@ TRICKY = Path(__file__).parents[4] / "shared/data/tricky_completions.jsonl"
         ("lm-eval", "Not Sydney. Rather Perth, I think.", "D"),
         ("lm-eval", "So here it is: B", "B"),
         ("lm-eval", "B", None),
+        ("lm-eval", "It is (pe-rth", "D"),
         ("lighteval", "The final answer is C. I hope it is correct.", "C"),
         ("lighteval", "Answer: A? No. Answer: (B)", "B"),
         ("lighteval", "Réponse : **D**", "D"),
@@ -55,6 +56,9 @@ TRICKY = Path(__file__).parents[4] / "shared/data/tricky_completions.jsonl"
         ("MMLU-Pro", "Answer: C\nAnswer: D", "D"),
         ("MMLU-Pro", "Either A or C", "C"),
         ("MMLU-Pro", "nothing here", None),
+        ("MMLU-Pro", "Answer: C. Or A", "C"),
+        ("OLMES", "The answer is: (B). Some answer: C", "B"),
+        ("OLMES", "(A) and (B), or C", "B"),
         ("VLMEvalKit", "I choose (B).", "B"),
         ("VLMEvalKit", "It is canberra, of course", "B"),
         ("VLMEvalKit", "Sorry, I can't help with that. B", None),
@@ -205,3 +209,19 @@ def test_capitals_at_an_end_stand_alone(text: str, expected: str | None) -> None
 def test_the_last_marked_answer_counts_unless_it_names_two(text: str, expected: str | None) -> None:
     """For evalscope; without a mark the last capital does."""
     assert LENSES["evalscope"].read(text, LETTERS, CITIES) == expected
+
+
+def test_texts_that_overlap_are_found_from_left_to_right() -> None:
+    """The first of two texts that share words is found, whichever stands first in the list."""
+    options = ("york city", "new york", "x", "z")
+    lens = LENSES["lm-eval"]
+    assert lens.read("It is new york city", LETTERS, options) == "B"
+    assert lens.read("It is york city, new york", LETTERS, options) == "B"
+    assert lens.read("It is new york, york city", LETTERS, options) == "A"
+
+
+def test_longer_labels_are_tried_first() -> None:
+    """A label that begins with another one is not cut short."""
+    lens = LENSES["lm-eval"]
+    assert lens.read("So: AB", ("A", "AB")) == "AB"
+    assert lens.read("So: A", ("A", "AB")) == "A"

@@ -68,8 +68,9 @@ def test_bad_patterns_are_refused(pattern: str, message: str) -> None:
 @pytest.mark.parametrize("pattern", [3, None, ["x"]])
 def test_pattern_has_to_be_text(pattern: object) -> None:
     """Anything but text is an error of the task."""
-    with pytest.raises(SpecError, match="must be text"):
+    with pytest.raises(SpecError, match="must be text") as caught:
         find_rule({"pattern": pattern})
+    assert caught.value.code == "E108"
 
 
 def test_lone_surrogates_are_text_like_any_other() -> None:

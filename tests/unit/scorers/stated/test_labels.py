@@ -40,3 +40,22 @@ def test_label_that_is_not_offered_is_recognized() -> None:
     """A letter of the same kind looks like a label; other signs do not."""
     labels = read_labels(("A", "B"))
     assert [labels.resembles(token) for token in ("E", "e", "5", "Б", "Ex", ".")] == [True, *[False] * 5]
+
+
+@pytest.mark.parametrize(
+    ("choices", "token", "found"),
+    [
+        (("q", "Q", "w"), "Q", "Q"),
+        (("q", "Q", "w"), "W", None),
+        (("k", "K", "Ｋ"), "K", "K"),
+        (("k", "K", "Ｋ"), "Ｋ", "Ｋ"),
+        (("definitely", "hardly"), "Definitely", "definitely"),
+        (("réponses", "x"), "RÉPONSES", "réponses"),
+        (("réponsesx", "x"), "réponsesx", None),
+    ],
+)
+def test_labels_that_differ_by_little_are_read_as_written(
+    choices: tuple[str, ...], token: str, found: str | None
+) -> None:
+    """Case and width count where they tell choices apart; beyond ASCII eight characters are the most."""
+    assert read_labels.__wrapped__(choices).find(token, normalize_word(token)) == found

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from answerkey.scorers.stated.lexicon import fold_accents, list_words, load_lexicon, normalize_word
-from answerkey.scorers.stated.roles import ANSWER, BARE, BE, FIX, NAMES, NOT
+from answerkey.scorers.stated.roles import ANSWER, BARE, BE, FILL, FIX, NAMES, NOT, PICK
 
 LANGUAGES = {
     "English": "answer",
@@ -64,3 +64,35 @@ def test_accents_may_be_left_out() -> None:
     assert fold_accents("réponse") == "reponse"
     assert fold_accents("è") == "è"
     assert load_lexicon()["reponse"].roles & ANSWER
+
+
+@pytest.mark.parametrize(
+    ("word", "folded"),
+    [
+        ("été", "été"),
+        ("abcÀ", "abcA"),
+        ("éabɏ", "eabɏ"),
+        ("éabɐ", "éabɐ"),
+        ("é" + "a" * 63, "e" + "a" * 63),
+        ("é" + "a" * 64, "é" + "a" * 64),
+        ("ответ\u0301", "ответ\u0301"),
+    ],
+)
+def test_only_latin_words_of_some_length_lose_accents(word: str, folded: str) -> None:
+    """From four letters to sixty-four, and up to the last of the Latin letters."""
+    assert fold_accents(word) == folded
+
+
+def test_only_tokens_of_some_length_are_composed() -> None:
+    """A token of more than sixty-four characters is no word, and stays as wide as it is."""
+    assert normalize_word("Ｂ" * 64) == "b" * 64
+    assert normalize_word("Ｂ" * 65) == "ｂ" * 65
+
+
+def test_lexicon_is_built_from_the_files() -> None:
+    """Elided words are whole, phrases are split, and accents may be missing in both."""
+    tree = load_lexicon.__wrapped__()
+    assert tree["l'"].roles == FILL
+    assert tree["réponse"].roles == tree["reponse"].roles
+    assert tree["go"].following["with"].roles == PICK
+    assert tree["答"].following["案"].roles == ANSWER | BARE

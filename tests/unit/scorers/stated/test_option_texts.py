@@ -66,6 +66,12 @@ def test_texts_go_with_the_choices_in_order() -> None:
         ("  wine", ("\n wine\n",), ("A", "  wine")),
         ("the", ("the", "an x"), ("A", "the")),
         ("x", ("x", "an x"), ("A", "x")),
+        ("?", (".", "?"), ("B", "?")),
+        ("?!", ("!", "?!"), ("B", "?")),
+        ("Paris", (" " * 70 + "Paris",), ("A", "Paris")),
+        ("Paris", ("Ｐａｒｉｓ", "Rome"), ("A", "Paris")),
+        ("red * _ * wine", ("red wine",), ("A", "red * _ * wine")),
+        ("red * _ * _ wine", ("red wine",), None),
     ],
 )
 def test_parts_of_a_text_are_not_the_text(

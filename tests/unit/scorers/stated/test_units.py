@@ -36,12 +36,21 @@ def test_endings_belong_to_labels() -> None:
     """Korean and Turkish endings leave a label a label."""
     assert split_units("B'dir", LABELS).labels == ["B"]
     assert split_units("나입니다", read_labels(("가", "나"))).labels == ["나"]
+    assert split_units("가입니다", read_labels(("가", "나"))).labels == ["가"]
     assert split_units("나라", read_labels(("가", "나"))).labels == [None]
+    assert split_units("나정답", read_labels(("가", "나"))).labels == [None]
+
+
+def test_labels_have_eight_characters_at_most() -> None:
+    """Longer words beyond ASCII are no labels."""
+    assert split_units("réponses", read_labels(("réponses", "x"))).labels == ["réponses"]
+    assert split_units("réponsesx", read_labels(("réponsesx", "x"))).labels == [None]
 
 
 def test_words_of_any_language_have_roles() -> None:
     """Accents may be missing, and words may touch."""
     assert split_units("la reponse est", LABELS).roles[1:] == [ANSWER, BE]
+    assert split_units("la rèponse est", LABELS).roles[1:] == [ANSWER, BE]
     assert split_units("答案是B", LABELS).labels == [None, None, "B"]
 
 

@@ -21,7 +21,7 @@ from answerkey.models.commits import Notes, PlainCommits
 from answerkey.models.connections import Connection
 from answerkey.models.limits import Limits
 from answerkey.models.line import Line, charge
-from answerkey.models.rounds import BODIES, BUDGET_POLL_SECONDS, GRACE_SECONDS, LOG, Terms
+from answerkey.models.rounds import BUDGET_POLL_SECONDS, GRACE_SECONDS, LOG, Terms, encode_body
 from answerkey.models.sending import Asker, AskerSettings
 from answerkey.models.staff import Member, Staff
 from answerkey.models.stations import StationLostError, Stations
@@ -175,7 +175,7 @@ class BranchRound:
 
     def _estimate(self, call: Call) -> tuple[int, int]:
         try:
-            body = BODIES.encode(self._line.connection.build(call.messages)).encode()
+            body = encode_body(self._line.connection.build(call.messages)).encode()
         except AnswerkeyError:
             body = b""
         return self._line.estimate_tokens(body)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from answerkey.models.encoding import make_encoder
 from answerkey.types import Completion, CompletionStatus
 
 
@@ -63,7 +63,7 @@ class MemoryLedger:
 
 
 #: One order and no spaces, so that equal questions have equal texts.
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)
+_encode_canonically = make_encoder(sort_keys=True)
 
 
 class Identified(Protocol):
@@ -80,7 +80,7 @@ def call_key(connection: Identified, messages: Sequence[Mapping[str, object]], t
     The order of the keys inside a message does not matter.
     """
     parts = [connection.identity, list(messages), trial]
-    return hashlib.sha256(_CANONICAL.encode(parts).encode()).hexdigest()
+    return hashlib.sha256(_encode_canonically(parts).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ class Gate:
         while self.busy < self.pace.limit and self._again:
             self._pass(self._again.popleft(), is_new=False)
         while self.busy < self.pace.limit and self.unfinished < 2 * self.pace.limit and self._new:
-            self._pass(self._new.popleft(), is_new=True)
+            self._pass(self._new.pop(), is_new=True)  # who came last: its memory is still at hand
 
     def _stand_in(self, line: deque[asyncio.Future[None]]) -> asyncio.Future[None]:
         turn = asyncio.get_running_loop().create_future()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from answerkey.models.budget import Price
-from answerkey.models.client import Sender
 from answerkey.models.concurrency import Gate, Pace
 from answerkey.models.connections import Connection
 from answerkey.models.health import Health
@@ -63,10 +62,8 @@ class Line:
             wait = max(wait, self._tokens.take(tokens))
         return wait
 
-    async def attempt(self, sender: Sender, body: bytes, seconds: float) -> tuple[Outcome, bool]:
-        """Send one request; return how it went and whether the limit of requests at once has changed."""
-        epoch = self.gate.pace.epoch
-        came = await sender.post(body, seconds=seconds)
+    def judge(self, came: Reply | Trouble, epoch: int) -> tuple[Outcome, bool]:
+        """Return how a request of an epoch of the pace went, and whether the limit has changed."""
         outcome = self._judge(came)
         has_changed = self.gate.pace.note(epoch, is_trouble=outcome.is_overload)
         if has_changed:

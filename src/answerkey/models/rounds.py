@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Executor
@@ -14,12 +13,13 @@ from answerkey.models.budget import Budget, Price
 from answerkey.models.calls import Adapted, Call, Event, Finished, Ledger, Retried, Watch
 from answerkey.models.client import Sender
 from answerkey.models.commits import Notes, open_commits
+from answerkey.models.encoding import make_encoder
 from answerkey.models.line import Line, charge
 from answerkey.models.retrying import Outcome, Patience, Verdict
 from answerkey.types import Completion, CompletionStatus
 
 #: Bodies are ASCII, so that any text is safe.
-BODIES = json.JSONEncoder(separators=(",", ":"), default=str)
+encode_body = make_encoder()
 LOG = logging.getLogger("answerkey.models")
 #: Calls under way when a key is refused or nothing can be kept may still be answered; they get this long.
 GRACE_SECONDS = 5.0
@@ -128,7 +128,7 @@ class Round:
             body = self._line.connection.build(call.messages)
         except AnswerkeyError as error:
             return Completion(None, CompletionStatus.ERROR, call.messages, error=error.message, source="live")
-        return BODIES.encode(body).encode()
+        return encode_body(body).encode()
 
     async def _try_until_final(self, call: Call, body: bytes, tokens: int) -> Completion | None:
         line = self._line
@@ -156,11 +156,13 @@ class Round:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("sending happens inside a task")
+        epoch = self._line.gate.pace.epoch
         self._sending.add(task)
         try:
-            outcome, has_adapted = await self._line.attempt(self._sender, body, seconds)
+            came = await self._sender.post(body, seconds=seconds)
         finally:
             self._sending.discard(task)
+        outcome, has_adapted = self._line.judge(came, epoch)
         if has_adapted:
             self._tell(Adapted(self._line.gate.pace.limit, outcome.label or "healthy"))
         return outcome

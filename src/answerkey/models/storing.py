@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import fields
 from itertools import islice
+from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import TypeVar
 
+from answerkey.models.encoding import make_encoder
 from answerkey.types import Completion, CompletionStatus
 
 #: Seconds to wait for another process that is writing.
@@ -107,9 +109,19 @@ def encode_completion(completion: Completion) -> str:
 
     The prompt is not in it: who asks for the completion of a call has its messages.
     """
-    found = {name: value for name, value in vars(completion).items() if value is not None}
-    found.pop("prompt", None)
-    text = _COMPACT.encode(found)
+    parts = []
+    for name, value in vars(completion).items():
+        if isinstance(value, str):
+            parts.append(f'"{name}":{encode_basestring_ascii(value)}')
+        elif type(value) is int:
+            parts.append(f'"{name}":{value}')
+        elif value is not None and name != "prompt":
+            parts.append(f'"{name}":{_encode_value(value)}')
+    return f"{{{','.join(parts)}}}"
+
+
+def _encode_value(value: object) -> str:
+    text = _COMPACT(value)
     return _NOT_FINITE.sub(_spell_number, text) if "NaN" in text or "Infinity" in text else text
 
 
@@ -143,4 +155,4 @@ def _make_plain(value: object) -> object:
     return list(value) if isinstance(value, Sequence) else str(value)
 
 
-_COMPACT = json.JSONEncoder(separators=(",", ":"), default=_make_plain)
+_COMPACT = make_encoder(_make_plain)

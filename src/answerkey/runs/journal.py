@@ -271,14 +271,16 @@ class Journal:
 
     def _take_places(self, finished: Sequence[tuple[Call, Completion]]) -> dict[str, int]:
         """Return the keys of which nothing is said yet, with the place of a failed call, or 0 without one."""
-        keys = {call.key for call, _ in finished}
-        places = {key: self._missing.pop(key) for key in keys if key in self._missing}
-        unknown = keys - places.keys()
+        missing = self._missing
+        places = {call.key: missing.pop(call.key) for call, _ in finished if call.key in missing}
+        unknown = {call.key for call, _ in finished} - places.keys() if len(places) < len(finished) else ()
         return places | _leave_missing(unknown, self._select(_LOCATE, unknown)) if unknown else places
 
     def _select(self, statement: str, keys: Collection[str]) -> list[tuple[object, ...]]:
         """Return what a statement finds for these keys; another key may have the same hash."""
         self._place_calls()
+        if self._next_place == 1:  # there is nothing yet
+            return []
         wanted = set(keys)
         with closing(self._connection.execute(statement, (json.dumps([*map(hash, wanted)]),))) as cursor:
             return [row for row in cursor if row[0] in wanted]

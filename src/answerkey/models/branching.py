@@ -223,12 +223,7 @@ class BranchRound:
         return is_open
 
     def _tell(self, event: Event) -> None:
-        if self._terms.watch is None:
-            return
-        try:
-            self._terms.watch(event)
-        except AnswerkeyError as error:
-            self.stop(error)
+        self._terms.tell(event, self.stop)
 
     def _note_kept(self, call: Call, completion: Completion) -> None:
         self._answered[call.key] = completion

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -36,6 +36,15 @@ class Terms:
     budget: Budget
     price: Price | None
     watch: Watch | None
+
+    def tell(self, event: Event, stop: Callable[[AnswerkeyError], None]) -> None:
+        """Let who looks on hear an event; what that raises goes to `stop`."""
+        if self.watch is None:
+            return
+        try:
+            self.watch(event)
+        except AnswerkeyError as error:
+            stop(error)
 
 
 class Round:
@@ -181,12 +190,7 @@ class Round:
         self._tell(Retried(call, why, wait, attempt))
 
     def _tell(self, event: Event) -> None:
-        if self._terms.watch is None:
-            return
-        try:
-            self._terms.watch(event)
-        except AnswerkeyError as error:
-            self.stop(error)
+        self._terms.tell(event, self.stop)
 
     def _note_kept(self, call: Call, completion: Completion) -> None:
         self._answered[call.key] = completion

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 import polars as pl
 
 from answerkey.runs.files import count_rows, describe_damage, join_parts, list_parts, read_frame
 from answerkey.types import Completions, Samples
+
+T = TypeVar("T")
 
 
 class Parts(Protocol):
@@ -48,14 +50,8 @@ class FolderParts:
 
     def read(self, offset: int, length: int, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Return the rows from `offset` on, at most `length` of them, with all columns or with some."""
-        found: list[pl.DataFrame] = []
-        start = 0
-        for path, rows in self._files:
-            first, last = max(offset, start), min(offset + length, start + rows)
-            if first < last:
-                found.append(_read_range(path, first - start, last - first, columns))
-            start += rows
-        return join_parts(found)
+        ranges = cut_range(self._files, offset, length)
+        return join_parts([_read_range(path, first, rows, columns) for path, first, rows in ranges])
 
     def read_all(self) -> pl.DataFrame:
         """Return the whole table; a frame without columns when there are no parts."""
@@ -63,6 +59,16 @@ class FolderParts:
             return join_parts(list(self))
         except pl.exceptions.PolarsError as error:
             raise describe_damage(self.folder, error) from error
+
+
+def cut_range(parts: Iterable[tuple[T, int]], offset: int, length: int) -> Iterator[tuple[T, int, int]]:
+    """Yield which rows of which parts a range of the whole table is: the part, its first row, how many."""
+    start = 0
+    for part, rows in parts:
+        first, last = max(offset, start), min(offset + length, start + rows)
+        if first < last:
+            yield part, first - start, last - first
+        start += rows
 
 
 @dataclass(frozen=True)

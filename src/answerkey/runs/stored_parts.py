@@ -15,6 +15,7 @@ from answerkey.datasets.ranges import lay_out, load_footer
 from answerkey.datasets.storage import StoredObject, list_objects, put_object
 from answerkey.errors import DataError, RunError
 from answerkey.runs.files import PARQUET, encode_json, join_parts, require_likely, unify
+from answerkey.runs.parts import cut_range
 from answerkey.runs.places import reaching_storage
 
 #: How many parts are asked about at a time.
@@ -42,14 +43,8 @@ class StoredParts:
 
     def read(self, offset: int, length: int, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Return the rows from `offset` on, at most `length` of them, with all columns or with some."""
-        found: list[pl.DataFrame] = []
-        start = 0
-        for part, rows in self._files:
-            first, last = max(offset, start), min(offset + length, start + rows)
-            if first < last:
-                found.append(_read(part, first - start, last - first, columns))
-            start += rows
-        return join_parts(found)
+        ranges = cut_range(self._files, offset, length)
+        return join_parts([_read(part, first, rows, columns) for part, first, rows in ranges])
 
     def read_all(self) -> pl.DataFrame:
         """Return the whole table; a frame without columns when there are no parts."""

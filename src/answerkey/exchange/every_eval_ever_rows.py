@@ -12,7 +12,7 @@ from answerkey.exchange.columns import find_roles
 from answerkey.exchange.every_eval_ever import CATEGORY, LABELS_KEY, STATUS, TRIAL
 from answerkey.exchange.evidence_log import iterate_parts, to_json
 from answerkey.exchange.fields import get_text, read_number
-from answerkey.runs import Run
+from answerkey.runs import Run, find_answerer
 from answerkey.types import Completion, Score, Scores, ScoreStatus
 from answerkey.verbs import Excerpt, Reopened
 
@@ -59,13 +59,13 @@ def _iterate_rows(run: Run, opened: Reopened) -> Iterator[dict[str, object]]:
 
 def _describe_run(run: Run, opened: Reopened) -> _Head:
     entry = opened.task_run.manifest
-    model = (entry.get("model") or {}).get("name")
+    model = find_answerer(entry) or {}
     name = run.path.name if run.path is not None else run.key
     roles = find_roles(opened.dataset.columns, {}).columns
     fields = {
         "schema_version": SCHEMA_VERSION,
         "evaluation_id": f"{name}/{entry['key']}",
-        "model_id": model or "unknown",
+        "model_id": model.get("name") or "unknown",
         "evaluation_name": entry["display_name"] or entry["key"],
         "evaluation_result_id": f"{name}/{entry['key']}/{opened.task.main_step.key}",
     }

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from answerkey._version import __version__
 from answerkey.metrics import aggregate_scores
 from answerkey.models.message import to_json_values
-from answerkey.runs import Run, TaskRun
+from answerkey.runs import Run, TaskRun, find_answerer
 from answerkey.spec import Task
 from answerkey.types import Completion, CompletionStatus, Score, Scores, ScoreStatus
 from answerkey.verbs import Excerpt, Reopened
@@ -102,7 +102,7 @@ class _Told:
                 "display_name": entry["display_name"],
                 "task": task,
                 "dataset": dataset,
-                "model": entry.get("model"),
+                "model": find_answerer(entry),
                 **rest,
             },
             "execution": {
@@ -118,7 +118,7 @@ class _Told:
 
     def list_tail(self) -> dict[str, object]:
         """Return what is known once all samples are written."""
-        model = self.task_run.manifest.get("model") or {}
+        model = find_answerer(self.task_run.manifest) or {}
         usage = {
             "model": model.get("name"),
             "prompt_tokens": self.prompt_tokens,

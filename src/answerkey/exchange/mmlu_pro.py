@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import ClassVar
@@ -20,6 +21,7 @@ from answerkey.models.message import read_message
 
 #: Where the text stands, the usual first.
 TEXTS = ("model_outputs", "generated_text", "model_output")
+_START, _SHOTS = "model_outputs_", re.compile(r"_\d+shots?$")
 _LEFT_OUT = frozenset({"question", "options", "pred", *TEXTS})
 
 
@@ -57,10 +59,9 @@ class MmluProReader:
 
 
 def _name_model(log: Log) -> str | None:
+    """Return the model in `model_outputs_<model>_<shots>`; the number of examples is no part of its name."""
     name = log.path.name.partition(".json")[0].removesuffix(".zip")
-    for start in ("model_outputs_", "eval_"):
-        name = name.removeprefix(start)
-    return name if log.path.name.startswith("model_outputs_") else None
+    return _SHOTS.sub("", name.removeprefix(_START)) if name.startswith(_START) else None
 
 
 def _is_list(piece: Piece) -> bool:

@@ -13,7 +13,7 @@ from answerkey.reports.figures import format_count, format_interval, format_valu
 from answerkey.reports.layout import Line, Role, Span, line, wrap
 from answerkey.reports.sanitize import make_visible
 from answerkey.reports.scorer_names import label_metric
-from answerkey.runs import Run, RunPlace, TaskRun, find_place, is_run, list_places, load_run
+from answerkey.runs import Run, RunPlace, TaskRun, find_place, is_run, list_places, load_run, name_answerer
 from answerkey.types import MetricValue
 
 RUNS = "runs"
@@ -79,13 +79,7 @@ def find_main_metric(task: TaskRun) -> MetricValue | None:
 
 def name_model(task: TaskRun) -> str:
     """Return who answered: the model's name, marked when simulated, or where completions came from."""
-    model = task.manifest.get("model")
-    if model:
-        mark = " SIMULATED" if model.get("simulated") else ""
-        return f"{model['name']}{mark}"
-    source = task.manifest.get("completions") or {}
-    named = source.get("model") or source.get("column") or source.get("file")
-    return named or f"{source.get('source', 'recorded')} completions"
+    return name_answerer(task.manifest)
 
 
 def draw_listing(rows: Sequence[RunRow], width: int) -> list[Line]:

@@ -8,7 +8,7 @@ from answerkey.runs.lock import RunLock
 from answerkey.runs.memory import MemoryRun, MemoryTask
 from answerkey.runs.parts import FolderParts, HeldParts, KeptCompletions, Parts
 from answerkey.runs.places import RunPlace, StoredFolder, find_place
-from answerkey.runs.reading import FORMAT_VERSION, Run, TaskRun, read_manifest
+from answerkey.runs.reading import FORMAT_VERSION, Run, TaskRun, find_answerer, name_answerer, read_manifest
 from answerkey.runs.starting import forget_journal, has_only_begun, require_free, start_run, take_up_run
 from answerkey.runs.stored_run import StoredTask
 from answerkey.runs.writing import FolderRun, FolderTask, TaskWriter, default_folder
@@ -37,6 +37,7 @@ __all__ = [
     "Usage",
     "default_folder",
     "describe_gates",
+    "find_answerer",
     "find_place",
     "forget_journal",
     "has_only_begun",
@@ -46,6 +47,7 @@ __all__ = [
     "list_runs",
     "load_manifest",
     "load_run",
+    "name_answerer",
     "read_manifest",
     "remove_journal",
     "require_free",

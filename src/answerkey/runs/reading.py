@@ -135,6 +135,22 @@ class Run:
         return next(iter(self.tasks.values())).metrics
 
 
+def find_answerer(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the model of a task's entry in `run.json`: the one asked, or that of recorded completions."""
+    name = (entry.get("completions") or {}).get("model")
+    return entry.get("model") or ({"name": name} if name else None)
+
+
+def name_answerer(entry: Mapping[str, Any], *, with_folder: bool = True) -> str:
+    """Return who answered: a model, marked when simulated; if none is known, the column or the file."""
+    if model := find_answerer(entry):
+        return f"{model['name']}{' SIMULATED' if model.get('simulated') else ''}"
+    source: Mapping[str, Any] = entry.get("completions") or {}
+    file = source.get("file")
+    file = Path(file).name if file and not with_folder else file
+    return str(source.get("column") or file or f"{source.get('source', 'recorded')} completions")
+
+
 def load_folder_run(folder: Path) -> Run:
     """Return the run in a folder; a run that is still being written shows the tasks finished so far."""
     return put_together(folder, read_manifest(folder))

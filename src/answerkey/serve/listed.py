@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from answerkey.errors import AnswerkeyError
@@ -11,7 +9,7 @@ from answerkey.reports.figures import is_share
 from answerkey.reports.json_form import clean_numbers
 from answerkey.reports.listing import find_main_metric
 from answerkey.reports.scorer_names import label_metric
-from answerkey.runs import Run, TaskRun
+from answerkey.runs import Run, TaskRun, name_answerer
 
 _NO_NUMBER: dict[str, Any] = {"metric": None, "value": None, "interval": None, "n": None, "is_share": True}
 
@@ -22,13 +20,13 @@ def describe_listed(run_id: str, label: str, run: Run) -> dict[str, Any]:
     tasks = [_describe_task(task, is_complete=is_complete) for task in run.tasks.values()]
     first = next(iter(run.tasks.values()), None)
     main = tasks[0] if tasks else _NO_NUMBER
-    entries = run.manifest.get("tasks") or [{}]
+    entries = run.manifest.get("tasks") or []
     described: dict[str, Any] = clean_numbers(
         {
             "id": run_id,
             "label": label,
             "key": run.key,
-            "model": name_answerer(entries[0]),
+            "model": name_answerer(entries[0], with_folder=False) if entries else None,
             "status": run.status,
             "started_at": run.manifest.get("started_at"),
             "samples": None if first is None else sum(one.counts["samples"] for one in run.tasks.values()),
@@ -54,15 +52,6 @@ def _describe_task(task: TaskRun, *, is_complete: bool) -> dict[str, Any]:
         "n": metric.n,
         "is_share": is_share(metric),
     }
-
-
-def name_answerer(entry: Mapping[str, Any]) -> str | None:
-    """Return who answered, by a task's entry in `run.json`: a model, or the file of recorded completions."""
-    if model := entry.get("model"):
-        return f"{model['name']}{' SIMULATED' if model.get('simulated') else ''}"
-    if source := entry.get("completions"):
-        return f"recorded in {Path(source['file']).name}" if source.get("file") else "recorded completions"
-    return None
 
 
 def describe_unreadable(run_id: str, label: str, error: AnswerkeyError) -> dict[str, Any]:

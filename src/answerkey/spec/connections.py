@@ -32,10 +32,14 @@ _PROVIDER = "$provider"
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A model by key: a name for `open_model`, or a config that lacks only its adapter and the caller."""
+    """A model by key: a name for `open_model`, or a config that lacks only its adapter and the caller.
+
+    `title` is how it is shown where recorded completions are its own.
+    """
 
     key: str
     place: Place
+    title: str
     name: str | None = None
     config: ModelConfig | None = None
     adapter: str | None = None
@@ -75,7 +79,9 @@ def build_model(node: Node, findings: Findings) -> ModelSpec | None:
     )
     adapter = getattr(connection, "adapter", None) or fields.adapter
     named = adapter.key if adapter else None
-    return ModelSpec(fields.key, node.place, config=config, adapter=named, task=fields.task)
+    return ModelSpec(
+        fields.key, node.place, fields.display_name, config=config, adapter=named, task=fields.task
+    )
 
 
 def _is_open(node: MapNode) -> bool:
@@ -98,7 +104,7 @@ def _build_provider_model(node: MapNode, findings: Findings) -> ModelSpec | None
     place, name = node.entries[_PROVIDER].place, fields.provider
     key = provider_key(name)
     if name.startswith(BUILTIN):
-        return ModelSpec(key, place, name)
+        return ModelSpec(key, place, name, name)
     provider, _, model = name.partition("/")
     if not _check_provider(provider, place, findings) or _is_open(node):
         return None
@@ -106,7 +112,7 @@ def _build_provider_model(node: MapNode, findings: Findings) -> ModelSpec | None
     config = ProviderConfig(provider, model, base_url=base, api=fields.api)
     where = node.entries["base_url"].place if base else place
     built = ModelConfig(name, config, build_generation(fields.generation), place=where)
-    return ModelSpec(key, place, config=built)
+    return ModelSpec(key, place, name, config=built)
 
 
 def _check_provider(provider: str, place: Place, findings: Findings) -> bool:

@@ -207,6 +207,7 @@ def _specify_one(wish: Wish, key: str, known: Definitions) -> Specification | No
         display_name=wish.display_name,
         model=model,
         model_key=model_key,
+        model_name=_name_model(wish, known),
         selection=_select(wish.selection, known.overrides),
         num_runs=wish.num_runs,
         examples=examples,
@@ -214,6 +215,12 @@ def _specify_one(wish: Wish, key: str, known: Definitions) -> Specification | No
         variant=wish.variant,
         completions=_find_recorded(task, wish, known),
     )
+
+
+def _name_model(wish: Wish, known: Definitions) -> str | None:
+    """Return the name of the model that the file names, as its definition has it."""
+    found = known.models.get(wish.model_key or "")
+    return wish.model_key if found is None else found.title
 
 
 def _find_recorded(task: Task, wish: Wish, known: Definitions) -> Path | str | None:

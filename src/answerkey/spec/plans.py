@@ -36,7 +36,7 @@ class Specification:
     """One task to run. `model` is for `open_model`; None when no model is asked, or none is named.
 
     `model_key` is how the files call the model, also when recorded completions make asking it unnecessary;
-    `completions` is the file that has them.
+    `completions` is the file that has them, and `model_name` the name of the model that wrote them.
     `judges` are the models of scorers that ask one, by the scorer's key, for `open_model` as well.
     The whole specification is run `num_runs` times.
     """
@@ -47,6 +47,7 @@ class Specification:
     display_name: str | None = None
     model: str | ModelConfig | None = None
     model_key: str | None = None
+    model_name: str | None = None
     selection: Selection = field(default_factory=Selection)
     examples: DatasetSpec | None = None
     num_runs: int = 1

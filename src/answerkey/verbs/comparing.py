@@ -12,7 +12,7 @@ import polars as pl
 from answerkey.errors import RunError
 from answerkey.metrics.exact import UNIT_BITS, divide, sum_exactly
 from answerkey.metrics.paired import Pair, adjust_by_holm, measure_difference
-from answerkey.runs import Run, RunPlace, TaskRun, load_run
+from answerkey.runs import Run, RunPlace, TaskRun, load_run, name_answerer
 from answerkey.types import Notice
 from answerkey.verbs.aligning import (
     choose_tasks,
@@ -141,7 +141,7 @@ def _describe(one: Outcomes, table: pl.DataFrame) -> ComparedRun:
     return ComparedRun(
         label=one.label,
         path=None if one.run.path is None else str(one.run.path),
-        model=_name_model(one.task_run),
+        model=name_answerer(one.task_run.manifest),
         scorer=one.scorer,
         value=one.value,
         mean=divide(total, n << UNIT_BITS) if n else None,
@@ -154,15 +154,6 @@ def _is_share(values: Sequence[float], num_trials: int) -> bool:
     """Return whether the values are right or wrong, or could be the mean of so many that are."""
     counts = [value * num_trials for value in values]
     return all(0 <= count <= num_trials and abs(count - round(count)) < _NEAR for count in counts)
-
-
-def _name_model(task_run: TaskRun) -> str:
-    """Return who answered: the model, marked when simulated, or where the completions came from."""
-    model = task_run.manifest.get("model")
-    if model:
-        return f"{'SIMULATED ' if model.get('simulated') else ''}{model['name']}"
-    source = task_run.manifest.get("completions") or {}
-    return str(source.get("model") or source.get("column") or source.get("file") or "recorded completions")
 
 
 def _read_labels(

@@ -70,6 +70,7 @@ def open_specification(
     if pinned is None:
         return None, errors
     specification, task = pinned, pinned.task
+    speaker = _name_speaker(specification, options)
     options = _bring_recorded(specification, options)
     found = _attempt(errors, lambda: _open_samples(specification, Selection() if is_check else None))
     if found is None:
@@ -95,7 +96,7 @@ def open_specification(
         examples=_attempt(errors, lambda: _open_examples(specification)),
         keep_completions=options.copy or model is not None,
     )
-    described = {} if errors else _describe_completions(prepared, options) | _name_speaker(specification)
+    described = {} if errors else _describe_completions(prepared, options) | speaker
     return Opened(specification, lay_out_work(prepared) if not errors else prepared, described), errors
 
 
@@ -114,10 +115,10 @@ def _bring_recorded(specification: Specification, options: Options) -> Options:
     return replace(options, completions=str(specification.completions))
 
 
-def _name_speaker(specification: Specification) -> dict[str, object]:
-    """Return whose the recorded completions are that the file names, if it says so."""
-    is_told = specification.completions is not None and specification.model_key is not None
-    return {"model": specification.model_key} if is_told else {}
+def _name_speaker(specification: Specification, given: Options) -> dict[str, object]:
+    """Return which model wrote the recorded completions that the file names; nothing of the caller's own."""
+    is_told = specification.completions is not None and given.completions is None
+    return {"model": specification.model_name} if is_told and specification.model_name else {}
 
 
 def _wants_model(task: Task, options: Options) -> bool:

@@ -184,6 +184,7 @@ def specify(
         display_name=entry["display_name"],
         model=_find_model(source, manifest, options) if entry["model"] else None,
         model_key=source.get("model_key"),
+        model_name=entry["completions"].get("model"),
         selection=Selection(**entry["selection"]),
         examples=DatasetSpec("examples", source_from(examples)) if examples else None,
         num_runs=source.get("num_runs", 1),

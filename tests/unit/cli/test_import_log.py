@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from answerkey.serve.catalog import Catalog
+
 Call = Callable[..., Any]
 ROWS = [
     {"id": "a", "question": "One?", "options": ["x", "yy"], "answer": "A", "output": "A", "pred": "A"},
@@ -94,3 +96,56 @@ def test_completions_alone_say_how_they_are_scored(call: Call, tmp_path: Path) -
         "next: answerkey score TASK --dataset FILE --completions imported/output/completions.parquet"
         in done.err
     )
+
+
+def import_and_run(call: Call, model: str, said: str = "The answer is (A).") -> None:
+    """Import a log of MMLU-Pro that this model wrote, and run it as `runs/<model>`."""
+    row = {"question": "Which?", "options": ["one", "two"], "answer": "A", "pred": "A", "category": "maps"}
+    rows = [{**row, "question_id": number, "model_outputs": said} for number in range(3)]
+    Path(f"model_outputs_{model}_5shots.json").write_text(json.dumps(rows), encoding="utf-8")
+    assert call("import", "mmlu-pro", f"model_outputs_{model}_5shots.json", "--out", f"of/{model}").code == 0
+    assert call("run", f"of/{model}", "--out", f"runs/{model}").code == 0
+
+
+def test_a_model_has_its_own_name_everywhere(call: Call) -> None:
+    """The name that the log has: in every command, in every file that is written, and in the viewer."""
+    name = "Qwen1.5-7B-Chat"
+    import_and_run(call, name)
+    run = f"runs/{name}"
+    assert call("import", "auto", f"model_outputs_{name}_5shots.json", "--json").json["model"] == name
+    assert f"completions  of {name}, recorded in" in call("show", run).out
+    assert f"Completions of {name} on " in call("show", run, "--format", "markdown").out.replace("\\", "")
+    assert call("show", run, "--json").json["tasks"][0]["completions"]["model"] == name
+    assert f"  {name}  3 samples" in call("runs").out
+    assert call("runs", "--json").json["runs"][0]["model"] == name
+    exported = call("export", run, "--to", "every_eval_ever").out.splitlines()
+    assert {json.loads(line)["model_id"] for line in exported} == {name}
+    assert call("export", run, "--to", "evidence", "-o", "log.json").code == 0
+    assert call("import", "evidence", "log.json", "--out", "again", "--json").json["model"] == name
+    assert call("rescore", run, "--out", "runs/later").code == 0
+    assert f"completions  of {name}, recorded in" in call("show", "runs/later").out
+    assert [one["model"] for one in Catalog("runs").list()] == [name, name]
+    assert call("report", run, "-o", "page.html").code == 0
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert f'"model": "{name}"' in page.replace('":"', '": "')
+    assert "completions.parquet" not in page
+
+
+def test_compared_runs_have_the_names_of_their_models(call: Call) -> None:
+    """Two imported runs are told apart by who answered."""
+    import_and_run(call, "Qwen1.5-7B-Chat")
+    import_and_run(call, "gemini-1.5-flash-002", said="The answer is (B).")
+    runs = ("runs/Qwen1.5-7B-Chat", "runs/gemini-1.5-flash-002")
+    names = ["Qwen1.5-7B-Chat", "gemini-1.5-flash-002"]
+    told = call("compare", *runs, "--json").json["comparison"]["tasks"][0]["runs"]
+    assert [one["model"] for one in told] == names
+    assert all(f"  {name}  " in call("compare", *runs).out for name in names)
+
+
+def test_completions_of_the_caller_are_not_said_to_be_of_the_log(call: Call) -> None:
+    """Whose completions the caller brings is not known; a model that is not asked has not written them."""
+    import_and_run(call, "Qwen1.5-7B-Chat")
+    brought = call("run", "of/Qwen1.5-7B-Chat", "--completions", "of/Qwen1.5-7B-Chat/completions.parquet")
+    assert "  completions  recorded in " in brought.out
+    unasked = call("run", "of/Qwen1.5-7B-Chat", "--model", "builtin/random")
+    assert "  completions  of Qwen1.5-7B-Chat, recorded in " in unasked.out

@@ -37,7 +37,7 @@ def test_a_row_is_a_question_a_reply_and_a_reading(desk: Desk) -> None:
     assert (found.kind, found.samples, found.told.model, found.their_mean) == (
         "mmlu-pro",
         2,
-        "some-model_5shots",
+        "some-model",
         0.5,
     )
     assert desk.dataset()[0] == {

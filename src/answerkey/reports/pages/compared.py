@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from answerkey.errors import AnswerkeyError
@@ -13,7 +12,7 @@ from answerkey.reports.figures import format_number
 from answerkey.reports.json_form import clean_numbers
 from answerkey.reports.listing import find_main_metric
 from answerkey.reports.pages.rows import RowBook
-from answerkey.runs import Run
+from answerkey.runs import Run, name_answerer
 from answerkey.verbs.aligning import name_runs
 from answerkey.verbs.comparing import compare
 from answerkey.verbs.comparisons import ComparedRun, Comparison, PairComparison, TaskComparison
@@ -125,16 +124,11 @@ class _Drawing:
             "id": self.ids[one.label],
             "task": self.places[self.ids[one.label]],
             "label": self.labels[self.ids[one.label]],
-            "model": self._name_model(one),
+            "model": name_answerer(self.books[self.ids[one.label]].task_run.manifest, with_folder=False),
             "mean": one.mean,
             "interval": self._find_interval(one),
             "n": one.n,
         }
-
-    def _name_model(self, one: ComparedRun) -> str:
-        """Return who answered; a file of recorded completions without its folder."""
-        source = self.books[self.ids[one.label]].task_run.manifest.get("completions") or {}
-        return Path(one.model).name if one.model == source.get("file") else one.model
 
     def _find_interval(self, one: ComparedRun) -> list[float] | None:
         """Return the interval of the run's own metric, if that is of the same samples."""

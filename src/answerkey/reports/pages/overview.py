@@ -17,7 +17,6 @@ from answerkey.reports.figures import is_share
 from answerkey.reports.gate_words import explain_gate
 from answerkey.reports.gates import WORDS, name_gate
 from answerkey.reports.json_form import clean_numbers
-from answerkey.reports.listing import name_model
 from answerkey.reports.pages.audited import Audited, audit_completions, trust_tally
 from answerkey.reports.pages.baselines import Baselines, compare_with
 from answerkey.reports.pages.headline import describe_headline
@@ -29,7 +28,7 @@ from answerkey.reports.pages.plot_values import (
 )
 from answerkey.reports.pages.reliability import tell_selection
 from answerkey.reports.scorer_names import label_metric, name_scorer
-from answerkey.runs import Run, TaskRun
+from answerkey.runs import Run, TaskRun, name_answerer
 from answerkey.types import Gate, GateStatus, MetricValue
 
 COUNTS = ("samples", "scored", "valid", "invalid", "refused", "failed", "errors")
@@ -147,7 +146,7 @@ def _describe_task(run: Run, task: TaskRun, audited: Audited, against: Baselines
     return {
         "key": task.key,
         "display_name": task.manifest.get("display_name"),
-        "model": _name_model(task),
+        "model": name_answerer(task.manifest, with_folder=False),
         "dataset": _name_dataset(task),
         "scorer": None if key is None else _name_scorer(task, key),
         "rule": audited.rule if audited.scorer == key else None,
@@ -163,15 +162,6 @@ def _describe_task(run: Run, task: TaskRun, audited: Audited, against: Baselines
         "plots": describe_plots(task, audited, is_complete=is_complete),
         "rows": _describe_rows(task, audited),
     }
-
-
-def _name_model(task: TaskRun) -> str:
-    """Return who answered; of recorded completions the name of the file, without its folder."""
-    if task.manifest.get("model"):
-        return name_model(task)
-    source: Mapping[str, Any] = task.manifest.get("completions") or {}
-    file = Path(source["file"]).name if source.get("file") else None
-    return str(source.get("column") or file or f"{source.get('source', 'recorded')} completions")
 
 
 def _name_dataset(task: TaskRun) -> str:

@@ -17,7 +17,7 @@ from playwright.sync_api import expect
 from answerkey.testing import Behaviour, TestServer
 
 from .conftest import OpenStage
-from .material import answer_from, make_project
+from .material import MODELS, Call, answer_from, carry_out, make_project
 from .stage import Stage
 
 View = Callable[[Path], str]
@@ -69,14 +69,35 @@ def open_run(stage: Stage, name: str) -> str:
 
 
 def test_the_list_has_every_run_with_its_number(stage: Stage) -> None:
-    """Name, status, model, number with interval; and each task's numbers over time as a line."""
+    """Name, status, model, number with interval; no line joins the numbers of different models."""
     row = stage.find("table.runs tbody tr", has_text="first")
     expect(row).to_contain_text("complete")
     expect(row).to_contain_text("70.40\u00a0%")
     expect(row).to_contain_text("[61.89, 77.70]")
     expect(stage.find("table.runs tbody tr")).to_have_count(3)
-    expect(stage.find(".trends svg").first).to_be_visible()
+    expect(stage.find(".trends")).to_be_hidden()
     stage.photograph("runs")
+
+
+def test_a_line_over_time_is_of_one_task_model_and_dataset(
+    tmp_path: Path, call: Call, view: View, open_stage: OpenStage
+) -> None:
+    """Another model or other samples make another line; one run alone makes none."""
+    project = make_project(tmp_path / "project")
+    wanted = [("first", 125), ("second", 125), ("first", 40), ("first", 125), ("first", 40)]
+    for number, (name, samples) in enumerate(wanted):
+        out = tmp_path / "runs" / f"run-{number}"
+        words = ("run", project, "--model", MODELS[name], "--num-samples", samples, "--out", out)
+        carry_out(call, *words)
+    stage = open_viewer(view(tmp_path / "runs"), open_stage)
+    expect(stage.find(".trends svg.sparkline")).to_have_count(2)
+    for row, number in (("125", "70.40\u00a0%"), ("40", "65.00\u00a0%")):
+        line = stage.find(".trends tbody tr", has_text=number)
+        expect(line, f"of {row} samples").to_have_count(1)
+        expect(line).to_contain_text("accuracy=0.8")
+        expect(line).to_contain_text("Quickstart questions (")
+        expect(line.locator("td").last).to_have_text("2")
+    stage.photograph("over-time")
 
 
 def test_the_token_leaves_the_address(stage: Stage) -> None:

@@ -56,7 +56,7 @@ def _read_row(folder: RunPlace) -> RunRow:
         status=run.status,
         started_at=run.manifest.get("started_at"),
         key=run.key,
-        model=name_model(first),
+        model=", ".join(dict.fromkeys(map(name_model, run.tasks.values()))),
         samples=sum(task.counts["samples"] for task in run.tasks.values()),
         metric=metric.name if metric else None,
         value=metric.value if metric else None,
@@ -69,7 +69,9 @@ def _sum_up(run: Run, task: TaskRun, metric: MetricValue | None) -> str:
     if metric is None or run.status != "complete":
         return ""
     interval = format_interval(metric.interval, as_share=is_share(metric))
-    return f"{label_metric(task, metric)} {format_value(metric)} {interval}".rstrip()
+    others = len(run.tasks) - 1
+    start, end = (f"{task.key}: ", f" and {format_count(others, 'more task')}") if others else ("", "")
+    return f"{start}{label_metric(task, metric)} {format_value(metric)} {interval}".rstrip() + end
 
 
 def find_main_metric(task: TaskRun) -> MetricValue | None:

@@ -8,6 +8,7 @@ from answerkey.errors import AnswerkeyError
 from answerkey.reports.figures import is_share
 from answerkey.reports.json_form import clean_numbers
 from answerkey.reports.listing import find_main_metric
+from answerkey.reports.pages.overview import name_dataset
 from answerkey.reports.scorer_names import label_metric
 from answerkey.runs import Run, TaskRun, name_answerer
 
@@ -20,13 +21,13 @@ def describe_listed(run_id: str, label: str, run: Run) -> dict[str, Any]:
     tasks = [_describe_task(task, is_complete=is_complete) for task in run.tasks.values()]
     first = next(iter(run.tasks.values()), None)
     main = tasks[0] if tasks else _NO_NUMBER
-    entries = run.manifest.get("tasks") or []
+    models = dict.fromkeys(name_answerer(one, with_folder=False) for one in run.manifest.get("tasks") or [])
     described: dict[str, Any] = clean_numbers(
         {
             "id": run_id,
             "label": label,
             "key": run.key,
-            "model": name_answerer(entries[0], with_folder=False) if entries else None,
+            "model": ", ".join(models) or None,
             "status": run.status,
             "started_at": run.manifest.get("started_at"),
             "samples": None if first is None else sum(one.counts["samples"] for one in run.tasks.values()),
@@ -40,7 +41,13 @@ def describe_listed(run_id: str, label: str, run: Run) -> dict[str, Any]:
 
 def _describe_task(task: TaskRun, *, is_complete: bool) -> dict[str, Any]:
     metric = find_main_metric(task)
-    about = {"key": task.key, "name": task.manifest.get("display_name")}
+    about = {
+        "key": task.key,
+        "name": task.manifest.get("display_name"),
+        "model": name_answerer(task.manifest, with_folder=False),
+        "dataset": name_dataset(task),
+        "fingerprint": (task.manifest.get("dataset") or {}).get("fingerprint"),
+    }
     if metric is None or not is_complete:
         return {**about, **_NO_NUMBER}
     interval = None if metric.interval is None else list(metric.interval)

@@ -188,3 +188,21 @@ def test_markdown_is_one_form_at_a_time(call: Call, run_folder: Path, other: lis
     refused = call("show", run_folder, "--format", "markdown", *other)
     assert refused.code == 2
     assert f"`--format markdown` and `{other[0]}` exclude each other" in refused.err
+
+
+def test_a_run_of_two_tasks_says_of_which_its_number_is(call: Call, project: Path) -> None:
+    """The list has the number of the first task, by its name, and every model that answered."""
+    task = (project / "task.yaml").read_text(encoding="utf-8")
+    (project / "other.yaml").write_text(task.replace("key: small", "key: other"), encoding="utf-8")
+    (project / "run.yaml").write_text(
+        "datasets: [{key: rows, display_name: Rows, source: {type: local, file_path: rows.jsonl}}]\n"
+        "tasks: [{$ref: task.yaml}, {$ref: other.yaml}]\n"
+        "evaluation:\n"
+        "  key: both\n"
+        "  display_name: Both\n"
+        "  task_specifications: [{task_key: small}, {task_key: other}]\n",
+        encoding="utf-8",
+    )
+    assert call("run", project, "--out", "runs/both").code == 0
+    shown = call("runs").out
+    assert "dataset completions  8 samples  small: Accuracy 25.00 % [4.56, 69.94] and 1 more task\n" in shown

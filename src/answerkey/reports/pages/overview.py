@@ -147,7 +147,7 @@ def _describe_task(run: Run, task: TaskRun, audited: Audited, against: Baselines
         "key": task.key,
         "display_name": task.manifest.get("display_name"),
         "model": name_answerer(task.manifest, with_folder=False),
-        "dataset": _name_dataset(task),
+        "dataset": name_dataset(task),
         "scorer": None if key is None else _name_scorer(task, key),
         "rule": audited.rule if audited.scorer == key else None,
         "num_trials": count_trials(task),
@@ -164,7 +164,8 @@ def _describe_task(run: Run, task: TaskRun, audited: Audited, against: Baselines
     }
 
 
-def _name_dataset(task: TaskRun) -> str:
+def name_dataset(task: TaskRun) -> str:
+    """Return what the dataset of a task is called; a file without its folder."""
     dataset: Mapping[str, Any] = task.manifest.get("dataset") or {}
     file = Path(dataset["file"]).name if dataset.get("file") else None
     return str(dataset.get("display_name") or dataset.get("key") or file or "in memory")

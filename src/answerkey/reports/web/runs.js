@@ -314,37 +314,44 @@
     const [first, others] = [trends.slice(0, MOST_TRENDS), trends.slice(MOST_TRENDS)];
     section.replaceChildren(
       el("h2", { id: "trends" }, "Over time"),
-      el("p", { class: "explain" }, "Each task’s number in every complete run, in the order in which they were started."),
+      el("p", { class: "explain" }, "A task’s number in every complete run of the same model on the same dataset, in the order in which they were started."),
       drawTrendTable("Over time", first),
-      ...(others.length ? [el("details", { open: isOpen }, el("summary", null, counted(others.length, "more task")), drawTrendTable("Over time, more tasks", others))] : []));
+      ...(others.length ? [el("details", { open: isOpen }, el("summary", null, counted(others.length, "more line")), drawTrendTable("Over time, more lines", others))] : []));
   }
 
   function drawTrendTable(label, trends) {
-    const heads = ["Task", "Metric", "Over time", "First", "Latest", "Runs"];
+    const heads = ["Task", "Model", "Dataset", "Metric", "Over time", "First", "Latest", "Runs"];
     return el("div", { class: "sideways", tabindex: "0", role: "group", "aria-label": label }, el("table", { class: "plain" },
       el("caption", { class: "unseen" }, label),
       el("thead", null, el("tr", null, heads.map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", null, trends.map(drawTrend))));
   }
 
-  // By task key and metric, oldest run first.
+  // By task, model, dataset and metric, oldest run first: other numbers are not one line. One run alone is none.
   function listTrends(runs) {
     const found = new Map();
     for (const run of [...runs].reverse()) {
       for (const task of run.tasks.filter((one) => isNumber(one.value))) {
-        const name = JSON.stringify([task.key, task.metric]);
-        if (!found.has(name)) found.set(name, { key: task.key, name: task.name, metric: task.metric, is_share: task.is_share, values: [] });
+        const name = JSON.stringify([task.key, task.metric, task.model, task.dataset, task.fingerprint]);
+        if (!found.has(name)) found.set(name, { ...task, values: [] });
         found.get(name).values.push(task.value);
       }
     }
-    return [...found.values()].sort((one, other) => other.values.length - one.values.length);
+    const trends = [...found.values()].filter((one) => one.values.length > 1);
+    for (const one of trends) one.isAlone = trends.every((other) => other === one || nameTrend(other) !== nameTrend(one));
+    return trends.sort((one, other) => other.values.length - one.values.length);
   }
 
-  function drawTrend({ key, name, metric, is_share, values }) {
+  function nameTrend({ key, metric, model, dataset }) {
+    return JSON.stringify([key, metric, model, dataset]);
+  }
+
+  function drawTrend({ key, name, model, dataset, fingerprint, metric, is_share, values, isAlone }) {
     const say = (value) => figure(value, is_share);
     const title = `${counted(values.length, "run")}: from ${say(values[0])} to ${say(values[values.length - 1])}, lowest ${say(Math.min(...values))}, highest ${say(Math.max(...values))}`;
     return el("tr", null,
-      el("th", { scope: "row" }, said(name || key)), el("td", null, said(metric)),
+      el("th", { scope: "row" }, said(name || key)), el("td", null, said(model)),
+      el("td", null, said(isAlone ? dataset : `${dataset} (${String(fingerprint).slice(0, 8)})`)), el("td", null, said(metric)),
       el("td", null, ak.charts.sparkline(values, { title })),
       el("td", { class: "number" }, say(values[0])), el("td", { class: "number" }, say(values[values.length - 1])), el("td", { class: "number" }, count(values.length)));
   }

@@ -91,9 +91,9 @@ def test_a_line_over_time_is_of_one_task_model_and_dataset(
         carry_out(call, *words)
     stage = open_viewer(view(tmp_path / "runs"), open_stage)
     expect(stage.find(".trends svg.sparkline")).to_have_count(2)
-    for row, number in (("125", "70.40\u00a0%"), ("40", "65.00\u00a0%")):
-        line = stage.find(".trends tbody tr", has_text=number)
-        expect(line, f"of {row} samples").to_have_count(1)
+    for of, share in (("125", "70.40\u00a0%"), ("40", "65.00\u00a0%")):
+        line = stage.find(".trends tbody tr", has_text=share)
+        expect(line, f"of {of} samples").to_have_count(1)
         expect(line).to_contain_text("accuracy=0.8")
         expect(line).to_contain_text("Quickstart questions (")
         expect(line.locator("td").last).to_have_text("2")

@@ -57,6 +57,7 @@ def _describe_task(task: TaskAudit) -> dict[str, Any]:
 def _describe_reader(one: ReaderCounts) -> dict[str, Any]:
     return asdict(one) | {
         "accuracy": one.accuracy,
+        "read": one.read,
         "invalid_share": one.invalid_share,
         "interval": None if one.interval is None else list(one.interval),
     }

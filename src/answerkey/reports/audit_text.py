@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from answerkey.reports.breakdown import draw_letter_table, quote
 from answerkey.reports.figures import format_count, format_interval, format_percent, format_value
 from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line, wrap
+from answerkey.reports.readings import list_reading, say_unfit
 from answerkey.reports.sanitize import make_visible, shorten
 from answerkey.verbs.audits import Audit, CleanRows, Finding, ReaderCounts, TaskAudit
 
@@ -101,7 +102,7 @@ class _Drawing:
         return f"(mean of 1/K; {min(counts)} to {max(counts)} choices)"
 
     def _draw_readers(self) -> list[Line]:
-        header = ("Read by", "accuracy", "95 % interval", "INVALID", "changed", "gained", "lost")
+        header = ("Read by", "accuracy", "95 % interval", "read", "changed", "gained", "lost")
         groups = (("own", "rule"), ("lens",))
         rows: list[Sequence[Cell]] = []
         for kinds in groups:
@@ -110,17 +111,21 @@ class _Drawing:
                 [[Span("as other harnesses do", "dim"), *[""] * 6]] if kinds == ("lens",) and found else []
             )
             rows += [self._draw_reader(one) for one in found]
-        return [BLANK, *lay_out(Table(header, rows, "<>>>>>>", flexible=0), self.width)]
+        return [BLANK, *lay_out(Table(header, rows, "<>>>>>>", flexible=0), self.width), *self._draw_unfit()]
+
+    def _draw_unfit(self) -> list[Line]:
+        notes = [part for text in say_unfit(self.task) for part in wrap(text, self.width - 2)]
+        return [line(Span(f"  {part}", "dim")) for part in notes]
 
     def _draw_reader(self, one: ReaderCounts) -> list[Cell]:
         is_own = one.kind == "own"
-        label = f"{one.name} (this run)" if is_own else one.name
+        label = list_reading(one, self.task).label
         moves = ["", "", ""] if is_own else [str(one.changes), f"+{one.gains}", f"-{one.losses}"]
         return [
             Span(make_visible(label), "strong" if is_own else "plain"),
             "no value" if one.accuracy is None else format_percent(one.accuracy, self.digits),
             format_interval(one.interval, digits=self.digits),
-            "" if one.invalid_share is None else format_percent(one.invalid_share, self.digits),
+            str(one.read),
             *moves,
         ]
 

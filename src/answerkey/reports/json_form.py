@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from answerkey.reports.gates import describe_run_gates
+from answerkey.reports.readings import describe_spots
 from answerkey.runs import Run, TaskRun
 from answerkey.types import MetricValue
 
@@ -42,6 +43,9 @@ def _describe_variants(run: Run) -> dict[str, Any]:
 def describe_task(task: TaskRun) -> dict[str, Any]:
     """Return one task: what was evaluated, the counts that add up, every metric, the counts behind them."""
     tally = {name: count for name, count in task.tally.items() if name != "counts"}
+    spots = describe_spots(task)
+    if spots is not None and spots.drawn_from is not None:
+        tally["readings"] = {**tally["readings"], "drawn_from": spots.drawn_from}
     return {
         "key": task.key,
         "display_name": task.manifest.get("display_name"),

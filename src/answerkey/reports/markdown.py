@@ -76,15 +76,18 @@ def _list_plots(values: Values) -> Iterator[str]:
     yield from _list_table("INVALID by reason", ("reason", "completions"), invalid, "<>")
     rules = [
         (
-            f"{one['name']} (this run)" if one["kind"] == "own" else one["name"],
+            one["label"],
             *_write(one, as_share=True),
             format_percent(one["invalid_share"]),
+            str(one["read"]),
             str(one["n"]),
         )
         for one in plots["rules"] or ()
     ]
-    titles = ("rule", "accuracy", "95 % interval", "INVALID", "n")
-    yield from _list_table("Read by", titles, rules, "<>>>>")
+    titles = ("rule", "accuracy", "95 % interval", "INVALID", "read", "n")
+    yield from _list_table("Read by", titles, rules, "<>>>>>")
+    told = [values["audited"][name] for name in ("sentence", "unfit")] if rules else []
+    yield from _list_points([text for text in told if text])
     categories = plots["categories"] or {"column": "", "rows": []}
     largest = sorted(categories["rows"], key=lambda one: -one["n"])[:SHOWN_CATEGORIES]
     rows = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from answerkey.metrics.chance import (
@@ -12,52 +13,144 @@ from answerkey.metrics.chance import (
     measure_recalls,
     measure_spread,
 )
+from answerkey.reports.breakdown import find_main_scorer
 from answerkey.reports.figures import format_percent
 from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line, wrap
-from answerkey.reports.repeats import count_scored
+from answerkey.reports.listing import find_main_metric, is_accuracy
 from answerkey.runs import TaskRun
-from answerkey.scorers.rereading import LITERAL, OWN, RULE_NAMES, STATED
-from answerkey.verbs.audit_findings import advise_format, say_format
-from answerkey.verbs.audits import reach_of
+from answerkey.scorers.rereading import OWN, RULE_NAMES
+from answerkey.types import Validity
+from answerkey.verbs.audit_findings import find_format
+from answerkey.verbs.audits import ReaderCounts, ReaderKind, TaskAudit
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One line of "Read by": what one rule or lens gets of the `n` completions, of which it reads `read`.
+
+    `drawn` is the number of samples that stand for all of them; None where all were read.
+    """
+
+    name: str
+    kind: ReaderKind
+    value: float | None
+    interval: tuple[float, float] | None
+    invalid_share: float | None
+    read: int
+    n: int
+    drawn: int | None = None
+
+    @property
+    def label(self) -> str:
+        """The name, with what is to be known of the line."""
+        notes = ["this run"] if self.kind == "own" else []
+        notes += [] if self.drawn is None else [f"from {self.drawn:,} samples"]
+        return f"{self.name} ({', '.join(notes)})" if notes else self.name
+
+
+def list_readings(task: TaskRun, audit: TaskAudit) -> list[Reading]:
+    """Return the lines of an audit; the run's own has the run's own number, of all samples."""
+    is_main = audit.scorer == find_main_scorer(task)
+    return [
+        _read_own(task, one.name) if one.kind == "own" and is_main else list_reading(one, audit)
+        for one in audit.readers
+        if one.n
+    ]
+
+
+def list_reading(one: ReaderCounts, audit: TaskAudit | None = None) -> Reading:
+    """Return one line of an audit; of counts that are of all samples without one."""
+    drawn = audit.samples if audit is not None and audit.drawn_from is not None else None
+    share = one.invalid_share
+    return Reading(one.name, one.kind, one.accuracy, one.interval, share, one.read, one.n, drawn)
+
+
+def _read_own(task: TaskRun, rule: str) -> Reading:
+    """Return what the run itself read: counts of all samples, and its main metric if that is the accuracy."""
+    found = list_reading(count_own(task, rule))
+    metric = find_main_metric(task)
+    if metric is None or metric.value is None or not is_accuracy(task, metric):
+        return found
+    return replace(found, value=metric.value, interval=metric.interval)
+
+
+def count_own(task: TaskRun, rule: str) -> ReaderCounts:
+    """Return the counts of all completions by the rule of the run's main scorer."""
+    letters: Mapping[str, Mapping[str, int]] = task.tally.get("letters") or {}
+    total = sum(sum(row.values()) for row in letters.values())
+    right = sum(row.get(letter, 0) for letter, row in letters.items())
+    invalid = sum(row.get(Validity.INVALID.value, 0) for row in letters.values())
+    return ReaderCounts(rule, "own", total, right, invalid, min(total, task.counts["samples"]))
+
+
+def describe_spots(task: TaskRun) -> TaskAudit | None:
+    """Return the completions that the run had every rule read, as an audit; None where there are none."""
+    found: Mapping[str, Any] = task.tally.get("readings") or {}
+    if not found.get("n"):
+        return None
+    n, samples, rule = found["n"], found["samples"], str(next(iter(found["own_rule"])))
+    names = [OWN, *(name for name in RULE_NAMES if name in found["rules"])]
+    readers = tuple(
+        ReaderCounts(
+            name=rule if name == OWN else name,
+            kind="own" if name == OWN else "rule",
+            n=n,
+            correct=found["rules"][name]["correct"],
+            invalid=found["rules"][name]["invalid"],
+            samples=samples,
+        )
+        for name in names
+    )
+    total = count_own(task, rule).n
+    return TaskAudit(
+        task.key,
+        find_main_scorer(task),
+        rule,
+        n,
+        {},
+        1,
+        samples,
+        readers=readers,
+        drawn_from=total if n < total else None,
+    )
 
 
 def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> list[Line]:
     """Return what other rules would read, the chance level, and a sentence where they differ in earnest."""
-    found: Mapping[str, Any] = task.tally.get("readings") or {}
-    if not found.get("n"):
+    spots = describe_spots(task)
+    if spots is None:
         return []
-    rows = _list_rules(found, digits)
-    header = ("Read by", "accuracy", "INVALID")
-    table = lay_out(Table(header, rows, "<>>"), width)
-    notes = [_say_extent(found["n"], count_scored(task)), *_say_chance(task, digits)]
+    rows: list[Sequence[Cell]] = [
+        (
+            Span(one.label, "strong" if one.kind == "own" else "plain"),
+            "no value" if one.value is None else format_percent(one.value, digits),
+            "" if one.invalid_share is None else format_percent(one.invalid_share, digits),
+            str(one.read),
+        )
+        for one in list_readings(task, spots)
+    ]
+    table = lay_out(Table(("Read by", "accuracy", "INVALID", "read"), rows, "<>>>"), width)
+    notes = [_say_extent(spots), *say_unfit(spots), *_say_chance(task, digits)]
     lines = [BLANK, *table]
     lines += [line(Span(f"  {part}", "dim")) for note in notes for part in wrap(note, width - 2)]
-    for sentence in _say_difference(found):
+    for one in find_format(spots):
+        sentence = f"{one.sentence} {one.step[:1].upper()}{one.step[1:]}."
         lines += [line("  ", Span(part, "warn")) for part in wrap(sentence, width - 2)]
     return lines
 
 
-def _name_own(found: Mapping[str, Any]) -> str:
-    return str(next(iter(found["own_rule"])))
-
-
-def _list_rules(found: Mapping[str, Any], digits: int | None) -> list[Sequence[Cell]]:
-    rules, own = found["rules"], _name_own(found)
-    names = [OWN, *(name for name in RULE_NAMES if name in rules)]
-    return [
-        (
-            Span(f"{own} (this run)", "strong") if name == OWN else name,
-            format_percent(rules[name]["correct"] / found["n"], digits),
-            format_percent(rules[name]["invalid"] / found["n"], digits),
-        )
-        for name in names
-    ]
-
-
-def _say_extent(n: int, scored: int) -> str:
-    if n < scored:
-        return f"on {n} of {scored} completions, drawn at random; `answerkey audit` reads all"
+def _say_extent(spots: TaskAudit) -> str:
+    if spots.drawn_from is not None:
+        extent = f"{spots.n} of {spots.drawn_from} completions, drawn at random"
+        return f"other rules on {extent}; `answerkey audit` reads all"
     return "`answerkey audit` reads them as other harnesses do, too"
+
+
+def say_unfit(audit: TaskAudit) -> list[str]:
+    """Return the sentence about rules and lenses that say little; nothing where each reads half or more."""
+    if not audit.unfit:
+        return []
+    return [f"no finding rests on what reads less than half of the completions: {', '.join(audit.unfit)}"]
 
 
 def _say_chance(task: TaskRun, digits: int | None) -> list[str]:
@@ -66,30 +159,11 @@ def _say_chance(task: TaskRun, digits: int | None) -> list[str]:
     if chance is None:
         return []
     letters: Mapping[str, Mapping[str, int]] = task.tally["letters"]
-    total = sum(sum(row.values()) for row in letters.values())
-    right = sum(row.get(letter, 0) for letter, row in letters.items())
-    corrected = correct_for_chance(right / total, chance) if total else None
+    accuracy = count_own(task, OWN).accuracy
+    corrected = None if accuracy is None else correct_for_chance(accuracy, chance)
     kappa, spread = measure_kappa(letters), measure_spread(list(measure_recalls(letters).values()))
     facts = [f"chance level {format_percent(chance, digits)}"]
     facts += [] if corrected is None else [f"corrected for chance {format_percent(corrected, digits)}"]
     facts += [] if kappa is None else [f"Cohen's kappa {kappa:.{4 if digits is None else digits}f}"]
     facts += [] if spread is None else [f"recalls of letters spread by {spread:.2f} points (RStd)"]
     return ["; ".join(facts)]
-
-
-def _say_difference(found: Mapping[str, Any]) -> list[str]:
-    """Return the sentence about a rule that would move the accuracy out of its interval."""
-    n, rules = found["n"], found["rules"]
-    low, high = reach_of(rules[OWN]["correct"], n, found["samples"]) or (0.0, 1.0)
-    careful = {name: one["correct"] for name, one in rules.items() if name not in {OWN, LITERAL}}
-    outside = {name: count for name, count in careful.items() if not low <= count / n <= high}
-    if not outside:
-        return []
-    best = max(sorted(outside), key=lambda name: (outside[name], name == STATED))
-    own, other = rules[OWN]["correct"] / n, outside[best] / n
-    sentence = say_format(_name_own(found), own, best, other)
-    return [f"{sentence} {_capitalise(advise_format(best, is_better=other > own))}."]
-
-
-def _capitalise(text: str) -> str:
-    return text[:1].upper() + text[1:]

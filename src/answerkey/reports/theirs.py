@@ -8,6 +8,7 @@ from typing import Any
 from answerkey.reports.breakdown import quote
 from answerkey.reports.figures import format_count, format_percent
 from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line, wrap
+from answerkey.reports.readings import describe_spots
 from answerkey.reports.sanitize import make_visible, shorten
 from answerkey.runs import TaskRun
 
@@ -89,6 +90,12 @@ def _draw_side(side: Mapping[str, Any], title: str, width: int) -> list[Line]:
     return [*drawn, *(line(Span(f"  {note}", "dim")) for note in notes)]
 
 
+def _say_drawn(task: TaskRun) -> str:
+    spots = describe_spots(task)
+    is_drawn = spots is not None and spots.drawn_from is not None
+    return f" among {spots.samples:,} samples drawn at random" if spots and is_drawn else ""
+
+
 def _say_readers(task: TaskRun) -> list[str]:
     """Return who reads as they do where the verdicts differ."""
     found: Mapping[str, Any] = (task.tally.get("readings") or {}).get("theirs") or {}
@@ -96,7 +103,7 @@ def _say_readers(task: TaskRun) -> list[str]:
         return []
     ordered = sorted(found["readers"].items(), key=lambda pair: (-pair[1], pair[0]))
     best = [f"{name} {count}" for name, count in ordered[:SHOWN_READERS] if count]
-    which = f"Of {format_count(found['n'], 'completion')} that differ"
+    which = f"Of {format_count(found['n'], 'completion')} that differ{_say_drawn(task)}"
     if not best:
         return [f"{which}, no rule reads any as they do."]
     return [f"{which}, so many get their verdict by other rules: {', '.join(best)}."]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from answerkey.metrics import wilson
@@ -31,12 +32,26 @@ INVALID = Validity.INVALID.value
 
 def find_run_findings(audit: TaskAudit, part: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield what stands out, the gravest first."""
+    return _mark_drawn(audit, _find_all(audit, part))
+
+
+def _mark_drawn(audit: TaskAudit, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield findings; where not all samples were read, each says so: its numbers are not those of the run."""
+    if audit.drawn_from is None:
+        yield from findings
+        return
+    for one in findings:
+        start = f"On {audit.samples:,} samples drawn at random: "
+        yield replace(one, sentence=f"{start}{one.sentence[:1].lower()}{one.sentence[1:]}")
+
+
+def _find_all(audit: TaskAudit, part: Mapping[str, Any]) -> Iterator[Finding]:
     yield from find_placeholders(part["prompts"])
     alike = list(_find_alike(part))
     yield from alike
     yield from () if alike else _find_one_letter(audit)
     yield from _find_chance(audit)
-    yield from find_format(audit)
+    yield from _find_format(audit)
     yield from _find_invalid(audit)
     yield from _find_cut_off(audit, part["cut_off"])
     yield from _find_stubs(audit, part)
@@ -169,12 +184,16 @@ def _advise_shift(audit: TaskAudit) -> str:
 
 
 def find_format(audit: TaskAudit) -> Iterator[Finding]:
-    """Yield whether another rule would move the accuracy out of its interval."""
+    """Yield whether another rule would move the accuracy, of the same completions, out of its interval."""
+    return _mark_drawn(audit, _find_format(audit))
+
+
+def _find_format(audit: TaskAudit) -> Iterator[Finding]:
     own = audit.own
     if own is None or own.reach is None:
         return
     # The literal rule is no advice: what it gains it gains by reading "Answer" as an A.
-    careful = [one for one in audit.readers if one.kind == "rule" and one.name != LITERAL]
+    careful = [one for one in audit.readers if one.kind == "rule" and one.name != LITERAL and one.reads_half]
     rules = [one for one in careful if _is_outside(one, own.reach)]
     better = max(rules, key=lambda one: (one.correct, one.name == STATED), default=None)
     if better is None or better.accuracy is None or own.accuracy is None:
@@ -214,14 +233,14 @@ def advise_format(rule: str, *, is_better: bool) -> str:
 
 def _find_invalid(audit: TaskAudit) -> Iterator[Finding]:
     own = audit.own
-    if own is None or not own.n or own.invalid < INVALID_SHARE * own.n:
+    if own is None or not audit.reasons or own.invalid < INVALID_SHARE * own.n:
         return
     stated = sum(one.stated for one in audit.reasons)
     right = sum(one.right for one in audit.reasons)
     first = audit.reasons[0]
-    all_right = (
-        f"{stated:,} of them state an answer, {right:,} the right one" if stated else "none states an answer"
-    )
+    all_right = "none states a single answer"
+    if stated:
+        all_right = f"{stated:,} of them state an answer, {right:,} the right one"
     yield Finding(
         "INVALID",
         f"{say_share(own.invalid, own.n)} completions are INVALID, {first.count:,} of them {first.reason};"
@@ -267,7 +286,7 @@ def _find_stubs(audit: TaskAudit, part: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _find_disagreement(audit: TaskAudit, found: Mapping[str, Any]) -> Iterator[Finding]:
-    if not found["count"]:
+    if not found["count"] or {FIRST, STATED}.intersection(audit.unfit):
         return
     yield Finding(
         "FIRST_AND_STATED_DISAGREE",

@@ -61,6 +61,16 @@ class ReaderCounts:
         return self.correct / self.n if self.n else None
 
     @property
+    def read(self) -> int:
+        """In how many completions a choice is read."""
+        return self.n - self.invalid
+
+    @property
+    def reads_half(self) -> bool:
+        """Whether it reads at least half of the completions: no finding rests on one that does not."""
+        return 2 * self.read >= self.n
+
+    @property
     def invalid_share(self) -> float | None:
         """The share of completions in which no choice is read."""
         return self.invalid / self.n if self.n else None
@@ -139,6 +149,11 @@ class TaskAudit:
     def own(self) -> ReaderCounts | None:
         """What the run itself read."""
         return next((one for one in self.readers if one.kind == "own"), None)
+
+    @property
+    def unfit(self) -> tuple[str, ...]:
+        """The rules and lenses that read less than half of the completions."""
+        return tuple(one.name for one in self.readers if one.kind != "own" and not one.reads_half)
 
     def find_reader(self, name: str) -> ReaderCounts | None:
         """Return what a rule or lens reads; the run's own rule is found by its name, too."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,10 +81,88 @@ def test_every_summary_has_the_short_form(call: Call, run_folder: Path) -> None:
 
 
 def test_the_short_form_says_how_many_it_read(call: Call, project: Path) -> None:
-    """Of more than 1,000 completions so many stand for all, and the summary says so."""
-    rows = [{"answer": "A", "completion": "The answer is A."}] * 2100
-    (project / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    words = ("score", project / "task.yaml", "--dataset", project / "rows.jsonl", "--out", project / "many")
-    shown = call(*words).out
-    assert "on 1000 of 2100 completions, drawn at random; `answerkey audit` reads all" in shown
-    assert "0.0 % by the first character; 100.0 % by the answers that the texts state" in shown
+    """Of more than 1,000 samples so many stand for all; the run's own line is of all, and equals its number.
+
+    What is compared is compared on the same samples, and that is said.
+    """
+    run = score_texts(call, project, ["A"] * 1000 + ["The answer is A."] * 1100)
+    shown = call("show", run).out
+    readings = call("show", run, "--json").json["tasks"][0]["tally"]["readings"]
+    own = readings["rules"]["own"]["correct"] / 10
+    assert own != 47.6  # else the draw could not be told from the whole
+    assert (readings["n"], readings["drawn_from"]) == (1000, 2100)
+    assert "  Accuracy  47.62 %  [45.49, 49.76]  2100\n" in shown
+    assert re.search(r"first_character \(this run\) +47\.62 %  52\.38 %  1000\n", shown)
+    assert re.search(r"stated_answer \(from 1,000 samples\) +100\.00 % +0\.00 %  1000\n", shown)
+    assert "other rules on 1000 of 2100 completions, drawn at random; `answerkey audit` reads all" in shown
+    said = f"On 1,000 samples drawn at random: {own:.1f} % by the first character; 100.0 % by the answers"
+    assert said in " ".join(shown.split())
+    written = call("show", run, "--format", "markdown").out.replace("\\", "")
+    assert said in written
+    assert "| first_character (this run) | 47.62 % | [45.49, 49.76] | 52.38 % | 1000 | 2100 |" in written
+    assert "| stated_answer (from 1,000 samples) | 100.00 % |" in written
+
+
+def score_texts(call: Call, project: Path, texts: list[str]) -> Path:
+    """Return a run of completions whose truth is A."""
+    rows = [{"answer": "A", "completion": text} for text in texts]
+    (project / "texts.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    run = project / f"run-{len(texts)}"
+    words = ("score", project / "task.yaml", "--dataset", project / "texts.jsonl", "--out", run)
+    assert call(*words).code == 0
+    return run
+
+
+def test_samples_that_are_left_out_are_no_draw(call: Call, project: Path) -> None:
+    """Where an action keeps samples out of the metrics, the rest were all read, and nothing was drawn."""
+    with (project / "task.yaml").open("a", encoding="utf-8") as task:
+        task.write("  actions:\n")
+        task.write("    - key: others\n")
+        task.write("      filter: {op: equals, expression: sample.answer, value: B}\n")
+        task.write("      action: exclude_from_metrics\n")
+    words = ("score", project / "task.yaml", "--dataset", project / "rows.jsonl", "--out", "few")
+    assert call(*words).code == 0
+    shown = call("show", "few")
+    assert shown.code == 0
+    assert "drawn at random" not in shown.out
+
+
+LONG = "Let me see. The answer is A."
+
+
+def test_a_rule_that_reads_half_can_be_a_finding(call: Call, project: Path) -> None:
+    """The run's own rule reads all; another reads half of them, and gets another number."""
+    with (project / "task.yaml").open("a", encoding="utf-8") as task:
+        task.write("      extraction: stated_answer\n")
+    run = score_texts(call, project, [LONG] * 20 + ["A"] * 20)
+    told = call("audit", run, "--json").json["audit"]["tasks"][0]
+    assert [one["kind"] for one in told["findings"]] == ["FORMAT"]
+    assert "100.0 % by `stated_answer`, 50.0 % by `first_character`" in call("show", run).out
+
+
+def test_no_finding_rests_on_what_reads_less_than_half(call: Call, project: Path) -> None:
+    """Rules and lenses that read few completions say so in their lines; nothing is concluded from them."""
+    with (project / "task.yaml").open("a", encoding="utf-8") as task:
+        task.write("      extraction: stated_answer\n")
+    run = score_texts(call, project, [LONG] * 21 + ["A"] * 20)
+    told = call("audit", run, "--json").json["audit"]["tasks"][0]
+    assert told["findings"] == []
+    readers = {one["name"]: (one["read"], one["n"]) for one in told["readers"]}
+    assert (readers["stated_answer"], readers["HELM"]) == ((41, 41), (20, 41))
+    text = call("audit", run).out
+    assert re.search(r"HELM +48\.78 % +\[34\.25, 63\.52\] +20 ", text)
+    unfit = "no finding rests on what reads less than half of the completions: first_character, "
+    assert unfit in " ".join(text.split())
+    summary = call("show", run).out
+    assert unfit in " ".join(summary.split())
+    assert "100.0 % by `stated_answer`" not in summary
+    assert call("report", run, "-o", "page.html").code == 0
+    assert unfit in Path("page.html").read_text(encoding="utf-8")
+
+
+def test_the_short_form_says_why_as_the_audit_does(call: Call, project: Path) -> None:
+    """An accuracy below chance for want of a letter to read is no sign of a shifted key."""
+    run = score_texts(call, project, [LONG] * 40)
+    said = "is below the chance level of 33.3 %: most of what is wrong is INVALID."
+    assert said in " ".join(call("audit", run).out.split())
+    assert said in call("show", run, "--format", "markdown").out

@@ -85,7 +85,7 @@ def test_the_keys_are_those_of_the_contract(done: Run) -> None:
     assert set(task["headline"]) == HEADLINE_KEYS
     assert set(task["plots"]) == PLOT_KEYS
     assert set(task["rows"]) == ROWS_KEYS
-    assert set(task["audited"]) == {"n", "of", "sentence"}
+    assert set(task["audited"]) == {"n", "of", "sentence", "unfit"}
 
 
 def test_the_headline_says_number_interval_and_chance(done: Run) -> None:
@@ -182,6 +182,7 @@ def test_without_its_dataset_a_run_says_what_it_counted(done: Run, tmp_path: Pat
         "n": 4,
         "of": 4,
         "sentence": "completions are not read again: the dataset or the completions are gone or have changed",
+        "unfit": None,
     }
     assert [(one["name"], one["kind"]) for one in task["plots"]["rules"]] == [
         ("first_character", "own"),
@@ -381,6 +382,12 @@ def test_a_large_run_is_read_in_part(done: Run, monkeypatch: pytest.MonkeyPatch)
     )
     assert task["plots"]["letters"]["counts"] == [[1, 0, 0], [1, 1, 1]]
     assert task["plots"]["invalid"][0]["stated"] is None
+    own, *others = task["plots"]["rules"]
+    headline = task["headline"]
+    assert (own["value"], own["interval"]) == (headline["value"], headline["interval"])
+    assert (own["n"], own["drawn"]) == (4, None)
+    assert {(one["n"], one["drawn"]) for one in others} == {(3, 3)}
+    assert all(one["sentence"].startswith("On 3 samples drawn at random: ") for one in task["findings"])
 
 
 def test_a_curve_of_some_completions_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

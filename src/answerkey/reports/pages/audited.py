@@ -11,12 +11,13 @@ from typing import Any
 
 from answerkey.errors import AnswerkeyError
 from answerkey.metrics.chance import measure_chance, measure_recalls, measure_spread
+from answerkey.reports.breakdown import find_main_scorer
+from answerkey.reports.readings import Reading, count_own, describe_spots, list_readings, say_unfit
 from answerkey.reports.repeats import count_scored
 from answerkey.runs import Run, TaskRun
-from answerkey.scorers.rereading import OWN
 from answerkey.verbs.audit_findings import find_format, find_run_findings
 from answerkey.verbs.auditing import audit
-from answerkey.verbs.audits import Finding, ReaderCounts, ReasonCounts, TaskAudit
+from answerkey.verbs.audits import Finding, ReasonCounts, TaskAudit
 
 #: Of more completions, so many are read, drawn at random.
 MOST_AUDITED = 20_000
@@ -28,8 +29,8 @@ _NOTHING: Mapping[str, Any] = {"count": 0, "examples": []}
 class Audited:
     """What is known of how completions are read: `n` of them, `of` so many; `sentence` says why not all.
 
-    `scorer` is the one whose `rule` has read them. `reasons` are there only where all completions were read.
-    `chance` is what guessing would get.
+    `scorer` is the one whose `rule` has read them. `unfit` says who read less than half of them.
+    `reasons` are there only where all completions were read. `chance` is what guessing would get.
     """
 
     n: int
@@ -38,7 +39,8 @@ class Audited:
     rule: str | None = None
     chance: float | None = None
     sentence: str | None = None
-    readers: tuple[ReaderCounts, ...] = ()
+    readings: tuple[Reading, ...] = ()
+    unfit: str | None = None
     reasons: Mapping[str, ReasonCounts] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     notices: tuple[str, ...] = ()
@@ -57,12 +59,13 @@ def audit_completions(run: Run, task: TaskRun) -> Audited:
     is_drawn = found.drawn_from is not None
     return Audited(
         n=found.n,
-        of=count_scored(task) if is_drawn else found.n,
+        of=found.drawn_from or found.n,
         scorer=found.scorer,
         rule=found.rule,
         chance=find_chance(task) or found.chance,
-        sentence=_say_drawn(found.n, count_scored(task)) if is_drawn else None,
-        readers=found.readers,
+        sentence=_say_drawn(found),
+        readings=tuple(list_readings(task, found)),
+        unfit="; ".join(say_unfit(found)) or None,
         reasons={} if is_drawn else {one.reason: one for one in found.reasons},
         findings=found.findings,
         notices=tuple(notice.message for notice in told.notices),
@@ -70,8 +73,11 @@ def audit_completions(run: Run, task: TaskRun) -> Audited:
     )
 
 
-def _say_drawn(n: int, of: int) -> str:
-    return f"read again are {n:,} of {of:,} completions, drawn at random; `answerkey audit` reads all"
+def _say_drawn(found: TaskAudit) -> str | None:
+    if found.drawn_from is None:
+        return None
+    extent = f"{found.n:,} of {found.drawn_from:,} completions"
+    return f"read again are {extent}, drawn at random; `answerkey audit` reads all"
 
 
 def _say_unread(error: AnswerkeyError) -> str:
@@ -83,12 +89,10 @@ def _say_unread(error: AnswerkeyError) -> str:
 
 def trust_tally(task: TaskRun) -> Audited:
     """Return what the run itself counted: some completions by every rule, all of them by its own."""
-    found: Mapping[str, Any] = task.tally.get("readings") or {}
-    if not found.get("n"):
+    spots = describe_spots(task)
+    if spots is None:
         return Audited(0, count_scored(task), chance=find_chance(task))
-    rule = str(next(iter(found["own_rule"])))
-    spots = _describe_spots(task, found, rule)
-    whole = _describe_whole(task, rule)
+    whole = _describe_whole(task, str(spots.rule))
     part = {
         "prompts": {"n": 0, "placeholders": {}},
         "texts": {},
@@ -97,12 +101,13 @@ def trust_tally(task: TaskRun) -> Audited:
     }
     return Audited(
         n=spots.n,
-        of=count_scored(task),
+        of=spots.drawn_from or spots.n,
         scorer=whole.scorer,
-        rule=rule,
+        rule=spots.rule,
         chance=whole.chance,
-        sentence=_say_drawn(spots.n, count_scored(task)) if spots.n < count_scored(task) else None,
-        readers=spots.readers,
+        sentence=_say_drawn(spots),
+        readings=tuple(list_readings(task, spots)),
+        unfit="; ".join(say_unfit(spots)) or None,
         findings=(*find_run_findings(whole, part), *find_format(spots)),
         has_flips=any(
             (one.correct, one.invalid) != (spots.readers[0].correct, spots.readers[0].invalid)
@@ -111,52 +116,24 @@ def trust_tally(task: TaskRun) -> Audited:
     )
 
 
-def _describe_spots(task: TaskRun, found: Mapping[str, Any], rule: str) -> TaskAudit:
-    """Return the completions that every rule has read as an audit of their own."""
-    n, samples = found["n"], found["samples"]
-    readers = [
-        ReaderCounts(
-            name=rule if name == OWN else name,
-            kind="own" if name == OWN else "rule",
-            n=n,
-            correct=one["correct"],
-            invalid=one["invalid"],
-            samples=samples,
-        )
-        for name, one in found["rules"].items()
-    ]
-    blank = TaskAudit(task.key, find_scorer(task), rule, n, {}, 1, samples)
-    return replace(blank, readers=tuple(sorted(readers, key=lambda one: one.kind != "own")))
-
-
 def _describe_whole(task: TaskRun, rule: str) -> TaskAudit:
     """Return all completions, read by the run's own rule, as an audit of their own."""
     letters: Mapping[str, Mapping[str, int]] = task.tally.get("letters") or {}
-    total = sum(sum(row.values()) for row in letters.values())
-    right = sum(row.get(letter, 0) for letter, row in letters.items())
-    samples = min(total, task.counts["samples"])
-    own = ReaderCounts(rule, "own", total, right, 0, samples)
-    recalls = measure_recalls(letters)
+    own, recalls = count_own(task, rule), measure_recalls(letters)
     return TaskAudit(
         key=task.key,
-        scorer=find_scorer(task),
+        scorer=find_main_scorer(task),
         rule=rule,
-        n=total,
+        n=own.n,
         left_out={},
         num_trials=1,
-        samples=samples,
+        samples=own.samples,
         readers=(own,),
         letters=letters,
         chance=find_chance(task),
         recalls=recalls,
         spread=measure_spread(list(recalls.values())),
     )
-
-
-def find_scorer(task: TaskRun) -> str | None:
-    """Return the key of the first scorer that tells valid completions from others."""
-    scorers = task.manifest.get("scorers") or []
-    return next((one["key"] for one in scorers if one.get("validity")), None)
 
 
 def find_chance(task: TaskRun) -> float | None:

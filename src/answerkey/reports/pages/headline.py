@@ -6,20 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from answerkey.metrics.chance import correct_for_chance
-from answerkey.reports.breakdown import find_main_scorer
 from answerkey.reports.comparison_text import format_chance
 from answerkey.reports.figures import format_count, format_number, format_value, is_share
-from answerkey.reports.listing import find_main_metric
+from answerkey.reports.listing import find_main_metric, is_accuracy
 from answerkey.reports.scorer_names import label_metric
 from answerkey.reports.summary import find_cause
 from answerkey.runs import TaskRun
-from answerkey.spec import task_from_source
-from answerkey.spec.policy_checking import find_compared
 from answerkey.types import MetricValue
 
 NO_METRIC = "This task has no metric."
-#: What a share of right answers is called in a scorer's values.
-RIGHT = "is_correct"
 
 
 def describe_headline(
@@ -59,16 +54,6 @@ def _say_incomplete(task: TaskRun) -> str:
         f"INCOMPLETE: {find_cause(task)}, so no accuracy is shown: a share of the rest says nothing about the"
         " whole."
     )
-
-
-def is_accuracy(task: TaskRun, metric: MetricValue) -> bool:
-    """Return whether a metric is the share of right answers, of which guessing would have some, too.
-
-    Under trials it is one only where their mean stands for a sample.
-    """
-    if metric.scorer != find_main_scorer(task) or "task" not in task.source:
-        return False
-    return find_compared(task_from_source(task.source["task"]), metric.name) == (metric.scorer, RIGHT)
 
 
 def _correct(value: float | None, chance: float | None) -> float | None:

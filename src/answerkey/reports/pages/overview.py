@@ -158,7 +158,7 @@ def _describe_task(run: Run, task: TaskRun, audited: Audited, against: Baselines
         "counts": {name: task.counts.get(name, 0) for name in COUNTS},
         "metrics": [_describe_metric(task, one, is_complete=is_complete) for one in task.metrics.values()],
         "findings": _list_findings(audited, is_complete=is_complete),
-        "audited": {"n": audited.n, "of": audited.of, "sentence": audited.sentence},
+        "audited": {"n": audited.n, "of": audited.of, "sentence": audited.sentence, "unfit": audited.unfit},
         "plots": describe_plots(task, audited, is_complete=is_complete),
         "rows": _describe_rows(task, audited),
     }

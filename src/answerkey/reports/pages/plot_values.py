@@ -91,14 +91,16 @@ def describe_rules(audited: Audited) -> list[Plot] | None:
     rows = [
         {
             "name": one.name,
+            "label": one.label,
             "kind": one.kind,
-            "value": one.accuracy,
+            "value": one.value,
             "interval": one.interval,
             "invalid_share": one.invalid_share,
+            "read": one.read,
             "n": one.n,
+            "drawn": one.drawn,
         }
-        for one in audited.readers
-        if one.n
+        for one in audited.readings
     ]
     return rows or None
 

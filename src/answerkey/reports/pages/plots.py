@@ -118,7 +118,7 @@ def _draw_rules(task: Mapping[str, Any]) -> dict[str, Any]:
         "color": _field("kind", "nominal", None, scale={"domain": kinds, "range": colours}),
         "shape": _field("kind", "nominal", None, scale={"domain": kinds}),
     }
-    drawn = _draw_forest(task["plots"]["rules"], "name", encodings, is_share=True)
+    drawn = _draw_forest(task["plots"]["rules"], "label", encodings, is_share=True)
     return {"title": "Accuracy under each reading rule", **drawn}
 
 

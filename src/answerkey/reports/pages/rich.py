@@ -27,9 +27,10 @@ from answerkey.reports.pages.fragments import (
     wrap_fragment,
 )
 from answerkey.reports.pages.overview import describe_run
+from answerkey.reports.readings import Reading, list_reading, say_unfit
 from answerkey.reports.summary import SIMULATED
 from answerkey.runs import Run
-from answerkey.verbs.audits import Audit, ReaderCounts, TaskAudit
+from answerkey.verbs.audits import Audit, TaskAudit
 from answerkey.verbs.comparisons import ALPHA, Comparison, PairComparison, TaskComparison
 
 #: A fragment is for a glance; the text below it has the rest.
@@ -108,10 +109,10 @@ def _draw_rules(task: Values) -> str:
     rows: Sequence[Values] = task["plots"]["rules"] or []
     points = [
         Point(
-            f"{one['name']} (this run)" if one["kind"] == "own" else one["name"],
+            one["label"],
             one["value"],
             one["interval"],
-            _write_row(one["value"], one["interval"], as_share=True),
+            f"{_write_row(one['value'], one['interval'], as_share=True)}, read {one['read']:,}",
             is_own=one["kind"] == "own",
         )
         for one in rows
@@ -120,8 +121,8 @@ def _draw_rules(task: Values) -> str:
         return ""
     reference = _refer(task["headline"]["chance"])
     drawn = draw_forest(points, "Accuracy under each reading rule", reference=reference, is_share=True)
-    said = draw_text(task["audited"]["sentence"], is_dim=True) if task["audited"]["sentence"] else ""
-    return draw_title("Read by") + drawn + said
+    told = [task["audited"][name] for name in ("sentence", "unfit")]
+    return draw_title("Read by") + drawn + "".join(draw_text(one, is_dim=True) for one in told if one)
 
 
 def _refer(chance: float | None) -> Reference | None:
@@ -229,20 +230,15 @@ def _draw_audited(task: TaskAudit) -> Iterator[str]:
     if task.own is None:
         yield draw_text("No scorer of this task reads choices.", is_dim=True)
         return
-    points = [_point_reader(one) for one in task.readers]
+    points = [_point_reader(list_reading(one, task)) for one in task.readers]
     yield draw_title("Read by")
     reference = _refer(task.chance)
     yield draw_forest(points, "Accuracy under each rule and lens", reference=reference, is_share=True)
+    yield from (draw_text(one, is_dim=True) for one in say_unfit(task))
     rows = [(one.reason, str(one.count), str(one.stated), str(one.right)) for one in task.reasons]
     yield draw_table(("INVALID because", "count", "state an answer", "the right one"), rows, "<>>>")
 
 
-def _point_reader(one: ReaderCounts) -> Point:
-    is_own = one.kind == "own"
-    return Point(
-        f"{one.name} (this run)" if is_own else one.name,
-        one.accuracy,
-        one.interval,
-        _write_row(one.accuracy, one.interval, as_share=True),
-        is_own=is_own,
-    )
+def _point_reader(one: Reading) -> Point:
+    shown = f"{_write_row(one.value, one.interval, as_share=True)}, read {one.read:,}"
+    return Point(one.label, one.value, one.interval, shown, is_own=one.kind == "own")

@@ -225,15 +225,20 @@
 
   function drawRules(task) {
     const rows = task.plots.rules.map((row) => ({
-      label: row.kind === "own" && task.rule && row.name === "own" ? task.rule : row.name, note: KINDS[row.kind] || row.kind,
-      value: row.value, interval: row.interval, n: row.n, is_own: row.kind === "own", after: [percent(row.invalid_share)],
+      label: row.kind === "own" && task.rule && row.name === "own" ? task.rule : row.name, note: nameKind(row),
+      value: row.value, interval: row.interval, n: row.n, is_own: row.kind === "own", after: [percent(row.invalid_share), count(row.read)],
     }));
     return [
       explain("The same completions, read by other rules and, through lenses, as other harnesses would.",
         " A wide spread says that the number depends on how it is read."),
-      forest({ rows, first: "read by", what: "accuracy", after: ["INVALID"], reference: findChance(task.headline) }),
+      forest({ rows, first: "read by", what: "accuracy", after: ["INVALID", "read"], reference: findChance(task.headline) }),
       drawChanceKey(task.headline),
+      task.audited.unfit && el("p", { class: "dim small" }, sentence(capitalize(task.audited.unfit))),
     ];
+  }
+
+  function nameKind({ kind, drawn }) {
+    return [KINDS[kind] || kind, drawn && `from ${count(drawn)} samples`].filter(Boolean).join(", ");
   }
 
   function drawInvalid(rows, at) {

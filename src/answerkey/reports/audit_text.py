@@ -63,6 +63,8 @@ class _Drawing:
             lines += self._draw_recalls()
         if self.task.clean is not None:
             lines += self._draw_clean(self.task.clean)
+        if not self.task.n:
+            return [*lines, BLANK, line("There was nothing to audit.")]
         return [*lines, BLANK, *draw_findings(self.task.findings, self.width)]
 
     def _draw_head(self) -> list[Line]:
@@ -71,11 +73,11 @@ class _Drawing:
         lines = [line(Span(make_visible(task.key), "title"), make_visible(by))]
         left = ", ".join(f"{name} {count}" for name, count in task.left_out.items())
         several = (
-            f" of {format_count(task.samples, 'sample')}; no intervals, since those of one sample are not"
+            f" of {format_count(task.samples, 'sample')}; no intervals in the table: those of one sample"
         )
         drawn = "" if task.drawn_from is None else f", drawn at random from {task.drawn_from}"
         count = f"{format_count(task.n, 'completion')}{drawn}"
-        count += f"{several} independent" if task.samples != task.n else ""
+        count += f"{several} are not independent" if task.samples != task.n else ""
         return [*lines, line(Span(f"{count}{f'; left out: {left}' if left else ''}", "dim"))]
 
     def _draw_numbers(self) -> list[Line]:
@@ -136,7 +138,7 @@ class _Drawing:
         text = (
             f"{format_count(task.flips, 'completion')} not read alike by all rules: {', '.join(task.flipped)}"
         )
-        more = ", …" if task.flips > len(task.flipped) else ""
+        more = ", …" if task.flips > task.num_trials * len(task.flipped) else ""
         return [line(Span(f"  {part}", "dim")) for part in wrap(make_visible(text + more), self.width - 2)]
 
     def _draw_reasons(self) -> list[Line]:

@@ -132,8 +132,8 @@ def _column(scores: Scores, name: str) -> pl.Series:
 def _compare_readings(table: pl.DataFrame, name: str) -> Part:
     right, was_right = pl.col(name).eq_missing(pl.col("truth")), pl.col(OWN).eq_missing(pl.col("truth"))
     shown = {
-        "gained": table.filter(right & ~was_right)["id"].head(SHOWN).to_list(),
-        "lost": table.filter(~right & was_right)["id"].head(SHOWN).to_list(),
+        "gained": _show(table.filter(right & ~was_right)),
+        "lost": _show(table.filter(~right & was_right)),
     }
     counts = table.select(
         correct=right.sum(),
@@ -155,7 +155,12 @@ def _count_flips(table: pl.DataFrame, rules: Sequence[str]) -> Part:
 
 
 def _count(found: pl.DataFrame) -> Part:
-    return {"count": found.height, "examples": found["id"].head(SHOWN).to_list()}
+    return {"count": found.height, "examples": _show(found)}
+
+
+def _show(found: pl.DataFrame) -> list[str]:
+    """Return the first samples of some rows, each once however many of its trials are there."""
+    return found["id"].unique(maintain_order=True).head(SHOWN).to_list()
 
 
 def _count_disagreement(table: pl.DataFrame, first: str, stated: str) -> Part:

@@ -166,3 +166,28 @@ def test_the_short_form_says_why_as_the_audit_does(call: Call, project: Path) ->
     said = "is below the chance level of 33.3 %: most of what is wrong is INVALID."
     assert said in " ".join(call("audit", run).out.split())
     assert said in call("show", run, "--format", "markdown").out
+
+
+def test_a_sample_is_named_once_however_many_of_its_trials_show_it(call: Call, project: Path) -> None:
+    """Three completions of one sample are one example."""
+    with (project / "task.yaml").open("a", encoding="utf-8") as task:
+        task.write("  trials: {num_trials: 3}\n")
+    said = ["A", "A", "A", "Answer: B", "Answer: B", "Answer: B"]
+    lines = [
+        {"sample_id": f"{at // 3 + 1:06d}", "trial": at % 3, "completion": one} for at, one in enumerate(said)
+    ]
+    (project / "said.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    (project / "two.jsonl").write_text('{"answer": "A"}\n{"answer": "B"}\n', encoding="utf-8")
+    words = ("score", project / "task.yaml", "--dataset", project / "two.jsonl")
+    assert call(*words, "--completions", project / "said.jsonl", "--out", "thrice").code == 0
+    assert "3 completions not read alike by all rules: 000002\n" in call("audit", "thrice").out
+
+
+def test_an_audit_of_nothing_says_so(call: Call, project: Path) -> None:
+    """Where no completion has a score, it is not said that nothing stands out."""
+    (project / "rows.jsonl").write_text('{"answer": "Z", "completion": "A"}\n', encoding="utf-8")
+    words = ("score", project / "task.yaml", "--dataset", project / "rows.jsonl", "--allow-failed", 1)
+    call(*words, "--out", "none")
+    told = call("audit", "none").out
+    assert told.endswith("There was nothing to audit.\n")
+    assert "nothing stands out" not in told

@@ -226,7 +226,7 @@ def _draw_audited(task: TaskAudit) -> Iterator[str]:
     if task.findings:
         yield draw_findings([(one.sentence, one.step) for one in task.findings])
     else:
-        yield draw_text("Nothing stands out.")
+        yield draw_text("Nothing stands out." if task.n else "There was nothing to audit.")
     if task.own is None:
         yield draw_text("No scorer of this task reads choices.", is_dim=True)
         return

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
-from .conftest import OpenStage
+from .conftest import OpenStage, write_report
+from .material import Call, carry_out, make_project
 from .stage import Stage
 
 SAMPLES = "#/run/r0/0/samples"
@@ -257,3 +259,24 @@ def test_without_scripts_the_page_says_what_to_do(report: str, open_stage: OpenS
     told = stage.page.locator("noscript code")
     expect(told).to_be_visible()
     assert told.inner_html() == "answerkey show RUN"
+
+
+def test_completions_of_trials_are_not_called_samples(
+    tmp_path: Path, call: Call, open_stage: OpenStage
+) -> None:
+    """Counts of samples say how their trials make one verdict; counts of completions are called so."""
+    project = make_project(tmp_path / "project")
+    with (project / "task.yaml").open("a", encoding="utf-8") as task:
+        task.write("  trials: {num_trials: 2}\n")
+    carry_out(call, "run", project, "--num-samples", 30, "--out", tmp_path / "run")
+    stage = open_stage(write_report(call, tmp_path / "page.html", tmp_path / "run"), offline=True)
+    stage.go()
+    expect(stage.find(".counts tfoot")).to_contain_text("30")
+    expect(stage.find(".counts")).to_contain_text("A sample counts as the worst of its completions.")
+    letters = stage.find(".panel", has_text="Letters, true against predicted")
+    expect(letters).to_contain_text("Of the completions with this truth, which letter was read.")
+    own = stage.find(".panel", has_text="Under each reading rule").locator("tbody tr").first
+    expect(own).to_contain_text("first_character")
+    expect(own).to_contain_text(str(stage.find(".headline .value").text_content()))
+    reach = str(stage.find(".headline .reach-text").text_content()).removesuffix("95 % interval")
+    expect(own).to_contain_text(reach)

@@ -125,7 +125,17 @@
         el("tbody", null, parts.map((part) => drawCount(part, total, at))),
         el("tfoot", null, drawCount({ name: noun, count: total }, total, at))),
       el("p", { class: "dim small" }, `${count(counts.scored)} scored = ${count(counts.valid)} VALID + ${count(counts.invalid)} INVALID`),
+      isRepeated(task) && total === task.samples && el("p", { class: "dim small" }, "A sample counts as the worst of its completions."),
       drawWays(task, at));
+  }
+
+  // Trials, and orders of the options: several completions of one sample.
+  function isRepeated(task) {
+    return task.rows.count > task.samples;
+  }
+
+  function nounOf(task) {
+    return isRepeated(task) ? "completions" : "samples";
   }
 
   function drawWays({ rows }, at) {
@@ -192,7 +202,7 @@
       panel("Under each reading rule", task.plots.rules && drawRules(task), "wide"),
       panel("Letters, true against predicted", task.plots.letters && drawLetters(task, at)),
       panel("INVALID by reason", task.plots.invalid && task.plots.invalid.length && drawInvalid(task.plots.invalid, at)),
-      panel("Recall by letter", task.plots.recalls && drawRecalls(task.plots.recalls, at)),
+      panel("Recall by letter", task.plots.recalls && drawRecalls(task, at)),
       panel("Reliability", task.plots.reliability && drawReliability(task.plots.reliability)),
       panel("Latency", task.plots.latency && drawLatency(task.plots.latency)),
       panel("Tokens", task.plots.tokens && drawTokens(task.plots.tokens)),
@@ -254,14 +264,15 @@
 
   function drawLetters(task, at) {
     const address = (truth, name) => (name === "INVALID" ? at({ show: "invalid", truth }) : at({ truth, predicted: name }));
-    return [explain("Of the samples with this truth, which letter was read. The framed diagonal is right."),
+    return [explain(`Of the ${nounOf(task)} with this truth, which letter was read. The framed diagonal is right.`),
       heat(task.plots.letters, { address })];
   }
 
-  function drawRecalls({ rows, rstd }, at) {
+  function drawRecalls(task, at) {
+    const { rows, rstd } = task.plots.recalls;
     const spread = isNumber(rstd) ? ` Their standard deviation (RStd) is ${Number(rstd.toPrecision(3))} points.` : "";
     const lines = rows.map((row) => ({ ...row, label: row.letter, href: at({ truth: row.letter }) }));
-    return [explain(`Of the samples whose truth is this letter, the share that is right.${spread}`),
+    return [explain(`Of the ${nounOf(task)} whose truth is this letter, the share that is right.${spread}`),
       forest({ rows: lines, first: "truth", what: "recall", isSmall: true })];
   }
 

@@ -72,10 +72,10 @@ def test_the_caller_wins_over_the_file(tmp_path: Path) -> None:
 
 
 def test_whose_completions_they_are_may_be_said(tmp_path: Path) -> None:
-    """By the key of a model, which is not asked."""
+    """By the key of a model, which is not asked; its display name is shown."""
     run = ak.run(write_project(tmp_path / "project", model_key="they"), out=tmp_path / "run")
     task = run.tasks["quiz"]
-    assert (task.manifest["model"], task.manifest["completions"]["model"]) == (None, "they")
+    assert (task.manifest["model"], task.manifest["completions"]["model"]) == (None, "They")
 
 
 def test_completions_that_are_not_there_are_an_error(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import polars as pl
 from answerkey.errors import AnswerkeyError, RunError
 from answerkey.models.cache import CallCache
 from answerkey.models.secret import hide_secrets
+from answerkey.runs.contents import describe_files
 from answerkey.runs.files import list_parts, remove_drafts, unify_parts, write_frame, write_json, write_whole
 from answerkey.runs.journal import Journal, remove_journal
 from answerkey.runs.lock import LOCK_NAME, RunLock
@@ -138,7 +139,7 @@ class FolderRun:
     def restart(self, changes: Mapping[str, Any]) -> None:
         """Say in `run.json` that the run goes on, with these changes."""
         self.manifest |= {**changes, "status": "running"}
-        for name in ("ended_at", "stopped", "gates"):
+        for name in ("ended_at", "stopped", "gates", "files"):
             self.manifest.pop(name, None)
         self.write_manifest()
 
@@ -170,11 +171,15 @@ class FolderRun:
 
     def read_source(self, key: str) -> dict[str, Any]:
         """Return a task's `task.json`."""
-        return read_source(self.folder, key)
+        return read_source(self.folder, key, self.manifest.get("files"))
 
     def write_manifest(self) -> None:
         """Write `run.json` anew."""
         write_json(self.folder / "run.json", self.manifest)
+
+    def describe_files(self) -> dict[str, dict[str, Any]]:
+        """Return the list of the files of the run for `run.json`, from what was written."""
+        return describe_files(self.folder)
 
     def read_again(self) -> Run:
         """Return the run as its files and its manifest say, which need not be written yet."""
@@ -189,6 +194,7 @@ class FolderRun:
         """
         entries = [{**entry, **changes.get(entry["key"], {})} for entry in self.manifest["tasks"]]
         self.manifest |= {"status": status, "ended_at": now(), "tasks": entries}
+        self.manifest["files"] = self.describe_files()
         if conclude is not None:
             self.manifest |= conclude(self.read_again())
         self.write_manifest()
@@ -207,6 +213,7 @@ class FolderRun:
         message = hide_secrets(str(getattr(why, "message", "interrupted")))
         stopped = {"code": getattr(why, "code", None), "message": message}
         self.manifest |= {"status": "incomplete", "ended_at": now(), "tasks": entries, "stopped": stopped}
+        self.manifest["files"] = self.describe_files()
         self.write_manifest()
 
     def _forget_journal(self) -> None:

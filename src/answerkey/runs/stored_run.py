@@ -104,11 +104,11 @@ class StoredRun(FolderRun):
         try:
             manifest = read_stored_manifest(stored)
             claim_home(stored, str(manifest.get("started_at")), is_new=False)
-            bring_journal(stored)
+            lost = bring_journal(stored)
         except BaseException:
             lock.release()
             raise
-        return cls(stored.home, manifest, lock, stored=stored)
+        return cls(stored.home, manifest, lock, stored=stored, lost_records=lost)
 
     @property
     def place(self) -> StoredFolder:

@@ -21,7 +21,7 @@ from answerkey.models.cache import CallCache
 from answerkey.models.secret import hide_secrets
 from answerkey.runs.contents import describe_files
 from answerkey.runs.files import list_parts, remove_drafts, unify_parts, write_frame, write_json, write_whole
-from answerkey.runs.journal import Journal, remove_journal
+from answerkey.runs.journal import JOURNAL_NAME, Journal, remove_journal
 from answerkey.runs.lock import LOCK_NAME, RunLock
 from answerkey.runs.memory import Conclude
 from answerkey.runs.parts import FolderParts
@@ -92,6 +92,9 @@ class FolderRun:
     folder: Path
     manifest: dict[str, Any]
     lock: Lock = field(repr=False)
+    #: Records of the journal that were damaged or missing before it was opened, and whether the run goes on.
+    lost_records: int = field(default=0, kw_only=True)
+    is_resumed: bool = field(default=False, init=False)
     _journal: Journal | None = field(default=None, init=False, repr=False)
 
     @classmethod
@@ -137,7 +140,10 @@ class FolderRun:
         return self.folder
 
     def restart(self, changes: Mapping[str, Any]) -> None:
-        """Say in `run.json` that the run goes on, with these changes."""
+        """Say in `run.json` that the run goes on, with these changes; not if its journal cannot be read."""
+        if (self.folder / JOURNAL_NAME).is_file():
+            self.journal()
+        self.is_resumed = True
         self.manifest |= {**changes, "status": "running"}
         for name in ("ended_at", "stopped", "gates", "files"):
             self.manifest.pop(name, None)
@@ -146,7 +152,9 @@ class FolderRun:
     def journal(self, cache: CallCache | None = None) -> Journal:
         """Return the journal of the run, opened the first time it is asked for; the cache lies behind it."""
         if self._journal is None:
-            self._journal = Journal(self.folder, cache)
+            self._journal = Journal(self.folder)
+        if cache is not None:
+            self._journal.cache = cache
         return self._journal
 
     def close(self) -> None:

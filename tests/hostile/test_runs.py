@@ -73,6 +73,14 @@ def change_json(path: Path, change: Callable[[dict[str, object]], object]) -> No
     path.write_text(json.dumps(content), encoding="utf-8")
 
 
+def copy_killed(finished: Path, folder: Path) -> Path:
+    """Copy a run as if it had been killed: it has no list of its files, so that nothing is hashed."""
+    shutil.copytree(finished, folder)
+    change_json(folder / "run.json", lambda found: found.update(status="running"))
+    change_json(folder / "run.json", lambda found: found.pop("files"))
+    return folder
+
+
 def replace_file(path: Path, put: Callable[[Path], object]) -> None:
     """Put something else in place of a file."""
     path.unlink()
@@ -97,13 +105,25 @@ SPOILED: dict[str, Callable[[Path], object]] = {
         '{"format_version": NaN}', encoding="utf-8"
     ),
     "a manifest with too many values": lambda run: (run / "run.json").write_text(
-        '{"format_version": 1, "a": [' + "[]," * 600_000 + "0]}", encoding="utf-8"
+        '{"format_version": 2, "a": [' + "[]," * 600_000 + "0]}", encoding="utf-8"
     ),
     "a manifest of another version": lambda run: change_json(
         run / "run.json", lambda found: found.update(format_version=99)
     ),
     "a manifest without tasks that are any": lambda run: change_json(
         run / "run.json", lambda found: found.update(tasks=[1, 2])
+    ),
+    "a manifest that has ended without a list": lambda run: change_json(
+        run / "run.json", lambda found: found.update(status="complete")
+    ),
+    "a list of files that is none": lambda run: change_json(
+        run / "run.json", lambda found: found.update(files=[METRICS])
+    ),
+    "a list with a table that has no rows": lambda run: change_json(
+        run / "run.json", lambda found: found.update(files={"x.parquet": {"bytes": 1, "sha256": ""}})
+    ),
+    "a list with a file of somewhere else": lambda run: change_json(
+        run / "run.json", lambda found: found.update(files={"/etc/passwd": {"bytes": 1, "sha256": ""}})
     ),
     "a manifest without a key": lambda run: change_json(run / "run.json", lambda found: found.pop("key")),
     "a task that is another folder": lambda run: change_json(
@@ -126,8 +146,7 @@ SPOILED: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("name", SPOILED)
 def test_a_run_folder_that_is_spoiled_is_told(name: str, finished: Path, tmp_path: Path) -> None:
     """E503, or E501 for what is no run at all; never a traceback, never an endless wait."""
-    folder = tmp_path / "run"
-    shutil.copytree(finished, folder)
+    folder = copy_killed(finished, tmp_path / "run")
     SPOILED[name](folder)
     with pytest.raises(RunError) as caught:
         answerkey.load_run(folder)
@@ -136,8 +155,7 @@ def test_a_run_folder_that_is_spoiled_is_told(name: str, finished: Path, tmp_pat
 
 def test_a_table_with_more_rows_than_bytes_is_refused(finished: Path, tmp_path: Path) -> None:
     """Before any of them is read."""
-    folder = tmp_path / "run"
-    shutil.copytree(finished, folder)
+    folder = copy_killed(finished, tmp_path / "run")
     (part,) = (folder / "tasks/good/scores").glob("part-*.parquet")
     write_many_rows(part)
     assert part.stat().st_size < 200_000

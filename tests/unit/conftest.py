@@ -45,6 +45,10 @@ class Bucket:
         """Return an object."""
         return self._ask("GET", f"/{self.name}/{key}")
 
+    def remove(self, key: str) -> None:
+        """Remove an object."""
+        self._ask("DELETE", f"/{self.name}/{key}")
+
     def list(self, prefix: str = "") -> list[str]:
         """Return the keys below a prefix."""
         told = ET.fromstring(self._ask("GET", f"/{self.name}?list-type=2&prefix={prefix}"))  # noqa: S314 - of our own server

@@ -42,6 +42,9 @@ class Display(Protocol):
     def warn(self, notice: Notice) -> None:
         """Take a warning."""
 
+    def say(self, text: str) -> None:
+        """Take a line about how the run goes on."""
+
 
 class SilentDisplay:
     """Shows nothing."""
@@ -53,6 +56,9 @@ class SilentDisplay:
         """Say nothing."""
 
     def warn(self, notice: Notice) -> None:
+        """Say nothing."""
+
+    def say(self, text: str) -> None:
         """Say nothing."""
 
 
@@ -81,6 +87,12 @@ class LineDisplay:
         from answerkey.reports.problems import draw_notice
 
         self._write(draw_notice(notice))
+
+    def say(self, text: str) -> None:
+        """Write a line."""
+        from answerkey.reports.layout import line
+
+        self._write([line(text)])
 
     def tick(self) -> None:
         """Write a line if it is time for one."""
@@ -121,6 +133,10 @@ class BlockDisplay:
 
         for one in draw_notice(notice):
             self._console.print(colour_line(one), soft_wrap=True)
+
+    def say(self, text: str) -> None:
+        """Print a line above the block."""
+        self._console.print(text, soft_wrap=True)
 
     def draw(self) -> Text:
         """Return the block as it is now."""

@@ -8,6 +8,7 @@ import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -115,23 +116,27 @@ def _write_draft(path: Path, frame: pl.DataFrame) -> Path:
     return path
 
 
-def read_json(path: Path) -> dict[str, object]:
+def read_json(path: Path, digest: str | None = None) -> dict[str, object]:
     """Return a JSON object from a run folder; E503 when the file is missing, damaged or none of ours.
+
+    With `digest`, the SHA-256 that it had, also when it has another.
 
     The folder may come from a stranger: nothing is read that is no plain file, or takes far more memory than
     any run needs.
     """
     try:
-        _require_plain(path)
+        require_plain(path)
         with path.open("rb") as stream:
             raw = stream.read(MAX_JSON_BYTES + 1)
     except OSError as error:
         raise _describe_unreadable(path, error) from error
-    return parse_json(path, raw)
+    return parse_json(path, raw, digest)
 
 
-def parse_json(name: object, raw: bytes) -> dict[str, Any]:
+def parse_json(name: object, raw: bytes, digest: str | None = None) -> dict[str, Any]:
     """Return a JSON object of a run from its bytes; E503 when it is damaged or none of ours."""
+    if digest is not None:
+        require_digest(name, sha256(raw).hexdigest(), digest)
     try:
         content = json.loads(_decode_bounded(raw), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -153,7 +158,7 @@ def _decode_bounded(raw: bytes) -> str:
     return raw.decode("utf-8")
 
 
-def _require_plain(path: Path) -> None:
+def require_plain(path: Path) -> None:
     """Refuse a link, a pipe or a device: it is not what a run writes, and may never end."""
     if path.exists() and (path.is_symlink() or not path.is_file()):
         raise RunError("E503", f"`{path}` is not a plain file", hint="the run folder is none of ours")
@@ -224,13 +229,34 @@ def count_rows(path: Path) -> int:
     Every row of ours has an id of its own, which takes some of a byte in any compression; a file of a
     stranger may hold a billion rows in a thousand bytes.
     """
-    _require_plain(path)
+    require_plain(path)
     try:
         rows = int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
         require_likely(rows, path.stat().st_size)
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         raise describe_damage(path, error) from error
     return rows
+
+
+def digest_file(path: Path) -> str:
+    """Return the SHA-256 of a file of a run folder, which is read block by block."""
+    try:
+        with path.open("rb") as stream:
+            return file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise describe_damage(path, error) from error
+
+
+def require_digest(name: object, found: str, wanted: str) -> None:
+    """Raise E503 when a file has another SHA-256 than `run.json` says."""
+    if found != wanted:
+        raise refuse_changed(name, f"its SHA-256 is {found[:12]}…, `run.json` says {wanted[:12]}…")
+
+
+def refuse_changed(name: object, why: str) -> RunError:
+    """Return E503 for a file that is not as the run left it."""
+    hint = "copy the run folder again from where it is whole, or run again"
+    return RunError("E503", f"`{name}` has changed since the run ended: {why}", hint=hint)
 
 
 def require_likely(rows: int, size: int) -> None:

@@ -2,6 +2,9 @@
 
 A call is looked for in the journal, then in the call cache, and only then is the model asked. What the cache
 knows is written to the journal as well, so that a resumed run sees what the interrupted one saw.
+
+Each record has a checksum, and places are numbered without gaps, so that a journal that is opened again tells
+how many of its records are damaged or missing.
 """
 
 from __future__ import annotations
@@ -27,23 +30,11 @@ from answerkey.models.storing import (
     prepare_tables,
     write_rows,
 )
+from answerkey.runs.records import CREATE_CALLS, mend_records, sum_record
 from answerkey.types import Completion, CompletionStatus
 
 JOURNAL_NAME = "journal.sqlite"
-VERSION = 1
-#: No index on the key: keys are random, and each would dirty a page of its own that is written twice.
-_CREATE = """
-CREATE TABLE IF NOT EXISTS calls (
-    key TEXT NOT NULL,
-    specification TEXT NOT NULL,
-    sample_id TEXT NOT NULL,
-    trial INTEGER NOT NULL,
-    purpose TEXT NOT NULL,
-    status TEXT NOT NULL,
-    source TEXT NOT NULL,
-    completion TEXT NOT NULL
-)
-"""
+VERSION = 2
 #: Batches that are under way; a file has a row from its upload until its calls are in the table above.
 _CREATE_BATCHES = """
 CREATE TABLE IF NOT EXISTS batches (
@@ -61,7 +52,7 @@ _LIST_BATCHES = "SELECT file, batch, keys FROM batches WHERE identity = ? ORDER 
 _CREATE_PLACES = """
 CREATE TEMP TABLE places (hash INTEGER, place INTEGER, PRIMARY KEY (hash, place)) WITHOUT ROWID
 """
-_FILL_PLACES = "INSERT OR IGNORE INTO places SELECT hash_key(key), rowid FROM calls WHERE rowid >= ?"
+_FILL_PLACES = "INSERT OR IGNORE INTO places SELECT hash_key(key), place FROM calls WHERE place >= ?"
 #: Pages are moved from the log to the file when there are so many; asking waits as long as that takes.
 PAGES_IN_LOG = 4_000
 #: Not every system has the call that leaves out the times of the file.
@@ -70,14 +61,14 @@ _sync_file = getattr(os, "fdatasync", os.fsync)
 MOST_MISSING = 100_000
 _ADD = """
 INSERT OR REPLACE INTO calls
-    (rowid, key, specification, sample_id, trial, purpose, status, source, completion)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+    (place, key, specification, sample_id, trial, purpose, status, source, completion, checksum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _PLACED = """
-FROM places JOIN calls ON calls.rowid = place WHERE hash IN (SELECT value FROM json_each(?))
+FROM places JOIN calls ON calls.place = places.place WHERE hash IN (SELECT value FROM json_each(?))
 """
-_LOCATE = f"SELECT key, status, place {_PLACED}"
-_FIND = f"SELECT key, status, place, completion {_PLACED}"
+_LOCATE = f"SELECT key, status, calls.place {_PLACED}"
+_FIND = f"SELECT key, status, calls.place, completion {_PLACED}"
 _SUM = """
 SELECT specification, purpose, COUNT(*), SUM(json_extract(completion, '$.prompt_tokens')),
     SUM(json_extract(completion, '$.completion_tokens'))
@@ -124,13 +115,14 @@ class JournalCall:
 class Journal:
     """The journal of one run, with the cache behind it; safe for threads.
 
-    Failed calls are stored, but not found: they are asked again.
+    Failed calls are stored, but not found: they are asked again. `lost` says how many records were damaged
+    or missing when the journal was opened: these calls are not found either.
     """
 
     def __init__(self, folder: Path | None, cache: CallCache | None = None) -> None:
         """Open or make the journal in a run folder; None keeps it in memory."""
         self.file = None if folder is None else folder / JOURNAL_NAME
-        self._cache = cache
+        self.cache = cache
         self._lock = threading.Lock()
         #: Where the next call is put, and from where on the places are not known; 0 before the first look.
         self._next_place = self._unplaced = 0
@@ -138,6 +130,7 @@ class Journal:
         self._missing: dict[str, int] = {}
         #: The file that SQLite appends to.
         self._log: int | None = None
+        self.lost = 0
         with self._translated():
             self._connection = self._open()
 
@@ -156,9 +149,9 @@ class Journal:
                 self._missing.clear()
             self._missing |= _leave_missing(asked, located)
         missing = {key: call for key, call in asked.items() if key not in found}
-        if self._cache is None or not missing:
+        if self.cache is None or not missing:
             return found
-        cached = self._cache.find({key: call.messages for key, call in missing.items()})
+        cached = self.cache.find({key: call.messages for key, call in missing.items()})
         self._write([(missing[key], one) for key, one in cached.items()], specification)
         return found | cached
 
@@ -171,8 +164,8 @@ class Journal:
             self._write(finished, specification)
             self._sync()
         finally:
-            if self._cache is not None:
-                self._cache.add([(call.key, one) for call, one in finished])
+            if self.cache is not None:
+                self.cache.add([(call.key, one) for call, one in finished])
 
     def write(self, finished: Sequence[tuple[Call, Completion]], specification: str = "") -> None:
         """Store finished calls; they are in the hands of the system when this returns."""
@@ -181,8 +174,8 @@ class Journal:
     def settle(self, finished: Sequence[tuple[Call, Completion]]) -> None:
         """Wait until what was written is on disk, and hand it to the cache."""
         self._sync()
-        if self._cache is not None:
-            self._cache.add([(call.key, one) for call, one in finished])
+        if self.cache is not None:
+            self.cache.add([(call.key, one) for call, one in finished])
 
     def count(self) -> Mapping[str, int]:
         """Return how many calls there are by status."""
@@ -291,7 +284,7 @@ class Journal:
             self._connection.create_function("hash_key", 1, hash, deterministic=True)
             for statement in ("PRAGMA temp.journal_mode = OFF", _CREATE_PLACES):
                 self._connection.execute(statement).close()
-            with closing(self._connection.execute("SELECT MAX(rowid) FROM calls")) as cursor:
+            with closing(self._connection.execute("SELECT MAX(place) FROM calls")) as cursor:
                 self._next_place = (cursor.fetchone()[0] or 0) + 1
         elif self._unplaced == self._next_place:
             return
@@ -304,7 +297,8 @@ class Journal:
             # `_sync` waits for the disk; SQLite itself does so before it moves pages to their file.
             connection.execute("PRAGMA synchronous = NORMAL").close()
             connection.execute(f"PRAGMA wal_autocheckpoint = {PAGES_IN_LOG}").close()
-            prepare_tables(connection, VERSION, [_CREATE])
+            prepare_tables(connection, VERSION, [CREATE_CALLS])
+            self.lost = mend_records(connection)
             connection.execute(_CREATE_BATCHES).close()  # a journal from before there were batches has none
         except BaseException:
             connection.close()
@@ -388,7 +382,8 @@ def _leave_missing(keys: Collection[str], located: Sequence[tuple[object, ...]])
 def _lay_out(call: Call, one: Completion, specification: str) -> tuple[object, ...]:
     """Return the columns of a call, from its key on."""
     task = (call.key, specification, call.sample_id, call.trial, call.purpose)
-    return (*task, one.status.value, one.source or LIVE, encode_completion(one))
+    record = (*task, one.status.value, one.source or LIVE, encode_completion(one))
+    return (*record, sum_record(record))
 
 
 def remove_journal(folder: Path) -> None:

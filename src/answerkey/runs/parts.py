@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import polars as pl
 
-from answerkey.runs.files import count_rows, describe_damage, join_parts, list_parts, read_frame
+from answerkey.runs.files import (
+    count_rows,
+    describe_damage,
+    digest_file,
+    join_parts,
+    list_parts,
+    read_frame,
+    refuse_changed,
+    require_digest,
+)
 from answerkey.types import Completions, Samples
 
 T = TypeVar("T")
@@ -34,24 +43,49 @@ class Parts(Protocol):
 
 @dataclass(frozen=True)
 class FolderParts:
-    """The parts of a table in a folder; E503 when they are damaged."""
+    """The parts of a table in a folder; E503 when they are damaged.
+
+    With `listed`, what `run.json` says of them by their names, a part is hashed once, before its first row is
+    used.
+    """
 
     folder: Path
+    listed: Mapping[str, Mapping[str, Any]] | None = None
+    _hashed: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     @cached_property
     def _files(self) -> tuple[tuple[Path, int], ...]:
-        return tuple((path, count_rows(path)) for path in list_parts(self.folder))
+        return tuple((path, self._count(path)) for path in self._list())
+
+    def _list(self) -> list[Path]:
+        if self.listed is None:
+            return list_parts(self.folder)
+        return [self.folder / name for name in sorted(self.listed)]
+
+    def _count(self, path: Path) -> int:
+        rows = count_rows(path)
+        if self.listed is not None and rows != self.listed[path.name]["rows"]:
+            raise refuse_changed(path, f"it has {rows:,} rows, `run.json` another number")
+        return rows
+
+    def _require_same(self, path: Path) -> Path:
+        if self.listed is not None and path.name not in self._hashed:
+            require_digest(path, digest_file(path), self.listed[path.name]["sha256"])
+            self._hashed.add(path.name)
+        return path
 
     def __len__(self) -> int:
         return sum(rows for _, rows in self._files)
 
     def __iter__(self) -> Iterator[pl.DataFrame]:
-        return map(read_frame, list_parts(self.folder))
+        return (read_frame(self._require_same(path)) for path in self._list())
 
     def read(self, offset: int, length: int, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Return the rows from `offset` on, at most `length` of them, with all columns or with some."""
         ranges = cut_range(self._files, offset, length)
-        return join_parts([_read_range(path, first, rows, columns) for path, first, rows in ranges])
+        return join_parts(
+            [_read_range(self._require_same(path), first, rows, columns) for path, first, rows in ranges]
+        )
 
     def read_all(self) -> pl.DataFrame:
         """Return the whole table; a frame without columns when there are no parts."""

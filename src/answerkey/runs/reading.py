@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from answerkey.errors import RunError, listing
-from answerkey.runs.files import read_frame, read_json
+from answerkey.runs.contents import Listed, find_digest, measure_files, pick_table, require_listed
+from answerkey.runs.files import digest_file, read_frame, read_json, require_digest
 from answerkey.runs.gates import read_gates
 from answerkey.runs.parts import FolderParts, Parts
 from answerkey.runs.places import RunPlace
 from answerkey.runs.shapes import require_manifest, require_numbers
 from answerkey.types import Gate, Groups, GroupValue, MetricValue
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _FOLDER_NAME = re.compile(r"[^/\\\x00-\x1f]{1,300}")
 #: What a task that was run several times has beside the tables of its first repetition.
 REPETITIONS, REPEATABILITY, AGREEMENT = "repetitions", "repeatability.json", "agreement.parquet"
@@ -158,10 +160,11 @@ def load_folder_run(folder: Path) -> Run:
 
 def put_together(folder: Path, manifest: Mapping[str, Any]) -> Run:
     """Return the run in a folder as a manifest describes it, which may not be written yet."""
+    listed = require_run(folder, manifest, sizes := measure_files(folder))
 
     def load(entry: Mapping[str, Any]) -> TaskRun | None:
-        place = folder / "tasks" / entry["key"]
-        return _load_task_run(place, entry) if (place / "metrics.json").is_file() else None
+        is_finished = f"tasks/{entry['key']}/metrics.json" in sizes
+        return _load_task_run(folder, listed, entry) if is_finished else None
 
     return gather_tasks(folder, manifest, load)
 
@@ -171,18 +174,37 @@ def gather_tasks(
 ) -> Run:
     """Return a run with the tasks that `load` finds for the entries of its manifest; E503 when it is none."""
     tasks: dict[str, TaskRun] = {}
-    try:
-        require_manifest(manifest)
+    with _understanding(folder):
         for entry in manifest.get("tasks", []):
             _read_key(entry)
             if (task := load(entry)) is not None:
                 tasks[entry["key"]] = task
         found = Run(manifest, tasks, folder)
         _ = found.key, found.status
+    return found
+
+
+def require_run(folder: RunPlace, manifest: Mapping[str, Any], sizes: Mapping[str, int]) -> Listed | None:
+    """Return the list of the files of a run, which has none while it is under way.
+
+    E503 when the manifest is none of ours, or when the files that are there, with their sizes, are others.
+    """
+    with _understanding(folder):
+        require_manifest(manifest)
+    listed: Listed | None = manifest.get("files")
+    if listed is not None:
+        require_listed(folder, listed, sizes)
+    return listed
+
+
+@contextmanager
+def _understanding(folder: RunPlace) -> Iterator[None]:
+    """Turn what a strange manifest leads to into E503."""
+    try:
+        yield
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         message = f"`{folder}` does not hold what a run does: {type(error).__name__}: {error}"
         raise RunError("E503", message, hint="the run folder is damaged, or none of ours") from error
-    return found
 
 
 def _read_key(entry: Mapping[str, Any]) -> str:
@@ -210,6 +232,11 @@ def refuse_no_run(folder: RunPlace) -> RunError:
 def check_manifest(folder: RunPlace, manifest: dict[str, Any]) -> dict[str, Any]:
     """Return what `run.json` says; E503 for a format that is not known."""
     version = manifest.get("format_version")
+    if version == 1:
+        message = (
+            f"`{folder}` has run format 1, which was never published; this release reads {FORMAT_VERSION}"
+        )
+        raise RunError("E503", message, hint="run it again")
     if version != FORMAT_VERSION:
         raise RunError(
             "E503",
@@ -219,26 +246,41 @@ def check_manifest(folder: RunPlace, manifest: dict[str, Any]) -> dict[str, Any]
     return manifest
 
 
-def _load_task_run(folder: Path, entry: Mapping[str, Any]) -> TaskRun:
+def _load_task_run(run: Path, listed: Listed | None, entry: Mapping[str, Any]) -> TaskRun:
     """Return a task with its repetitions, as far as they are finished."""
-    found = _load_numbers(folder, entry, read_json(folder / "task.json"))
+    base = f"tasks/{entry['key']}"
+    folder = run / base
+    found = _load_numbers(run, base, listed, entry, read_source(run, entry["key"], listed))
     paths = sorted((folder / REPETITIONS).glob("*/metrics.json"), key=lambda path: int(path.parent.name))
     if not paths:
         return found
-    told = folder / REPEATABILITY
+    told, digest = folder / REPEATABILITY, find_digest(listed, f"{base}/{REPEATABILITY}")
+    places = [f"{base}/{REPETITIONS}/{path.parent.name}" for path in paths]
     return replace(
         found,
-        repetitions=tuple(_load_numbers(path.parent, entry, found.source) for path in paths),
-        repeatability=read_json(told) if told.is_file() else None,
-        read_agreement=lambda: read_frame(folder / AGREEMENT),
+        repetitions=tuple(_load_numbers(run, place, listed, entry, found.source) for place in places),
+        repeatability=read_json(told, digest) if told.is_file() else None,
+        read_agreement=lambda: _read_agreement(
+            folder / AGREEMENT, find_digest(listed, f"{base}/{AGREEMENT}")
+        ),
     )
 
 
-def _load_numbers(folder: Path, entry: Mapping[str, Any], source: Mapping[str, Any]) -> TaskRun:
-    stored = read_json(folder / "metrics.json")
-    return build_numbers(
-        entry, source, stored, FolderParts(folder / "scores"), FolderParts(folder / "completions")
-    )
+def _read_agreement(path: Path, digest: str | None) -> pl.DataFrame:
+    if digest is not None:
+        require_digest(path, digest_file(path), digest)
+    return read_frame(path)
+
+
+def _load_numbers(
+    run: Path, base: str, listed: Listed | None, entry: Mapping[str, Any], source: Mapping[str, Any]
+) -> TaskRun:
+    stored = read_json(run / base / "metrics.json", find_digest(listed, f"{base}/metrics.json"))
+    tables = [
+        FolderParts(run / base / table, pick_table(listed, f"{base}/{table}"))
+        for table in ("scores", "completions")
+    ]
+    return build_numbers(entry, source, stored, *tables)
 
 
 def build_numbers(
@@ -262,9 +304,10 @@ def build_numbers(
     )
 
 
-def read_source(folder: Path, key: str) -> dict[str, Any]:
+def read_source(folder: Path, key: str, listed: Listed | None) -> dict[str, Any]:
     """Return a task's `task.json`."""
-    return read_json(folder / "tasks" / key / "task.json")
+    name = f"tasks/{key}/task.json"
+    return read_json(folder / name, find_digest(listed, name))
 
 
 def read_metric_value(stored: Mapping[str, Any]) -> MetricValue:

@@ -236,6 +236,17 @@ _ENTRY = _fields(
                         _or_null(_be_mapping)),
     },
 )  # fmt: skip
+_LISTED = _fields({"bytes": _be_count, "sha256": _be_text}, {"tag": _be_text})
+
+
+def _be_file_list(value: object, way: str) -> None:
+    """Require what is said of each file of a run; a table has rows."""
+    _be_by_name(_LISTED, value, way)
+    for name, told in value.items() if isinstance(value, Mapping) else ():
+        if name.endswith(".parquet"):
+            _have({"rows": _be_count}, {}, told, f"{way}.{name}")
+
+
 _MANIFEST = _fields(
     {"key": _be_text, "status": partial(_be_one_of, ("running", "complete", "incomplete"))},
     {
@@ -248,6 +259,7 @@ _MANIFEST = _fields(
         **dict.fromkeys(("gates", "policies"), _or_null(_list(_be_mapping))),
         "options": _or_null(_be_mapping),
         "file": _TEXT_OR_NULL,
+        "files": _be_file_list,
     },
 )
 
@@ -255,6 +267,8 @@ _MANIFEST = _fields(
 def require_manifest(manifest: Mapping[str, object]) -> None:
     """Require that `run.json` looks as it is written; raise ValueError."""
     _MANIFEST(manifest, "run")
+    if manifest["status"] != "running" and "files" not in manifest:
+        raise ValueError("`run` has no `files`, though it has ended")
 
 
 def require_numbers(stored: Mapping[str, object]) -> None:

@@ -18,20 +18,22 @@ from answerkey.datasets.storage import find_object, put_object, remove_objects
 from answerkey.errors import RunError
 from answerkey.runs.journal import JOURNAL_NAME, VERSION, remove_journal
 from answerkey.runs.places import StoredFolder, reaching_storage
+from answerkey.runs.records import COLUMNS, mend_records
 
 #: Seconds between two copies at least; a copy that takes long is made more seldom.
 EVERY = 60.0
 SHARE = 20.0
 #: Which run a folder of this machine belongs to.
 OWNER_NAME = "run"
-_COLUMNS = "key, specification, sample_id, trial, purpose, status, source, completion"
 #: A call that failed on one side was answered on the other; what was answered stays as it is.
-_FORGET_FAILED = """
-DELETE FROM calls WHERE status = 'ERROR' AND key IN (SELECT key FROM other.calls)
-"""
+_TAKE_ANSWERS = f"""
+INSERT OR REPLACE INTO calls (place, {COLUMNS})
+SELECT failed.place, {", ".join(f"other.{name}" for name in COLUMNS.split(", "))}
+FROM calls AS failed JOIN other.calls AS other ON failed.key = other.key WHERE failed.status = 'ERROR'
+"""  # noqa: S608 - constants
 _TAKE_CALLS = f"""
-INSERT INTO calls ({_COLUMNS})
-SELECT {_COLUMNS} FROM other.calls WHERE key NOT IN (SELECT key FROM calls)
+INSERT INTO calls ({COLUMNS})
+SELECT {COLUMNS} FROM other.calls WHERE key NOT IN (SELECT key FROM calls)
 """  # noqa: S608 - constants
 _TAKE_BATCHES = "INSERT OR IGNORE INTO batches SELECT * FROM other.batches"
 
@@ -102,15 +104,16 @@ def claim_home(place: StoredFolder, started_at: str, *, is_new: bool) -> None:
     owner.write_text(started_at, encoding="utf-8")
 
 
-def bring_journal(place: StoredFolder) -> None:
+def bring_journal(place: StoredFolder) -> int:
     """Bring the published copy of a journal here; what this machine has of the run stays.
 
-    E503 when it is damaged, E509 when it cannot be had.
+    Return how many records were lost where the two became one; what is lost of a copy that is the only one is
+    told when it is opened. E503 when it is damaged, E509 when it cannot be had.
     """
     with reaching_storage():
         found = find_object(f"{place.url}/{JOURNAL_NAME}")
         if found is None:
-            return
+            return 0
         home = place.home
         with tempfile.NamedTemporaryFile(dir=home, prefix=".journal-", delete=False) as file:
             copy = Path(file.name)
@@ -118,28 +121,34 @@ def bring_journal(place: StoredFolder) -> None:
                 file.write(block)
     try:
         if (home / JOURNAL_NAME).is_file():
-            _merge(home / JOURNAL_NAME, copy)
-        else:
-            copy.replace(home / JOURNAL_NAME)
+            return _merge(home / JOURNAL_NAME, copy)
+        copy.replace(home / JOURNAL_NAME)
     except sqlite3.Error as error:
-        hint = "delete it and resume: what the call cache knows is not asked again"
-        raise RunError("E503", f"the journal `{found.url}` is damaged: {error}", hint=hint) from error
+        message = (
+            f"the journal `{found.url}`, or the one of this machine, `{home / JOURNAL_NAME}`, is damaged"
+        )
+        hint = "delete the damaged one and resume: what the other and the call cache know is not asked again"
+        raise RunError("E503", f"{message}: {error}", hint=hint) from error
+    else:
+        return 0
     finally:
         copy.unlink(missing_ok=True)
 
 
-def _merge(own: Path, other: Path) -> None:
-    """Add to a journal what another one of the same run has more."""
+def _merge(own: Path, other: Path) -> int:
+    """Add to a journal what another one of the same run has more; return how many records both had lost."""
     with closing(sqlite3.connect(own, timeout=30, isolation_level=None)) as journal:
         journal.execute("PRAGMA trusted_schema = OFF").close()  # the copy may come from a stranger
         journal.execute("ATTACH ? AS other", (str(other),)).close()
         version = journal.execute("PRAGMA other.user_version").fetchone()[0]
         if version != VERSION:
             raise sqlite3.DatabaseError(f"it has the version {version}")
+        lost = mend_records(journal) + mend_records(journal, "other")
         journal.execute("BEGIN IMMEDIATE").close()
-        for statement in (_FORGET_FAILED, _TAKE_CALLS, _TAKE_BATCHES):
+        for statement in (_TAKE_ANSWERS, _TAKE_CALLS, _TAKE_BATCHES):
             journal.execute(statement).close()
         journal.execute("COMMIT").close()
+    return lost
 
 
 def remove_copy(place: StoredFolder) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from io import BytesIO
 
@@ -14,7 +14,7 @@ import polars as pl
 from answerkey.datasets.ranges import lay_out, load_footer
 from answerkey.datasets.storage import StoredObject, list_objects, put_object
 from answerkey.errors import DataError, RunError
-from answerkey.runs.files import PARQUET, encode_json, join_parts, require_likely, unify
+from answerkey.runs.files import PARQUET, encode_json, join_parts, require_digest, require_likely, unify
 from answerkey.runs.parts import cut_range
 from answerkey.runs.places import reaching_storage
 
@@ -25,26 +25,41 @@ _PART = re.compile(r"part-\d+\.parquet")
 
 @dataclass(frozen=True)
 class StoredParts:
-    """The parts of a table under an address; E503 when they are damaged, E509 when they cannot be had."""
+    """The parts of a table under an address; E503 when they are damaged, E509 when they cannot be had.
+
+    `found` are the parts as they were when the run was opened. Those with a SHA-256 in `digests`, by their
+    names, are hashed once, before their first row is used.
+    """
 
     url: str
+    found: tuple[StoredObject, ...] | None = None
+    digests: Mapping[str, str] = field(default_factory=dict)
+    _hashed: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     @cached_property
     def _files(self) -> tuple[tuple[StoredObject, int], ...]:
-        parts = list_stored_parts(self.url)
+        parts = list_stored_parts(self.url) if self.found is None else self.found
         with ThreadPoolExecutor(TOGETHER) as pool:
-            return tuple(zip(parts, pool.map(_count, parts), strict=True))
+            return tuple(zip(parts, pool.map(count_stored_rows, parts), strict=True))
 
     def __len__(self) -> int:
         return sum(rows for _, rows in self._files)
 
     def __iter__(self) -> Iterator[pl.DataFrame]:
-        return (_read(part, 0, rows, None) for part, rows in self._files)
+        return (_read(self._require_same(part), 0, rows, None) for part, rows in self._files)
 
     def read(self, offset: int, length: int, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Return the rows from `offset` on, at most `length` of them, with all columns or with some."""
         ranges = cut_range(self._files, offset, length)
-        return join_parts([_read(part, first, rows, columns) for part, first, rows in ranges])
+        return join_parts(
+            [_read(self._require_same(part), first, rows, columns) for part, first, rows in ranges]
+        )
+
+    def _require_same(self, part: StoredObject) -> StoredObject:
+        if part.name in self.digests and part.name not in self._hashed:
+            require_same(part, self.digests[part.name])
+            self._hashed.add(part.name)
+        return part
 
     def read_all(self) -> pl.DataFrame:
         """Return the whole table; a frame without columns when there are no parts."""
@@ -73,6 +88,12 @@ def list_stored_parts(url: str) -> list[StoredObject]:
         return [one for one in list_objects(url) if _PART.fullmatch(one.url[len(url) + 1 :])]
 
 
+def require_same(stored: StoredObject, digest: str) -> None:
+    """Raise E503 when an object, which is read for that, has another SHA-256."""
+    with reaching_storage():
+        require_digest(stored.url, stored.digest(), digest)
+
+
 def put_frame(url: str, frame: pl.DataFrame) -> None:
     """Write a Parquet object, whole or not at all, with the very bytes of a file."""
     out = BytesIO()
@@ -89,10 +110,11 @@ def put_json(url: str, content: object) -> None:
 
 def read_stored_frame(stored: StoredObject) -> pl.DataFrame:
     """Return a Parquet object of a run."""
-    return _read(stored, 0, _count(stored), None)
+    return _read(stored, 0, count_stored_rows(stored), None)
 
 
-def _count(part: StoredObject) -> int:
+def count_stored_rows(part: StoredObject) -> int:
+    """Return how many rows a Parquet object of a run says it has; E503 when that cannot be."""
     with reaching_storage():
         try:
             rows = load_footer(part).rows

@@ -11,6 +11,7 @@ from typing import Any
 
 from answerkey.datasets.storage import StoredObject, find_object, list_objects
 from answerkey.errors import RunError
+from answerkey.runs.contents import Listed, choose_files, find_digest, pick_table
 from answerkey.runs.files import MAX_JSON_BYTES, parse_json
 from answerkey.runs.places import StoredFolder, reaching_storage
 from answerkey.runs.reading import (
@@ -22,8 +23,15 @@ from answerkey.runs.reading import (
     check_manifest,
     gather_tasks,
     refuse_no_run,
+    require_run,
 )
-from answerkey.runs.stored_parts import TOGETHER, StoredParts, read_stored_frame
+from answerkey.runs.stored_parts import (
+    TOGETHER,
+    StoredParts,
+    count_stored_rows,
+    read_stored_frame,
+    require_same,
+)
 
 _METRICS = re.compile(r"(tasks/[^/]+(?:/repetitions/\d+)?)/metrics\.json")
 _NUMBERS = re.compile(r"tasks/([^/]+)/(?:task|metrics|repeatability|repetitions/\d+/metrics)\.json")
@@ -46,25 +54,58 @@ def read_stored_manifest(place: StoredFolder) -> dict[str, Any]:
 def put_stored_together(place: StoredFolder, manifest: Mapping[str, Any]) -> Run:
     """Return the run under an address as a manifest describes it, which may not be written yet."""
     with reaching_storage():
-        there = {one.url[len(place.url) + 1 :]: one for one in list_objects(f"{place.url}/tasks")}
-        keys = _list_keys(manifest.get("tasks"))
+        there = _list_files(place)
+        listed = require_run(place, manifest, {name: one.size for name, one in there.items()})
+        keys = {entry["key"] for entry in manifest.get("tasks", [])}
         wanted = [name for name in there if (hit := _NUMBERS.fullmatch(name)) and hit[1] in keys]
         with ThreadPoolExecutor(TOGETHER) as pool:
-            read = dict(
-                zip(wanted, pool.map(lambda name: read_stored_json(there[name]), wanted), strict=True)
-            )
-        return gather_tasks(place, manifest, partial(_load_task_run, place, there, read))
+            texts = pool.map(lambda name: read_stored_json(there[name], find_digest(listed, name)), wanted)
+            read = dict(zip(wanted, texts, strict=True))
+            copies = _find_other_tags(there, listed or {})
+            list(pool.map(require_same, copies.keys(), copies.values()))
+        return gather_tasks(place, manifest, partial(_load_task_run, place, there, listed, read))
 
 
-def _list_keys(stated: object) -> set[str]:
-    """Return the keys of the tasks that a manifest names, whoever wrote it."""
-    entries = [one for one in stated if isinstance(one, dict)] if isinstance(stated, list) else []
-    return {one["key"] for one in entries if isinstance(one.get("key"), str)}
+def _list_files(place: StoredFolder) -> dict[str, StoredObject]:
+    return {one.url[len(place.url) + 1 :]: one for one in list_objects(f"{place.url}/tasks")}
+
+
+def _find_other_tags(there: Mapping[str, StoredObject], listed: Listed) -> dict[StoredObject, str]:
+    """Return the tables whose tag is another, with their SHA-256: they have changed, or the run is a copy.
+
+    Parts of which the list knows no tag are hashed when they are read.
+    """
+    return {
+        there[name]: str(told["sha256"])
+        for name, told in listed.items()
+        if name.endswith(".parquet")
+        and told.get("tag") != _read_tag(there[name])
+        and ("tag" in told or name.endswith(f"/{AGREEMENT}"))
+    }
+
+
+def _read_tag(stored: StoredObject) -> str:
+    return stored.mark.strip('"')
+
+
+def describe_objects(place: StoredFolder) -> dict[str, dict[str, Any]]:
+    """Return the list of the objects of a run for its `run.json`, from what the store has."""
+    with reaching_storage():
+        there = _list_files(place)
+        names = choose_files(there)
+        with ThreadPoolExecutor(TOGETHER) as pool:
+            return dict(zip(names, pool.map(_describe, [there[name] for name in names]), strict=True))
+
+
+def _describe(stored: StoredObject) -> dict[str, Any]:
+    rows = {"rows": count_stored_rows(stored)} if stored.name.endswith(".parquet") else {}
+    return {**rows, "bytes": stored.size, "sha256": stored.digest(), "tag": _read_tag(stored)}
 
 
 def _load_task_run(
     place: StoredFolder,
     there: Mapping[str, StoredObject],
+    listed: Listed | None,
     read: Mapping[str, dict[str, Any]],
     entry: Mapping[str, Any],
 ) -> TaskRun | None:
@@ -72,7 +113,8 @@ def _load_task_run(
     base = f"tasks/{entry['key']}"
     if f"{base}/metrics.json" not in read:
         return None
-    found = _build(place, base, entry, read[f"{base}/task.json"], read)
+    build = partial(_build, place, there, listed, read, entry)
+    found = build(base, read[f"{base}/task.json"])
     folders = [hit[1] for name in read if (hit := _METRICS.fullmatch(name))]
     again = sorted(
         (one for one in folders if one.startswith(f"{base}/repetitions/")),
@@ -82,7 +124,7 @@ def _load_task_run(
         return found
     return replace(
         found,
-        repetitions=tuple(_build(place, one, entry, found.source, read) for one in again),
+        repetitions=tuple(build(one, found.source) for one in again),
         repeatability=read.get(f"{base}/{REPEATABILITY}"),
         read_agreement=partial(read_stored_frame, there[f"{base}/{AGREEMENT}"]),
     )
@@ -90,27 +132,35 @@ def _load_task_run(
 
 def _build(
     place: StoredFolder,
-    base: str,
-    entry: Mapping[str, Any],
-    source: Mapping[str, Any],
+    there: Mapping[str, StoredObject],
+    listed: Listed | None,
     read: Mapping[str, dict[str, Any]],
+    entry: Mapping[str, Any],
+    base: str,
+    source: Mapping[str, Any],
 ) -> TaskRun:
-    url = f"{place.url}/{base}"
-    return build_numbers(
-        entry,
-        source,
-        read[f"{base}/metrics.json"],
-        StoredParts(f"{url}/scores"),
-        StoredParts(f"{url}/completions"),
-    )
+    tables = [_open_table(place, there, listed, f"{base}/{table}") for table in ("scores", "completions")]
+    return build_numbers(entry, source, read[f"{base}/metrics.json"], *tables)
 
 
-def read_stored_json(stored: StoredObject) -> dict[str, Any]:
+def _open_table(
+    place: StoredFolder, there: Mapping[str, StoredObject], listed: Listed | None, base: str
+) -> StoredParts:
+    """Return a table; parts of which the list knows no tag, as they were put there by hand, are hashed."""
+    table = pick_table(listed, base)
+    if table is None:
+        return StoredParts(f"{place.url}/{base}")
+    found = tuple(there[f"{base}/{name}"] for name in sorted(table))
+    digests = {name: str(told["sha256"]) for name, told in table.items() if "tag" not in told}
+    return StoredParts(f"{place.url}/{base}", found, digests)
+
+
+def read_stored_json(stored: StoredObject, digest: str | None = None) -> dict[str, Any]:
     """Return a JSON object of a run; E503 when it is damaged or none of ours."""
     if stored.size > MAX_JSON_BYTES:
         message = f"cannot read `{stored.url}`: it is larger than {MAX_JSON_BYTES // 1_000_000} MB"
         raise RunError("E503", message, hint="the run folder is damaged")
-    return parse_json(stored.url, stored.read(0, stored.size) if stored.size else b"")
+    return parse_json(stored.url, stored.read(0, stored.size) if stored.size else b"", digest)
 
 
 def list_stored_runs(url: str) -> list[StoredFolder]:

@@ -18,6 +18,7 @@ import polars as pl
 from answerkey.datasets.storage import copy_object, list_objects, put_object, remove_objects
 from answerkey.errors import AnswerkeyError, DataError, RunError
 from answerkey.models.cache import CallCache
+from answerkey.runs.contents import Listed, find_digest
 from answerkey.runs.files import list_parts
 from answerkey.runs.journal import Journal
 from answerkey.runs.lock import LOCK_NAME, RunLock
@@ -27,6 +28,7 @@ from answerkey.runs.stored_journal import JournalCopies, bring_journal, claim_ho
 from answerkey.runs.stored_lock import StoredLock
 from answerkey.runs.stored_parts import TOGETHER, StoredParts, list_stored_parts, put_frame, put_json
 from answerkey.runs.stored_reading import (
+    describe_objects,
     load_stored_run,
     put_stored_together,
     read_stored_json,
@@ -102,11 +104,11 @@ class StoredRun(FolderRun):
         try:
             manifest = read_stored_manifest(stored)
             claim_home(stored, str(manifest.get("started_at")), is_new=False)
-            bring_journal(stored)
+            lost = bring_journal(stored)
         except BaseException:
             lock.release()
             raise
-        return cls(stored.home, manifest, lock, stored=stored)
+        return cls(stored.home, manifest, lock, stored=stored, lost_records=lost)
 
     @property
     def place(self) -> StoredFolder:
@@ -126,14 +128,25 @@ class StoredRun(FolderRun):
 
     def read_source(self, key: str) -> dict[str, Any]:
         """Return a task's `task.json`."""
-        return read_stored_source(self.stored, key)
+        return read_stored_source(self.stored, key, self.manifest.get("files"))
+
+    def describe_files(self) -> dict[str, dict[str, Any]]:
+        """Return the list of the objects of the run for `run.json`, from what the store has.
+
+        They are read for that, so the journal, which says what was paid for, is published first.
+        """
+        self._publish()
+        return describe_objects(self.stored)
 
     def write_manifest(self) -> None:
         """Publish the journal of a run that is not complete, then `run.json`; E506 if it is another's."""
+        self._publish()
+        put_json(f"{self.stored.url}/run.json", self.manifest)
+
+    def _publish(self) -> None:
         self.lock.stored.require_held()
         if self._copies is not None and self.manifest["status"] != "complete":
             self._copies.publish()
-        put_json(f"{self.stored.url}/run.json", self.manifest)
 
     def read_again(self) -> Run:
         """Return the run as its objects and its manifest say, which need not be written yet."""
@@ -162,13 +175,13 @@ class StoredRun(FolderRun):
             remove_copy(self.stored)
 
 
-def read_stored_source(stored: StoredFolder, key: str) -> dict[str, Any]:
+def read_stored_source(stored: StoredFolder, key: str, listed: Listed | None) -> dict[str, Any]:
     """Return a task's `task.json`."""
     with reaching_storage():
         found = [one for one in list_objects(f"{stored.url}/tasks/{key}") if one.name == "task.json"]
         if not found:
             raise RunError("E503", f"`{stored}/tasks/{key}` has no `task.json`", hint="the run is damaged")
-        return read_stored_json(found[0])
+        return read_stored_json(found[0], find_digest(listed, f"tasks/{key}/task.json"))
 
 
 def require_new(stored: StoredFolder) -> None:

@@ -19,8 +19,9 @@ import polars as pl
 from answerkey.errors import AnswerkeyError, RunError
 from answerkey.models.cache import CallCache
 from answerkey.models.secret import hide_secrets
+from answerkey.runs.contents import describe_files
 from answerkey.runs.files import list_parts, remove_drafts, unify_parts, write_frame, write_json, write_whole
-from answerkey.runs.journal import Journal, remove_journal
+from answerkey.runs.journal import JOURNAL_NAME, Journal, remove_journal
 from answerkey.runs.lock import LOCK_NAME, RunLock
 from answerkey.runs.memory import Conclude
 from answerkey.runs.parts import FolderParts
@@ -91,6 +92,9 @@ class FolderRun:
     folder: Path
     manifest: dict[str, Any]
     lock: Lock = field(repr=False)
+    #: Records of the journal that were damaged or missing before it was opened, and whether the run goes on.
+    lost_records: int = field(default=0, kw_only=True)
+    is_resumed: bool = field(default=False, init=False)
     _journal: Journal | None = field(default=None, init=False, repr=False)
 
     @classmethod
@@ -136,16 +140,21 @@ class FolderRun:
         return self.folder
 
     def restart(self, changes: Mapping[str, Any]) -> None:
-        """Say in `run.json` that the run goes on, with these changes."""
+        """Say in `run.json` that the run goes on, with these changes; not if its journal cannot be read."""
+        if (self.folder / JOURNAL_NAME).is_file():
+            self.journal()
+        self.is_resumed = True
         self.manifest |= {**changes, "status": "running"}
-        for name in ("ended_at", "stopped", "gates"):
+        for name in ("ended_at", "stopped", "gates", "files"):
             self.manifest.pop(name, None)
         self.write_manifest()
 
     def journal(self, cache: CallCache | None = None) -> Journal:
         """Return the journal of the run, opened the first time it is asked for; the cache lies behind it."""
         if self._journal is None:
-            self._journal = Journal(self.folder, cache)
+            self._journal = Journal(self.folder)
+        if cache is not None:
+            self._journal.cache = cache
         return self._journal
 
     def close(self) -> None:
@@ -170,11 +179,15 @@ class FolderRun:
 
     def read_source(self, key: str) -> dict[str, Any]:
         """Return a task's `task.json`."""
-        return read_source(self.folder, key)
+        return read_source(self.folder, key, self.manifest.get("files"))
 
     def write_manifest(self) -> None:
         """Write `run.json` anew."""
         write_json(self.folder / "run.json", self.manifest)
+
+    def describe_files(self) -> dict[str, dict[str, Any]]:
+        """Return the list of the files of the run for `run.json`, from what was written."""
+        return describe_files(self.folder)
 
     def read_again(self) -> Run:
         """Return the run as its files and its manifest say, which need not be written yet."""
@@ -189,6 +202,7 @@ class FolderRun:
         """
         entries = [{**entry, **changes.get(entry["key"], {})} for entry in self.manifest["tasks"]]
         self.manifest |= {"status": status, "ended_at": now(), "tasks": entries}
+        self.manifest["files"] = self.describe_files()
         if conclude is not None:
             self.manifest |= conclude(self.read_again())
         self.write_manifest()
@@ -207,6 +221,7 @@ class FolderRun:
         message = hide_secrets(str(getattr(why, "message", "interrupted")))
         stopped = {"code": getattr(why, "code", None), "message": message}
         self.manifest |= {"status": "incomplete", "ended_at": now(), "tasks": entries, "stopped": stopped}
+        self.manifest["files"] = self.describe_files()
         self.write_manifest()
 
     def _forget_journal(self) -> None:

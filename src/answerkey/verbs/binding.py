@@ -16,7 +16,7 @@ from answerkey.pipeline import Prepared
 from answerkey.runs import FolderRun, Journal, MemoryRun
 from answerkey.solvers import ChoiceRankingSolver
 from answerkey.spec import Task
-from answerkey.types import Notice
+from answerkey.types import CompletionStatus, Notice
 from answerkey.verbs.judge_models import SOLVE, list_models, name_purpose, place_judges
 from answerkey.verbs.observing import Observer, Onlooker
 from answerkey.verbs.opening import Opened
@@ -31,6 +31,9 @@ class NobodyLooks:
         """Look away."""
 
     def warn(self, notice: Notice) -> None:
+        """Keep quiet."""
+
+    def say(self, text: str) -> None:
         """Keep quiet."""
 
 
@@ -141,7 +144,10 @@ def open_session(
     with ExitStack() as stack:
         cache = stack.enter_context(closing(CallCache(options.cache_policy or "reuse")))
         budget = _open_budget(opened, writer, cache, options)
-        yield Session(writer, options, onlooker or NobodyLooks(), cache, stack, budget, stations)
+        looking = onlooker or NobodyLooks()
+        if isinstance(writer, FolderRun) and writer.is_resumed:
+            _tell_known(opened, writer, cache, looking)
+        yield Session(writer, options, looking, cache, stack, budget, stations)
         writer.manifest["notices"] = [*writer.manifest["notices"], *map(str, cache.notices)]
 
 
@@ -164,6 +170,40 @@ def _open_budget(
         if price is not None:
             budget.spent += price.charge(usage.prompt_tokens, usage.completion_tokens)
     return budget
+
+
+def _tell_known(opened: Sequence[Opened], writer: FolderRun, cache: CallCache, onlooker: Onlooker) -> None:
+    """Say what the journal of a run that goes on knows, and what is lost of it."""
+    asked = [
+        (one, purpose)
+        for one in opened
+        for purpose, model in list_models(one.prepared).items()
+        if _is_asked(model)
+    ]
+    if not asked:
+        return
+    journal = writer.journal(cache)
+    counts = journal.count()
+    entries = writer.manifest["tasks"]
+    told = sum(one["calls"] for entry in entries for one in (entry.get("calls") or {}).values())
+    if lost := max(journal.lost + writer.lost_records, told - sum(counts.values())):
+        hint = "their calls are made again, unless another copy of the journal or the call cache knows them"
+        notice = Notice(f"damaged or missing records of the journal: {lost:,}", hint=hint)
+        onlooker.warn(notice)
+        for entry in entries:
+            entry.pop("calls", None)  # so that it is told once
+        writer.manifest["notices"] = [*writer.manifest["notices"], str(notice)]
+        writer.write_manifest()
+    known = sum(counts.values()) - counts.get(CompletionStatus.ERROR.value, 0)
+    left = sum(_count_all(one, purpose) for one, purpose in asked) - known
+    is_exact = all(purpose == SOLVE for _, purpose in asked)  # a judge is not asked about every sample
+    onlooker.say(f"calls: {known:,} known, {'' if is_exact else 'at most '}{max(0, left):,} left")
+
+
+def _count_all(opened: Opened, purpose: str) -> int:
+    """Return how many calls a task makes for a purpose, in all its repetitions."""
+    size = _count_continuations(opened.prepared) if purpose == SOLVE else 1
+    return count_calls(opened.prepared) * size * opened.specification.num_runs
 
 
 def _is_asked(model: Model) -> bool:

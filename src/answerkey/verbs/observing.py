@@ -76,6 +76,9 @@ class Onlooker(Protocol):
     def warn(self, notice: Notice) -> None:
         """Hear what the user should know now; called from any thread, in a hurry."""
 
+    def say(self, text: str) -> None:
+        """Hear a line about how the run goes on."""
+
 
 @dataclass
 class _Counts:

@@ -193,7 +193,7 @@ def test_a_journal_of_another_version_is_e503(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal._connection.execute("PRAGMA user_version = 9")
     journal.close()
-    with pytest.raises(RunError, match="it has version 9, this release reads 1"):
+    with pytest.raises(RunError, match="it has version 9, this release reads 2"):
         Journal(tmp_path)
 
 

@@ -14,6 +14,10 @@ COUNTS = dict.fromkeys(("samples", "scored", "valid", "invalid", "refused", "fai
 MANIFEST: dict[str, Any] = {
     "key": "demo",
     "status": "complete",
+    "files": {
+        "tasks/mcqa/metrics.json": {"bytes": 9, "sha256": "ab", "tag": "t"},
+        "tasks/mcqa/scores/part-00000.parquet": {"rows": 0, "bytes": 9, "sha256": "ab"},
+    },
     "started_at": "2026-11-16T00:00:00Z",
     "notices": ["warning: x"],
     "tasks": [

@@ -83,8 +83,10 @@ def read_folder(folder: Path) -> dict[str, bytes]:
 
 
 def read_manifest(raw: bytes) -> dict[str, Any]:
-    """Return `run.json` without its times."""
+    """Return `run.json` without its times and without the tags of objects."""
     told: dict[str, Any] = json.loads(raw)
+    for one in told["files"].values():
+        one.pop("tag", None)
     return {name: value for name, value in told.items() if name not in {"started_at", "ended_at"}}
 
 
@@ -135,6 +137,60 @@ def test_every_command_reads_it(bucket: Bucket, project: Path, call: Callable[..
     assert bucket.list("many/") == []
 
 
+def test_objects_that_are_missing_changed_or_surplus_are_named(
+    bucket: Bucket, project: Path, call: Callable[..., Any]
+) -> None:
+    """By name, size and tag, whatever is asked of the run; nothing is shown."""
+    url, name = f"{bucket.url}/runs/one", "runs/one/tasks/quiz/completions/part-00000.parquet"
+    score(project, url, copy=True)
+    raw = bucket.get(name)
+
+    def require_named(key: str, why: str) -> None:
+        for command in ("show", "audit"):
+            done = call(command, url)
+            assert (done.code, done.out) == (2, "")
+            assert done.err.startswith(f"error[E503]: `{bucket.url}/{key}` {why}")
+
+    bucket.put(f"{name[:-9]}9.parquet", raw)
+    require_named(f"{name[:-9]}9.parquet", "is not of this run")
+    bucket.remove(f"{name[:-9]}9.parquet")
+    bucket.put(name, raw + b" ")
+    require_named(name, f"has changed since the run ended: it has {len(raw) + 1:,} bytes")
+    bucket.put(name, raw[:40] + bytes([raw[40] ^ 1]) + raw[41:])
+    require_named(name, "has changed since the run ended: its SHA-256 is ")
+    bucket.remove(name)
+    require_named(name, "is missing: `run.json` lists it")
+    bucket.put(name, raw)
+    assert call("audit", url).code == 0
+    numbers = bucket.get("runs/one/tasks/quiz/metrics.json")
+    bucket.put("runs/one/tasks/quiz/metrics.json", numbers.replace(b'"n": 60', b'"n": 61'))
+    require_named("runs/one/tasks/quiz/metrics.json", "has changed since the run ended: its SHA-256 is ")
+
+
+def test_a_copied_run_is_opened_by_its_hashes(bucket: Bucket, project: Path) -> None:
+    """A copy may have other tags, and a run that was uploaded or fetched has none: the SHA-256 decides."""
+    made = score(project, f"{bucket.url}/runs/one", copy=True)
+    objects = bucket.read_all("runs/one")
+    for name, raw in objects.items():
+        copied = raw.replace(b'"tag": "', b'"tag": "x') if name == "run.json" else raw
+        bucket.put(f"runs/copied/{name}", copied)
+        (project / "fetched" / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / "fetched" / name).write_bytes(raw)
+    here = score(project, project / "here", copy=True)
+    for name, raw in read_folder(project / "here").items():
+        bucket.put(f"runs/uploaded/{name}", raw)
+    for place in (f"{bucket.url}/runs/copied", project / "fetched", f"{bucket.url}/runs/uploaded"):
+        run = load_run(place)
+        assert run.metrics == made.metrics == here.metrics
+        assert run.tasks["quiz"].completions.equals(made.tasks["quiz"].completions)
+        assert run.tasks["quiz"].stored_scores.read(3, 4).equals(made.tasks["quiz"].scores[3:7])
+    name = "tasks/quiz/scores/part-00000.parquet"
+    changed = objects[name][:40] + bytes([objects[name][40] ^ 1]) + objects[name][41:]
+    bucket.put(f"runs/uploaded/{name}", changed)
+    with pytest.raises(RunError, match="has changed since the run ended"):
+        load_run(f"{bucket.url}/runs/uploaded").tasks["quiz"].stored_scores.read(0, 1)
+
+
 def test_an_address_that_is_taken_is_refused_before_any_work(bucket: Bucket, project: Path) -> None:
     """E502; what is there stays."""
     bucket.put("runs/one/notes.txt", b"mine")
@@ -161,8 +217,11 @@ def test_what_is_no_run_is_told(bucket: Bucket) -> None:
 
 
 def test_a_hostile_listing_leads_nowhere(bucket: Bucket, project: Path) -> None:
-    """A task key that is a path is refused; odd names beside the files of a run are passed over."""
+    """A task key that is a path is refused; names that a run has none of are passed over."""
     score(project, f"{bucket.url}/runs/one")
+    told = json.loads(bucket.get("runs/one/run.json")) | {"status": "running"}
+    del told["files"]
+    bucket.put("runs/one/run.json", json.dumps(told).encode())
     bucket.put("runs/one/tasks/quiz/scores/part-x.parquet", b"words")
     bucket.put("runs/one/tasks/other/metrics.json", b"[]")
     bucket.put("runs/one/tasks/quiz/more.json", b"words")
@@ -170,7 +229,6 @@ def test_a_hostile_listing_leads_nowhere(bucket: Bucket, project: Path) -> None:
     bucket.put("runs/one/tasks/quiz/metrics.json", b"[]")
     with pytest.raises(RunError, match="JSON object"):
         load_run(f"{bucket.url}/runs/one")
-    told = json.loads(bucket.get("runs/one/run.json"))
     told["tasks"][0]["key"] = "../one/tasks/quiz"
     bucket.put("runs/two/run.json", json.dumps(told).encode())
     with pytest.raises(RunError) as caught:

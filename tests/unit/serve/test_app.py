@@ -146,6 +146,14 @@ def test_an_error_does_not_tell_where_the_folder_lies(app: App, runs: Path) -> N
     assert b"runs/first" in answer.body
 
 
+def test_a_run_that_lacks_a_part_is_not_shown(app: App, runs: Path) -> None:
+    """The part is named."""
+    next((runs / "first" / "tasks" / "small" / "scores").iterdir()).unlink()
+    answer = app.answer(Request("GET", f"/api/runs/{make_id('first')}", [HOST, TOKEN]))
+    assert (answer.status, json.loads(answer.body)["error"]["code"]) == (500, "E503")
+    assert b"scores/part-00000.parquet` is missing" in answer.body
+
+
 def test_the_body_of_a_request_that_is_refused_is_not_read(app: App) -> None:
     """Neither a foreign one nor one for nothing."""
 

@@ -1,0 +1,170 @@
+"""Runs of which a file is missing, has changed or came later: every command names it, none shows a number."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+Call = Callable[..., Any]
+
+COMPLETIONS = "tasks/small/completions/part-00000.parquet"
+SCORES = "tasks/small/scores/part-00000.parquet"
+METRICS = "tasks/small/metrics.json"
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "show": ("show", "RUN"),
+    "explain": ("explain", "RUN", "000001"),
+    "export": ("export", "RUN", "--to", "jsonl"),
+    "audit": ("audit", "RUN"),
+    "report": ("report", "RUN", "-o", "report.html"),
+    "compare": ("compare", "done", "RUN"),
+    "rescore": ("rescore", "RUN", "--out", "again"),
+}
+
+
+@pytest.fixture
+def spoiled(project: Path, call: Call) -> Path:
+    """Return the copy of a finished run that keeps its completions, elsewhere; `done` is the run itself."""
+    words = ("score", project / "task.yaml", "--dataset", project / "rows.jsonl", "--copy", "--out", "done")
+    assert call(*words).code == 0
+    (project / "moved").mkdir()
+    return Path(shutil.copytree("done", project / "moved" / "run"))
+
+
+def require_named(call: Call, run: Path, command: str, file: str, why: str) -> None:
+    """Require that a command ends with E503, names the file and prints nothing else."""
+    done = call(*(run if word == "RUN" else word for word in COMMANDS[command]))
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"error[E503]: `{run}/{file}` {why}")
+    assert not list(Path().glob("again/tasks/*/metrics.json"))
+    assert not Path("report.html").exists()
+
+
+def flip(file: Path, place: int) -> None:
+    """Change one bit of a file, not its size."""
+    raw = bytearray(file.read_bytes())
+    raw[place] ^= 1
+    file.write_bytes(raw)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_copied_or_linked_run_is_as_good_as_the_run(call: Call, spoiled: Path, command: str) -> None:
+    """A folder may be moved, copied and linked to."""
+    Path("link").symlink_to(spoiled)
+    for run in (spoiled, "link"):
+        done = call(*(run if word == "RUN" else word for word in COMMANDS[command]))
+        assert (done.code, "error" in done.err) == (0, False)
+        shutil.rmtree("again", ignore_errors=True)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("file", [COMPLETIONS, SCORES, METRICS, "tasks/small/task.json"])
+def test_a_missing_file_is_named(call: Call, spoiled: Path, command: str, file: str) -> None:
+    """Without the completions, an audit would read no answer by any rule."""
+    (spoiled / file).unlink()
+    require_named(call, spoiled, command, file, "is missing: `run.json` lists it")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("table", ["scores", "completions"])
+def test_a_surplus_part_is_named(call: Call, spoiled: Path, command: str, table: str) -> None:
+    """Its rows would count twice."""
+    shutil.copy(spoiled / COMPLETIONS, spoiled / f"tasks/small/{table}/part-00001.parquet")
+    file = f"tasks/small/{table}/part-00001.parquet"
+    require_named(call, spoiled, command, file, "is not of this run: `run.json` does not list it")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_part_of_another_size_is_named(call: Call, spoiled: Path, command: str) -> None:
+    """A part that any reader takes, of other rows."""
+    pl.read_parquet(spoiled / SCORES).head(2).write_parquet(spoiled / SCORES)
+    size = (spoiled / SCORES).stat().st_size
+    require_named(call, spoiled, command, SCORES, f"has changed since the run ended: it has {size:,} bytes")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_changed_number_is_named(call: Call, spoiled: Path, command: str) -> None:
+    """Of the same length as the right one."""
+    text = (spoiled / METRICS).read_text(encoding="utf-8")
+    assert '"value": 0.25' in text
+    (spoiled / METRICS).write_text(text.replace('"value": 0.25', '"value": 0.75'), encoding="utf-8")
+    require_named(call, spoiled, command, METRICS, "has changed since the run ended: its SHA-256 is ")
+
+
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [
+        *[(name, COMPLETIONS) for name in ("explain", "export", "audit", "report", "rescore")],
+        *[(name, SCORES) for name in ("explain", "export", "audit", "report", "compare")],
+    ],
+)
+def test_a_changed_part_is_named_when_it_is_read(call: Call, spoiled: Path, command: str, file: str) -> None:
+    """One bit of its data is enough."""
+    flip(spoiled / file, 40)
+    require_named(call, spoiled, command, file, "has changed since the run ended: its SHA-256 is ")
+
+
+def test_several_missing_files_are_counted(call: Call, spoiled: Path) -> None:
+    """The first is named."""
+    shutil.rmtree(spoiled / "tasks/small/scores")
+    (spoiled / COMPLETIONS).unlink()
+    require_named(call, spoiled, "show", COMPLETIONS, "is missing: `run.json` lists it (2 such files in all)")
+
+
+def test_a_list_of_other_rows_is_told(call: Call, spoiled: Path) -> None:
+    """A table has the rows that `run.json` says."""
+    told = json.loads((spoiled / "run.json").read_text(encoding="utf-8"))
+    told["files"][SCORES]["rows"] = 3
+    (spoiled / "run.json").write_text(json.dumps(told), encoding="utf-8")
+    require_named(call, spoiled, "explain", SCORES, "has changed since the run ended: it has 4 rows")
+
+
+def test_a_list_of_runs_shows_which_one_is_damaged(call: Call, spoiled: Path) -> None:
+    """The others are shown."""
+    shutil.copytree("done", spoiled.parent / "whole")
+    (spoiled / SCORES).unlink()
+    told = {Path(one["path"]).name: one for one in call("runs", spoiled.parent, "--json").json["runs"]}
+    assert told["whole"]["status"] == "complete"
+    assert told["run"]["status"] == "unreadable"
+
+
+def test_run_json_lists_rows_bytes_and_hash_of_every_file(spoiled: Path) -> None:
+    """Tables and numbers alike."""
+    told = json.loads((spoiled / "run.json").read_text(encoding="utf-8"))
+    assert told["format_version"] == 2
+    assert sorted(told["files"]) == sorted([COMPLETIONS, SCORES, METRICS, "tasks/small/task.json"])
+    assert told["files"][SCORES].keys() == {"rows", "bytes", "sha256"}
+    assert told["files"][SCORES]["rows"] == 4
+    assert told["files"][SCORES]["bytes"] == (spoiled / SCORES).stat().st_size
+
+
+def test_the_first_format_was_never_published(call: Call, spoiled: Path) -> None:
+    """It is refused with that sentence."""
+    told = json.loads((spoiled / "run.json").read_text(encoding="utf-8"))
+    (spoiled / "run.json").write_text(json.dumps(told | {"format_version": 1}), encoding="utf-8")
+    done = call("show", spoiled)
+    assert done.code == 2
+    assert f"`{spoiled}` has run format 1, which was never published; this release reads 2" in done.err
+
+
+def test_an_incomplete_run_whose_tables_are_damaged_is_resumed(call: Call, project: Path) -> None:
+    """Its tables are written anew, and it is whole again; a task that has changed is refused."""
+    words = ("score", project / "task.yaml", "--dataset", project / "rows.jsonl", "--copy", "--out", "done")
+    assert call(*words).code == 0
+    file = Path("done/run.json")
+    told = json.loads(file.read_text(encoding="utf-8")) | {"status": "incomplete"}
+    file.write_text(json.dumps(told), encoding="utf-8")
+    flip(Path("done") / SCORES, 40)
+    assert call("export", "done", "--to", "jsonl").code == 2
+    assert call("resume", "done").code == 0
+    assert call("export", "done", "--to", "jsonl").code == 0
+    file.write_text(json.dumps(told), encoding="utf-8")
+    source = Path("done/tasks/small/task.json")
+    source.write_text(source.read_text(encoding="utf-8").replace("answer", "anzwer"), encoding="utf-8")
+    refused = call("resume", "done")
+    assert (refused.code, f"`{source}` has changed" in refused.err) == (2, True)

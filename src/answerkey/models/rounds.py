@@ -147,7 +147,7 @@ class Round:
                 await line.clock.sleep(pause)
             begun = line.clock.now()
             outcome = await self._send(body, patience.begin_attempt())
-            wait = patience.choose_wait(outcome)
+            wait = patience.choose_wait(outcome, is_reached=line.health.is_reached)
             if self._must_stop(outcome, is_final=wait is None):
                 return None
             if wait is None:

@@ -354,3 +354,57 @@ def test_the_last_of_several_models_must_take_batches_as_well(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-of-no-use")
     assert call("run", *words, "--model", "anthropic/m", "--batch").code == 2
     assert server.asked.total == 0
+
+
+def name_error(message: str, code: str) -> bytes:
+    """Return an error body in the way of OpenAI."""
+    return json.dumps(
+        {"error": {"message": message, "type": "some_kind", "param": None, "code": code}}
+    ).encode()
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "said"),
+    [
+        (Reply(status=429, body=name_error("No credit.", "insufficient_quota")), "E304", "has no quota left"),
+        (
+            Reply(status=404, body=name_error("No such.", "model_not_found")),
+            "E306",
+            "does not know the model",
+        ),
+        (Reply(status=404, body=b'{"detail": "Not Found"}'), "E306", "does not know the model"),
+    ],
+)
+def test_what_holds_for_every_call_ends_the_run_at_the_first_reply(
+    call: Call, server: TestServer, words: list[str], reply: Reply, code: str, said: str
+) -> None:
+    """Nothing is asked twice; the run can be gone on with, and says whom it asked and what to do."""
+    server.change(answers=reply)
+    ended = call("run", *words, "--out", "half", "--json")
+    assert ended.code == 3
+    error = ended.json["error"]
+    assert error["code"] == code
+    assert error["message"].startswith(f"`127.0.0.1` {said}")
+    assert "`answerkey resume` goes on" in error["hint"]
+    assert set(server.asked.by_prompt.values()) == {1}
+    assert server.asked.total <= 8
+    server.change(answers="A")
+    assert call("resume", "half").code == 0
+
+
+@pytest.mark.parametrize(
+    ("host", "why"),
+    [
+        ("127.0.0.1:9", "cannot connect to `127.0.0.1`: Connection refused"),
+        ("nobody.invalid", "the host `nobody.invalid` is not known"),
+    ],
+)
+def test_an_endpoint_that_is_not_there_is_told_soon(
+    call: Call, words: list[str], host: str, why: str
+) -> None:
+    """The first calls are tried a few times, not for minutes; the run can be gone on with."""
+    ended = call("run", *words[:-1], f"http://{host}/v1#m", "--out", "half")
+    assert ended.code == 3
+    assert f"error[E306]: `http://{host}/v1#m` cannot be reached: {why}\n" in ended.err
+    assert json.loads(Path("half/run.json").read_text())["status"] == "incomplete"
+    assert ended.err.endswith("to go on where it stopped: answerkey resume half\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -282,7 +283,7 @@ def test_a_batch_has_the_numbers_of_single_calls(call: Call, server: TestServer,
     assert batch["calls"] == single["calls"]
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_batch_under_way_is_collected_by_resume(
     call: Call, server: TestServer, words: list[str], how: signal.Signals
 ) -> None:
@@ -292,10 +293,10 @@ def test_a_batch_under_way_is_collected_by_resume(
         wait_for_look(server, process)
         process.send_signal(how)
         _, said = process.communicate(timeout=30)
-    if how == signal.SIGINT:
-        assert process.returncode == 130
+    if how != signal.SIGKILL:
+        assert process.returncode == 128 + how
         assert "warning: the batch `batch_1` of 120 calls goes on at the endpoint, and is paid for\n" in said
-        assert said.endswith("interrupted\nto go on where it stopped: answerkey resume half\n")
+        assert said.endswith("\nto go on where it stopped: answerkey resume half\n")
     early = call("resume", "half", "--no-batch")
     assert early.code == 2
     assert "the batch `batch_1` is under way" in early.err
@@ -408,3 +409,31 @@ def test_an_endpoint_that_is_not_there_is_told_soon(
     assert f"error[E306]: `http://{host}/v1#m` cannot be reached: {why}\n" in ended.err
     assert json.loads(Path("half/run.json").read_text())["status"] == "incomplete"
     assert ended.err.endswith("to go on where it stopped: answerkey resume half\n")
+
+
+def test_a_run_can_go_on_where_no_cluster_is(call: Call, server: TestServer, words: list[str]) -> None:
+    """A cluster that is gone is told at once, and `resume` can do without it, or with another one."""
+    pytest.importorskip("ray")
+    assert call("run", *words, "--out", "half", "--max-calls", "30").code == 3
+    gone = call("resume", "half", "--engine", "ray", "--ray-address", "127.0.0.1:9")
+    assert gone.code == 2
+    assert "error[E601]: cannot reach the Ray cluster at `127.0.0.1:9`: " in gone.err
+    assert "Connection refused" in gone.err
+    run = json.loads(Path("half/run.json").read_text())
+    run["options"] |= {"engine": "ray", "ray_address": "127.0.0.1:9"}
+    Path("half/run.json").write_text(json.dumps(run))
+    assert "error[E601]" in call("resume", "half").err
+    other = call("resume", "half", "--ray-address", "127.0.0.1:10")
+    assert "cannot reach the Ray cluster at `127.0.0.1:10`" in other.err
+    assert call("resume", "half", "--engine", "local").code == 0
+    assert server.asked.total == 120
+
+
+def test_a_cluster_that_says_nothing_is_gone(call: Call, words: list[str]) -> None:
+    """Something else may listen where a cluster was."""
+    pytest.importorskip("ray")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        gone = call("run", *words, "--engine", "ray", "--ray-address", address)
+    assert gone.code == 2
+    assert f"error[E601]: cannot reach the Ray cluster at `{address}`: timed out\n" in gone.err

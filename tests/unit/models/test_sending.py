@@ -508,7 +508,7 @@ def test_asking_works_inside_a_running_loop() -> None:
 
 
 def test_an_interrupt_keeps_what_was_answered() -> None:
-    """After Ctrl-C nothing more is sent, answered calls are in the ledger, and the interrupt goes on."""
+    """After Ctrl-C no call is begun, all that were are in the ledger, and the interrupt goes on."""
     import signal
 
     ledger = MemoryLedger()
@@ -519,12 +519,10 @@ def test_an_interrupt_keeps_what_was_answered() -> None:
         with open_asker(endpoint, ledger=ledger) as asker:
             with pytest.raises(KeyboardInterrupt):
                 asker.ask(number_calls(100_000))
-            asked = len(endpoint.asked)
             assert asker.ask(make_calls("q0"))[0].text == "q0"
     finally:
         signal.signal(signal.SIGINT, before)
-    assert 0 < asked - len(ledger.kept) + 1 <= 2 * 64 + 1
-    assert asked < 100_000
+    assert len(ledger.kept) == len(endpoint.asked) < 100_000
 
 
 def interrupt() -> Reply:

@@ -34,10 +34,13 @@ OUR_SURROUNDINGS = frozenset(
 )
 
 
-def catch_faults(work: Callable[[], object], words: Sequence[str]) -> int:
-    """Do the work and return its exit code; `words` are the arguments, asked for `--json` and `-v`."""
+def catch_faults(work: Callable[[], object], words: Sequence[str], *, is_last: bool = False) -> int:
+    """Do the work and return its exit code; `words` are the arguments, asked for `--json` and `-v`.
+
+    `is_last` says that the process ends with it.
+    """
     _prepare_streams()
-    with hear_signals(lambda stop: _tell_interrupt(stop, words)) as heard:
+    with hear_signals(lambda stop: _tell_interrupt(stop, words), is_last=is_last) as heard:
         try:
             code = work()
             sys.stdout.flush()

@@ -32,9 +32,10 @@ class Interrupted(KeyboardInterrupt):
 class Signals:
     """The signals of one command; `first` is the one that ends it."""
 
-    def __init__(self, give_up: Callable[[Interrupted], None]) -> None:
+    def __init__(self, give_up: Callable[[Interrupted], object]) -> None:
         """Take `give_up` to be called, in another thread, when putting things away takes too long."""
         self.first: Interrupted | None = None
+        self.is_over = False
         self._give_up = give_up
 
     def hear(self, number: int, _frame: FrameType | None) -> None:
@@ -43,12 +44,12 @@ class Signals:
             self.first = Interrupted(number)
             raise self.first
 
-    def watch(self, told: socket.socket) -> None:
+    def watch(self, told: socket.socket, teller: socket.socket) -> None:
         """End the process with the second signal, or when the first is too long ago.
 
         This is heard in a thread of its own: the main thread may be in the middle of foreign code.
         """
-        with told:
+        with told, teller:
             first = _receive(told)
             if first is None:
                 return
@@ -56,15 +57,19 @@ class Signals:
             try:
                 number = _receive(told)
             except TimeoutError:
-                self._give_up(self.first or Interrupted(first))
+                if not self.is_over:
+                    self._give_up(self.first or Interrupted(first))
                 number = first
             if number is not None:
                 os._exit(EXIT_CODE + number)
 
 
 @contextmanager
-def hear_signals(give_up: Callable[[Interrupted], None]) -> Iterator[Signals]:
-    """Let signals end what is done inside; outside the main thread they do what they did before."""
+def hear_signals(give_up: Callable[[Interrupted], object], *, is_last: bool) -> Iterator[Signals]:
+    """Let signals end what is done inside; outside the main thread they do what they did before.
+
+    Where `is_last`, this is the last thing that the process does, and it has to end in time, too.
+    """
     heard = Signals(give_up)
     free = [number for number in ENDING if signal.getsignal(number) in _FREE]
     if threading.current_thread() is not threading.main_thread() or not free:
@@ -72,7 +77,8 @@ def hear_signals(give_up: Callable[[Interrupted], None]) -> Iterator[Signals]:
         return
     told, teller = socket.socketpair()
     teller.settimeout(0)
-    threading.Thread(target=heard.watch, args=(told,), name="answerkey-signals", daemon=True).start()
+    ends = (told, teller)
+    threading.Thread(target=heard.watch, args=ends, name="answerkey-signals", daemon=True).start()
     waker = signal.set_wakeup_fd(teller.fileno(), warn_on_full_buffer=False)
     before = {number: signal.signal(number, heard.hear) for number in free}
     try:
@@ -81,7 +87,9 @@ def hear_signals(give_up: Callable[[Interrupted], None]) -> Iterator[Signals]:
         for number, handler in before.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(waker)
-        teller.close()
+        heard.is_over = True
+        if heard.first is None or not is_last:
+            teller.shutdown(socket.SHUT_RDWR)
 
 
 def _receive(told: socket.socket) -> int | None:

@@ -17,4 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from answerkey.cli.faults import catch_faults
 
     words = list(sys.argv[1:] if arguments is None else arguments)
-    return catch_faults(lambda: app.main(words, prog_name="answerkey", standalone_mode=False), words)
+    is_last = arguments is None
+    return catch_faults(
+        lambda: app.main(words, prog_name="answerkey", standalone_mode=False), words, is_last=is_last
+    )

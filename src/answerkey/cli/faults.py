@@ -6,17 +6,18 @@ import copy
 import errno
 import os
 import platform
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from typing import TextIO
 
 import click
 
 from answerkey._version import __version__
-from answerkey.cli.talk import write_json, write_lines
+from answerkey.cli.signals import EXIT_CODE, Interrupted, hear_signals
+from answerkey.cli.talk import has_written_json, write_json, write_lines
 from answerkey.errors import AnswerkeyError, InternalError, Problems, RunError, SpecError
-
-INTERRUPTED = 130
 
 #: What the machine says no to: space, rights, names. No bug of ours.
 OUR_SURROUNDINGS = frozenset(
@@ -33,32 +34,62 @@ OUR_SURROUNDINGS = frozenset(
 )
 
 
-def catch_faults(work: Callable[[], object], words: Sequence[str]) -> int:
-    """Do the work and return its exit code; `words` are the arguments, asked for `--json` and `-v`."""
+def catch_faults(work: Callable[[], object], words: Sequence[str], *, is_last: bool = False) -> int:
+    """Do the work and return its exit code; `words` are the arguments, asked for `--json` and `-v`.
+
+    `is_last` says that the process ends with it.
+    """
     _prepare_streams()
-    try:
-        code = work()
-        sys.stdout.flush()
-    except (KeyboardInterrupt, click.Abort) as stop:
-        sys.stderr.write("interrupted\n")
-        _say_notes(stop)
-        return INTERRUPTED
-    except BrokenPipeError:
+    with hear_signals(lambda stop: _tell_interrupt(stop, words), is_last=is_last) as heard:
+        try:
+            code = work()
+            sys.stdout.flush()
+        except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - nothing ends in a traceback
+            # An error that follows a signal is one of its effects.
+            stop = heard.first or _find_interrupt(error)
+            return _tell_error(error, words) if stop is None else _tell_interrupt(stop, words)
+    return code if isinstance(code, int) else 0
+
+
+def _find_interrupt(error: BaseException) -> BaseException | None:
+    """Return the interrupt that an error is, or that click made an error of."""
+    if isinstance(error, click.Abort):
+        return error.__cause__ or error
+    return error if isinstance(error, KeyboardInterrupt) else None
+
+
+def _tell_error(error: BaseException, words: Sequence[str]) -> int:
+    """Say what went wrong and return the exit code."""
+    if isinstance(error, BrokenPipeError):
         return leave_pipe()
-    except click.exceptions.NoArgsIsHelpError as error:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
         sys.stderr.write(f"{error.ctx.get_help() if error.ctx else error}\n")
         return error.exit_code
-    except Exception as error:  # noqa: BLE001  # the front door: a bug of ours ends in words, not in a traceback
-        code = report_fault(translate(error, words), words)
-        _say_notes(error)
-        return code
-    return code if isinstance(code, int) else 0
+    code = report_fault(translate(error, words), words)
+    _say_notes(error)
+    return code
+
+
+def _tell_interrupt(stop: BaseException, words: Sequence[str]) -> int:
+    """Say that a signal ended the command, with `--json` also on stdout, and return the exit code."""
+    why = stop if isinstance(stop, Interrupted) else Interrupted(signal.SIGINT)
+    try:
+        if _wants_json(words) and not has_written_json():
+            error = {"code": None, "message": why.message}
+            write_json({"error": error} | _describe_notes(stop))
+        sys.stdout.flush()
+        sys.stderr.write(f"{why.message}\n")
+        _say_notes(stop)
+        sys.stderr.flush()
+    except OSError:  # a terminal that was closed; Python would try again at its end
+        for stream in (sys.stdout, sys.stderr):
+            leave_stream(stream)
+    return EXIT_CODE + why.number
 
 
 def _say_notes(error: BaseException) -> None:
     """Write how to go on, which a run that was stopped notes on what stopped it."""
-    stop = error.__cause__ if isinstance(error, click.Abort) and error.__cause__ else error
-    for note in getattr(stop, "__notes__", ()):
+    for note in getattr(error, "__notes__", ()):
         sys.stderr.write(f"to go on where it stopped: {_show(str(note))}\n")
 
 
@@ -74,7 +105,7 @@ def _describe_notes(error: BaseException) -> dict[str, object]:
     return {"resume": notes[0]} if notes else {}
 
 
-def translate(error: Exception, words: Sequence[str]) -> AnswerkeyError:
+def translate(error: BaseException, words: Sequence[str]) -> AnswerkeyError:
     """Return whatever went wrong as an error of ours."""
     if isinstance(error, AnswerkeyError):
         return error
@@ -98,9 +129,19 @@ def _prepare_streams() -> None:
 
 def leave_pipe() -> int:
     """Return 0 and let go of stdout: its reader went away (`answerkey export … | head`), quietly."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    leave_stream(sys.stdout)
     return 0
+
+
+def leave_stream(stream: TextIO) -> None:
+    """Let go of a stream that cannot be written to any more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def _wants_json(words: Sequence[str]) -> bool:
+    return "--json" in (words[: words.index("--")] if "--" in words else words)
 
 
 def _let_go_of_stdout() -> None:
@@ -126,8 +167,7 @@ def report_fault(error: AnswerkeyError, words: Sequence[str]) -> int:
 
     notes = _describe_notes(error)
     error = hide_in_error(error)
-    options = list(words[: words.index("--")] if "--" in words else words)
-    if "--json" in options:
+    if _wants_json(words):
         write_json(describe_problem(error) | notes)
     errors = error.errors if isinstance(error, Problems) else (error,)
     write_lines(draw_problems(errors), sys.stderr)
@@ -146,7 +186,7 @@ def hide_in_error(error: AnswerkeyError) -> AnswerkeyError:
     return hidden
 
 
-def _name_bug(error: Exception, words: Sequence[str]) -> InternalError:
+def _name_bug(error: BaseException, words: Sequence[str]) -> InternalError:
     is_verbose = any(word == "--verbose" or _is_short_verbose(word) for word in words)
     if is_verbose:
         from answerkey.models.secret import hide_secrets

@@ -62,12 +62,15 @@ CONFIG = click.option(
 ENV = click.option("--env", metavar="FILE", help="Environment values; replaces the `.env` beside FILE.")
 OUTSIDE = click.option("--allow-outside", is_flag=True, help="Let FILE refer to files outside its folder.")
 OUT = click.option("--out", metavar="DIR", help="Folder of the run; default `runs/<time>-<key>`.")
-ENGINE = click.option(
-    "--engine",
-    type=click.Choice(["local", "ray"]),
-    default="local",
-    metavar="NAME",
-    help="local or ray: where the work is done.",
+ENGINE, ENGINE_AGAIN = (
+    click.option(
+        "--engine",
+        type=click.Choice(["local", "ray"]),
+        default=default,
+        metavar="NAME",
+        help=f"local or ray: where the work is done{as_before}.",
+    )
+    for default, as_before in (("local", ""), (None, "; as before unless given"))
 )
 RAY_ADDRESS = click.option(
     "--ray-address", metavar="ADDRESS", help="With `--engine ray`: the cluster, HOST:PORT or auto."
@@ -153,4 +156,4 @@ RESCORE_OPTIONS = (
     ALLOW_HOST,
     *ASKING_OPTIONS,
 )
-RESUME_OPTIONS = (ALLOW_FAILED, TRUST, ENV, ALLOW_HOST, *LIVE_OPTIONS)
+RESUME_OPTIONS = (ENGINE_AGAIN, RAY_ADDRESS, ALLOW_FAILED, TRUST, ENV, ALLOW_HOST, *LIVE_OPTIONS)

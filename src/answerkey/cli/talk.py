@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TextIO, cast
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from answerkey.reports.layout import Line
     from answerkey.types import Notice
 
+#: What JSON has been written to.
+_json_streams: WeakSet[TextIO] = WeakSet()
 STYLES = {
     "plain": "",
     "title": "bold",
@@ -121,9 +124,14 @@ def write_json(content: object) -> None:
     from answerkey.reports.sanitize import escape_json
 
     is_ascii = not is_unicode(sys.stdout)
-    sys.stdout.write(
-        escape_json(json.dumps(content, ensure_ascii=is_ascii, indent=2, allow_nan=False)) + "\n"
-    )
+    text = escape_json(json.dumps(content, ensure_ascii=is_ascii, indent=2, allow_nan=False)) + "\n"
+    _json_streams.add(sys.stdout)
+    sys.stdout.write(text)
+
+
+def has_written_json() -> bool:
+    """Return whether stdout has its one JSON object."""
+    return sys.stdout in _json_streams
 
 
 class VisibleStream:

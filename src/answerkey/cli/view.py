@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,7 +63,9 @@ def view_command(
             if is_opened:
                 _open_browser(talk, server)
             server.serve_forever()
-        except KeyboardInterrupt:  # which is how a viewer ends, and no failure
+        except KeyboardInterrupt as stop:  # Ctrl-C is how a viewer ends, and no failure
+            if getattr(stop, "number", signal.SIGINT) != signal.SIGINT:
+                raise
             talk.say_text("ended")
     return 0
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
+import socket
 import tempfile
+import threading
 from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
@@ -16,11 +19,19 @@ from typing import Any
 from answerkey.engines.threads import count_cores
 from answerkey.errors import EngineError
 
+_JOIN_HINT = (
+    "look at `ray status`, and at the Ray version of its nodes; name another cluster with `--ray-address`, "
+    "or work here with `--engine local`"
+)
 #: Without this, Ray gives a node the address of the machine in the network, even if told 127.0.0.1.
 _LOOPBACK_SETTING = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 _LOOPBACK = "127.0.0.1"
 #: Shards that are read where they are worked on, and plain numbers, need little.
 _STORE_BYTES = 200 * 2**20
+#: A cluster that does not take a connection, or says nothing, for so many seconds is gone.
+_ANSWER_SECONDS = 7.0
+#: How a connection of HTTP/2 begins, with settings that say nothing.
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 #: Ray keeps sockets below its folder, and their names must not be longer than a hundred characters.
 _LONGEST_FOLDER = 40
 
@@ -47,13 +58,17 @@ class Cluster:
         if self.ray.is_initialized():
             self._refuse_second(address)
             return
+        handler = signal.getsignal(signal.SIGTERM)
         try:
             self._start() if address is None else self._join(address)
         except (OSError, ValueError, RuntimeError, TimeoutError, self.ray.exceptions.RayError) as error:
             self.close()
             what = "cannot start Ray" if address is None else f"cannot reach the Ray cluster at `{address}`"
-            hint = "look at `ray status`, and at the Ray version of its nodes" if address else None
+            hint = _JOIN_HINT if address else None
             raise EngineError("E601", f"{what}: {error}", hint=hint) from error
+        finally:  # Ray puts one of its own in its place
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, handler)
 
     def count_places(self) -> int:
         """Return how many tasks can be under way at a time."""
@@ -110,8 +125,22 @@ class Cluster:
         return folder
 
     def _join(self, address: str) -> None:
+        self._require_listening(address)
         self._is_ours = True
         self.ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+
+    def _require_listening(self, address: str) -> None:
+        """Raise OSError where nobody listens, or nobody speaks HTTP/2: Ray itself would try for minutes."""
+        if address == "auto":
+            services: Any = import_module("ray._private.services")
+            address = services.get_ray_address_from_environment(address, None)
+        host, _, port = address.removeprefix("ray://").rpartition(":")
+        if not port.isdecimal():
+            return  # Ray says what is wrong with it
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS) as probe:
+            probe.sendall(_GREETING)
+            with suppress(ConnectionResetError):  # somebody is there, and wants TLS
+                probe.recv(1)
 
     def _refuse_second(self, address: str | None) -> None:
         """Raise E601 when the caller's program is on another cluster than the one that is named."""

@@ -6,6 +6,7 @@ import gc
 import os
 import pickle
 import queue
+import signal
 import struct
 import sys
 import threading
@@ -22,6 +23,9 @@ Loaded = Callable[[Any], object] | str
 
 def serve() -> None:
     """Take a function and then shards, and answer each; end with the process that sends them."""
+    for name in ("SIGTERM", "SIGHUP"):  # what is sent to all processes at once is the parent's to obey
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), lambda *_: None)  # not ignored: that would be inherited
     incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no answer
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()

@@ -192,10 +192,13 @@ class BatchApi:
 
     def _give_up(self, outcome: Outcome) -> SolverError | Refused:
         why = outcome.completion.error or outcome.label
+        if outcome.verdict is Verdict.FAILED and outcome.label in _GONE:
+            return Gone(why)
         # It knows a key that is refused, and a host that is not there.
-        error = Health(self._line.connection.name).note(outcome, is_final=True)
+        connection = self._line.connection
+        error = Health(connection.name, connection.host).note(outcome, is_final=True)
         if error is None and outcome.verdict is Verdict.FAILED:
-            return Gone(why) if outcome.label in _GONE else Refused(why)
+            return Refused(why)
         return error or self._fail(why)
 
     def _fail(self, why: str) -> SolverError:

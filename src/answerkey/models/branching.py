@@ -45,8 +45,11 @@ class BranchAsker(Asker):
 
     def close(self) -> None:
         """Close the connections and end the processes; twice does no harm."""
-        self._dismiss()
-        super().close()
+        try:
+            self._await_stopped()
+        finally:
+            self._dismiss()
+            super().close()
 
     def _send(self, calls: Sequence[Call]) -> dict[str, Completion]:
         # Not in the event loop: joining a cluster takes seconds, and wants the thread that hears of signals.

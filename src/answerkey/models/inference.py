@@ -75,8 +75,11 @@ class SnippetModel:
     def _keep(self, calls: Sequence[Call]) -> dict[str, Completion]:
         for _ in calls:
             self.budget.reserve(0.0)
-        finished = list(zip(calls, self._infer(calls), strict=True))
-        self.ledger.add(finished)
+        finished: list[tuple[Call, Completion]] = []
+        try:
+            finished.extend(zip(calls, self._infer(calls), strict=True))
+        finally:  # what an interrupt finds answered is kept
+            self.ledger.add(finished)
         for call, completion in finished:
             self._tell(call, completion, is_known=False)
         return {call.key: completion for call, completion in finished}

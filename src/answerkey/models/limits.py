@@ -17,6 +17,7 @@ class Limits:
     In seconds: `attempt_seconds` is for one request, `call_seconds` for a call with all its attempts,
     `wait_seconds` for the longest pause between two, also when the endpoint asks for more, `first_wait` for
     the pause after the first trouble; it doubles after each further one (a random part of it is waited).
+    `reach_seconds` is how long a call is tried while no connection was ever made.
     `unreadable_attempts` is how many replies without sense are asked for; an endpoint that sends them is
     not overloaded, and they may cost. `max_bytes` holds for a body as sent, and unpacked.
     """
@@ -29,6 +30,7 @@ class Limits:
     attempt_seconds: float = 120.0
     connect_seconds: float = 15.0
     call_seconds: float = 600.0
+    reach_seconds: float = 3.0
     first_wait: float = 0.5
     wait_seconds: float = 60.0
     max_bytes: int = 16 * MEGABYTE
@@ -47,32 +49,30 @@ class Clock:
 
 
 class Bucket:
-    """So many units a minute, spread evenly; a burst is at most what one second brings.
+    """So many units a minute, spread evenly from the first on.
 
-    Who takes more than there is leaves a debt that the next ones wait for, so that a call larger than a
-    second's share still passes, and the average holds.
+    Who takes units leaves a debt that the next ones wait for. Idle time is not saved up.
     """
 
     def __init__(self, per_minute: float, clock: Clock) -> None:
         self._rate = per_minute / 60
-        self._burst = max(self._rate, 1.0)
-        self._level = self._burst
+        self._debt = 0.0
         self._clock = clock
-        self._filled_at = clock.now()
+        self._paid_at = clock.now()
 
     def take(self, units: float) -> float:
         """Take units and return how many seconds to wait before using them."""
-        self._fill()
-        wait = max(0.0, (min(units, self._burst) - self._level) / self._rate)
-        self._level -= units
+        self._pay()
+        wait = self._debt / self._rate
+        self._debt += units
         return wait
 
     def give_back(self, units: float) -> None:
         """Correct an estimate: what was taken too much comes back, a negative number is taken as well."""
-        self._fill()
-        self._level = min(self._burst, self._level + units)
+        self._pay()
+        self._debt = max(0.0, self._debt - units)
 
-    def _fill(self) -> None:
+    def _pay(self) -> None:
         now = self._clock.now()
-        self._level = min(self._burst, self._level + (now - self._filled_at) * self._rate)
-        self._filled_at = now
+        self._debt = max(0.0, self._debt - (now - self._paid_at) * self._rate)
+        self._paid_at = now

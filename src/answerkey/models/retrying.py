@@ -19,12 +19,16 @@ PASSING_STATUSES = frozenset({408, 409, 425, 429})
 #: Statuses that say: this key may not ask.
 REFUSING_STATUSES = frozenset({401, 403})
 TOO_MANY_REQUESTS = 429
+#: What an endpoint calls its error when the same holds for every further call, by status.
+LASTING_ERRORS = {404: "model_not_found", 429: "insufficient_quota"}
 _OK = 200
 _REDIRECTS = 300
 _MISTAKES = 400
 _SERVER_FAULTS = 500
 
 TroubleKind = Literal["connect", "reset", "timeout", "unreadable", "certificate", "too_large", "address"]
+#: Troubles that end without a word of the endpoint.
+SILENT_TROUBLES: frozenset[str] = frozenset({"connect", "certificate", "address", "timeout"})
 PASSING_TROUBLES: frozenset[TroubleKind] = frozenset({"connect", "reset", "timeout", "unreadable"})
 
 
@@ -86,6 +90,9 @@ def judge_reply(reply: Reply, read: Callable[[int, Mapping[str, str], bytes], Co
         return Outcome(verdict, completion, "unreadable")
     label = f"status {reply.status}"
     completion = _make_error(reply, completion)
+    lasting = LASTING_ERRORS.get(reply.status)
+    if lasting is not None and lasting in _name_error(reply.body):
+        return Outcome(Verdict.REFUSED, completion, lasting)
     if reply.status in REFUSING_STATUSES:
         return Outcome(Verdict.REFUSED, completion, label)
     if reply.status in PASSING_STATUSES or reply.status >= _SERVER_FAULTS:
@@ -100,6 +107,15 @@ def _make_error(reply: Reply, completion: Completion) -> Completion:
     if completion.status is CompletionStatus.ERROR:
         return completion
     return Completion(None, CompletionStatus.ERROR, error=f"status {reply.status}", raw=completion.raw)
+
+
+def _name_error(body: bytes) -> list[object]:
+    """Return what an error body calls its error: `code` and `type`, of the body or of its `error`."""
+    if not is_json(body) or has_too_many_parts(body):
+        return []
+    told = json.loads(body)
+    objects = [told, told.get("error")] if isinstance(told, dict) else []
+    return [one.get(name) for one in objects if isinstance(one, dict) for name in ("code", "type")]
 
 
 def is_json(body: bytes) -> bool:
@@ -147,7 +163,7 @@ def _read_date(text: str, wall: float) -> float | None:
 class Patience:
     """How long one call is tried; the clock runs from the first attempt on."""
 
-    __slots__ = ("_clock", "_draw", "_ends_at", "_limits", "_unreadable", "attempts")
+    __slots__ = ("_begun_at", "_clock", "_draw", "_ends_at", "_limits", "_unreadable", "attempts")
 
     def __init__(self, limits: Limits, clock: Clock, draw: Callable[[], float]) -> None:
         """Take `draw` for numbers between 0 and 1."""
@@ -156,18 +172,22 @@ class Patience:
         self._limits = limits
         self._clock = clock
         self._draw = draw
-        self._ends_at = math.inf
+        self._begun_at = self._ends_at = math.inf
 
     def begin_attempt(self) -> float:
         """Count an attempt and return how many seconds it may take."""
         now = self._clock.now()
         if self.attempts == 0:
+            self._begun_at = now
             self._ends_at = now + self._limits.call_seconds
         self.attempts += 1
         return max(0.0, min(self._limits.attempt_seconds, self._ends_at - now))
 
-    def choose_wait(self, outcome: Outcome) -> float | None:
-        """Return the seconds to wait before the next attempt; None when there is none."""
+    def choose_wait(self, outcome: Outcome, *, is_reached: bool = True) -> float | None:
+        """Return the seconds to wait before the next attempt; None when there is none.
+
+        While nothing was ever heard of an endpoint, `is_reached` is False: after one timeout there is none.
+        """
         if outcome.verdict is Verdict.UNREADABLE:
             self._unreadable += 1
             wait = self._back_off(self._unreadable, longest=2.0)
@@ -178,7 +198,10 @@ class Patience:
         if outcome.retry_after is not None:
             asked = outcome.retry_after + self._draw() * self._limits.first_wait
             wait = min(self._limits.wait_seconds, max(wait, asked))
-        is_over = self._is_exhausted() or self._clock.now() + wait >= self._ends_at
+        ends_at = self._ends_at
+        if not is_reached and outcome.label in SILENT_TROUBLES:
+            ends_at = self._begun_at + (0 if outcome.label == "timeout" else self._limits.reach_seconds)
+        is_over = self._is_exhausted() or self._clock.now() + wait >= ends_at
         return None if is_over else wait
 
     def _is_exhausted(self) -> bool:

@@ -21,7 +21,7 @@ from answerkey.types import Completion, CompletionStatus
 #: Bodies are ASCII, so that any text is safe.
 encode_body = make_encoder()
 LOG = logging.getLogger("answerkey.models")
-#: Calls under way when a key is refused or nothing can be kept may still be answered; they get this long.
+#: Calls under way when the asking stops may still be answered, and are paid for; they get this long.
 GRACE_SECONDS = 5.0
 #: How often a call looks whether the budget has room again.
 BUDGET_POLL_SECONDS = 0.05
@@ -147,7 +147,7 @@ class Round:
                 await line.clock.sleep(pause)
             begun = line.clock.now()
             outcome = await self._send(body, patience.begin_attempt())
-            wait = patience.choose_wait(outcome)
+            wait = patience.choose_wait(outcome, is_reached=line.health.is_reached)
             if self._must_stop(outcome, is_final=wait is None):
                 return None
             if wait is None:

@@ -25,7 +25,7 @@ from answerkey.models.client import Client, Sender
 from answerkey.models.connections import Connection
 from answerkey.models.limits import Clock, Limits
 from answerkey.models.line import Line
-from answerkey.models.rounds import Round, Terms
+from answerkey.models.rounds import GRACE_SECONDS, Round, Terms
 from answerkey.types import Completion
 
 __all__ = [
@@ -43,6 +43,8 @@ __all__ = [
 
 #: A waiting thread looks up this often, so that Ctrl-C is heard whichever thread the system gives it to.
 SIGNAL_SECONDS = 0.25
+#: What was answered in the last moment is written within so many seconds, wherever it was asked from.
+WRITE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,8 @@ class Asker:
         self._sender: Sender | None = None
         self._lock = threading.Lock()
         self._reason: AnswerkeyError | None = None
+        #: Calls that are under way after an interrupt.
+        self._stopping: Future[dict[str, Completion]] | None = None
         self._close = weakref.finalize(self, _shut_down, self._background, executor)
 
     def ask(self, calls: Sequence[Call]) -> list[Completion]:
@@ -109,8 +113,10 @@ class Asker:
         A call that failed for good has a completion with status ERROR. Raises SolverError E304 (the key is
         refused), E305 (a limit is reached) or E306 (the endpoint cannot be reached), and what the ledger
         raises; what was answered before is in the ledger. An endpoint that was given up is not asked again.
+        Ctrl-C is raised at once; calls under way then have `GRACE_SECONDS`, for which `close` waits.
         """
         with self._lock:
+            self._await_stopped()
             if self._reason is not None:
                 raise self._reason
             first = {call.key: call for call in reversed(calls)}
@@ -127,7 +133,10 @@ class Asker:
 
     def close(self) -> None:
         """Close the connections and end the threads; twice does no harm."""
-        self._close()
+        try:
+            self._await_stopped()
+        finally:
+            self._close()
 
     def __enter__(self) -> Self:
         return self
@@ -151,16 +160,18 @@ class Asker:
                 continue
             return running.result()
         except KeyboardInterrupt:
-            self._interrupt(asking, running)
+            self._stopping = running
+            self._background.call(lambda: asking.stop(None, grace=GRACE_SECONDS))
             raise
         except AnswerkeyError as error:
             self._reason = error
             raise
 
-    def _interrupt(self, asking: Asking, running: Future[dict[str, Completion]]) -> None:
-        """Send nothing more, cut off what is under way, and wait until what was answered is written."""
-        self._background.call(lambda: asking.stop(None, grace=0))
-        wait([running])
+    def _await_stopped(self) -> None:
+        """Wait until the calls that an interrupt left under way are written, or cut off."""
+        running, self._stopping = self._stopping, None
+        if running is not None:
+            wait([running], timeout=GRACE_SECONDS + WRITE_SECONDS)
 
     async def _open_round(self, calls: Sequence[Call]) -> Asking:
         if self._sender is None:

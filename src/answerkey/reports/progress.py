@@ -21,7 +21,10 @@ _SLOW = 10
 def draw_standing(standing: Standing, width: int, *, bar: str = BAR) -> list[Line]:
     """Return a small block: a bar with how far it is, then how it goes, in lines of at most `width` cells."""
     head = draw_bar(_name(standing), standing.done, standing.total, bar=bar)
-    return [_extend(head, _say_pace(standing), width), *_flow(_list_facts(standing), width)]
+    lines = [_extend(head, _say_pace(standing), width), *_flow(_list_facts(standing), width)]
+    if (why := _say_trouble(standing)) is not None:
+        lines.append(line(GAP, Span(shorten(why, width - len(GAP)), "warn")))
+    return lines
 
 
 def draw_bar(name: str, done: int, total: int, *, bar: str = BAR) -> Line:
@@ -40,6 +43,8 @@ def write_standing(standing: Standing) -> str:
     share = f" ({100 * standing.done // standing.total} %)" if standing.total else ""
     facts = [f"{standing.done} of {standing.total}{share}", *_say_pace(standing)]
     facts += [text for text, _ in _list_facts(standing)]
+    if (why := _say_trouble(standing)) is not None:
+        facts.append(make_visible(why))
     return f"{make_visible(_name(standing))}: {', '.join(facts)}"
 
 
@@ -57,6 +62,12 @@ def _say_pace(standing: Standing) -> list[str]:
     pace = f"{standing.pace:.0f}" if standing.pace >= _SLOW else f"{standing.pace:.1f}"
     left = [] if standing.seconds_left is None else [f"{format_duration(standing.seconds_left)} left"]
     return [f"{pace} requests/s", *left]
+
+
+def _say_trouble(standing: Standing) -> str | None:
+    """Return why nothing comes back; None where something does, or the reason is not known."""
+    is_waiting = standing.pace is not None and not standing.pace and standing.done < standing.total
+    return f"waits because {standing.trouble}" if is_waiting and standing.trouble else None
 
 
 def _say_batch(seen: BatchSeen) -> str:

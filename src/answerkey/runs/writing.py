@@ -170,6 +170,9 @@ class FolderRun:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.lock.is_held and isinstance(error, KeyboardInterrupt | AnswerkeyError):
+            if isinstance(error, KeyboardInterrupt) and self.manifest["status"] == "running":
+                with suppress(AnswerkeyError, OSError):  # the signal is what is told
+                    self.stop({}, error)
             error.add_note(f"answerkey resume {shlex.quote(str(self.place))}")
         self.close()
 

@@ -35,7 +35,8 @@ class Standing:
 
     `retried` counts attempts that will be made again. Tokens are those of calls made now. `pace` is in calls
     per second, `seconds_left` None when it cannot be told yet. `correct` and `invalid` are out of `scored`.
-    `batches` are those that are waited for.
+    `batches` are those that are waited for. `trouble` is why the last attempt is made again, as long as
+    nothing was answered since.
     """
 
     task: str
@@ -51,6 +52,7 @@ class Standing:
     seconds_left: float | None = None
     judged: Judged = field(default_factory=Judged)
     batches: tuple[BatchSeen, ...] = ()
+    trouble: str | None = None
 
     @property
     def accuracy(self) -> tuple[float, tuple[float, float]] | None:
@@ -125,6 +127,7 @@ class Observer:
         self._waiting: list[tuple[str, Completion]] = []
         self._judged = Judged()
         self._batches: dict[str, BatchSeen] = {}
+        self._trouble: str | None = None
         self._marks: deque[tuple[float, int]] = deque([(clock(), 0)])
         self._lock = threading.Lock()
         self._looking = threading.Lock()
@@ -136,6 +139,7 @@ class Observer:
         elif isinstance(event, Retried):
             with self._lock:
                 self._count(event.call.purpose).retried += 1
+                self._trouble = event.why
                 self.retried.add(event.call.purpose, event.why, event.call.sample_id)
         elif isinstance(event, BatchSeen):
             with self._lock:
@@ -153,6 +157,7 @@ class Observer:
             counts.done += 1
             counts.known += event.is_known
             if not event.is_known:
+                self._trouble = None
                 counts.prompt_tokens += completion.prompt_tokens or 0
                 counts.completion_tokens += completion.completion_tokens or 0
             if completion.status is CompletionStatus.ERROR:
@@ -202,6 +207,7 @@ class Observer:
                 seconds_left=left / pace if pace else None,
                 judged=self._judged,
                 batches=tuple(one for one in self._batches.values() if not one.is_over),
+                trouble=self._trouble,
             )
 
     def _measure_pace(self, asked: int) -> float | None:

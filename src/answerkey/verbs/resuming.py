@@ -130,9 +130,11 @@ def _take_options(manifest: Mapping[str, Any], given: Mapping[str, object]) -> O
     unknown = stored.keys() - set(STORED)
     if unknown:
         raise _refuse(f"its folder states options that it cannot decide: {listing(sorted(unknown))}")
-    ended = LIMITS if _has_hit_limit(manifest) else frozenset[str]()
-    held = {name: value for name, value in stored.items() if name not in ended}
     given = {name: value for name, value in given.items() if value is not None}
+    ended = LIMITS if _has_hit_limit(manifest) else frozenset[str]()
+    if "engine" in given:
+        ended |= {"ray_address"}  # the cluster of before belongs to the engine of before
+    held = {name: value for name, value in stored.items() if name not in ended}
     return read_options("resume", {**held, **given})
 
 

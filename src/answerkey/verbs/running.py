@@ -29,7 +29,7 @@ from answerkey.runs import (
 from answerkey.sandbox import require_trust
 from answerkey.spec import DatasetSpec, Plan, Specification, load_plan
 from answerkey.types import Notice, Samples
-from answerkey.verbs.binding import open_session, require_askable
+from answerkey.verbs.binding import Session, open_session, require_askable
 from answerkey.verbs.gating import conclude_gates, describe_policies, list_baseline_errors
 from answerkey.verbs.observing import Onlooker
 from answerkey.verbs.opening import Opened, open_specification
@@ -166,7 +166,13 @@ def work(
                         writer.task(key),
                         lambda prepared, to: run_task(session.bind(prepared), to, engine, progress),
                     )
-            except (AnswerkeyError, KeyboardInterrupt) as stop:
+            except KeyboardInterrupt as stop:
+                # Whoever sends a signal may not wait long: what there is first, then what still comes.
+                _say_stopped(writer, session, {**changes, key: session.describe(key)}, stop)
+                session.stack.close()
+                _say_stopped(writer, session, {**changes, key: session.describe(key)}, stop)
+                raise
+            except AnswerkeyError as stop:
                 if not isinstance(stop, RunError):  # a folder that cannot be written takes no more words
                     writer.stop({**changes, key: session.describe(key)}, stop)
                 raise
@@ -175,6 +181,19 @@ def work(
             failed_calls += sum(outcome.errors for outcome in outcomes)
     conclude = conclude_gates if writer.manifest.get("policies") else None
     return writer.finish("incomplete" if failed_calls else "complete", changes, conclude)
+
+
+def _say_stopped(
+    writer: FolderRun | MemoryRun,
+    session: Session,
+    changes: Mapping[str, Mapping[str, Any]],
+    stop: KeyboardInterrupt,
+) -> None:
+    """Say in the run that a signal stopped it; storage that cannot be reached is told of, and no more."""
+    try:
+        writer.stop(changes, stop)
+    except AnswerkeyError as error:
+        session.onlooker.warn(Notice(error.message, hint=error.hint))
 
 
 def describe_run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -282,7 +283,7 @@ def test_a_batch_has_the_numbers_of_single_calls(call: Call, server: TestServer,
     assert batch["calls"] == single["calls"]
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_batch_under_way_is_collected_by_resume(
     call: Call, server: TestServer, words: list[str], how: signal.Signals
 ) -> None:
@@ -292,10 +293,10 @@ def test_a_batch_under_way_is_collected_by_resume(
         wait_for_look(server, process)
         process.send_signal(how)
         _, said = process.communicate(timeout=30)
-    if how == signal.SIGINT:
-        assert process.returncode == 130
+    if how != signal.SIGKILL:
+        assert process.returncode == 128 + how
         assert "warning: the batch `batch_1` of 120 calls goes on at the endpoint, and is paid for\n" in said
-        assert said.endswith("interrupted\nto go on where it stopped: answerkey resume half\n")
+        assert said.endswith("\nto go on where it stopped: answerkey resume half\n")
     early = call("resume", "half", "--no-batch")
     assert early.code == 2
     assert "the batch `batch_1` is under way" in early.err
@@ -354,3 +355,85 @@ def test_the_last_of_several_models_must_take_batches_as_well(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-of-no-use")
     assert call("run", *words, "--model", "anthropic/m", "--batch").code == 2
     assert server.asked.total == 0
+
+
+def name_error(message: str, code: str) -> bytes:
+    """Return an error body in the way of OpenAI."""
+    return json.dumps(
+        {"error": {"message": message, "type": "some_kind", "param": None, "code": code}}
+    ).encode()
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "said"),
+    [
+        (Reply(status=429, body=name_error("No credit.", "insufficient_quota")), "E304", "has no quota left"),
+        (
+            Reply(status=404, body=name_error("No such.", "model_not_found")),
+            "E306",
+            "does not know the model",
+        ),
+        (Reply(status=404, body=b'{"detail": "Not Found"}'), "E306", "does not know the model"),
+    ],
+)
+def test_what_holds_for_every_call_ends_the_run_at_the_first_reply(
+    call: Call, server: TestServer, words: list[str], reply: Reply, code: str, said: str
+) -> None:
+    """Nothing is asked twice; the run can be gone on with, and says whom it asked and what to do."""
+    server.change(answers=reply)
+    ended = call("run", *words, "--out", "half", "--json")
+    assert ended.code == 3
+    error = ended.json["error"]
+    assert error["code"] == code
+    assert error["message"].startswith(f"`127.0.0.1` {said}")
+    assert "`answerkey resume` goes on" in error["hint"]
+    assert set(server.asked.by_prompt.values()) == {1}
+    assert server.asked.total <= 8
+    server.change(answers="A")
+    assert call("resume", "half").code == 0
+
+
+@pytest.mark.parametrize(
+    ("host", "why"),
+    [
+        ("127.0.0.1:9", "cannot connect to `127.0.0.1`: Connection refused"),
+        ("nobody.invalid", "the host `nobody.invalid` is not known"),
+    ],
+)
+def test_an_endpoint_that_is_not_there_is_told_soon(
+    call: Call, words: list[str], host: str, why: str
+) -> None:
+    """The first calls are tried a few times, not for minutes; the run can be gone on with."""
+    ended = call("run", *words[:-1], f"http://{host}/v1#m", "--out", "half")
+    assert ended.code == 3
+    assert f"error[E306]: `http://{host}/v1#m` cannot be reached: {why}\n" in ended.err
+    assert json.loads(Path("half/run.json").read_text())["status"] == "incomplete"
+    assert ended.err.endswith("to go on where it stopped: answerkey resume half\n")
+
+
+def test_a_run_can_go_on_where_no_cluster_is(call: Call, server: TestServer, words: list[str]) -> None:
+    """A cluster that is gone is told at once, and `resume` can do without it, or with another one."""
+    pytest.importorskip("ray")
+    assert call("run", *words, "--out", "half", "--max-calls", "30").code == 3
+    gone = call("resume", "half", "--engine", "ray", "--ray-address", "127.0.0.1:9")
+    assert gone.code == 2
+    assert "error[E601]: cannot reach the Ray cluster at `127.0.0.1:9`: " in gone.err
+    assert "Connection refused" in gone.err
+    run = json.loads(Path("half/run.json").read_text())
+    run["options"] |= {"engine": "ray", "ray_address": "127.0.0.1:9"}
+    Path("half/run.json").write_text(json.dumps(run))
+    assert "error[E601]" in call("resume", "half").err
+    other = call("resume", "half", "--ray-address", "127.0.0.1:10")
+    assert "cannot reach the Ray cluster at `127.0.0.1:10`" in other.err
+    assert call("resume", "half", "--engine", "local").code == 0
+    assert server.asked.total == 120
+
+
+def test_a_cluster_that_says_nothing_is_gone(call: Call, words: list[str]) -> None:
+    """Something else may listen where a cluster was."""
+    pytest.importorskip("ray")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        gone = call("run", *words, "--engine", "ray", "--ray-address", address)
+    assert gone.code == 2
+    assert f"error[E601]: cannot reach the Ray cluster at `{address}`: timed out\n" in gone.err

@@ -378,7 +378,7 @@ def test_the_onlooker_hears_of_retries_and_of_every_call_once(server: TestServer
 
 
 def test_an_interrupt_keeps_what_was_answered(server: TestServer, pupil: Pupil) -> None:
-    """After Ctrl-C nothing more is sent, answered calls are in the ledger, and the next asking works."""
+    """After Ctrl-C no call is begun, all that were are in the ledger, and the next asking works."""
     import signal
 
     ledger = MemoryLedger()
@@ -388,10 +388,8 @@ def test_an_interrupt_keeps_what_was_answered(server: TestServer, pupil: Pupil) 
         with open_asker(server.url, FakeStations(), ledger=ledger) as asker:
             with pytest.raises(KeyboardInterrupt):
                 asker.ask(number_calls(20_000))
-            asked = server.asked.total
-            assert asked - len(ledger.kept) <= 16
             assert asker.ask(number_calls(20_001)[20_000:])[0].text == "q20000"
-            assert server.asked.total == asked + 1
+            assert len(ledger.kept) == server.asked.total < 20_000
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -70,6 +70,39 @@ def test_a_refused_key_is_told_apart(status: int) -> None:
     assert judge_reply(Reply(status, {}, b"{}"), read_badly).verdict is Verdict.REFUSED
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "label"),
+    [
+        (429, b'{"error": {"code": "insufficient_quota"}}', "insufficient_quota"),
+        (429, b'{"error": {"type": "insufficient_quota", "code": null}}', "insufficient_quota"),
+        (404, b'{"code": "model_not_found"}', "model_not_found"),
+    ],
+)
+def test_an_error_that_holds_for_every_call_is_told_apart(status: int, body: bytes, label: str) -> None:
+    """It is named in `code` or `type`, of the body or of its `error`."""
+    outcome = judge_reply(Reply(status, {}, body), read_badly)
+    assert (outcome.verdict, outcome.label, outcome.is_overload) == (Verdict.REFUSED, label, False)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"error": {"code": "rate_limit_exceeded"}}',
+        b'{"error": {"message": "insufficient_quota"}}',
+        b'{"error": {"code": "model_not_found"}}',
+        b'{"error": "insufficient_quota", "code": ["insufficient_quota"]}',
+        b'["insufficient_quota"]',
+        b"insufficient_quota",
+        b"[" * 100_000,
+        b'{"error": {"code": "insufficient_quota", "more": [' + b"0," * 2_000_000 + b"0]}}",
+    ],
+)
+def test_any_other_429_may_pass(body: bytes) -> None:
+    """Whatever its body looks like."""
+    outcome = judge_reply(Reply(429, {}, body), lambda *_: FAILED)
+    assert (outcome.verdict, outcome.label) == (Verdict.AGAIN, "status 429")
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_a_failure(status: int) -> None:
     """Nothing is sent to another address, and no answer is taken from a redirect."""
@@ -208,3 +241,18 @@ def test_the_deadline_holds_over_all_attempts() -> None:
     assert patience.begin_attempt() == 80
     hand.time += 79.5
     assert patience.choose_wait(OVERLOAD) is None
+
+
+def test_an_endpoint_that_was_never_heard_of_is_tried_for_seconds() -> None:
+    """No connection: as long as `reach_seconds`; no reply in time: once. After a first reply: as ever."""
+    lost, late = (Outcome(Verdict.AGAIN, FAILED, label, is_overload=True) for label in ("connect", "timeout"))
+    hand = Hand()
+    patience = Patience(Limits(), hand.clock(), lambda: 1.0)
+    patience.begin_attempt()
+    assert patience.choose_wait(late, is_reached=False) is None
+    assert patience.choose_wait(lost, is_reached=False) == 0.5
+    assert patience.choose_wait(OVERLOAD, is_reached=False) == 0.5
+    hand.time = 2.6
+    assert patience.choose_wait(lost, is_reached=False) is None
+    assert patience.choose_wait(lost) == 0.5
+    assert patience.choose_wait(late) == 0.5

@@ -219,9 +219,24 @@ def test_the_deadline_ends_a_call() -> None:
         dream.time += 60
         return Trouble("timeout", "no reply")
 
-    with open_asker(FakeEndpoint(hang), dream, limits=Limits(call_seconds=150)) as asker:
+    endpoint = FakeEndpoint()
+    with open_asker(endpoint, dream, limits=Limits(call_seconds=150)) as asker:
+        endpoint.answer = echo
+        asker.ask(make_calls("first"))
+        endpoint.answer = hang
         (completion,) = asker.ask(make_calls("a"))
     assert (completion.error, completion.attempts) == ("no reply", 3)
+
+
+def test_an_endpoint_that_never_answers_is_told_after_one_timeout() -> None:
+    """No call is asked a second time, and no more calls than were under way at the start."""
+    endpoint = FakeEndpoint(lambda *_: Trouble("timeout", "no whole reply from `h` within 120 s"))
+    with (
+        open_asker(endpoint) as asker,
+        pytest.raises(SolverError, match="`m` never answers: no whole reply from `h` within 120 s"),
+    ):
+        asker.ask(number_calls(1000))
+    assert len(endpoint.asked) == len(set(endpoint.asked)) <= 8
 
 
 def test_never_more_at_once_than_allowed() -> None:
@@ -315,14 +330,18 @@ def test_a_key_that_was_never_good_costs_one_request_per_place() -> None:
 
 
 def test_an_endpoint_that_is_not_there_is_given_up() -> None:
-    """When no connection was ever made, the first call that used all its attempts ends the asking: E306."""
-    endpoint = FakeEndpoint(lambda *_: Trouble("connect", "cannot connect to `h`: Connection refused"))
+    """When no connection was ever made, the asking ends within five seconds: E306."""
+    endpoint, dream = (
+        FakeEndpoint(lambda *_: Trouble("connect", "cannot connect to `h`: Connection refused")),
+        Dream(),
+    )
     with (
-        open_asker(endpoint, limits=Limits(attempts=3)) as asker,
+        open_asker(endpoint, dream) as asker,
         pytest.raises(SolverError, match="`m` cannot be reached: cannot connect to `h`: Connection refused"),
     ):
         asker.ask(number_calls(1000))
     assert len(endpoint.asked) < 60
+    assert max(dream.slept) < 3
 
 
 def test_the_number_of_calls_is_not_passed() -> None:
@@ -489,7 +508,7 @@ def test_asking_works_inside_a_running_loop() -> None:
 
 
 def test_an_interrupt_keeps_what_was_answered() -> None:
-    """After Ctrl-C nothing more is sent, answered calls are in the ledger, and the interrupt goes on."""
+    """After Ctrl-C no call is begun, all that were are in the ledger, and the interrupt goes on."""
     import signal
 
     ledger = MemoryLedger()
@@ -500,12 +519,10 @@ def test_an_interrupt_keeps_what_was_answered() -> None:
         with open_asker(endpoint, ledger=ledger) as asker:
             with pytest.raises(KeyboardInterrupt):
                 asker.ask(number_calls(100_000))
-            asked = len(endpoint.asked)
             assert asker.ask(make_calls("q0"))[0].text == "q0"
     finally:
         signal.signal(signal.SIGINT, before)
-    assert 0 < asked - len(ledger.kept) + 1 <= 2 * 64 + 1
-    assert asked < 100_000
+    assert len(ledger.kept) == len(endpoint.asked) < 100_000
 
 
 def interrupt() -> Reply:
@@ -530,3 +547,17 @@ def test_memory_does_not_grow_with_the_number_of_calls() -> None:
     with open_asker(endpoint, limits=Limits(max_concurrent=4)) as asker:
         asker.ask(number_calls(2000))
     assert most <= 2 * 4 + 4
+
+
+def test_the_first_second_brings_no_more_than_the_rate() -> None:
+    """600 a minute are ten a second, from the first second on."""
+    dream, seconds = Dream(), list[int]()
+
+    def answer(question: str, _attempt: int) -> Reply:
+        seconds.append(int(dream.time + 1e-6))
+        return say(question)
+
+    connection = Connection("m", OPENAI_CHAT, CONNECTION.url, requests_per_minute=600, max_concurrent=1)
+    with Asker(connection, means=dream.means(FakeEndpoint(answer))) as asker:
+        asker.ask(number_calls(30))
+    assert seconds == [0] * 10 + [1] * 10 + [2] * 10

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from answerkey.models import BatchSeen
@@ -63,6 +65,18 @@ def test_what_is_not_known_yet_is_left_out() -> None:
     assert write_standing(start) == "mmlu: 0 of 10 (0 %), failed 0, retried 0, tokens 0 + 0"
     assert ", waiting, " in write_standing(Standing("mmlu", "solve", 5, 10, pace=0.0))
     assert "requests/s" not in write_standing(Standing("mmlu", "solve", 10, 10, pace=3.0))
+
+
+def test_a_run_that_waits_says_why() -> None:
+    """Only while nothing comes back; the reason is cut where the line ends, and cannot do harm."""
+    waiting = Standing("mmlu", "solve", 5, 10, retried=3, pace=0.0, trouble="`h` refuses\x1b[31m")
+    said = "waits because `h` refuses\\x1b[31m"
+    assert write_standing(waiting).endswith(f", waiting, failed 0, retried 3, tokens 0 + 0, {said}")
+    *_, last = plain_text(draw_standing(waiting, 80)).splitlines()
+    assert last == f"  {said}"
+    assert "because" not in write_standing(replace(waiting, pace=1.0))
+    assert "because" not in write_standing(replace(waiting, done=10))
+    assert "because" not in write_standing(replace(waiting, trouble=None))
 
 
 def test_names_cannot_do_harm() -> None:

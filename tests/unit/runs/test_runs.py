@@ -87,6 +87,17 @@ def test_a_run_that_is_stopped_says_how_to_go_on(tmp_path: Path, stop: BaseExcep
     FolderRun.reopen(tmp_path / "a run").close()
 
 
+def test_a_run_that_is_interrupted_is_incomplete_wherever_it_was(tmp_path: Path) -> None:
+    """It says so itself, and does not stay `running`."""
+    with (
+        pytest.raises(KeyboardInterrupt),
+        FolderRun.create(tmp_path / "run", MANIFEST, SOURCES),
+    ):
+        raise KeyboardInterrupt
+    told = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (told["status"], told["stopped"]) == ("incomplete", {"code": None, "message": "interrupted"})
+
+
 def test_a_run_that_is_reopened_goes_on_under_its_manifest(tmp_path: Path) -> None:
     """Opening changes nothing; `restart` says that it runs again; `finish` ends it."""
     writer = FolderRun.create(tmp_path / "run", MANIFEST, SOURCES)

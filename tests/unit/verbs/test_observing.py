@@ -81,6 +81,16 @@ def test_it_counts_what_is_done_known_failed_and_retried() -> None:
     assert (seen.prompt_tokens, seen.completion_tokens) == (10, 2)
 
 
+def test_the_last_trouble_is_known_until_something_is_answered() -> None:
+    """What the cache answers says nothing about the endpoint."""
+    observer, _, _ = observe()
+    observer.hear(Retried(finish(0, "A").call, "cannot connect to `h`", 1.0, 1))
+    observer.hear(finish(1, "A", is_known=True))
+    assert observer.look().trouble == "cannot connect to `h`"
+    observer.hear(finish(2, "A"))
+    assert observer.look().trouble is None
+
+
 def test_the_running_accuracy_is_the_scorers_with_its_interval() -> None:
     """Right, wrong and INVALID are what the task's own scorer says; failed calls are left out."""
     observer, _, _ = observe()

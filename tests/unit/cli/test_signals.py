@@ -1,0 +1,267 @@
+"""Signals that end a command: what is answered is kept, and the exit code says which it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answerkey.testing import TestServer
+
+Call = Callable[..., Any]
+SECONDS = 60
+PROMPT = [{"role": "user", "content": "{{ sample.question }}"}]
+SOLVER = {
+    "type": "single_turn_solver",
+    "input_builder": {"type": "chat_completion", "input_messages": PROMPT},
+}
+SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
+TASK = {
+    "key": "quiz",
+    "display_name": "Quiz",
+    "description": "Questions.",
+    "definition": {"solver": SOLVER, "scorers": [SCORER]},
+}
+#: A shell that starts tests in the background has them ignore Ctrl-C.
+SET_FREE = "import os, signal, sys; [signal.signal(one, signal.SIG_DFL) for one in (1, 2, 15)]; "
+FREE = (sys.executable, "-c", f"{SET_FREE}os.execv(sys.argv[1], sys.argv[1:])")
+ENDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "interrupted by SIGTERM"}
+ENDS |= {signal.SIGHUP: "interrupted by SIGHUP"}
+
+
+@pytest.fixture
+def server() -> Iterator[TestServer]:
+    """Return a server that answers always the same."""
+    with TestServer("A") as running:
+        yield running
+
+
+@pytest.fixture
+def words(tmp_path: Path, server: TestServer, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the arguments of a run of 120 questions, with caches of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    Path("task.yaml").write_text(json.dumps(TASK))
+    rows = [{"question": f"question {number}?", "answer": "AB"[number % 2]} for number in range(120)]
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return ["run", "task.yaml", "--dataset", "rows.jsonl", "--model", f"{server.url}#m", "--out", "half"]
+
+
+def start(*words: object, before: Sequence[str] = FREE) -> subprocess.Popen[str]:
+    """Start a command in a process of its own, which hears every signal."""
+    command = [*before, sys.executable, "-m", "answerkey", *map(str, words)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_until(is_so: Callable[[], object], process: subprocess.Popen[Any]) -> None:
+    """Wait for something to happen while a process runs."""
+    for _ in range(50 * SECONDS):
+        if is_so() or process.poll() is not None:
+            return
+        try:
+            process.wait(timeout=0.02)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_a_signal_ends_a_live_run_and_nothing_is_paid_twice(
+    call: Call, server: TestServer, words: list[str], how: signal.Signals
+) -> None:
+    """Calls under way are waited for and kept; `resume` asks the rest."""
+    server.change(delay=0.3)
+    with start(*words, "--json") as process:
+        wait_until(lambda: server.asked.answered >= 20, process)
+        process.send_signal(how)
+        out, said = process.communicate(timeout=SECONDS)
+    assert process.returncode == 128 + how
+    resume = "answerkey resume half"
+    assert json.loads(out) == {"error": {"code": None, "message": ENDS[how]}, "resume": resume}
+    assert said.endswith(f"{ENDS[how]}\nto go on where it stopped: {resume}\n")
+    assert "Traceback" not in said
+    stopped = json.loads(Path("half/run.json").read_text())
+    assert (stopped["status"], stopped["stopped"]) == ("incomplete", {"code": None, "message": ENDS[how]})
+    assert stopped["tasks"][0]["calls"]["solve"]["calls"] == server.asked.total < 120
+    server.change(delay=0.0)
+    assert call("resume", "half").code == 0
+    assert set(server.asked.by_prompt.values()) == {1}
+    assert server.asked.total == 120
+
+
+def read_status() -> str | None:
+    """Return what the run says of itself."""
+    try:
+        return str(json.loads(Path("half/run.json").read_text())["status"])
+    except FileNotFoundError:
+        return None
+
+
+def hang_half(server: TestServer) -> None:
+    """Let the server never answer every other prompt."""
+    server.change(faults={"hang": 0.5}, faulty_attempts=None)
+
+
+def test_calls_that_hang_are_cut_off(call: Call, server: TestServer, words: list[str]) -> None:
+    """The run says at once that it stopped; what was answered is kept, and the command ends by itself."""
+    hang_half(server)
+    with start(*words) as process:
+        wait_until(lambda: server.asked.answered >= 5 and server.asked.at_once >= 5, process)
+        process.send_signal(signal.SIGTERM)
+        wait_until(lambda: read_status() == "incomplete", process)
+        assert process.poll() is None
+        _, said = process.communicate(timeout=SECONDS)
+    assert process.returncode == 143
+    assert said.endswith("interrupted by SIGTERM\nto go on where it stopped: answerkey resume half\n")
+    answered = server.asked.answered
+    kept = json.loads(Path("half/run.json").read_text())["tasks"][0]["calls"]["solve"]["calls"]
+    assert kept == answered
+    server.change(faults={})
+    server.forget()
+    assert call("resume", "half").code == 0
+    assert server.asked.total == 120 - kept
+
+
+def test_a_second_signal_ends_at_once(call: Call, server: TestServer, words: list[str]) -> None:
+    """Calls under way are not waited for, and nothing more is said; the run can be gone on with."""
+    hang_half(server)
+    with start(*words, "--json") as process:
+        wait_until(lambda: server.asked.answered >= 5 and server.asked.at_once >= 5, process)
+        process.send_signal(signal.SIGTERM)
+        wait_until(lambda: read_status() == "incomplete", process)
+        process.send_signal(signal.SIGINT)
+        out, said = process.communicate(timeout=SECONDS)
+    assert process.returncode == 130
+    assert (out, "interrupted" in said) == ("", False)
+    kept = server.asked.answered
+    server.change(faults={})
+    server.forget()
+    assert call("resume", "half").code == 0
+    assert server.asked.total == 120 - kept
+
+
+def test_a_signal_that_was_ignored_before_stays_ignored(server: TestServer, words: list[str]) -> None:
+    """A run under `nohup` outlives its terminal."""
+    server.change(delay=0.3)
+    with start(*words, before=("nohup",)) as process:
+        wait_until(lambda: server.asked.answered >= 20, process)
+        process.send_signal(signal.SIGHUP)
+        process.communicate(timeout=SECONDS)
+    assert process.returncode == 0
+    assert server.asked.total == 120
+
+
+def count_published(bucket: Any) -> int:  # noqa: ANN401 - a fixture
+    """Return how many calls the published copy of the journal has."""
+    if "half/journal.sqlite" not in bucket.list("half/"):
+        return 0
+    Path("copy.sqlite").write_bytes(bucket.get("half/journal.sqlite"))
+    journal = sqlite3.connect("copy.sqlite")
+    try:
+        return int(journal.execute("SELECT COUNT(*) FROM calls").fetchone()[0])
+    finally:
+        journal.close()
+
+
+def test_the_journal_of_a_run_on_shared_storage_is_published_at_once(
+    call: Call,
+    server: TestServer,
+    words: list[str],
+    bucket: Any,  # noqa: ANN401 - a fixture
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Before calls that hang are given up, and again after; another machine asks only the rest."""
+    hang_half(server)
+    with start(*words[:-1], f"{bucket.url}/half") as process:
+        wait_until(lambda: server.asked.answered >= 5 and server.asked.at_once >= 5, process)
+        process.send_signal(signal.SIGTERM)
+        wait_until(lambda: count_published(bucket) >= 5, process)
+        assert process.poll() is None
+        _, said = process.communicate(timeout=SECONDS)
+    assert process.returncode == 143
+    assert said.endswith(f"to go on where it stopped: answerkey resume {bucket.url}/half\n")
+    kept = count_published(bucket)
+    assert 5 <= kept <= server.asked.answered
+    server.change(faults={})
+    server.forget()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other machine"))
+    assert call("resume", f"{bucket.url}/half").code == 0
+    assert server.asked.total == 120 - kept
+
+
+def test_a_recorded_run_that_is_ended_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code, one JSON object, no traceback, no run folder and no draft of one."""
+    row = '{"question": "q", "answer": "A", "completion": "A"}\n'
+    Path("task.yaml").write_text(json.dumps(TASK | {"definition": {"scorers": [SCORER]}}))
+    Path("rows.jsonl").write_text(row * 300_000)
+    drafts = tmp_path / "drafts"
+    drafts.mkdir()
+    monkeypatch.setenv("TMPDIR", str(drafts))
+    with start("score", "task.yaml", "--dataset", "rows.jsonl", "--out", "half", "--json") as process:
+        wait_until(lambda: any(drafts.iterdir()), process)
+        process.send_signal(signal.SIGTERM)
+        printed, said = process.communicate(timeout=SECONDS)
+    assert process.returncode == 143
+    assert json.loads(printed)["error"]["message"] == "interrupted by SIGTERM"
+    assert said.strip() == "interrupted by SIGTERM"
+    assert not Path("half").exists()
+    assert list(drafts.iterdir()) == []
+
+
+@pytest.mark.parametrize("verb", ["check", "run"])
+def test_a_command_that_waits_for_its_dataset_is_ended(words: list[str], verb: str) -> None:
+    """Whatever a command does, a signal ends it, in words."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        dataset = f"http://127.0.0.1:{listener.getsockname()[1]}/rows.jsonl"
+        rest = words[-4:] if verb == "run" else []
+        with start(verb, "task.yaml", "--dataset", dataset, "--json", *rest) as process:
+            listener.settimeout(SECONDS)
+            connection, _ = listener.accept()
+            with connection:
+                process.send_signal(signal.SIGTERM)
+                printed, said = process.communicate(timeout=SECONDS)
+    assert process.returncode == 143
+    assert json.loads(printed) == {"error": {"code": None, "message": "interrupted by SIGTERM"}}
+    assert said.strip() == "interrupted by SIGTERM"
+    assert not Path("half").exists()
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_a_viewer_ends_with_a_signal(run_folder: Path, how: signal.Signals) -> None:
+    """Ctrl-C is how it ends; of any other signal the exit code tells. stdout has the one JSON object."""
+    with start("view", run_folder, "--json") as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        while not first.endswith("\n}\n"):
+            first += process.stdout.readline()
+        process.send_signal(how)
+        rest, said = process.communicate(timeout=SECONDS)
+    assert process.returncode == (0 if how == signal.SIGINT else 128 + how)
+    assert set(json.loads(first + rest)) == {"view"}
+    assert "Traceback" not in said
+
+
+def test_a_terminal_that_is_closed_ends_the_run(server: TestServer, words: list[str]) -> None:
+    """Nothing can be said any more; the run says that it stopped, and can be gone on with."""
+    server.change(delay=0.3)
+    master, slave = os.openpty()
+    code = (
+        "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+        "os.execv(sys.executable, [sys.executable, '-m', 'answerkey', *sys.argv[1:]])"
+    )
+    command = [sys.executable, "-c", code, *words]
+    process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    wait_until(lambda: server.asked.answered >= 20, process)
+    os.close(master)
+    assert process.wait(timeout=SECONDS) == 129
+    stopped = json.loads(Path("half/run.json").read_text())["stopped"]
+    assert stopped == {"code": None, "message": "interrupted by SIGHUP"}

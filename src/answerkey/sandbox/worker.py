@@ -156,11 +156,12 @@ def main() -> None:
     setting = channel.receive()
     if not isinstance(setting, dict):
         return
+    if setting["function"] == "compute_scores":
+        load_trace()
     limit_process(setting["memory_bytes"], setting["file_bytes"])
     if not setting["has_network"]:
         refuse_network()
     limit_cpu(setting["seconds"])
-    load_trace()
     function, outcome = load_function(
         setting["source"], setting["function"], setting["label"], setting["most"]
     )

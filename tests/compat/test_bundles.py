@@ -264,13 +264,13 @@ def test_what_is_foreign_is_refused_by_name_in_one_list(
     assert heads == [
         "error[E116]: `dataset_generators` of the original platform is not done",
         "error[E116]: `generator_specification` of the original platform is not done",
-        "error[E116]: source type `langsmith` is not read",
-        "error[E116]: source type `inspect_ai` is not read",
+        "error[E116]: source type `langsmith` of the original platform is not done",
+        "error[E116]: source type `inspect_ai` of the original platform is not done",
         "error[E303]: solver type `multi_turn_solver` is outside the scope of multiple choice",
         "error[E303]: solver type `python` is outside the scope of multiple choice",
-        "error[E109]: scorer type `bleu` of the original platform is not supported",
+        "error[E116]: scorer type `bleu` of the original platform is not done",
         "error[E116]: `postprocessor` of the original platform is not done",
-        "error[E109]: scorer type `labeler_via_model` of the original platform is not supported",
+        "error[E116]: scorer type `labeler_via_model` of the original platform is not done",
     ]
     assert told.count("  = help: ") == len(heads)
     assert not (tmp_path / "out").exists()

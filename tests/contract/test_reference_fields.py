@@ -19,7 +19,7 @@ from answerkey.spec.fields import fields_of
 from answerkey.spec.parameters import PARAMETERS
 from answerkey.spec.policies import RULES
 from answerkey.spec.policy_building import PolicyFields, RuleFields, rule_model
-from answerkey.spec.refusals import LATER_TYPES
+from answerkey.spec.refusals import FOREIGN_TYPES
 from answerkey.spec.scoring import scorer_model
 from answerkey.spec.sources import source_model
 from answerkey.spec.task_building import solver_model
@@ -62,7 +62,7 @@ MODELS: dict[str, list[type[BaseModel]]] = {
 WORDS: dict[str, list[str]] = {
     "task-file": [*PARAMETERS, *SCORERS, *SOLVERS, "trials", "declarative_task"],
     "policies": [*RULES, *GateStatus],
-    "dataset-file": [*SOURCES, *LATER_TYPES["source"], *get_args(FilterOp)],
+    "dataset-file": [*SOURCES, *FOREIGN_TYPES["source"], *get_args(FilterOp)],
     "model-file": [*shapes.CONNECTIONS, "$provider"],
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from answerkey.datasets.plain import make_plain
@@ -32,6 +32,17 @@ class Deriving:
 
     columns: Mapping[str, str]
     _kinds: dict[tuple[str, str], _Kind] = field(default_factory=dict)
+
+    def refuse_lost(self, names: Collection[str], file: str) -> None:
+        """Raise E212 for a column of the file that a template would replace without reading it."""
+        for name, source in self.columns.items():
+            read = Template.compile(source).columns
+            if name in names and read is not None and name not in read:
+                message = (
+                    f"{_label(name)} would replace the column `{name}` of the file, which it does not read"
+                )
+                hint = f"rename one of them; a template that reads `sample.{name}` may replace it"
+                raise DataError("E212", message, where=Place(file=file, field=name), hint=hint)
 
     def derive(self, samples: Samples) -> dict[str, Sequence[object]]:
         """Return the new columns of some rows; a row in trouble has a null cell."""

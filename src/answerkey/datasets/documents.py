@@ -37,6 +37,7 @@ def read_documents(folder: Path, paths: Sequence[Path], how: FileFields) -> Tabl
     if not how.derive:
         return table
     deriving = Deriving(how.derive)
+    deriving.refuse_lost(table.rows.columns, str(folder))
     derived = deriving.derive(table.samples)
     deriving.raise_any()
     further = [dict(zip(derived, cells, strict=True)) for cells in zip(*derived.values(), strict=True)]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ DEFAULT_ENDPOINT = "https://huggingface.co"
 CONVERTED = "refs/convert/parquet"
 CARD = "README.md"
 TIMEOUT = 30.0
+#: The oldest version of the library that is known to work.
+OLDEST = (0, 30)
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class Hub:
 
     def fetch(self, choice: Choice, name: str, commit: str) -> Path:
         """Return a file of a repository on this machine; it is fetched if it is not there."""
-        with self._translating(choice, commit):
+        with self._translating(choice, commit), _without_bars(self._library):
             return Path(
                 self._library.hf_hub_download(
                     choice.path,
@@ -92,16 +95,14 @@ class Hub:
                     cache_dir=self.cache,
                     endpoint=self.endpoint,
                     local_files_only=self.is_offline,
-                    tqdm_class=_silence(),
                 )
             )
 
     @contextmanager
     def _translating(self, choice: Choice, revision: str | None) -> Iterator[None]:
-        errors = self._library.errors
-        transport = importlib.import_module("httpx2").HTTPError
+        errors, utils = self._library.errors, self._library.utils
         try:
-            with hide_proxies(self._library.close_session):
+            with hide_proxies(getattr(self._library, "close_session", None) or utils.reset_sessions):
                 yield
         except errors.GatedRepoError:
             hint = f"accept its terms at {self.endpoint}/datasets/{choice.path}, and set `HF_TOKEN`"
@@ -118,7 +119,7 @@ class Hub:
         except errors.HfHubHTTPError as error:
             status = getattr(getattr(error, "response", None), "status_code", "unknown")
             raise choice.refuse(f"cannot be read: status {status}", "try again later") from None
-        except (errors.OfflineModeIsEnabled, transport, OSError, ValueError) as error:
+        except (errors.OfflineModeIsEnabled, *_list_transport_errors(), OSError, ValueError) as error:
             if isinstance(error, errors.HFValidationError):
                 raise choice.refuse("cannot exist", "`path` is `owner/name`") from None
             raise self._refuse_network(choice) from None
@@ -156,16 +157,38 @@ def _import_library() -> Any:  # noqa: ANN401 - the library, which need not be i
     except ImportError:
         message = "datasets of the hub need the package `huggingface-hub`, which is not installed"
         raise DataError("E214", message, hint="pip install 'answerkey[hub]'") from None
+    if _read_version(library.__version__) < OLDEST:
+        message = (
+            f"datasets of the hub need `huggingface-hub` 0.30 or newer; {library.__version__} is installed"
+        )
+        raise DataError("E214", message, hint="pip install --upgrade 'answerkey[hub]'")
     words.set_verbosity_error()
     return library
 
 
-def _silence() -> type:
-    """Return a progress bar that is not drawn: the commands show how far they are themselves."""
-    base: Any = importlib.import_module("huggingface_hub.utils").tqdm
+def _read_version(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
-    class Silent(base):  # type: ignore[misc]  # the library's own class
-        def __init__(self, *args: object, **options: object) -> None:
-            super().__init__(*args, **{**options, "disable": True})
 
-    return Silent
+def _list_transport_errors() -> Iterator[type[Exception]]:
+    """Yield what the library lets through when nobody answers: `httpx` since 1.0, `httpx2` since 2.0."""
+    for name in ("httpx2", "httpx"):
+        with suppress(ImportError):
+            yield importlib.import_module(name).HTTPError
+
+
+@contextmanager
+def _without_bars(library: Any) -> Iterator[None]:  # noqa: ANN401 - the library, which need not be installed
+    """Have the library draw no progress bars: the commands show how far they are themselves.
+
+    What the caller says about bars (`HF_HUB_DISABLE_PROGRESS_BARS`, or in Python) stays as it is.
+    """
+    is_said = library.constants.HF_HUB_DISABLE_PROGRESS_BARS is not None
+    if is_said or library.utils.are_progress_bars_disabled():
+        yield
+        return
+    library.utils.disable_progress_bars()
+    try:
+        yield
+    finally:
+        library.utils.enable_progress_bars()

@@ -180,7 +180,9 @@ def _gather(
 def _cut_chunks(rows: Rows, file: DataFile, how: FileFields, deriving: Deriving) -> Iterator[Chunk]:
     if how.file_column in rows.columns:
         message = f"`file_column` is `{how.file_column}`, which is a column of the file"
-        raise DataError("E212", message, where=Place(file=file.shown), hint="choose another name")
+        hint = "choose another name there, or rename the column in the file"
+        raise DataError("E212", message, where=Place(file=file.shown), hint=hint)
+    deriving.refuse_lost(rows.columns, file.shown)
     for _, block in iterate_blocks(rows, size=CHUNK_ROWS):
         samples = block
         if how.file_column is not None:

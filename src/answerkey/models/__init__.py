@@ -20,6 +20,7 @@ from answerkey.models.draws import Draws
 from answerkey.models.generation import Generation
 from answerkey.models.hosts import Address, Caller
 from answerkey.models.inference import FUNCTION as INFERENCE_FUNCTION
+from answerkey.models.inference import LATER_FUNCTION as LATER_INFERENCE_FUNCTION
 from answerkey.models.inference import SnippetModel
 from answerkey.models.live import LiveModel
 from answerkey.models.message import is_trace, read_message
@@ -34,6 +35,7 @@ __all__ = [
     "API_NAMES",
     "BUILTIN_MODELS",
     "INFERENCE_FUNCTION",
+    "LATER_INFERENCE_FUNCTION",
     "OPTIONS_HINT",
     "PROVIDERS",
     "Adapted",

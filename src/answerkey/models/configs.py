@@ -51,10 +51,11 @@ class CustomConfig:
 
 @dataclass(frozen=True)
 class InferenceConfig:
-    """A model that is a Python snippet."""
+    """A model that is a Python snippet; `seconds` is what one call may take."""
 
     snippet: Snippet
     environment: Mapping[str, Secret] = field(default_factory=dict)
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)

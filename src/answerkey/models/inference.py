@@ -19,6 +19,8 @@ from answerkey.sandbox import Snippet, SnippetProcess, SnippetTrouble
 from answerkey.types import Completion, CompletionStatus, Question
 
 FUNCTION = "infer"
+#: The function of the later era; it is given the messages in a mapping, as an endpoint is.
+LATER_FUNCTION = "run_inference"
 #: A local model may think for a while.
 SECONDS = 120.0
 #: So many calls are made before their answers are kept.
@@ -29,12 +31,14 @@ KEPT_AT_ONCE = 16
 class SnippetModel:
     """Answers with what `infer(messages)` or `infer(messages, environment)` gives.
 
-    A text, a message, or a whole chat completion. Whoever opens it has made sure that the snippet is trusted.
+    Or `run_inference`, of the later era, which is given `{"messages": …}`. A text, a message, or a whole chat
+    completion. Whoever opens it has made sure that the snippet is trusted.
     """
 
     name: str
     snippet: Snippet
     environment: Mapping[str, Secret] = field(default_factory=dict)
+    seconds: float = SECONDS
     ledger: Ledger = field(default_factory=MemoryLedger)
     budget: Budget = field(default_factory=Budget)
     watch: Watch | None = None
@@ -70,7 +74,7 @@ class SnippetModel:
 
     @cached_property
     def _process(self) -> SnippetProcess:
-        return SnippetProcess(self.snippet, seconds=SECONDS)
+        return SnippetProcess(self.snippet, seconds=self.seconds)
 
     def _keep(self, calls: Sequence[Call]) -> dict[str, Completion]:
         for _ in calls:
@@ -86,7 +90,7 @@ class SnippetModel:
 
     def _infer(self, calls: Sequence[Call]) -> Iterator[Completion]:
         environment = {name: secret.reveal() for name, secret in self.environment.items()}
-        arguments = ([[dict(one) for one in call.messages], environment] for call in calls)
+        arguments = ([self._show(call.messages), environment] for call in calls)
         try:
             for call, outcome in zip(calls, self._process.call_all(arguments), strict=True):
                 yield replace(self._read(outcome), prompt=call.messages, source="live")
@@ -94,12 +98,18 @@ class SnippetModel:
             message = f"model `{self.name}`: its snippet cannot be loaded: {self._hide(str(trouble))}"
             raise SolverError("E306", message, where=self.snippet.place) from None
 
+    def _show(self, messages: Sequence[Mapping[str, object]]) -> object:
+        shown = [dict(one) for one in messages]
+        return {"messages": shown} if self.snippet.function == LATER_FUNCTION else shown
+
     def _read(self, outcome: object) -> Completion:
         if isinstance(outcome, SnippetTrouble):
             return fail(self._hide(str(outcome)))
         completion = read_message(self._hide_keys(outcome) if self._keys else outcome)
         if completion.status is CompletionStatus.NO_TEXT and not isinstance(outcome, Mapping | None):
-            return fail(f"`{FUNCTION}` gives neither a text nor a message: {type(outcome).__name__}")
+            return fail(
+                f"`{self.snippet.function}` gives neither a text nor a message: {type(outcome).__name__}"
+            )
         return completion
 
     def _hide_keys(self, value: object) -> object:

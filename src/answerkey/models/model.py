@@ -11,7 +11,7 @@ from answerkey.models.builtin import ConstantModel, LongestModel, OverlapModel, 
 from answerkey.models.configs import InferenceConfig, ModelConfig, is_live, read_name
 from answerkey.models.connecting import connect
 from answerkey.models.hosts import Caller
-from answerkey.models.inference import SnippetModel
+from answerkey.models.inference import SECONDS, SnippetModel
 from answerkey.models.live import LiveModel
 from answerkey.models.parameters import Parameter, read_query
 from answerkey.models.providers import PROVIDERS
@@ -79,7 +79,8 @@ def open_model(model: str | ModelConfig, *, caller: Caller | None = None) -> Mod
 
 def _open_config(model: ModelConfig) -> Model:
     if isinstance(model.config, InferenceConfig):
-        return SnippetModel(model.name, model.config.snippet, model.config.environment)
+        config = model.config
+        return SnippetModel(model.name, config.snippet, config.environment, config.seconds or SECONDS)
     return LiveModel(connect(model))
 
 

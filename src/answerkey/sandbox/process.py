@@ -14,7 +14,7 @@ MEMORY_BYTES = 4 * 1024**3
 FILE_BYTES = 16 * 1024**2
 BATCH_SIZE = 100
 #: Functions that may need the network: those that stand for a model.
-ASKING = frozenset({"infer"})
+ASKING = frozenset({"infer", "run_inference"})
 
 
 class SnippetProcess:

@@ -18,6 +18,7 @@ CALLS: dict[str, tuple[str, int, int]] = {
     "compute_scores": ("compute_scores(sample) or compute_scores(sample, solver_output)", 1, 2),
     "compute_metrics": ("compute_metrics(scores)", 1, 1),
     "infer": ("infer(messages) or infer(messages, environment)", 1, 2),
+    "run_inference": ("run_inference(model_input) or run_inference(model_input, environment)", 1, 2),
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import functools
 import inspect
 import json
 import linecache
@@ -73,6 +74,16 @@ class ScoreView(View):
 
     def __repr__(self) -> str:
         return f"Score({super().__repr__()})"
+
+
+@functools.cache
+def load_trace() -> ModuleType:
+    """Return `types/trace.py`, without the package around it, which takes far longer to load."""
+    path = os.path.join(os.path.dirname(os.path.dirname(__file__)), "types", "trace.py")  # noqa: PTH118, PTH120 - nothing more is loaded here than is needed
+    module = ModuleType("trace")
+    with open(path, encoding="utf-8") as file:  # noqa: PTH123 - same
+        exec(compile(file.read(), path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - our own file
+    return module
 
 
 class Channel:
@@ -145,6 +156,8 @@ def main() -> None:
     setting = channel.receive()
     if not isinstance(setting, dict):
         return
+    if setting["function"] == "compute_scores":
+        load_trace()
     limit_process(setting["memory_bytes"], setting["file_bytes"])
     if not setting["has_network"]:
         refuse_network()
@@ -160,15 +173,14 @@ def main() -> None:
 def serve_calls(channel: Channel, function: Function, setting: dict[str, object]) -> None:
     """Answer batch after batch; a child that the snippet forked never answers in our place."""
     own = os.getpid()
-    file_name = name_file(str(setting["label"]))
-    sees_scores = setting["function"] == "compute_metrics"
+    name, file_name = str(setting["function"]), f"<{setting['label']}>"
     runner = asyncio.Runner()
     while True:
         limit_cpu(READ_SECONDS)
         batch = channel.receive()
         for arguments in batch if isinstance(batch, list) else ():
             limit_cpu(float(str(setting["seconds"])))
-            payload = call_function(function, show_scores(arguments, sees_scores), runner, file_name)
+            payload = call_function(function, show_arguments(name, arguments), runner, file_name)
             if os.getpid() != own:
                 os._exit(0)
             channel.send(payload)
@@ -220,14 +232,9 @@ def limit_cpu(seconds: float) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
 
 
-def name_file(label: str) -> str:
-    """Return the file name that tracebacks show for the snippet."""
-    return f"<{label}>"
-
-
 def load_function(source: str, name: str, label: str, most: int) -> tuple[Function | None, Outcome]:
     """Run the snippet's top level and return its function, or None and why not."""
-    file_name = name_file(label)
+    file_name = f"<{label}>"
     lines = [f"{line}\n" for line in source.splitlines()]
     linecache.cache[file_name] = (len(source), None, lines, file_name)
     # Dataclasses and pickle look their module up by name.
@@ -263,11 +270,19 @@ def take_first(function: Function, count: int) -> Function:
     return lambda *values: function(*values[:count])
 
 
-def show_scores(arguments: list[object], sees_scores: bool) -> list[object]:  # noqa: FBT001 - two plain facts of one call
-    """Return the arguments; lists of scores become lists of objects with attributes."""
-    if not sees_scores:
-        return arguments
-    return [[ScoreView(one) for one in group] if isinstance(group, list) else group for group in arguments]
+def show_arguments(name: str, arguments: list[object]) -> list[object]:
+    """Return the arguments as a function sees them: scores, and the `solver_output` of an exchange."""
+    if name == "compute_metrics":
+        return [
+            [ScoreView(one) for one in group] if isinstance(group, list) else group for group in arguments
+        ]
+    match arguments:
+        case [sample, {"output": output, "messages": messages, **others}] if (
+            name == "compute_scores" and not others
+        ):
+            shown = load_trace().build_solver_output(output, messages, View)
+            return [sample, View(shown, trace=load_trace().Trace(shown["trace"]))]
+    return arguments
 
 
 def call_function(

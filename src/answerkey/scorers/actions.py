@@ -10,7 +10,7 @@ import polars as pl
 
 from answerkey.errors import DataError
 from answerkey.scorers.views import view_completions, view_scores
-from answerkey.templates import RowFilter, RowTrouble
+from answerkey.templates import RowFilter, RowTrouble, Template
 from answerkey.types import Completions, Samples, Scores
 
 
@@ -56,7 +56,8 @@ def _find_excluded(actions: Sequence[Action], samples: Samples, others: Mapping[
     troubles: list[tuple[int, Action, RowTrouble]] = []
     for action in actions:
         used = {name: other for name, other in others.items() if action.filter.template.paths_from(name)}
-        sifted = action.filter.sift(samples, **{name: _VIEWS[name](other) for name, other in used.items()})
+        views = {name: _VIEWS[name](other, action.filter.template) for name, other in used.items()}
+        sifted = action.filter.sift(samples, **views)
         is_hit = sifted.is_kept.fill_null(value=False) & excluded.is_null()
         troubles += [(row, action, one) for row, one in sifted.troubles if excluded[row] is None]
         if is_hit.any():
@@ -66,7 +67,10 @@ def _find_excluded(actions: Sequence[Action], samples: Samples, others: Mapping[
     return excluded
 
 
-_VIEWS: dict[str, Callable[[Any], Samples]] = {"solver_output": view_completions, "scores": view_scores}
+_VIEWS: dict[str, Callable[[Any, Template], Samples]] = {
+    "solver_output": view_completions,
+    "scores": lambda scores, _: view_scores(scores),
+}
 
 
 def _refuse(position: int, action: Action, trouble: RowTrouble, *, samples: Samples) -> NoReturn:

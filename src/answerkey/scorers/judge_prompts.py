@@ -10,7 +10,7 @@ from answerkey.templates import Template
 from answerkey.types import Completion, Sample
 
 #: What the prompts of a judge may use.
-NAMES = ("sample", "solver_output", "model_output", "messages", "input_prompt")
+NAMES = ("sample", "solver_output", "model_output", "messages", "input_prompt", "trace", "model_outputs")
 
 Prompt = Sequence[Mapping[str, object]]
 
@@ -44,6 +44,8 @@ def build_context(sample: Sample, completion: Completion) -> dict[str, object]:
         "model_output": ModelOutput.of(text, solver_output["output"]),
         "messages": solver_output["messages"],
         "input_prompt": text,
+        "trace": solver_output["trace"],
+        "model_outputs": solver_output["model_outputs"],
     }
 
 

@@ -65,7 +65,7 @@ class PythonScorer(BaseScorer):
         has_call = completions.frame["status"] != CompletionStatus.ERROR.value
         is_called = has_call.to_list() if self.needs_completion else [True] * len(samples)
         rows = zip(samples.rows(), completions.rows(), is_called, strict=True)
-        calls = ([dict(sample), completion.solver_output()] for sample, completion, called in rows if called)
+        calls = ([dict(sample), completion.exchange()] for sample, completion, called in rows if called)
         outcomes = self._call(calls)
         return _build_table([_read_outcome(next(outcomes)) if called else NO_CALL for called in is_called])
 

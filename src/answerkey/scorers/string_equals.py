@@ -121,7 +121,7 @@ class _Compared:
         cls, field: str, template: Template, samples: Samples, completions: Completions | None = None
     ) -> _Compared:
         """Return the texts that a template yields."""
-        others = {} if completions is None else {"solver_output": view_completions(completions)}
+        others = {} if completions is None else {"solver_output": view_completions(completions, template)}
         series = template.series(samples, **others)
         if series is not None and series.dtype == pl.String and (field == "value" or not series.null_count()):
             return cls(series)

@@ -7,14 +7,28 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from answerkey.types import Completions, Samples, Scores
+from answerkey.templates import Template
+from answerkey.types import LATER_NAMES, Completions, Samples, Scores
 
 
-def view_completions(completions: Completions) -> Samples:
+def view_completions(completions: Completions, template: Template) -> Samples:
     """Return the `solver_output` of every row: just what `Completion.solver_output` gives, as columns.
 
     Replies and prompts are JSON text of any shape, and so are the columns wherever a table has any of them.
+    The names of the later era are JSON text too; those that the template does not read are null.
     """
+    table = _view_output(completions)
+    paths = template.paths_from("solver_output")
+    read = {path[0] for path in paths if path} if () not in paths else set(LATER_NAMES)
+    later = [name for name in LATER_NAMES if name in read]
+    rows = [one.solver_output() for one in completions.rows()] if later else []
+    columns = {name: [json.dumps(row[name], ensure_ascii=False) for row in rows] for name in later}
+    frame = table.frame.with_columns(pl.lit(None, pl.String).alias(name) for name in LATER_NAMES)
+    frame = frame.with_columns(pl.Series(name, texts, pl.String) for name, texts in columns.items())
+    return Samples(frame, table.ids, encoded=table.encoded | {*LATER_NAMES})
+
+
+def _view_output(completions: Completions) -> Samples:
     frame = completions.frame
     is_bare = all(frame[name].null_count() == frame.height for name in ("reply", "prompt"))
     usage = frame["usage"].struct.unnest().select("prompt_tokens", "completion_tokens").to_struct("usage")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from answerkey.errors import Place, listing, suggest
 from answerkey.models import (
     INFERENCE_FUNCTION,
+    LATER_INFERENCE_FUNCTION,
     PROVIDERS,
     Address,
     CustomConfig,
@@ -18,7 +19,7 @@ from answerkey.models import (
     ProviderConfig,
     Tls,
 )
-from answerkey.sandbox import Snippet
+from answerkey.sandbox import Snippet, check_snippet
 from answerkey.spec import shapes
 from answerkey.spec.config import refuse_config
 from answerkey.spec.fields import Fields
@@ -27,6 +28,8 @@ from answerkey.spec.nodes import MapNode, Node, ScalarNode, holds_broken, to_pla
 from answerkey.spec.validation import validate_node
 
 BUILTIN = "builtin/"
+#: Adapters that need not be defined: with them the endpoint speaks the chat API.
+OWN_ADAPTERS = frozenset({"latticeflow$identity", "latticeflow$openai_chat_completion", "latticeflow$openai"})
 _PROVIDER = "$provider"
 
 
@@ -141,7 +144,26 @@ def _read_connection(node: Node, findings: Findings) -> Fields | None:
     if isinstance(fields, shapes.ProviderConnection):
         place = node.entries["provider_id"].place
         return fields if _check_provider(fields.provider_id, place, findings) else None
+    if isinstance(fields, shapes.CustomInference):
+        return fields if _check_inference(fields, node, findings) else None
     return fields
+
+
+def _check_inference(fields: shapes.CustomInference, node: MapNode, findings: Findings) -> bool:
+    """Return whether a connection has one snippet; report that, and an adapter that would not be used."""
+    given = [name for name in ("snippet", "run_inference_snippet") if getattr(fields, name) is not None]
+    if fields.adapter is not None and fields.adapter.key not in OWN_ADAPTERS:
+        hint = "the snippet is given the messages and returns a chat completion: convert both in it"
+        where = node.entries["adapter"].place
+        findings.add("E116", "an adapter of your own in `custom_inference` is not done", where, hint)
+    if len(given) == 1:
+        return True
+    if given:
+        message = "`snippet` and `run_inference_snippet` are two names of one field"
+        findings.add("E108", message, node.key_place("run_inference_snippet"), "leave one of them out")
+    elif not node.is_broken and not node.entries.keys() & {"snippet", "run_inference_snippet"}:
+        findings.add("E108", "`snippet` is missing in `config` of the model (`custom_inference`)", node.place)
+    return False
 
 
 Config = ProviderConfig | CustomConfig | InferenceConfig | PlaceholderConfig
@@ -161,9 +183,18 @@ def _build_config(fields: Fields, node: MapNode, key: str, findings: Findings) -
             tls=_build_tls(fields.tls_context, node, findings),
         )
     if isinstance(fields, shapes.CustomInference):
-        snippet = Snippet(INFERENCE_FUNCTION, fields.snippet, node.entries["snippet"].place, key)
-        return InferenceConfig(snippet, fields.environment or {})
+        snippet = _choose_function(str(fields.snippet or fields.run_inference_snippet), node, key)
+        return InferenceConfig(snippet, fields.environment or {}, fields.timeout)
     return PlaceholderConfig()
+
+
+def _choose_function(source: str, node: MapNode, key: str) -> Snippet:
+    """Return the snippet of a model, with the one of the two functions that it defines."""
+    place = node.entries["snippet" if "snippet" in node.entries else "run_inference_snippet"].place
+    snippet = Snippet(INFERENCE_FUNCTION, source, place, key)
+    if "snippet" in node.entries or check_snippet(snippet) is None:
+        return snippet
+    return replace(snippet, function=LATER_INFERENCE_FUNCTION)
 
 
 def _read_address(node: Node | None) -> Address | None:

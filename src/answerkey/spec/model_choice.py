@@ -19,15 +19,12 @@ from answerkey.models import (
     read_name,
 )
 from answerkey.sandbox import Snippet, check_snippet
-from answerkey.spec.connections import ModelSpec
+from answerkey.spec.connections import OWN_ADAPTERS, ModelSpec
 from answerkey.spec.findings import Findings
 from answerkey.spec.nodes import Node, ScalarNode, find_node
 from answerkey.spec.shapes import AdapterFields
 from answerkey.spec.validation import validate_node
 from answerkey.templates import Template
-
-#: Adapters that need not be defined: with them the endpoint speaks the chat API.
-OWN_ADAPTERS = frozenset({"latticeflow$identity", "latticeflow$openai_chat_completion", "latticeflow$openai"})
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,6 @@ from answerkey.spec.policy_building import build_policies, read_policies
 from answerkey.spec.policy_checking import check_policies
 from answerkey.spec.ready_made import ReadyMade
 from answerkey.spec.ready_plans import adopt
-from answerkey.spec.refusals import refuse_foreign_keys
 from answerkey.spec.shapes import RunFields
 from answerkey.spec.sources import DatasetSpec
 from answerkey.spec.task_building import build_task
@@ -95,7 +94,6 @@ def plan_ready_made(project: Project, ready: ReadyMade) -> Plan | None:
 def plan_run(project: Project, node: MapNode) -> Plan | None:
     """Return the plan of a run file."""
     findings = project.findings
-    node = cast("MapNode", refuse_foreign_keys(node, "run", findings))
     validate_node(RunFields, node, findings, name="the run file")
     known = Definitions(project)
     read_definitions(node, known)

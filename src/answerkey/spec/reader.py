@@ -127,6 +127,10 @@ def parse_yaml(text: str, shown: str | None, findings: Findings) -> Node:
 
 
 def _syntax_hint(reason: str) -> str | None:
+    if "unknown escape character '|'" in reason:
+        return "write `|`; the backslash comes from a Markdown table"
+    if "unknown escape character" in reason:
+        return "in double quotes a backslash begins an escape: write `\\\\`, or use single quotes"
     if "chomping" in reason:
         return "text that begins with `>` or `|` needs quotes"
     if "token" in reason or "mapping values" in reason:

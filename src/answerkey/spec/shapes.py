@@ -71,6 +71,7 @@ class DatasetChoice(Fields):
     """Which dataset a task reads."""
 
     key: Key
+    source: Literal["dataset"] = "dataset"
     fast_subset_size: Any = Field(default=None, json_schema_extra=OLD)
 
 
@@ -87,12 +88,13 @@ class AggregatorFields(Fields):
 
     function: AggregatorName
     k: Count | None = None
+    score_name: Text | None = None
 
 
 class ScoreAggregatorFields(Fields):
-    """Which score is aggregated, and how."""
+    """Which score is aggregated, and how; the aggregator may name the score too."""
 
-    score_name: Text
+    score_name: Text | None = None
     aggregator: AggregatorFields
 
 
@@ -196,6 +198,7 @@ class AdapterFields(Fields):
     description: Text | None = None
     long_description: Text | None = None
     tags: tuple[Text, ...] = ()
+    provider: Literal["user"] = "user"
     task: TaskKind | None = None
     process_input: Code
     process_output: Code
@@ -254,8 +257,11 @@ class CustomInference(Fields):
     """A model that is a Python snippet."""
 
     connection_type: Literal["custom_inference"]
-    snippet: Text
+    snippet: Text | None = None
+    run_inference_snippet: Text | None = None
+    adapter: AdapterChoice | None = None
     environment: dict[str, SecretText] | None = None
+    timeout: Annotated[Number, Field(ge=1)] | None = None
 
 
 CONNECTIONS: dict[str, type[Fields]] = {
@@ -305,6 +311,7 @@ class SelectionFields(Fields):
 class SpecificationFields(SelectionFields):
     """One task of an evaluation with its config and model."""
 
+    type: Literal["standard"] = "standard"
     key: Key | None = None
     display_name: Text | None = None
     task_key: Key

@@ -29,7 +29,7 @@ from answerkey.spec.findings import Findings
 from answerkey.spec.nodes import ListNode, MapNode, Node, Places, ScalarNode, from_plain
 from answerkey.spec.nodes import Path as Way
 from answerkey.spec.reader import resolve_path
-from answerkey.spec.refusals import FOREIGN_KEYS, choose_type, refuse_foreign_keys
+from answerkey.spec.refusals import choose_type
 from answerkey.spec.scoring import report_template, try_build
 from answerkey.spec.shapes import DatasetFields
 from answerkey.spec.task_building import build_filter
@@ -121,13 +121,12 @@ def source_model(kind: str) -> type[Fields]:
 def build_dataset(node: Node, findings: Findings, *, base: Path) -> DatasetSpec | None:
     """Return the dataset that a node describes; `base` is for paths that are stated in no file."""
     refuse_config(node, findings)
-    stated = node
-    node = carry_over(refuse_foreign_keys(node, "dataset", findings), "dataset", findings)
+    node = carry_over(node, "dataset", findings)
     fields = validate_node(DatasetFields, node, findings, name="the dataset")
-    if not isinstance(node, MapNode) or not isinstance(stated, MapNode):
+    if not isinstance(node, MapNode):
         return None
     part = node.get("source")
-    if part is None and (node.is_broken or stated.entries.keys() & FOREIGN_KEYS["dataset"].keys()):
+    if part is None and (node.is_broken or "generator_specification" in node.entries):
         return None
     if part is None:
         hint = "write `source: {type: local, file_path: …}`"

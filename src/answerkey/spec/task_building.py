@@ -32,7 +32,7 @@ from answerkey.spec.nodes import (
     key_of,
     list_entries,
 )
-from answerkey.spec.refusals import choose_type, refuse_foreign_keys
+from answerkey.spec.refusals import choose_type
 from answerkey.spec.robustness import Ordered, build_choice_order, check_ranking, order_steps
 from answerkey.spec.score_references import check_score_references
 from answerkey.spec.scoring import BuiltStep, build_scoring, report_template, try_build
@@ -214,7 +214,6 @@ def build_solver(node: Node | None, findings: Findings) -> tuple[Solver | None, 
     """Return the solver of a definition and its fields; None when there is none or it cannot be built."""
     if node is None or is_null(node):
         return None, None
-    node = refuse_foreign_keys(node, "solver", findings)
     found = choose_type(node, "solver", SOLVERS, findings)
     if found is None or not isinstance(node, MapNode):
         return None, None

@@ -8,7 +8,7 @@ from answerkey.errors import Place, listing, suggest
 from answerkey.metrics import UNBIASED, WITH_K, Aggregator, ScoreAggregator, Trials
 from answerkey.spec.findings import Findings
 from answerkey.spec.nodes import MapNode, Node, find_node, is_null
-from answerkey.spec.shapes import AggregatorFields, TrialsFields
+from answerkey.spec.shapes import AggregatorFields, ScoreAggregatorFields, TrialsFields
 from answerkey.spec.tasks import ScoringStep
 from answerkey.spec.validation import validate_node
 
@@ -45,16 +45,27 @@ def build_trials(node: Node | None, findings: Findings) -> Trials | None:
     chosen: dict[tuple[str, str], ScoreAggregator] = {}
     for index, one in enumerate(fields.score_aggregators or ()):
         where = find_node(node, ("score_aggregators", index))[0].place
-        if not _check_k(one.aggregator, fields.num_trials, where, findings):
+        score = _choose_score(one, where, findings)
+        if not _check_k(one.aggregator, fields.num_trials, where, findings) or score is None:
             continue
         aggregator = Aggregator(one.aggregator.function, one.aggregator.k)
-        name = (one.score_name, aggregator.label)
+        name = (score, aggregator.label)
         if name in chosen:
             findings.add("E108", f"the aggregate `{'.'.join(name)}` is asked for twice", where)
-        chosen.setdefault(name, ScoreAggregator(one.score_name, aggregator))
+        chosen.setdefault(name, ScoreAggregator(score, aggregator))
         if aggregator.function in UNBIASED:
             findings.notice(_SAYS, where, _PLUGIN)
     return Trials(fields.num_trials, tuple(chosen.values()))
+
+
+def _choose_score(one: ScoreAggregatorFields, where: Place, findings: Findings) -> str | None:
+    """Return the score that is aggregated; report one that is not named, or named in two ways."""
+    named = {one.score_name, one.aggregator.score_name} - {None}
+    if len(named) == 1:
+        return named.pop()
+    what = "`score_name` is missing" if not named else "`score_name` and that of the `aggregator` differ"
+    findings.add("E108", f"{what} in `score_aggregators` of `trials`", where)
+    return None
 
 
 def _check_k(one: AggregatorFields, num_trials: int, where: Place, findings: Findings) -> bool:
@@ -100,6 +111,7 @@ def _find_name(node: Node, name: str) -> Place:
     listed = node.get("score_aggregators") if isinstance(node, MapNode) else None
     for entry in getattr(listed, "entries", ()):
         found = entry.get("score_name") if isinstance(entry, MapNode) else None
+        found = find_node(entry, ("aggregator", "score_name"))[0] if found is None else found
         if found is not None and str(getattr(found, "value", "")) == name:
             place: Place = found.place
             return place

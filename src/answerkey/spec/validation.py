@@ -14,6 +14,7 @@ from answerkey.errors import listing, suggest
 from answerkey.spec.findings import Findings
 from answerkey.spec.nodes import BROKEN, ListNode, MapNode, Node, Path, find_node, to_plain
 from answerkey.spec.numbers import LEADING_ZERO_HINT, has_leading_zero
+from answerkey.spec.refusals import FOREIGN_KEYS
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -165,9 +166,12 @@ def _report_unknown(
     loc = detail["loc"]
     holder, taken = find_node(node, loc[:-1])
     key = str(loc[-1])
+    where = holder.key_place(key) if isinstance(holder, MapNode) else holder.place
+    if key in FOREIGN_KEYS:
+        findings.add("E116", f"`{key}` of the original platform is not done", where, FOREIGN_KEYS[key])
+        return
     known = sorted(keys_at(model, loc[:-1]))
     hint = suggest(key, known) or f"keys there: {listing(known)}"
-    where = holder.key_place(key) if isinstance(holder, MapNode) else holder.place
     findings.add("E107", f"unknown key `{key}`{_within(name, taken)}", where, hint)
 
 

@@ -50,6 +50,7 @@ from answerkey.templates.limits import (
 from answerkey.templates.plain import explain_missing, explain_uncalled, fail_undefined
 from answerkey.templates.row_context import RowContext
 from answerkey.templates.trouble import MissingName
+from answerkey.types.trace import TRACE_METHODS, is_trace_like
 
 #: Of a template, in the parts that are no text.
 MOST_TOKENS: Final = 20_000
@@ -124,13 +125,15 @@ class RowEnvironment(SandboxedEnvironment):
         self.direct_filters: dict[str, Callable[[Any], Any]] = {}
 
     def getattr(self, obj: Any, attribute: str) -> Any:  # noqa: ANN401 - Jinja's own signature
-        """Return `obj.attribute`; of a mapping the key first, then one of the methods of a dict."""
+        """Return `obj.attribute`; of a mapping the key first, then a method of a trace or a dict."""
         kind = type(obj)
         if kind is LoopContext and attribute in _LOOP_NAMES:
             return getattr(obj, attribute)
         if kind not in _NO_MAPPINGS and isinstance(obj, (dict, Mapping)):
             if attribute in obj:
                 return obj[attribute]
+            if attribute in TRACE_METHODS and is_trace_like(obj):
+                return UncalledMethod(partial(TRACE_METHODS[attribute], obj), obj=obj, name=attribute)
             if not hasattr(dict, attribute):
                 return self.undefined(obj=obj, name=attribute)
             method = super().getattr(obj, attribute)

@@ -125,12 +125,19 @@ def _measure_nested(value: object) -> int:
 
 
 def count_within(value: object, most: int) -> int:
-    """Return how many characters and parts a value has; when there are more than `most`, some such number."""
+    """Return how many characters and parts a value has; when there are more than `most`, some such number.
+
+    A list or mapping that is reached in several ways counts once.
+    """
     size = 0
+    seen: set[int] = set()
     waiting: list[object] = [value]
     while waiting and size <= most:
         one = waiting.pop()
         if isinstance(one, (list, tuple, dict)):
+            if id(one) in seen:
+                continue
+            seen.add(id(one))
             size += 2 * len(one) + 2
             if size <= most:
                 waiting.extend([*one, *one.values()] if isinstance(one, dict) else one)

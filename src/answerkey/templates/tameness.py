@@ -13,6 +13,8 @@ from typing import Any, Final
 
 from jinja2 import nodes
 
+from answerkey.types.trace import TRACE_METHODS
+
 _STATEMENTS: Final = (
     *(nodes.Template, nodes.Output, nodes.If, nodes.For, nodes.Assign, nodes.AssignBlock),
     *(nodes.Break, nodes.Continue),
@@ -50,6 +52,7 @@ METHODS: Final = frozenset(
         *("isspace", "istitle", "isupper", "items", "join", "keys", "lower", "lstrip", "partition"),
         *("removeprefix", "removesuffix", "replace", "rfind", "rindex", "rpartition", "rsplit", "rstrip"),
         *("split", "splitlines", "startswith", "strip", "swapcase", "title", "upper", "values", "zfill"),
+        *TRACE_METHODS,
     ]
 )
 _FUNCTIONS: Final = frozenset(["range"])

@@ -25,10 +25,12 @@ from answerkey.types.scores import (
     ScoreStatus,
     Validity,
 )
+from answerkey.types.trace import LATER_NAMES
 
 __all__ = [
     "COMPLETION_SCHEMA",
     "EMPTY_STRUCT_FIELD",
+    "LATER_NAMES",
     "ORDER_SCHEMA",
     "PRIOR_SCHEMA",
     "THEIR_SCHEMA",

@@ -6,9 +6,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
+from typing import Any, Self
 
 import polars as pl
+
+from answerkey.types.trace import build_solver_output
 
 
 class CompletionStatus(StrEnum):
@@ -76,7 +78,15 @@ class Completion:
         return made
 
     def solver_output(self) -> dict[str, object]:
-        """Return the `solver_output` of templates, filters and snippets: `output` and `messages`."""
+        """Return the `solver_output` of templates and filters, with the names of both eras."""
+        exchange = self.exchange()
+        return build_solver_output(exchange["output"], exchange["messages"])
+
+    def exchange(self) -> dict[str, Any]:
+        """Return what the other names of `solver_output` are made of.
+
+        `output` is the last reply as an OpenAI-like object, `messages` the prompt with the reply at the end.
+        """
         message = dict(self.reply) if self.reply else {"role": "assistant", "content": self.text}
         usage = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
         output = {"choices": [{"message": message, "finish_reason": self.finish_reason}], "usage": usage}

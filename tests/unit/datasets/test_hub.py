@@ -165,6 +165,12 @@ class Server(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
+def close_connections() -> None:
+    """Have the library forget its connections, in any of its versions."""
+    library = importlib.import_module("huggingface_hub")
+    (getattr(library, "close_session", None) or library.utils.reset_sessions)()
+
+
 @pytest.fixture
 def serve() -> Iterator[Callable[[Hub], Server]]:
     """Return a function that starts a server; all are stopped afterwards."""
@@ -177,9 +183,7 @@ def serve() -> Iterator[Callable[[Hub], Server]]:
         return server
 
     yield start
-    importlib.import_module(
-        "huggingface_hub"
-    ).close_session()  # it keeps its connections otherwise, until some other test is blamed
+    close_connections()  # it keeps them otherwise, until some other test is blamed
     for server in servers:
         server.shutdown()
         server.server_close()
@@ -369,7 +373,7 @@ def test_the_token_goes_to_the_hub_and_nowhere_else(
 ) -> None:
     """Storage that the hub sends on to sees none; no error, fingerprint or stored source holds it."""
     storage = serve(Hub(repositories={"made/quiz": quiz}))
-    hub.storage = storage.url
+    hub.storage = storage.url.replace("127.0.0.1", "localhost")  # another host, as it is at the real hub
     source = pin_source(HuggingFaceSource("made/quiz", "test", name="all"))
     source.read(name="x")
     assert {token for _, _, token in hub.asked} == {f"Bearer {TOKEN}"}
@@ -393,6 +397,53 @@ def test_a_hub_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch, tmp
     with pytest.raises(DataError, match=r"no answer from `127\.0\.0\.1:9`") as caught:
         HuggingFaceSource("made/quiz", "test").read(name="x")
     assert "HF_HUB_OFFLINE=1" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("version", ["0.29.3", "0.9.0.rc1"])
+def test_a_library_that_is_too_old_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], version: str
+) -> None:
+    """With the version that is needed, and the one that is there; it is no bug of ours."""
+    monkeypatch.setattr(importlib.import_module("huggingface_hub"), "__version__", version)
+    assert main(["run", "mmlu", "--model", "builtin/random", "-q"]) == 2
+    told = capsys.readouterr().err
+    assert (
+        f"error[E214]: datasets of the hub need `huggingface-hub` 0.30 or newer; {version} is installed"
+        in told
+    )
+    assert "= help: pip install --upgrade 'answerkey[hub]'" in told
+
+
+@pytest.mark.usefixtures("quiz")
+def test_what_every_version_has_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file is fetched with what `hf_hub_download` takes since 0.30, and sessions are forgotten as there."""
+    library = importlib.import_module("huggingface_hub")
+    download = library.hf_hub_download
+    forgotten: list[int] = []
+
+    def download_as_before(
+        repo_id: str,
+        filename: str,
+        *,
+        repo_type: str,
+        revision: str,
+        cache_dir: Path,
+        endpoint: str,
+        local_files_only: bool,
+    ) -> object:
+        options = {"repo_type": repo_type, "revision": revision, "cache_dir": cache_dir}
+        assert library.utils.are_progress_bars_disabled()
+        return download(repo_id, filename, **options, endpoint=endpoint, local_files_only=local_files_only)
+
+    monkeypatch.setattr(library, "hf_hub_download", download_as_before)
+    monkeypatch.setattr(library, "close_session", None, raising=False)
+    monkeypatch.setattr(library.utils, "reset_sessions", lambda: forgotten.append(1), raising=False)
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("ANSWERKEY_PROXIES", raising=False)
+    rows = HuggingFaceSource("made/quiz", "test", name="all").read(name="x").samples.frame.rows()
+    assert rows == [("one", 0), ("two", 1), ("three", 1)]
+    assert forgotten
+    assert not library.utils.are_progress_bars_disabled()
 
 
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from answerkey.scorers import build_scores
 from answerkey.scorers.views import view_completions, view_scores
-from answerkey.types import Completion, Completions, CompletionStatus, Scores
+from answerkey.templates import Template
+from answerkey.types import LATER_NAMES, Completion, Completions, CompletionStatus, Scores
 
 PLAIN = [
     Completion("A"),
@@ -27,15 +28,18 @@ ASKED = [
 def test_table_of_solver_outputs_is_that_of_each_completion(completions: list[Completion]) -> None:
     """Row by row, the columns hold just what a template sees of one completion, in the same order."""
     ids = [str(number) for number in range(len(completions))]
-    table = view_completions(Completions.build(ids, completions, source="recorded"))
+    whole = Template.compile("{{ solver_output }}", names=["solver_output"])
+    table = view_completions(Completions.build(ids, completions, source="recorded"), whole)
     expected = [one.solver_output() for one in completions]
     assert [json.dumps(row) for row in table.rows()] == [json.dumps(row) for row in expected]
 
 
 def test_plain_texts_stay_columns() -> None:
     """Without replies and prompts nothing is turned into JSON text."""
-    table = view_completions(Completions.build(list("0123"), PLAIN, source="recorded"))
-    assert table.encoded == frozenset()
+    read = Template.compile("{{ solver_output.output }}", names=["solver_output"])
+    table = view_completions(Completions.build(list("0123"), PLAIN, source="recorded"), read)
+    assert table.encoded == frozenset(LATER_NAMES)
+    assert table.frame["trace"].null_count() == 4
     assert isinstance(table.frame.schema["output"], pl.Struct)
 
 

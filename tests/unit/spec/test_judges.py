@@ -78,7 +78,7 @@ def test_place_is_right_beside_broken_scorers(project: Write) -> None:
     """A scorer that cannot be built does not move the places of those after it."""
     loaded = load(project, "gpt-juge", task=TASK + "    - {type: bleu}\n")
     assert [(error.code, str(error.where)) for error in loaded.errors] == [
-        ("E109", "task.yaml:12:14"),
+        ("E116", "task.yaml:12:14"),
         ("E113", "task.yaml:13:64"),
     ]
 

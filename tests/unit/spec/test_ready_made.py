@@ -294,7 +294,7 @@ def test_config_chooses_the_dataset_of_the_hub() -> None:
     source = plan("arc", config={"subset": "ARC-Easy", "split": "validation"}).dataset.source
     assert isinstance(source, HuggingFaceSource)
     assert (source.name, source.split) == ("ARC-Easy", "validation")
-    assert source.derive["category"] == "ARC-Easy"
+    assert source.derive["category"] == "{{ sample.category | default('ARC-Easy') }}"
     loaded = load_plan("arc", Overrides(config={"split": "tset"}))
     assert [error.code for error in loaded.errors] == ["E111"]
 

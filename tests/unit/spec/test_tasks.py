@@ -119,8 +119,8 @@ def scorer(text: str) -> str:
 @pytest.mark.parametrize(
     ("text", "code", "place", "words"),
     [
-        ("    - type: bleu\n", "E109", "12:13", "`bleu` of the original platform"),
-        ("    - type: rag_checker\n", "E109", "12:13", "original platform"),
+        ("    - type: bleu\n", "E116", "12:13", "`bleu` of the original platform"),
+        ("    - type: rag_checker\n", "E116", "12:13", "original platform"),
         ("    - type: string_equal\n", "E109", "12:13", "unknown scorer type 'string_equal'"),
         ("    - key: x\n", "E108", "12:7", "`type` is missing"),
         ("    - x\n", "E108", "12:7", "must be a mapping"),

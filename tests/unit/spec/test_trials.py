@@ -57,6 +57,40 @@ def test_a_task_says_how_often_it_asks(write: Write) -> None:
     assert task_from_source(task.source).trials == task.trials
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "      - {aggregator: {function: mean, score_name: is_correct}}\n",
+        "      - {score_name: is_correct, aggregator: {function: mean, score_name: is_correct}}\n",
+    ],
+)
+def test_an_aggregator_may_name_its_score(write: Write, text: str) -> None:
+    """Files of late 2026 write the name there."""
+    loaded = load(write, TASK + AGGREGATORS + text)
+    assert loaded.errors == []
+    assert loaded.value is not None
+    assert loaded.value.trials == Trials(5, (ScoreAggregator("is_correct", Aggregator("mean")),))
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("{aggregator: {function: mean}}", "E108", "`score_name` is missing in"),
+        (
+            "{score_name: is_correct, aggregator: {function: mean, score_name: other}}",
+            "E108",
+            "`score_name` and that of the `aggregator` differ",
+        ),
+        ("{aggregator: {function: mean, score_name: is_corect}}", "E115", "`score_name` `is_corect` is not"),
+    ],
+)
+def test_the_score_of_an_aggregator_is_named_once(write: Write, text: str, code: str, words: str) -> None:
+    """None, or two that differ, is an error."""
+    ((found, _, message),) = told(load(write, f"{TASK}{AGGREGATORS}      - {text}\n").errors)
+    assert found == code
+    assert words in message
+
+
 def test_a_task_without_trials_asks_once(write: Write) -> None:
     """One trial, and nothing about it in the stored task."""
     task = load(write, TASK).value

@@ -241,5 +241,11 @@ def test_a_template_of_absurd_length_is_not_read(source: str, message: str) -> N
 
 def test_counting_stops_where_it_is_enough() -> None:
     """A list that is larger than asked for is not gone through."""
-    assert count_within([["a"] * 10] * 10, 1_000) == 2 * 10 + 2 + 10 * (2 * 10 + 2 + 10)
+    assert count_within([["a"] * 10 for _ in range(10)], 1_000) == 2 * 10 + 2 + 10 * (2 * 10 + 2 + 10)
     assert count_within([["a"] * 10_000] * 2, 100) == 6 + 2 * 10_000 + 2
+
+
+def test_a_list_that_is_reached_twice_counts_once() -> None:
+    """The trace shows the messages of the exchange again, and a judge's row is no larger for it."""
+    shared = ["a"] * 10
+    assert count_within([shared, {"again": shared}], 1_000) == 6 + (2 * 10 + 2 + 10) + (4 + len("again"))

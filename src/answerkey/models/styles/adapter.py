@@ -16,7 +16,7 @@ from answerkey.models.replies import take_chat
 from answerkey.templates import JsonText, RowTrouble, Template, TemplateStopped
 from answerkey.types import Completion
 
-INPUT_NAMES = ("input", "model_info")
+INPUT_NAMES = ("input", "model_info", "kwargs")
 OUTPUT_NAMES = ("body", "status_code")
 
 
@@ -38,7 +38,7 @@ class Adapter:
 
 @dataclass(frozen=True)
 class AdapterStyle:
-    """A user's adapter; it sees `generation` only if its template names it."""
+    """A user's adapter; it is given `generation` only if its template names it, or `kwargs`."""
 
     adapter: Adapter
     info: Mapping[str, object] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class AdapterStyle:
     @cached_property
     def unsupported(self) -> frozenset[str]:
         """All of `Generation`, unless the input template reads it."""
-        if "generation" in self.adapter.process_input:
+        if any(name in self.adapter.process_input for name in ("generation", "kwargs")):
             return frozenset()
         return frozenset(one.name for one in fields(Generation))
 
@@ -62,9 +62,10 @@ class AdapterStyle:
     def build(self, connection: Connection, messages: Sequence[Message]) -> object:
         """Return the request's body: the JSON that the input template writes."""
         told = {"messages": [dict(message) for message in messages]}
-        info = {**self.info, "model_key": connection.model, "generation": connection.generation.given()}
+        kwargs = connection.generation.given()
+        info = {**self.info, "model_key": connection.model, "generation": kwargs}
         try:
-            written = self._templates[0].evaluate(input=told, model_info=info)
+            written = self._templates[0].evaluate(input=told, model_info=info, kwargs=kwargs)
         except (RowTrouble, TemplateStopped) as trouble:
             raise self._refuse(trouble.message, trouble.hint) from None
         if not isinstance(written, str):

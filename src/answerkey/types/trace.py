@@ -1,0 +1,114 @@
+"""The exchange behind a completion, as `solver_output` shows it to templates, filters, judges and snippets.
+
+This file imports nothing of answerkey: the worker of snippets loads it by its path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+#: Names of the later era: they show again what `output` and `messages` hold.
+LATER_NAMES = ("trace", "raw_outputs", "model_outputs")
+_SYSTEM_ROLES = ("system", "developer")
+_TEXT_PARTS = ("text", "output_text", "input_text")
+
+Message = Mapping[str, Any]
+
+
+def build_solver_output(
+    output: object, messages: Sequence[Message], build: Callable[[dict[str, object]], Any] = dict
+) -> dict[str, object]:
+    """Return all names of `solver_output`; `build` makes the mapping of the trace and of each turn."""
+    trace = build(_build_trace(messages, build))
+    replies = [output]
+    return {
+        "output": output,
+        "messages": messages,
+        "trace": trace,
+        "raw_outputs": replies,
+        "model_outputs": replies,
+    }
+
+
+def _build_trace(messages: Sequence[Message], build: Callable[[dict[str, object]], Any]) -> dict[str, object]:
+    """Return the exchange by role and by turn; a turn begins with each message of the user."""
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        role = _read_role(message)
+        if role == "user":
+            turns.append({"user_message": message, "assistant_items": [], "assistant_messages": []})
+        elif role == "assistant":
+            if not turns:
+                turns.append({"user_message": None, "assistant_items": [], "assistant_messages": []})
+            turns[-1]["assistant_items"].append(message)
+            turns[-1]["assistant_messages"].append(message)
+    return {
+        "items": messages,
+        "turns": [build(turn) for turn in turns],
+        "user_messages": [one for one in messages if _read_role(one) == "user"],
+        "assistant_messages": [one for one in messages if _read_role(one) == "assistant"],
+        "system_messages": [one for one in messages if _read_role(one) in _SYSTEM_ROLES],
+    }
+
+
+def _read_role(message: Message) -> object:
+    return message.get("role", "assistant")
+
+
+def _read_text(messages: Sequence[Message], position: int) -> str | None:
+    """Return the text of one message: several text parts are joined by a newline; None where none is."""
+    content = messages[position].get("content") if messages else None
+    if isinstance(content, str) or not isinstance(content, list):
+        return content if isinstance(content, str) else None
+    parts = [part for part in map(_read_part, content) if part is not None]
+    return "\n".join(parts) if parts else None
+
+
+def _read_part(part: object) -> str | None:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, Mapping) or part.get("type", "text") not in _TEXT_PARTS:
+        return None
+    text = part.get("text")
+    return text if isinstance(text, str) else None
+
+
+#: The methods of a trace.
+TRACE_METHODS: dict[str, Callable[[Mapping[str, Any]], str | None]] = {
+    "get_last_assistant_text": lambda trace: _read_text(trace["assistant_messages"], -1),
+    "get_last_user_text": lambda trace: _read_text(trace["user_messages"], -1),
+    "get_first_system_prompt": lambda trace: _read_text(trace["system_messages"], 0),
+}
+
+
+class Trace(dict[str, Any]):
+    """A trace as snippets see it: its names and methods are reached with dots."""
+
+    @property
+    def items(self) -> Any:  # noqa: ANN401 - a list that can be called
+        """The messages; called, what any dict's `items()` gives."""
+        return _Items(self)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever has that name
+        if name in TRACE_METHODS:
+            return lambda: TRACE_METHODS[name](self)
+        if name in self:
+            return self[name]
+        raise AttributeError(f"there is no key {name!r}; keys: {', '.join(map(repr, self))}")
+
+
+class _Items(list[Any]):
+    """The messages of a trace; called, it gives what any other dict's `items()` does, as `copy` asks for."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(trace["items"])
+        self._trace = trace
+
+    def __call__(self) -> object:
+        return dict.items(self._trace)
+
+
+def is_trace_like(value: Mapping[str, Any]) -> bool:
+    """Return whether a mapping is a trace, also one that was written to JSON and read again."""
+    return "turns" in value and "items" in value

@@ -1,0 +1,341 @@
+"""One task in the spelling of both eras gives the same numbers; other names are refused by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import answerkey
+from answerkey.cli import main
+from answerkey.testing import TestServer
+
+ROWS = [
+    {"question": "Largest planet?", "answer": "B"},
+    {"question": "A metal?", "answer": "A"},
+    {"question": "Too long a story?", "answer": "A"},
+]
+#: By question, what the model says.
+SAID = {"Largest planet?": "B", "A metal?": "B", "Too long a story?": "A"}
+SEED = {
+    "snippet": "def compute_scores(sample, solver_output):\n"
+    "    text = solver_output.output.choices[0].message.content\n"
+    "    asked = solver_output.messages[-2].content\n"
+    "    system = solver_output.messages[0].content\n"
+    "    return {'scores': {'good': float(text == sample.answer)},\n"
+    "            'metadata': {'asked': asked, 'system': system, 'length': len(solver_output.messages)}}\n",
+    "value": "{{ solver_output.output.choices[0].message.content }}",
+    "prompt": "{{ messages[-2].content }} {{ model_output.choices[0].message.content }}",
+    "filter": "solver_output.messages[-2].content",
+}
+LATER = {
+    "snippet": "import copy, json\n"
+    "def compute_scores(sample, solver_output):\n"
+    "    trace = solver_output.trace\n"
+    "    assert solver_output.raw_outputs[-1] == solver_output['model_outputs'][-1] == solver_output.output\n"
+    "    assert trace.items == trace['items'] and trace.turns[0].user_message == trace.user_messages[0]\n"
+    "    assert trace.turns[-1].assistant_items == trace.assistant_messages == [trace.items[-1]]\n"
+    "    assert json.loads(json.dumps(copy.deepcopy(trace))) == trace\n"
+    "    asked, system = trace.get_last_user_text(), trace.get_first_system_prompt()\n"
+    "    assert system == trace.system_messages[0].content\n"
+    "    return {'scores': {'good': float(trace.get_last_assistant_text() == sample.answer)},\n"
+    "            'metadata': {'asked': asked, 'system': system, 'length': len(trace.items)}}\n",
+    "value": "{{ solver_output.trace.get_last_assistant_text() }}",
+    "prompt": "{{ trace.user_messages[-1].content }} {{ model_outputs[-1].choices[0].message.content }}",
+    "filter": "solver_output.trace.turns[-1].user_message.content",
+}
+
+
+def write_task(words: dict[str, str], url: str) -> dict[str, Any]:
+    """Return a run file in one era's words."""
+    later: dict[str, Any] = {"source": "dataset"} if words is LATER else {}
+    return {
+        "models": [
+            {
+                "key": name,
+                "display_name": name,
+                "config": {"url": f"{url}/chat/completions", "model_key": name},
+            }
+            for name in ("solver", "judge")
+        ],
+        "datasets": [{"key": "q", "display_name": "Q", "source": {"type": "inline", "rows": ROWS}}],
+        "tasks": [
+            {
+                "key": "t",
+                "display_name": "T",
+                "description": "One task.",
+                "definition": {
+                    "dataset": {"key": "q", **later},
+                    "solver": {
+                        "type": "single_turn_solver",
+                        "input_builder": {
+                            "type": "chat_completion",
+                            "input_messages": [
+                                {"role": "system", "content": "One letter."},
+                                {"role": "user", "content": "{{ sample.question }}"},
+                            ],
+                        },
+                    },
+                    "scorers": [
+                        {
+                            "type": "python",
+                            "compute_scores_snippet": words["snippet"],
+                            "metrics": [{"type": "mean", "field": "good"}],
+                        },
+                        {
+                            "type": "string_equals",
+                            "ground_truth": "{{ sample.answer }}",
+                            "value": words["value"],
+                        },
+                        {
+                            "type": "model_as_a_judge_scorer",
+                            "model_key": "judge",
+                            "user_prompt": words["prompt"],
+                        },
+                    ],
+                    "actions": [
+                        {
+                            "key": "long",
+                            "filter": {
+                                "op": "equals",
+                                "expression": words["filter"],
+                                "value": "Too long a story?",
+                            },
+                        }
+                    ],
+                },
+            }
+        ],
+        "evaluation": {
+            "key": "e",
+            "task_specifications": [
+                {"task_key": "t", "model_key": "solver", **({"type": "standard"} if later else {})}
+            ],
+        },
+        "run_config": {"cache_policy": "no-cache"},
+    }
+
+
+def reply(messages: Sequence[Mapping[str, object]]) -> str:
+    """Answer the question; as a judge, say how long the prompt is."""
+    asked = str(messages[-1]["content"])
+    if asked in SAID:
+        return SAID[asked]
+    judged = asked.partition("\n\nAnswer with")[0]
+    return json.dumps({"score": len(judged) / 100, "reasoning": judged, "confidence": 1})
+
+
+def run_era(words: dict[str, str], folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the rows of scores, and the metrics by name."""
+    folder.mkdir()
+    with TestServer(reply) as server:
+        (folder / "run.yaml").write_text(json.dumps(write_task(words, server.url)))
+        (task,) = answerkey.run(folder, out=folder / "out", trust_code=True).tasks.values()
+    measured = {name: (one.value, one.n, one.n_excluded) for name, one in task.metrics.items()}
+    return task.scores.to_dicts(), measured
+
+
+def test_both_eras_give_the_same_numbers(tmp_path: Path) -> None:
+    """A snippet, `string_equals.value`, a judge's prompt and an action's filter, in the names of each era."""
+    seed, later = (run_era(words, tmp_path / str(place)) for place, words in enumerate((SEED, LATER)))
+    assert seed == later
+    rows, metrics = seed
+    assert [row["string_equals"]["excluded_by"] for row in rows] == [None, None, "long"]
+    assert [row["python"]["status"] for row in rows] == ["SCORED"] * 3
+    assert [row["model_as_a_judge_scorer"]["metadata"]["reasoning"] for row in rows] == [
+        f"{asked} {said}" for asked, said in SAID.items()
+    ]
+    assert {name: value[0] for name, value in metrics.items()} == {
+        "good_mean": 0.5,
+        "Accuracy": 0.5,
+        "Mean Score": pytest.approx(0.135),
+    }
+
+
+def write_recorded(folder: Path, **definition: object) -> Path:
+    """Write a task on two rows with recorded texts, with this in its definition; return the file."""
+    whole = {
+        "dataset": {"key": "q"},
+        "solver": {"type": "pass_through_solver", "trace_column": "said"},
+        **definition,
+    }
+    rows = [{"answer": "A", "said": "A"}, {"answer": "B", "said": "A"}]
+    task = {"key": "t", "display_name": "T", "description": "Recorded texts.", "definition": whole}
+    dataset = {"key": "q", "display_name": "Q", "source": {"type": "inline", "rows": rows}}
+    file = folder / "run.yaml"
+    file.write_text(json.dumps({"datasets": [dataset], "tasks": [task]}))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("value", "accuracy"),
+    [
+        ("{{ solver_output.trace.get_last_assistant_text() }}", 0.5),
+        ("{{ solver_output.trace['items'][-1].content }}", 0.5),
+        ("{{ solver_output.trace.items[0].content | lower }}", 0.0),
+        ("{{ solver_output.raw_outputs[-1].choices[0].message.content }}", 0.5),
+        ("{{ solver_output.model_outputs[-1].choices[0].message.content }}", 0.5),
+        ("{{ (solver_output.trace.turns | first).assistant_messages[0].content }}", 0.5),
+        (
+            "{{ solver_output.trace.get_last_user_text() or solver_output.trace.get_first_system_prompt() }}",
+            0.0,
+        ),
+        ("{% for one in solver_output['trace'].assistant_messages %}{{ one.content }}{% endfor %}", 0.5),
+        ("{{ (solver_output | tojson | fromjson).trace.get_last_assistant_text() }}", 0.5),
+    ],
+)
+def test_later_names_are_there_without_a_prompt(tmp_path: Path, value: str, accuracy: float) -> None:
+    """A recorded text is an exchange of one message; a text that nobody said is none."""
+    scorer = {"type": "string_equals", "ground_truth": "{{ sample.answer }}", "value": value}
+    run = answerkey.run(write_recorded(tmp_path, scorers=[scorer]), out=tmp_path / "out")
+    assert run.tasks["t"].metrics["Accuracy"].value == accuracy
+
+
+def test_a_name_that_a_trace_does_not_have_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a dot in a snippet, with the names there are; no sample is scored by it."""
+    snippet = (
+        "def compute_scores(sample, solver_output):\n    return {'x': len(solver_output.trace.events)}\n"
+    )
+    scorers = [
+        {
+            "type": "python",
+            "compute_scores_snippet": snippet,
+            "metrics": [{"type": "mean", "field": "x"}],
+        },
+    ]
+    file = write_recorded(tmp_path, scorers=scorers)
+    main(["run", str(file), "--out", str(tmp_path / "out"), "--trust-code", "-q"])
+    capsys.readouterr()
+    (task,) = answerkey.load_run(tmp_path / "out").tasks.values()
+    assert [row["python"]["status"] for row in task.scores.to_dicts()] == ["FAILED", "FAILED"]
+    assert "there is no key 'events'; keys: 'items', 'turns'" in task.scores.to_dicts()[0]["python"]["reason"]
+
+
+CODE = (
+    "def {name}(messages, environment):\n    return environment['LETTER'] + messages{step}[-1]['content']\n"
+)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"snippet": CODE.format(name="infer", step="")},
+        {"run_inference_snippet": CODE.format(name="infer", step="")},
+        {
+            "run_inference_snippet": CODE.format(name="run_inference", step="['messages']"),
+            "adapter": {"key": "latticeflow$openai_chat_completion"},
+            "timeout": 15,
+        },
+    ],
+)
+def test_custom_inference_in_the_names_of_both_eras(tmp_path: Path, config: dict[str, object]) -> None:
+    """The later function is given the messages in a mapping; the answers are the same."""
+    file = write_inference(tmp_path, config)
+    run = answerkey.run(file, out=tmp_path / "out", trust_code=True)
+    assert list(run.tasks["t"].completions["completion"]) == ["B!", "B!"]
+
+
+def write_inference(folder: Path, config: dict[str, object]) -> Path:
+    """Write a run file whose model is a snippet; return it."""
+    scorer = {"type": "string_equals", "ground_truth": "{{ sample.answer }}"}
+    builder = {"type": "chat_completion", "input_messages": [{"role": "user", "content": "!"}]}
+    solver = {"type": "single_turn_solver", "input_builder": builder}
+    file = write_recorded(folder, scorers=[scorer], solver=solver)
+    whole = json.loads(file.read_text())
+    connection = {"connection_type": "custom_inference", "environment": {"LETTER": "B"}, **config}
+    whole["models"] = [{"key": "m", "display_name": "M", "config": connection}]
+    whole["evaluation"] = {"key": "e", "task_specifications": [{"task_key": "t", "model_key": "m"}]}
+    file.write_text(json.dumps(whole))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"timeout": 0.5, "snippet": "x"}, "error[E108]: `timeout`"),
+        ({}, "error[E108]: `snippet` is missing in `config` of the model"),
+        (
+            {"snippet": "x", "run_inference_snippet": "x"},
+            "error[E108]: `snippet` and `run_inference_snippet`",
+        ),
+        ({"run_inference_snippet": "x = 1"}, "defines no function `run_inference`"),
+        (
+            {"snippet": CODE.format(name="infer", step=""), "adapter": {"key": "mine"}},
+            "error[E116]: an adapter of your own in `custom_inference` is not done",
+        ),
+    ],
+)
+def test_custom_inference_that_cannot_run_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], config: dict[str, object], told: str
+) -> None:
+    """Before anything runs."""
+    assert main(["check", str(write_inference(tmp_path, config))]) == 2
+    assert told in capsys.readouterr().out
+
+
+def test_an_adapter_reads_the_generation_as_kwargs(tmp_path: Path) -> None:
+    """`kwargs` is the mapping of what is set, as `model_info.generation` is."""
+    adapter = {
+        "key": "mine",
+        "display_name": "Mine",
+        "provider": "user",
+        "process_input": {
+            "language": "jinja",
+            "source_code": '{"messages": {{ input.messages | tojson }}, "model": "x",'
+            ' "seed": {{ kwargs.seed }}, "count": {{ kwargs | length }}}',
+        },
+        "process_output": {"language": "jinja", "source_code": "{{ body }}"},
+    }
+    with TestServer("A") as server:
+        config = {"url": f"{server.url}/chat/completions", "adapter": {"key": "mine"}}
+        file = write_inference(tmp_path, {"snippet": "x"})
+        whole = json.loads(file.read_text())
+        whole["models"] = [{"key": "m", "display_name": "M", "config": config, "generation": {"seed": 7}}]
+        whole["model_adapters"] = [adapter]
+        file.write_text(json.dumps(whole))
+        run = answerkey.run(file, out=tmp_path / "out", cache_policy="no-cache")
+    assert run.tasks["t"].metrics["Accuracy"].value == 0.5
+    bodies = [request.body or {} for request in server.asked.requests]
+    assert {(body["seed"], body["count"]) for body in bodies} == {(7, 1)}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "model_as_a_judge_classifier",
+        "labeler_via_model",
+        "python_all_samples",
+        "bleu",
+        "rag_checker",
+        "function_call_coverage",
+    ],
+)
+def test_scorers_of_the_original_are_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """With what to do instead, and the types there are."""
+    file = write_recorded(tmp_path, scorers=[{"type": name, "ground_truth": "A"}])
+    assert main(["check", str(file)]) == 2
+    told = capsys.readouterr().out
+    assert f"error[E116]: scorer type `{name}` of the original platform is not done" in told
+    assert "`string_equals_mcqa`" in told
+
+
+@pytest.mark.parametrize("quote", ['"', "'"])
+def test_an_escaped_pipe_of_the_page_gets_a_hint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], quote: str
+) -> None:
+    """In double quotes, where it is no YAML, as in single ones."""
+    text = (
+        "key: t\ndisplay_name: T\ndescription: d\ndefinition:\n  scorers:\n    - type: string_equals_mcqa\n"
+        f"      ground_truth_choice: {quote}{{{{ sample.answer_key \\| upper }}}}{quote}\n"
+        "      choices: [A, B]\n"
+    )
+    (tmp_path / "task.yaml").write_text(text)
+    assert main(["check", str(tmp_path / "task.yaml")]) == 2
+    assert "= help: write `|`; the backslash comes from a Markdown table" in capsys.readouterr().out

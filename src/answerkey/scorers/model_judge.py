@@ -123,6 +123,22 @@ class ModelAsAJudge(BaseScorer):
                 faulty += _find_troubles(name, values)
         return report_faults(sorted(faulty, key=lambda one: one[0]), templates, samples), []
 
+    @property
+    def completion_fields(self) -> tuple[str, ...]:
+        """The prompts that read the completion."""
+        given = [name for name in self.template_fields if getattr(self, name) is not None]
+        return tuple(name for name in given if _reads_completion(getattr(self, name)))
+
+    def try_field(self, field: str, samples: Samples, completions: Completions) -> RowTrouble | None:
+        """Return what goes wrong with a prompt on these rows; None when nothing does."""
+        template = self.templates()[field]
+        for sample, completion in zip(samples.rows(), completions.rows(), strict=True):
+            try:
+                template.render(**build_context(sample, completion))
+            except RowTrouble as trouble:
+                return trouble
+        return None
+
     def bind(self, model: Model, *, key: str) -> BoundJudge:
         """Return the scorer with its model; `key` is the scorer's own, under which its calls are kept."""
         needs: frozenset[str] = getattr(model, "needs", frozenset())

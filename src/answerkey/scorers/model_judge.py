@@ -7,7 +7,7 @@ Values: `score`, from 0 to 1. Metadata: `reasoning`, `confidence` and `raw_score
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import ClassVar, Protocol, runtime_checkable
@@ -92,6 +92,11 @@ class ModelAsAJudge(BaseScorer):
     def scale(self) -> Scale:
         """The scores that the judge may give."""
         return Scale(self.score_min, self.score_max)
+
+    @property
+    def scales(self) -> Mapping[str, tuple[float, float]]:
+        """Scores are brought to a scale from 0 to 1."""
+        return {"score": (0.0, 1.0), "confidence": (0.0, 1.0), "raw_score": (self.score_min, self.score_max)}
 
     def check_fields(self) -> list[tuple[str, SpecError]]:
         """Return what is wrong with the scale."""

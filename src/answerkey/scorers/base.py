@@ -11,7 +11,7 @@ import polars as pl
 
 from answerkey.errors import DataError, SpecError
 from answerkey.sandbox import Snippet
-from answerkey.templates import RowTrouble, Template
+from answerkey.templates import Template
 from answerkey.types import (
     EMPTY_STRUCT_FIELD,
     Completions,
@@ -94,12 +94,8 @@ class BaseScorer:
 
     @property
     def completion_fields(self) -> tuple[str, ...]:
-        """The templates that read the completion, which `try_field` tries."""
+        """The templates that read the completion; a scorer that has some can `try_field` each of them."""
         return ()
-
-    def try_field(self, field: str, samples: Samples, completions: Completions) -> RowTrouble | None:  # noqa: ARG002 - for scorers that have such fields
-        """Return what goes wrong with one of `completion_fields` on these rows; None when nothing does."""
-        return None
 
     @property
     def needs_completion(self) -> bool:

@@ -43,8 +43,9 @@ PYTHON = """\
 
 
 @pytest.fixture
-def rows(tmp_path: Path) -> Path:
+def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a dataset with two rows and their completions."""
+    monkeypatch.chdir(tmp_path)
     row = '{"question": "q", "answer": "A", "completion": "A", "meta": {"a": 1}}\n'
     (tmp_path / "rows.jsonl").write_text(row + row.replace('"a"', '"b"'))
     return tmp_path / "rows.jsonl"

@@ -48,6 +48,13 @@ def write_rows(path: Path, texts: list[str]) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in an empty folder, with lines of 100 cells."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+
 @pytest.fixture
 def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a dataset of 120 samples whose completion is the right letter; caches are this test's own."""

@@ -123,8 +123,11 @@ def test_shares_of_a_snippet_keep_to_their_scale() -> None:
     assert other[1] > 1
 
 
-def test_no_metrics_at_all_is_warned_about(call: Call, tmp_path: Path) -> None:
+def test_no_metrics_at_all_is_warned_about(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`metrics: []` gives no number; of a scorer that only annotates none is expected."""
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.jsonl").write_text('{"answer": "A", "completion": "A"}\n')
     scorer = {"type": "string_equals", "ground_truth": "{{ sample.answer }}", "metrics": []}
     definition = {"scorers": [scorer, {**scorer, "key": "note", "purpose": "qa"}]}

@@ -33,7 +33,7 @@ CODES: dict[str, str] = {
     "E109": "unknown type",
     "E110": "unknown config name",
     "E111": "config value missing or out of bounds",
-    "E112": "template that does not parse",
+    "E112": "template that does not parse, or reads what is never there",
     "E113": "reference to something that is not defined",
     "E114": "key used twice",
     "E115": "metric field that the scorer does not produce, or not as a number",

@@ -17,7 +17,15 @@ from typing import Any
 from answerkey.datasets import Shard
 from answerkey.engines import Engine
 from answerkey.errors import EngineError
-from answerkey.metrics import conclude_metric, measure_metrics, merge_tallies, name_values, tally_shard
+from answerkey.metrics import (
+    STOPPED_EARLY,
+    conclude_metric,
+    find_same_failure,
+    measure_metrics,
+    merge_tallies,
+    name_values,
+    tally_shard,
+)
 from answerkey.runs import TaskWriter
 from answerkey.scorers import count_readings, join_scores, pick_spots
 from answerkey.spec import Task
@@ -38,6 +46,8 @@ __all__ = [
 ]
 
 Progress = Callable[[str, int, int], None]
+#: So many samples are worked on before the others, where that costs calls or time.
+FIRST = 50
 
 
 @dataclass(frozen=True)
@@ -60,14 +70,34 @@ class Outcome:
     encoded: Mapping[str, Sequence[str]]
     errors: int = 0
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether rows were left out because the first ones all failed in the same way."""
+        return any(STOPPED_EARLY in reasons for reasons in self.tally["failures"].values())
 
-def run_task(prepared: Prepared, writer: TaskWriter, engine: Engine, progress: Progress) -> Outcome:
-    """Take a task from its samples to its metric values."""
+
+def run_task(
+    prepared: Prepared,
+    writer: TaskWriter,
+    engine: Engine,
+    progress: Progress,
+    *,
+    first: int = 0,
+    is_stopped: bool = False,
+) -> Outcome:
+    """Take a task from its samples to its metric values.
+
+    When the `first` samples all fail in the same way, the others are left out; all are when the run
+    `is_stopped` already.
+    """
     measured: list[Measured] = []
     function = partial(run_shard, prepared.without_rows(), writer)
-    for one in engine.map(function, prepared.shards(), spread=prepared.spread):
-        measured.append(one)
-        progress("score", sum(part.rows for part in measured), len(prepared.dataset))
+    for shards in prepared.stages(first):
+        is_over = is_stopped or (bool(measured) and find_same_failure(measured[0].tally) is not None)
+        worked = (one.leave_out(STOPPED_EARLY) for one in shards) if is_over else shards
+        for one in engine.map(function, worked, spread=prepared.spread):
+            measured.append(one)
+            progress("score", sum(part.rows for part in measured), len(prepared.dataset))
     require_rows(prepared, writer, measured)
     outcome = merge_shards(prepared.task, measured)
     writer.write_metrics(outcome.values, outcome.tally)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import polars as pl
 
@@ -16,8 +17,6 @@ from answerkey.spec import Task
 from answerkey.types import Completions, Samples, Scores
 
 SHARD_ROWS = 131_072
-#: Why a row has no score that ended every process working on it.
-ENDED_WORKER = "ENDED_WORKER"
 Worked = tuple[Completions, dict[str, Scores]]
 
 
@@ -58,6 +57,17 @@ class Prepared:
         size = max(1, min(self.shard_rows, SHARD_ROWS) // self.task.num_trials)
         return cut_shards(self.dataset, size, self.recorded, self.failed)
 
+    def stages(self, first: int) -> Iterator[Iterable[Shard]]:
+        """Yield the shard of the `first` samples, then those of the others; for 0 all of them together."""
+        shards = self.shards()
+        if not 0 < first < len(self.dataset):
+            yield shards
+            return
+        size, whole = len(next(self.dataset.cut(first))), next(shards)
+        left = [whole.cut(size, len(whole.samples))] if size < len(whole.samples) else []
+        yield [whole.cut(0, size)]
+        yield (replace(one, index=index) for index, one in enumerate(chain(left, shards), start=1))
+
     def without_rows(self) -> Prepared:
         """Return what the work on a shard needs beside it, small enough to be sent to where that is done."""
         spots = choose_spots(len(self.dataset))
@@ -81,7 +91,7 @@ def work_around(prepared: Prepared, shard: Shard, asked: Samples) -> Worked:
     failed = [place for place, row in enumerate(left) if row in set(shard.failed)]
     scores = judge(prepared.task, asked.take(left), said, failed)
     rows = [row * size + trial for row in left for trial in range(size)]
-    whole = {key: one.spread(rows, len(asked) * size, ENDED_WORKER) for key, one in scores.items()}
+    whole = {key: one.spread(rows, len(asked) * size, shard.reason) for key, one in scores.items()}
     return said.spread(left, asked.ids, size).number(prepared.trials), whole
 
 

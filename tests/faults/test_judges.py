@@ -131,7 +131,7 @@ def count_asked(server: TestServer) -> tuple[int, int]:
 
 def test_a_judge_scores_what_the_model_said(server: TestServer, project: Path) -> None:
     """Any form of the score is read; one off the scale is asked for once more, then FAILED with its text."""
-    run = ak.run(write_run(project, server.url), out=project / "run")
+    run = ak.run(write_run(project, server.url), out=project / "run", allow_failed=1)
     found = read_judged(run)
     assert run.status == "complete"
     assert [one["status"] for one in found] == ["SCORED", "SCORED", "SCORED", "FAILED", "SCORED", "SCORED"]
@@ -193,7 +193,7 @@ def test_resumed_run_asks_nothing_twice(server: TestServer, project: Path) -> No
     whole = ak.run(file, out=project / "whole", cache_policy="no-cache")
     server.forget()
     with pytest.raises(ak.SolverError) as caught:
-        ak.run(file, out=project / "stopped", cache_policy="no-cache", max_calls=9)
+        ak.run(file, out=project / "stopped", cache_policy="no-cache", max_calls=9, allow_failed=1)
     assert caught.value.code == "E305"
     assert count_asked(server) == (6, 3)
     resumed = ak.resume(project / "stopped")
@@ -217,7 +217,7 @@ def test_failed_judge_call_makes_the_run_incomplete(
 ) -> None:
     """It does so beside another scorer, too, whose counts stay as they are; a resume asks only that one."""
     server.change(fail_q4)
-    done = call("run", write_run(project, server.url), "--out", project / "run")
+    done = call("run", write_run(project, server.url), "--out", project / "run", "--allow-failed", 1)
     assert done.code == 3
     assert "INCOMPLETE: 1 call to a judge failed, so no accuracy is shown" in done.out
     assert "6 samples = 6 scored + 0 failed + 0 errors" in done.out
@@ -251,7 +251,7 @@ def test_each_trial_is_judged_for_itself(server: TestServer, project: Path) -> N
 def test_endpoint_without_shapes_is_asked_plainly(server: TestServer, project: Path) -> None:
     """One refused request shows that the endpoint takes no shape; it costs no score, and the run is whole."""
     server.change(unknown_fields=("response_format",))
-    run = ak.run(write_run(project, server.url), out=project / "run")
+    run = ak.run(write_run(project, server.url), out=project / "run", allow_failed=1)
     assert run.status == "complete"
     assert server.asked.statuses[400] == 1
     assert count_asked(server) == (6, 9)
@@ -261,7 +261,7 @@ def test_recorded_completions_are_judged(server: TestServer, project: Path) -> N
     """`score` asks the judge, and no other model."""
     (project / "said.jsonl").write_text("".join(json.dumps({"completion": "x"}) + "\n" for _ in ROWS))
     file = write_run(project, server.url)
-    run = ak.run(file, out=project / "run", completions=str(project / "said.jsonl"))
+    run = ak.run(file, out=project / "run", allow_failed=1, completions=str(project / "said.jsonl"))
     assert run.status == "complete"
     assert count_asked(server) == (0, 8)
 
@@ -275,7 +275,7 @@ def test_rescore_asks_the_judge_alone(server: TestServer, project: Path) -> None
     with pytest.raises(ak.SolverError) as caught:
         ak.rescore(project / "old", file, out=project / "new", max_calls=2, cache_policy="no-cache")
     assert caught.value.code == "E305"
-    run = ak.resume(project / "new")
+    run = ak.resume(project / "new", allow_failed=1)
     assert (run.status, count_asked(server)) == ("complete", (0, 8))
     assert read_judged(run)[1]["values"] == {"score": 1.0}
     server.forget()
@@ -383,7 +383,7 @@ def test_commands_name_the_judge(server: TestServer, project: Path, call: Callab
     """The summary says who judged and what was asked; a dry run says how many calls that would be."""
     planned = call("run", write_run(project, server.url), "--dry-run")
     assert "about 6 calls more" in planned.out
-    done = call("run", project / "run.yaml", "--out", project / "run")
+    done = call("run", project / "run.yaml", "--out", project / "run", "--allow-failed", 1)
     assert done.code == 0
     assert "  judge    judge\n" in done.out
     assert "Calls of the judge quality" in done.out

@@ -17,8 +17,8 @@ class Shard:
     """Some consecutive samples: the how manieth shard, where it starts in the dataset, and where to read it.
 
     `recorded` are their completions, where there are any; `failed` the positions of rows that are wrong.
-    Rows at the positions `withheld` end the process that works on them: nothing but their ids is used. What
-    comes of a shard that `is_trial` is not kept.
+    Of rows at the positions `withheld` nothing but the ids is used, for `reason`: they end the process that
+    works on them, unless it says otherwise. What comes of a shard that `is_trial` is not kept.
     """
 
     index: int
@@ -28,6 +28,7 @@ class Shard:
     failed: tuple[int, ...] = ()
     withheld: tuple[int, ...] = ()
     is_trial: bool = False
+    reason: str = "ENDED_WORKER"
 
     @property
     def left(self) -> list[int]:
@@ -58,6 +59,10 @@ class Shard:
             return None
         trial = replace(self, is_trial=True)
         return trial.cut(0, size // 2), trial.cut(size // 2, size)
+
+    def leave_out(self, reason: str) -> Shard:
+        """Return the shard with all its rows left out of the work."""
+        return replace(self, withheld=tuple(range(len(self.samples))), reason=reason)
 
     def withhold(self, rows: Sequence[Shard]) -> Shard:
         """Return the shard with these rows, shards of one row each, left out of the work."""

@@ -6,7 +6,8 @@ from answerkey.metrics.calibration import Calibration
 from answerkey.metrics.choice_order import ChoiceOrderMetric
 from answerkey.metrics.classification import BinaryClassification, MulticlassClassification
 from answerkey.metrics.counts import F1Score, Precision, Recall
-from answerkey.metrics.design import Design, KeyedMetric
+from answerkey.metrics.design import Design, KeyedMetric, find_scale
+from answerkey.metrics.failures import STOPPED_EARLY, find_same_failure
 from answerkey.metrics.frequency import Frequency
 from answerkey.metrics.intervals import wilson
 from answerkey.metrics.measuring import conclude_metric, measure_metrics
@@ -25,6 +26,7 @@ from answerkey.metrics.weighted import WeightedAverage
 
 __all__ = [
     "METRICS",
+    "STOPPED_EARLY",
     "UNBIASED",
     "WITH_K",
     "Aggregator",
@@ -57,6 +59,8 @@ __all__ = [
     "compare_repetitions",
     "conclude_metric",
     "find_category_column",
+    "find_same_failure",
+    "find_scale",
     "finish_metric",
     "foresee_names",
     "measure_agreement",

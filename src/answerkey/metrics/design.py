@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import polars as pl
 
+from answerkey.metrics.intervals import Scale
 from answerkey.metrics.observed import Observed, Part, write_label
 from answerkey.metrics.ratios import Ratio
 from answerkey.metrics.registry import Metric
@@ -39,11 +40,25 @@ class Design:
 
 @dataclass(frozen=True)
 class KeyedMetric:
-    """A metric and its key, unique in its scorer, with the design of its samples."""
+    """A metric and its key, unique in its scorer, with the design of its samples.
+
+    `scale` are the ends that its values cannot pass, where these are known.
+    """
 
     key: str
     metric: Metric
     design: Design = Design()
+    scale: Scale | None = None
+
+
+def find_scale(metric: Metric, scales: Mapping[str, Scale]) -> Scale | None:
+    """Return the scale of a metric's values from those of the fields that a scorer knows; None without one.
+
+    Right or wrong is 1 or 0 in every scorer, and a part of an answer lies in between.
+    """
+    find = getattr(metric, "find_scale", None)
+    found: Scale | None = find({"is_correct": (0.0, 1.0), **scales}) if find else None
+    return found
 
 
 @runtime_checkable

@@ -13,6 +13,11 @@ import polars as pl
 
 from answerkey.types import TRACEBACK_FIELD, Completions, CompletionStatus, Scores, ScoreStatus
 
+#: Why a row has no score that was left out because the first ones all failed in the same way.
+STOPPED_EARLY = "STOPPED_EARLY"
+#: What is no failure of the scorer itself: a judge that gave no reply, a row that was left out.
+NOT_SCORING = frozenset(["JUDGE_CALL_FAILED", STOPPED_EARLY])
+
 Failures = dict[str, dict[str, dict[str, Any]]]
 
 #: What a reason is grouped by: all before its second colon, for `SNIPPET_FAILED (raised): KeyError: 'x'`
@@ -52,6 +57,28 @@ def _collect(ids: pl.Series, scores: Scores, completions: Completions | None) ->
     return {
         row.pop("reason"): {"count": row.pop("count"), "example": row} for row in groups.iter_rows(named=True)
     }
+
+
+def count_unscored(owners: pl.Series, scores: Mapping[str, Scores]) -> int:
+    """Return how many samples some scorer could not score; `owners` has the sample that each row is of."""
+    failed = pl.select(
+        pl.any_horizontal(one.frame["status"] == ScoreStatus.FAILED.value for one in scores.values())
+    ).to_series()
+    return owners.filter(failed).n_unique()
+
+
+def find_same_failure(tally: Mapping[str, Any]) -> str | None:
+    """Return what all rows of a tally have failed with, as `scorer: reason`; None when some have not."""
+    rows = (tally.get("trials") or tally.get("orders") or tally)["counts"]["samples"]
+    return next(
+        (
+            f"{key}: {reason}"
+            for key, reasons in tally["failures"].items()
+            for reason, one in reasons.items()
+            if one["count"] == rows and reason not in NOT_SCORING
+        ),
+        None,
+    )
 
 
 def merge_failures(parts: Iterable[Failures]) -> Failures:

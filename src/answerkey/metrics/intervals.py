@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from answerkey.metrics.distributions import Z_95, student_quantile
 
 Interval = tuple[float, float]
+#: The least and the greatest number that a value can be.
+Scale = tuple[float, float]
 
 #: How an interval was made, as `interval_method` says it.
 WILSON, STUDENT, BCA = "wilson", "student_t", "bca"

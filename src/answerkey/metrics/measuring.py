@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import polars as pl
 
@@ -34,14 +35,16 @@ from answerkey.metrics.design import (
     pick_first,
 )
 from answerkey.metrics.groups import Breakdown, Grouped
+from answerkey.metrics.intervals import Scale
 from answerkey.metrics.observed import Part
 from answerkey.metrics.orders import average_orders, collect_owned, find_heads, find_own_rows, find_owners
 from answerkey.metrics.registry import Metric, finish_metric
 from answerkey.metrics.splitting import split_observed
 from answerkey.metrics.trials import Trials, aggregate_scores, holds_other, holds_shares
-from answerkey.types import MetricValue, Samples, Scores
+from answerkey.types import GroupValue, MetricValue, Samples, Scores
 
 BY_SAMPLE, BY_TRIAL = "by_sample", "by_trial"
+Bounded = TypeVar("Bounded", MetricValue, GroupValue)
 WHOLE, CLUSTERS, GROUPS = "whole", "clusters", "groups"
 
 
@@ -181,6 +184,31 @@ def conclude_metric(
     one: KeyedMetric, parts: Sequence[Part], trials: Trials | None = None
 ) -> list[MetricValue]:
     """Return a metric's values from all its parts; one that cannot be computed is a null with the reason."""
+    values = _conclude_parts(one, parts, trials)
+    return values if one.scale is None else [_keep_all_within(value, one.scale) for value in values]
+
+
+def _keep_all_within(value: MetricValue, scale: Scale) -> MetricValue:
+    """Return a value whose interval, and those of its groups, do not pass the ends of its scale."""
+    groups = [
+        replace(
+            column,
+            values=tuple(_keep_within(one, scale) for one in column.values),
+            macro=_keep_within(column.macro, scale),
+        )
+        for column in value.groups
+    ]
+    return replace(_keep_within(value, scale), groups=tuple(groups))
+
+
+def _keep_within(value: Bounded, scale: Scale) -> Bounded:
+    low, high = scale
+    if value.value is None or value.interval is None or not low <= value.value <= high:
+        return value
+    return replace(value, interval=(max(low, value.interval[0]), min(high, value.interval[1])))
+
+
+def _conclude_parts(one: KeyedMetric, parts: Sequence[Part], trials: Trials | None) -> list[MetricValue]:
     if not any(BY_SAMPLE in part for part in parts):
         return _conclude(one, parts)
     asked = trials or Trials(num_trials=1)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,6 +22,7 @@ from answerkey.metrics.concluding import (
     state_value,
 )
 from answerkey.metrics.exact import UNIT_BITS, divide, divide_and_root, sum_exactly
+from answerkey.metrics.intervals import Scale
 from answerkey.metrics.observed import (
     Ledger,
     Observed,
@@ -130,6 +132,10 @@ class Mean(_FieldMetric):
         margin = measure_mean(value, error, n, is_share=part.get("is_share", False))
         return state_value(name, value, part, kind=self.type, margin=margin)
 
+    def find_scale(self, scales: Mapping[str, Scale]) -> Scale | None:
+        """Return the scale of the field, whichever aggregate of trials it is: a mean does not leave it."""
+        return scales.get(self.field.partition(".")[0])
+
     def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:  # noqa: ARG002 - the names need no whole
         """Return the sums of some samples whose ratio is the value."""
         return {self._name_value(): Ratio(part["sum"], part["n"] << UNIT_BITS, part["n"])}
@@ -162,6 +168,10 @@ class StdDev(_FieldMetric):
     """The sample standard deviation (n - 1) of a field; none for fewer than two values."""
 
     type: ClassVar[str] = "std_dev"
+
+    def find_scale(self, scales: Mapping[str, Scale]) -> Scale:  # noqa: ARG002 - whatever the field is
+        """Return that a deviation is 0 or more."""
+        return 0.0, math.inf
 
     def collect(self, observed: Observed) -> Part:
         """Return the part of what was observed, with what the spread of a deviation needs."""

@@ -12,6 +12,7 @@ A tally is a plain mapping that JSON can hold:
     category_column     the column, or null
     categories          category → n, correct, partial (neither 0 nor 1), of samples that count
     failures            scorer key → reason → count, first example; of every scorer, see `failures`
+    unscored            how many samples some scorer could not score: FAILED by at least one
     choice_counts       number of choices → count, of samples that count
     readings            some completions read by every rule: n, rule → correct, invalid; see `rereading`
     theirs              only where another tool has judged the completions, too: see `theirs`
@@ -223,6 +224,7 @@ def merge_tallies(tallies: Sequence[Mapping[str, Any]]) -> Tally:
         "category_column": next((column for column in columns if column is not None), None),
         "categories": _merge_counts(tallies, "categories"),
         "failures": merge_failures(tally.get("failures", {}) for tally in tallies),
+        "unscored": sum(tally.get("unscored", 0) for tally in tallies),
         "readings": sort_keys(merge_parts(tally.get("readings", {}) for tally in tallies)),
         **({"theirs": theirs} if theirs else {}),
     }

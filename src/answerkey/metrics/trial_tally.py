@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 
 from answerkey.metrics import tally as single
-from answerkey.metrics.failures import measure_failures
+from answerkey.metrics.failures import count_unscored, measure_failures
 from answerkey.metrics.observed import merge_parts, sort_keys
 from answerkey.metrics.orders import find_own_rows, find_owners, find_worst_row
 from answerkey.metrics.tally import Tally
@@ -47,6 +47,7 @@ def tally_shard(
     category = single.find_category_column(samples.columns)
     tally = single.measure_tally(samples, completions, scores, category)
     tally["failures"] = measure_failures(samples.ids, verdicts, completions)
+    tally["unscored"] = count_unscored(find_owners(samples), verdicts)
     tally["theirs"] = measure_theirs(samples.ids, completions, scores)
     if completions is None or (num_trials == 1 and samples.orders is None):
         return tally

@@ -18,6 +18,7 @@ from answerkey.metrics.concluding import (
     state_value,
 )
 from answerkey.metrics.exact import UNIT_BITS, divide, find_common_bits, to_units
+from answerkey.metrics.intervals import Scale
 from answerkey.metrics.observed import (
     NO_WEIGHT,
     NULL,
@@ -135,6 +136,12 @@ class WeightedAverage:
 
     def _name_value(self) -> str:
         return self.name or f"{self.field}_weighted_average"
+
+    def find_scale(self, scales: Mapping[str, Scale]) -> Scale | None:
+        """Return the least and the greatest weight of the table, or the scale of the field itself."""
+        if isinstance(self.weights, str):
+            return scales.get(self.field.partition(".")[0])
+        return float(min(self.weights.values())), float(max(self.weights.values()))
 
     def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:  # noqa: ARG002 - the names need no whole
         """Return the sums of some samples whose ratio is the value."""

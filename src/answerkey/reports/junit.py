@@ -12,6 +12,7 @@ from answerkey.reports.gate_words import advise_gate, explain_gate, say_need
 from answerkey.reports.gates import WORDS
 from answerkey.reports.listing import name_model
 from answerkey.reports.sanitize import make_visible
+from answerkey.reports.summary import find_cause
 from answerkey.runs import Run
 from answerkey.types import Gate, GateStatus
 
@@ -76,7 +77,8 @@ def _measure_seconds(run: Run) -> float:
 
 
 def _say_stopped(run: Run) -> str:
-    return str((run.manifest.get("stopped") or {}).get("message") or "calls failed for good")
+    causes = [f"task `{task.key}`: {find_cause(task)}" for task in run.tasks.values()]
+    return str((run.manifest.get("stopped") or {}).get("message") or "; ".join(causes))
 
 
 def _find_trouble(gate: Gate, run: Run) -> Trouble | None:

@@ -12,6 +12,7 @@ from answerkey.reports.gates import WORDS, count_gates, judge_run, name_gate
 from answerkey.reports.listing import name_model
 from answerkey.reports.sanitize import make_visible, shorten
 from answerkey.reports.scorer_names import label_metric
+from answerkey.reports.summary import find_cause
 from answerkey.runs import Run, TaskRun
 from answerkey.types import GateStatus
 
@@ -86,19 +87,17 @@ def list_gates(run: Run) -> Iterator[str]:
 
 
 def _list_task(run: Run, task: TaskRun) -> Iterator[str]:
-    counts = task.counts
     name = str(task.manifest.get("display_name") or task.key)
     yield f"### {escape_markdown(name if name == task.key else f'{task.key}: {name}')}"
     yield ""
     yield f"Completions of {escape_markdown(name_model(task))}."
     yield ""
     if run.status != "complete":
-        missing = f"{counts['errors']} of {counts['samples']} samples got no verdict"
-        yield f"INCOMPLETE: {missing}, so that no number is shown."
+        yield f"INCOMPLETE: {escape_markdown(find_cause(task))}, so that no number is shown."
         yield ""
         return
     yield from list_metrics(task)
-    yield say_counts(counts)
+    yield say_counts(task.counts)
     yield ""
 
 

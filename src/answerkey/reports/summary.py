@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from answerkey.metrics import STOPPED_EARLY
 from answerkey.reports.breakdown import draw_categories, draw_failures, draw_letters, draw_reasons
 from answerkey.reports.calls import draw_calls, draw_cut_off
 from answerkey.reports.failures import draw_scorer_failures
@@ -52,8 +53,17 @@ def _draw_stopped(run: Run, width: int) -> list[Line]:
 
 
 def _can_go_on(run: Run) -> bool:
-    """Return whether there is something left to do; recorded completions stay as they are."""
+    """Return whether there is something left to do; recorded completions stay as they are.
+
+    So do samples that a scorer cannot score, once all calls are answered.
+    """
     entries: Sequence[Mapping[str, Any]] = run.manifest.get("tasks") or []
+    if (
+        run.status == "incomplete"
+        and "stopped" not in run.manifest
+        and not any(map(_lacks_calls, run.tasks.values()))
+    ):
+        return False
     if "rescored_from" in run.manifest and not any(map(_list_judges, entries)):
         return False
     return run.status == "running" or "stopped" in run.manifest or any(one.get("calls") for one in entries)
@@ -152,11 +162,38 @@ def _list_details(task: TaskRun) -> list[tuple[Cell, Cell]]:
 def _draw_no_numbers(task: TaskRun, width: int) -> list[Line]:
     cause = find_cause(task)
     text = f"INCOMPLETE: {cause}, so no accuracy is shown: a share of the rest says nothing about the whole."
-    return [line("  ", Span(part, "warn")) for part in wrap(text, width - 2)]
+    hint = _advise_unscored(task)
+    return [line("  ", Span(part, "warn")) for one in (text, *hint) for part in wrap(one, width - 2)]
+
+
+def _lacks_calls(task: TaskRun) -> bool:
+    """Return whether a call of the task has failed, to its model or to a judge."""
+    failures = (task.tally.get("failures") or {}).values()
+    return bool(task.counts["errors"]) or any(JUDGE_CALL_FAILED in reasons for reasons in failures)
+
+
+def _advise_unscored(task: TaskRun) -> list[str]:
+    """Return what to do about samples that could not be scored; nothing where calls failed."""
+    unscored = task.tally.get("unscored", 0)
+    if _lacks_calls(task) or not unscored:
+        return []
+    if _find_stopped(task) and task.manifest.get("calls"):
+        return ["Mend the scorer and run the task again: replies that were paid for are in the call cache."]
+    advice = "Mend the scorer and use `answerkey rescore` with the changed task file"
+    return [f"{advice}, or allow as many samples without a score with `--allow-failed {unscored}`."]
+
+
+def _find_stopped(task: TaskRun) -> tuple[str, str, int] | None:
+    """Return scorer, reason and count of the failures that ended a task early; None where none did."""
+    for key, reasons in (task.tally.get("failures") or {}).items():
+        first = next(iter(reasons))
+        if STOPPED_EARLY in reasons and first != STOPPED_EARLY:
+            return key, first, reasons[first]["count"]
+    return None
 
 
 def find_cause(task: TaskRun) -> str:
-    """Return why a task is not complete: completions that are missing, judges that did not answer."""
+    """Return why a task is not complete: completions or scores that are missing, judges without an answer."""
     counts, failures = task.counts, (task.tally.get("failures") or {}).values()
     unjudged = sum(reasons.get(JUDGE_CALL_FAILED, {}).get("count", 0) for reasons in failures)
     unanswered = counts["errors"] and not (unjudged and "ERROR" not in task.tally["completion_statuses"])
@@ -164,7 +201,26 @@ def find_cause(task: TaskRun) -> str:
         return f"{counts['errors']} of {format_count(counts['samples'], 'sample')} got no completion"
     if unjudged:
         return f"{format_count(unjudged, 'call')} to a judge failed"
-    return "the run was not finished"
+    if unscored := task.tally.get("unscored", 0):
+        return _say_unscored(task, unscored)
+    return "the rest of the run is not complete"
+
+
+def _say_unscored(task: TaskRun, unscored: int) -> str:
+    samples = format_count(task.counts["samples"], "sample")
+    if stopped := _find_stopped(task):
+        key, reason, count = stopped
+        return (
+            f"the first {count} all failed in the same way (scorer `{make_visible(key)}`:"
+            f" {make_visible(reason)}), and the run stopped there: {unscored} of {samples} were not scored"
+        )
+    failures = (task.tally.get("failures") or {}).items()
+    key, reason, _ = max(
+        ((key, reason, one["count"]) for key, reasons in failures for reason, one in reasons.items()),
+        key=lambda one: one[2],
+    )
+    where = f"scorer `{make_visible(key)}`: {make_visible(reason)}"
+    return f"{unscored} of {samples} could not be scored (most often {where})"
 
 
 def _draw_trial_counts(task: TaskRun, width: int) -> list[Line]:

@@ -207,6 +207,7 @@ _COUNTED_ELSE: dict[str, Shape] = {
     "cut_off": _be_count,
     "choice_counts": partial(_be_by_number, _be_count),
     "failures": _by_name(_REASONS),
+    "unscored": _be_count,
     "readings": _be_readings,
     "trials": _fields({"num_trials": _be_some, "counts": _COUNTS}),
     "orders": _fields({"counts": _COUNTS}, {"left_in_place": _by_name(_be_count), "extra": _be_count}),

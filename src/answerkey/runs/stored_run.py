@@ -245,6 +245,11 @@ class StoredTask:
         StoredParts(f"{self.url}/scores").unify()
         put_json(f"{self.url}/metrics.json", {"metrics": [asdict(one) for one in metrics], "tally": tally})
 
+    def clear(self) -> None:
+        """Remove the parts of the tables: they are written anew, perhaps with other rows in each."""
+        with reaching_storage():
+            remove_objects([one.url for table in TABLES for one in list_stored_parts(f"{self.url}/{table}")])
+
     def repetition(self, number: int) -> StoredTask:
         """Return the writer of a repetition; the first one is the task itself, number 0."""
         return StoredTask(f"{self.url}/{REPETITIONS}/{number + 1}") if number else self

@@ -307,6 +307,12 @@ class FolderTask:
             self.folder / "metrics.json", {"metrics": [asdict(one) for one in metrics], "tally": tally}
         )
 
+    def clear(self) -> None:
+        """Remove the parts of the tables: they are written anew, perhaps with other rows in each."""
+        for table in TABLES:
+            for part in list_parts(self.folder / table):
+                part.unlink()
+
     def repetition(self, number: int) -> FolderTask:
         """Return the writer of a repetition; the first one is the task itself, number 0."""
         if number == 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from answerkey.scorers.actions import Action, apply_actions
+from answerkey.scorers.actions import Action, apply_actions, try_action
 from answerkey.scorers.base import BaseScorer, RowProblem, Scorer, build_scores, compile_templates
 from answerkey.scorers.choice_probabilities import ChoiceProbabilities, judge_probabilities
 from answerkey.scorers.mcqa import StringEqualsMcqa, judge
@@ -42,4 +42,5 @@ __all__ = [
     "judge_probabilities",
     "pick_spots",
     "score_rows",
+    "try_action",
 ]

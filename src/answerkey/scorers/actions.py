@@ -10,7 +10,7 @@ import polars as pl
 
 from answerkey.errors import DataError
 from answerkey.scorers.views import view_completions, view_scores
-from answerkey.templates import RowFilter, RowTrouble, Template
+from answerkey.templates import RowFilter, RowTrouble, Sifted, Template
 from answerkey.types import Completions, Samples, Scores
 
 
@@ -47,6 +47,20 @@ def apply_actions(
     return {key: replace(one, frame=one.frame.with_columns(excluded)) for key, one in scores.items()}
 
 
+def try_action(
+    action: Action, samples: Samples, completions: Completions, scores: Mapping[str, Scores]
+) -> RowTrouble | None:
+    """Return what goes wrong with a rule on these rows; None when nothing does."""
+    sifted = _sift(action, samples, {"solver_output": completions, "scores": scores})
+    return sifted.troubles[0][1] if sifted.troubles else None
+
+
+def _sift(action: Action, samples: Samples, others: Mapping[str, Any]) -> Sifted:
+    used = {name: other for name, other in others.items() if action.filter.template.paths_from(name)}
+    views = {name: _VIEWS[name](other, action.filter.template) for name, other in used.items()}
+    return action.filter.sift(samples, **views)
+
+
 def _find_excluded(actions: Sequence[Action], samples: Samples, others: Mapping[str, Any]) -> pl.Series:
     """Return the first rule that matches each row, null where none does.
 
@@ -55,9 +69,7 @@ def _find_excluded(actions: Sequence[Action], samples: Samples, others: Mapping[
     excluded = pl.repeat(None, len(samples), dtype=pl.String, eager=True).alias("excluded_by")
     troubles: list[tuple[int, Action, RowTrouble]] = []
     for action in actions:
-        used = {name: other for name, other in others.items() if action.filter.template.paths_from(name)}
-        views = {name: _VIEWS[name](other, action.filter.template) for name, other in used.items()}
-        sifted = action.filter.sift(samples, **views)
+        sifted = _sift(action, samples, others)
         is_hit = sifted.is_kept.fill_null(value=False) & excluded.is_null()
         troubles += [(row, action, one) for row, one in sifted.troubles if excluded[row] is None]
         if is_hit.any():

@@ -88,6 +88,16 @@ class BaseScorer:
     template_fields: ClassVar[tuple[str, ...]] = ()
 
     @property
+    def scales(self) -> Mapping[str, tuple[float, float]]:
+        """The least and the greatest number of values and metadata, by name, where they have these."""
+        return {}
+
+    @property
+    def completion_fields(self) -> tuple[str, ...]:
+        """The templates that read the completion; a scorer that has some can `try_field` each of them."""
+        return ()
+
+    @property
     def needs_completion(self) -> bool:
         """Whether there must be completions."""
         return True

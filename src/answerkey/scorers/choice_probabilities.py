@@ -106,6 +106,11 @@ class ChoiceProbabilities(BaseScorer):
     template_fields: ClassVar[tuple[str, ...]] = ("ground_truth_choice", "choices", "options")
     value_names: ClassVar[tuple[str, ...] | None] = VALUE_NAMES
     metadata_names: ClassVar[tuple[str, ...] | None] = tuple(METADATA_TYPES)
+    scales: ClassVar[Mapping[str, tuple[float, float]]] = {
+        **dict.fromkeys(VALUE_NAMES, (0.0, 1.0)),
+        "nll": (0.0, math.inf),
+        "brier": (0.0, 2.0),
+    }
     text_names: ClassVar[tuple[str, ...]] = tuple(
         name for name in METADATA_TYPES if name != "choices_outside"
     )

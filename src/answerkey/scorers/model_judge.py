@@ -7,7 +7,7 @@ Values: `score`, from 0 to 1. Metadata: `reasoning`, `confidence` and `raw_score
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import ClassVar, Protocol, runtime_checkable
@@ -93,6 +93,11 @@ class ModelAsAJudge(BaseScorer):
         """The scores that the judge may give."""
         return Scale(self.score_min, self.score_max)
 
+    @property
+    def scales(self) -> Mapping[str, tuple[float, float]]:
+        """Scores are brought to a scale from 0 to 1."""
+        return {"score": (0.0, 1.0), "confidence": (0.0, 1.0), "raw_score": (self.score_min, self.score_max)}
+
     def check_fields(self) -> list[tuple[str, SpecError]]:
         """Return what is wrong with the scale."""
         ends = (self.score_min, self.score_max)
@@ -122,6 +127,22 @@ class ModelAsAJudge(BaseScorer):
                 values = Template.compile(template.source).values(samples)
                 faulty += _find_troubles(name, values)
         return report_faults(sorted(faulty, key=lambda one: one[0]), templates, samples), []
+
+    @property
+    def completion_fields(self) -> tuple[str, ...]:
+        """The prompts that read the completion."""
+        given = [name for name in self.template_fields if getattr(self, name) is not None]
+        return tuple(name for name in given if _reads_completion(getattr(self, name)))
+
+    def try_field(self, field: str, samples: Samples, completions: Completions) -> RowTrouble | None:
+        """Return what goes wrong with a prompt on these rows; None when nothing does."""
+        template = self.templates()[field]
+        for sample, completion in zip(samples.rows(), completions.rows(), strict=True):
+            try:
+                template.render(**build_context(sample, completion))
+            except RowTrouble as trouble:
+                return trouble
+        return None
 
     def bind(self, model: Model, *, key: str) -> BoundJudge:
         """Return the scorer with its model; `key` is the scorer's own, under which its calls are kept."""

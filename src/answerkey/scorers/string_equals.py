@@ -62,6 +62,17 @@ class StringEquals(BaseScorer):
         names = ("sample", "solver_output") if field == "value" else ("sample",)
         return None if source is None else Template.compile(source, names=names)
 
+    @property
+    def completion_fields(self) -> tuple[str, ...]:
+        """`value`, if it reads the completion."""
+        return ("value",) if self.value is not None and self.needs_completion else ()
+
+    def try_field(self, field: str, samples: Samples, completions: Completions) -> RowTrouble | None:
+        """Return what goes wrong with `value` on these rows; None when nothing does."""
+        template = self.templates()[field]
+        values = template.values(samples, **_list_tables(completions, template))
+        return next((one for one in values if isinstance(one, RowTrouble)), None)
+
     def check_rows(self, samples: Samples) -> tuple[list[RowProblem], list[Notice]]:
         """Return the rows without a ground truth, and those on which a template fails."""
         templates, errors = compile_templates(self)
@@ -121,7 +132,7 @@ class _Compared:
         cls, field: str, template: Template, samples: Samples, completions: Completions | None = None
     ) -> _Compared:
         """Return the texts that a template yields."""
-        others = {} if completions is None else {"solver_output": view_completions(completions, template)}
+        others = {} if completions is None else _list_tables(completions, template)
         series = template.series(samples, **others)
         if series is not None and series.dtype == pl.String and (field == "value" or not series.null_count()):
             return cls(series)
@@ -155,6 +166,11 @@ class _Compared:
         places.scatter(rows, pl.int_range(len(rows), dtype=pl.UInt32, eager=True))
         codes = None if self.codes is None else self.codes.gather(places)
         return _Compared(self.texts.gather(places), self.faults, codes)
+
+
+def _list_tables(completions: Completions, template: Template) -> dict[str, Samples]:
+    """Return the tables behind the names that `value` sees beside `sample`."""
+    return {"solver_output": view_completions(completions, template)}
 
 
 def _find_fault(field: str, value: object) -> FieldFault | None:

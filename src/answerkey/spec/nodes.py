@@ -215,6 +215,11 @@ class Places:
         is_written = isinstance(holder, MapNode) and path[-1] in holder.entries
         return holder.key_place(str(path[-1])) if is_written else self(path)  # type: ignore[union-attr]  # a mapping then
 
+    def of_line(self, path: Path, line: int | None) -> Place:
+        """Return where a line of the text at `path` stands."""
+        node = find_node(self.root, path)[0]
+        return node.place_of_line(line) if isinstance(node, ScalarNode) else node.place
+
     def of_template(self, source: str) -> Place | None:
         """Return where a template stands, with its braces or as a bare expression."""
         written = {source, source.removeprefix("{{ ").removesuffix(" }}")}

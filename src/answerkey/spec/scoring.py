@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, Literal, cast
 
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
-from answerkey.metrics import METRICS, Design, KeyedMetric, Metric, Trials
+from answerkey.metrics import METRICS, Design, KeyedMetric, Metric, Trials, find_scale
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.scorers import SCORERS, Scorer, compile_templates
 from answerkey.spec.deprecations import carry_over
@@ -189,6 +189,9 @@ def _build_metrics(
         return _default_metrics(draft, findings)
     if not listed.entries and not _default_means(draft.scorer, draft.trials):
         _require_metrics(draft, findings)
+    elif not listed.entries and draft.fields.purpose == "score":
+        message = f"scorer `{scorer_key}` has no metrics: the run will have no number of it"
+        findings.notice(message, listed.place, "leave `metrics` out to get the usual ones")
     found = [
         (entry, one) for i, entry in enumerate(listed.entries) if (one := _build_metric(entry, i, findings))
     ]
@@ -200,7 +203,7 @@ def _build_metrics(
         sources.append({**_plain(fields), "key": key})
         snippets.extend(_find_snippets(fields, cast("MapNode", entry), f"{scorer_key}.{key}", findings))
     keyed = [
-        KeyedMetric(key, metric, build_design(fields, draft.design))
+        KeyedMetric(key, metric, build_design(fields, draft.design), _find_scale(metric, draft))
         for (_, (fields, metric)), key in zip(found, keys, strict=True)
     ]
     return tuple(keyed), sources, snippets
@@ -244,8 +247,13 @@ def _default_metrics(
     keys = assign_keys([(None, kind, draft.node.place) for kind in kinds], findings, what="metric", within="")
     models = [metric_model(kind).model_validate(one) for kind, one in zip(kinds, defaults, strict=True)]
     found = list(zip(models, keys, strict=True))
-    keyed = [KeyedMetric(key, build(fields), draft.design) for fields, key in found]
+    built = [(key, build(fields)) for fields, key in found]
+    keyed = [KeyedMetric(key, metric, draft.design, _find_scale(metric, draft)) for key, metric in built]
     return tuple(keyed), [{**_plain(fields), "key": key} for fields, key in found], []
+
+
+def _find_scale(metric: Metric, draft: _Draft) -> tuple[float, float] | None:
+    return find_scale(metric, getattr(draft.scorer, "scales", {}))
 
 
 def _require_metrics(draft: _Draft, findings: Findings) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from jinja2 import meta, nodes
 
@@ -189,14 +189,90 @@ def _name_filters(node: nodes.Filter) -> Iterator[object]:
 
 def _check_names(tree: nodes.Template, names: Sequence[str]) -> None:
     unknown = meta.find_undeclared_variables(tree) - set(names)
-    for node in tree.find_all(nodes.Name):
+    for node in _walk_loads(tree, set()) if unknown else ():
         if node.name in unknown:
             _check_repeatable(node.name, node)
             hint = f"{_advise(tree, node, names)} names: {listing(names)}"
             raise _refuse(f"`{node.name}` is not defined in this template", node, hint)
 
 
-def _advise(tree: nodes.Template, node: nodes.Name, names: Sequence[str]) -> str:
+def _walk_loads(node: nodes.Node, known: set[str]) -> Iterator[nodes.Name | nodes.NSRef]:
+    """Yield where a name is used that the template has set nowhere before; `known` takes in what it sets.
+
+    A name that one branch of an `if` sets is known after it: whether it is there, the row decides.
+    """
+    if isinstance(node, (nodes.Name, nodes.NSRef)):
+        if isinstance(node, nodes.Name) and node.ctx != "load":
+            known.add(node.name)
+        elif node.name not in known:
+            yield node
+    elif isinstance(node, nodes.If):
+        yield from _walk_branches(node, known)
+    elif type(node) in _SCOPES:
+        yield from _walk_scope(node, known)
+    else:
+        # What is assigned stands before its value in the tree, and is there after it.
+        children = list(node.iter_child_nodes())
+        is_target = isinstance(node, nodes.Assign)
+        for child in reversed(children) if is_target else children:
+            yield from _walk_loads(child, known)
+
+
+def _walk_branches(node: nodes.If, known: set[str]) -> Iterator[nodes.Name | nodes.NSRef]:
+    yield from _walk_loads(node.test, known)
+    found = set(known)
+    branches: list[Sequence[nodes.Node]] = [node.body, *([one] for one in node.elif_), node.else_]
+    for branch in branches:
+        inner = set(known)
+        yield from _walk_all(branch, inner)
+        found |= inner
+    known |= found
+
+
+def _walk_scope(node: nodes.Node, known: set[str]) -> Iterator[nodes.Name | nodes.NSRef]:
+    """Yield the same of a statement whose names end with it."""
+    scope = _SCOPES[type(node)](node)
+    yield from _walk_all(scope.before, known)
+    for own in scope.inside:
+        yield from _walk_all(own, {*known, *scope.names})
+    yield from _walk_all(scope.after, known)
+    if isinstance(node, nodes.Macro):
+        known.add(node.name)
+
+
+def _walk_all(found: Iterable[nodes.Node | None], known: set[str]) -> Iterator[nodes.Name | nodes.NSRef]:
+    for one in found:
+        yield from _walk_loads(one, known) if one is not None else ()
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """The parts of a statement: outside its scope, and each list inside it; `names` are those it brings."""
+
+    inside: Sequence[Sequence[nodes.Node | None]]
+    before: Sequence[nodes.Node | None] = ()
+    after: Sequence[nodes.Node] = ()
+    names: Sequence[str] = ()
+
+
+_SCOPES: Final[dict[type[nodes.Node], Callable[[Any], _Scope]]] = {
+    nodes.For: lambda node: _Scope(
+        [[node.target, node.test, *node.body], node.else_], before=[node.iter], names=["loop"]
+    ),
+    nodes.With: lambda node: _Scope([[*node.targets, *node.body]], before=node.values),
+    nodes.Macro: lambda node: _Scope(
+        [[*node.args, *node.defaults, *node.body]], names=[node.name, "caller", "varargs", "kwargs"]
+    ),
+    nodes.CallBlock: lambda node: _Scope([[*node.args, *node.defaults, *node.body]], before=[node.call]),
+    nodes.FilterBlock: lambda node: _Scope([node.body], before=[node.filter]),
+    nodes.AssignBlock: lambda node: _Scope([node.body], before=[node.filter], after=[node.target]),
+    nodes.Scope: lambda node: _Scope([node.body]),
+    nodes.ScopedEvalContextModifier: lambda node: _Scope([node.body], before=node.options),
+    nodes.Block: lambda node: _Scope([node.body]),
+}
+
+
+def _advise(tree: nodes.Template, node: nodes.Name | nodes.NSRef, names: Sequence[str]) -> str:
     for difference in tree.find_all(nodes.Sub):
         if difference.right is node and _is_of_sample(difference.left):
             column = f"{_read_key(difference.left)}-{node.name}"

@@ -84,11 +84,14 @@ class StrictName(StrictUndefined):
         exc: type[TemplateRuntimeError] = UndefinedError,
     ) -> None:
         super().__init__(hint, obj, name, exc)
-        if exc is UndefinedError and hint is None and obj is not missing:
+        if exc is UndefinedError and hint is None:
             # Jinja calls this with its own message; ours is built only when the error is really raised.
             self._undefined_exception = self._explain  # type: ignore[assignment]
 
     def _explain(self, _message: str) -> MissingName:
+        if self._undefined_obj is missing:
+            name, hint = self._undefined_name, "set it in every branch, or before the first"
+            return MissingName(f"`{name}` is not defined in this row", hint=hint)
         return explain_missing(self._undefined_obj, self._undefined_name)
 
     def __repr__(self) -> str:

@@ -32,7 +32,7 @@ def require_complete(runs: Mapping[str, Run]) -> None:
                 "E508",
                 f"`{label}` is {run.status}: a share of the rest says nothing about the whole",
                 where=Place(file=str(run.path)) if run.path else None,
-                hint=f"finish it first: `answerkey resume {run.path}`",
+                hint=f"`answerkey show {run.path}` says what is missing, and how to go on",
             )
 
 

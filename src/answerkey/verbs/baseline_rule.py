@@ -33,9 +33,8 @@ def find_baseline_error(rule: Rule) -> AnswerkeyError | None:
         return RunError(error.code, message, where=where, hint=hint)
     if baseline.status != "complete":
         message = f"the baseline of rule `{rule.key}` is {baseline.status}: `{definition.baseline}`"
-        return RunError(
-            "E508", message, where=where, hint=f"`answerkey resume {definition.baseline}` finishes it"
-        )
+        hint = f"`answerkey show {definition.baseline}` says what is missing, and how to go on"
+        return RunError("E508", message, where=where, hint=hint)
     return None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from answerkey.metrics import aggregate_scores, compare_repetitions, measure_agreement
-from answerkey.pipeline import Outcome, Prepared
+from answerkey.pipeline import Outcome
 from answerkey.runs import FolderTask, MemoryTask
 from answerkey.spec import ScoringStep, Task
 from answerkey.types import Scores, ScoreStatus
@@ -18,11 +18,17 @@ Writer = FolderTask | MemoryTask
 
 
 def run_repetitions(
-    opened: Opened, writer: Writer, run: Callable[[Prepared, Writer], Outcome]
+    opened: Opened, writer: Writer, run: Callable[..., Outcome], *, is_stopped: bool = False
 ) -> list[Outcome]:
-    """Run a task as often as its specification says and return every outcome; most are run once."""
-    numbers = range(opened.specification.num_runs)
-    outcomes = [run(opened.prepare_repetition(number), writer.repetition(number)) for number in numbers]
+    """Run a task as often as its specification says and return every outcome; most are run once.
+
+    Nothing more is done once `run`, of a prepared task and a writer, has stopped early.
+    """
+    outcomes: list[Outcome] = []
+    for number in range(opened.specification.num_runs):
+        is_over = is_stopped or any(one.is_stopped for one in outcomes)
+        prepared, to = opened.prepare_repetition(number), writer.repetition(number)
+        outcomes.append(run(prepared, to, is_stopped=is_over))
     if len(outcomes) > 1:
         _conclude(opened.prepared.task, writer, outcomes)
     return outcomes

@@ -89,6 +89,9 @@ def resume(
         opened = [mark_unasked(one) for one in opened]
         require_askable(opened, chosen)
         writer.restart(describe_system())
+        for one in opened:
+            for number in range(one.specification.num_runs):
+                writer.task(one.prepared.key).repetition(number).clear()
         return work(opened, writer, engine, report, options=chosen, onlooker=onlooker)
 
 

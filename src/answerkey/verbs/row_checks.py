@@ -18,7 +18,9 @@ from answerkey.templates import TemplateStopped
 from answerkey.types import Notice, Samples
 from answerkey.verbs.columns import list_checked_columns
 from answerkey.verbs.design_columns import find_missing_design
+from answerkey.verbs.made_up import find_unreadable
 from answerkey.verbs.ordering import find_order_problems
+from answerkey.verbs.shown_options import find_hidden_options
 from answerkey.verbs.spreading import choose_check_spread, choose_shard_rows
 
 #: How many rows of one kind are shown before only their number is.
@@ -129,6 +131,8 @@ def check_rows(prepared: Prepared, progress: Progress, engine: Engine) -> RowFin
 def conclude_findings(findings: RowFindings, prepared: Prepared) -> None:
     """Add what is wrong with the task as a whole."""
     findings.fatal.extend([*_find_unknown(prepared), *find_missing_design(prepared.task, prepared.dataset)])
+    findings.fatal.extend(find_unreadable(prepared))
+    findings.notices.extend(find_hidden_options(prepared))
 
 
 def check_shard(prepared: Prepared, shard: Shard, *, is_recorded: bool) -> ShardFindings:

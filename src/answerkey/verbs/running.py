@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, raise_a
 from answerkey.metrics import find_category_column
 from answerkey.models import Model, ModelConfig
 from answerkey.models.cache import CachePolicy
-from answerkey.pipeline import Progress, run_task
+from answerkey.pipeline import FIRST, Outcome, Prepared, Progress, run_task
 from answerkey.runs import (
     FolderRun,
     MemoryRun,
@@ -34,7 +35,7 @@ from answerkey.verbs.gating import conclude_gates, describe_policies, list_basel
 from answerkey.verbs.observing import Onlooker
 from answerkey.verbs.opening import Opened, open_specification
 from answerkey.verbs.options import Options, read_options, stay_silent
-from answerkey.verbs.repeating import run_repetitions
+from answerkey.verbs.repeating import Writer, run_repetitions
 from answerkey.verbs.row_checks import RowFindings, check_rows
 from answerkey.verbs.staging import Stage, Staged, open_stage, visit_rows
 
@@ -148,24 +149,24 @@ def work(
     options: Options | None = None,
     onlooker: Onlooker | None = None,
 ) -> Run:
-    """Run every prepared task and close the run; it is incomplete when a call failed for good.
+    """Run every prepared task and close the run.
 
-    What stops it before its end leaves it incomplete, too, with its journal.
+    It is incomplete when a call failed for good, or more samples could not be scored than `allow_failed`
+    says. What stops it before its end leaves it incomplete, too, with its journal.
     """
     changes: dict[str, Mapping[str, Any]] = {}
-    failed_calls = 0
-    with open_session(opened, writer, options or Options(), onlooker, engine.stations) as session:
+    is_incomplete = is_stopped = False
+    options = options or Options()
+    with open_session(opened, writer, options, onlooker, engine.stations) as session:
         for one in opened:
+            limit = options.failed_limit(one.prepared.dataset.num_samples)
             key = one.prepared.key
             try:
                 if one.staged is not None:
                     outcomes = [one.staged.deliver(writer.task(key))]
                 else:
-                    outcomes = run_repetitions(
-                        one,
-                        writer.task(key),
-                        lambda prepared, to: run_task(session.bind(prepared), to, engine, progress),
-                    )
+                    run_one = partial(_run_once, session, engine, progress, limit=limit)
+                    outcomes = run_repetitions(one, writer.task(key), run_one, is_stopped=is_stopped)
             except KeyboardInterrupt as stop:
                 # Whoever sends a signal may not wait long: what there is first, then what still comes.
                 _say_stopped(writer, session, {**changes, key: session.describe(key)}, stop)
@@ -178,9 +179,27 @@ def work(
                 raise
             found = {"counts": outcomes[0].tally["counts"], "encoded": outcomes[0].encoded}
             changes[key] = found | session.describe(key)
-            failed_calls += sum(outcome.errors for outcome in outcomes)
+            is_stopped |= outcomes[-1].is_stopped
+            is_incomplete |= any(each.errors or each.tally["unscored"] > limit for each in outcomes)
     conclude = conclude_gates if writer.manifest.get("policies") else None
-    return writer.finish("incomplete" if failed_calls else "complete", changes, conclude)
+    return writer.finish("incomplete" if is_incomplete else "complete", changes, conclude)
+
+
+def _run_once(
+    session: Session,
+    engine: Engine,
+    progress: Progress,
+    prepared: Prepared,
+    writer: Writer,
+    *,
+    limit: int,
+    is_stopped: bool,
+) -> Outcome:
+    """Run a task once; where calls or the user's code cost something, the first samples are tried first."""
+    # A batch may take a day, so it is handed in whole.
+    is_tried = prepared.spread in ("alone", "apart") and limit < FIRST and not session.options.batch
+    bound = session.bind(prepared)
+    return run_task(bound, writer, engine, progress, first=FIRST if is_tried else 0, is_stopped=is_stopped)
 
 
 def _say_stopped(

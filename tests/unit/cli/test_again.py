@@ -70,7 +70,7 @@ def test_an_interrupted_command_says_how_to_go_on(
 ) -> None:
     """Ctrl-C ends with exit code 130 and the command that goes on."""
 
-    def stop(*_: object) -> None:
+    def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     words = (project / "task.yaml", "--dataset", project / "rows.jsonl", "--out", "half", "--copy")

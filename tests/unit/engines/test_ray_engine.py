@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import gc
+import json
 import operator
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -160,3 +162,22 @@ def _list_listeners(processes: Sequence[int]) -> list[str]:
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
     ]
     return [words[1] for words in lines if words[3] == "0A" and f"socket:[{words[9]}]" in sockets]
+
+
+def test_a_run_that_scores_nothing_stops_here_too(
+    engine: Engine, call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code that fails on the first 50 samples alike is run on no others, as on this machine alone."""
+    assert engine.is_far
+    snippet = "def compute_scores(sample, output):\n    return {'x': sample['nope']}\n"
+    metrics = [{"type": "mean", "field": "x"}]
+    scorer = {"type": "python", "compute_scores_snippet": snippet, "metrics": metrics}
+    task = {"key": "t", "display_name": "T", "description": "D", "definition": {"scorers": [scorer]}}
+    (tmp_path / "task.yaml").write_text(json.dumps(task))
+    (tmp_path / "rows.jsonl").write_text('{"completion": "A"}\n' * 80)
+    monkeypatch.chdir(tmp_path)
+    words = ("score", "task.yaml", "--dataset", "rows.jsonl", "--trust-code", "--json")
+    far, here = call(*words, "--engine", "ray", "--out", "far"), call(*words, "--out", "here")
+    assert (far.code, here.code) == (3, 3)
+    assert far.json["tasks"] == here.json["tasks"]
+    assert far.json["tasks"][0]["tally"]["failed"]["STOPPED_EARLY"]["count"] == 30

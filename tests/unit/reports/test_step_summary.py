@@ -59,7 +59,7 @@ def test_an_incomplete_run_shows_no_number(make_run: Callable[..., Run]) -> None
     """A share of the rest says nothing about the whole."""
     page = write_step_summary([make_run("incomplete")])
     assert page.startswith("## Demo: incomplete\n")
-    assert "INCOMPLETE: 0 of 10 samples got no verdict, so that no number is shown." in page
+    assert "INCOMPLETE: the rest of the run is not complete, so that no number is shown." in page
     assert " %" not in page
 
 

@@ -129,4 +129,4 @@ def test_a_name_without_a_table_is_undefined() -> None:
     first, second = template.values(make_samples(x=["a", "b"]))
     assert isinstance(first, RowTrouble)
     assert isinstance(second, RowTrouble)
-    assert first.message == second.message == "'scores' is undefined"
+    assert first.message == second.message == "`scores` is not defined in this row"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import errno
 import os
 import platform
@@ -15,6 +14,7 @@ import click
 from answerkey._version import __version__
 from answerkey.cli.talk import write_json, write_lines
 from answerkey.errors import AnswerkeyError, InternalError, Problems, RunError, SpecError
+from answerkey.masking import hide_secrets
 
 INTERRUPTED = 130
 
@@ -125,7 +125,6 @@ def report_fault(error: AnswerkeyError, words: Sequence[str]) -> int:
     from answerkey.reports.problems import describe_problem, draw_problems
 
     notes = _describe_notes(error)
-    error = hide_in_error(error)
     options = list(words[: words.index("--")] if "--" in words else words)
     if "--json" in options:
         write_json(describe_problem(error) | notes)
@@ -134,23 +133,9 @@ def report_fault(error: AnswerkeyError, words: Sequence[str]) -> int:
     return error.exit_code
 
 
-def hide_in_error(error: AnswerkeyError) -> AnswerkeyError:
-    """Return an error whose words hold no secret, though a foreign exception may have put one there."""
-    from answerkey.models.secret import hide_secrets
-
-    if isinstance(error, Problems):
-        return Problems(map(hide_in_error, error.errors))
-    hidden = copy.copy(error)
-    hidden.message = hide_secrets(error.message)
-    hidden.hint = error.hint and hide_secrets(error.hint)
-    return hidden
-
-
 def _name_bug(error: Exception, words: Sequence[str]) -> InternalError:
     is_verbose = any(word == "--verbose" or _is_short_verbose(word) for word in words)
     if is_verbose:
-        from answerkey.models.secret import hide_secrets
-
         sys.stderr.write(_show(hide_secrets("".join(traceback.format_exception(error)))))
     versions = f"answerkey {__version__}, Python {platform.python_version()}, {platform.system()}"
     how = "the traceback above" if is_verbose else "the traceback that `-v` shows"

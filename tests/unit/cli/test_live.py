@@ -354,3 +354,35 @@ def test_the_last_of_several_models_must_take_batches_as_well(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-of-no-use")
     assert call("run", *words, "--model", "anthropic/m", "--batch").code == 2
     assert server.asked.total == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("top_k=20&reasoning_effort=low", "has no parameter `top_k`"),
+        ("Temperature=0", "has no parameter `Temperature`"),
+        ("seed=1&seed=2", "given more than once: `seed`"),
+    ],
+)
+def test_a_parameter_that_would_not_reach_the_model_is_refused(
+    call: Call, server: TestServer, words: list[str], query: str, message: str
+) -> None:
+    """Behind `?` of a URL stand parameters that are known, once each; `check` and `run` refuse others."""
+    given = [*words[:-1], f"{server.url}?{query}#m"]
+    checked = call("check", *given)
+    assert (checked.code, "E301" in checked.out, message in checked.out) == (2, True, True)
+    assert call("run", *given, "--out", "here").code == 2
+    assert server.asked.total == 0
+
+
+def test_parameters_of_a_url_reach_the_model(call: Call, server: TestServer, words: list[str]) -> None:
+    """What is known is sent with the messages, and not in the address; `api-version` stays in the address."""
+    model = f"{server.url}?temperature=0.25&api-version=7#m"
+    assert call("run", *words[:-1], model, "--out", "here", "--num-samples", "3").code == 0
+    assert [one.body["temperature"] for one in server.asked.requests] == [0.25] * 3
+    server.change(canary="temperature")
+    assert call("run", *words[:-1], model, "--out", "there", "--num-samples", "6").code == 0
+    assert server.asked.canary_places == {"body": 3}
+    server.change(canary="api-version=7")
+    assert call("run", *words[:-1], model, "--out", "yonder", "--num-samples", "9").code == 0
+    assert server.asked.canary_places == {"body": 3, "path": 3}

@@ -80,6 +80,9 @@ def translate(error: Exception, words: Sequence[str]) -> AnswerkeyError:
         return error
     if isinstance(error, click.UsageError):
         return translate_usage(error)
+    if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
+        hint = "raise the limit of open files: `ulimit -n 4096`"
+        return RunError("E502", "this process may open no more files", hint=hint)
     if isinstance(error, OSError) and error.errno in OUR_SURROUNDINGS:
         _let_go_of_stdout()
         what = f" `{error.filename}`" if error.filename else ""

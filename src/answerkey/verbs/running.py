@@ -173,6 +173,7 @@ def work(
             found = {"counts": outcomes[0].tally["counts"], "encoded": outcomes[0].encoded}
             changes[key] = found | session.describe(key)
             failed_calls += sum(outcome.errors for outcome in outcomes)
+            session.close_models(key)
     conclude = conclude_gates if writer.manifest.get("policies") else None
     return writer.finish("incomplete" if failed_calls else "complete", changes, conclude)
 

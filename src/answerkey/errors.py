@@ -17,9 +17,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
+
+from answerkey.masking import hide_secrets
 
 CODES: dict[str, str] = {
     "E101": "file not found or unreadable",
@@ -103,20 +105,24 @@ class Place:
         parts.append(f"column `{self.field}`" if self.field else "")
         return ", ".join(part for part in parts if part)
 
+    def without_secrets(self) -> Place:
+        """Return the place as it may be shown: a file may be the address of one."""
+        return self if self.file is None else replace(self, file=hide_secrets(self.file))
+
 
 class AnswerkeyError(Exception):
-    """What happened, where, and what to do about it; the base of every error in this tree."""
+    """What happened, where, and what to do about it, without secrets; the base of every error here."""
 
     exit_code = 2
 
     def __init__(
         self, code: str, message: str, *, where: Place | None = None, hint: str | None = None
     ) -> None:
-        super().__init__(message)
         self.code = code
-        self.message = message
-        self.where = where
-        self.hint = hint
+        self.message = hide_secrets(message)
+        self.where = where and where.without_secrets()
+        self.hint = hint and hide_secrets(hint)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         lines = [f"error[{self.code}]: {self.message}"]

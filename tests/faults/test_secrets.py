@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
+from answerkey.datasets import downloads
 from answerkey.models.live import LiveModel
 from answerkey.testing import Behaviour, Reply, TestServer
 from answerkey.testing.replies import Messages
@@ -203,3 +206,194 @@ def test_no_proxy_of_the_environment_is_used(
         assert call("run", project, "--out", project / "run").code == 0
         assert proxy.asked.total == 0
     assert server.asked.total == 6
+
+
+def at(secret: str) -> dict[str, str]:
+    """Return addresses that hold a secret: a password, a key, a signature."""
+    return {
+        "user": f"http://me:{secret}@127.0.0.1:9",
+        "broken": f"https://[me:{secret}@host.invalid",
+        "bare": f"me:{secret}@host.invalid",
+        "key": f"http://127.0.0.1:9/x.jsonl?api_key={secret}",
+        "signed": f"http://127.0.0.1:9/x.jsonl?X-Amz-Credential={secret}&X-Amz-Signature={secret}&sig={secret}",
+    }
+
+
+ADDRESSES = list(at(""))
+COMMANDS = [
+    "check . --model {0}#m",
+    "check . --model {0}",
+    "run . --model {0}#m --out out",
+    "run . --model http://127.0.0.1:9/v1?temperature={0}#m --out out",
+    "check . --dataset {0}",
+    "check . --completions {0}",
+    "run . --dataset {0} --model builtin/random --out out",
+    "audit-dataset . --dataset {0}",
+    "run . --model builtin/random --out {0}",
+    "run . --model builtin/random --baseline {0}",
+    "run . --model builtin/random --engine {0}",
+    "check . --policies {0}",
+    "check . --env {0}",
+    "check . --config {0}",
+    "check . --num-samples {0}",
+    "check {0}",
+    "resume {0}",
+    "rescore {0}",
+    "show {0}",
+    "explain {0} 000001",
+    "audit {0}",
+    "compare {0} {0}",
+    "report {0} -o report.html",
+    "export {0}",
+    "runs {0}",
+    "view {0}",
+    "tasks {0}",
+    "import inspect {0}",
+    "{0}",
+]
+
+
+@pytest.mark.parametrize("position", ADDRESSES)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_secret_of_an_address_is_in_no_sink(
+    project: Path, call: Call, monkeypatch: pytest.MonkeyPatch, command: str, position: str
+) -> None:
+    """Wherever an address is given: its password, key and signature are in no message, JSON, file or cache.
+
+    The secret is too short to be hidden by its letters alone.
+    """
+    secret = f"zQ{COMMANDS.index(command)}j{ADDRESSES.index(position)}X"
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(downloads, "WAITS", ())
+    if "--out {0}" in command and position == "bare":
+        pytest.skip("it is the name of a folder")
+    words = [word.format(at(secret)[position]) for word in command.split()]
+    done = [call("-v", *words), call(*words, "--json")]
+    assert [one.code for one in done] == [2, 2]
+    assert [one.err for one in done if secret in one.out + one.err] == []
+    assert find_in_files(project.parent, secret) == []
+
+
+def find_in_files(folder: Path, secret: str) -> list[Path]:
+    """Return the files that hold a text, or are named by it; Parquet is unpacked."""
+    import polars as pl
+
+    found = []
+    for path in folder.rglob("*"):
+        content = path.read_bytes() if path.is_file() else b""
+        if path.suffix == ".parquet":
+            content += str(pl.read_parquet(path).to_dicts()).encode()
+        if secret.encode() in content or secret in path.name:
+            found.append(path)
+    return found
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"connection_type": "custom_connection", "model_key": "m", "url": "{0}"},
+        {"connection_type": "custom_connection", "model_key": "m", "url": "http://127.0.0.1:9/v1?code={1}"},
+        {
+            "connection_type": "provider_connection",
+            "provider_id": "openai",
+            "model_key": "m",
+            "base_url": "{0}",
+        },
+    ],
+)
+def test_a_secret_of_an_address_in_a_file_is_in_no_sink(
+    project: Path, call: Call, config: dict[str, str]
+) -> None:
+    """A model file may not hold one, and what it holds is not shown."""
+    secret = "zQfileX"  # noqa: S105 - made up
+    plan = json.loads((project / "run.yaml").read_text())
+    address = f"http://me:{secret}@127.0.0.1:9/v1"
+    plan["models"][0]["config"] = {name: text.format(address, secret) for name, text in config.items()}
+    (project / "run.yaml").write_text(json.dumps(plan))
+    done = [call("-v", "run", project, "--out", project / "run"), call("check", project, "--json")]
+    assert [one.code for one in done] == [2, 2]
+    assert "E117" in done[0].err
+    assert "E117" in done[1].out
+    assert [one.err for one in done if secret in one.out + one.err] == []
+    assert not (project / "run").exists()
+
+
+class Rows(BaseHTTPRequestHandler):
+    """Serves rows to whoever has signed, and sends others on to an address with a signature of its own."""
+
+    def do_GET(self) -> None:
+        """Answer."""
+        path, _, query = self.path.partition("?")
+        is_moved = path == "/moved.jsonl"
+        self.send_response(302 if is_moved else 200 if query else 404)
+        body = b'{"question": "one", "answer": "A"}\n' if query else b""
+        self.send_header("Content-Length", str(len(body)))
+        if is_moved:
+            self.send_header("Location", query)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+        """Say nothing."""
+
+
+@pytest.fixture
+def web() -> Iterator[str]:
+    """Return the address of a web server on this machine."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Rows) as running:
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+        thread.join()
+
+
+def test_a_presigned_dataset_is_used_and_its_signature_stored_nowhere(
+    project: Path, call: Call, server: TestServer, web: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run folder, journal, report, exports and caches of a good run do not hold it."""
+    secret = "zQgoodX"  # noqa: S105 - made up
+    monkeypatch.chdir(project)
+    server.change(answers="A")
+    url = f"{web}/rows.jsonl?X-Amz-Credential={secret}&X-Amz-Signature={secret}&sp=r&sig={secret}"
+    done = [call("-v", "run", ".", "--dataset", url, "--out", "run")]
+    done += [call("show", "run", "--json"), call("report", "run", "-o", "report.html")]
+    done += [call("explain", "run", "000001"), call("export", "run", "--to", "jsonl", "-o", "rows-out.jsonl")]
+    done += [call("rescore", "run", "--out", "again"), call("runs", ".", "--json")]
+    assert [(one.code, one.err) for one in done if one.code] == []
+    assert [one.err for one in done if secret in one.out + one.err] == []
+    assert find_in_files(project.parent, secret) == []
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["http://me:{0}@127.0.0.1:9/x", "http://127.0.0.1:9/x?sig={0}", "http://[me:{0}@h/x", "ftp://a?key={0}"],
+)
+def test_a_redirect_of_a_dataset_shows_no_secret(
+    project: Path, call: Call, web: str, monkeypatch: pytest.MonkeyPatch, location: str
+) -> None:
+    """What a server sends us on to may be signed, and is no bug of ours."""
+    monkeypatch.setattr(downloads, "WAITS", ())
+    url = f"{web}/moved.jsonl?{location.format('zQsentX')}"
+    done = call("-v", "check", project, "--dataset", url, "--json")
+    assert done.code == 2
+    assert "E214" in done.out
+    assert "zQsentX" not in done.out + done.err
+
+
+def test_an_exception_of_a_library_shows_no_secret(
+    project: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bug whose words hold addresses: not on stderr, in JSON, or in the traceback of `-v`."""
+
+    def fail(*_: object, **__: object) -> NoReturn:
+        said = "GET http://me:{0}@host/x?a=1&sas_token={0} refused", "me:{0}@host"
+        raise RuntimeError(said[0].format("zQbugX")) from KeyError(said[1].format("zQbugX"))
+
+    monkeypatch.setattr(LiveModel, "answer", fail)
+    done = call("-v", "run", project, "--out", project / "run", "--json")
+    assert done.code == 70
+    assert "RuntimeError: GET http://***@host/x?a=1&sas_token=*** refused" in done.err
+    assert "KeyError: '***@host'" in done.err
+    shown = [line for line in (done.out + done.err).splitlines() if "zQbugX" in line]
+    assert [line for line in shown if "said[0].format" not in line] == []  # the line of source that raised

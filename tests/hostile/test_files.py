@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import signal
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -143,3 +145,57 @@ def test_a_pipe_in_place_of_the_file_itself_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "task.yaml")
     with pytest.raises(SpecError, match="is not a plain file"):
         read_yaml(tmp_path / "task.yaml", "task.yaml", Findings())
+
+
+@pytest.fixture
+def soon() -> Iterator[None]:
+    """End a test that waits for a pipe, which nobody writes to, with an error."""
+
+    def give_up(*_: object) -> None:
+        raise TimeoutError("still waiting for the pipe")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+KINDS = ["auto", "inspect", "lm-eval", "mmlu-pro", "openai-batch", "anthropic-batch", "helm", "lighteval"]
+KINDS += ["evalscope", "opencompass", "promptfoo", "every_eval_ever", "evidence", "plain"]
+PIPES = [
+    *(f"check good.yaml --dataset pipe{end}" for end in (".jsonl", ".csv", ".json", ".parquet", ".arrow")),
+    *(f"check good.yaml --dataset pipe{end}" for end in (".jsonl.gz", ".csv.zst", ".txt")),
+    *(f"score good.yaml --dataset rows.jsonl --completions pipe{end}" for end in (".jsonl", ".parquet")),
+    "check pipe.yaml",
+    "check includes.yaml --dataset rows.jsonl",
+    "check good.yaml --dataset rows.jsonl --env pipe.env",
+    "check good.yaml --dataset rows.jsonl --policies pipe.yaml",
+    "audit-dataset pipe.jsonl",
+    "audit-dataset pipe.csv --header question,answer",
+    *(f"import {kind} pipe{end} --out out" for kind in KINDS for end in (".json", ".eval")),
+    "import openai-batch rows.jsonl --dataset pipe.jsonl --out out",
+]
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize("command", PIPES)
+def test_what_is_no_plain_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Any], command: str, kind: str
+) -> None:
+    """A pipe, or a device that never ends, in place of any file that is read: exit code 2, and the reason."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.yaml").write_text(GOOD)
+    (tmp_path / "includes.yaml").write_text(GOOD.replace("description: ", "description: !include pipe.txt #"))
+    (tmp_path / "rows.jsonl").write_text('{"question": "q", "answer": "A", "completion": "A"}\n')
+    name = next(word for word in [*command.split(), "pipe.txt"] if word.startswith("pipe"))
+    if kind == "pipe":
+        os.mkfifo(name)
+    else:
+        Path(name).symlink_to("/dev/zero")
+    done = call(*command.split())
+    assert done.code == 2
+    # A link of the project leads nowhere but into it: that is said first.
+    why = "is outside the project" if kind == "device" and "includes" in command else "is not a plain file"
+    assert why in done.out + done.err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import errno
 import os
 import platform
@@ -18,6 +17,7 @@ from answerkey._version import __version__
 from answerkey.cli.signals import EXIT_CODE, Interrupted, hear_signals
 from answerkey.cli.talk import has_written_json, write_json, write_lines
 from answerkey.errors import AnswerkeyError, InternalError, Problems, RunError, SpecError
+from answerkey.masking import hide_secrets
 
 #: What the machine says no to: space, rights, names. No bug of ours.
 OUR_SURROUNDINGS = frozenset(
@@ -111,6 +111,9 @@ def translate(error: BaseException, words: Sequence[str]) -> AnswerkeyError:
         return error
     if isinstance(error, click.UsageError):
         return translate_usage(error)
+    if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
+        hint = "raise the limit of open files: `ulimit -n 4096`"
+        return RunError("E502", "this process may open no more files", hint=hint)
     if isinstance(error, OSError) and error.errno in OUR_SURROUNDINGS:
         _let_go_of_stdout()
         what = f" `{error.filename}`" if error.filename else ""
@@ -166,7 +169,6 @@ def report_fault(error: AnswerkeyError, words: Sequence[str]) -> int:
     from answerkey.reports.problems import describe_problem, draw_problems
 
     notes = _describe_notes(error)
-    error = hide_in_error(error)
     if _wants_json(words):
         write_json(describe_problem(error) | notes)
     errors = error.errors if isinstance(error, Problems) else (error,)
@@ -174,23 +176,9 @@ def report_fault(error: AnswerkeyError, words: Sequence[str]) -> int:
     return error.exit_code
 
 
-def hide_in_error(error: AnswerkeyError) -> AnswerkeyError:
-    """Return an error whose words hold no secret, though a foreign exception may have put one there."""
-    from answerkey.models.secret import hide_secrets
-
-    if isinstance(error, Problems):
-        return Problems(map(hide_in_error, error.errors))
-    hidden = copy.copy(error)
-    hidden.message = hide_secrets(error.message)
-    hidden.hint = error.hint and hide_secrets(error.hint)
-    return hidden
-
-
 def _name_bug(error: BaseException, words: Sequence[str]) -> InternalError:
     is_verbose = any(word == "--verbose" or _is_short_verbose(word) for word in words)
     if is_verbose:
-        from answerkey.models.secret import hide_secrets
-
         sys.stderr.write(_show(hide_secrets("".join(traceback.format_exception(error)))))
     versions = f"answerkey {__version__}, Python {platform.python_version()}, {platform.system()}"
     how = "the traceback above" if is_verbose else "the traceback that `-v` shows"

@@ -65,6 +65,7 @@ class Content:
             return io.BytesIO(self.raw)
         expand = COMPRESSIONS.get(self.path.suffix.lower())
         try:
+            require_plain(self.path)
             stream = self.path.open("rb")
         except FileNotFoundError:
             raise _missing(self.path) from None
@@ -156,6 +157,13 @@ def describe_unreadable(path: Path, error: OSError | ValueError) -> DataError:
     reason = "it is a folder" if path.is_dir() else getattr(error, "strerror", None) or str(error)
     message = f"cannot read data file `{path}`: {reason.lower()}"
     return DataError("E201", message, where=Place(file=str(path)))
+
+
+def require_plain(path: Path) -> None:
+    """Raise E201 for a pipe, a socket or a device: it may never end, and cannot be read twice."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        hint = "write what it gives to a file, and name that"
+        raise DataError("E201", f"`{path}` is not a plain file", where=Place(file=str(path)), hint=hint)
 
 
 def _missing(path: Path) -> DataError:

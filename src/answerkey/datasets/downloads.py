@@ -10,24 +10,26 @@ import http.client
 import ipaddress
 import json
 import os
+import re
 import ssl
 import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from email.message import Message
 from hashlib import sha256
 from http.client import HTTPMessage
 from pathlib import Path
 from typing import IO, Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from answerkey._version import __version__
 from answerkey.datasets.proxies import choose_proxies, hint_at_proxies
 from answerkey.errors import DataError, Place
+from answerkey.masking import hide_secrets, remember_url
 
 #: Set to anything but `0`: nothing is fetched, and what was fetched before is used.
 OFFLINE = "ANSWERKEY_OFFLINE"
@@ -74,9 +76,8 @@ def is_offline() -> bool:
 
 
 def hide_query(url: str) -> str:
-    """Return an address without its query and fragment: they may hold a key."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
+    """Return an address without its query and fragment, which may hold a key, or a password."""
+    return hide_secrets(re.split("[?#]", url, maxsplit=1)[0])
 
 
 def is_loopback(host: str | None) -> bool:
@@ -90,8 +91,11 @@ def is_loopback(host: str | None) -> bool:
 
 
 def is_safe(url: str) -> bool:
-    """Return whether nobody on the way can read or change what is fetched."""
-    parts = urlsplit(url)
+    """Return whether nobody on the way can read or change what is fetched; False for what is no address."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
     return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname))
 
 
@@ -171,8 +175,12 @@ def _download(wanted: Wanted, folder: Path, note_path: Path, headers: dict[str, 
         raise _translate(error, wanted) from None
 
 
-#: What the standard library raises about the network; `_translate` puts each into words.
-FOREIGN = (urllib.error.URLError, http.client.HTTPException, ssl.SSLError, TimeoutError, ConnectionError)
+#: What the standard library raises about the network and about addresses that are none; `_translate` puts it
+#: into words.
+FOREIGN = (
+    *(urllib.error.URLError, http.client.HTTPException, ssl.SSLError, TimeoutError, ConnectionError),
+    ValueError,
+)
 
 
 def _translate(error: Exception, wanted: Wanted) -> Exception:
@@ -180,6 +188,8 @@ def _translate(error: Exception, wanted: Wanted) -> Exception:
     if isinstance(reason, ssl.SSLCertVerificationError):
         message = f"does not prove who it is: {reason.verify_message}"
         return wanted.refuse(message, "`SSL_CERT_FILE` names further certificates to trust")
+    if isinstance(reason, ValueError):
+        return wanted.refuse(f"cannot be fetched: {reason}", "check the address")
     if isinstance(reason, TimeoutError):
         return _PassingError(f"did not answer within {TIMEOUT:.0f} s")
     return _PassingError(f"cannot be fetched: {reason}")
@@ -202,6 +212,15 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         self._wanted = wanted
         self._count = 0
 
+    def http_error_302(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage
+    ) -> Any:  # noqa: ANN401 - as the library has it
+        """Follow a redirect; the reply that sent us on is closed in any case."""
+        with closing(fp):
+            return super().http_error_302(req, fp, code, msg, headers)
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
     def redirect_request(
         self,
         req: urllib.request.Request,
@@ -212,9 +231,12 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         newurl: str,
     ) -> urllib.request.Request | None:
         """Return the next request."""
+        remember_url(newurl)
         self._count += 1
         if self._count > MOST_REDIRECTS:
             raise self._wanted.refuse(f"redirects more than {MOST_REDIRECTS} times")
+        if "@" in urlsplit(newurl).netloc:
+            raise self._wanted.refuse("redirects to an address with a user name or password")
         is_same_kind = urlsplit(newurl).scheme == urlsplit(req.full_url).scheme
         if not is_safe(newurl) or not (is_same_kind or newurl.startswith("https:")):
             raise self._wanted.refuse(f"redirects to `{hide_query(newurl)}`, which is not https")

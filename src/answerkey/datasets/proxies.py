@@ -7,6 +7,8 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from answerkey.masking import remember_url
+
 #: The variable that says so; `environment` is the one value that does.
 PROXIES = "ANSWERKEY_PROXIES"
 _NONE_FOR = ("NO_PROXY", "no_proxy")
@@ -14,12 +16,12 @@ _NONE_FOR = ("NO_PROXY", "no_proxy")
 
 def choose_proxies() -> dict[str, str]:
     """Return the proxies that may be used, by the scheme of the address."""
-    return urllib.request.getproxies() if _is_said() else {}
+    return _find_proxies() if _is_said() else {}
 
 
 def hint_at_proxies() -> str | None:
     """Return what to do if the way out is through a proxy that is named and not used; None otherwise."""
-    is_left = not _is_said() and {"http", "https", "all"} & urllib.request.getproxies().keys()
+    is_left = not _is_said() and {"http", "https", "all"} & _find_proxies().keys()
     return f"`{PROXIES}=environment` uses the proxy that the environment names" if is_left else None
 
 
@@ -43,6 +45,14 @@ def hide_proxies(forget: Callable[[], object]) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
+
+
+def _find_proxies() -> dict[str, str]:
+    """Return the proxies that the environment names; a password in them is not shown."""
+    found = urllib.request.getproxies()
+    for url in found.values():
+        remember_url(url)
+    return found
 
 
 def _is_said() -> bool:

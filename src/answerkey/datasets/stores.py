@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from answerkey.errors import DataError, Place
-from answerkey.models.secret import Secret, hide_secrets
+from answerkey.models.secret import Secret
 
 #: Seconds to connect, seconds without a byte, and how often a call is tried.
 CONNECT_SECONDS = 5.0
@@ -115,7 +115,7 @@ class Store:
     def refuse(self, path: str, message: str, hint: str | None = None) -> DataError:
         """Return the error about an object; no secret is in it."""
         url = f"{self.scheme}://{path}"
-        return DataError("E214", hide_secrets(f"`{url}` {message}"), where=Place(file=url), hint=hint)
+        return DataError("E214", f"`{url}` {message}", where=Place(file=url), hint=hint)
 
     def _connect(self, library: Any) -> Any:  # noqa: ANN401 - a foreign library and its class
         return library.filesystem(self.scheme, skip_instance_cache=True, use_listings_cache=False)
@@ -228,7 +228,7 @@ class S3Store(Store):
             files.connect()
             self._learn_secrets(files)
         except self._foreign as error:
-            message = f"cannot connect to the store: {hide_secrets(_shorten(error))}"
+            message = f"cannot connect to the store: {_shorten(error)}"
             hint = "look at the `AWS_…` variables of the environment, and at your AWS settings"
             raise DataError("E214", message, hint=hint) from None
         return files
@@ -277,7 +277,7 @@ class GoogleStore(Store):
         try:
             return super()._connect(library)
         except self._foreign as error:
-            message = f"cannot connect to the store: {hide_secrets(_shorten(error))}"
+            message = f"cannot connect to the store: {_shorten(error)}"
             hint = "look at `GOOGLE_APPLICATION_CREDENTIALS`, and at your Google settings"
             raise DataError("E214", message, hint=hint) from None
 

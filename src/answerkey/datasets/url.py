@@ -15,6 +15,7 @@ from answerkey.datasets.stored_files import fetch_object, find_digest, open_obje
 from answerkey.datasets.stores import STORES
 from answerkey.datasets.tables import Table, find_endings, is_plain_parquet
 from answerkey.errors import SpecError, listing
+from answerkey.masking import remember_url
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 DEFAULT_MEGABYTES = 1000
@@ -45,15 +46,15 @@ class UrlSource(FileFields):
             raise SpecError("E108", f"`max_megabytes` is {self.max_megabytes}", hint="it is at least 1")
 
     def _check_address(self) -> None:
+        remember_url(self.url)
         if is_stored(self.url):
             require_address(self.url)
             return
-        parts = urlsplit(self.url)
-        if not is_safe(self.url) or not parts.hostname:
+        if not is_safe(self.url) or not urlsplit(self.url).hostname:
             shown = hide_query(self.url)
             hint = f"it begins with `https://`, or with that of a store: {listing(STORES)}"
             raise SpecError("E108", f"`url` is {shown!r}", hint=hint)
-        if parts.username is not None or parts.password is not None:
+        if "@" in urlsplit(self.url).netloc:
             raise SpecError("E117", "`url` holds a name or a password", hint="no key is sent to this source")
 
     @property

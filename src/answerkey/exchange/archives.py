@@ -56,6 +56,8 @@ class _Expander(Protocol):
 def is_archive(path: Path) -> bool:
     """Return whether a file is a zip archive, by its first bytes."""
     try:
+        if not path.is_file():
+            return False
         with path.open("rb") as stream:
             return stream.read(len(MARK)) == MARK
     except OSError:

@@ -19,6 +19,7 @@ from pathlib import Path
 import polars as pl
 
 from answerkey._version import __version__
+from answerkey.datasets.content import require_plain
 from answerkey.datasets.gathering import without_collecting
 from answerkey.errors import DataError, Place, RunError, SpecError, listing, suggest
 from answerkey.exchange.batch_outputs import AnthropicBatchReader, OpenAiBatchReader
@@ -124,6 +125,7 @@ def find_reader(kind: str, path: Path) -> LogReader:
     """Return the reader of a kind, or for `auto` the first that recognises the log."""
     if not path.exists():
         raise DataError("E201", f"there is no log `{path}`", where=Place(file=str(path)))
+    require_plain(path)
     if kind == AUTO:
         return READERS[detect_kind(path)]()
     if kind not in READERS:

@@ -91,7 +91,7 @@ def _iterate_numbers(log: Log) -> Iterator[Mapping[str, object]]:
     beside = log.path.rglob(_NUMBERS) if log.path.is_dir() else log.path.parent.glob(_NUMBERS)
     for path in sorted(beside, reverse=True):
         match = NUMBERS.fullmatch(path.name)
-        if match is None or match["time"] not in times:
+        if match is None or match["time"] not in times or not path.is_file():
             continue
         try:
             found = parse_json(path.read_text(encoding="utf-8"))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from answerkey.datasets import Rows, iterate_blocks, load_table
-from answerkey.datasets.content import COMPRESSIONS
+from answerkey.datasets.content import COMPRESSIONS, require_plain
 from answerkey.datasets.tables import FORMATS
 from answerkey.errors import DataError, Place, SpecError, listing
 from answerkey.exchange.columns import Roles, find_roles
@@ -81,5 +81,6 @@ def require_dataset(log: Log) -> Questions | None:
     if path is None:
         return None
     if not path.is_file():
+        require_plain(path)
         raise SpecError("E119", f"`--dataset {path}`: there is no such file", where=Place(file=str(path)))
     return Questions.open(path, log.wishes.columns)

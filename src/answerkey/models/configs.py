@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import urlencode
 
 from answerkey.errors import Place, SpecError, listing, suggest
+from answerkey.masking import remember_url
 from answerkey.models.connections import Tls
-from answerkey.models.generation import READERS, Generation, read_generation
-from answerkey.models.hosts import Address, Caller
-from answerkey.models.providers import API_NAMES, PROVIDERS, ApiName
+from answerkey.models.generation import Generation, read_generation
+from answerkey.models.hosts import Address, Caller, is_secret_parameter
+from answerkey.models.parameters import split_query
+from answerkey.models.providers import API_NAMES, AZURE_VERSION, PROVIDERS, ApiName
 from answerkey.models.secret import Secret
 from answerkey.models.styles import Adapter
 from answerkey.sandbox import Snippet
@@ -100,6 +102,7 @@ def read_name(name: str, *, caller: Caller, is_callers: bool, place: Place | Non
 
     `is_callers`: the caller wrote the name, not a file of the project.
     """
+    remember_url(name)
     read = _read_url if is_url(name) else _read_provider
     config, generation = read(name, is_callers=is_callers)
     return ModelConfig(name, config, generation, caller=caller, place=place)
@@ -110,13 +113,17 @@ def _read_url(name: str, *, is_callers: bool) -> tuple[UrlConfig, Generation]:
     if not model:
         hint = f"add the model's name behind `#`: `{address.partition('?')[0]}#NAME`"
         raise SpecError("E301", f"model `{name}` names no model at that address", hint=hint)
-    parts = urlsplit(address)
-    pairs = parse_qsl(parts.query, keep_blank_values=True)
-    own = {key: text for key, text in pairs if key == "api" or key in READERS}
-    rest = urlencode([(key, text) for key, text in pairs if key not in own])
-    url = urlunsplit((parts.scheme, parts.netloc, parts.path, rest, ""))
+    if "?" in model:
+        hint = f"parameters stand before `#`: `{address}?{model.partition('?')[2]}#{model.partition('?')[0]}`"
+        raise SpecError("E301", f"model `{name}` has parameters behind the model's name", hint=hint)
+    base, _, query = address.partition("?")
+    own = dict(split_query(name, query))
+    # What the address needs stays in it, and a secret, which is refused when the address is looked at.
+    rest = {key: own.pop(key) for key in list(own) if key == AZURE_VERSION or is_secret_parameter(key)}
+    scheme, _, place = base.partition("://")
+    url = f"{scheme.lower()}://{place}" + (f"?{urlencode(rest)}" if rest else "")
     api = _take_api(name, own) or "chat"
-    return UrlConfig(Address(url, is_callers), model, api), read_generation(name, own)
+    return UrlConfig(Address(url, is_callers), model, api), read_generation(name, own, ("api", AZURE_VERSION))
 
 
 def _read_provider(name: str, *, is_callers: bool) -> tuple[ProviderConfig, Generation]:
@@ -126,7 +133,7 @@ def _read_provider(name: str, *, is_callers: bool) -> tuple[ProviderConfig, Gene
     if provider not in PROVIDERS or not model:
         hint = suggest(provider, PROVIDERS) or f"providers: {listing(PROVIDERS)}"
         raise SpecError("E301", f"unknown model `{name}`", hint=hint)
-    given = dict(parse_qsl(query, keep_blank_values=True))
+    given = dict(split_query(name, query))
     api = _take_api(name, given)
     return ProviderConfig(provider, model, api=api), read_generation(name, given)
 

@@ -12,9 +12,10 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from answerkey.errors import SpecError
+from answerkey.masking import HIDDEN
 from answerkey.models.generation import Generation
 from answerkey.models.hosts import NODE_IP, put_address
-from answerkey.models.secret import HIDDEN, SHORTEST_KEY, Secret
+from answerkey.models.secret import SHORTEST_KEY, Secret
 from answerkey.types import Completion
 
 Message = Mapping[str, object]

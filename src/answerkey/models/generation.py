@@ -49,12 +49,16 @@ class Generation:
 _NAMES = tuple(one.name for one in fields(Generation))
 
 
-def read_generation(name: str, given: dict[str, str]) -> Generation:
-    """Return the generation that a model's name states behind `?`; SpecError E301 for anything else."""
+def read_generation(name: str, given: dict[str, str], others: tuple[str, ...] = ("api",)) -> Generation:
+    """Return the generation that a model's name states behind `?`; SpecError E301 for anything else.
+
+    `others` are parameters that may stand there, too, and were taken out before.
+    """
     values: dict[str, object] = {}
     for key, text in given.items():
         if key not in READERS:
-            hint = suggest(key, READERS) or f"parameters: {listing(READERS)}"
+            known = (*READERS, *others)
+            hint = suggest(key, known) or f"parameters: {listing(known)}"
             raise SpecError("E301", f"model `{name}` has no parameter `{key}`", hint=hint)
         wanted, read = READERS[key]
         try:

@@ -17,12 +17,14 @@ from typing import Self
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from answerkey.errors import SpecError
+from answerkey.masking import HIDDEN_PARAMETER, remember_url
+from answerkey.models.generation import READERS
 from answerkey.models.secret import Secret
 
 ALLOW_HOSTS = "ANSWERKEY_ALLOW_HOSTS"
 #: Stands for the host where whoever asks is a node of a cluster: the endpoint is on the node itself.
 NODE_IP = "{node_ip}"
-_SECRET_QUERY = re.compile(r"(api[-_]?)?key|.*token|.*secret|password|sig(nature)?", re.IGNORECASE)
+_SECRET_QUERY = re.compile(HIDDEN_PARAMETER, re.IGNORECASE)
 _ODD = re.compile(r"[\s\\\x00-\x1f\x7f]")
 
 
@@ -114,7 +116,8 @@ def is_loopback(url: str) -> bool:
 
 
 def check_url(url: str, model: str) -> str:
-    """Return a URL that can be asked; SpecError for one that cannot, or that holds a secret."""
+    """Return a URL that can be asked; SpecError for one that cannot, or holds a secret or a parameter."""
+    remember_url(url)
     shown = url.partition("?")[0]
     try:
         parts = urlsplit(url)
@@ -132,10 +135,19 @@ def check_url(url: str, model: str) -> str:
         hint = "write it as `http://127.0.0.1:8000/v1`"
         raise SpecError("E108", f"model `{model}`: {shown!r} is not the URL of an endpoint", hint=hint)
     for name, _ in parse_qsl(parts.query, keep_blank_values=True):
-        if _SECRET_QUERY.fullmatch(name):
+        if is_secret_parameter(name):
             hint = "leave it out of the URL, and use `api_key` or `custom_headers`"
             raise SpecError("E117", f"model `{model}`: the URL holds a secret, `{name}`", hint=hint)
+        if name in READERS:
+            hint = f"write it under `generation` of the model file, or behind the model's name: `?{name}=…`"
+            message = f"model `{model}`: `{name}` in the query of its URL does not reach the model"
+            raise SpecError("E108", message, hint=hint)
     return url
+
+
+def is_secret_parameter(name: str) -> bool:
+    """Return whether a parameter of a URL holds a secret, by its name."""
+    return _SECRET_QUERY.fullmatch(name) is not None
 
 
 def put_address(url: str, address: str) -> str:

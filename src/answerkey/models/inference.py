@@ -9,12 +9,13 @@ from hashlib import sha256
 from typing import ClassVar
 
 from answerkey.errors import SolverError
+from answerkey.masking import HIDDEN
 from answerkey.models.budget import Budget
 from answerkey.models.calls import Call, Finished, Ledger, MemoryLedger, Watch
 from answerkey.models.live import build_calls
 from answerkey.models.message import read_message
 from answerkey.models.reading import fail
-from answerkey.models.secret import HIDDEN, SECRET_NAME, SHORTEST_KEY, Secret
+from answerkey.models.secret import SECRET_NAME, SHORTEST_KEY, Secret
 from answerkey.sandbox import Snippet, SnippetProcess, SnippetTrouble
 from answerkey.types import Completion, CompletionStatus, Question
 

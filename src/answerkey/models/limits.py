@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
+
+from answerkey.errors import RunError
 
 #: How many requests are under way at once, unless the model says otherwise.
 DEFAULT_CONCURRENT = 64
 MEGABYTE = 1 << 20
+#: Files that are opened beside connections: the journal, the call cache, tables, modules, worker processes.
+KEPT_FILES = 24
 
 
 @dataclass(frozen=True)
@@ -19,7 +24,8 @@ class Limits:
     the pause after the first trouble; it doubles after each further one (a random part of it is waited).
     `reach_seconds` is how long a call is tried while no connection was ever made.
     `unreadable_attempts` is how many replies without sense are asked for; an endpoint that sends them is
-    not overloaded, and they may cost. `max_bytes` holds for a body as sent, and unpacked.
+    not overloaded, and they may cost. `max_bytes` holds for a body as sent, and unpacked. `max_open` is how
+    many connections this process can have open, whatever the model says.
     """
 
     max_concurrent: int = DEFAULT_CONCURRENT
@@ -34,6 +40,12 @@ class Limits:
     first_wait: float = 0.5
     wait_seconds: float = 60.0
     max_bytes: int = 16 * MEGABYTE
+    max_open: int | None = None
+
+    def choose_concurrent(self, wanted: int | None) -> int:
+        """Return how many requests are under way at once at most, where a model wants so many."""
+        most = wanted or self.max_concurrent
+        return most if self.max_open is None else min(most, self.max_open)
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,26 @@ class Clock:
     now: Callable[[], float]
     wall: Callable[[], float]
     sleep: Callable[[float], Awaitable[object]]
+
+
+def find_room() -> int | None:
+    """Return how many connections fit under the limit of open files of this process; None without one.
+
+    One connection is tried where there may be room for it; RunError E502 where there is none.
+    """
+    try:
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        taken = sum(1 for _ in Path("/dev/fd").iterdir())
+    except (ImportError, OSError):
+        return None
+    if limit == resource.RLIM_INFINITY:
+        return None
+    if limit - taken < KEPT_FILES // 2:
+        message = f"this process may open no more than {limit} files, too few to ask a model"
+        raise RunError("E502", message, hint="raise the limit: `ulimit -n 4096`")
+    return max(1, limit - taken - KEPT_FILES)
 
 
 class Bucket:

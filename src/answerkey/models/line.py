@@ -36,7 +36,7 @@ class Line:
         self.limits = limits
         self.clock = clock
         self.draw = draw
-        self.gate = Gate(Pace(connection.max_concurrent or limits.max_concurrent))
+        self.gate = Gate(Pace(limits.choose_concurrent(connection.max_concurrent)))
         self.health = Health(connection.name, connection.host)
         self._requests = _open_bucket(connection.requests_per_minute or limits.requests_per_minute, clock)
         self._tokens = _open_bucket(connection.tokens_per_minute or limits.tokens_per_minute, clock)

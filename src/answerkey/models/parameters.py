@@ -54,7 +54,7 @@ class Parameter:
 def read_query(name: str, query: str, parameters: Mapping[str, Parameter]) -> dict[str, str | int | float]:
     """Return the value of every parameter, given or default; SpecError E301 for anything else."""
     values = {key: parameter.default for key, parameter in parameters.items()}
-    for key, text in _split_query(name, query):
+    for key, text in split_query(name, query):
         parameter = parameters.get(key)
         if parameter is None:
             raise _refuse_key(name, key, parameters)
@@ -66,11 +66,12 @@ def read_query(name: str, query: str, parameters: Mapping[str, Parameter]) -> di
     return values
 
 
-def _split_query(name: str, query: str) -> list[tuple[str, str]]:
+def split_query(name: str, query: str) -> list[tuple[str, str]]:
+    """Return what stands behind `?` in a model's name; SpecError E301 for a name that is there twice."""
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else []
     except ValueError:
-        hint = "write `builtin/name?parameter=value&parameter=value`"
+        hint = "write `NAME?parameter=value&parameter=value`"
         raise SpecError("E301", f"model `{name}`: {query!r} is not `parameter=value`", hint=hint) from None
     keys = [key for key, _ in pairs]
     twice = sorted({key for key in keys if keys.count(key) > 1})

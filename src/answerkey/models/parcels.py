@@ -7,7 +7,8 @@ import pickle
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
-from answerkey.models.secret import HIDDEN, Secret
+from answerkey.masking import HIDDEN
+from answerkey.models.secret import Secret
 
 Content = TypeVar("Content")
 

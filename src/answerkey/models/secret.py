@@ -5,20 +5,17 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from answerkey.masking import HIDDEN, remember_secret
+
 #: Where a secret comes from: written in the very field, kept by the project (its `secrets`, its `.env`), or
 #: the caller's own (environment, a file outside the project, the Python call).
 Origin = Literal["written", "project", "caller"]
-HIDDEN = "***"
 #: A shorter key is no secret ("none", "EMPTY"), and its letters may well be in an answer.
 SHORTEST_KEY = 6
-#: A shorter one is not hidden in words of ours, where it may be one of them.
-SHORTEST_WORD = 8
 #: What a name that holds a secret looks like; `MODEL_KEY` is none.
 SECRET_NAME = re.compile(
     r"((API|ACCESS|SECRET|AUTH|PRIVATE)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE
 )
-#: Every secret that this process has come to know.
-_KNOWN: set[str] = set()
 
 
 class Secret:
@@ -32,8 +29,7 @@ class Secret:
     def __init__(self, text: str, origin: Origin = "written") -> None:
         self._text = text
         self.origin: Origin = origin
-        if len(text) >= SHORTEST_WORD:
-            _KNOWN.add(text)
+        remember_secret(text)
 
     def reveal(self) -> str:
         """Return the text itself, for the one call that sends it."""
@@ -53,10 +49,3 @@ class Secret:
 
     def __reduce__(self) -> tuple[type[Secret], tuple[str]]:
         raise TypeError("a secret is not stored")
-
-
-def hide_secrets(text: str) -> str:
-    """Return a text for people with every secret in it as `***`, whoever wrote it: the last net of all."""
-    for secret in sorted(_KNOWN, key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
-    return text

@@ -207,7 +207,7 @@ def write_csv(opened: Reopened, out: TextIO, *, is_raw: bool = False) -> None:
     """
     for number, table in enumerate(map(flatten, opened.iterate())):
         cells = [_write_cells(series) for series in table.iter_columns()]
-        shown = pl.DataFrame(cells if is_raw else map(guard_column, cells))
+        shown = pl.DataFrame(cells if is_raw else [guard_column(one) for one in cells])
         out.write("" if number else _write_heading(shown.columns, is_raw=is_raw))
         out.write(shown.write_csv(None, include_header=False))
 

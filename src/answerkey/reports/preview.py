@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from answerkey.masking import hide_secrets
 from answerkey.reports.calls import format_cost
 from answerkey.reports.explain_text import draw_messages
 from answerkey.reports.figures import format_count
@@ -54,7 +55,7 @@ def describe_check(checked: Checked, file: str) -> dict[str, Any]:
         for task in checked.tasks
     ]
     return {
-        "check": {"file": file, "good": not checked.errors, "tasks": tasks},
+        "check": {"file": hide_secrets(file), "good": not checked.errors, "tasks": tasks},
         "errors": [error.describe() for error in checked.errors],
         "notices": describe_notices(checked.notices),
     }

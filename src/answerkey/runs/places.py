@@ -11,7 +11,8 @@ from typing import Self
 
 from answerkey.datasets.downloads import open_cache_folder
 from answerkey.datasets.storage import is_stored, require_address
-from answerkey.errors import DataError, RunError
+from answerkey.datasets.stores import STORES
+from answerkey.errors import DataError, RunError, SpecError, listing
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,12 @@ RunPlace = Path | StoredFolder
 
 
 def find_place(given: str | Path | StoredFolder) -> RunPlace:
-    """Return where a run is that is named by a path or an address."""
+    """Return where a run is that is named by a path or an address; SpecError for one of the web."""
     if isinstance(given, StoredFolder | Path):
         return given
+    if "://" in given and not is_stored(given):
+        message = f"`{given}` is on no storage that is known"
+        raise SpecError("E108", message, hint=f"name a folder, or an address of a store: {listing(STORES)}")
     return StoredFolder(given) if is_stored(given) else Path(given)
 
 

@@ -20,7 +20,7 @@ WHITE_SPACE = LINE_BREAKS + SPACES
 #: A character of more code points is never a choice; composing longer runs of marks takes quadratic time.
 LONGEST_CHARACTER = 32
 
-_SPACES = frozenset(SPACES)
+_SPACES = re.compile(f"[{SPACES}]+")
 
 
 def strip_white_space(text: str) -> str:
@@ -30,9 +30,8 @@ def strip_white_space(text: str) -> str:
 
 def skip_spaces(text: str, at: int) -> int:
     """Return the first position from `at` on that is no space; line breaks are not spaces."""
-    while text[at : at + 1] in _SPACES:
-        at += 1
-    return at
+    found = _SPACES.match(text, at)
+    return at if found is None else found.end()
 
 
 def is_word_character(character: str) -> bool:

@@ -131,8 +131,8 @@ def _echoes_choices(text: str, end: int, choices: Sequence[str]) -> bool:
     mark, found = text[end : end + 1], set()
     if not mark or mark not in LABEL_MARKS:
         return False
-    for line in text[end:].splitlines()[1:]:
-        label = line.lstrip(WHITE_SPACE)
+    lines = text[end:].splitlines()[1:]
+    for label in filter(None, (line.lstrip(WHITE_SPACE) for line in lines)):
         size = measure_character(label)
         d = compose(label[:size])
         if label[size : size + 1] == mark and d in choices[1:] and not _is_part_of_word(label, size, d):

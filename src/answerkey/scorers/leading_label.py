@@ -101,7 +101,7 @@ def _see_through(text: str, choices: list[str]) -> Reading | None:
     several = read_first_character(_write_wrapped(tuple(choices)).sub(r"\1", first), choices)
     if several.reason == "SEVERAL_CHOICES":
         return several
-    lines = [_LINE_HEAD.sub("", line, count=1) for line in others]
+    lines = [_LINE_HEAD.sub("", line, count=1) for line in others if line]
     echo = read_first_character("\n".join([first, *lines]), choices)
     return echo if echo.reason == "ECHOES_CHOICES" else None
 

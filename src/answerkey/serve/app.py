@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from answerkey.errors import AnswerkeyError, ServeError
-from answerkey.models.secret import hide_secrets
+from answerkey.masking import hide_secrets
 from answerkey.reports.json_form import clean_numbers
 from answerkey.reports.sanitize import make_visible
 from answerkey.serve.catalog import Catalog

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from answerkey.datasets import (
     DEFAULT_MEGABYTES,
@@ -20,6 +20,7 @@ from answerkey.datasets import (
     UrlSource,
     is_stored,
 )
+from answerkey.datasets.downloads import hide_query
 from answerkey.errors import AnswerkeyError, Place, SpecError
 from answerkey.models.configs import is_url
 from answerkey.spec.config import refuse_config
@@ -92,7 +93,7 @@ class DatasetSpec:
 
 def name_dataset(path: str | Path) -> str:
     """Return what a dataset is called that is given by its path or address."""
-    last = unquote(urlsplit(str(path)).path).rstrip("/").rpartition("/")[2] if is_remote(str(path)) else ""
+    last = unquote(hide_query(str(path))).rstrip("/").rpartition("/")[2] if is_remote(str(path)) else ""
     name = last or Path(path).name or Path(path).resolve().name
     return name.split(".")[0] or name or "dataset"
 

@@ -11,6 +11,7 @@ from typing import TypedDict, Unpack
 import polars as pl
 
 from answerkey.datasets import Rows, UrlSource, is_stored, load_rows, load_table, open_dataset
+from answerkey.datasets.content import require_plain
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import DataError, Place, SpecError, listing, raise_all, suggest
 from answerkey.pipeline import Progress
@@ -121,6 +122,7 @@ def _open_file(given: str | Path, header: Sequence[str] | None) -> Rows:
     if is_stored(given):
         return UrlSource(str(given), header=tuple(header)).read(name=str(given)).rows
     path = Path(given)
+    require_plain(path)
     separator = "\t" if ".tsv" in path.suffixes else ","
     try:
         frame = pl.read_csv(path, has_header=False, infer_schema=False, separator=separator)

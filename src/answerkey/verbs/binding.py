@@ -11,6 +11,7 @@ from answerkey.engines import LocalEngine
 from answerkey.errors import AnswerkeyError, SpecError, raise_all
 from answerkey.models import Budget, LiveModel, Model, Price, SnippetModel, find_price, require_batches
 from answerkey.models.cache import CallCache
+from answerkey.models.limits import find_room
 from answerkey.models.stations import Stations
 from answerkey.pipeline import Prepared
 from answerkey.runs import FolderRun, Journal, MemoryRun
@@ -48,6 +49,7 @@ class Session:
     stack: ExitStack
     budget: Budget
     stations: Stations | None = None
+    max_open: int | None = None
     _observers: dict[str, Observer] = field(default_factory=dict)
     _models: dict[tuple[str, str], Model] = field(default_factory=dict)
     _tasks: dict[str, Task] = field(default_factory=dict)
@@ -84,7 +86,11 @@ class Session:
             price = choose_price(model, self.options)
             book = self._find_book(model) if purpose == SOLVE else None
             bound: LiveModel | SnippetModel = model.bind(
-                ledger, self.budget, observer.hear, price=price, batches=book, stations=self.stations
+                *(ledger, self.budget, observer.hear),
+                limits=replace(model.limits, max_open=self.max_open),
+                price=price,
+                batches=book,
+                stations=self.stations,
             )
         else:
             bound = model.bind(ledger, self.budget, observer.hear)
@@ -102,6 +108,12 @@ class Session:
                 hint="`answerkey resume` without it collects it; what failed may then be sent one by one",
             )
         return None
+
+    def close_models(self, key: str) -> None:
+        """Close the connections of a task that is done: the next one opens its own."""
+        for (task, _), model in self._models.items():
+            if task == key and isinstance(model, LiveModel | SnippetModel):
+                model.close()
 
     def describe(self, key: str) -> dict[str, Any]:
         """Return what the task asked, for its entry in `run.json`; nothing for one without a live model."""
@@ -144,11 +156,31 @@ def open_session(
     with ExitStack() as stack:
         cache = stack.enter_context(closing(CallCache(options.cache_policy or "reuse")))
         budget = _open_budget(opened, writer, cache, options)
-        looking = onlooker or NobodyLooks()
+        onlooker = onlooker or NobodyLooks()
         if isinstance(writer, FolderRun) and writer.is_resumed:
-            _tell_known(opened, writer, cache, looking)
-        yield Session(writer, options, looking, cache, stack, budget, stations)
-        writer.manifest["notices"] = [*writer.manifest["notices"], *map(str, cache.notices)]
+            _tell_known(opened, writer, cache, onlooker)
+        max_open, notices = (None, []) if stations is not None else _fit_connections(opened)
+        for notice in notices:
+            onlooker.warn(notice)
+        yield Session(writer, options, onlooker, cache, stack, budget, stations, max_open)
+        heard = map(str, (*notices, *cache.notices))
+        writer.manifest["notices"] = [*writer.manifest["notices"], *heard]
+
+
+def _fit_connections(opened: Sequence[Opened]) -> tuple[int | None, list[Notice]]:
+    """Return how many connections each model can have where that is less than it wants, and say so.
+
+    The models of one task are asked together.
+    """
+    tasks = [list_models(one.prepared).values() for one in opened]
+    live = [[model for model in models if isinstance(model, LiveModel)] for models in tasks]
+    wanted = [one.limits.choose_concurrent(one.connection.max_concurrent) for task in live for one in task]
+    room = find_room() if wanted else None
+    most = None if room is None else max(1, room // max(map(len, live)))
+    if most is None or most >= max(wanted):
+        return None, []
+    message = f"at most {most} of {max(wanted)} requests are sent at once: this process may open few files"
+    return most, [Notice(message, hint="raise the limit of open files: `ulimit -n 4096`")]
 
 
 def _open_budget(

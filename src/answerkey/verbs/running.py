@@ -181,6 +181,7 @@ def work(
             changes[key] = found | session.describe(key)
             is_stopped |= outcomes[-1].is_stopped
             is_incomplete |= any(each.errors or each.tally["unscored"] > limit for each in outcomes)
+            session.close_models(key)
     conclude = conclude_gates if writer.manifest.get("policies") else None
     return writer.finish("incomplete" if is_incomplete else "complete", changes, conclude)
 

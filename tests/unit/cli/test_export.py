@@ -164,3 +164,23 @@ def test_a_terminal_is_not_commanded_by_rows(
     assert main(["export", str(run_folder), "--to", form]) == 0
     assert shown in terminal.getvalue()
     assert "\x1b" not in terminal.getvalue()
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet", "arrow"])
+def test_a_table_may_have_thousands_of_columns(call: Call, project: Path, form: str) -> None:
+    """2,500 columns are read from any format, and written as CSV with all their cells."""
+    names = [f"c{number}" for number in range(2500)]
+    rows = [
+        {"question": f"q{row}", "answer": "A", "completion": "A"} | {name: f"={row}{name}" for name in names}
+        for row in range(2)
+    ]
+    table, file = pl.DataFrame(rows), project / f"wide.{form}"
+    writer = {"jsonl": "ndjson", "arrow": "ipc"}.get(form, form)
+    getattr(table, f"write_{writer}")(file)
+    assert call("score", project / "task.yaml", "--dataset", file, "--out", project / "wide").code == 0
+    done = call("export", project / "wide", "--to", "csv", "-o", project / "out.csv")
+    assert done.code == 0, done.err
+    told = pl.read_csv(project / "out.csv", infer_schema=False)
+    assert told.select(f"sample.{name}" for name in names).rows() == [
+        tuple(f"'={row}{name}" for name in names) for row in range(2)
+    ]

@@ -437,3 +437,88 @@ def test_a_cluster_that_says_nothing_is_gone(call: Call, words: list[str]) -> No
         gone = call("run", *words, "--engine", "ray", "--ray-address", address)
     assert gone.code == 2
     assert f"error[E601]: cannot reach the Ray cluster at `{address}`: timed out\n" in gone.err
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("top_k=20&reasoning_effort=low", "has no parameter `top_k`"),
+        ("Temperature=0", "has no parameter `Temperature`"),
+        ("seed=1&seed=2", "given more than once: `seed`"),
+    ],
+)
+def test_a_parameter_that_would_not_reach_the_model_is_refused(
+    call: Call, server: TestServer, words: list[str], query: str, message: str
+) -> None:
+    """Behind `?` of a URL stand parameters that are known, once each; `check` and `run` refuse others."""
+    given = [*words[:-1], f"{server.url}?{query}#m"]
+    checked = call("check", *given)
+    assert (checked.code, "E301" in checked.out, message in checked.out) == (2, True, True)
+    assert call("run", *given, "--out", "here").code == 2
+    assert server.asked.total == 0
+
+
+def test_parameters_of_a_url_reach_the_model(call: Call, server: TestServer, words: list[str]) -> None:
+    """What is known is sent with the messages, and not in the address; `api-version` stays in the address."""
+    model = f"{server.url}?temperature=0.25&api-version=7#m"
+    assert call("run", *words[:-1], model, "--out", "here", "--num-samples", "3").code == 0
+    assert [(one.body or {})["temperature"] for one in server.asked.requests] == [0.25] * 3
+    server.change(canary="temperature")
+    assert call("run", *words[:-1], model, "--out", "there", "--num-samples", "6").code == 0
+    assert server.asked.canary_places == {"body": 3}
+    server.change(canary="api-version=7")
+    assert call("run", *words[:-1], model, "--out", "yonder", "--num-samples", "9").code == 0
+    assert server.asked.canary_places == {"body": 3, "path": 3}
+
+
+def run_with_files(most: int, *words: str) -> subprocess.CompletedProcess[str]:
+    """Carry out a command in a process that may have so many files open."""
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({most}, {most}))"
+    code = f"{limit}; from answerkey.cli import main; raise SystemExit(main())"
+    command = [sys.executable, "-c", code, *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_fewer_files_than_connections_are_told_and_enough(server: TestServer, words: list[str]) -> None:
+    """A process that may open few files uses fewer connections, and says so; nothing fails for it."""
+    server.change(delay=0.01)
+    done = run_with_files(56, "run", *words, "--out", "here", "--json")
+    assert done.returncode == 0, done.stderr
+    calls = json.loads(done.stdout)["tasks"][0]["calls"]["solve"]
+    assert (calls["failed"], calls["retries"]) == (0, 0)
+    assert "of 64 requests are sent at once: this process may open few files" in done.stderr
+    assert "ulimit -n" in done.stderr
+    assert server.asked.most_at_once < 32
+
+
+def test_a_process_that_may_open_next_to_nothing_says_so(words: list[str]) -> None:
+    """It is no bug of ours: exit code 2, and what to do."""
+    done = run_with_files(12, "run", *words, "--out", "here")
+    assert done.returncode == 2
+    assert "ulimit -n" in done.stderr
+
+
+def test_the_connections_of_a_task_that_is_done_are_closed(server: TestServer, words: list[str]) -> None:
+    """Many tasks in one run need no more connections than one of them."""
+    tasks = []
+    for number in range(8):
+        text = json.dumps(TASK).replace("{{ sample.question }}", f"{number} {{{{ sample.question }}}}")
+        task = json.loads(text) | {"key": f"quiz{number}"}
+        task["definition"]["dataset"] = {"key": "rows"}
+        tasks.append(task)
+    source = {"type": "local", "file_path": "rows.jsonl"}
+    plan = {
+        "datasets": [{"key": "rows", "display_name": "Rows", "source": source}],
+        "tasks": tasks,
+        "evaluation": {
+            "key": "e",
+            "display_name": "E",
+            "description": "",
+            "task_specifications": [{"task_key": task["key"], "model_key": words[-1]} for task in tasks],
+        },
+    }
+    Path("run.yaml").write_text(json.dumps(plan))
+    server.change(delay=0.01)
+    done = run_with_files(56, "run", "run.yaml", "--out", "here")
+    assert done.returncode == 0, done.stderr
+    assert server.asked.total == 8 * 120

@@ -30,7 +30,7 @@ from answerkey.datasets.storage import (
     require_address,
 )
 from answerkey.errors import AnswerkeyError, DataError, SpecError
-from answerkey.models.secret import hide_secrets
+from answerkey.masking import hide_secrets
 
 if TYPE_CHECKING:
     from tests.unit.conftest import Bucket, Faulty

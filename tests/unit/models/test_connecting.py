@@ -152,12 +152,12 @@ def test_which_key_an_endpoint_by_url_is_sent(
         ("http://h#m", "http://h/v1/chat/completions"),
         ("http://h/v1/chat/completions#m", "http://h/v1/chat/completions"),
         ("http://h/v1?api=completions#m", "http://h/v1/completions"),
-        ("http://h/v1?x=1&max_tokens=3#m", "http://h/v1/chat/completions?x=1"),
+        ("http://h/v1?api-version=1&max_tokens=3#m", "http://h/v1/chat/completions?api-version=1"),
         ("HTTP://h/v1#m/n#o", "http://h/v1/chat/completions"),
     ],
 )
 def test_endpoints_by_url(name: str, url: str) -> None:
-    """A URL is a base URL; parameters of ours are taken out of it, others stay."""
+    """A URL is a base URL; parameters of generation are taken out of it, `api-version` stays."""
     assert reach(name).url == url
 
 
@@ -177,6 +177,9 @@ def test_names_carry_generation() -> None:
         ("openai/", "unknown model `openai/`"),
         ("openai/x?api=chatty", "model `openai/x?api=chatty`: unknown API 'chatty'"),
         ("openai/x?temprature=0", "model `openai/x?temprature=0` has no parameter `temprature`"),
+        ("openai/x?seed=1&seed=2", "model `openai/x?seed=1&seed=2`: given more than once: `seed`"),
+        ("http://h/v1?top_k=20#m", "model `http://h/v1?top_k=20#m` has no parameter `top_k`"),
+        ("http://h/v1#m?seed=1", "model `http://h/v1#m?seed=1` has parameters behind the model's name"),
     ],
 )
 def test_names_that_are_not_complete(name: str, message: str) -> None:

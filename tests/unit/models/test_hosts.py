@@ -150,6 +150,9 @@ def test_the_refusal_says_what_to_do() -> None:
         ("https://x.example/v1?key=hush", "E117"),
         ("https://x.example/v1?api_key=hush", "E117"),
         ("https://x.example/v1?access_token=hush", "E117"),
+        ("https://x.example/v1?X-Amz-Signature=hush", "E117"),
+        ("https://x.example/v1?code=hush", "E117"),
+        ("https://x.example/v1?temperature=0", "E108"),
     ],
 )
 def test_urls_that_cannot_be_asked(url: str, code: str) -> None:

@@ -256,7 +256,7 @@ def test_prose_starts_with_another_letter_as_real_models_do() -> None:
         (
             "builtin/random?seed",
             "model `builtin/random?seed`: 'seed' is not `parameter=value`",
-            "write `builtin/name?parameter=value&parameter=value`",
+            "write `NAME?parameter=value&parameter=value`",
         ),
         (
             "builtin/random?seed=1&seed=2",

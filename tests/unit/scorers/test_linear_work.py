@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from types import FrameType
 from typing import Any, SupportsIndex, overload
 
@@ -13,6 +14,7 @@ import pytest
 
 from answerkey.scorers import leading_label, stated_answer
 from answerkey.scorers.extraction import find_rule
+from answerkey.scorers.lenses import LENSES
 from answerkey.scorers.stated import units as unit_module
 from answerkey.scorers.stated.labels import Labels
 from answerkey.scorers.stated.units import Units
@@ -123,6 +125,36 @@ def test_twice_the_text_is_twice_the_lines_executed(extraction: str) -> None:
             for length in (size, 2 * size)
         ]
         assert (piece, counts[1]) <= (piece, int(2.1 * counts[0]) + 2_000)
+
+
+#: White space of every kind: on its line, and between lines.
+BLANKS = (" ", "\t", "\n", "\r\n", "\n \n", "\x0b", "\x85", "\xa0", "\u2003", "\u2028", "\u3000", "\ufeff")
+AROUND = ("{}A", "The answer is{}B.", "A{}B", "The answer is B{}", "({}B{})", "Answer:{}", "A.{}B. x")
+#: Lines of code that are executed for one more blank: it is gone over, and no more.
+MOST_LINES = 2.1
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize(
+    "extraction", ["first_character", "first_character_literal", "leading_label", "stated_answer", *LENSES]
+)
+def test_blanks_cost_next_to_nothing(extraction: str, around: str) -> None:
+    """White space of any kind, anywhere in a text, is gone over at most twice, and not looked at closely."""
+    rule = LENSES.get(extraction) or find_rule(extraction)
+    for blank in BLANKS:
+        texts = [around.format(*[repeat(blank, size)] * 2) for size in (5_000, 10_000)]
+        rule.read(texts[0], CHOICES, OPTIONS)
+        counts = [count_lines(partial(rule.read, text, CHOICES, OPTIONS)) for text in texts]
+        assert (blank, counts[1]) <= (blank, counts[0] + 5_000 * MOST_LINES)
+
+
+@pytest.mark.parametrize("blank", BLANKS)
+def test_a_label_is_read_across_any_number_of_line_breaks(blank: str) -> None:
+    """Where a reading is told to be, and what is read, do not depend on how blanks are counted."""
+    for size in (200, 300, 1_000, 50_000):
+        text = f"Think.{repeat(blank, size)}The answer is B.{repeat(blank, size)}Done."
+        found = find_rule("stated_answer").read(text, CHOICES, OPTIONS)
+        assert (found.choice, text[slice(*found.span or (0, 0))]) == ("B", "answer is B")
 
 
 def test_pattern_is_one_search_by_a_linear_engine() -> None:

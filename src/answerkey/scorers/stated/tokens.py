@@ -32,13 +32,24 @@ _ELISION = "(?:[cdjlmnstCDJLMNST]|[Qq]u)"
 _TAG = r"</?[A-Za-z][A-Za-z0-9_:.\-]{0,40} ?/?>|<\|[A-Za-z_]{1,40}\|>|\[/?[A-Za-z]{3,12}\]"
 _SIGNS = r"\\[A-Za-z]+|\\[()\[\]{}]|[-=]+>|\*+|_+|`+|~+|#+|\$+|=+|-+"
 
+#: More white space on end than any rule counts: the rest of it, up to its last line break, is one gap.
+_MOST_BLANKS = 256
+_ASCII_SPACES = r" \t\x1f"
+_ASCII_BREAKS = r"\n\x0b\x0c\r\x1c-\x1e"
+
+
+def _write_gap(spaces: str, breaks: str) -> str:
+    blank = f"[{spaces}{breaks}]"
+    return f"((?<={blank}{{{_MOST_BLANKS}}}){blank}+(?=[{breaks}])|[{spaces}]*)"
+
+
 _ASCII = re.compile(
-    rf"([ \t\x1f]*)(\r\n|[\n\x0b\x0c\r\x1c-\x1e]|{_ELISION}'(?=[A-Za-z])"
+    rf"{_write_gap(_ASCII_SPACES, _ASCII_BREAKS)}(\r\n|[{_ASCII_BREAKS}]|{_ELISION}'(?=[A-Za-z])"
     rf"|[A-Za-z]+(?:'[A-Za-z]+)*|[0-9]+(?:[.,:][0-9]+)*|{_TAG}|{_SIGNS}|[^ \t\x1f])"
 )
 
 _ANY = re.compile(
-    rf"([{SPACES}]*)(\r\n|[{LINE_BREAKS}]|{_ELISION}['\u2019](?=[{_LATIN}])"
+    rf"{_write_gap(SPACES, LINE_BREAKS)}(\r\n|[{LINE_BREAKS}]|{_ELISION}['\u2019](?=[{_LATIN}])"
     rf"|[{_LATIN}]+(?:['\u2019][{_LATIN}]+)*|\d+(?:[.,:]\d+)*[{_EXTENDERS}]*"
     rf"|{_TAG}|\u25c1/?think\u25b7|{_SIGNS}|{'|'.join(f'[{run}]+' for run in _RUNS)}"
     rf"|[^{SPACES}](?:[{_EXTENDERS}{_MARKS}]|\u200d[^{SPACES}{LINE_BREAKS}])*)"

@@ -23,8 +23,8 @@ PAIR = 2
 WORST = 0.5
 SOURCES = "name a RUN or two, or write `--accuracy 0.8`, or `--omega2 1/9 --sigma2 1/6`"
 UNKNOWN = Notice(
-    f"nothing says how much samples vary: both models are taken to have an accuracy of {WORST}, which asks for "
-    "the most samples",
+    f"nothing says how much samples vary: both models are taken to have an accuracy of {WORST}, which asks "
+    "for the most samples",
     hint=SOURCES,
 )
 
@@ -33,8 +33,8 @@ class PowerOptions(TypedDict, total=False):
     """What is known of the samples, and what is planned.
 
     The variance of a sample's difference comes from runs; from `omega2` and `sigma2` (between samples, and by
-    chance of each model); or from an `accuracy` of each model, with the `correlation` of their answers. Where none
-    is given the accuracy is 0.5, at which answers vary most.
+    chance of each model); or from an `accuracy` of each model, with the `correlation` of their answers. Where
+    none is given the accuracy is 0.5, at which answers vary most.
     `trials` is how often each model is asked a sample: once, or as in the runs, unless given. One number
     stands for both models.
     """

@@ -395,8 +395,8 @@ def test_a_hub_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch, tmp
     assert "HF_HUB_OFFLINE=1" in str(caught.value.hint)
 
 
-def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`pip install 'answerkey[hub]'`."""
+def test_without_the_library_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`pip install huggingface-hub`."""
 
     def refuse(name: str) -> object:
         raise ImportError(name)
@@ -405,7 +405,7 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(importlib, "import_module", refuse)
     with pytest.raises(DataError, match="which is not installed") as caught:
         HuggingFaceSource("made/quiz").read(name="x")
-    assert caught.value.hint == "pip install 'answerkey[hub]'"
+    assert caught.value.hint == "pip install huggingface-hub"
 
 
 def test_a_run_on_the_hub_is_explained_after_the_hub_moved_on(

@@ -7,14 +7,15 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
-from answerkey.testing import Behaviour, TestServer
+from answerkey.testing import Behaviour, Reply, TestServer
 
 from .conftest import OpenStage
 from .material import MODELS, Call, answer_from, carry_out, make_project
@@ -211,19 +212,36 @@ def test_a_note_is_kept_beside_the_run(stage: Stage, plain_runs: Path) -> None:
     expect(stage.page.get_by_role("button", name="1 note")).to_have_count(0)
 
 
+@dataclass(frozen=True)
+class SlowProject:
+    """A project whose model waits for a word."""
+
+    folder: Path
+    may_go_on: threading.Event
+
+
 @pytest.fixture
-def slow_project(tmp_path: Path) -> Iterator[Path]:
-    """Return a project whose model takes its time."""
+def slow_project(tmp_path: Path) -> Iterator[SlowProject]:
+    """Return a project whose model answers some questions, and the others when it may go on."""
     project = make_project(tmp_path / "project")
-    answers = answer_from(project / "questions.jsonl")
-    with TestServer(answers, Behaviour(delay=0.12)) as server:
+    answers, may_go_on = answer_from(project / "questions.jsonl"), threading.Event()
+
+    def answer(messages: Sequence[Mapping[str, object]]) -> Reply:
+        if server.asked.answered >= 10:
+            may_go_on.wait(600)
+        return answers(messages)
+
+    with TestServer(answer, Behaviour(delay=0.02)) as server:
         (project / "run.yaml").write_text(RUN_FILE.replace("URL", server.url), encoding="utf-8")
-        yield project
+        yield SlowProject(project, may_go_on)
+        may_go_on.set()
 
 
-def test_a_run_under_way_shows_how_far_it_is(slow_project: Path, view: View, open_stage: OpenStage) -> None:
+def test_a_run_under_way_shows_how_far_it_is(
+    slow_project: SlowProject, view: View, open_stage: OpenStage
+) -> None:
     """It appears when one looks, its progress grows by itself, and at the end its number is there."""
-    runs = slow_project.parent / "runs"
+    runs = slow_project.folder.parent / "runs"
     runs.mkdir()
     stage = open_viewer(view(runs), open_stage)
     expect(stage.find(".runs-sum")).to_contain_text("no runs here yet")
@@ -234,18 +252,19 @@ def test_a_run_under_way_shows_how_far_it_is(slow_project: Path, view: View, ope
         "-m",
         "answerkey",
         "run",
-        str(slow_project),
+        str(slow_project.folder),
         "--out",
         str(runs / "live"),
         "--quiet",
     ]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         row = stage.find("table.runs tbody tr")
-        expect(row).to_contain_text("under way", timeout=20_000)
-        expect(row).to_contain_text(re.compile(r"\b[1-9]\d? of 60"), timeout=20_000)
+        expect(row).to_contain_text("under way")
+        expect(row).to_contain_text(re.compile(r"\b[1-9]\d? of 60"))
         stage.photograph("under-way")
-        expect(row).to_contain_text("complete", timeout=40_000)
-        assert process.wait(timeout=20) == 0
+        slow_project.may_go_on.set()
+        expect(row).to_contain_text("complete")
+        assert process.wait(timeout=600) == 0
     expect(row).to_contain_text("%")
     expect(row.locator("progress")).to_have_count(0)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -38,3 +40,25 @@ def test_every_reference_page_is_linked_from_the_index() -> None:
     pages = sorted((ROOT / "docs" / "reference").glob("*.md"))
     assert pages
     assert [page.name for page in pages if f"reference/{page.name}" not in index] == []
+
+
+def test_every_core_type_lives_where_the_table_says() -> None:
+    """The room that the table names has the type among its names."""
+    rows = re.findall(r"^\| (`[A-Z][^|]+) \| (\w+) \|", TEXT, re.MULTILINE)
+    named = [(room, name) for names, room in rows for name in re.findall(r"`(\w+)`", names)]
+    assert len(named) >= 10
+    assert [one for one in named if not hasattr(importlib.import_module(f"answerkey.{one[0]}"), one[1])] == []
+
+
+def test_the_order_of_rooms_is_the_one_that_is_checked() -> None:
+    """`make imports` holds the code against the same list."""
+    (listed,) = re.findall(r"^```\n(cli\n.*?)\n```", TEXT, re.MULTILINE | re.DOTALL)
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = next(one["layers"] for one in settings["tool"]["importlinter"]["contracts"] if "layers" in one)
+    assert listed.splitlines() == layers
+
+
+def test_every_folder_of_tests_is_described() -> None:
+    """The tree at the end has a line for each."""
+    folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name[0] not in "._"}
+    assert folders == set(re.findall(r"^[├└]── (\w+)/", TEXT, re.MULTILINE))

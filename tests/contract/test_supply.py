@@ -162,6 +162,6 @@ def test_nothing_is_sent_anywhere(tmp_path: Path, work: str) -> None:
         check=False,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""The built wheel works by itself: with `uvx` and `pipx run` there is nothing else."""
+"""The built wheel works by itself: where it is installed there is nothing else."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run_command(wheel: Path, folder: Path, *words: str) -> subprocess.CompletedP
     environment = {**os.environ, "PYTHONPATH": str(wheel), "XDG_CACHE_HOME": str(folder / "cache")}
     command = [sys.executable, "-m", "answerkey", *words]
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
 
 

@@ -23,7 +23,7 @@ GROWING = WRITE | SYNC | RENAME | CREATE
 CHANGING = GROWING | REMOVE
 NETWORK = SEND | RECEIVE | CONNECT
 #: Seconds that no command takes.
-LONG_WAIT = 60
+LONG_WAIT = 600
 
 #: Reads one order after the other, carries it out in a fork, and writes what came of it.
 DRIVER = r"""

@@ -48,7 +48,7 @@ def test_a_body_made_to_fill_memory_does_not(fault: str, count: int) -> None:
     behaviour = Behaviour(faults={fault: 1.0}, faulty_attempts=None, bomb_bytes=1 << 30)
     with TestServer("A", behaviour) as server:
         command = [sys.executable, "-c", ASK, server.url, str(count)]
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=1200)
     found = json.loads(done.stdout)
     assert found["errors"] == ["the reply of `127.0.0.1` is larger than 16777216 bytes"]
     assert found["megabytes"] < MEGABYTES

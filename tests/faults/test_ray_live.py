@@ -70,7 +70,7 @@ def cluster() -> Iterator[dict[str, Any]]:
             yield {**json.loads(process.stdout.readline()), "folder": folder}
         finally:
             process.stdin.close()
-            process.wait(30)
+            process.wait(LONG_WAIT)
     subprocess.run(["rm", "-rf", str(folder)], check=False)  # noqa: S607 - what nodes leave, sockets included
 
 

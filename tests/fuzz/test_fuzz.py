@@ -59,7 +59,6 @@ def test_law_holds_for_any_bytes(name: str) -> None:
     @given(draw_bytes(law))
     @settings(
         max_examples=law.examples * (LONGER if IS_LONG else 1),
-        deadline=None,
         derandomize=not IS_LONG,
         database=None,
         suppress_health_check=list(HealthCheck),

@@ -110,7 +110,7 @@ def run_cases(folder: Path, cases: Sequence[Mapping[str, object]], **environment
         capture_output=True,
         text=True,
         check=False,
-        timeout=60 + 10 * len(cases),
+        timeout=600 + 60 * len(cases),
         env={**os.environ, "SECRET_TOKEN": "this is the secret", **environment},
     )
     assert done.returncode == 0, done.stderr[-2000:]

@@ -60,4 +60,4 @@ def test_the_worst_of_the_tame_is_soon_done(body: str) -> None:
         assert recipe.is_tame
         started = time.process_time()
         list(recipe.render(Rows({"sample": ROW}), FEW_STEPS))
-        assert time.process_time() - started < 2
+        assert time.process_time() - started < 5

@@ -114,7 +114,7 @@ def cut_rows(sampled: Sequence[Row], cuts: Sequence[int], size: int = 1) -> list
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=repr)
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(sampled=st.lists(rows, min_size=1, max_size=24), design=st.sampled_from(DESIGNS), choose=st.data())
 def test_order_and_shards_change_nothing(
     metric: Metric, sampled: list[Row], design: Design, choose: st.DataObject
@@ -128,7 +128,7 @@ def test_order_and_shards_change_nothing(
     assert write_values(conclude(one, shards, None)) == write_values(whole)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     sampled=st.lists(st.lists(rows, min_size=2, max_size=2), min_size=1, max_size=12),
     metric=st.sampled_from(METRICS),
@@ -149,7 +149,7 @@ def test_shards_change_nothing_under_trials(
     assert write_values(conclude(one, cut_rows(flat, cuts, 2), Trials(2))) == write_values(whole)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     sampled=st.lists(rows, min_size=1, max_size=30),
     metric=st.sampled_from(METRICS),

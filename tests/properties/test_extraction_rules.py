@@ -65,7 +65,7 @@ def test_every_text_gets_a_choice_or_a_reason(name: str) -> None:
     rule: ExtractionRule = find_rule(RULES[name])
 
     @given(draw_cases())
-    @settings(max_examples=EXAMPLES, deadline=None)
+    @settings(max_examples=EXAMPLES)
     def check(case: tuple[list[str], list[str], list[list[str] | None]]) -> None:
         choices, texts, told = case
         for text, options in zip(texts, told, strict=True):
@@ -86,7 +86,7 @@ def test_column_form_is_judge_row_by_row(name: str) -> None:
     extraction = RULES[name]
 
     @given(draw_cases())
-    @settings(max_examples=EXAMPLES, deadline=None)
+    @settings(max_examples=EXAMPLES)
     def check(case: tuple[list[str], list[str], list[list[str] | None]]) -> None:
         choices, texts, told = case
         names = [unicodedata.normalize("NFC", choice) for choice in choices]
@@ -108,7 +108,7 @@ def test_column_form_is_judge_row_by_row(name: str) -> None:
 
 
 @given(st.text(max_size=60), st.sampled_from(LISTS))
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 def test_arbitrary_text_never_raises(text: str, choices: str) -> None:
     """Also text that has nothing to do with answers gets a reading by every rule."""
     for extraction in RULES.values():
@@ -117,7 +117,7 @@ def test_arbitrary_text_never_raises(text: str, choices: str) -> None:
 
 
 @given(draw_cases(), st.sampled_from(("", " ", "\n", "\n\n  ")))
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 def test_white_space_around_the_text_changes_nothing(
     case: tuple[list[str], list[str], list[list[str] | None]], space: str
 ) -> None:

@@ -28,7 +28,7 @@ def read(text: str, block: int, *path: str) -> list[object]:
         return [value for _, value in JsonStream(io.StringIO(text)).elements(*path)]
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(
     values=st.lists(VALUES, max_size=6),
     block=st.integers(1, 40),
@@ -45,7 +45,7 @@ def test_a_stream_reads_what_the_whole_holds(
     assert read(json.dumps(inside, indent=indent, ensure_ascii=is_ascii), block, "a", "rows") == values
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(st.lists(VALUES, min_size=1, max_size=4), st.integers(1, 40), st.data())
 def test_a_text_that_is_cut_off_is_damaged(values: list[object], block: int, data: st.DataObject) -> None:
     """Wherever it is: nothing less than the whole is taken for it."""

@@ -131,7 +131,7 @@ def write_values(values: Sequence[MetricValue]) -> str:
 
 
 @pytest.mark.parametrize("metric", SHARED_METRICS, ids=repr)
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(sampled=st.lists(rows, min_size=1, max_size=30), choose=st.data())
 def test_shuffling_sharding_and_merging_change_nothing(
     metric: Metric, sampled: list[Row], choose: st.DataObject
@@ -147,7 +147,7 @@ def test_shuffling_sharding_and_merging_change_nothing(
     assert write_values(metric.finish(metric.merge(parts))) == write_values(whole)
 
 
-@settings(deadline=None, max_examples=5)
+@settings(max_examples=5)
 @given(sampled=st.lists(rows, min_size=1, max_size=20), cuts=st.lists(st.integers(0, 20), max_size=3))
 def test_snippet_sees_the_same_scores_however_sharded(sampled: list[Row], cuts: list[int]) -> None:
     """A snippet's values do not depend on the shards, and not on the order if its own arithmetic does not."""
@@ -164,7 +164,6 @@ def test_every_metric_type_is_under_these_laws() -> None:
     assert {metric.type for metric in (*SHARED_METRICS, SNIPPET)} == set(METRICS)
 
 
-@settings(deadline=None)
 @given(sampled=st.lists(rows, max_size=30))
 def test_every_sample_is_counted_or_left_out(sampled: list[Row]) -> None:
     """Those that count and those left out add up to the samples, for every value of every metric."""
@@ -176,7 +175,6 @@ def test_every_sample_is_counted_or_left_out(sampled: list[Row]) -> None:
             assert value.value is not None or value.note
 
 
-@settings(deadline=None)
 @given(numbers=st.lists(st.floats(-1e150, 1e150), min_size=2, max_size=30))
 def test_moments_are_those_of_the_standard_library(numbers: list[float]) -> None:
     """Mean and deviation are the exact ones, rounded once."""
@@ -195,7 +193,6 @@ def _fill(**given_values: object) -> Row:
     return {**empty, "status": "SCORED", **given_values}
 
 
-@settings(deadline=None)
 @given(sampled=st.lists(st.tuples(st.sampled_from("ABCD"), letters), min_size=1, max_size=40))
 def test_accuracy_is_the_same_by_either_road(sampled: list[tuple[str, str | None]]) -> None:
     """Multiclass accuracy is the mean of is_correct, with the same interval."""
@@ -208,7 +205,6 @@ def test_accuracy_is_the_same_by_either_road(sampled: list[tuple[str, str | None
     assert (accuracy.value, accuracy.interval, accuracy.n) == (mean.value, mean.interval, mean.n)
 
 
-@settings(deadline=None)
 @given(sampled=st.lists(rows, min_size=1, max_size=30))
 def test_frequencies_sum_to_one(sampled: list[Row]) -> None:
     """The counts behind the shares of a field add up to all that count."""
@@ -226,7 +222,6 @@ def test_interval_holds_the_share(n: int, share: float) -> None:
     assert 0 <= low <= successes / n <= high <= 1
 
 
-@settings(deadline=None)
 @given(sampled=st.lists(rows, min_size=1, max_size=30), cuts=st.lists(st.integers(0, 30), max_size=4))
 def test_tally_does_not_depend_on_shards(sampled: list[Row], cuts: list[int]) -> None:
     """The tally of consecutive shards is the tally of the whole, examples and all, and its counts add up."""

@@ -85,7 +85,7 @@ def test_string_equals_is_the_same_for_a_table_and_for_each_row(scorer: StringEq
     """For all templates and completions, the column form gives what the templates give row by row."""
 
     @given(draw_tables())
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     def check(table: tuple[Samples, list[Completion]]) -> None:
         samples, completions = table
         answers = Completions.build(samples.ids, completions, source="recorded")
@@ -111,7 +111,7 @@ FILTERS = (
 
 
 @given(draw_tables(), st.lists(st.sampled_from(FILTERS), min_size=1, max_size=3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_actions_are_the_same_for_a_table_and_for_each_row(
     table: tuple[Samples, list[Completion]], filters: list[RowFilter]
 ) -> None:

@@ -6,7 +6,7 @@ import json
 
 import jinja2
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.errors import SpecError
@@ -120,7 +120,6 @@ def test_native_columns_follow_the_same_law(cells: list[str], source: str) -> No
     assert [describe(value) for value in template.values(samples)] == by_row
 
 
-@settings(deadline=None)  # the first template that is not tame starts a process
 @given(st.text(st.sampled_from("{}%#'\"\\<>\n -ax7*cofig.") | st.characters(codec="utf-8"), max_size=20))
 def test_a_config_text_is_printed_never_run(value: str) -> None:
     """For all values: in text, in quotes, in a raw block and alone, the value comes out as it went in."""

@@ -118,7 +118,7 @@ def number_samples(scores: Scores) -> Samples:
     return Samples(pl.DataFrame(), pl.Series(range(len(scores))).cast(pl.String))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(TABLE, st.data())
 def test_neither_shards_nor_the_order_of_trials_matter(samples: list[Sample], data: st.DataObject) -> None:
     """However samples are cut into shards and their trials are ordered, the values are the same."""
@@ -129,7 +129,7 @@ def test_neither_shards_nor_the_order_of_trials_matter(samples: list[Sample], da
     assert conclude([make_scores(part) for part in shards]) == whole
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(TABLE)
 def test_every_sample_is_one_row(samples: list[Sample]) -> None:
     """There is one row for each sample, SCORED exactly when all its trials are."""

@@ -67,7 +67,7 @@ class Bucket:
         # A form, which the library would call it, or a caller without a name is treated otherwise.
         headers = {"Content-Type": "application/octet-stream", "Authorization": "AWS test:test"}
         request = urllib.request.Request(f"{self.endpoint}{path}", content, headers, method=method)  # noqa: S310 - loopback
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as reply:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=120) as reply:
             body: bytes = reply.read()
             return body
 
@@ -92,7 +92,7 @@ def s3_server() -> Iterator[str]:
 
 
 def _await(endpoint: str, server: subprocess.Popen[bytes]) -> None:
-    for _ in range(600):
+    for _ in range(3000):
         try:
             urllib.request.build_opener(urllib.request.ProxyHandler({})).open(endpoint, timeout=5).close()
         except (urllib.error.URLError, ConnectionError):
@@ -191,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
         )
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(request, timeout=30) as reply:
+            with opener.open(request, timeout=120) as reply:
                 self._repeat(reply.status, reply.headers.items(), reply.read())
         except urllib.error.HTTPError as error:
             with error:

@@ -35,6 +35,7 @@ def _read_number(text: str, option: click.Parameter) -> float:
     "power",
     epilog="""\b
 Examples:
+  answerkey power --difference 0.02
   answerkey power --accuracy 0.85 --correlation 0.5
   answerkey power --difference 0.03 --omega2 1/9 --sigma2 1/6 --trials 10
   answerkey power runs/a runs/b --samples 2000""",
@@ -49,7 +50,7 @@ Examples:
     callback=read_quantity,
     multiple=True,
     metavar="P",
-    help="Accuracy of both models, or twice.",
+    help="Accuracy of both models, or twice; 0.5 unless given.",
 )
 @click.option(
     "--correlation",
@@ -89,7 +90,8 @@ def power_command(
 ) -> int:
     """Plan a comparison: how many samples a difference needs, how small a difference so many samples show.
 
-    With one RUN its variance is used, with two that of their differences.
+    With one RUN its variance is used, with two that of their differences; with neither, --accuracy,
+    and 0.5 unless given, at which answers vary most.
     """
     from answerkey.reports.listing import find_run
     from answerkey.reports.power import describe_power, draw_power

@@ -156,12 +156,12 @@ def _import_library() -> Any:  # noqa: ANN401 - the library, which need not be i
         words: Any = importlib.import_module("huggingface_hub.utils.logging")
     except ImportError:
         message = "datasets of the hub need the package `huggingface-hub`, which is not installed"
-        raise DataError("E214", message, hint="pip install 'answerkey[hub]'") from None
+        raise DataError("E214", message, hint="pip install huggingface-hub") from None
     if _read_version(library.__version__) < OLDEST:
         message = (
             f"datasets of the hub need `huggingface-hub` 0.30 or newer; {library.__version__} is installed"
         )
-        raise DataError("E214", message, hint="pip install --upgrade 'answerkey[hub]'")
+        raise DataError("E214", message, hint="pip install --upgrade huggingface-hub")
     words.set_verbosity_error()
     return library
 

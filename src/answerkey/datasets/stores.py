@@ -37,7 +37,6 @@ class Store:
 
     scheme: ClassVar[str] = ""
     library: ClassVar[str] = ""
-    extra: ClassVar[str | None] = None
 
     def __init__(self) -> None:
         self._foreign: tuple[type[BaseException], ...] = (OSError, ValueError)
@@ -148,7 +147,6 @@ class S3Store(Store):
 
     scheme = "s3"
     library = "s3fs"
-    extra = "s3"
 
     def look_up(self, path: str) -> Found | None:
         """Return an object; None when there is none, though its bucket is there."""
@@ -267,7 +265,6 @@ class GoogleStore(Store):
 
     scheme = "gs"
     library = "gcsfs"
-    extra = "gs"
 
     def _connect(self, library: Any) -> Any:  # noqa: ANN401 - a foreign library and its class
         web: Any = importlib.import_module("aiohttp")
@@ -307,7 +304,7 @@ def _import_library(store: Store) -> Any:  # noqa: ANN401 - the library, which n
         return importlib.import_module("fsspec")
     except ImportError:
         message = f"addresses `{store.scheme}://…` need the package `{store.library}`, which is not installed"
-        raise DataError("E214", message, hint=f"pip install 'answerkey[{store.extra}]'") from None
+        raise DataError("E214", message, hint=f"pip install {store.library}") from None
 
 
 def _describe(path: str, told: Mapping[str, Any]) -> Found:

@@ -40,7 +40,7 @@ def require_ray() -> None:
     """Raise E601 when Ray is not installed; it is not imported."""
     if find_spec("ray") is None:
         raise EngineError(
-            "E601", "the engine `ray` needs Ray", hint="install it with `pip install 'answerkey[ray]'`"
+            "E601", "the engine `ray` needs Ray", hint="install it with `pip install ray==2.60.0`"
         )
 
 

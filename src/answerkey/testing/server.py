@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 try:
     from aiohttp import web
 except ImportError as error:
-    raise ImportError("the test server needs aiohttp: pip install 'answerkey[testing]'") from error
+    raise ImportError("the test server needs aiohttp: pip install aiohttp") from error
 
 from answerkey.testing.asked import Asked
 from answerkey.testing.behaviour import Behaviour

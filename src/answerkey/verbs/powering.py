@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict, TypeVar, Unpack
 
 from answerkey.errors import SpecError
@@ -19,13 +19,22 @@ T = TypeVar("T")
 USUAL = (0.01, 0.02, 0.03, 0.05, 0.1)
 FRACTIONS = (0.05, 0.1, 0.2, 0.5)
 PAIR = 2
+#: The accuracy at which right and wrong answers vary most.
+WORST = 0.5
+SOURCES = "name a RUN or two, or write `--accuracy 0.8`, or `--omega2 1/9 --sigma2 1/6`"
+UNKNOWN = Notice(
+    f"nothing says how much samples vary: both models are taken to have an accuracy of {WORST}, which asks "
+    "for the most samples",
+    hint=SOURCES,
+)
 
 
 class PowerOptions(TypedDict, total=False):
     """What is known of the samples, and what is planned.
 
     The variance of a sample's difference comes from runs; from `omega2` and `sigma2` (between samples, and by
-    chance of each model); or from an `accuracy` of each model, with the `correlation` of their answers.
+    chance of each model); or from an `accuracy` of each model, with the `correlation` of their answers. Where
+    none is given the accuracy is 0.5, at which answers vary most.
     `trials` is how often each model is asked a sample: once, or as in the runs, unless given. One number
     stands for both models.
     """
@@ -117,16 +126,12 @@ def _require_sound(aim: Aim, difference: float | None, samples: int | None) -> N
 
 
 def _find_basis(runs: Sequence[Run | str | RunPlace], options: PowerOptions) -> Basis:
-    """Return where the variance comes from; E119 when nothing, or too much, is said about it."""
+    """Return where the variance comes from; E119 when more than one is given."""
     parts = options.get("omega2") is not None or bool(options.get("sigma2"))
     given = [bool(runs), parts, bool(options.get("accuracy"))]
-    if sum(given) != 1:
+    if sum(given) > 1:
         message = "the variance is to come from one of: runs, `omega2` and `sigma2`, `accuracy`"
-        raise SpecError(
-            "E119",
-            message if any(given) else f"nothing says how much samples vary; {message}",
-            hint="name a RUN or two, or write `--accuracy 0.8`, or `--omega2 1/9 --sigma2 1/6`",
-        )
+        raise SpecError("E119", message, hint=SOURCES)
     trials = _for_both("trials", options["trials"]) if options.get("trials") else None
     is_paired, correlation = options.get("is_paired", True), options.get("correlation", 0.0)
     if not -1 <= correlation <= 1:
@@ -136,9 +141,9 @@ def _find_basis(runs: Sequence[Run | str | RunPlace], options: PowerOptions) -> 
     if parts:
         chances = _for_both("sigma2", options.get("sigma2") or (0.0,))
         return spread_parts(options.get("omega2") or 0.0, chances, trials or (1, 1), is_paired=is_paired)
-    return spread_accuracies(
-        _for_both("accuracy", options["accuracy"]), trials or (1, 1), correlation, is_paired=is_paired
-    )
+    accuracies = _for_both("accuracy", options.get("accuracy") or (WORST,))
+    basis = spread_accuracies(accuracies, trials or (1, 1), correlation, is_paired=is_paired)
+    return basis if any(given) else replace(basis, notices=(UNKNOWN,))
 
 
 def _for_both(name: str, given: Sequence[T]) -> tuple[T, T]:

@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -210,14 +210,19 @@ def test_an_interrupted_run_is_incomplete_and_can_go_on(
     call: Call, server: TestServer, words: list[str]
 ) -> None:
     """Ctrl-C: exit code 130, what was answered is kept, and `resume` asks the rest."""
-    server.change(delay=0.2)
+    sent: list[int] = []
+
+    def interrupt(messages: Sequence[Mapping[str, object]]) -> Reply:
+        del messages
+        if server.asked.answered >= 20 and not sent:
+            sent.append(process.pid)
+            process.send_signal(signal.SIGINT)
+        return Reply("A", delay=600.0 if sent else 0.0)
+
+    server.change(answers=interrupt)
     command = [sys.executable, "-m", "answerkey", "run", *words, "--out", "half"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        while server.asked.answered < 20 and process.poll() is None:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=0.02)
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=300)
     assert process.returncode == 130
     assert said.endswith("interrupted\nto go on where it stopped: answerkey resume half\n")
     stopped = json.loads(Path("half/run.json").read_text())
@@ -225,7 +230,7 @@ def test_an_interrupted_run_is_incomplete_and_can_go_on(
     assert stopped["stopped"] == {"code": None, "message": "interrupted"}
     kept = stopped["tasks"][0]["calls"]["solve"]["calls"]
     assert 0 < kept < 120
-    server.change(delay=0.0)
+    server.change(answers="A")
     server.forget()
     assert call("resume", "half").code == 0
     assert "stopped" not in json.loads(Path("half/run.json").read_text())
@@ -292,7 +297,7 @@ def test_a_batch_under_way_is_collected_by_resume(
     with start("run", *words, "--batch", "--out", "half") as process:
         wait_for_look(server, process)
         process.send_signal(how)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=300)
     if how != signal.SIGKILL:
         assert process.returncode == 128 + how
         assert "warning: the batch `batch_1` of 120 calls goes on at the endpoint, and is paid for\n" in said

@@ -25,6 +25,21 @@ def test_usual_differences_are_looked_up(call: Call) -> None:
     assert "(accuracy 0.85, correlation 0.5)" in shown.out
 
 
+def test_without_a_variance_the_largest_is_taken_and_said(call: Call) -> None:
+    """A difference alone is enough: accuracy 0.5, at which right and wrong answers vary most."""
+    shown = call("power", "--difference", "0.02")
+    assert (shown.code, shown.out) == (
+        0,
+        call("power", "--difference", "0.02", "--accuracy", "0.5").out,
+    )
+    assert "    2 points     9812\n" in shown.out
+    assert "warning: nothing says how much samples vary" in shown.err
+    assert all(
+        call("power", "--accuracy", share, "--json").json["power"]["variance"] < 0.5
+        for share in ("0.4", "0.6", "0.8")
+    )
+
+
 def test_power_of_what_is_planned(call: Call) -> None:
     """With samples and a difference, how often the one shows the other."""
     shown = call("power", "--accuracy", "0.5", "--samples", "1000", "--difference", "5%", "--alpha", "0.01")
@@ -38,7 +53,7 @@ def test_json(call: Call) -> None:
     assert (plan["is_paired"], plan["samples"], plan["basis"]) == (False, None, "accuracy 0.8")
 
 
-@pytest.mark.parametrize("words", [("--difference", "x"), ("--accuracy", "1/0"), (), ("--accuracy", "2")])
+@pytest.mark.parametrize("words", [("--difference", "x"), ("--accuracy", "1/0"), ("--accuracy", "2")])
 def test_what_is_no_plan_is_refused(call: Call, words: tuple[str, ...]) -> None:
     """E119 with what to write."""
     refused = call("power", *words)

@@ -68,7 +68,7 @@ def read(path: Path) -> object:
 
 
 @pytest.mark.parametrize("name", list(WHOLE))
-@settings(deadline=None, max_examples=EXAMPLES)
+@settings(max_examples=EXAMPLES)
 @given(st.data())
 def test_damage_is_an_error_or_harmless(name: str, draw: st.DataObject) -> None:
     """Whatever is cut out of a file or put into it, both ways of reading end with the same rows or errors."""

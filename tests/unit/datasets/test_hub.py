@@ -411,7 +411,7 @@ def test_a_library_that_is_too_old_is_told(
         f"error[E214]: datasets of the hub need `huggingface-hub` 0.30 or newer; {version} is installed"
         in told
     )
-    assert "= help: pip install --upgrade 'answerkey[hub]'" in told
+    assert "= help: pip install --upgrade huggingface-hub" in told
 
 
 @pytest.mark.usefixtures("quiz")
@@ -446,8 +446,8 @@ def test_what_every_version_has_is_enough(monkeypatch: pytest.MonkeyPatch) -> No
     assert not library.utils.are_progress_bars_disabled()
 
 
-def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`pip install 'answerkey[hub]'`."""
+def test_without_the_library_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`pip install huggingface-hub`."""
 
     def refuse(name: str) -> object:
         raise ImportError(name)
@@ -456,7 +456,7 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(importlib, "import_module", refuse)
     with pytest.raises(DataError, match="which is not installed") as caught:
         HuggingFaceSource("made/quiz").read(name="x")
-    assert caught.value.hint == "pip install 'answerkey[hub]'"
+    assert caught.value.hint == "pip install huggingface-hub"
 
 
 def test_a_run_on_the_hub_is_explained_after_the_hub_moved_on(

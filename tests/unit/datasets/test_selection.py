@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.datasets import HeldRows, Selection, samples_from
@@ -95,7 +95,6 @@ def test_the_rest_goes_to_the_largest_remainders(wanted: int, sizes: list[int], 
     assert share_out(wanted, sizes) == expected
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=8), st.data())
 def test_shares_add_up_and_fit(sizes: list[int], draw: st.DataObject) -> None:
     """Shares add up to what is wanted, and no stratum gives more than it has."""

@@ -4,7 +4,7 @@ import json
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.datasets.shapes import build_column, find_dtype, find_shape, merge_shapes, settle
@@ -37,14 +37,12 @@ def read_back(cells: list[object]) -> tuple[list[object], bool]:
     return stored, is_encoded
 
 
-@settings(deadline=None)
 @given(st.lists(values, max_size=6))
 def test_any_column_reads_back_exactly(cells: list[object]) -> None:
     """Whatever JSON holds comes back the same, type for type and key for key."""
     assert json.dumps(read_back(cells)[0]) == json.dumps(cells)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 4).flatmap(lambda depth: st.lists(alike(depth), max_size=6)))
 def test_columns_of_one_shape_are_native_and_read_back_exactly(cells: list[object]) -> None:
     """Nested values of one shape are stored natively without loss, nulls and empty lists included."""
@@ -74,7 +72,6 @@ def test_a_type_is_native_only_if_all_share_it(cells: list[object], dtype: pl.Da
     assert find_dtype(cells) == dtype
 
 
-@settings(deadline=None)
 @given(st.lists(values, max_size=8), st.integers(0, 8))
 def test_the_shapes_of_two_halves_merge_to_that_of_the_whole(cells: list[object], at: int) -> None:
     """So that a file can be read in pieces and typed as if it had been read at once."""
@@ -83,7 +80,6 @@ def test_the_shapes_of_two_halves_merge_to_that_of_the_whole(cells: list[object]
     assert settle(merged) == find_dtype(cells)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 4).flatmap(lambda depth: st.lists(alike(depth), max_size=8)), st.integers(0, 8))
 def test_alike_halves_merge_to_a_native_shape(cells: list[object], at: int) -> None:
     """Nulls and empty lists in one half take the type of the other."""

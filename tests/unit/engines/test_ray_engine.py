@@ -31,7 +31,7 @@ def engine() -> Iterator[Engine]:
     processes = [one for one in gc.get_objects() if isinstance(one, subprocess.Popen)]
     for one in processes:  # Ray ends its own and does not wait for them; other tests have theirs
         if "/ray/" in str(one.args)[:200] and "answerkey" not in str(one.args):
-            one.wait(30)
+            one.wait(300)
 
 
 def test_our_cluster_keeps_to_loopback(engine: Engine) -> None:

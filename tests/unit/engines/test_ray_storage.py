@@ -57,7 +57,7 @@ def cluster(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             yield told["address"]
         finally:
             process.stdin.close()
-            process.wait(30)
+            process.wait(300)
     subprocess.run(["rm", "-rf", str(folder)], check=False)  # noqa: S607 - what nodes leave, sockets included
 
 
@@ -86,7 +86,7 @@ def test_nodes_read_ranges_and_write_parts(cluster: str, bucket: Bucket, tmp_pat
         cluster,
     ]
     command = [sys.executable, "-m", "answerkey", "score", str(tmp_path / "task.yaml"), *words, "-q"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     here = ak.run(tmp_path / "task.yaml", dataset=str(tmp_path / "rows.parquet"), out=tmp_path / "here")
     assert ak.load_run(f"{bucket.url}/runs/far").metrics == here.metrics

@@ -21,7 +21,9 @@ LOG = Path(__file__).parent / "logs" / "inspect.eval"
 EXAMPLES = 300 if os.environ.get("ANSWERKEY_LONG") else 20
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     changes=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=8),
     cut=st.booleans(),

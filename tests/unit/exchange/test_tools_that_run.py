@@ -70,7 +70,7 @@ class Asked(LM):
         return [self.ask(one.args[0]) for one in requests_]
     def ask(self, prompt):
         body = {"model": "made", "messages": [{"role": "user", "content": prompt}]}
-        answer = requests.post(sys.argv[1] + "/chat/completions", json=body, timeout=30).json()
+        answer = requests.post(sys.argv[1] + "/chat/completions", json=body, timeout=300).json()
         return answer["choices"][0]["message"]["content"] or ""
     def loglikelihood(self, requests_, disable_tqdm=False):
         return [(self.weigh(*one.args), False) for one in requests_]

@@ -197,7 +197,7 @@ def test_a_call_holds_its_place_until_the_ledger_has_it(server: TestServer) -> N
     class StuckLedger(MemoryLedger):
         def add(self, finished: Sequence[tuple[Call, Completion]]) -> None:
             is_seen.set()
-            may_go_on.wait(30)
+            may_go_on.wait(300)
             super().add(finished)
 
     with open_asker(
@@ -205,11 +205,11 @@ def test_a_call_holds_its_place_until_the_ledger_has_it(server: TestServer) -> N
     ) as asker:
         asking = threading.Thread(target=asker.ask, args=(number_calls(100),))
         asking.start()
-        assert is_seen.wait(30)
+        assert is_seen.wait(300)
         asking.join(0.5)
         assert server.asked.total <= 8
         may_go_on.set()
-        asking.join(30)
+        asking.join(300)
     assert server.asked.total == 100
 
 

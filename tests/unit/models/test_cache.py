@@ -180,7 +180,7 @@ def test_processes_share_one_cache(file: Path) -> None:
         "sys.exit(len(cache.notices))"
     )
     workers = [subprocess.Popen([sys.executable, "-c", script, str(file), str(one)]) for one in range(3)]
-    assert [worker.wait(timeout=60) for worker in workers] == [0, 0, 0]
+    assert [worker.wait(timeout=600) for worker in workers] == [0, 0, 0]
     keys = [f"{one}-{n}" for one in range(3) for n in range(100)]
     assert len(CallCache(file=file).find(dict.fromkeys(keys, ASKED))) == 300
 

@@ -88,7 +88,7 @@ async def send(
         await client.close()
 
 
-def post(talk: Talk, limits: Limits | None = None, *, seconds: float = 10.0) -> Reply | Trouble:
+def post(talk: Talk, limits: Limits | None = None, *, seconds: float = 120.0) -> Reply | Trouble:
     """Return what one request to such a server brings."""
 
     async def run() -> Reply | Trouble:
@@ -329,7 +329,7 @@ def count_connections(raw: bytes, requests: int, *, unasked: bytes = b"") -> tup
             client = Client(connect(f"http://127.0.0.1:{port}/v1"), Limits())
             came = []
             for _ in range(requests):
-                came.append(await client.post(b"{}", seconds=10))
+                came.append(await client.post(b"{}", seconds=120))
                 for _ in range(20):  # what else the server sends has arrived by then
                     await asyncio.sleep(0)
             await client.close()
@@ -392,7 +392,7 @@ def run_errand(talk: Talk, errand: Errand, limits: Limits | None = None) -> Repl
             client = Client(connect(f"http://127.0.0.1:{port}/v1"), limits or Limits())
             there = replace(errand, url=f"http://127.0.0.1:{port}{errand.url}")
             try:
-                return await client.send(there, seconds=10)
+                return await client.send(there, seconds=120)
             finally:
                 await client.close()
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.models import is_trace, read_message
@@ -196,7 +196,6 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(JSON)
 def test_any_value_gives_a_completion_that_a_table_can_hold(value: object) -> None:
     """Reading never fails; text is there exactly when the status is OK; the table takes it."""
@@ -207,7 +206,6 @@ def test_any_value_gives_a_completion_that_a_table_can_hold(value: object) -> No
     assert (row.text, row.status) == (completion.text, completion.status)
 
 
-@settings(deadline=None)
 @given(JSON)
 def test_any_value_is_a_trace_or_not(value: object) -> None:
     """Telling a trace from another value never fails."""

@@ -388,7 +388,7 @@ def check_laws(completion: Completion) -> None:
 
 @pytest.mark.parametrize("take", TAKES)
 @given(body=BODIES | VALUES, status=st.sampled_from([200, 201, 404, 500]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_json_is_read(take: Take, body: Any, status: int) -> None:  # noqa: ANN401  # any JSON
     """Whatever JSON comes, there is a completion, and it is OK only with a text."""
     check_laws(read_body(status, json.dumps(body).encode(), take))
@@ -396,7 +396,7 @@ def test_any_json_is_read(take: Take, body: Any, status: int) -> None:  # noqa: 
 
 @pytest.mark.parametrize("take", TAKES)
 @given(inner=VALUES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_json_inside_an_answer_is_read(take: Take, inner: Any) -> None:  # noqa: ANN401  # any JSON
     """Whatever stands where the message should be, there is a completion, and it is OK only with a text."""
     shells = [
@@ -413,7 +413,7 @@ def test_any_json_inside_an_answer_is_read(take: Take, inner: Any) -> None:  # n
 
 @pytest.mark.parametrize("take", TAKES)
 @given(body=st.binary(max_size=200), status=st.integers(min_value=0, max_value=999))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_bytes_are_read(take: Take, body: bytes, status: int) -> None:
     """Whatever bytes come, there is a completion, and it is OK only with a text."""
     check_laws(read_body(status, body, take))

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.reports.pages.timing import choose_step, count_bins
@@ -52,7 +52,6 @@ def test_equal_values_have_one_bar() -> None:
     assert count_bins(pl.Series([], dtype=pl.Float64)) == []
 
 
-@settings(deadline=None)
 @given(NUMBERS, st.booleans())
 def test_bars_add_up_and_join(numbers: list[float], is_whole: bool) -> None:  # noqa: FBT001 - drawn
     """Every value is in one bar, and a bar begins where the last one ends."""

@@ -272,7 +272,7 @@ def test_a_lock_is_written_again_and_again(bucket: Bucket, monkeypatch: pytest.M
     monkeypatch.setattr(stored_lock, "BEAT", 0.01)
     lock = StoredLock(f"{bucket.url}/runs/one")
     first, marks = lock._mark, set[object]()
-    for _ in range(500):
+    for _ in range(30_000):
         marks.add(lock._mark)
         if len(marks) > 1:
             break
@@ -356,7 +356,7 @@ def test_copies_of_a_journal_are_published_while_it_is_written(
         ).close()
         journal.execute("CREATE TABLE batches (file TEXT PRIMARY KEY, batch, identity, keys)").close()
         journal.execute("INSERT INTO calls VALUES ('k', '', '', 0, '', 'OK', '', '')").close()
-        for _ in range(500):
+        for _ in range(15_000):
             if "runs/one/journal.sqlite" in bucket.list("runs/"):
                 break
             copies._end.wait(0.02)

@@ -113,7 +113,7 @@ def test_no_lens_is_slow_on_long_texts(name: str, text: str) -> None:
     begun = time.process_time()
     found = LENSES[name].read(text, LETTERS, CITIES)
     assert found is None or found in LETTERS
-    assert time.process_time() - begun < 5
+    assert time.process_time() - begun < 30
 
 
 @pytest.mark.parametrize("name", list(LENSES))

@@ -94,7 +94,7 @@ class Client:
 
     def say(self, words: bytes) -> Said:
         """Send bytes as they are, and return the answer; the connection is then closed."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=120) as connection:
             connection.sendall(words)
             return read_answer(connection)
 

@@ -161,7 +161,7 @@ def test_a_note_is_kept_over_the_wire(client: Client, runs: Path) -> None:
 
 def test_a_connection_serves_several_requests(client: Client) -> None:
     """And says nothing of the software that serves them."""
-    with socket.create_connection(("127.0.0.1", client.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", client.port), timeout=120) as connection:
         for _ in range(3):
             head = f"GET /api/runs HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\n"
             connection.sendall(f"{head}X-Answerkey-Token: {client.token}\r\n\r\n".encode())
@@ -172,13 +172,13 @@ def test_a_connection_serves_several_requests(client: Client) -> None:
 def test_too_many_connections_are_closed(client: Client) -> None:
     """Those that there are go on."""
     address = ("127.0.0.1", client.port)
-    held = [socket.create_connection(address, timeout=10) for _ in range(MOST_CONNECTIONS)]
+    held = [socket.create_connection(address, timeout=120) for _ in range(MOST_CONNECTIONS)]
     try:
         head = f"GET /api/runs HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\n"
         words = f"{head}X-Answerkey-Token: {client.token}\r\n\r\n".encode()
         held[0].sendall(words)
         assert read_answer(held[0]).status == 200
-        with socket.create_connection(address, timeout=10) as one_more:
+        with socket.create_connection(address, timeout=120) as one_more:
             assert one_more.recv(1) == b""
     finally:
         for connection in held:

@@ -42,7 +42,7 @@ def send(
     *,
     method: str = "POST",
     headers: dict[str, str] | None = None,
-    timeout: float = 10,
+    timeout: float = 120,
 ) -> Got:
     """Send one request on a connection of its own and return what came back."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else None

@@ -87,7 +87,7 @@ def test_drip_sends_byte_by_byte(ask: Ask) -> None:
 def test_endless_body_never_ends() -> None:
     """An endless body goes on until the server stops, which it can."""
     with open_faulty("endless") as server:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
         connection.request("POST", "/v1/chat/completions", b'{"messages": []}')
         stream = connection.getresponse()
         assert len(stream.read(1 << 20)) == 1 << 20

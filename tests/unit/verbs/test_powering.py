@@ -97,7 +97,6 @@ def test_more_trials_need_to_know_what_is_chance(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "nothing says how much samples vary"),
         ({"accuracy": [0.5], "omega2": 0.1}, "from one of"),
         ({"accuracy": [1.5]}, "not between 0 and 1"),
         ({"accuracy": [0.5], "correlation": 2.0}, "`correlation` is 2.0"),

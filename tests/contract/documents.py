@@ -1,0 +1,306 @@
+"""What the documentation tells its readers to run, and a desk at which it is run.
+
+`collect_blocks` finds the fenced blocks of shell and Python in every page, the steps of the CI examples, the
+hooks for pre-commit and the commands in the table of the examples. A `Desk` is a folder with all the files
+and runs that the pages speak of; servers on this machine stand in for models, the hub and object stores.
+`Desk.carry_out` restores it, runs one block in it, and returns what is not as the page says.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from answerkey.cli import main
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    path
+    for folder, pattern in ((ROOT, "*.md"), (ROOT / "docs", "**/*.md"), (ROOT / "examples", "**/*.md"))
+    for path in folder.glob(pattern)
+    if "quickstart" not in path.relative_to(ROOT).parts[1:-1]
+)
+CI_FILES = (*sorted((ROOT / "examples" / "ci").iterdir()), ROOT / ".pre-commit-hooks.yaml")
+SHELL = frozenset({"sh", "bash", "shell", "console"})
+#: A command that takes longer than this hangs; the slowest takes some five seconds on an idle machine.
+PATIENCE = 300
+FENCE = re.compile(r"^ *```(\w*) *\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+STATED_CODE = re.compile(r"exit code (\d+)")
+COMMENT = re.compile(r"(?:^|\s)#\s(.*)$")
+ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
+#: What a shell has to read.
+SHELL_SIGNS = re.compile(r"[$*|&;`]|^\w+=")
+SERVES = re.compile(r"^answerkey view\b|^python -m answerkey\.testing\b")
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command line, the exit code that the page states (else 0) and the lines of output that it shows."""
+
+    text: str
+    code: int = 0
+    shown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Block:
+    """Commands, or Python source with the Python blocks above it on the page."""
+
+    page: str
+    line: int
+    commands: tuple[Command, ...] = ()
+    source: str = ""
+    above: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where it stands."""
+        return f"{self.page}:{self.line}"
+
+
+def collect_blocks() -> list[Block]:
+    """Return all there is to run, page by page."""
+    found = [block for page in PAGES for block in _read_page(page)]
+    return found + [block for file in CI_FILES for block in _read_ci(_name(file), file.read_text("utf-8"))]
+
+
+def list_unlabelled() -> list[str]:
+    """Return the places of blocks that hold commands and do not say so."""
+    return [
+        f"{_name(page)}:{line}"
+        for page in PAGES
+        for line, kind, text in _list_fences(page)
+        if kind not in SHELL and re.search(r"^(\w*\$ |answerkey |python -m |pip )", text, re.MULTILINE)
+    ]
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def _list_fences(page: Path) -> Iterator[tuple[int, str, str]]:
+    text = page.read_text(encoding="utf-8")
+    for found in FENCE.finditer(text):
+        yield text.count("\n", 0, found.start()) + 1, found[1], found[2]
+
+
+def _read_page(page: Path) -> Iterator[Block]:
+    name, above = _name(page), ""
+    for line, kind, text in _list_fences(page):
+        if kind in SHELL:
+            yield Block(name, line, _read_console(text) if kind == "console" else _read_shell(text))
+        elif kind == "python":
+            yield Block(name, line, source=text, above=above)
+            above += text
+        elif kind == "yaml":
+            yield from _read_ci(name, text, line)
+    if name == "examples/README.md":
+        yield from _read_table(name, page.read_text(encoding="utf-8"))
+
+
+def _read_table(name: str, text: str) -> Iterator[Block]:
+    """Yield a block for each run of rows: what continues the row above has an empty first cell."""
+    commands: list[Command] = []
+    start = 0
+    for number, row in enumerate(text.splitlines(), 1):
+        found = re.search(r"^\|(.*)\| *`(answerkey [^`]+)` *\|$", row)
+        if commands and not (found and found[1].split("|")[0].strip() == ""):
+            yield Block(name, start, tuple(commands))
+            commands = []
+        if found:
+            start = start if commands else number
+            commands.append(Command(found[2], _read_code(found[1])))
+
+
+def _read_code(text: str) -> int:
+    stated = STATED_CODE.search(text)
+    return int(stated[1]) if stated else 0
+
+
+def _read_shell(text: str) -> tuple[Command, ...]:
+    lines = re.sub(r"\\\n\s*", "", text).splitlines()
+    return tuple(_read_command(line) for line in lines if COMMENT.sub("", line).strip())
+
+
+def _read_command(line: str) -> Command:
+    comment = COMMENT.search(line)
+    return Command(COMMENT.sub("", line).strip(), _read_code(comment[1]) if comment else 0)
+
+
+def _read_console(text: str) -> tuple[Command, ...]:
+    _, *parts = re.split(r"^\$ ", text, flags=re.MULTILINE)
+    pieces = [part.splitlines() for part in parts]
+    commands = [(_read_command(first), tuple(shown)) for first, *shown in pieces]
+    return tuple(Command(one.text, one.code, shown) for one, shown in commands)
+
+
+def _read_ci(name: str, text: str, line: int = 1) -> Iterator[Block]:
+    """Yield a block for each job of a workflow, and for each hook."""
+    try:
+        content = YAML(typ="safe").load(text)
+    except Exception:  # noqa: BLE001  # a part of a file with `…` in it is no workflow
+        return
+    for steps in _list_scripts(content):
+        yield Block(name, line, tuple(one for step in steps for one in _read_shell(step)))
+
+
+def _list_scripts(content: Any) -> Iterator[list[str]]:  # noqa: ANN401  # whatever a YAML file holds
+    jobs = content.get("jobs", content) if isinstance(content, dict) else {}
+    for job in jobs.values():
+        if isinstance(job, dict) and "steps" in job:
+            yield [step["run"] for step in job["steps"] if "run" in step]
+        elif isinstance(job, dict) and "script" in job:
+            yield job["script"]
+    hooks = content if isinstance(content, list) else jobs.get("repos", [])
+    for hook in (one for repo in hooks if isinstance(repo, dict) for one in repo.get("hooks", [repo])):
+        if "entry" in hook and re.search(hook["files"], "evals/capitals/run.yaml"):
+            yield [f"{hook['entry']} evals/capitals/run.yaml"]
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A folder with what the pages speak of; `stand_ins` says what is used in place of a text of theirs."""
+
+    folder: Path
+    stand_ins: dict[str, str]
+
+    @property
+    def _kept(self) -> Path:
+        return self.folder.with_name(f"{self.folder.name}-kept")
+
+    def keep(self) -> None:
+        """Keep the folder as it is now, to be restored before each block."""
+        shutil.copytree(self.folder, self._kept, symlinks=True)
+
+    def restore(self) -> None:
+        """Make the folder what it was."""
+        for path in self.folder.iterdir():
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        shutil.copytree(self._kept, self.folder, symlinks=True, dirs_exist_ok=True)
+
+    def carry_out(self, block: Block, skipped: Callable[[str], bool]) -> list[str]:
+        """Return what went otherwise than the page says; the working directory is the folder."""
+        self.restore()
+        if block.page == "docs/reference/policies.md":  # its gates and its baseline are those of this example
+            shutil.rmtree("my-project")
+            shutil.copytree("examples/gates", "my-project")
+            self._expect(Command("answerkey run my-project --out runs/before"))
+            shutil.rmtree("runs/released")
+            Path("runs/before").rename("runs/released")
+        if block.source:
+            return self._carry_out_python(block)
+        told = [one for command in block.commands for one in self._carry_out(command, skipped)]
+        return [f"{block.place}: {one}" for one in told]
+
+    def _carry_out(self, command: Command, skipped: Callable[[str], bool]) -> list[str]:
+        return [] if skipped(command.text) else self._expect(command)
+
+    def _expect(self, command: Command) -> list[str]:
+        code, out, err = self._run(command.text)
+        told = (
+            []
+            if code == command.code
+            else [f"`{command.text}` exits {code}, not {command.code}:\n{out[-2000:]}{err}"]
+        )
+        lines = [ADDRESS.sub("ADDRESS", line.split("  ")[0].strip()) for line in out.splitlines()]
+        missing = [one for one in command.shown if ADDRESS.sub("ADDRESS", one.strip()) not in lines]
+        return told + [f"`{command.text}` does not print {one!r}:\n{out}{err}" for one in missing]
+
+    def _run(self, text: str) -> tuple[int, str, str]:
+        for written, meant in self.stand_ins.items():
+            text = text.replace(written, meant)
+        for found in re.findall(
+            r"(?:^answerkey init|--out) (\S+)", text
+        ):  # what is written is not there before
+            shutil.rmtree(found, ignore_errors=True)
+        if SERVES.match(text):
+            return self._serve(text)
+        if text.startswith("answerkey ") and not SHELL_SIGNS.search(text):
+            return self._call(text)
+        done = subprocess.run(
+            ["bash", "-c", text],  # noqa: S607  # whichever the reader has
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+            env=self._paths,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    @property
+    def _paths(self) -> dict[str, str]:
+        folders = (str(self.folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"])
+        return {**os.environ, "PATH": os.pathsep.join(folders)}
+
+    def _call(self, text: str) -> tuple[int, str, str]:
+        """Return what a plain command line does, without a process of its own."""
+        text, _, file = text.partition(" > ")
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = main(shlex.split(text)[1:])
+        if file:
+            Path(file).write_text(out.getvalue(), encoding="utf-8")
+        return code, out.getvalue(), err.getvalue()
+
+    def _serve(self, text: str) -> tuple[int, str, str]:
+        """Start a command that serves, wait for its address, and press Ctrl-C."""
+        words = shlex.split(text.replace("answerkey", "python -m answerkey", 1) if text[0] == "a" else text)
+        with subprocess.Popen(
+            [sys.executable, *words[1:]], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            first = process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=PATIENCE)
+            return process.returncode, first + out, err
+
+    def _carry_out_python(self, block: Block) -> list[str]:
+        if re.search(r"^def test_", block.source, re.MULTILINE):
+            Path("test_of_the_page.py").write_text(block.source, encoding="utf-8")
+            return [
+                f"{block.place}: {one}"
+                for one in self._expect(Command("python -m pytest -q test_of_the_page.py"))
+            ]
+        names: dict[str, object] = {"__name__": "page"}
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(compile(block.above, block.page, "exec"), names)  # noqa: S102  # our own pages
+        try:
+            return [f"{block.place}: {one}" for one in _follow(block.source, names)]
+        except Exception:  # noqa: BLE001  # whatever it is, the page is wrong
+            return [f"{block.place}:\n{traceback.format_exc()}"]
+
+
+def _follow(source: str, names: dict[str, object]) -> Iterator[str]:
+    """Carry out statements; yield where a value, or what is printed, is not what the comment says."""
+    lines = source.splitlines()
+    for statement in ast.parse(source).body:
+        out = io.StringIO()
+        comment = COMMENT.search(lines[(statement.end_lineno or 1) - 1])
+        with contextlib.redirect_stdout(out):
+            if not isinstance(statement, ast.Expr):
+                exec(compile(ast.Module([statement], []), "page", "exec"), names)  # noqa: S102  # ours
+                continue
+            value = eval(compile(ast.Expression(statement.value), "page", "eval"), names)  # noqa: S307  # same
+        if comment is None:
+            continue
+        said = comment[1].strip()
+        if out.getvalue() and " " not in said and out.getvalue().strip() != said:
+            yield f"`{ast.unparse(statement)}` prints {out.getvalue().strip()!r}, not {said!r}"
+        with contextlib.suppress(ValueError, SyntaxError):
+            if not out.getvalue() and ast.literal_eval(said) != value:
+                yield f"`{ast.unparse(statement)}` is {value!r}, not {said}"

@@ -1,0 +1,263 @@
+"""The files, runs and servers that the pages of the documentation speak of."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import io
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+ROOT = Path(__file__).parents[2]
+LOGS = ROOT / "tests" / "unit" / "exchange" / "logs"
+Rows = Sequence[dict[str, Any]]
+GATES = """\
+policies:
+  rules:
+    - {key: well_formed, definition: {type: share, of: invalid, operator: "<=", threshold: 0.9}}
+"""
+EVAL = """\
+datasets: [{key: questions, display_name: Questions, source: {type: local, file_path: questions.jsonl}}]
+tasks:
+  - key: letters
+    display_name: Letters
+    description: The model answers with one letter.
+    definition:
+      dataset: {key: questions}
+      solver:
+        type: single_turn_solver
+        input_builder:
+          type: chat_completion
+          input_messages: [{role: user, content: "{{ sample.question }}"}]
+      scorers:
+        - type: string_equals_mcqa
+          ground_truth_choice: "{{ sample.answer }}"
+          choices: [A, B, C, D]
+          metrics: [{type: mean, field: is_correct, name: Accuracy}]
+evaluation:
+  key: KEY
+  display_name: KEY
+  task_specifications: [{task_key: letters, model_key: openai/gpt-4.1-nano}]
+policies:
+  key: gate
+  rules:
+    - {key: good, definition: {type: threshold, metric: Accuracy, operator: ">=", threshold: LEAST}}
+"""
+PYTEST = '[tool.pytest.ini_options]\nanswerkey_files = ["evals/*/run.yaml"]\n'
+#: Installs nothing: says whether what is named can be installed from where it lies.
+PIP = """\
+#!/bin/sh
+for last; do :; done
+test "$1" = install && test -f "$last/pyproject.toml" && exit 0
+echo "pip $*: nothing to install there" >&2
+exit 1
+"""
+
+
+def lay_out(call: Callable[..., Any]) -> None:
+    """Fill the working directory with what the pages speak of."""
+    call("init", "my-project")
+    rows = [json.loads(line) for line in Path("my-project/questions.jsonl").read_text("utf-8").splitlines()]
+    for number, row in enumerate(rows):
+        row |= {
+            "subject": row["category"],
+            "passage": number // 5,
+            "error_type": "ok" if number % 9 else "bad",
+        }
+    write_lines("my-project/questions.jsonl", rows)
+    shutil.copy("my-project/task.yaml", "task.yaml")
+    shutil.copytree(ROOT / "examples", "examples")
+    Path("vendor/answerkey").mkdir(parents=True)
+    for link, target in {"bench": "bench", "vendor/answerkey/pyproject.toml": "pyproject.toml"}.items():
+        Path(link).symlink_to(ROOT / target)
+    _lay_out_tables(rows)
+    _lay_out_logs(rows)
+    _lay_out_evals()
+    _lay_out_tools()
+    _lay_out_runs(call)
+
+
+def write_lines(name: str, rows: Sequence[object]) -> None:
+    """Write one JSON value a line."""
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+
+
+def _lay_out_tables(rows: Rows) -> None:
+    answers = [{"sample_id": f"{n:06}", "completion": row["answer"]} for n, row in enumerate(rows, 1)]
+    both = [{**row, "completion": "A", "completions": {"my-model": "B"}} for row in rows]
+    write_lines("questions.jsonl", rows)
+    write_lines("answers.jsonl", answers)
+    write_lines("replies.jsonl", answers)
+    write_lines("both.jsonl", both)
+    pl.DataFrame(both).write_parquet("rows.parquet")
+    flat = pl.DataFrame([[row["question"], *row["options"], row["answer"]] for row in rows], orient="row")
+    Path("data/mmlu/test").mkdir(parents=True)
+    for name in ("test.csv", "dev.csv", "data/mmlu/test/law_test.csv"):
+        flat.write_csv(name, include_header=False)
+    names = dict.fromkeys(("answer", "loesung", "my_output", "gpt4_reply"), "answer")
+    pl.DataFrame(rows).select("question", **names).write_csv("answers.csv")
+    arc = [
+        {
+            "id": f"q{number}",
+            "question": {
+                "stem": row["question"],
+                "choices": [
+                    {"text": text, "label": label} for text, label in zip(row["options"], "ABCD", strict=True)
+                ],
+            },
+            "answerKey": row["answer"],
+        }
+        for number, row in enumerate(rows)
+    ]
+    write_lines("ARC-Challenge-Test.jsonl", arc)
+    write_lines(
+        "said.jsonl",
+        [{"sample_id": one["id"], "completion": row["answer"]} for one, row in zip(arc, rows, strict=True)],
+    )
+
+
+def _lay_out_logs(rows: Rows) -> None:
+    Path("logs").mkdir()
+    for day in ("01-01", "01-31"):
+        shutil.copy(LOGS / "inspect.eval", f"logs/2026-{day}_mmlu.eval")
+    shutil.copytree(LOGS / "lm-eval", "results/my-model")
+    for path in Path("results/my-model").iterdir():
+        path.write_text(path.read_text("utf-8").replace('"strict"', '"strict-match"'), encoding="utf-8")
+    lines = [
+        {
+            "custom_id": f"{number:06}",
+            "response": {
+                "status_code": 200,
+                "body": {"choices": [{"message": {"role": "assistant", "content": row["answer"]}}]},
+            },
+        }
+        for number, row in enumerate(rows, 1)
+    ]
+    write_lines("output.jsonl", lines)
+
+
+def _lay_out_evals() -> None:
+    for name, least in (("capitals", "0.01"), ("law", "1")):
+        questions = [
+            {"question": f"{name} {number}: A, B, C or D?", "answer": "ABCD"[number % 4]}
+            for number in range(200)
+        ]
+        write_lines(f"evals/{name}/questions.jsonl", questions)
+        text = EVAL.replace("KEY", name).replace("LEAST", least)
+        Path(f"evals/{name}/run.yaml").write_text(text, encoding="utf-8")
+    Path("gates.yaml").write_text(GATES, encoding="utf-8")
+    Path("pyproject.toml").write_text(PYTEST, encoding="utf-8")
+
+
+def _lay_out_tools() -> None:
+    Path(".config/fish/completions").mkdir(parents=True)
+    Path("bin").mkdir()
+    Path("bin/pip").write_text(PIP, encoding="utf-8")
+    Path("bin/pip").chmod(0o755)
+
+
+def _lay_out_runs(call: Callable[..., Any]) -> None:
+    """Two models, each under the names that pages give its run, and two runs that were stopped."""
+    for stopped in ("quickstart", "my-project"):
+        out = f"runs/20260101-120000-{stopped}"
+        begun = call("run", "my-project", "--model", "openai/gpt-4.1-nano", "--max-calls", 9, "--out", out)
+        assert begun.code == 3, begun.err
+    for seed, names in ((1, ("b", "B", "other")), (0, ("a", "A", "c", "released", "my-run", "zz-latest"))):
+        for name in names:
+            model = f"builtin/simulated?seed={seed}"
+            done = call("run", "my-project", "--model", model, "--out", f"runs/{name}", "-q")
+            assert done.code == 0, done.err
+    shutil.copytree("runs/my-run", "my-project/runs/my-run")
+
+
+class Hub(BaseHTTPRequestHandler):
+    """A hub with one table under every name."""
+
+    def do_GET(self) -> None:
+        """Answer."""
+        out = io.BytesIO()
+        columns = {"question": ["A?", "B?"], "subject": ["law", "law"], "choices": [list("abcd")] * 2}
+        pl.DataFrame({**columns, "answer": [0, 1]}).write_parquet(out)
+        told: dict[str, Any] = {
+            "id": "x/y",
+            "sha": "a" * 40,
+            "siblings": [{"rfilename": "all/test-0.parquet"}],
+        }
+        told["cardData"] = {
+            "configs": [{"config_name": "all", "data_files": [{"split": "test", "path": "all/test-*"}]}]
+        }
+        is_table = "/resolve/" in self.path
+        body = out.getvalue() if is_table else json.dumps(told).encode()
+        digest = hashlib.sha256(body).hexdigest()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/octet-stream" if is_table else "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Repo-Commit", "a" * 40)
+        self.send_header("ETag", f'"{digest}"')
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET  # noqa: N815 - the library's names
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+        """Say nothing."""
+
+
+@contextmanager
+def serve_hub() -> Iterator[str]:
+    """Serve the hub, and give its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    importlib.import_module("huggingface_hub").close_session()
+    server.shutdown()
+    server.server_close()
+
+
+@contextmanager
+def serve_store() -> Iterator[str]:
+    """Serve an object store with the bucket `evals`, and give its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    code = "import sys; from moto.server import main; main(sys.argv[1:])"
+    command = [sys.executable, "-W", "ignore", "-c", code, "-H", "127.0.0.1", "-p", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            store = f"http://127.0.0.1:{port}"
+            while not _put(f"{store}/evals"):
+                assert server.poll() is None
+            yield store
+        finally:
+            server.terminate()
+
+
+def _put(address: str, content: bytes = b"") -> bool:
+    """Put a bucket or an object; False when nobody listens there yet."""
+    headers = {"Content-Type": "application/octet-stream", "Authorization": "AWS test:test"}
+    request = urllib.request.Request(address, content, headers, method="PUT")  # noqa: S310 - loopback
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60):
+            return True
+    except (urllib.error.URLError, ConnectionError):
+        return False
+
+
+def fill_store(store: str, table: Path) -> None:
+    """Put a table into the bucket `evals`."""
+    assert _put(f"{store}/evals/{table.name}", table.read_bytes())

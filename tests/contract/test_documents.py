@@ -1,0 +1,151 @@
+"""Every command and every line of Python that the documentation shows does what the page says."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answerkey.testing import Behaviour, TestServer, answer_by_hash
+
+from .documents import CI_FILES, PAGES, ROOT, Block, Desk, collect_blocks, list_unlabelled
+from .material import fill_store, lay_out, serve_hub, serve_store
+
+#: Commands that are not run here, by how they begin or what they contain, and why.
+NOT_RUN = {
+    r"^make ": "what they do runs these tests, or takes minutes; that the target exists is tested below",
+    r"^\.ci/run$": "runs these tests",
+    r"--ray-address|^ray start|RAY_AUTH": "needs a cluster: tests/faults/test_ray_live.py starts one",
+    r"^ssh ": "needs another machine",
+    r"=zsh_source": "needs zsh: tests/unit/cli/test_completing.py reads what it is given",
+}
+BLOCKS = collect_blocks()
+
+
+def is_not_run(text: str) -> bool:
+    """Return whether a command is one of those that are not run here."""
+    return any(re.search(pattern, text) for pattern in NOT_RUN)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., Any]) -> Iterator[Desk]:
+    """Return a folder with all that the pages speak of, and servers in place of models, hub and store."""
+    folder = tmp_path_factory.mktemp("desk")
+    behaviour = Behaviour(batch_polls=0)
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        TestServer(answer_by_hash(list("ABCD")), behaviour) as server,
+        serve_hub() as hub,
+    ):
+        for name, value in {
+            "HOME": str(folder),
+            "BROWSER": "true",
+            "OPENAI_BASE_URL": server.url,
+            "OPENAI_API_KEY": "not-a-key",
+            "HF_ENDPOINT": hub,
+            "HF_HOME": str(folder.with_name("hub")),
+            "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+        }.items():
+            patch.setenv(name, value)
+        patch.chdir(folder)
+        lay_out(call)
+        made = Desk(
+            folder,
+            {
+                "127.0.0.1:8000": f"127.0.0.1:{server.port}",
+                "--port 8000": "--port 0",
+                "--port 8080": "--port 0",
+                "--rows 1000000": "--rows 1000",
+            },
+        )
+        made.keep()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def store(desk: Desk, call: Callable[..., Any]) -> Iterator[None]:
+    """Serve an object store that the environment names, with a table and a run in the bucket `evals`."""
+    with pytest.MonkeyPatch.context() as patch, serve_store() as address:
+        patch.setenv("AWS_ENDPOINT_URL", address)
+        patch.setenv("AWS_ACCESS_KEY_ID", "somebody")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "not-a-key")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        desk.restore()
+        fill_store(address, Path("rows.parquet"))
+        words = ("task.yaml", "--dataset", "s3://evals/rows.parquet", "--completion-column", "completion")
+        done = call("score", *words, "--out", "s3://evals/runs/released")
+        assert done.code == 0, done.err
+        desk.stand_ins["127.0.0.1:9000"] = address.removeprefix("http://")
+        yield
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)
+def test_every_block_does_what_its_page_says(
+    desk: Desk, block: Block, request: pytest.FixtureRequest
+) -> None:
+    """Each command ends with the exit code of the page, else with 0, and prints what the page shows."""
+    if any("s3://" in one.text and not is_not_run(one.text) for one in block.commands):
+        request.getfixturevalue("store")
+    if told := desk.carry_out(block, is_not_run):
+        pytest.fail("\n".join(told), pytrace=False)
+
+
+def test_what_is_not_run_is_still_there() -> None:
+    """A reason without a command is out of date."""
+    commands = [command.text for block in BLOCKS for command in block.commands]
+    assert [one for one in NOT_RUN if not any(re.search(one, text) for text in commands)] == []
+
+
+def test_commands_stand_in_blocks_that_say_so() -> None:
+    """A block of commands is marked `sh` or `console`; otherwise it would not be run here."""
+    assert list_unlabelled() == []
+
+
+def test_every_target_of_make_is_there() -> None:
+    """What the pages make, the Makefile knows."""
+    known = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    commands = [one.text for block in BLOCKS for one in block.commands if one.text.startswith("make ")]
+    inline = re.findall(r"`make ([a-z -]+)`", "\n".join(page.read_text("utf-8") for page in PAGES))
+    named = {word for text in commands for word in text.split()[1:]} | set(" ".join(inline).split())
+    assert named
+    assert named - known == set()
+
+
+def test_nothing_is_promised_that_is_not_released() -> None:
+    """No page, example or message installs answerkey from an index; other packages are its extras."""
+    sources = sorted((ROOT / "src").rglob("*.py"))
+    texts = {path: path.read_text(encoding="utf-8") for path in (*PAGES, *CI_FILES, *sources)}
+    promised = re.compile(r"\buvx\b|\bpipx\b|pip install [^`\n]*?(?<![/.\w])'?answerkey|uv add|conda install")
+    assert [path.name for path, text in texts.items() if promised.search(text)] == []
+    named = {name for text in texts.values() for name in re.findall(r"pip install ([\w=.-]+)[`\"]", text)}
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    wanted = {one for extra in extras.values() for one in extra}
+    assert {"s3fs", "ray==2.60.0"} <= named
+    assert named <= wanted | {re.split(r"[>=]=", one)[0] for one in wanted}
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/testing.md"])
+def test_every_file_that_is_named_is_there(page: str) -> None:
+    """A path in code form leads to a file or a folder of the repository; `<…>` stands for any name."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    spans = re.findall(r"`((?:\.?[\w<>.*-]+/)+[\w<>.*-]*)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    tree = re.findall(r"^[├└]── ([\w<>.*/-]+)", text, re.MULTILINE)
+    wanted = {*spans, *(f"tests/{one}" for one in tree)} - MADE
+    patterns = {one: re.sub(r"<[^>]+>", "*", one).rstrip("/") for one in wanted}
+    missing = [one for one, pattern in patterns.items() if not any(find_paths(pattern))]
+    assert wanted
+    assert missing == []
+
+
+#: Paths that a command of the page makes, and names that are no path.
+MADE = {"build/browser/<test>/", "build/fuzz", "mine/small"}
+
+
+def find_paths(pattern: str) -> Iterator[Path]:
+    """Yield what a path of the page may mean: from the root, or from the package."""
+    for folder in (ROOT, ROOT / "src" / "answerkey"):
+        yield from folder.glob(pattern)

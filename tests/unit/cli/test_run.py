@@ -160,4 +160,4 @@ def test_the_engine_ray_is_refused_where_it_is_not_installed(
     monkeypatch.setattr("answerkey.engines.ray_cluster.find_spec", lambda _: None)
     found = call("run", *words(project, "--engine", "ray")).err
     assert "error[E601]" in found
-    assert "answerkey[ray]" in found
+    assert "pip install ray==" in found

@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 help:
 	@echo "make demo       run the example project, offline"
 	@echo "make test       run every test"
-	@echo "make coverage   run the tests of the rooms whose every branch is tested; fails where one is not"
+	@echo "make coverage   test every branch of extraction rules, templates and journal"
 	@echo "make lint types imports docs supply   the other checks, as .ci/run does them"
 	@echo "make sbom       the list of all parts, from requirements/run.lock, as CycloneDX on stdout"
 	@echo "make test-long  the long property and fault series, then make fuzz and make mutants"
@@ -26,12 +26,12 @@ demo: $(VENV)/run-ready
 test: $(VENV)/dev-ready chromium
 	$(BIN)/python -m pytest -q -n 2 tests
 
-# Without what is drawn at random, and without what takes long or replaces the tracer: it covers nothing more.
-COVERED := metrics models runs scorers templates
+# Without what is drawn at random, and without what takes long: it covers nothing more.
+COVERED := runs scorers templates
 coverage: $(VENV)/dev-ready
 	@rm -rf build/coverage
 	$(BIN)/coverage run -m pytest -q -n 2 --dist loadfile $(COVERED:%=tests/unit/%) tests/cases \
-	  -m "not hypothesis" -k "not linear_time" --ignore=tests/unit/metrics/test_coverage.py \
+	  -m "not hypothesis" -k "not linear_time" \
 	  --ignore=tests/unit/scorers/test_linear_work.py --ignore=tests/unit/scorers/test_real_completions.py
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report

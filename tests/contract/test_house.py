@@ -10,21 +10,6 @@ SOURCE = Path(__file__).parents[2] / "src" / "answerkey"
 TESTS = Path(__file__).parents[1]
 
 
-def count_lines(path: Path) -> int:
-    """Return how many lines a file has."""
-    return len(path.read_text(encoding="utf-8").splitlines())
-
-
-def test_the_pipeline_stays_one_page() -> None:
-    """`pipeline.py` has at most 150 lines, for ever."""
-    assert count_lines(SOURCE / "pipeline.py") <= 150
-
-
-def test_no_module_grows_beyond_400_lines() -> None:
-    """A module that needs more is two modules."""
-    assert {str(path) for path in SOURCE.rglob("*.py") if count_lines(path) > 400} == set()
-
-
 def test_nothing_is_left_unfinished() -> None:
     """No marker of unfinished work stands in the code."""
     words = ("TO" + "DO", "FIX" + "ME", "XX" + "X", "NotImplemented" + "Error")

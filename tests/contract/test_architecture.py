@@ -51,11 +51,12 @@ def test_every_core_type_lives_where_the_table_says() -> None:
 
 
 def test_the_order_of_rooms_is_the_one_that_is_checked() -> None:
-    """`make imports` holds the code against the same list."""
+    """`make imports` holds the code against the same list; layers in brackets are yet to come."""
     (listed,) = re.findall(r"^```\n(cli\n.*?)\n```", TEXT, re.MULTILINE | re.DOTALL)
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     layers = next(one["layers"] for one in settings["tool"]["importlinter"]["contracts"] if "layers" in one)
-    assert listed.splitlines() == layers
+    there = [" | ".join(one for one in layer.split(" | ") if "(" not in one) for layer in layers]
+    assert listed.splitlines() == [layer for layer in there if layer]
 
 
 def test_every_folder_of_tests_is_described() -> None:

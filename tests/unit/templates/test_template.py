@@ -9,7 +9,7 @@ import pytest
 
 from answerkey.errors import SpecError
 from answerkey.templates import RowTrouble, Template, UnresolvedConfig
-from answerkey.types import Row, Samples
+from answerkey.types import Completion, Row, Samples
 
 
 def make_samples(columns: dict[str, list[object]], *, encoded: tuple[str, ...] = ()) -> Samples:
@@ -663,3 +663,11 @@ def test_a_constant_that_has_no_value_is_refused(source: str) -> None:
     with pytest.raises(SpecError, match="template fails on every row: text has no field `f`") as caught:
         Template.compile(source)
     assert caught.value.code == "E112"
+
+
+def test_a_trace_has_its_methods() -> None:
+    """A mapping that is an exchange answers to the methods of one; any other mapping has no such name."""
+    asked = [{"role": "user", "content": "Q"}]
+    trace = Completion("B", prompt=asked).solver_output()["trace"]
+    assert evaluate("{{ sample.x.get_last_assistant_text() }}", x=trace) == "B"
+    assert isinstance(evaluate("{{ sample.x.get_last_assistant_text() }}", x={"items": 1}), RowTrouble)

@@ -8,7 +8,7 @@ import pytest
 from jinja2 import Undefined, UndefinedError
 from markupsafe import Markup
 
-from answerkey.templates.plain import check_unicode, describe_type, make_plain, make_printable
+from answerkey.templates.plain import JsonText, check_unicode, describe_type, make_plain, make_printable
 from answerkey.types import Row
 
 
@@ -73,3 +73,9 @@ def test_half_a_character_is_named() -> None:
     check_unicode("\U0001f600")
     with pytest.raises(ValueError, match=r"the text holds U\+DC00, which is half a character"):
         check_unicode("a\udc00")
+
+
+def test_the_fields_of_json_text_can_be_read() -> None:
+    """By name as a mapping, by number as text."""
+    text = JsonText('{"a": [1, 2]}')
+    assert (text["a"], text[0], text[1:4]) == ([1, 2], "{", '"a"')

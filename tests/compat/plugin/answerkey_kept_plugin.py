@@ -1,0 +1,135 @@
+"""A package of somebody else's, with one class for each entry-point group."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import polars as pl
+
+from answerkey.datasets import load_rows
+from answerkey.scorers import BaseScorer, build_scores
+from answerkey.types import Completion, Completions, MetricValue, Samples, Scores
+
+
+@dataclass(frozen=True)
+class KeptScorer(BaseScorer):
+    """Gives a point for each character of the completion."""
+
+    factor: int = 1
+
+    type: ClassVar[str] = "kept_scorer"
+    title: ClassVar[str] = "Length"
+    value_names: ClassVar[tuple[str, ...]] = ("points",)
+    metadata_names: ClassVar[tuple[str, ...]] = ()
+    main_value: ClassVar[str] = "points"
+    default_metric_name: ClassVar[str] = "Mean Points"
+
+    def score(self, samples: Samples, completions: Completions) -> Scores:
+        """Return the length of each completion."""
+        status = pl.Series(["SCORED"] * len(samples))
+        reasons = pl.Series([None] * len(samples), dtype=pl.String)
+        points = completions.frame["completion"].str.len_chars().cast(pl.Float64) * self.factor
+        return build_scores(status, reasons, {"points": points}, metadata={})
+
+
+@dataclass(frozen=True)
+class KeptMetric:
+    """Counts the samples."""
+
+    name: str = "count"
+
+    type: ClassVar[str] = "kept_metric"
+
+    def fields(self) -> tuple[str, ...]:
+        """Read nothing."""
+        return ()
+
+    def measure(self, scores: Scores) -> dict[str, Any]:
+        """Return the part of a shard."""
+        return {"n": len(scores)}
+
+    def merge(self, parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Return the parts as one."""
+        return {"n": sum(part["n"] for part in parts)}
+
+    def finish(self, part: dict[str, Any]) -> list[MetricValue]:
+        """Return the value."""
+        return [MetricValue(self.name, float(part["n"]), part["n"], type=self.type)]
+
+
+@dataclass(frozen=True)
+class KeptSolver:
+    """Says the same to every sample."""
+
+    text: str
+
+    type: ClassVar[str] = "kept_solver"
+    needs_model: ClassVar[bool] = False
+
+    def compile_templates(self) -> tuple[dict[str, Any], list[Any]]:
+        """Return nothing: there is no template."""
+        return {}, []
+
+    def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Any]:  # noqa: ARG002 - the protocol's
+        """Return an empty prompt for each sample."""
+        return [[] for _ in range(len(samples))]
+
+    def check_rows(self, samples: Samples, examples: Samples | None) -> list[Any]:  # noqa: ARG002 - same
+        """Return nothing: every row will do."""
+        return []
+
+    def solve(self, samples: Samples, **_: object) -> Completions:
+        """Return the text, once for each sample."""
+        return Completions.build(samples.ids, [Completion(self.text)] * len(samples), source="recorded")
+
+
+@dataclass(frozen=True)
+class KeptSource:
+    """Makes rows."""
+
+    size: int
+    type: str = "kept_source"
+    filters: tuple[Any, ...] = ()
+
+    def read(self, *, name: str) -> Any:  # noqa: ANN401 - a table
+        """Return so many rows."""
+        return load_rows(
+            [{"question": f"Q{number}", "answer": "A"} for number in range(self.size)], name=name
+        )
+
+
+class KeptModel:
+    """Says its own name."""
+
+    is_simulated = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def answer(self, questions: Sequence[object]) -> list[Completion]:
+        """Return one completion for each question."""
+        return [Completion(self.name.rpartition("/")[2]) for _ in questions]
+
+
+class KeptReader:
+    """Reads a log of its own: one JSON object on each line."""
+
+    kind: ClassVar[str] = "kept-log"
+    title: ClassVar[str] = "kept log"
+
+    @classmethod
+    def recognises(cls, glimpse: Any) -> bool:  # noqa: ANN401 - what the importer shows of a file
+        """Return whether the name ends with `.kept`."""
+        return bool(glimpse.path.suffix == ".kept")
+
+    def read(self, log: Any) -> Iterator[Any]:  # noqa: ANN401 - the log and its lines
+        """Yield what was asked and said."""
+        from answerkey.exchange import Asked, Line
+
+        for text in log.path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(text)
+            asked = Asked(row["q"], ("A", "B"), ("yes", "no"), row["t"])
+            yield Line(row["id"], asked, Completion(row["c"]))

@@ -21,6 +21,7 @@ import json
 import re
 import shlex
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -151,20 +152,27 @@ def _play(lines: list[str], call: Call, folder: Path, monkeypatch: pytest.Monkey
             yield _settle("\n".join(parts), folder, server.port if server else None) + "\n"
 
 
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Return a folder whose path is always as long: tables are laid out around it."""
+    with tempfile.TemporaryDirectory(prefix="answerkey-", dir="/tmp") as path:
+        yield Path(path)
+
+
 @pytest.mark.parametrize("file", SESSIONS, ids=lambda file: file.stem)
 def test_session(
-    file: Path, request: pytest.FixtureRequest, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file: Path, request: pytest.FixtureRequest, call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A session gives what is stored."""
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / ".cache"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / ".config"))
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     stored = file.read_text(encoding="utf-8")
     lines = [line for line in stored.splitlines() if line.startswith(("# ", "$ "))]
-    text = "\n".join(_play(lines, call, tmp_path, monkeypatch)) + "\n"
+    text = "\n".join(_play(lines, call, folder, monkeypatch)) + "\n"
     if request.config.getoption("--renew-goldens", default=False):
         file.write_text(text, encoding="utf-8")
     assert text == file.read_text(encoding="utf-8")

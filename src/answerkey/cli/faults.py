@@ -39,6 +39,7 @@ def catch_faults(work: Callable[[], object], words: Sequence[str], *, is_last: b
 
     `is_last` says that the process ends with it.
     """
+    has_terminal = sys.stderr.isatty()
     _prepare_streams()
     with hear_signals(lambda stop: _tell_interrupt(stop, words), is_last=is_last) as heard:
         try:
@@ -46,15 +47,20 @@ def catch_faults(work: Callable[[], object], words: Sequence[str], *, is_last: b
             sys.stdout.flush()
         except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - nothing ends in a traceback
             # An error that follows a signal is one of its effects.
-            stop = heard.first or _find_interrupt(error)
+            stop = heard.first or _find_interrupt(error, has_terminal=has_terminal)
             return _tell_error(error, words) if stop is None else _tell_interrupt(stop, words)
     return code if isinstance(code, int) else 0
 
 
-def _find_interrupt(error: BaseException) -> BaseException | None:
-    """Return the interrupt that an error is, or that click made an error of."""
+def _find_interrupt(error: BaseException, *, has_terminal: bool) -> BaseException | None:
+    """Return the interrupt that an error is, or that click made an error of.
+
+    A terminal that was closed may be noticed when it is written to, before the signal comes.
+    """
     if isinstance(error, click.Abort):
         return error.__cause__ or error
+    if has_terminal and isinstance(error, OSError) and error.errno == errno.EIO and not error.filename:
+        return Interrupted(signal.SIGHUP)
     return error if isinstance(error, KeyboardInterrupt) else None
 
 

@@ -132,7 +132,7 @@ def conclude_findings(findings: RowFindings, prepared: Prepared) -> None:
     """Add what is wrong with the task as a whole."""
     findings.fatal.extend([*_find_unknown(prepared), *find_missing_design(prepared.task, prepared.dataset)])
     findings.fatal.extend(find_unreadable(prepared))
-    findings.notices.extend(find_hidden_options(prepared))
+    findings.notices.extend(find_hidden_options(prepared, findings.failed))
 
 
 def check_shard(prepared: Prepared, shard: Shard, *, is_recorded: bool) -> ShardFindings:

@@ -25,12 +25,17 @@ _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 _BREAK = re.compile(r"\\[nrt]|<[^<>]*>")
 
 
-def find_hidden_options(prepared: Prepared) -> list[Notice]:
-    """Return a notice when option texts are known, and no prompt of the first rows has half of its own."""
+def find_hidden_options(prepared: Prepared, failed: Sequence[int]) -> list[Notice]:
+    """Return a notice when option texts are known, and no prompt of the first rows has half of its own.
+
+    Rows at the positions `failed` have no prompt and are passed over.
+    """
     task, solver = prepared.task, prepared.task.solver
     if prepared.recorded is not None or not isinstance(solver, SingleTurnSolver):
         return []
     samples = prepared.dataset.rows.slice(0, LOOKED_AT).load()
+    if failed:
+        samples = samples.take([row for row in range(len(samples)) if row not in set(failed)])
     try:
         prompts = solver.build_prompts(samples, prepared.examples)
         options = _list_options(task, samples)

@@ -169,10 +169,14 @@ def test_a_file_that_sqlite_cannot_read_is_refused(
 def test_a_journal_that_lacks_its_end_is_told(
     call: Call, stop: Callable[..., None], server: TestServer
 ) -> None:
-    """Where SQLite still reads the file, what was in the part that is cut off is counted."""
+    """Where SQLite still reads the file, what was in the part that is cut off is counted; else it is E503."""
     stop()
     JOURNAL.write_bytes(JOURNAL.read_bytes()[:-1000])
     done = call("resume", "half")
+    if done.code == 2:  # which pages are at the end depends on the lengths of the records
+        assert "error[E503]: the journal of the run is damaged" in done.err
+        assert server.asked.total == 25
+        return
     told = re.search(r"records of the journal: (\d+)\n(?:.*\n)*calls: (\d+) known, (\d+) left\n", done.err)
     assert done.code == 0
     assert told is not None

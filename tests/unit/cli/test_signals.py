@@ -144,7 +144,8 @@ def test_a_second_signal_ends_at_once(call: Call, server: TestServer, words: lis
     server.change(faults={})
     server.forget()
     assert call("resume", "half").code == 0
-    assert server.asked.total == 120 - kept
+    # What was on its way at that moment may be asked again.
+    assert 120 - kept <= server.asked.total <= 120 - kept + 8
 
 
 def test_a_signal_that_was_ignored_before_stays_ignored(server: TestServer, words: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Exact sums of the powers of a column of floats, for columns whose numbers are all different.
+"""Exact sums of a column of floats and of their squares, for columns whose numbers are all different.
 
 A float is cut into whole numbers of some bits, as a decimal number is cut into digits. Digits, and products
 of them, are summed up by columns, without any rounding; the few sums are put together in Python.
@@ -7,36 +7,38 @@ of them, are summed up by columns, without any rounding; the few sums are put to
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from itertools import combinations_with_replacement
 
 import polars as pl
 
-from answerkey.metrics.exact import UNIT_BITS, to_units
+from answerkey.metrics.exact import UNIT_BITS, sum_exactly
 
-#: Bits of a digit; the product of four digits, summed over a slice, fits into 127 bits, that of two into 63.
+#: Bits of a digit; the product of two digits, summed over a slice, fits into 63 bits.
 DIGIT_BITS = 21
 #: So many digits are looked at: the bits of a float, and of one that is some ten binary places smaller.
 DIGITS = 4
 SLICE = 1 << 20
-#: Two digits multiplied and summed are small enough for the usual whole numbers.
-_SHORT_POWER = 2
 
 #: Larger and smaller numbers would not stay exact when they are shifted into place.
 _LARGEST_EXPONENT = 900
 
 
-def sum_powers(numbers: pl.Series, powers: Sequence[int]) -> list[int]:
-    """Return the sum of each power p, in units of 2**-(1074 p); the numbers are finite, none is null."""
-    totals = [0] * len(powers)
+def sum_column(numbers: pl.Series) -> tuple[int, int]:
+    """Return what `sum_exactly` returns for finite numbers, none of them null."""
+    total = squares = 0
     for offset in range(0, len(numbers), SLICE):
         part = numbers.slice(offset, SLICE)
         top = math.frexp(max(map(abs, find_ends(part))))[1]
         digits, is_exact = _cut_digits(part, top)
-        for place, power in enumerate(powers):
-            totals[place] += _sum_products([one.filter(is_exact) for one in digits], top, power)
-            totals[place] += sum(_raise(number, power) for number in part.filter(~is_exact).to_list())
-    return totals
+        digits = [digit.filter(is_exact) for digit in digits]
+        shifts = [UNIT_BITS + top - DIGIT_BITS * (place + 1) for place in range(len(digits))]
+        total += sum(int(digit.sum()) << shift for digit, shift in zip(digits, shifts, strict=True))
+        for one, other in combinations_with_replacement(range(len(digits)), 2):
+            times = 1 if one == other else 2
+            squares += times * int((digits[one] * digits[other]).sum()) << shifts[one] + shifts[other]
+        rest = sum_exactly((number, 1) for number in part.filter(~is_exact).to_list())
+        total, squares = total + rest[0], squares + rest[1]
+    return total, squares
 
 
 def find_ends(numbers: pl.Series) -> list[float]:
@@ -59,28 +61,3 @@ def _cut_digits(numbers: pl.Series, top: int) -> tuple[list[pl.Series], pl.Serie
         if not (rest != 0).any():
             break
     return digits, (rest == 0) & ~is_tiny
-
-
-def _sum_products(digits: Sequence[pl.Series], top: int, power: int) -> int:
-    """Return the sum of a power: each product of digits, as often as it occurs and at its place."""
-    wide = digits if power <= _SHORT_POWER else [one.cast(pl.Int128) for one in digits]
-    total = 0
-    for places, product in _multiply(wide, power):
-        times = math.factorial(power) // math.prod(math.factorial(places.count(one)) for one in set(places))
-        shift = power * (UNIT_BITS + top) - DIGIT_BITS * sum(place + 1 for place in places)
-        total += times * int(product.sum()) << shift
-    return total
-
-
-def _multiply(digits: Sequence[pl.Series], power: int) -> Iterator[tuple[tuple[int, ...], pl.Series]]:
-    """Yield the products of `power` digits with their places, in any order but each choice once."""
-    for places in combinations_with_replacement(range(len(digits)), power):
-        product = digits[places[0]]
-        for place in places[1:]:
-            product = product * digits[place]
-        yield places, product
-
-
-def _raise(number: float, power: int) -> int:
-    units: int = to_units(number) ** power
-    return units

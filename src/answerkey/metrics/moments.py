@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from answerkey.metrics.columns import find_ends, sum_powers
+from answerkey.metrics.columns import find_ends, sum_column
 from answerkey.metrics.concluding import (
     NOTHING_COUNTED,
     TOO_LARGE,
@@ -33,10 +32,10 @@ from answerkey.metrics.observed import (
     observe,
 )
 from answerkey.metrics.ratios import Ratio, Squares, measure_error
-from answerkey.metrics.spreads import close_spread, measure_spread, merge_spreads
 from answerkey.metrics.value_names import ValueNames
 from answerkey.types import MetricValue, Scores
 
+NO_INTERVAL = "answerkey computes none for a standard deviation"
 AN_END = "the end of a sample says nothing about values not seen"
 
 
@@ -65,7 +64,7 @@ class _FieldMetric(ABC):
         """Return the same part from a column of many different numbers."""
         ledger = Ledger.open(observed)
         finite = ledger.take_column(numbers)
-        total, squares = sum_powers(finite, (1, 2))
+        total, squares = sum_column(finite)
         return ledger.close(
             zeros=int((finite == 0).sum()),
             ones=int((finite == 1).sum()),
@@ -169,24 +168,6 @@ class StdDev(_FieldMetric):
 
     type: ClassVar[str] = "std_dev"
 
-    def find_scale(self, scales: Mapping[str, Scale]) -> Scale:  # noqa: ARG002 - whatever the field is
-        """Return that a deviation is 0 or more."""
-        return 0.0, math.inf
-
-    def collect(self, observed: Observed) -> Part:
-        """Return the part of what was observed, with what the spread of a deviation needs."""
-        return close_spread(super().collect(observed), observed.counts)
-
-    def collect_column(self, numbers: pl.Series, observed: Observed) -> Part:
-        """Return the same part from a column of many different numbers."""
-        part = super().collect_column(numbers, observed)
-        cubes, fourths = sum_powers(numbers.filter(numbers.is_finite()), (3, 4))
-        return {**part, "cells": {}, "wide": 1, "cubes": cubes, "fourths": fourths}
-
-    def merge(self, parts: Sequence[Part]) -> Part:
-        """Return several parts as one, in any order."""
-        return merge_spreads(parts)
-
     def _state(self, name: str, part: Part) -> MetricValue:
         n = part["n"]
         if n == 1:
@@ -196,4 +177,4 @@ class StdDev(_FieldMetric):
         spread = n * part["squares"] - part["sum"] ** 2
         value = divide_and_root(spread, n * (n - 1) << 2 * UNIT_BITS)
         note = TOO_LARGE if value is None else None
-        return state_value(name, value, part, kind=self.type, note=note, margin=measure_spread(part, value))
+        return state_value(name, value, part, kind=self.type, note=note, margin=Margin(note=NO_INTERVAL))

@@ -97,6 +97,14 @@ def test_deviation_beyond_floats_is_none(make_scores: MakeScores, compute: Compu
     assert (value.value, value.note) == (None, "the value is too large for a float")
 
 
+def test_standard_deviations_have_no_interval(make_scores: MakeScores, compute: Compute) -> None:
+    """The value is there; its note says that there is no interval."""
+    value = compute(StdDev("x"), make_scores({"x": [float(number) for number in range(40)]}))["x_std_dev"]
+    assert value.value is not None
+    assert (value.interval, value.std_error, value.interval_method) == (None, None, None)
+    assert value.interval_note == "answerkey computes none for a standard deviation"
+
+
 @pytest.mark.parametrize("metric", [Mean("x"), Max("x"), Min("x"), StdDev("x")])
 def test_nothing_to_compute_is_none_with_the_reason(
     metric: Metric, make_scores: MakeScores, compute: Compute

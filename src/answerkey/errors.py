@@ -83,7 +83,6 @@ CODES: dict[str, str] = {
     "E702": "request to the viewer that is not taken",
     "E703": "request for something that the viewer does not have",
     "E704": "request to the viewer without its token",
-    "E705": "note that was changed meanwhile",
     "E901": "our own bug",
 }
 

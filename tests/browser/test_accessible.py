@@ -60,7 +60,7 @@ def test_the_report_has_no_barriers(
 def test_the_viewer_has_no_barriers(
     plain_runs: Path, view: Callable[[Path], str], open_stage: OpenStage, scheme: Literal["light", "dark"]
 ) -> None:
-    """The list of runs, and a sample with its note."""
+    """The list of runs, and a sample."""
     address = view(plain_runs)
     stage = open_stage(address, own=(address.partition("?")[0], "about:", "data:"), color_scheme=scheme)
     stage.go()

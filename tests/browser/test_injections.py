@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
@@ -188,22 +187,3 @@ def test_the_viewer_shows_texts_as_texts(viewer: Stage) -> None:
     route = viewer.page.evaluate("location.hash").rpartition("/")[0]
     seen = viewer.walk([f"{route}/{number}" for number in range(len(INJECTIONS))], {"task": "h1"})
     assert seen == [{"task": [make_visible(one)], "foreign": []} for one in INJECTIONS]
-
-
-def test_a_note_stays_text(viewer: Stage, hostile_runs: Path) -> None:
-    """Every injection together is a note like any other: kept, shown again, and listed with the run."""
-    text = "\n".join(INJECTIONS)
-    viewer.find("table.runs tbody th a", has_text="texts-1").click()
-    viewer.settle()
-    route = viewer.page.evaluate("location.hash")
-    viewer.turn(f"{route}/sample/row-1")
-    viewer.page.get_by_label("Note").fill(text)
-    viewer.page.get_by_role("button", name="Keep the note").click()
-    expect(viewer.find(".note [role=status]")).to_contain_text("Kept")
-    notes = json.loads((hostile_runs / "texts-1" / "notes.json").read_text(encoding="utf-8"))
-    assert "injected.invalid" in json.dumps(notes)
-    viewer.turn("#/")
-    viewer.page.get_by_role("button", name="1 note").click()
-    expect(viewer.find(".note-list")).to_contain_text("</script><script>alert(40)</script>")
-    assert viewer.list_foreign_markup() == []
-    viewer.photograph("notes", whole=True)

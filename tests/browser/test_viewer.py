@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -185,31 +184,6 @@ def test_the_list_works_by_keyboard(stage: Stage) -> None:
     stage.page.keyboard.press("j")
     stage.page.keyboard.press("Enter")
     expect(stage.find(".headline")).to_be_visible()
-
-
-def test_a_note_is_kept_beside_the_run(stage: Stage, plain_runs: Path) -> None:
-    """It is there when the page is opened anew, listed with the run, and gone when it is emptied."""
-    route = open_run(stage, "first")
-    stage.turn(f"{route}/sample/000003")
-    stage.page.get_by_label("Note").fill("Sydney is larger.\nCanberra is the capital.")
-    stage.page.get_by_role("button", name="Keep the note").click()
-    expect(stage.find(".note [role=status]")).to_contain_text("Kept")
-    stage.go(f"{route}/sample/000003")
-    expect(stage.page.get_by_label("Note")).to_have_value("Sydney is larger.\nCanberra is the capital.")
-    stage.photograph("note", whole=True)
-    assert "Canberra is the capital." in json.dumps(
-        json.loads((plain_runs / "first" / "notes.json").read_text())
-    )
-    stage.turn("#/")
-    stage.page.get_by_role("button", name="1 note").click()
-    expect(stage.find(".note-list")).to_contain_text("000003")
-    stage.turn(f"{route}/sample/000003")
-    expect(stage.page.get_by_label("Note")).not_to_have_value("")
-    stage.page.get_by_label("Note").fill("")
-    stage.page.get_by_role("button", name="Keep the note").click()
-    expect(stage.find(".note [role=status]")).not_to_be_empty()
-    stage.turn("#/")
-    expect(stage.page.get_by_role("button", name="1 note")).to_have_count(0)
 
 
 @dataclass(frozen=True)

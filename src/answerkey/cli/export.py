@@ -16,7 +16,7 @@ from answerkey.errors import SpecError
 Examples:
   answerkey export latest --to jsonl > rows.jsonl
   answerkey export runs/my-run --to parquet -o rows.parquet
-  answerkey export latest --to evidence -o evidence.json""",
+  answerkey export latest --to every_eval_ever -o rows.jsonl""",
 )
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @click.option(
@@ -24,7 +24,7 @@ Examples:
     "form",
     default="jsonl",
     metavar="FORM",
-    help="jsonl (default), csv, parquet, evidence or every_eval_ever.",
+    help="jsonl (default), csv, parquet or every_eval_ever.",
 )
 @click.option("-o", "--out", metavar="FILE", help="File to write, in place of stdout; Parquet needs one.")
 @click.option("--task", metavar="KEY", help="The task, when the run has several.")
@@ -33,8 +33,7 @@ Examples:
 def export_command(talk: Talk, run: str, *, form: str, out: str | None, task: str | None, raw: bool) -> int:
     """Write one row per sample and trial of RUN: completion, scores, and the sample itself.
 
-    `evidence` is one log of the whole task, which `answerkey import` reads again; `every_eval_ever` are rows
-    of that shared schema.
+    `every_eval_ever` are rows of that shared schema.
 
     In CSV, a text that a spreadsheet would take for a formula has an apostrophe in front, unless `--raw`.
     """

@@ -1,7 +1,6 @@
-"""Other tools' logs in: what they asked, what was said to it, and how they judged it; evidence out."""
+"""Other tools' logs in: what they asked, what was said to it, and how they judged it; rows out."""
 
 from answerkey.exchange.every_eval_ever_rows import write_every_eval_ever
-from answerkey.exchange.evidence_log import write_evidence
 from answerkey.exchange.importing import AUTO, READERS, Imported, describe_import, detect_kind, import_log
 from answerkey.exchange.lines import Asked, Line, Theirs
 from answerkey.exchange.logs import Glimpse, Log, LogReader, Told, Wishes
@@ -22,5 +21,4 @@ __all__ = [
     "detect_kind",
     "import_log",
     "write_every_eval_ever",
-    "write_evidence",
 ]

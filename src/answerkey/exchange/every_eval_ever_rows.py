@@ -10,14 +10,16 @@ from typing import TextIO
 
 from answerkey.exchange.columns import find_roles
 from answerkey.exchange.every_eval_ever import CATEGORY, LABELS_KEY, STATUS, TRIAL
-from answerkey.exchange.evidence_log import iterate_parts, to_json
 from answerkey.exchange.fields import get_text, read_number
+from answerkey.models.message import to_json_values
 from answerkey.runs import Run, find_answerer
 from answerkey.types import Completion, Score, Scores, ScoreStatus
 from answerkey.verbs import Excerpt, Reopened
 
 SCHEMA_VERSION = "0.3.0"
 RIGHT = "is_correct"
+#: Rows that become Python values together.
+_TOGETHER = 1_024
 
 
 def write_every_eval_ever(run: Run, opened: Reopened, out: TextIO) -> int:
@@ -30,6 +32,27 @@ def write_every_eval_ever(run: Run, opened: Reopened, out: TextIO) -> int:
         out.write(f"{to_json(row)}\n")
         count += 1
     return count
+
+
+def iterate_parts(opened: Reopened) -> Iterator[Excerpt]:
+    """Yield all rows, few samples at a time: they become Python values, which are larger than columns."""
+    size = opened.task.num_trials
+    step = max(1, _TOGETHER // size) * size
+    for part in opened.iterate():
+        for offset in range(0, len(part.samples), step):
+            yield Excerpt(
+                part.samples.slice(offset, step),
+                part.completions.slice(offset, step),
+                part.scores.slice(offset, step),
+            )
+
+
+def to_json(value: object) -> str:
+    """Return JSON that any reader accepts: a number that JSON lacks is null, a date its text."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
+    except ValueError:
+        return json.dumps(to_json_values(value), ensure_ascii=False, allow_nan=False)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Evidence logs: what the hosted platform exports, and what `answerkey export --to evidence` writes."""
+"""Evidence logs: what the hosted platform exports, and what earlier releases of answerkey wrote."""
 
 from __future__ import annotations
 

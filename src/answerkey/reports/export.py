@@ -24,7 +24,7 @@ from answerkey.types import EMPTY_STRUCT_FIELD
 from answerkey.verbs import Excerpt, Reopened, reopen
 
 CSV = "csv"
-EVIDENCE, EVERY_EVAL_EVER = "evidence", "every_eval_ever"
+EVERY_EVAL_EVER = "every_eval_ever"
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,11 @@ def _choose_writer(run: Run, form: str, *, is_raw: bool) -> Write | None:
     """Return what writes a form of text; it returns how many rows it wrote where that is not all."""
     if form == CSV:
         return partial(write_csv, is_raw=is_raw)
-    if form not in FOREIGN_FORMS:
+    if form != EVERY_EVAL_EVER:
         return TEXT_WRITERS.get(form)
-    from answerkey.exchange import write_every_eval_ever, write_evidence
+    from answerkey.exchange import write_every_eval_ever
 
-    return partial(write_evidence if form == EVIDENCE else write_every_eval_ever, run)
+    return partial(write_every_eval_ever, run)
 
 
 def _count(written: int | None, opened: Reopened) -> Exported:
@@ -230,6 +230,4 @@ def _write_cells(series: pl.Series) -> pl.Series:
 #: Form → what writes it.
 TEXT_WRITERS: dict[str, Callable[[Reopened, TextIO], None]] = {"jsonl": write_jsonl, CSV: write_csv}
 PARQUET = "parquet"
-#: Forms that other programs read.
-FOREIGN_FORMS = (EVIDENCE, EVERY_EVAL_EVER)
-FORMS = (*TEXT_WRITERS, PARQUET, *FOREIGN_FORMS)
+FORMS = (*TEXT_WRITERS, PARQUET, EVERY_EVAL_EVER)

@@ -14,7 +14,7 @@ from answerkey.reports.json_form import clean_numbers
 from answerkey.reports.sanitize import make_visible
 from answerkey.serve.catalog import Catalog
 from answerkey.serve.door import DOOR, DOOR_POLICY
-from answerkey.serve.guard import Guard, Request, is_foreign, is_opening, refuse
+from answerkey.serve.guard import Guard, Request, is_foreign, is_opening
 from answerkey.serve.page import Page
 from answerkey.serve.routes import Asked, find_route
 
@@ -34,7 +34,7 @@ JSON = "application/json; charset=utf-8"
 HTML = "text/html; charset=utf-8"
 #: Where an error is not the viewer's own: missing, changed on disk, in use, not to be written.
 STATUSES = {"E501": 404, "E504": 404, "E505": 409, "E506": 409, "E508": 409, "E502": 500, "E503": 500}
-METHODS_TAKEN = "GET, PUT"
+METHODS_TAKEN = "GET"
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,8 @@ class Answer:
 
 @dataclass(frozen=True)
 class Line:
-    """What else can be done with who asks: reading the body, and seeing whether somebody still waits."""
+    """What else can be done with who asks: seeing whether somebody still waits."""
 
-    read_body: Callable[[], bytes] = bytes
     is_given_up: Callable[[], bool] = lambda: False
 
 
@@ -70,7 +69,7 @@ class App:
     say_trouble: Callable[[str], object] = field(default=sys.stderr.write, repr=False)
 
     def answer(self, request: Request, line: Line | None = None) -> Answer:
-        """Return the answer; the body is read only of a request that is let in."""
+        """Return the answer to a request."""
         try:
             return self._decorate(self._admit(request, line or Line()))
         except AnswerkeyError as error:
@@ -100,12 +99,9 @@ class App:
     def _admit(self, request: Request, line: Line) -> Answer:
         address = self.guard.admit(request)
         if address.is_page:
-            if request.method != "GET":
-                refuse("the page is only read", status=405)
             return Answer(200, self.page.content, HTML, self.page.policy)
         route, names = find_route(request.method, address.parts)
-        body = line.read_body() if request.method == "PUT" else b""
-        asked = Asked(names, address.query, body, request.find("Content-Type"), line.is_given_up)
+        asked = Asked(names, address.query, line.is_given_up)
         return _make_json(200, route(self.catalog, asked))
 
     def _decorate(self, answer: Answer) -> Answer:

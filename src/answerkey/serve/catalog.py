@@ -19,7 +19,6 @@ from answerkey.runs import Run, TaskRun, load_run
 from answerkey.runs.watching import RunWatch, is_under_way
 from answerkey.serve.guard import miss
 from answerkey.serve.listed import describe_listed, describe_unreadable
-from answerkey.serve.notes import Notes
 from answerkey.serve.progress import describe_progress
 
 #: So many of each are kept: what runs say, their rows, comparisons.
@@ -67,15 +66,10 @@ class Kept(Generic[T]):
 
 @dataclass
 class Shelf:
-    """One run of the folder: its id, where it lies, who watches it, and the notes on it."""
+    """One run of the folder: its id, where it lies, and who watches it."""
 
     id: str
     folder: Path
-
-    @cached_property
-    def notes(self) -> Notes:
-        """The notes on its samples."""
-        return Notes(self.folder)
 
     @cached_property
     def watch(self) -> RunWatch:
@@ -186,7 +180,7 @@ class Catalog:
             return describe_unreadable(shelf.id, shelf.label, error)
         status = listed["status"] if run is None else find_status(run, shelf.folder)
         progress = None if run is None else self._describe_progress(shelf, run)
-        return {**listed, "status": status, "notes": count_notes(shelf), "progress": progress}
+        return {**listed, "status": status, "progress": progress}
 
     def _describe_anew(self, shelf: Shelf) -> dict[str, Any]:
         return describe_listed(shelf.id, shelf.label, load_run(shelf.folder))
@@ -198,14 +192,6 @@ class Catalog:
 def find_status(run: Run, folder: Path) -> str:
     """Return the status of a run; one that nobody works on any more is incomplete, whatever it says."""
     return "incomplete" if run.status == "running" and not is_under_way(folder) else run.status
-
-
-def count_notes(shelf: Shelf) -> int | None:
-    """Return how many notes a run has; None where they cannot be read, which is said where they are shown."""
-    try:
-        return len(shelf.notes.list())
-    except RunError:
-        return None
 
 
 def make_id(name: str) -> str:

@@ -19,10 +19,9 @@ from answerkey.errors import ServeError
 
 TOKEN_HEADER = "X-Answerkey-Token"  # noqa: S105 - the name of a header
 TOKEN_NAME = "token"  # noqa: S105 - the name of a parameter
-METHODS = ("GET", "PUT")
-#: The longest target, and the largest body: a note, with room to spare.
+METHODS = ("GET",)
+#: The longest target.
 MOST_TARGET = 8192
-MOST_BODY = 262_144
 MOST_PARAMETERS = 20
 #: Ids and numbers, and the names of routes. Nothing is ever decoded in a path: there is nothing to encode.
 _PATH = re.compile(r"/(?:[A-Za-z0-9_-]{1,64}(?:/[A-Za-z0-9_-]{1,64}){0,9})?", re.ASCII)
@@ -155,14 +154,10 @@ def _check_body(request: Request) -> None:
         refuse("a body without a stated length is not taken", status=411)
     length = request.find("Content-Length")
     if length is None:
-        if request.method == "PUT":
-            refuse("the length of the body is missing", status=411)
         return
     if re.fullmatch(r"[0-9]{1,12}", length, re.ASCII) is None:
         refuse("the length of the body is not a number")
-    if int(length) > MOST_BODY:
-        refuse(f"the body is larger than {MOST_BODY:,} bytes", status=413)
-    if int(length) and request.method == "GET":
+    if int(length):
         refuse("a GET has no body")
 
 

@@ -74,6 +74,5 @@ def describe_unreadable(run_id: str, label: str, error: AnswerkeyError) -> dict[
         **_NO_NUMBER,
         "tasks": [],
         "error": error.message,
-        "notes": 0,
         "progress": None,
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -14,7 +13,6 @@ from answerkey.reports.pages.filtering import Query
 from answerkey.reports.pages.rows import RowBook
 from answerkey.serve.catalog import Catalog
 from answerkey.serve.guard import miss, refuse
-from answerkey.serve.notes import MOST_CHARACTERS
 
 MOST_ROWS = 500
 USUAL_ROWS = 100
@@ -25,15 +23,13 @@ MOST_TEXT = 1000
 
 @dataclass(frozen=True)
 class Asked:
-    """A request that is in order: the names in its path, its parameters, and the body of a PUT.
+    """A request that is in order: the names in its path, and its parameters.
 
     `is_given_up` says whether who asked does not wait any more.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-    content_type: str | None = None
     is_given_up: Callable[[], bool] = field(default=lambda: False, repr=False)
 
     @property
@@ -88,11 +84,10 @@ def list_rows(catalog: Catalog, asked: Asked) -> object:
 
 
 def show_sample(catalog: Catalog, asked: Asked) -> object:
-    """Return one sample's whole way, with the note on it."""
+    """Return one sample's whole way."""
     asked.require_only()
-    shelf, task, book = catalog.open_rows(asked.run, asked.task)
-    sample = book.describe(require_position(book, asked.position))
-    return {**sample, "note": shelf.notes.find(task.key, str(sample["id"]), int(sample["trial"] or 0))}
+    _, _, book = catalog.open_rows(asked.run, asked.task)
+    return book.describe(require_position(book, asked.position))
 
 
 def find_sample(catalog: Catalog, asked: Asked) -> object:
@@ -115,53 +110,14 @@ def compare_runs(catalog: Catalog, asked: Asked) -> object:
     return catalog.compare(names)
 
 
-def list_notes(catalog: Catalog, asked: Asked) -> object:
-    """Return all notes on a run, each with the number of its task; None where that is not finished."""
-    asked.require_only()
-    shelf = catalog.find(asked.run)
-    numbers = {key: number for number, key in enumerate(catalog.open(shelf).tasks)}
-    return {
-        "notes": [
-            {
-                "task": numbers.get(note.task),
-                "id": note.sample_id,
-                "trial": note.trial,
-                "text": note.text,
-                "changed_at": note.changed_at,
-            }
-            for note in shelf.notes.list()
-        ]
-    }
-
-
-def show_note(catalog: Catalog, asked: Asked) -> object:
-    """Return the note on a sample; an empty text where there is none."""
-    asked.require_only()
-    shelf, task, book = catalog.open_rows(asked.run, asked.task)
-    sample_id, trial = name_row(book, asked.position)
-    return {"text": shelf.notes.find(task.key, sample_id, trial) or ""}
-
-
-def keep_note(catalog: Catalog, asked: Asked) -> object:
-    """Keep the note on a sample and return it; an empty text removes it."""
-    asked.require_only()
-    text, was = read_note(asked)
-    shelf, task, book = catalog.open_rows(asked.run, asked.task)
-    sample_id, trial = name_row(book, asked.position)
-    shelf.notes.write(task.key, sample_id, trial, text, was=was)
-    return {"text": text}
-
-
 _TASK = "api/runs/{run}/tasks/{task}"
 ROUTES: dict[str, dict[str, Route]] = {
     "api/runs": {"GET": list_runs},
     "api/compare": {"GET": compare_runs},
     "api/runs/{run}": {"GET": show_run},
-    "api/runs/{run}/notes": {"GET": list_notes},
     f"{_TASK}/rows": {"GET": list_rows},
     f"{_TASK}/rows/{{position}}": {"GET": show_sample},
     f"{_TASK}/find": {"GET": find_sample},
-    f"{_TASK}/notes/{{position}}": {"GET": show_note, "PUT": keep_note},
 }
 
 
@@ -214,27 +170,3 @@ def find_positions(book: RowBook, query: Query, offset: int, limit: int) -> tupl
 def require_position(book: RowBook, position: int) -> int:
     """Return a position that is in the table; E703 for one that is not."""
     return position if position < len(book) else miss("there is no such row in this task")
-
-
-def name_row(book: RowBook, position: int) -> tuple[str, int]:
-    """Return the id and the trial of a row."""
-    row = book.list([require_position(book, position)])[0]
-    return str(row["id"]), int(row["trial"] or 0)
-
-
-def read_note(asked: Asked) -> tuple[str, str | None]:
-    """Return the text of a note from a body, and what it was before, where that is told."""
-    if (asked.content_type or "").partition(";")[0].strip().lower() != "application/json":
-        refuse("a note is sent as `application/json`", status=415)
-    try:
-        content = json.loads(asked.body.decode("utf-8"))
-    except (ValueError, RecursionError):
-        refuse("the body is not JSON")
-    if not isinstance(content, dict) or set(content) - {"text", "was"} or "text" not in content:
-        refuse('a note is `{"text": …}`')
-    text, was = content["text"], content.get("was")
-    if not isinstance(text, str) or not isinstance(was, str | None):
-        refuse("the text of a note is text")
-    if len(text) > MOST_CHARACTERS:
-        refuse(f"a note has at most {MOST_CHARACTERS:,} characters", status=413)
-    return text, was

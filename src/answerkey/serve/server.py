@@ -19,7 +19,7 @@ from typing import Any
 from answerkey.errors import ServeError, SpecError
 from answerkey.serve.app import Answer, App, Line
 from answerkey.serve.catalog import Catalog
-from answerkey.serve.guard import MOST_BODY, Guard, Request
+from answerkey.serve.guard import Guard, Request
 from answerkey.serve.page import build_page
 
 LOOPBACK = "127.0.0.1"
@@ -94,7 +94,7 @@ class Handler(BaseHTTPRequestHandler):
         """Answer a GET."""
         self._answer()
 
-    do_PUT = do_GET  # noqa: N815 - the name that its base looks for
+    do_PUT = do_GET  # noqa: N815 - refused by the guard like any other method, its body read first
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
         """Refuse what its base could not read, or a method that is not taken."""
@@ -121,19 +121,14 @@ class Handler(BaseHTTPRequestHandler):
             return
         # Its base makes one slash of several at the beginning; the guard is to see what came.
         target = self.requestline.split()[1]
-        self._is_read = False
         request = Request(self.command, target, list(self.headers.items()))
-        answer = self.server.app.answer(request, Line(self._read_body, self._is_given_up))
+        answer = self.server.app.answer(request, Line(self._is_given_up))
         has_body = any(self.headers.get(name) for name in ("Content-Length", "Transfer-Encoding"))
-        is_left = has_body and self.headers.get("Content-Length") != "0" and not self._is_read
+        is_left = has_body and self.headers.get("Content-Length") != "0"
         self.close_connection = self.close_connection or is_left
         self._send(answer)
         if is_left:
             self._drain()
-
-    def _read_body(self) -> bytes:
-        self._is_read = True
-        return self.rfile.read(min(int(self.headers["Content-Length"]), MOST_BODY))
 
     def _is_given_up(self) -> bool:
         """Return whether the other side has closed the connection; what it may have sent is not read."""

@@ -120,8 +120,6 @@ def test_a_model_has_its_own_name_everywhere(call: Call) -> None:
     assert call("runs", "--json").json["runs"][0]["model"] == name
     exported = call("export", run, "--to", "every_eval_ever").out.splitlines()
     assert {json.loads(line)["model_id"] for line in exported} == {name}
-    assert call("export", run, "--to", "evidence", "-o", "log.json").code == 0
-    assert call("import", "evidence", "log.json", "--out", "again", "--json").json["model"] == name
     assert call("rescore", run, "--out", "runs/later").code == 0
     assert f"completions  of {name}, recorded in" in call("show", "runs/later").out
     assert [one["model"] for one in Catalog("runs").list()] == [name, name]

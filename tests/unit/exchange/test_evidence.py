@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +10,12 @@ import pytest
 import answerkey as ak
 from answerkey.errors import Problems
 from answerkey.exchange.evidence_task import write_yaml
-from answerkey.reports.export import export_rows
-from answerkey.runs import load_run
 
 if TYPE_CHECKING:
     from tests.unit.exchange.conftest import Desk
 
+#: Logs that answerkey wrote while it had `export --to evidence`.
+LOGS = Path(__file__).parent / "logs"
 PLAIN = """\
 key: quiz
 display_name: "Quiz \U0001f600"
@@ -93,17 +92,6 @@ definition:
 """
 
 
-def export(run: ak.Run, file: Path) -> dict[str, Any]:
-    """Write the evidence log of a run and return it."""
-    export_rows(run, "evidence", task_key=None, file=str(file), stream=io.StringIO())
-
-    def refuse(name: str) -> None:
-        raise AssertionError(name)
-
-    log: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"), parse_constant=refuse)
-    return log
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> ak.Run:
     """Return a run with groups, two scorers, an action, and replies of every kind."""
@@ -113,10 +101,9 @@ def run(tmp_path: Path) -> ak.Run:
     return ak.run(tmp_path / "task.yaml", dataset=str(tmp_path / "rows.jsonl"), out=tmp_path / "run")
 
 
-def test_an_export_imports_to_the_same_numbers(run: ak.Run, desk: Desk) -> None:
+def test_a_log_with_its_task_imports_to_the_same_numbers(run: ak.Run, desk: Desk) -> None:
     """Every metric, interval, group and count is what it was, bit for bit."""
-    export(run, desk.folder / "evidence.json")
-    found = desk.bring(desk.folder / "evidence.json")
+    found = desk.bring(LOGS / "evidence-quiz.json")
     assert (found.kind, found.samples, found.told.score) == ("evidence", 6, "string_equals_mcqa.is_correct")
     again = ak.run(desk.folder / "out", out=desk.folder / "again")
     assert list(again.tasks) == ["quiz"]
@@ -128,102 +115,22 @@ def test_an_export_imports_to_the_same_numbers(run: ak.Run, desk: Desk) -> None:
     assert found.told.reported["Share right"] == run.metrics["Share right"].value
 
 
-def test_an_import_exports_to_the_same_log(run: ak.Run, desk: Desk) -> None:
-    """Samples, replies, scores and metrics of the log are what they were."""
-    first = export(run, desk.folder / "evidence.json")
-    desk.bring(desk.folder / "evidence.json")
-    second = export(ak.run(desk.folder / "out", out=desk.folder / "again"), desk.folder / "second.json")
-    for sample in second["evidence"]["samples"]:
-        for trial in sample["trials"]:
-            del trial["sample"]["data"]["sample_id"]
-    # Where the replies came from is another file by now.
-    for log in (first, second):
-        for sample in log["evidence"]["samples"]:
-            for name in ("completion", "completion_status", "finish_reason"):
-                sample["trials"][0]["sample"]["data"].pop(name, None)
-    assert second["evidence"] == first["evidence"]
-
-
-def test_the_log_has_the_form_of_the_platform(run: ak.Run, tmp_path: Path) -> None:
-    """Its keys are those that are documented."""
-    log = export(run, tmp_path / "evidence.json")
-    assert sorted(log) == [
-        "app_version",
-        "errors",
-        "evidence",
-        "execution",
-        "format_version",
-        "specification",
-        "status",
-    ]
-    assert (log["format_version"], log["status"]) == ("v1", "success")
-    evidence = log["evidence"]
-    assert sorted(evidence) == ["errors", "failures", "metrics", "model_token_usages", "samples"]
-    assert evidence["failures"] == {"num_errors": 0, "num_total": 6}
-    assert evidence["metrics"][0] == {
-        "values": {"Share right": run.metrics["Share right"].value},
-        "metric_key": "mean",
-        "metric_type": "mean",
-        "scorer_key": "string_equals_mcqa",
-        "scorer_purpose": "score",
-        "scorer_name": "String Equality (Multiple Choice)",
-        "reason": None,
-    }
-    third = evidence["samples"][2]
-    assert third["action_records"] == [{"action": "exclude_from_metrics", "rule_key": "drop"}]
-    (trial,) = third["trials"]
-    assert sorted(trial) == ["errors", "index", "sample", "sample_id", "scores", "solver"]
-    assert trial["solver"]["output"]["output"]["choices"][0]["message"] == {
-        "role": "assistant",
-        "content": "B",
-    }
-    assert (trial["sample"]["data"]["q"], third["scores"]) == ("three", trial["scores"])
-
-
 def test_trials_come_back_with_their_aggregates(tmp_path: Path, desk: Desk) -> None:
-    """A sample has its trials, and the scores that they come to."""
+    """A sample has its trials, and the task what they come to."""
     (tmp_path / "task.yaml").write_text(TRIALS, encoding="utf-8")
-    pl.DataFrame({"sample_id": ["p", "q"], "answer": ["A", "B"]}).write_parquet(tmp_path / "rows.parquet")
-    pl.DataFrame(
-        {
-            "sample_id": ["p", "p", "q", "q"],
-            "trial": [0, 1, 0, 1],
-            "completion": ["A", "B", "A", "A"],
-        }
-    ).write_parquet(tmp_path / "said.parquet")
-    run = ak.run(
-        tmp_path / "task.yaml",
-        dataset=str(tmp_path / "rows.parquet"),
-        completions=str(tmp_path / "said.parquet"),
-        out=tmp_path / "run",
-    )
-    log = export(load_run(tmp_path / "run"), tmp_path / "evidence.json")
-    first = log["evidence"]["samples"][0]
-    assert [one["index"] for one in first["trials"]] == [0, 1]
-    assert first["scores"][0]["values"]["is_correct.pass@2"] == 1.0
-    desk.bring(tmp_path / "evidence.json")
+    rows = {"sample_id": ["p", "q"], "answer": ["A", "B"]}
+    replies = {"sample_id": ["p", "p", "q", "q"], "trial": [0, 1, 0, 1], "completion": ["A", "B", "A", "A"]}
+    pl.DataFrame(rows).write_parquet(tmp_path / "rows.parquet")
+    pl.DataFrame(replies).write_parquet(tmp_path / "said.parquet")
+    files = {"dataset": str(tmp_path / "rows.parquet"), "completions": str(tmp_path / "said.parquet")}
+    run = ak.run(tmp_path / "task.yaml", out=tmp_path / "run", **files)
+    assert desk.bring(LOGS / "evidence-trials.json").num_trials == 2
     assert ak.run(tmp_path / "out", out=tmp_path / "again").metrics == run.metrics
 
 
-def test_failed_calls_stay_failed(tmp_path: Path, desk: Desk) -> None:
-    """An ERROR is an error of the solver in the log, and an ERROR again."""
-    once = TRIALS.partition("  trials:")[0] + TRIALS[TRIALS.index("  scorers") :]
-    (tmp_path / "task.yaml").write_text(once, encoding="utf-8")
-    rows = [
-        {"answer": "A", "completion": "A"},
-        {"answer": "B", "completion": None, "completion_status": "ERROR"},
-    ]
-    (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in rows))
-    run = ak.run(tmp_path / "task.yaml", dataset=str(tmp_path / "rows.jsonl"), out=tmp_path / "run")
-    log = export(run, tmp_path / "evidence.json")
-    assert log["evidence"]["failures"] == {"num_errors": 1, "num_total": 2}
-    failed = log["evidence"]["samples"][1]["trials"][0]
-    assert (failed["errors"][0]["stage"], failed["solver"]["output"], failed["scores"]) == (
-        "solver",
-        None,
-        [],
-    )
-    assert desk.bring(tmp_path / "evidence.json").statuses == {"ERROR": 1, "OK": 1}
+def test_failed_calls_stay_failed(desk: Desk) -> None:
+    """An error of the solver in the log is an ERROR."""
+    assert desk.bring(LOGS / "evidence-failed.json").statuses == {"ERROR": 1, "OK": 1}
 
 
 def platform_log(**fields: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -54,7 +54,7 @@ def made_runs(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., Any]
 
 @pytest.fixture
 def runs(made_runs: Path, tmp_path: Path) -> Path:
-    """Return a copy of the folder of runs, to write notes in."""
+    """Return a copy of the folder of runs, to change."""
     return Path(shutil.copytree(made_runs, tmp_path / "runs"))
 
 

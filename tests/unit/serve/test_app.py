@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.serve import app as module
-from answerkey.serve.app import App, Line
+from answerkey.serve.app import App
 from answerkey.serve.catalog import Catalog, make_id
 from answerkey.serve.door import DOOR, SCRIPT
 from answerkey.serve.guard import Request
@@ -152,15 +152,3 @@ def test_a_run_that_lacks_a_part_is_not_shown(app: App, runs: Path) -> None:
     answer = app.answer(Request("GET", f"/api/runs/{make_id('first')}", [HOST, TOKEN]))
     assert (answer.status, json.loads(answer.body)["error"]["code"]) == (500, "E503")
     assert b"scores/part-00000.parquet` is missing" in answer.body
-
-
-def test_the_body_of_a_request_that_is_refused_is_not_read(app: App) -> None:
-    """Neither a foreign one nor one for nothing."""
-
-    def read_body() -> bytes:
-        raise AssertionError
-
-    headers = [HOST, ("Content-Length", "10"), ("Content-Type", "application/json")]
-    line = Line(read_body)
-    assert app.answer(Request("PUT", "/api/runs", headers), line).status == 403
-    assert app.answer(Request("PUT", "/api/none", [*headers, TOKEN]), line).status == 404

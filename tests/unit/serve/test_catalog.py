@@ -69,13 +69,6 @@ def test_a_run_that_cannot_be_read_is_listed_with_the_reason(catalog: Catalog, r
     assert "run.json" in listed["first"]["error"]
 
 
-def test_damaged_notes_do_not_hide_a_run(catalog: Catalog, runs: Path) -> None:
-    """Their number is not known, all else is."""
-    (runs / "first" / "notes.json").write_text("{", encoding="utf-8")
-    listed = {one["label"]: one for one in catalog.list()}
-    assert (listed["first"]["status"], listed["first"]["notes"]) == ("complete", None)
-
-
 def test_what_did_not_change_is_not_read_again(
     catalog: Catalog, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +20,21 @@ TASK = f"/api/runs/{FIRST}/tasks/0"
 HEADERS = [("Host", "127.0.0.1:8765"), ("X-Answerkey-Token", "a-token-of-the-tests")]
 
 
-def ask(app: App, target: str, *, method: str = "GET", body: object = None) -> Answer:
+def ask(app: App, target: str, method: str = "GET") -> Answer:
     """Return the answer to a request that is in order."""
-    if body is None:
-        return app.answer(Request(method, target, HEADERS))
-    text = body if isinstance(body, bytes) else json.dumps(body).encode()
-    headers = [*HEADERS, ("Content-Length", str(len(text))), ("Content-Type", "application/json")]
-    return app.answer(Request(method, target, headers), Line(lambda: text))
+    return app.answer(Request(method, target, HEADERS))
 
 
-def read(app: App, target: str, *, method: str = "GET", body: object = None) -> Any:  # noqa: ANN401  # JSON
+def read(app: App, target: str) -> Any:  # noqa: ANN401  # JSON
     """Return what is answered with status 200."""
-    answer = ask(app, target, method=method, body=body)
+    answer = ask(app, target)
     assert answer.status == 200, answer.body
     return json.loads(answer.body)
 
 
-def refuse(app: App, target: str, *, method: str = "GET", body: object = None) -> tuple[int, str]:
+def refuse(app: App, target: str, method: str = "GET") -> tuple[int, str]:
     """Return the status and the code of a refusal."""
-    answer = ask(app, target, method=method, body=body)
+    answer = ask(app, target, method)
     error = json.loads(answer.body)["error"]
     assert set(error) == {"code", "message", "hint"}
     return answer.status, error["code"]
@@ -56,7 +54,7 @@ def test_runs_are_listed_newest_first(app: App) -> None:
         4,
     )
     assert one["tasks"][0]["key"] == "small"
-    assert (one["notes"], one["progress"], one["error"]) == (0, None, None)
+    assert (one["progress"], one["error"]) == (None, None)
 
 
 def test_a_run_is_shown_under_its_id(app: App) -> None:
@@ -122,14 +120,9 @@ def test_a_search_that_nobody_waits_for_does_not_begin(app: App) -> None:
 
 
 def test_a_sample_is_shown_whole(app: App) -> None:
-    """Its question, what was said, the verdict; and the note, where there is one."""
+    """Its question, what was said, and the verdict."""
     told = read(app, f"{TASK}/rows/1")
-    assert (told["id"], told["question"], told["completion"]["text"], told["note"]) == (
-        "000002",
-        "two",
-        "Answer: B",
-        None,
-    )
+    assert (told["id"], told["question"], told["completion"]["text"]) == ("000002", "two", "Answer: B")
     assert told["verdicts"][0]["reason"] == "PART_OF_A_WORD"
 
 
@@ -192,80 +185,14 @@ def test_a_task_has_a_plain_number(app: App, task: str) -> None:
     assert refuse(app, f"/api/runs/{FIRST}/tasks/{task}/rows") == (400, "E702")
 
 
-@pytest.mark.parametrize("pattern", [one for one in ROUTES if "PUT" not in ROUTES[one]])
-def test_only_notes_can_be_written(app: App, pattern: str) -> None:
-    """Every other route is only read."""
+@pytest.mark.parametrize("pattern", ROUTES)
+def test_nothing_can_be_written(app: App, pattern: str) -> None:
+    """Every route is only read."""
     target = "/" + pattern.replace("{run}", FIRST).replace("{task}", "0").replace("{position}", "0")
-    assert refuse(app, target, method="PUT", body={"text": "x"}) == (405, "E702")
+    assert refuse(app, target, "PUT") == (405, "E702")
 
 
-def test_a_note_is_kept_and_removed(app: App, runs: Path) -> None:
-    """It is in the list, with the sample, and in `notes.json`; an empty text takes it away again."""
-    assert read(app, f"{TASK}/notes/1") == {"text": ""}
-    assert read(app, f"{TASK}/notes/1", method="PUT", body={"text": "is it?"}) == {"text": "is it?"}
-    assert read(app, f"{TASK}/notes/1") == {"text": "is it?"}
-    assert read(app, f"{TASK}/rows/1")["note"] == "is it?"
-    assert read(app, "/api/runs")["runs"][1]["notes"] == 1
-    noted = read(app, f"/api/runs/{FIRST}/notes")["notes"]
-    assert [(one["task"], one["id"], one["trial"], one["text"]) for one in noted] == [
-        (0, "000002", 0, "is it?")
-    ]
-    read(app, f"{TASK}/notes/1", method="PUT", body={"text": ""})
-    assert read(app, f"/api/runs/{FIRST}/notes") == {"notes": []}
-    assert not (runs / "first" / "notes.json").exists()
-
-
-def test_a_note_that_was_changed_meanwhile_is_not_overwritten(app: App) -> None:
-    """Who tells what the note was is told when it is not any more."""
-    read(app, f"{TASK}/notes/1", method="PUT", body={"text": "one", "was": ""})
-    assert refuse(app, f"{TASK}/notes/1", method="PUT", body={"text": "two", "was": ""}) == (409, "E705")
-    read(app, f"{TASK}/notes/1", method="PUT", body={"text": "two", "was": "one"})
-    assert read(app, f"{TASK}/notes/1") == {"text": "two"}
-
-
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
-        (b"", 400),
-        (b"{", 400),
-        (b"\xff", 400),
-        (b'"text"', 400),
-        (b"[]", 400),
-        (b"{}", 400),
-        (b'{"text": null}', 400),
-        (b'{"text": 1}', 400),
-        (b'{"text": "x", "path": "/etc/passwd"}', 400),
-        (b'{"text": "x", "was": 1}', 400),
-        (json.dumps({"text": "x" * 20_001}).encode(), 413),
-        (b"[" * 100_000, 400),
-    ],
-)
-def test_a_note_that_is_none_is_refused(app: App, body: bytes, status: int) -> None:
-    """It is an object with a text, of bounded length."""
-    assert refuse(app, f"{TASK}/notes/1", method="PUT", body=body) == (status, "E702")
-
-
-@pytest.mark.parametrize(
-    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
-)
-def test_a_note_is_sent_as_json(app: App, kind: str) -> None:
-    """What a form of another site could send is not taken."""
-    headers = [*HEADERS, ("Content-Length", "13"), ("Content-Type", kind)]
-    line = Line(lambda: b'{"text": "x"}')
-    answer = app.answer(Request("PUT", f"{TASK}/notes/1", headers), line)
-    assert answer.status == 415
-
-
-def test_notes_never_touch_what_the_run_wrote(app: App, runs: Path) -> None:
-    """Every file of the run stays as it is, byte for byte."""
-    before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
-    read(app, f"{TASK}/notes/1", method="PUT", body={"text": "<script>alert(1)</script>\u2028\ud800"})
-    after = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
-    assert set(after) - set(before) == {runs / "first" / "notes.json"}
-    assert {path: after[path] for path in before} == before
-
-
-def test_half_a_surrogate_pair_is_answered(app: App) -> None:
-    """What a model said goes through JSON whatever it is."""
-    read(app, f"{TASK}/notes/1", method="PUT", body=b'{"text": "\\ud83d"}')
-    assert b"\\ud83d" in ask(app, f"{TASK}/notes/1").body
+def test_half_a_surrogate_pair_is_answered(app: App, runs: Path) -> None:
+    """A folder whose name is no UTF-8 goes through JSON like any other."""
+    shutil.copytree(runs / "first", runs / os.fsdecode(b"\xff"))
+    assert "\udcff" in {one["label"] for one in read(app, "/api/runs")["runs"]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import stat
 from pathlib import Path
@@ -93,11 +92,13 @@ def test_no_spelling_of_a_path_leads_out(client: Client, target: bytes) -> None:
     assert b"root:" not in answer.body
 
 
-@pytest.mark.parametrize("method", ["POST", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "BREW"])
+@pytest.mark.parametrize(
+    "method", ["POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "BREW"]
+)
 def test_other_methods_are_refused(client: Client, method: str) -> None:
     """With the methods that there are, and no more said."""
     answer = client.ask("/api/runs", method)
-    assert (answer.status, answer.headers["allow"]) == (405, "GET, PUT")
+    assert (answer.status, answer.headers["allow"]) == (405, "GET")
     assert "access-control-allow-origin" not in answer.headers
 
 
@@ -144,19 +145,10 @@ def test_header_lines_that_could_be_read_in_two_ways_are_refused(client: Client)
         assert (answer.status, answer.json["error"]["code"]) == (400, "E702")
 
 
-def test_a_body_that_is_too_large_is_refused_unread(client: Client) -> None:
-    """The refusal arrives, though more is being sent."""
+def test_a_refusal_arrives_though_a_body_is_being_sent(client: Client) -> None:
+    """The body is read for a moment, then the connection ends."""
     answer = client.ask("/api/runs", "PUT", b"x" * 600_000)
-    assert (answer.status, answer.headers["connection"]) == (413, "close")
-
-
-def test_a_note_is_kept_over_the_wire(client: Client, runs: Path) -> None:
-    """With the page's own Origin, as a browser sends it."""
-    run = client.ask("/api/runs").json["runs"][1]["id"]
-    own = f"http://127.0.0.1:{client.port}"
-    body = json.dumps({"text": "noted"}).encode()
-    assert client.ask(f"/api/runs/{run}/tasks/0/notes/0", "PUT", body, Origin=own).status == 200
-    assert "noted" in (runs / "first" / "notes.json").read_text(encoding="utf-8")
+    assert (answer.status, answer.headers["connection"]) == (405, "close")
 
 
 def test_a_connection_serves_several_requests(client: Client) -> None:

@@ -28,7 +28,7 @@
     const page = JSON.parse(document.getElementById("ak-overview").textContent);
     const books = new Map();
     return {
-      mode: "report", title: page.title, made: page.made, version: page.version, canNote: false, saveNote: null,
+      mode: "report", title: page.title, made: page.made, version: page.version,
       hasComparison: Boolean(page.comparison),
       absence: "This sample is not in the report: there is none with this id, or it is not among those that the file embeds.",
       runs: async () => ({ runs: page.runs.map((run) => ({ id: run.id, label: run.label })) }),
@@ -38,7 +38,6 @@
       find: async (run, task, id) => (await openBook(run, task)).find(id),
       place: async (run, task, p) => (await openBook(run, task)).place(p),
       comparison: async (ids) => pickPairs(page.comparison, ids),
-      note: async () => null,
     };
 
     function findRun(id) {

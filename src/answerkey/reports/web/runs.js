@@ -1,5 +1,5 @@
 // The runs of a folder: how the numbers of each task went over time, every run with its number or how far it
-// is, ticks to compare some, and the notes on them. The list looks for news by itself.
+// is, and ticks to compare some. The list looks for news by itself.
 (function () {
   "use strict";
   const ak = window.ak;
@@ -37,7 +37,6 @@
     const clear = el("button", { type: "button", class: "quiet", on: { click: clearTicks } }, "Clear the ticks");
     const body = el("tbody");
     const more = el("button", { type: "button", class: "quiet", on: { click: () => look({ shown: state.shown + SHOWN }) } });
-    const notes = el("section", { class: "panel wide run-notes", "aria-live": "polite" });
     const trouble = el("p", { class: "banner", role: "alert" });
     const heads = [unseen("Compare"), "Run", "Status", "Model", "Task", "Number", "n", "Started"];
     const table = el("table", { class: "plain runs" },
@@ -49,8 +48,7 @@
       el("section", { "aria-labelledby": "all-runs" }, el("h2", { id: "all-runs" }, "All runs"),
         el("div", { class: "filters" }, el("div", { class: "search" }, el("label", { for: "search" }, "Search"), search), compare, clear,
           el("p", { class: "dim small" }, "j and k move, x ticks, c compares")),
-        el("div", { class: "sideways", tabindex: "0", role: "group", "aria-label": "Runs" }, table), more),
-      notes);
+        el("div", { class: "sideways", tabindex: "0", role: "group", "aria-label": "Runs" }, table), more));
     return { element, start, leave, takeKey };
 
     // ── news ────────────────────────────────────────────────────────────────────────────────────────────
@@ -58,7 +56,6 @@
     function start() {
       document.addEventListener("visibilitychange", wake);
       trouble.hidden = true;
-      notes.hidden = true;
       draw();
       wait();
     }
@@ -136,7 +133,7 @@
       const before = rows.get(run.id);
       if (before && before.text === text) return before.element;
       const part = before && before.element.contains(document.activeElement) ? document.activeElement.dataset.part : null;
-      const element = drawRun(run, pace, { tick, showNotes });
+      const element = drawRun(run, pace, { tick });
       if (before) before.element.replaceWith(element);
       rows.set(run.id, { text, element });
       const again = part && element.querySelector(`[data-part="${part}"]`);
@@ -167,20 +164,6 @@
       ticked.clear();
       tellTicks();
       search.focus();
-    }
-
-    // ── notes ───────────────────────────────────────────────────────────────────────────────────────────
-
-    async function showNotes(run) {
-      const title = el("h2", { tabindex: "-1" }, "Notes on ", said(run.label));
-      try {
-        const found = await ak.source.notes(run.id);
-        notes.replaceChildren(title, found.length ? el("ul", { class: "note-list" }, found.map((note) => drawNote(run, note))) : el("p", null, "There are none."));
-      } catch (error) {
-        notes.replaceChildren(title, el("p", { class: "banner" }, error.message));
-      }
-      notes.hidden = false;
-      title.focus();
     }
 
     // ── keys ────────────────────────────────────────────────────────────────────────────────────────────
@@ -226,7 +209,7 @@
 
   // ── one run ───────────────────────────────────────────────────────────────────────────────────────────
 
-  function drawRun(run, pace, { tick, showNotes }) {
+  function drawRun(run, pace, { tick }) {
     const box = el("input", {
       type: "checkbox", value: run.id, disabled: !canCompare(run), "data-part": "tick", "aria-label": `Compare ${ak.core.makeVisible(run.label)}`,
       on: { change: () => tick(run.id, box.checked) },
@@ -237,7 +220,7 @@
       : el("span", { "data-part": "run", tabindex: "-1" }, said(run.label));
     return el("tr", null,
       el("td", { class: "tick" }, box),
-      el("th", { scope: "row" }, name, run.notes > 0 && el("button", { type: "button", class: "quiet small nowrap", "data-part": "notes", on: { click: () => showNotes(run) } }, counted(run.notes, "note"))),
+      el("th", { scope: "row" }, name),
       el("td", null, drawStatus(run), " ", run.progress && drawProgress(run, pace), run.error && el("p", { class: "small" }, said(run.error))),
       el("td", null, run.model ? said(run.model) : "–"),
       drawTasks(run),
@@ -292,14 +275,6 @@
     paces.set(run.id, marks);
     const [[time, done]] = marks;
     return now - time >= 1000 && run.progress.done > done ? (1000 * (run.progress.done - done)) / (now - time) : null;
-  }
-
-  function drawNote(run, note) {
-    const words = note.trial ? [said(note.id), ` trial ${note.trial}`] : said(note.id);
-    const query = note.trial ? { trial: note.trial } : {};
-    return el("li", null,
-      isNumber(note.task) ? link(makeRoute(["run", run.id, note.task, "sample", note.id], query), null, words) : words,
-      el("div", { class: "text", dir: "auto" }, ak.sample ? ak.sample.drawText(note.text, {}) : said(note.text)));
   }
 
   // ── over time ─────────────────────────────────────────────────────────────────────────────────────────

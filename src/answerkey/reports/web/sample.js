@@ -18,8 +18,7 @@
       el("div", { class: "way" },
         el("div", null, drawRow(sample), drawPrompt(sample)),
         el("div", null, completion.element, drawVerdicts(sample), drawReadings(sample.readings, completion.mark))),
-      drawFields(sample),
-      ak.source.canNote && drawNote(route, sample));
+      drawFields(sample));
     return { title: `Sample ${ak.core.makeVisible(sample.id)}`, keys: (event) => takeKey(event, route, around) };
   }
 
@@ -249,27 +248,13 @@
     return ["Marked: “", said(part), `”, ${where}: ${by ? `what ${ak.core.makeVisible(by)} read` : "what decided"}.`];
   }
 
-  // ── the row, and notes ────────────────────────────────────────────────────────────────────────────────
+  // ── the row ───────────────────────────────────────────────────────────────────────────────────────────
 
   function drawFields({ fields }) {
     if (!fields.length) return null;
     const title = el("summary", null, el("h2", null, `The dataset row, ${counted(fields.length, "column")}`));
     return el("section", { class: "station" }, el("details", null, title, el("dl", { class: "fields" }, fields.map(({ name, text }) =>
       el("div", null, el("dt", null, said(name)), el("dd", null, drawText(text, {})))))));
-  }
-
-  function drawNote(route, sample) {
-    let isTouched = false;
-    const area = el("textarea", { id: "note", rows: 4, maxlength: 20000, on: { input: () => { isTouched = true; } } });
-    const told = el("span", { class: "dim", role: "status" });
-    const at = [route.run, route.task, sample.p];
-    const tell = (words) => { told.textContent = words; };
-    const fail = (error) => tell(error.message);
-    const fill = (text) => { if (!isTouched) area.value = text || ""; };
-    const save = () => ak.source.saveNote(...at, area.value).then(() => tell("Kept beside the run."), fail);
-    ak.source.note(...at).then(fill, fail);
-    return el("section", { class: "station note" }, el("h2", null, el("label", { for: "note" }, "Note")), area,
-      el("p", null, el("button", { type: "button", on: { click: save } }, "Keep the note"), " ", told));
   }
 
   ak.sample = { show, drawText, drawMarked };

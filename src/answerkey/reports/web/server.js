@@ -32,11 +32,9 @@
   // ── asking ────────────────────────────────────────────────────────────────────────────────────────────
 
   function makeAsk(token) {
-    return async function ask(path, { signal, method = "GET", content } = {}) {
+    return async function ask(path, { signal } = {}) {
       const headers = { [HEADER]: token || "" };
-      if (content !== undefined) headers["Content-Type"] = "application/json";
-      const body = content === undefined ? undefined : JSON.stringify(content);
-      const settings = { method, headers, body, signal, cache: "no-store", credentials: "omit", redirect: "error", referrerPolicy: "no-referrer" };
+      const settings = { method: "GET", headers, signal, cache: "no-store", credentials: "omit", redirect: "error", referrerPolicy: "no-referrer" };
       const answer = await send(`/api/${path}`, settings);
       const told = await answer.json().catch(() => null);
       if (!answer.ok) throw new Error(sayTrouble(told, answer.status));
@@ -77,17 +75,15 @@
     if (given) keep(given);
     const ask = makeAsk(token);
     const overviews = new Map();
-    const notes = new Map();
     return {
-      mode: "viewer", title: "Runs", canNote: true,
+      mode: "viewer", title: "Runs",
       absence: "There is no sample with this id in this task.",
       runs: (options) => ask("runs", options),
-      overview, note, saveNote,
+      overview,
       rows: (run, task, query, offset, limit, options) => ask(address(`${place(run, task)}/rows`, { ...query, offset, limit }), { signal: options && options.signal }),
       sample: (run, task, p) => ask(`${place(run, task)}/rows/${Number(p)}`),
       find: async (run, task, id) => (await ask(address(`${place(run, task)}/find`, { id }))).p,
       comparison: (ids) => ask(address("compare", { runs: ids.join(",") })),
-      notes: async (run) => (await ask(`runs/${encodeURIComponent(run)}/notes`)).notes,
     };
 
     // A run that is complete stays as it is; of one that is under way, each look is a new one.
@@ -97,20 +93,6 @@
       if (told.status === "complete") overviews.set(run, told);
       if (overviews.size > KEPT) overviews.delete(overviews.keys().next().value);
       return told;
-    }
-
-    async function note(run, task, p) {
-      const { text } = await ask(`${place(run, task)}/notes/${Number(p)}`);
-      notes.set(`${run} ${task} ${p}`, text);
-      return text;
-    }
-
-    // What the note was when it was read goes along: another's words are not overwritten unseen.
-    async function saveNote(run, task, p, text) {
-      const name = `${run} ${task} ${p}`;
-      const content = notes.has(name) ? { text, was: notes.get(name) } : { text };
-      await ask(`${place(run, task)}/notes/${Number(p)}`, { method: "PUT", content });
-      notes.set(name, text);
     }
   }
 

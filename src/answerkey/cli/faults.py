@@ -16,8 +16,7 @@ import click
 from answerkey._version import __version__
 from answerkey.cli.signals import EXIT_CODE, Interrupted, hear_signals
 from answerkey.cli.talk import has_written_json, write_json, write_lines
-from answerkey.errors import AnswerkeyError, InternalError, Problems, RunError, SpecError
-from answerkey.masking import hide_secrets
+from answerkey.errors import AnswerkeyError, InternalError, Problems, RunError, SpecError, hide_secrets
 
 #: What the machine says no to: space, rights, names. No bug of ours.
 OUR_SURROUNDINGS = frozenset(

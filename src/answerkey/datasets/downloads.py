@@ -28,8 +28,7 @@ from urllib.parse import urlsplit
 
 from answerkey._version import __version__
 from answerkey.datasets.proxies import choose_proxies, hint_at_proxies
-from answerkey.errors import DataError, Place
-from answerkey.masking import hide_secrets, remember_url
+from answerkey.errors import DataError, Place, hide_secrets, remember_url
 
 #: Set to anything but `0`: nothing is fetched, and what was fetched before is used.
 OFFLINE = "ANSWERKEY_OFFLINE"

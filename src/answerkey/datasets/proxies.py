@@ -7,7 +7,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from answerkey.masking import remember_url
+from answerkey.errors import remember_url
 
 #: The variable that says so; `environment` is the one value that does.
 PROXIES = "ANSWERKEY_PROXIES"

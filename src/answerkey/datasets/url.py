@@ -14,8 +14,7 @@ from answerkey.datasets.storage import StoredObject, is_stored, refuse, require_
 from answerkey.datasets.stored_files import fetch_object, find_digest, open_object
 from answerkey.datasets.stores import STORES
 from answerkey.datasets.tables import Table, find_endings, is_plain_parquet
-from answerkey.errors import SpecError, listing
-from answerkey.masking import remember_url
+from answerkey.errors import SpecError, listing, remember_url
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 DEFAULT_MEGABYTES = 1000

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
-from answerkey.errors import Place, SpecError, listing, suggest
-from answerkey.masking import remember_url
+from answerkey.errors import Place, SpecError, listing, remember_url, suggest
 from answerkey.models.connections import Tls
 from answerkey.models.generation import Generation, read_generation
 from answerkey.models.hosts import Address, Caller, is_secret_parameter

@@ -11,8 +11,7 @@ from hashlib import sha256
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from answerkey.errors import SpecError
-from answerkey.masking import HIDDEN
+from answerkey.errors import HIDDEN, SpecError
 from answerkey.models.generation import Generation
 from answerkey.models.hosts import NODE_IP, put_address
 from answerkey.models.secret import SHORTEST_KEY, Secret

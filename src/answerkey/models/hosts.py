@@ -16,8 +16,7 @@ from functools import cached_property
 from typing import Self
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-from answerkey.errors import SpecError
-from answerkey.masking import HIDDEN_PARAMETER, remember_url
+from answerkey.errors import HIDDEN_PARAMETER, SpecError, remember_url
 from answerkey.models.generation import READERS
 from answerkey.models.secret import Secret
 

@@ -8,8 +8,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import ClassVar
 
-from answerkey.errors import SolverError
-from answerkey.masking import HIDDEN
+from answerkey.errors import HIDDEN, SolverError
 from answerkey.models.budget import Budget
 from answerkey.models.calls import Call, Finished, Ledger, MemoryLedger, Watch
 from answerkey.models.live import build_calls

@@ -7,7 +7,7 @@ import pickle
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
-from answerkey.masking import HIDDEN
+from answerkey.errors import HIDDEN
 from answerkey.models.secret import Secret
 
 Content = TypeVar("Content")

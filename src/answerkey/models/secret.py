@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from answerkey.masking import HIDDEN, remember_secret
+from answerkey.errors import HIDDEN, remember_secret
 
 #: Where a secret comes from: written in the very field, kept by the project (its `secrets`, its `.env`), or
 #: the caller's own (environment, a file outside the project, the Python call).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from answerkey.masking import hide_secrets
+from answerkey.errors import hide_secrets
 from answerkey.reports.calls import format_cost
 from answerkey.reports.explain_text import draw_messages
 from answerkey.reports.figures import format_count

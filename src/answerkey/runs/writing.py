@@ -16,8 +16,7 @@ from typing import Any, Protocol, Self
 
 import polars as pl
 
-from answerkey.errors import AnswerkeyError, RunError
-from answerkey.masking import hide_secrets
+from answerkey.errors import AnswerkeyError, RunError, hide_secrets
 from answerkey.models.cache import CallCache
 from answerkey.runs.contents import describe_files
 from answerkey.runs.files import list_parts, remove_drafts, unify_parts, write_frame, write_json, write_whole

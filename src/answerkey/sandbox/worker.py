@@ -78,8 +78,8 @@ class ScoreView(View):
 
 @functools.cache
 def load_trace() -> ModuleType:
-    """Return `types/trace.py`, without the package around it, which takes far longer to load."""
-    path = os.path.join(os.path.dirname(os.path.dirname(__file__)), "types", "trace.py")  # noqa: PTH118, PTH120 - nothing more is loaded here than is needed
+    """Return `answerkey/trace.py`, without the package around it, which takes far longer to load."""
+    path = os.path.join(os.path.dirname(os.path.dirname(__file__)), "trace.py")  # noqa: PTH118, PTH120 - nothing more is loaded here than is needed
     module = ModuleType("trace")
     with open(path, encoding="utf-8") as file:  # noqa: PTH123 - same
         exec(compile(file.read(), path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - our own file

@@ -8,8 +8,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from answerkey.errors import AnswerkeyError, ServeError
-from answerkey.masking import hide_secrets
+from answerkey.errors import AnswerkeyError, ServeError, hide_secrets
 from answerkey.reports.json_form import clean_numbers
 from answerkey.reports.sanitize import make_visible
 from answerkey.serve.catalog import Catalog

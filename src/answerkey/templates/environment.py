@@ -50,7 +50,7 @@ from answerkey.templates.limits import (
 from answerkey.templates.plain import explain_missing, explain_uncalled, fail_undefined
 from answerkey.templates.row_context import RowContext
 from answerkey.templates.trouble import MissingName
-from answerkey.types.trace import TRACE_METHODS, is_trace_like
+from answerkey.trace import TRACE_METHODS, is_trace_like
 
 #: Of a template, in the parts that are no text.
 MOST_TOKENS: Final = 20_000

@@ -30,7 +30,7 @@ from types import ModuleType
 folder, socket = sys.argv.pop(), sys.argv.pop()
 sys.path[:], sys.argv[1:] = sys.argv[1:], [socket, folder]
 import answerkey
-for room in ("types", "templates", "sandbox"):
+for room in ("templates", "sandbox"):
     package = sys.modules[f"answerkey.{room}"] = ModuleType(f"answerkey.{room}")
     package.__path__ = [f"{answerkey.__path__[0]}/{room}"]
 from answerkey.templates.isolated import serve

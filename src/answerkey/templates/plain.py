@@ -12,7 +12,7 @@ from jinja2 import TemplateRuntimeError, Undefined
 
 from answerkey.errors import listing, suggest
 from answerkey.templates.trouble import MissingName
-from answerkey.types.row import Row
+from answerkey.trace import Row
 
 #: What goes out as it is.
 SCALARS: Final = frozenset([str, int, float, bool, type(None)])

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from jinja2 import nodes
 
-from answerkey.types.trace import TRACE_METHODS
+from answerkey.trace import TRACE_METHODS
 
 _STATEMENTS: Final = (
     *(nodes.Template, nodes.Output, nodes.If, nodes.For, nodes.Assign, nodes.AssignBlock),

@@ -29,8 +29,7 @@ from answerkey.datasets.storage import (
     remove_objects,
     require_address,
 )
-from answerkey.errors import AnswerkeyError, DataError, SpecError
-from answerkey.masking import hide_secrets
+from answerkey.errors import AnswerkeyError, DataError, SpecError, hide_secrets
 
 if TYPE_CHECKING:
     from tests.unit.conftest import Bucket, Faulty

@@ -4,8 +4,9 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
+from answerkey import types
 from answerkey.solvers import SOLVERS, PassThroughSolver
-from answerkey.types import Registry, registry
+from answerkey.types import Registry
 
 
 def test_solvers_are_found_by_type() -> None:
@@ -20,5 +21,5 @@ def test_solvers_are_found_by_type() -> None:
 def test_installed_package_adds_a_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     """An entry point adds a solver under its name."""
     points = [EntryPoint("own_solver", "answerkey.solvers:PassThroughSolver", "answerkey.solvers")]
-    monkeypatch.setattr(registry, "entry_points", lambda group: points if group == SOLVERS.group else [])
+    monkeypatch.setattr(types, "entry_points", lambda group: points if group == SOLVERS.group else [])
     assert Registry(SOLVERS.group, {})["own_solver"] is PassThroughSolver

@@ -7,7 +7,7 @@ import pytest
 from answerkey.templates.compiling import parse_template
 from answerkey.templates.environment import open_environment
 from answerkey.templates.tameness import FILTERS, METHODS, is_tame
-from answerkey.types.trace import TRACE_METHODS
+from answerkey.trace import TRACE_METHODS
 
 TAME = [
     "{{ sample.answer }}",

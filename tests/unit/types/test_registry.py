@@ -4,12 +4,13 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
+from answerkey import types
 from answerkey.datasets import SOURCES
 from answerkey.errors import SpecError
 from answerkey.metrics import METRICS
 from answerkey.scorers import SCORERS
 from answerkey.solvers import SOLVERS
-from answerkey.types import Notice, Registry, Row, registry
+from answerkey.types import Notice, Registry, Row
 
 GROUP = "answerkey.kinds"
 
@@ -29,7 +30,7 @@ class Entries:
 
 def open_registry(monkeypatch: pytest.MonkeyPatch, entries: Entries) -> Registry[object]:
     """Return a registry with one kind of ours and these entry points."""
-    monkeypatch.setattr(registry, "entry_points", entries)
+    monkeypatch.setattr(types, "entry_points", entries)
     return Registry(GROUP, {"own": Row})
 
 

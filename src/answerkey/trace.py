@@ -1,6 +1,6 @@
-"""The exchange behind a completion, as `solver_output` shows it to templates, filters, judges and snippets.
+"""What templates and snippets see: a row of the dataset, and the exchange behind a completion.
 
-This file imports nothing of answerkey: the worker of snippets loads it by its path.
+This file imports nothing of answerkey, and no column library: workers load it, one of them by its path.
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ _SYSTEM_ROLES = ("system", "developer")
 _TEXT_PARTS = ("text", "output_text", "input_text")
 
 Message = Mapping[str, Any]
+
+
+class Row(dict[str, object]):
+    """One dataset row as `{{ sample }}` sees it: column name to value."""
 
 
 def build_solver_output(

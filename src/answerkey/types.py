@@ -1,0 +1,702 @@
+"""The tables that a run goes through, their rows, and how kinds are found by name.
+
+Plural is a table, singular a row. Tables are Polars frames with a fixed meaning; rows are plain values.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal, Self, TypeVar
+
+import polars as pl
+
+from answerkey.errors import Place, SpecError, hide_secrets
+from answerkey.trace import LATER_NAMES as LATER_NAMES  # noqa: PLC0414 - handed on
+from answerkey.trace import Row as Row  # noqa: PLC0414 - same
+from answerkey.trace import build_solver_output
+
+#: Of each row whose options were put in order: the sample it is of, the place in the file of the option at
+#: each place, and why it was left as it stands, or null. The columns as written follow, each after `WRITTEN`.
+#: Where a prior is estimated, `PRIOR_SCHEMA` says by which samples, and which rows are there for that alone.
+ORDER_SCHEMA: dict[str, pl.DataType] = {
+    "base_sample_id": pl.String(),
+    "order": pl.List(pl.UInt16),
+    "left_in_place": pl.String(),
+}
+PRIOR_SCHEMA: dict[str, pl.DataType] = {"estimates_prior": pl.Boolean(), "is_extra": pl.Boolean()}
+WRITTEN = "written "
+
+
+Sample = Row
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A dataset, or a shard of it: one row per sample, in dataset order.
+
+    `encoded` names the columns whose cells hold JSON text because their values have no common type; `row`
+    and `rows` decode them. `lines` is the 1-based line (row number for binary formats) of each row in `file`,
+    or where the rows come from several files, in that of `files`.
+    `orders` is there when options stand in another order than in the file, see `ORDER_SCHEMA`. `memo` is for
+    what was found out about these rows and is wanted again; other rows have their own.
+    """
+
+    frame: pl.DataFrame
+    ids: pl.Series
+    file: str | None = None
+    lines: pl.Series | None = None
+    encoded: frozenset[str] = frozenset()
+    orders: pl.DataFrame | None = None
+    files: pl.Series | None = None
+    memo: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def columns(self) -> list[str]:
+        """The dataset's column names (generated sample ids are not among them)."""
+        return self.frame.columns
+
+    def slice(self, offset: int, length: int) -> Self:
+        """Return the rows from `offset` on, at most `length` of them."""
+        return self._with(self.frame.slice(offset, length), lambda series: series.slice(offset, length))
+
+    def take(self, rows: Sequence[int] | pl.Series) -> Self:
+        """Return the rows with these positions, in the order given."""
+        indices = pl.Series(rows, dtype=pl.UInt32)
+        return self._with(self.frame[indices], lambda series: series.gather(indices))
+
+    def select(self, columns: Sequence[str]) -> Self:
+        """Return the rows with these columns alone, and with their ids and lines."""
+        encoded = self.encoded.intersection(columns)
+        return replace(self, frame=self.frame.select(pl.selectors.by_name(*columns)), encoded=encoded)
+
+    def repeat(self, times: int) -> Self:
+        """Return each row `times` times, one after the other."""
+        if times == 1:
+            return self
+        return self.take(pl.int_range(len(self) * times, dtype=pl.UInt32, eager=True) // times)
+
+    def _with(self, frame: pl.DataFrame, change: Callable[[pl.Series], pl.Series]) -> Self:
+        lines = None if self.lines is None else change(self.lines)
+        files = None if self.files is None else change(self.files)
+        orders = None if self.orders is None else pl.DataFrame(map(change, self.orders.iter_columns()))
+        return replace(self, frame=frame, ids=change(self.ids), lines=lines, orders=orders, files=files)
+
+    def as_written(self) -> Self:
+        """Return the rows with their options in the order of the file."""
+        if self.orders is None:
+            return self
+        kept = [one for one in self.orders.columns if one.startswith(WRITTEN)]
+        columns = [self.orders[one].alias(one.removeprefix(WRITTEN)) for one in kept]
+        present = [one for one in columns if one.name in self.frame.columns]
+        return replace(self, frame=self.frame.with_columns(present), orders=None)
+
+    def row(self, position: int) -> Sample:
+        """Return one row as `{{ sample }}` sees it."""
+        return next(iter(self.slice(position, 1).rows()))
+
+    def rows(self, columns: Sequence[str] | None = None) -> Iterator[Sample]:
+        """Yield rows as `{{ sample }}` sees them, with all columns or only some."""
+        frame = self.frame if columns is None else self.frame.select(pl.selectors.by_name(*columns))
+        if frame.width == 0:
+            yield from (Row() for _ in range(len(self)))
+            return
+        decode = [name for name in frame.columns if name in self.encoded]
+        for values in frame.iter_rows(named=True):
+            row = Row(values)
+            for name in decode:
+                row[name] = _from_json(row[name])
+            yield row
+
+    def values(self, column: str) -> list[object]:
+        """Return one column as Python values, decoded."""
+        found: list[object] = self.frame[column].to_list()
+        return list(map(_from_json, found)) if column in self.encoded else found
+
+    def place(self, position: int, column: str | None = None) -> Place:
+        """Return where a row stands, for an error."""
+        line = None if self.lines is None else int(self.lines[position])
+        file = self.file if self.files is None else str(self.files[position])
+        return Place(file=file, line=line, sample=str(self.ids[position]), field=column)
+
+
+class CompletionStatus(StrEnum):
+    """What became of the question: an answer text, a refusal, a reply without text, or a call that failed."""
+
+    OK = "OK"
+    REFUSED = "REFUSED"
+    NO_TEXT = "NO_TEXT"
+    ERROR = "ERROR"
+
+
+COMPLETION_SCHEMA: dict[str, pl.DataType] = {
+    "sample_id": pl.String(),
+    "trial": pl.Int32(),
+    "prompt": pl.String(),
+    "completion": pl.String(),
+    "status": pl.String(),
+    "finish_reason": pl.String(),
+    "usage": pl.Struct({"prompt_tokens": pl.Int64, "completion_tokens": pl.Int64}),
+    "latency": pl.Float64(),
+    "source": pl.String(),
+    "reply": pl.String(),
+    "reasoning": pl.String(),
+    "logprobs": pl.String(),
+    "error": pl.String(),
+    "raw": pl.String(),
+    "attempts": pl.Int32(),
+}
+
+
+#: The fields of a completion that are columns of the same name, as JSON text and as they are.
+_JSON_FIELDS = ("prompt", "reply", "logprobs")
+_PLAIN_FIELDS = ("finish_reason", "latency", "reasoning", "error", "raw", "attempts")
+
+#: Columns that recorded completions may have beside those: how another tool judged them, 1 for right and 0
+#: for wrong, and which answer it read in them.
+THEIR_SCHEMA: dict[str, pl.DataType] = {"their_score": pl.Float64(), "their_answer": pl.String()}
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What the model said to one sample; `text` is None unless `status` is OK.
+
+    `prompt` is the list of messages that was asked, `reply` the whole answer as an OpenAI-like message
+    (`{"role": "assistant", "content": ..., "refusal": ...}`); both are None when not known. `reasoning` is
+    what a reasoning model thought, apart from its answer. `error` says why the status is ERROR, `raw` is the
+    body that could not be read. `source` overrules the table's, for one answered from the cache.
+    """
+
+    text: str | None
+    status: CompletionStatus = CompletionStatus.OK
+    prompt: Sequence[Mapping[str, object]] | None = None
+    reply: Mapping[str, object] | None = None
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    latency: float | None = None
+    reasoning: str | None = None
+    logprobs: object = None
+    error: str | None = None
+    raw: str | None = None
+    attempts: int | None = None
+    source: str | None = None
+
+    def with_fields(self, **fields: object) -> Self:
+        """Return the completion with other values of some fields, ten times as fast as `replace` does."""
+        made = object.__new__(type(self))
+        vars(made).update(vars(self), **fields)
+        return made
+
+    def solver_output(self) -> dict[str, object]:
+        """Return the `solver_output` of templates and filters, with the names of both eras."""
+        exchange = self.exchange()
+        return build_solver_output(exchange["output"], exchange["messages"])
+
+    def exchange(self) -> dict[str, Any]:
+        """Return what the other names of `solver_output` are made of.
+
+        `output` is the last reply as an OpenAI-like object, `messages` the prompt with the reply at the end.
+        """
+        message = dict(self.reply) if self.reply else {"role": "assistant", "content": self.text}
+        usage = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
+        output = {"choices": [{"message": message, "finish_reason": self.finish_reason}], "usage": usage}
+        return {"output": output, "messages": [*(self.prompt or ()), message]}
+
+
+@dataclass(frozen=True)
+class Completions:
+    """What the model said, one row per sample and trial in the order of the samples; see `COMPLETION_SCHEMA`.
+
+    `prompt` and `reply` hold JSON text. `source` is `live`, `recorded` or `builtin`. Recorded ones that
+    another tool has judged have the columns of `THEIR_SCHEMA` as well.
+    """
+
+    frame: pl.DataFrame
+
+    @classmethod
+    def build(
+        cls, ids: Sequence[str] | pl.Series, completions: Sequence[Completion], *, source: str, trial: int = 0
+    ) -> Self:
+        """Return the table of these completions."""
+        rows = {
+            "sample_id": ids,
+            "trial": [trial] * len(completions),
+            "completion": [one.text for one in completions],
+            "status": [one.status.value for one in completions],
+            "usage": [
+                {"prompt_tokens": one.prompt_tokens, "completion_tokens": one.completion_tokens}
+                for one in completions
+            ],
+            "source": [one.source or source for one in completions],
+            **{name: [_to_json(getattr(one, name)) for one in completions] for name in _JSON_FIELDS},
+            **{name: [getattr(one, name) for one in completions] for name in _PLAIN_FIELDS},
+        }
+        return cls(pl.DataFrame(rows, schema=COMPLETION_SCHEMA))
+
+    @classmethod
+    def build_texts(
+        cls,
+        ids: pl.Series,
+        texts: pl.Series,
+        *,
+        source: str,
+        absent: CompletionStatus = CompletionStatus.NO_TEXT,
+    ) -> Self:
+        """Return the table of plain texts, where null has the status `absent`; no Python value is made."""
+        status = pl.when(pl.col("completion").is_null()).then(pl.lit(absent.value))
+        known = {
+            "sample_id": pl.col("sample_id"),
+            "trial": pl.lit(0, dtype=pl.Int32),
+            "completion": pl.col("completion"),
+            "status": status.otherwise(pl.lit(CompletionStatus.OK.value)),
+            "usage": pl.struct(
+                pl.lit(None, dtype=pl.Int64).alias("prompt_tokens"),
+                pl.lit(None, dtype=pl.Int64).alias("completion_tokens"),
+            ),
+            "source": pl.lit(source),
+        }
+        nothing = {name: pl.lit(None, dtype=dtype) for name, dtype in COMPLETION_SCHEMA.items()}
+        frame = pl.DataFrame({"sample_id": ids, "completion": texts})
+        return cls(frame.select(one.alias(name) for name, one in (nothing | known).items()))
+
+    @classmethod
+    def build_blank(cls, ids: pl.Series) -> Self:
+        """Return a table for samples that are evaluated without a completion."""
+        nothing = pl.Series([None], dtype=pl.String).new_from_index(0, len(ids))
+        return cls.build_texts(ids, nothing, source="dataset", absent=CompletionStatus.OK)
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    def slice(self, offset: int, length: int) -> Self:
+        """Return the rows from `offset` on, at most `length` of them."""
+        return type(self)(self.frame.slice(offset, length))
+
+    def take(self, positions: Sequence[int] | pl.Series) -> Self:
+        """Return the rows at these positions, in this order."""
+        return type(self)(self.frame[pl.Series(positions, dtype=pl.UInt32)])
+
+    def number(self, trials: range) -> Self:
+        """Return the table with these trial numbers, for every sample over again."""
+        if len(trials) == 1:
+            return type(self)(self.frame.with_columns(pl.lit(trials.start, pl.Int32).alias("trial")))
+        trial = trials.start + pl.int_range(pl.len()) % len(trials)
+        return type(self)(self.frame.with_columns(trial.cast(pl.Int32).alias("trial")))
+
+    def spread(self, positions: Sequence[int], ids: pl.Series, times: int = 1) -> Self:
+        """Return a table for all `ids`, these rows at `positions`; the others were not asked: no text.
+
+        There are `times` rows for each position and each id, one after the other.
+        """
+        everyone = ids.gather(pl.int_range(len(ids) * times, dtype=pl.UInt32, eager=True) // times)
+        nothing = pl.repeat(None, len(everyone), dtype=pl.String, eager=True)
+        blank = self.build_texts(everyone, nothing, source="not asked")
+        places = [position * times + trial for position in positions for trial in range(times)]
+        rows = pl.int_range(len(self), len(self) + len(blank), dtype=pl.UInt32, eager=True)
+        rows = rows.scatter(places, pl.int_range(len(self), dtype=pl.UInt32, eager=True))
+        return type(self)(pl.concat([self.frame, blank.frame])[rows])
+
+    def rows(self) -> Iterator[Completion]:
+        """Yield the completions one by one."""
+        for row in self.frame.iter_rows(named=True):
+            usage = row["usage"] or {}
+            yield Completion(
+                text=row["completion"],
+                status=CompletionStatus(row["status"]),
+                prompt_tokens=usage.get("prompt_tokens"),
+                completion_tokens=usage.get("completion_tokens"),
+                source=row["source"],
+                **{name: _from_json(row[name]) for name in _JSON_FIELDS},
+                **{name: row[name] for name in _PLAIN_FIELDS},
+            )
+
+
+def _to_json(value: object) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _from_json(text: object) -> Any:  # noqa: ANN401 - whatever JSON can hold
+    return None if text is None else json.loads(str(text))
+
+
+#: Parquet has no struct without fields; a scorer without metadata stores this one, always null.
+EMPTY_STRUCT_FIELD = "_"
+#: Where a scorer that runs code keeps the traceback of a row on which it failed; part of the metadata.
+TRACEBACK_FIELD = "snippet_traceback"
+
+
+class ScoreStatus(StrEnum):
+    """SCORED has values; FAILED is the dataset's or the scorer's fault; ERROR means the call failed."""
+
+    SCORED = "SCORED"
+    FAILED = "FAILED"
+    ERROR = "ERROR"
+
+
+class Validity(StrEnum):
+    """Whether the completion unambiguously names one of the choices."""
+
+    VALID = "VALID"
+    INVALID = "INVALID"
+
+
+@dataclass(frozen=True)
+class Score:
+    """The verdict of one scorer on one sample."""
+
+    status: ScoreStatus
+    reason: str | None = None
+    values: Mapping[str, object] = field(default_factory=dict)
+    metadata: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The verdicts of one scorer, one row per sample in the order of the samples.
+
+    Columns of `frame`: `status` and `reason` (text), `values` and `metadata` (structs with one field per
+    name; all null unless SCORED), `excluded_by` (key of the action rule that keeps the row out of the
+    metrics, or null). Fields in `encoded` hold JSON text because their values have no common type.
+    """
+
+    frame: pl.DataFrame
+    encoded: frozenset[str] = frozenset()
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    @property
+    def value_names(self) -> list[str]:
+        """The names of the values."""
+        return _field_names(self.frame.schema["values"])
+
+    @property
+    def metadata_names(self) -> list[str]:
+        """The names of the metadata."""
+        return _field_names(self.frame.schema["metadata"])
+
+    @property
+    def names(self) -> list[str]:
+        """The names of values and metadata."""
+        return [*self.value_names, *self.metadata_names]
+
+    def column(self, name: str) -> pl.Series | None:
+        """Return a value by name, else a metadata field, else None; rows without a score are null."""
+        if name == EMPTY_STRUCT_FIELD:
+            return None
+        return next((fields[name] for fields in self._fields if name in fields.columns), None)
+
+    @cached_property
+    def _fields(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        return self.frame["values"].struct.unnest(), self.frame["metadata"].struct.unnest()
+
+    def counted(self) -> pl.Series:
+        """Return which rows take part in metrics: SCORED and not excluded by an action."""
+        return self._counted
+
+    @cached_property
+    def _counted(self) -> pl.Series:
+        is_scored = (self.frame["status"] == ScoreStatus.SCORED.value).alias("counted")
+        excluded = self.frame["excluded_by"]
+        return is_scored & excluded.is_null() if excluded.null_count() < len(excluded) else is_scored
+
+    @cached_property
+    def are_all_counted(self) -> bool:
+        """Whether every row takes part in metrics."""
+        return bool(self._counted.all())
+
+    def count(self, status: ScoreStatus) -> int:
+        """Return how many verdicts have this status."""
+        return int((self.frame["status"] == status.value).sum())
+
+    def spread(self, positions: Sequence[int], length: int, reason: str) -> Self:
+        """Return a table of `length` rows with these at `positions`; the others are FAILED."""
+        own = self.frame.with_columns(pl.Series("position", positions, dtype=pl.Int64))
+        rows = pl.DataFrame({"position": pl.int_range(length, eager=True)})
+        frame = rows.join(own, on="position", how="left", maintain_order="left").drop("position")
+        missing = pl.col("status").is_null()
+        frame = frame.with_columns(
+            pl.when(missing).then(pl.lit(reason)).otherwise("reason").alias("reason"),
+            pl.col("status").fill_null(ScoreStatus.FAILED.value),
+            # A struct that is null becomes one of nulls, as everywhere else.
+            *(frame[name].struct.unnest().to_struct(name) for name in ("values", "metadata")),
+        )
+        return type(self)(frame, self.encoded)
+
+    def fail(self, positions: Sequence[int], reason: str) -> Self:
+        """Return the table with these rows FAILED; a row that has no score anyway keeps its own reason."""
+        if not positions:
+            return self
+        rows = pl.zeros(len(self), pl.Int8, eager=True).scatter(list(positions), 1) == 1
+        hit = rows & (self.frame["status"] == ScoreStatus.SCORED.value)
+        frame = self.frame.with_columns(
+            pl.when(hit).then(pl.lit(ScoreStatus.FAILED.value)).otherwise("status").alias("status"),
+            pl.when(hit).then(pl.lit(reason)).otherwise("reason").alias("reason"),
+            *(_blank_fields(self.frame, name, hit) for name in ("values", "metadata")),
+        )
+        return type(self)(frame, self.encoded)
+
+    def rows(self) -> Iterator[Score]:
+        """Yield the verdicts one by one."""
+        for row in self.frame.iter_rows(named=True):
+            yield Score(
+                ScoreStatus(row["status"]),
+                row["reason"],
+                self._decode(row["values"]),
+                self._decode(row["metadata"]),
+            )
+
+    def _decode(self, group: Mapping[str, object] | None) -> dict[str, object]:
+        return {
+            name: _from_json(value) if name in self.encoded else value
+            for name, value in (group or {}).items()
+            if name != EMPTY_STRUCT_FIELD
+        }
+
+
+def _blank_fields(frame: pl.DataFrame, group: str, hit: pl.Series) -> pl.Series:
+    fields = frame[group].struct.unnest()
+    kept = fields.select(pl.when(~hit).then(pl.col(name)).alias(name) for name in fields.columns)
+    return kept.to_struct(group)
+
+
+def _field_names(dtype: pl.DataType) -> list[str]:
+    fields = dtype.fields if isinstance(dtype, pl.Struct) else []
+    return [one.name for one in fields if one.name != EMPTY_STRUCT_FIELD]
+
+
+Purpose = Literal["score", "qa"]
+
+
+@dataclass(frozen=True)
+class GroupValue:
+    """A metric's number for one group of samples, or its average over the groups.
+
+    `group` is None for the average; its `n` counts groups. The other fields are those of `MetricValue`.
+    """
+
+    group: str | None
+    value: float | None
+    n: int
+    n_excluded: Mapping[str, int] = field(default_factory=dict)
+    interval: tuple[float, float] | None = None
+    interval_method: str | None = None
+    interval_note: str | None = None
+    std_error: float | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Groups:
+    """A metric's numbers by the values of one dataset column, and their unweighted average."""
+
+    column: str
+    values: tuple[GroupValue, ...]
+    macro: GroupValue
+
+
+@dataclass(frozen=True)
+class MetricValue:
+    """One number of a task: its value, how many samples stand behind it, what was left out, how sure it is.
+
+    `value` is None when there is nothing to compute; `note` then says why. `interval_note` says why a value
+    has no interval. `details` holds what belongs to the value but is no number (a confusion matrix).
+    `is_share` says that it lies within [0, 1] by its nature.
+    """
+
+    name: str
+    value: float | None
+    n: int
+    n_excluded: Mapping[str, int] = field(default_factory=dict)
+    interval: tuple[float, float] | None = None
+    interval_method: str | None = None
+    note: str | None = None
+    type: str = ""
+    metric: str = ""
+    scorer: str = ""
+    purpose: Purpose = "score"
+    details: Mapping[str, object] = field(default_factory=dict)
+    interval_note: str | None = None
+    std_error: float | None = None
+    is_share: bool = False
+    groups: tuple[Groups, ...] = ()
+
+
+class GateStatus(StrEnum):
+    """How a gate stands; one that is not decided does not let a run through, one that is skipped is none."""
+
+    PASS = "PASS"  # noqa: S105 - a word, not a password
+    FAIL = "FAIL"
+    NOT_DECIDED = "NOT_DECIDED"
+    SKIPPED = "SKIPPED"
+
+
+@dataclass(frozen=True)
+class GateCheck:
+    """One number held against what a rule needs.
+
+    `number` is what counts: the value, an end of its interval, a share or a difference; None when there is
+    none, and `note` then says why. `repetition` counts from 1 where a task was run several times; `group` is
+    that of a value by group. `details` are the counts or the comparison behind the number.
+    """
+
+    task: str
+    name: str
+    status: GateStatus
+    number: float | None = None
+    value: float | None = None
+    interval: tuple[float, float] | None = None
+    n: int = 0
+    is_share: bool = False
+    note: str | None = None
+    repetition: int | None = None
+    group: str | None = None
+    details: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A rule and how it stands; `definition` is what it needs, as the files state it.
+
+    `note` says why it is not decided or skipped.
+    """
+
+    policy: str
+    rule: str
+    status: GateStatus
+    definition: Mapping[str, object]
+    display_name: str = ""
+    description: str | None = None
+    checks: tuple[GateCheck, ...] = ()
+    note: str | None = None
+
+
+#: Which status stands for several: the first of these that occurs.
+_WORST = (GateStatus.FAIL, GateStatus.NOT_DECIDED, GateStatus.PASS, GateStatus.SKIPPED)
+
+
+def find_worst_status(statuses: Iterable[GateStatus]) -> GateStatus | None:
+    """Return what several gates or checks come to together; None for none."""
+    found = set(statuses)
+    return next((status for status in _WORST if status in found), None)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a model is asked for one sample; choices, options and truth are for built-in models only.
+
+    A model that draws draws anew for each `trial`.
+    """
+
+    sample_id: str
+    messages: Sequence[Mapping[str, object]]
+    choices: Sequence[str] | None = None
+    options: Sequence[str] | None = None
+    truth: str | None = None
+    text: str = ""
+    trial: int = 0
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a scorer knows of each sample before a model is asked; lists as long as the samples."""
+
+    choices: Sequence[Sequence[str] | None]
+    truths: Sequence[str | None]
+    options: Sequence[Sequence[str] | None]
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something the user should hear once: an old name, a trimmed cell; never a reason to stop.
+
+    Its words hold no secret.
+    """
+
+    message: str
+    where: Place | None = None
+    hint: str | None = None
+
+    def __post_init__(self) -> None:
+        shown = {
+            "message": hide_secrets(self.message),
+            "where": self.where and self.where.without_secrets(),
+            "hint": self.hint and hide_secrets(self.hint),
+        }
+        for name, value in shown.items():
+            object.__setattr__(self, name, value)
+
+    def __str__(self) -> str:
+        lines = [f"warning: {self.message}"]
+        if self.where and str(self.where):
+            lines.append(f"  --> {self.where}")
+        if self.hint:
+            lines.append(f"  = help: {self.hint}")
+        return "\n".join(lines)
+
+
+Kind = TypeVar("Kind")
+
+
+class Registry(Mapping[str, type[Kind]]):
+    """Classes by the name that stands in `type:`.
+
+    A package adds one through an entry point of the group, under its name; a name of ours cannot be taken
+    over. Other packages are looked at only when ours do not have a name, and loaded when theirs is asked for.
+    """
+
+    def __init__(self, group: str, own: Mapping[str, type[Kind]]) -> None:
+        self.group = group
+        self._own = dict(own)
+        self._loaded: dict[str, type[Kind]] = {}
+
+    def __getitem__(self, name: str) -> type[Kind]:
+        if name in self._own:
+            return self._own[name]
+        if name not in self._loaded:
+            self._loaded[name] = self._load(self._foreign[name])
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or name in self._foreign
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._own
+        yield from self._foreign
+
+    def __len__(self) -> int:
+        return len(self._own) + len(self._foreign)
+
+    @cached_property
+    def _foreign(self) -> dict[str, EntryPoint]:
+        found: dict[str, EntryPoint] = {}
+        for point in sorted(entry_points(group=self.group), key=lambda one: (one.name, one.value)):
+            known = found.setdefault(point.name, point)
+            if known.value != point.value and point.name not in self._own:
+                both = f"{_name_package(known)} and by {_name_package(point)}"
+                raise self._refuse(f"`{point.name}` is brought by {both}")
+        return {name: point for name, point in found.items() if name not in self._own}
+
+    def _load(self, point: EntryPoint) -> type[Kind]:
+        try:
+            kind: type[Kind] = point.load()
+        except (ImportError, AttributeError) as error:
+            message = f"`{point.name}` of {_name_package(point)} cannot be loaded: {error}"
+            raise self._refuse(message) from error
+        return kind
+
+    def _refuse(self, message: str) -> SpecError:
+        hint = f"update or uninstall the package; it is an entry point of the group `{self.group}`"
+        return SpecError("E109", message, hint=hint)
+
+
+def _name_package(point: EntryPoint) -> str:
+    return f"package `{point.dist.name}`" if point.dist else f"`{point.value}`"

@@ -22,7 +22,7 @@ from answerkey.models.connections import Connection
 from answerkey.models.limits import Limits
 from answerkey.models.sending import Asker, call_key
 from answerkey.models.styles import OPENAI_CHAT
-import answerkey.models.wire, ssl
+import answerkey.models.client, ssl
 
 def measure(name):
     lines = open("/proc/self/status").read().splitlines()

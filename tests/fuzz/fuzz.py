@@ -36,7 +36,7 @@ WATCHED = {
     "packed": ("answerkey.models",),
     "batch": ("answerkey.models",),
     "row_filter": ("answerkey.templates",),
-    "wire": ("answerkey.models",),
+    "http": ("answerkey.models",),
     "log": ("answerkey.exchange", "answerkey.models.message"),
     "archive": ("answerkey.exchange",),
     "run": ("answerkey.runs", "answerkey.reports"),

@@ -1,4 +1,4 @@
-"""Laws of what endpoints send: bytes on the wire, packed bodies, answers in every API, lines of batches."""
+"""Laws of what endpoints send: bytes of HTTP, packed bodies, answers in every API, lines of batches."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import gzip
 import json
 import math
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
-from typing import cast, get_args
+from typing import get_args
 
 import polars as pl
 
 from answerkey.models.batch_lines import read_lines
-from answerkey.models.client import unpack
+from answerkey.models.client import Client, unpack
 from answerkey.models.connections import Connection
+from answerkey.models.limits import Limits
 from answerkey.models.logprobs import read_positions
 from answerkey.models.message import is_trace, read_message
 from answerkey.models.reading import Said, read_body
 from answerkey.models.replies import take_anthropic, take_chat, take_gemini, take_text
 from answerkey.models.retrying import Reply, Trouble, Verdict, judge_reply, judge_trouble, read_retry_after
-from answerkey.models.room import Room
 from answerkey.models.styles import OPENAI_CHAT
-from answerkey.models.wire import Channel
 from answerkey.scorers import ChoiceProbabilities
 from answerkey.scorers.answer_tokens import Normalise
 from answerkey.types import Completion, Completions, CompletionStatus, Samples
@@ -43,7 +43,7 @@ JSON_WORDS = (
     b'"tokens": ', b'"token_logprobs": ', b'"text_offset": ', b'"usageMetadata": ', b'"output": ',
     b'"messages": ', b'"reasoning_content": ', b'"ranking": ', b"[" * 50,
 )  # fmt: skip
-WIRE_WORDS = (
+HTTP_WORDS = (
     b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 204 No Content\r\n",
     b"HTTP/1.0 200\r\n", b"Content-Length: ", b"Transfer-Encoding: chunked\r\n", b"Connection: close\r\n",
     b"Upgrade: h2c\r\n", b"Content-Encoding: gzip\r\n", b"Retry-After: ", b"Mon, 16 Nov 2026 00:00:00 GMT",
@@ -113,74 +113,51 @@ def check_packed(raw: bytes) -> None:
     assert found is None or len(found) <= MOST
 
 
-class Line:
-    """A connection to nowhere."""
+async def receive(sent: bytes) -> Reply | Trouble:
+    """Return what becomes of bytes that an endpoint sends before it closes the connection."""
 
-    def __init__(self) -> None:
-        self.is_over = False
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(sent)
+            await writer.drain()
+        writer.close()
 
-    def write(self, request: bytes) -> None:
-        """Send."""
-        del request
-
-    def abort(self) -> None:
-        """End."""
-        self.is_over = True
-
-    def is_closing(self) -> bool:
-        """Return whether it has ended."""
-        return self.is_over
-
-    def pause_reading(self) -> None:
-        """Wait."""
-
-    def resume_reading(self) -> None:
-        """Go on."""
-
-
-async def receive(parts: Sequence[bytes]) -> Reply | Trouble:
-    """Return what becomes of bytes that arrive in parts, before the connection ends."""
-    channel, line = Channel("`host`", Room()), Line()
-    channel.connection_made(cast("asyncio.Transport", line))
-    awaited = channel.ask(b"", MOST)
-    for part in parts:
-        if not line.is_over:
-            channel.data_received(part)
-    channel.connection_lost(None)
-    assert awaited.done()
-    return awaited.result()
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    client = Client(Connection("m", OPENAI_CHAT, url), Limits(max_bytes=MOST))
+    try:
+        return await client.post(b"{}", seconds=10)
+    finally:
+        await client.close()
+        server.close()
+        await server.wait_closed()
 
 
 _LOOP = asyncio.new_event_loop()
 
 
-def check_wire(raw: bytes) -> None:
-    """Require that bytes are a reply or a trouble, the same however they are cut into parts."""
-    step, sent = (raw[0] % 16 + 1, raw[1:]) if raw else (1, b"")
-    came = _LOOP.run_until_complete(receive([sent]))
-    parts = [sent[at : at + step] for at in range(0, len(sent), step)]
-    cut = _LOOP.run_until_complete(receive(parts))
+def check_http(sent: bytes) -> None:
+    """Require that bytes are a reply or a trouble, and no more of a reply than is allowed."""
+    came = _LOOP.run_until_complete(receive(sent))
     if isinstance(came, Trouble):
-        assert isinstance(cut, Trouble)
         require_completion(judge_trouble(came).completion)
         return
-    assert isinstance(cut, Reply)
-    assert (came.status, came.headers, came.body) == (cut.status, cut.headers, cut.body)
     assert len(came.body) <= MOST
     wait = read_retry_after(came.headers, 0.0)
     assert wait is None or wait >= 0
     require_completion(judge_reply(came, lambda code, _, body: read_body(code, body, take_chat)).completion)
 
 
-def _list_wire() -> list[bytes]:
+def _list_http() -> list[bytes]:
     body = b'{"choices": [{"message": {"content": "A"}}]}'
-    head = b"\x03HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
     return [
         head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body),
         head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body),
         head + b"Connection: close\r\n\r\n" + body,
-        b"\x00HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 429 No\r\nRetry-After: 3\r\nContent-Length: 0\r\n\r\n",
-        b"\x01HTTP/1.1 503 No\r\nRetry-After: Mon, 16 Nov 2026 00:00:00 GMT\r\ncontent-length: 1\r\n\r\nx",
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 429 No\r\nRetry-After: 3\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 503 No\r\nRetry-After: Mon, 16 Nov 2026 00:00:00 GMT\r\ncontent-length: 1\r\n\r\nx",
     ]
 
 
@@ -209,5 +186,5 @@ def make_laws() -> dict[str, Law]:
         "recorded_reply": Law(check_message, partial(list_stored, "recorded_reply"), JSON_WORDS, 100),
         "batch_output": Law(check_batch, partial(list_stored, "batch_output"), JSON_WORDS, 80),
         "packed_body": Law(check_packed, lambda: list(_list_packed()), (), 200),
-        "wire": Law(check_wire, _list_wire, WIRE_WORDS, 120),
+        "http_reply": Law(check_http, _list_http, HTTP_WORDS, 120),
     }

@@ -27,8 +27,8 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 from answerkey._version import __version__
-from answerkey.datasets.proxies import choose_proxies, hint_at_proxies
 from answerkey.errors import DataError, Place, hide_secrets, remember_url
+from answerkey.models.proxy import find_proxy, open_tls_context
 
 #: Set to anything but `0`: nothing is fetched, and what was fetched before is used.
 OFFLINE = "ANSWERKEY_OFFLINE"
@@ -137,7 +137,7 @@ def _fetch_again(
             return _download(wanted, folder, note_path, headers) or _require(known, wanted)
         except _PassingError as trouble:
             if pause is None:
-                raise wanted.refuse(str(trouble), hint_at_proxies() or "try again later") from None
+                raise wanted.refuse(str(trouble), "try again later") from None
             wait(pause)
     raise AssertionError
 
@@ -158,8 +158,12 @@ def _download(wanted: Wanted, folder: Path, note_path: Path, headers: dict[str, 
         wanted.url,
         headers={"User-Agent": f"answerkey/{__version__}", "Accept-Encoding": "identity", **headers},
     )
-    proxies = {} if is_loopback(urlsplit(wanted.url).hostname) else choose_proxies()
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies), _Redirects(wanted))
+    proxy = find_proxy(wanted.url)
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({} if proxy is None else {"http": proxy, "https": proxy}),
+        urllib.request.HTTPSHandler(context=open_tls_context()),
+        _Redirects(wanted),
+    )
     try:
         with opener.open(request, timeout=TIMEOUT) as reply:
             fetched = _store(reply, wanted, folder)

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 
 from answerkey.datasets.downloads import is_offline, is_safe
 from answerkey.datasets.hub_files import Choice
-from answerkey.datasets.proxies import hide_proxies, hint_at_proxies
 from answerkey.errors import DataError, SpecError
+from answerkey.models.proxy import guard_library
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
 #: Where the hub puts Parquet files that it made of datasets with a loading script.
@@ -102,7 +102,8 @@ class Hub:
     def _translating(self, choice: Choice, revision: str | None) -> Iterator[None]:
         errors, utils = self._library.errors, self._library.utils
         try:
-            with hide_proxies(getattr(self._library, "close_session", None) or utils.reset_sessions):
+            forget = getattr(self._library, "close_session", None) or utils.reset_sessions
+            with guard_library(self.endpoint, forget):
                 yield
         except errors.GatedRepoError:
             hint = f"accept its terms at {self.endpoint}/datasets/{choice.path}, and set `HF_TOKEN`"
@@ -126,7 +127,7 @@ class Hub:
 
     def _refuse_network(self, choice: Choice) -> DataError:
         host = urlsplit(self.endpoint).netloc
-        hint = hint_at_proxies() or "try again; `HF_HUB_OFFLINE=1` reads what is on this machine"
+        hint = "try again; `HF_HUB_OFFLINE=1` reads what is on this machine"
         return choice.refuse(f"cannot be fetched: no answer from `{host}`", hint)
 
 

@@ -12,7 +12,6 @@ from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from answerkey.errors import SolverError
 from answerkey.models.batch_lines import ENDPOINT, BatchLimits
-from answerkey.models.client import Errand
 from answerkey.models.health import Health
 from answerkey.models.limits import Limits
 from answerkey.models.line import Line
@@ -21,6 +20,7 @@ from answerkey.models.retrying import (
     Outcome,
     Patience,
     Reply,
+    Request,
     Trouble,
     Verdict,
     judge_reply,
@@ -44,7 +44,7 @@ _LONGEST_ID = 512
 class Courier(Protocol):
     """Carries requests to any path of one endpoint."""
 
-    async def send(self, errand: Errand, *, seconds: float) -> Reply | Trouble:
+    async def send(self, request: Request, *, seconds: float) -> Reply | Trouble:
         """Return what came back within so many seconds."""
 
     async def close(self) -> None:
@@ -97,8 +97,8 @@ class BatchApi:
         """Return the name of the new file that holds these lines; raises `Refused`."""
         boundary = token_hex(16)
         kind = f"multipart/form-data; boundary={boundary}"
-        errand = Errand("POST", self._locate("files"), _wrap(content, boundary), kind)
-        return self._take_id(_parse(await self._fetch(errand, self._transfer)))
+        request = Request("POST", self._locate("files"), _wrap(content, boundary), kind)
+        return self._take_id(_parse(await self._fetch(request, self._transfer)))
 
     async def create(self, file: str) -> BatchState:
         """Return the new batch over a file, or the one that is there in spite of a trouble.
@@ -106,13 +106,13 @@ class BatchApi:
         Raises `Refused`; there is no batch then.
         """
         wanted = {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": WINDOW}
-        errand = Errand("POST", self._locate("batches"), json.dumps(wanted).encode())
+        request = Request("POST", self._locate("batches"), json.dumps(wanted).encode())
 
         async def recall() -> bytes | None:
             found = await self._find(file)
             return None if found is None else json.dumps(found).encode()
 
-        return self._read(_parse(await self._fetch(errand, self._line.limits, recall)))
+        return self._read(_parse(await self._fetch(request, self._line.limits, recall)))
 
     async def find(self, file: str) -> BatchState | None:
         """Return the batch over a file, if there is one; None as well where batches are not listed."""
@@ -121,21 +121,21 @@ class BatchApi:
 
     async def look(self, batch: str) -> BatchState:
         """Return how far a batch is; raises `Gone`."""
-        errand = Errand("GET", self._locate("batches", batch))
-        return self._read(_parse(await self._fetch_sure(errand, self._wait)))
+        request = Request("GET", self._locate("batches", batch))
+        return self._read(_parse(await self._fetch_sure(request, self._wait)))
 
     async def download(self, file: str) -> bytes:
         """Return the lines of a file; raises `Gone`."""
         url = self._locate("files", file, "content")
-        errand = Errand("GET", url, max_bytes=self._limits.output_bytes)
-        return await self._fetch_sure(errand, self._transfer)
+        request = Request("GET", url, max_bytes=self._limits.output_bytes)
+        return await self._fetch_sure(request, self._transfer)
 
     async def _find(self, file: str) -> Mapping[str, Any] | None:
         after: dict[str, str] = {}
         for _ in range(PAGES):
             try:
                 url = self._locate("batches", limit=str(LISTED), **after)
-                page = _parse(await self._fetch(Errand("GET", url), self._line.limits))
+                page = _parse(await self._fetch(Request("GET", url), self._line.limits))
             except Refused:
                 return None
             listed = page.get("data")
@@ -148,30 +148,32 @@ class BatchApi:
             after = {"after": str(batches[-1].get("id"))}
         return None
 
-    async def _fetch_sure(self, errand: Errand, limits: Limits) -> bytes:
+    async def _fetch_sure(self, request: Request, limits: Limits) -> bytes:
         """Return the body of the reply; what was paid for is given up only when it is gone."""
         try:
-            return await self._fetch(errand, limits)
+            return await self._fetch(request, limits)
         except Gone:
             raise
         except Refused as trouble:
             raise self._fail(str(trouble)) from None
 
     async def _fetch(
-        self, errand: Errand, limits: Limits, recall: Callable[[], Awaitable[bytes | None]] | None = None
+        self, request: Request, limits: Limits, recall: Callable[[], Awaitable[bytes | None]] | None = None
     ) -> bytes:
         """Return the body of the reply; `recall` looks, before another attempt, if the last one did it."""
         clock = self._line.clock
         patience = Patience(limits, clock, self._line.draw)
         while True:
-            came = await self._courier.send(errand, seconds=patience.begin_attempt())
-            outcome = self._judge(came, is_file=errand.max_bytes is not None)
+            came = await self._courier.send(request, seconds=patience.begin_attempt())
+            outcome = self._judge(came, is_file=request.max_bytes is not None)
             if isinstance(came, Reply) and outcome.verdict is Verdict.ANSWERED:
                 return came.body
             wait = patience.choose_wait(outcome)
             if wait is None:
                 raise self._give_up(outcome)
-            LOG.debug("%s %s: %s; again in %.1f s", errand.method, errand.url, outcome.completion.error, wait)
+            LOG.debug(
+                "%s %s: %s; again in %.1f s", request.method, request.url, outcome.completion.error, wait
+            )
             await clock.sleep(wait)
             found = None if recall is None else await recall()
             if found is not None:

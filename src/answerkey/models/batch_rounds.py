@@ -25,12 +25,12 @@ from answerkey.models.batch_lines import (
     write_line,
 )
 from answerkey.models.calls import BatchLeft, BatchSeen, Call, Event, Finished
-from answerkey.models.client import Client
 from answerkey.models.connections import Connection
 from answerkey.models.limits import Limits
 from answerkey.models.line import Line, charge
 from answerkey.models.reading import fail
 from answerkey.models.rounds import BUDGET_POLL_SECONDS, Terms
+from answerkey.models.sending import open_client
 from answerkey.types import Completion
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class BatchMeans:
 
     book: BatchBook
     limits: BatchLimits = field(default_factory=BatchLimits)
-    open_courier: Callable[[Connection, Limits], Courier] = Client
+    open_courier: Callable[[Connection, Limits], Courier] = open_client
 
 
 class BatchRound:

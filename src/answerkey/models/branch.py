@@ -19,12 +19,12 @@ from answerkey.errors import AnswerkeyError
 from answerkey.models.background import Background
 from answerkey.models.budget import Budget
 from answerkey.models.calls import Call, Event, Retried
-from answerkey.models.client import Client, Sender
 from answerkey.models.connections import Connection
 from answerkey.models.limits import Clock, Limits
 from answerkey.models.line import Line
 from answerkey.models.parcels import Parcel
-from answerkey.models.rounds import Round, Terms
+from answerkey.models.rounds import Round, Sender, Terms
+from answerkey.models.sending import open_client
 from answerkey.types import Completion
 
 #: How long the other side waits for news before it is told that there are none.
@@ -113,7 +113,7 @@ class Branch:
 
     async def _open_visit(self) -> _Visit:
         if self._sender is None:
-            self._sender = Client(self._line.connection, self._line.limits)
+            self._sender = open_client(self._line.connection, self._line.limits)
             self._background.stop_with(self._sender.close)
         handed = HandOver()
         terms = Terms(handed, self._executor, Budget(), None, handed.hear)

@@ -1,139 +1,244 @@
-"""One endpoint over HTTP: a body is posted, a reply or a trouble comes back, nothing is raised."""
+"""One endpoint over HTTP: a body is posted, a reply or a trouble comes back, nothing is raised.
+
+aiohttp keeps the connections and speaks HTTP, TLS and CONNECT. Imported only where a model is called.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import io
+import os
+import re
+import socket
+import ssl
 import zlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from collections.abc import Mapping
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
 
 from answerkey._version import __version__
 from answerkey.errors import SpecError
-from answerkey.models.connections import Connection, Tls
+from answerkey.models.connections import Connection
 from answerkey.models.limits import Limits
-from answerkey.models.retrying import Reply, Trouble
+from answerkey.models.proxy import find_proxy_for_key, open_tls_context
+from answerkey.models.retrying import Reply, Request, Trouble
 
-if TYPE_CHECKING:
-    from ssl import SSLContext
-
-    from answerkey.models.wire import Address
-
+KEEP_ALIVE_SECONDS = 15.0
+#: The most bytes of one header; aiohttp takes at most 128 of them.
+LARGEST_HEADER = 16_384
+#: A body up to this size is read in any case.
+SMALL_BODY = 1 << 15
+#: How much all larger ones may have together before they wait for each other.
+LARGE_BODIES = 16 << 20
 #: How much of a body is unpacked in one go.
 _STEP = 1 << 20
-#: What would end a header before its end, or a request.
-_FORBIDDEN = frozenset("\r\n\0")
+_FINAL = 200
+_HEADERS_WITHOUT_END = re.compile("got more than|too many headers", re.IGNORECASE)
 
 
-class Sender(Protocol):
-    """Posts a body to one endpoint."""
+class BodyMemory:
+    """How much of all large replies together is in memory; beyond that they wait, the oldest never does.
 
-    async def post(self, body: bytes, *, seconds: float) -> Reply | Trouble:
-        """Return what came back within so many seconds."""
+    Each reply has a limit of its own. Without this one, an endpoint that sends large replies to every request
+    at once would take that limit as often as there are connections.
+    """
 
-    async def close(self) -> None:
-        """Close all connections."""
+    def __init__(self, most: int = LARGE_BODIES) -> None:
+        self._most = most
+        self._sizes: dict[object, int] = {}
+        self._taken = 0
+        self._waiting: list[asyncio.Future[None]] = []
 
+    async def reserve(self, body: object, size: int) -> None:
+        """Return when a body may have so many bytes in memory."""
+        while self._taken + size - self._sizes.setdefault(body, 0) > self._most:
+            if body is next(iter(self._sizes)):
+                break
+            freed = asyncio.get_running_loop().create_future()
+            self._waiting.append(freed)
+            await freed
+        self._taken += size - self._sizes[body]
+        self._sizes[body] = size
 
-@dataclass(frozen=True)
-class Errand:
-    """A request that is no call: to another path of the same endpoint, with a limit for its reply."""
-
-    method: Literal["GET", "POST"]
-    url: str
-    body: bytes | None = None
-    content_type: str = "application/json"
-    max_bytes: int | None = None
+    def release(self, body: object) -> None:
+        """Give the memory of a body back; all that wait look again."""
+        self._taken -= self._sizes.pop(body, 0)
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
 
 
 class Client:
-    """The sender of one connection; made and used inside one event loop.
+    """The HTTP client of one connection; made and used inside one event loop.
 
-    Connections are kept and used again, certificates are checked, redirects are not followed, cookies are not
-    kept, no proxy is used, and a body beyond `limits.max_bytes` is not read to its end.
+    Connections are kept and used again, certificates are checked, redirects are not followed, cookies and
+    `.netrc` are not read, nothing is sent twice, and a body beyond `limits.max_bytes` is not read to its end.
     """
 
     def __init__(self, connection: Connection, limits: Limits) -> None:
-        from answerkey.models.wire import Address, Wire
-
         self._limits = limits
         self._host = f"`{connection.host}`"
-        self._wire = Wire(_trust(connection.name, connection.tls), limits.connect_seconds)
-        self._parse = Address.parse
-        self._url = connection.url
-        self._headers = {
-            "User-Agent": f"answerkey/{__version__}",
-            "Accept": "application/json",
-            "Accept-Encoding": "gzip, deflate",
-            **connection.reveal_headers(),
-        }
+        self._memory = BodyMemory()
+        self._proxy = find_proxy_for_key(connection.url, connection.name, has_key=connection.has_secret)
         try:
-            self._address = Address.parse(connection.url)
-            self._head = self._write_head("POST", self._address, "application/json")
-        except ValueError:
-            self._head = b""
+            tls = open_tls_context(None if connection.tls is None else connection.tls.trusted_ca)
+        except (ssl.SSLError, ValueError):
+            hint = "give the text of a PEM file, from `-----BEGIN CERTIFICATE-----` on"
+            message = f"model `{connection.name}`: `trusted_ca` holds no certificate"
+            raise SpecError("E108", message, hint=hint) from None
+        # Not the session's: aiohttp tells a proxy those, the key included, before there is a tunnel.
+        self._headers = CIMultiDict(
+            {
+                "User-Agent": f"answerkey/{__version__}",
+                "Accept": "application/json",
+                "Accept-Encoding": "gzip, deflate",
+                "Content-Type": "application/json",
+            }
+        )
+        self._headers.update(connection.reveal_headers())
+        self._is_sendable = all(_is_sendable(f"{name}{value}") for name, value in self._headers.items())
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=tls, keepalive_timeout=KEEP_ALIVE_SECONDS),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.connect_seconds),
+            auto_decompress=False,
+            read_bufsize=SMALL_BODY // 2,
+            max_line_size=LARGEST_HEADER,
+            max_field_size=LARGEST_HEADER,
+        )
+        # aiohttp would send a GET once more when its connection breaks; its own test client does the same.
+        self._session._retry_connection = False  # noqa: SLF001
+        self._url = _parse_url(connection.url)
 
     async def post(self, body: bytes, *, seconds: float) -> Reply | Trouble:
         """Return what came back within so many seconds, however slowly it drips."""
-        if not self._head:
-            return Trouble("address", "the address or a header cannot be sent as it is")
-        request = b"%b%d\r\n\r\n%b" % (self._head, len(body), body)
-        most = self._limits.max_bytes
-        return self._unpack(await self._wire.exchange(self._address, request, most, seconds=seconds), most)
+        return await self._exchange(
+            "POST", self._url, body, seconds=seconds, most=self._limits.max_bytes, headers=self._headers
+        )
 
-    async def send(self, errand: Errand, *, seconds: float) -> Reply | Trouble:
-        """Return what came back from another path within so many seconds."""
-        try:
-            address = self._parse(errand.url)
-            head = self._write_head(errand.method, address, errand.content_type)
-        except ValueError:
-            return Trouble("address", "the address or a header cannot be sent as it is")
-        body = errand.body or b""
-        most = errand.max_bytes or self._limits.max_bytes
-        request = b"%b%d\r\n\r\n%b" % (head, len(body), body)
-        return self._unpack(await self._wire.exchange(address, request, most, seconds=seconds), most)
+    async def send(self, request: Request, *, seconds: float) -> Reply | Trouble:
+        """Return what came back from another path of the endpoint within so many seconds."""
+        return await self._exchange(
+            request.method,
+            _parse_url(request.url),
+            request.body,
+            seconds=seconds,
+            most=request.max_bytes or self._limits.max_bytes,
+            headers={**self._headers, "Content-Type": request.content_type},
+        )
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._wire.close()
+        await self._session.close()
 
-    def _write_head(self, method: str, address: Address, content_type: str) -> bytes:
-        """Return a request up to the number of its length; ValueError for what cannot be sent."""
-        headers = {"Host": address.name, "Content-Type": content_type, **self._headers}
-        headers = {name: headers[name] for name in {name.lower(): name for name in headers}.values()}
-        if any(_FORBIDDEN.intersection(f"{name}{value}") for name, value in headers.items()):
-            raise ValueError("a header with a line break")
-        lines = [
-            f"{method} {address.path} HTTP/1.1",
-            *(f"{name}: {value}" for name, value in headers.items()),
-        ]
-        return ("\r\n".join(lines) + "\r\nContent-Length: ").encode("latin-1")
-
-    def _unpack(self, came: Reply | Trouble, most: int) -> Reply | Trouble:
-        if isinstance(came, Trouble) or not (encoding := came.headers.get("content-encoding")):
-            return came
-        encoding = encoding.strip().lower()
-        if encoding == "identity":
-            return came
+    async def _exchange(
+        self,
+        method: str,
+        url: URL | None,
+        body: bytes | None,
+        *,
+        seconds: float,
+        most: int,
+        headers: Mapping[str, str],
+    ) -> Reply | Trouble:
+        if url is None or not self._is_sendable:
+            return Trouble("address", "the address or a header cannot be sent as it is")
+        # A large body is written piece by piece.
+        data = body if body is None or len(body) <= _STEP else io.BytesIO(body)
+        response = None
         try:
-            body = unpack(came.body, encoding, most)
+            async with asyncio.timeout(seconds):
+                response = await self._session.request(
+                    method, url, data=data, headers=headers, allow_redirects=False, proxy=self._proxy
+                )
+                if response.status < _FINAL:
+                    return Trouble("unreadable", f"{self._host} does not answer in HTTP")
+                packed = await self._read(response, most)
+            encoding = response.headers.get("content-encoding", "identity").strip().lower()
+            if packed is not None and encoding not in {"identity", ""}:
+                packed = unpack(packed, encoding, most)
+            if packed is None:
+                return Trouble("too_large", f"the reply of {self._host} is larger than {most} bytes")
+            return Reply(response.status, response.headers, packed)
         except zlib.error:
             return Trouble("unreadable", f"the reply of {self._host} cannot be unpacked ({encoding})")
         except LookupError:
             return Trouble("unreadable", f"{self._host} packs its reply in a way it was not asked for")
-        if body is None:
-            return Trouble("too_large", f"the reply of {self._host} is larger than {most} bytes")
-        return Reply(came.status, came.headers, body)
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # TimeoutError is an OSError
+            return explain_error(error, self._host, seconds, has_begun=response is not None)
+        finally:
+            if response is not None:
+                self._memory.release(response)
+                response.close()  # one that was read to its end has given its connection back
+
+    async def _read(self, response: aiohttp.ClientResponse, most: int) -> bytes | None:
+        """Return the body as it was sent, or None as soon as it is too large."""
+        announced = response.content_length
+        if announced is not None and announced <= min(most, SMALL_BODY):
+            return await response.read()
+        if announced is not None and announced > most:
+            return None
+        parts: list[bytes] = []
+        size = 0
+        # In small pieces: the rest stays in aiohttp's buffer, and while that is full, nothing is received.
+        while part := await response.content.read(SMALL_BODY):
+            size += len(part)
+            if size > most:
+                return None
+            parts.append(part)
+            await self._memory.reserve(response, size + SMALL_BODY)
+        return b"".join(parts)
 
 
-def _trust(name: str, tls: Tls | None) -> SSLContext:
-    import ssl
+def _is_sendable(text: str) -> bool:
+    return text.isascii() and not {"\r", "\n", "\0"}.intersection(text)
 
+
+def _parse_url(url: str) -> URL | None:
+    """Return the address of a request, or None for what is none."""
     try:
-        context = ssl.create_default_context(cadata=None if tls is None else tls.trusted_ca)
-    except (ssl.SSLError, ValueError):
-        hint = "give the text of a PEM file, from `-----BEGIN CERTIFICATE-----` on"
-        raise SpecError("E108", f"model `{name}`: `trusted_ca` holds no certificate", hint=hint) from None
-    context.set_alpn_protocols(["http/1.1"])
-    return context
+        parsed = URL(url)
+    except ValueError:
+        return None
+    return parsed if parsed.scheme in {"http", "https"} and parsed.host else None
+
+
+def explain_error(error: Exception, host: str, seconds: float, *, has_begun: bool = False) -> Trouble:
+    """Return why there is no whole reply, in our words; a library's may hold addresses."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            reason = getattr(error.certificate_error, "verify_message", "it cannot be checked")
+            return Trouble("certificate", f"the certificate of {host} is not valid: {reason}")
+        case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
+            return Trouble("certificate", f"no secure connection to {host}")
+        case aiohttp.ServerTimeoutError():
+            return Trouble("timeout", f"{host} did not take the connection in time")
+        case TimeoutError():
+            return Trouble("timeout", f"no whole reply from {host} within {seconds:g} s")
+        case aiohttp.ClientHttpProxyError():
+            return Trouble("connect", f"the proxy does not connect to {host}: status {error.status}")
+        case aiohttp.ClientConnectorError() if isinstance(error.os_error, socket.gaierror):
+            is_proxy = isinstance(error, aiohttp.ClientProxyConnectionError)
+            return Trouble("connect", f"the host {'of the proxy' if is_proxy else host} is not known")
+        case aiohttp.ClientConnectorError():
+            whom = "the proxy" if isinstance(error, aiohttp.ClientProxyConnectionError) else host
+            cause = "" if error.errno is None else f": {os.strerror(error.errno)}"
+            return Trouble("connect", f"cannot connect to {whom}{cause}")
+        case aiohttp.InvalidURL() | UnicodeError():
+            return Trouble("address", "the address is not valid")
+        case aiohttp.ClientResponseError() if (
+            "Got more than" in error.message or "many headers" in error.message
+        ):
+            return Trouble("unreadable", f"{host} does not come to an end with its headers")
+        case aiohttp.ClientResponseError() | ValueError():
+            return Trouble("unreadable", f"{host} does not answer in HTTP")
+        case _ if has_begun:
+            return Trouble("reset", f"{host} broke off in the middle of its reply")
+        case _:
+            return Trouble("reset", f"{host} closed the connection without a reply")
 
 
 def unpack(packed: bytes, encoding: str, most: int) -> bytes | None:

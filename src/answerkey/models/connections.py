@@ -142,6 +142,11 @@ class Connection:
             message = f"model `{self.name}`: `{NODE_IP}` stands for the node of a cluster that asks"
             raise SpecError("E119", message, hint="add `--engine ray`, or write an address in its place")
 
+    @property
+    def has_secret(self) -> bool:
+        """Whether a key, or a header that may hold one, is sent."""
+        return any(isinstance(value, Secret) and value for value in (*self.headers.values(), self.key))
+
     @cached_property
     def _hidden(self) -> re.Pattern[str]:
         """What is hidden: the secrets, longest first, in plain text and in any form that JSON has for it."""

@@ -72,8 +72,12 @@ class LiveModel:
         )
 
     def require_ready(self) -> None:
-        """Raise SpecError E117 when the endpoint will ask for a key and there is none."""
+        """Raise SpecError E117 when a key is missing, or would pass through a proxy without TLS."""
+        from answerkey.models.proxy import find_proxy_for_key
+
         self.connection.require_key()
+        if not self.connection.is_per_node:
+            find_proxy_for_key(self.connection.url, self.name, has_key=self.connection.has_secret)
 
     def answer(
         self, questions: Sequence[Question], *, trial: int = 0, purpose: str = "solve"

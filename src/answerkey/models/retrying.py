@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import Enum
@@ -30,6 +31,17 @@ TroubleKind = Literal["connect", "reset", "timeout", "unreadable", "certificate"
 #: Troubles that end without a word of the endpoint.
 SILENT_TROUBLES: frozenset[str] = frozenset({"connect", "certificate", "address", "timeout"})
 PASSING_TROUBLES: frozenset[TroubleKind] = frozenset({"connect", "reset", "timeout", "unreadable"})
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request that is no call: to another path of the same endpoint, with a limit for its reply."""
+
+    method: Literal["GET", "POST"]
+    url: str
+    body: bytes | None = None
+    content_type: str = "application/json"
+    max_bytes: int | None = None
 
 
 class Reply(NamedTuple):

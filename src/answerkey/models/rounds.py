@@ -7,15 +7,15 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import Protocol
 
 from answerkey.errors import AnswerkeyError
 from answerkey.models.budget import Budget, Price
 from answerkey.models.calls import Adapted, Call, Event, Finished, Ledger, Retried, Watch
-from answerkey.models.client import Sender
 from answerkey.models.commits import Notes, open_commits
 from answerkey.models.encoding import make_encoder
 from answerkey.models.line import Line, charge
-from answerkey.models.retrying import Outcome, Patience, Verdict
+from answerkey.models.retrying import Outcome, Patience, Reply, Trouble, Verdict
 from answerkey.types import Completion, CompletionStatus
 
 #: Bodies are ASCII, so that any text is safe.
@@ -25,6 +25,16 @@ LOG = logging.getLogger("answerkey.models")
 GRACE_SECONDS = 5.0
 #: How often a call looks whether the budget has room again.
 BUDGET_POLL_SECONDS = 0.05
+
+
+class Sender(Protocol):
+    """Posts a body to one endpoint."""
+
+    async def post(self, body: bytes, *, seconds: float) -> Reply | Trouble:
+        """Return what came back within so many seconds."""
+
+    async def close(self) -> None:
+        """Close all connections."""
 
 
 @dataclass(frozen=True)

@@ -15,18 +15,20 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Protocol, Self, TypedDict
+from typing import TYPE_CHECKING, Protocol, Self, TypedDict
 
 from answerkey.errors import AnswerkeyError
 from answerkey.models.background import Background
 from answerkey.models.budget import Budget, Price
 from answerkey.models.calls import Call, Event, Finished, Ledger, MemoryLedger, Watch, call_key
-from answerkey.models.client import Client, Sender
 from answerkey.models.connections import Connection
 from answerkey.models.limits import Clock, Limits
 from answerkey.models.line import Line
-from answerkey.models.rounds import GRACE_SECONDS, Round, Terms
+from answerkey.models.rounds import GRACE_SECONDS, Round, Sender, Terms
 from answerkey.types import Completion
+
+if TYPE_CHECKING:
+    from answerkey.models.client import Client
 
 __all__ = [
     "Asker",
@@ -47,13 +49,20 @@ SIGNAL_SECONDS = 0.25
 WRITE_SECONDS = 1.0
 
 
+def open_client(connection: Connection, limits: Limits) -> Client:
+    """Return the HTTP client; aiohttp, which is large, is imported with the first one."""
+    from answerkey.models.client import Client
+
+    return Client(connection, limits)
+
+
 @dataclass(frozen=True)
 class Means:
     """What an asker takes from the world: time, chance, and HTTP. Tests bring their own."""
 
     clock: Clock = field(default_factory=lambda: Clock(time.monotonic, time.time, asyncio.sleep))
     draw: Callable[[], float] = random.random
-    open_sender: Callable[[Connection, Limits], Sender] = Client
+    open_sender: Callable[[Connection, Limits], Sender] = open_client
 
 
 class Asking(Protocol):

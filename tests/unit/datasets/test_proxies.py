@@ -1,4 +1,4 @@
-"""Proxies that the environment names see nothing, unless that is said."""
+"""Files and the hub are fetched through the proxy that the environment names; see `models/proxy.py`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def proxy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Proxy]:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         for spelling in (name, name.lower()):
             monkeypatch.setenv(spelling, f"http://127.0.0.1:{found.server_address[1]}")
-    for name in ("NO_PROXY", "no_proxy", "ANSWERKEY_PROXIES", "ANSWERKEY_OFFLINE", "HF_HUB_OFFLINE"):
+    for name in ("NO_PROXY", "no_proxy", "ANSWERKEY_OFFLINE", "HF_HUB_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("HF_HOME", str(tmp_path))
@@ -65,40 +65,29 @@ def proxy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Proxy]:
     found.server_close()
 
 
-def test_a_file_is_fetched_past_the_proxy(proxy: Proxy) -> None:
-    """The proxy hears nothing; the error says that there is one."""
-    with pytest.raises(DataError) as caught:
-        UrlSource(ADDRESS).read(name="quiz")
-    assert proxy.asked == []
-    assert caught.value.hint == "`ANSWERKEY_PROXIES=environment` uses the proxy that the environment names"
-
-
-def test_a_proxy_is_used_when_that_is_said(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the variable, the request goes to the proxy."""
-    monkeypatch.setenv("ANSWERKEY_PROXIES", "environment")
+def test_a_file_is_fetched_through_the_proxy(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless `NO_PROXY` names its host."""
     with pytest.raises(DataError) as caught:
         UrlSource(ADDRESS).read(name="quiz")
     assert proxy.asked == ["rows.invalid:443"]
     assert caught.value.hint == "try again later"
+    monkeypatch.setenv("NO_PROXY", "rows.invalid")
+    monkeypatch.setenv("no_proxy", "rows.invalid")
+    with pytest.raises(DataError):
+        UrlSource(ADDRESS).read(name="quiz")
+    assert len(proxy.asked) == 1
 
 
-def test_the_hub_is_asked_past_the_proxy(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What holds for files holds for the hub's library, and nothing of the environment is left changed."""
+def test_the_hub_is_asked_through_the_proxy(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless `NO_PROXY` names its host; nothing of the environment is left changed."""
     source = HuggingFaceSource(path="made/quiz", split="test")
     with pytest.raises(DataError):
         source.read(name="quiz")
-    assert proxy.asked == []
+    asked = len(proxy.asked)
+    assert set(proxy.asked) == {"hub.invalid:443"}
     assert "NO_PROXY" not in os.environ
-    monkeypatch.setenv("NO_PROXY", "other.invalid")
-    monkeypatch.setenv("no_proxy", "other.invalid")
+    monkeypatch.setenv("NO_PROXY", "hub.invalid")
+    monkeypatch.setenv("no_proxy", "hub.invalid")
     with pytest.raises(DataError):
         source.read(name="quiz")
-    assert (proxy.asked, os.environ["NO_PROXY"]) == ([], "other.invalid")
-
-
-def test_the_hub_is_asked_by_proxy_when_that_is_said(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the variable, the hub's library finds the proxy."""
-    monkeypatch.setenv("ANSWERKEY_PROXIES", "environment")
-    with pytest.raises(DataError):
-        HuggingFaceSource(path="made/quiz", split="test").read(name="quiz")
-    assert set(proxy.asked) == {"hub.invalid:443"}
+    assert (len(proxy.asked), os.environ["NO_PROXY"]) == (asked, "hub.invalid")

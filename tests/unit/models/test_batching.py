@@ -18,13 +18,13 @@ from answerkey.models.batch_rounds import BatchMeans
 from answerkey.models.batching import BatchAsker, require_batches
 from answerkey.models.budget import Budget, Price
 from answerkey.models.calls import BatchLeft, BatchSeen, Call, Event, Finished, MemoryLedger, call_key
-from answerkey.models.client import Client, Errand
+from answerkey.models.client import Client
 from answerkey.models.connecting import connect
 from answerkey.models.connections import Connection
 from answerkey.models.generation import Generation
 from answerkey.models.hosts import Caller
 from answerkey.models.limits import Clock
-from answerkey.models.retrying import Reply, Trouble
+from answerkey.models.retrying import Reply, Request, Trouble
 from answerkey.models.secret import Secret
 from answerkey.models.sending import Means
 from answerkey.models.styles import OPENAI_CHAT
@@ -75,31 +75,31 @@ class FakeDesk:
     seen: list[str] = field(default_factory=list)
     is_closed: bool = False
 
-    async def send(self, errand: Errand, *, seconds: float) -> Reply | Trouble:
+    async def send(self, request: Request, *, seconds: float) -> Reply | Trouble:
         """Answer a request; one of a kind in `lost` is done, but its reply does not arrive."""
         assert seconds > 0
         await asyncio.sleep(0)
-        parts = [part for part in urlsplit(errand.url).path.split("/") if part][1:]
-        kind = f"{errand.method} {'batch' if len(parts) == 2 else parts[-1]}"
+        parts = [part for part in urlsplit(request.url).path.split("/") if part][1:]
+        kind = f"{request.method} {'batch' if len(parts) == 2 else parts[-1]}"
         self.seen.append(kind)
         if self.faults.get(kind):
             return self.faults[kind].pop(0)
-        reply = self._answer(errand, parts)
+        reply = self._answer(request, parts)
         return Trouble("timeout", "nothing came back") if kind in self.lost else reply
 
     async def close(self) -> None:
         """Note that it was closed."""
         self.is_closed = True
 
-    def _answer(self, errand: Errand, parts: list[str]) -> Reply:
-        if errand.method == "POST" and parts == ["files"]:
-            assert errand.body is not None
-            return show(self.desk.add_file(read_form(errand.body)))
+    def _answer(self, request: Request, parts: list[str]) -> Reply:
+        if request.method == "POST" and parts == ["files"]:
+            assert request.body is not None
+            return show(self.desk.add_file(read_form(request.body)))
         content = self.desk.find_content(parts)
         if content is not None:
             return Reply(200, {}, content)
-        body = json.loads(errand.body) if errand.body else {}
-        shown = self.desk.show(errand.method, parts, body, self.behaviour)
+        body = json.loads(request.body) if request.body else {}
+        shown = self.desk.show(request.method, parts, body, self.behaviour)
         return Reply(404, {}, b'{"error": "not here"}') if shown is None else show(shown)
 
     @property
@@ -659,9 +659,9 @@ def test_the_query_of_an_address_is_kept() -> None:
     urls: list[str] = []
 
     class Noting(FakeDesk):
-        async def send(self, errand: Errand, *, seconds: float) -> Reply | Trouble:
-            urls.append(errand.url)
-            return await super().send(errand, seconds=seconds)
+        async def send(self, request: Request, *, seconds: float) -> Reply | Trouble:
+            urls.append(request.url)
+            return await super().send(request, seconds=seconds)
 
     connection = Connection("m", OPENAI_CHAT, f"{URL}?v=1", "m")
     with Kept().open(Noting(lost={"POST batches"}), connection=connection) as asker:

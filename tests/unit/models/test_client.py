@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import socket
 import ssl
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
+from typing import Literal
 
+import aiohttp
 import pytest
 import trustme
 
 from answerkey.errors import SpecError
-from answerkey.models.client import Client, Errand, unpack
+from answerkey.models.client import BodyMemory, Client, explain_error, unpack
 from answerkey.models.connections import Connection, Tls
 from answerkey.models.limits import Limits
-from answerkey.models.retrying import Reply, Trouble
+from answerkey.models.retrying import Reply, Request, Trouble
 from answerkey.models.secret import Secret
 from answerkey.models.styles import OPENAI_CHAT
-from answerkey.models.wire import Address, explain_connecting
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 AUTHORITY = trustme.CA()
@@ -261,23 +262,28 @@ def test_a_certificate_that_is_none_is_said_before_anything_is_sent() -> None:
         post_securely(Tls("no certificate"))
 
 
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (ssl.SSLCertVerificationError("x"), "certificate"),
+def test_an_error_of_the_library_shows_no_address() -> None:
+    """What aiohttp and the system raise becomes a trouble that names the host and nothing secret."""
+    errors: list[tuple[Exception, str]] = [
         (ssl.SSLError("x"), "certificate"),
         (TimeoutError(), "timeout"),
-        (socket.gaierror(-2, "x"), "connect"),
+        (aiohttp.ConnectionTimeoutError("x"), "timeout"),
+        (aiohttp.InvalidURL("x"), "address"),
         (UnicodeError("x"), "address"),
-        (ConnectionRefusedError(111, "x"), "connect"),
-        (OSError("Multiple exceptions"), "connect"),
-    ],
-)
-def test_every_trouble_of_connecting_has_words(error: OSError | UnicodeError, kind: str) -> None:
-    """What the system and TLS raise becomes a trouble that names the host and nothing secret."""
-    trouble = explain_connecting(error, "`h`")
-    assert trouble.kind == kind
-    assert "x" not in trouble.why.split()
+        (aiohttp.ServerDisconnectedError(), "reset"),
+        (aiohttp.ClientPayloadError("x"), "reset"),
+        (ConnectionResetError(104, "x"), "reset"),
+    ]
+    for error, kind in errors:
+        trouble = explain_error(error, "`h`", 1.0)
+        assert trouble.kind == kind
+        assert "x" not in trouble.why.split()
+
+
+def test_a_host_that_nobody_knows_is_a_trouble_of_connecting() -> None:
+    """The name is said, not the path."""
+    came = asyncio.run(send(connect("http://no-such-host.invalid/v1?key=secret"), Limits(), 30))
+    assert came == Trouble("connect", "the host `no-such-host.invalid` is not known")
 
 
 def test_preliminary_replies_are_passed_over() -> None:
@@ -368,29 +374,27 @@ def test_a_header_that_cannot_be_sent_is_a_trouble(value: str) -> None:
     assert trouble == Trouble("address", "the address or a header cannot be sent as it is")
 
 
-@pytest.mark.parametrize(
-    ("url", "name", "path"),
-    [
-        ("http://localhost/v1/x y?a=b c", "localhost", "/v1/x%20y?a=b%20c"),
-        ("https://h.example:8443", "h.example:8443", "/"),
-        ("https://h.example:443/a%2Fb", "h.example", "/a%2Fb"),
-        ("http://[::1]:8000/v1", "[::1]:8000", "/v1"),
-        ("http://m\u00fcnchen.example/\u00e4", "xn--mnchen-3ya.example", "/%C3%A4"),
-    ],
-)
-def test_addresses_are_written_as_http_wants_them(url: str, name: str, path: str) -> None:
+def test_an_address_is_written_as_http_wants_it() -> None:
     """Host and port for the header, path and query escaped where they must be, and not twice."""
-    address = Address.parse(url)
-    assert (address.name, address.path) == (name, path)
+    seen: list[bytes] = []
+
+    async def run() -> None:
+        async with serve(answer_with(make_raw(b"{}"), seen=seen)) as port:
+            for path in ("/v1/x y?a=b", "", "/a%2Fb", "/\u00e4"):
+                await send(connect(f"http://127.0.0.1:{port}{path}"), Limits(), 10)
+            assert f"Host: 127.0.0.1:{port}".encode() in seen[0]
+
+    asyncio.run(run())
+    assert [head.split()[1] for head in seen] == [b"/v1/x%20y?a=b", b"/", b"/a%2Fb", b"/%C3%A4"]
 
 
-def run_errand(talk: Talk, errand: Errand, limits: Limits | None = None) -> Reply | Trouble:
+def send_request(talk: Talk, request: Request, limits: Limits | None = None) -> Reply | Trouble:
     """Return what a request to another path of such a server brings."""
 
     async def run() -> Reply | Trouble:
         async with serve(talk) as port:
             client = Client(connect(f"http://127.0.0.1:{port}/v1"), limits or Limits())
-            there = replace(errand, url=f"http://127.0.0.1:{port}{errand.url}")
+            there = replace(request, url=f"http://127.0.0.1:{port}{request.url}")
             try:
                 return await client.send(there, seconds=120)
             finally:
@@ -399,12 +403,11 @@ def run_errand(talk: Talk, errand: Errand, limits: Limits | None = None) -> Repl
     return asyncio.run(run())
 
 
-def test_an_errand_goes_to_its_own_path() -> None:
+def test_a_request_of_a_batch_goes_to_its_own_path() -> None:
     """With its own method and content, and the key in its header; the path is not touched."""
     seen: list[bytes] = []
-    run_errand(
-        answer_with(make_raw(b"{}"), seen=seen), Errand("POST", "/v1/a%2Fb?c=1", b"hello", "text/plain")
-    )
+    request = Request("POST", "/v1/a%2Fb?c=1", b"hello", "text/plain")
+    send_request(answer_with(make_raw(b"{}"), seen=seen), request)
     lines = seen[0].decode().split("\r\n")
     assert lines[0] == "POST /v1/a%2Fb?c=1 HTTP/1.1"
     assert "Content-Type: text/plain" in lines
@@ -412,14 +415,15 @@ def test_an_errand_goes_to_its_own_path() -> None:
 
 
 @pytest.mark.parametrize("size", [1000, 1001])
-def test_an_errand_may_have_a_larger_reply_than_a_call(size: int) -> None:
+def test_a_request_of_a_batch_may_have_a_larger_reply_than_a_call(size: int) -> None:
     """Its own limit holds, also for what is unpacked."""
-    limits, errand = Limits(max_bytes=10), Errand("GET", "/v1/file", max_bytes=1000)
     for raw in (
         make_raw(b"x" * size),
         make_raw(gzip.compress(b"x" * size, mtime=0), "Content-Encoding: gzip"),
     ):
-        came = run_errand(answer_with(raw), errand, limits)
+        came = send_request(
+            answer_with(raw), Request("GET", "/v1/file", max_bytes=1000), Limits(max_bytes=10)
+        )
         if size == 1000:
             assert isinstance(came, Reply)
             assert came.body == b"x" * 1000
@@ -427,11 +431,119 @@ def test_an_errand_may_have_a_larger_reply_than_a_call(size: int) -> None:
             assert came == Trouble("too_large", "the reply of `127.0.0.1` is larger than 1000 bytes")
 
 
-def test_an_errand_is_not_redirected() -> None:
+def test_a_request_of_a_batch_is_not_redirected() -> None:
     """What the reply says is told, and no other address is asked."""
     seen: list[bytes] = []
     raw = make_raw(b"", "Location: /elsewhere", status="302 Found")
-    came = run_errand(answer_with(raw, seen=seen), Errand("GET", "/v1/file"))
+    came = send_request(answer_with(raw, seen=seen), Request("GET", "/v1/file"))
     assert isinstance(came, Reply)
     assert came.status == 302
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_nothing_is_sent_twice(method: Literal["GET", "POST"]) -> None:
+    """A connection that breaks is a trouble, not another request, whatever HTTP says of the method."""
+    seen: list[bytes] = []
+    came = send_request(answer_with(b"", seen=seen), Request(method, "/v1/file"))
+    assert came == Trouble("reset", "`127.0.0.1` closed the connection without a reply")
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_nothing_is_sent_twice_over_a_kept_connection(method: Literal["GET", "POST"]) -> None:
+    """The endpoint may close a connection while the next request is on its way: that is a trouble."""
+    seen: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        seen.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    async def run() -> list[Reply | Trouble]:
+        async with serve(talk) as port:
+            client = Client(connect(f"http://127.0.0.1:{port}/v1"), Limits())
+            request = Request(method, f"http://127.0.0.1:{port}/v1/file")
+            came = [await client.send(request, seconds=10) for _ in range(2)]
+            await client.close()
+            return came
+
+    first, second = asyncio.run(run())
+    assert isinstance(first, Reply)
+    assert second == Trouble("reset", "`127.0.0.1` closed the connection without a reply")
+    assert len(seen) == 2
+
+
+def test_neither_cookies_nor_a_netrc_are_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What an endpoint sets is not sent back, and a password of this machine goes nowhere."""
+    (tmp_path / ".netrc").write_text("default login me password canary-password\n", encoding="utf-8")
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    seen: list[bytes] = []
+
+    async def run() -> None:
+        async with serve(answer_with(make_raw(b"{}", "Set-Cookie: a=b"), seen=seen)) as port:
+            client = Client(Connection("m", OPENAI_CHAT, f"http://127.0.0.1:{port}/v1"), Limits())
+            for _ in range(2):
+                await client.post(b"{}", seconds=10)
+            await client.close()
+
+    asyncio.run(run())
+    assert len(seen) == 2
+    assert not [head for head in seen if b"cookie" in head.lower() or b"authorization" in head.lower()]
+
+
+def test_a_body_without_a_length_ends_with_the_connection() -> None:
+    """That is how HTTP/1.0 has it."""
+    came = post(answer_with(b"HTTP/1.1 200 OK\r\n\r\nwhole"))
+    assert isinstance(came, Reply)
+    assert came.body == b"whole"
+
+
+def test_a_second_reply_in_the_same_bytes_adds_no_header_to_the_first() -> None:
+    """How the body is packed, and how long to wait, is said by the reply itself alone."""
+    second = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\nretry-after: 9\r\n\r\n"
+    reply = post(answer_with(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nB" + second))
+    assert isinstance(reply, Reply)
+    assert (list(map(str.lower, reply.headers)), reply.body) == (["content-length"], b"B")
+
+
+@pytest.mark.parametrize(
+    ("connect_seconds", "seconds", "why"),
+    [
+        (60.0, 0.05, "no whole reply from `127.0.0.1` within 0.05 s"),
+        (0.05, 60.0, "`127.0.0.1` did not take the connection in time"),
+    ],
+)
+def test_time_that_is_up_while_connecting_says_whose_it_was(
+    connect_seconds: float, seconds: float, why: str
+) -> None:
+    """That of the call, or that of connecting; here TLS is never begun."""
+
+    async def talk(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read(-1)
+
+    async def run() -> Reply | Trouble:
+        async with serve(talk) as port:
+            limits = Limits(connect_seconds=connect_seconds)
+            return await send(connect(f"https://127.0.0.1:{port}/v1"), limits, seconds)
+
+    assert asyncio.run(run()) == Trouble("timeout", why)
+
+
+def test_large_bodies_share_what_memory_there_is() -> None:
+    """Beyond it the younger ones wait; the oldest never does, and its end lets the next one go on."""
+
+    async def run() -> None:
+        memory = BodyMemory(most=3)
+        await memory.reserve("first", 2)
+        waiting = asyncio.ensure_future(memory.reserve("second", 2))
+        await memory.reserve("first", 9)
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        memory.release("first")
+        await waiting
+        memory.release("second")
+        await memory.reserve("third", 4)
+
+    asyncio.run(run())

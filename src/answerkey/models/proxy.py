@@ -1,0 +1,102 @@
+"""The way out of this machine: the proxy and the certificates that the environment names.
+
+One rule for models, datasets and the hub: the proxy in `HTTPS_PROXY`, `HTTP_PROXY` or `ALL_PROXY` (in lower
+case, too) is used and named once on stderr, except for this machine and for hosts in `NO_PROXY`. A key goes
+through a proxy only inside TLS.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from answerkey.errors import SpecError, hide_secrets, remember_url
+from answerkey.models.hosts import is_loopback
+
+LOG = logging.getLogger("answerkey")
+#: Further certificates to trust. OpenSSL reads `SSL_CERT_FILE` by itself.
+CERTIFICATES = "REQUESTS_CA_BUNDLE"
+_EXCEPTIONS = ("NO_PROXY", "no_proxy")
+#: Documented in the library's source alone, and unknown to its types.
+_is_excepted: Callable[[str, dict[str, str]], bool] = vars(urllib.request)["proxy_bypass_environment"]
+
+
+def find_proxy(url: str) -> str | None:
+    """Return the proxy through which a URL is reached, or None; SpecError E119 for one of an unknown kind."""
+    proxies = urllib.request.getproxies_environment()
+    parts = urlsplit(url)
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    host = parts.netloc.rpartition("@")[2]
+    if not proxy or is_loopback(url) or _is_excepted(host, proxies):
+        return None
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    remember_url(proxy)
+    if urlsplit(proxy).scheme not in {"http", "https"}:
+        hint = "name an `http://` proxy, or name the host in `NO_PROXY`"
+        raise SpecError("E119", f"the proxy `{hide_secrets(proxy)}` cannot be used for `{host}`", hint=hint)
+    _announce(proxy)
+    return proxy
+
+
+def find_proxy_for_key(url: str, model: str, *, has_key: bool) -> str | None:
+    """Return the proxy for a model's endpoint; SpecError E117 when a key would pass it without TLS."""
+    proxy = find_proxy(url)
+    if proxy is not None and has_key and urlsplit(url).scheme != "https":
+        host = urlsplit(url).hostname
+        hint = f"use an `https://` address, or name `{host}` in `NO_PROXY` to reach it without the proxy"
+        message = f"model `{model}`: its key would pass through the proxy `{hide_secrets(proxy)}` without TLS"
+        raise SpecError("E117", message, hint=hint)
+    return proxy
+
+
+def open_tls_context(trusted: str | None = None) -> ssl.SSLContext:
+    """Return how servers prove who they are: by certificates of the system and of the environment.
+
+    `trusted` (PEM text) are certificates to trust instead; ssl.SSLError or ValueError for text that is none.
+    """
+    context = ssl.create_default_context(cadata=trusted)
+    if trusted is None and (bundle := os.environ.get(CERTIFICATES)):
+        try:
+            context.load_verify_locations(**{"capath" if Path(bundle).is_dir() else "cafile": bundle})
+        except OSError as error:  # ssl.SSLError is one
+            message = (
+                f"`{CERTIFICATES}` names `{bundle}`, which holds no certificates: {error.strerror or error}"
+            )
+            raise SpecError("E119", message, hint="name a file of PEM certificates, or unset it") from None
+    return context
+
+
+@contextmanager
+def guard_library(url: str, forget: Callable[[], object]) -> Iterator[None]:
+    """Let a library that reads the environment itself use a proxy only where `find_proxy` finds one.
+
+    `forget` makes the library look again: before, and for whoever uses it next.
+    """
+    if find_proxy(url) is not None or not urllib.request.getproxies_environment():
+        yield
+        return
+    before = {name: os.environ.get(name) for name in _EXCEPTIONS}
+    os.environ.update(dict.fromkeys(_EXCEPTIONS, "*"))
+    forget()
+    try:
+        yield
+    finally:
+        forget()
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+@lru_cache
+def _announce(proxy: str) -> None:
+    LOG.warning(
+        "requests go through the proxy `%s`; `NO_PROXY` names hosts to reach without it", hide_secrets(proxy)
+    )

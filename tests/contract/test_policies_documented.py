@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from answerkey.cli.gates import REPORT_OPTIONS
-from answerkey.runs import gates as stored
+from answerkey.runs import NOT_COMPLETE
 from answerkey.spec.policies import RULES, ShareName
 from answerkey.spec.policy_building import policies_from_source
 from answerkey.types import GateCheck
@@ -57,7 +57,7 @@ def test_the_run_folder_page_has_every_field_of_a_check() -> None:
     table = page.partition("An entry of `checks`")[2].partition("\n\nSecrets")[0]
     rows = "".join(row.partition(" | ")[0] for row in table.splitlines() if row.startswith("| `"))
     assert set(re.findall(r"`(\w+)`", rows)) == {field.name for field in dataclasses.fields(GateCheck)}
-    assert stored.NOT_COMPLETE == "the run is not complete"
+    assert NOT_COMPLETE == "the run is not complete"
 
 
 def test_the_options_for_ci_servers_are_two() -> None:

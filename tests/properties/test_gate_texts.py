@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from answerkey.reports.junit import write_junit
 from answerkey.reports.step_summary import escape_markdown, write_step_summary
-from answerkey.runs import MemoryRun, Run, describe_gates
+from answerkey.runs import Run, describe_gates, start_run
 from answerkey.types import Gate, GateCheck, GateStatus
 
 TEXTS = st.text(st.characters(), max_size=40)
@@ -21,7 +21,7 @@ NEED = {"type": "threshold", "metric": "m", "operator": ">=", "threshold": 0.8}
 
 def make_run(name: str, note: str | None) -> Run:
     """Return a run with one gate, all of whose names are `name`."""
-    writing = MemoryRun({"key": name, "display_name": name, "tasks": []}, {})
+    writing = start_run(None, {"key": name, "display_name": name, "tasks": []}, {})
     writing.task("t").write_scores(0, pl.DataFrame())
     check = GateCheck(name, name, GateStatus.FAIL, 0.5, 0.5, note=note, group=name)
     gate = Gate(name, name, GateStatus.FAIL, {**NEED, "metric": name}, name, checks=(check,))

@@ -1,40 +1,53 @@
-"""Runs on disk: write, read, list, and go on where one stopped."""
+"""Runs: written, read, listed, and gone on with where one stopped."""
 
-from answerkey.runs.files import write_frames, write_output
-from answerkey.runs.finding import is_run, list_places, list_runs, load_manifest, load_run
-from answerkey.runs.gates import NOT_COMPLETE, describe_gates, leave_open
-from answerkey.runs.journal import Journal, JournalCall, TaskLedger, Usage, remove_journal
-from answerkey.runs.lock import RunLock
-from answerkey.runs.memory import MemoryRun, MemoryTask
-from answerkey.runs.parts import FolderParts, HeldParts, KeptCompletions, Parts
-from answerkey.runs.places import RunPlace, StoredFolder, find_place
-from answerkey.runs.reading import FORMAT_VERSION, Run, TaskRun, find_answerer, name_answerer, read_manifest
-from answerkey.runs.starting import forget_journal, has_only_begun, require_free, start_run, take_up_run
-from answerkey.runs.stored_run import StoredTask
-from answerkey.runs.writing import FolderRun, FolderTask, TaskWriter, default_folder
+from answerkey.runs.journal import Journal, JournalCall
+from answerkey.runs.run import (
+    NOT_COMPLETE,
+    KeptCompletions,
+    Run,
+    Table,
+    TaskRun,
+    describe_gates,
+    find_answerer,
+    is_run,
+    leave_open,
+    list_places,
+    list_runs,
+    load_manifest,
+    load_run,
+    name_answerer,
+)
+from answerkey.runs.store import (
+    RunPlace,
+    StoredFolder,
+    find_place,
+    write_frames,
+    write_output,
+    write_whole,
+)
+from answerkey.runs.writing import (
+    RunWriter,
+    TaskWriter,
+    default_folder,
+    forget_journal,
+    has_only_begun,
+    reopen_run,
+    require_free,
+    start_run,
+)
 
 __all__ = [
-    "FORMAT_VERSION",
     "NOT_COMPLETE",
-    "FolderParts",
-    "FolderRun",
-    "FolderTask",
-    "HeldParts",
     "Journal",
     "JournalCall",
     "KeptCompletions",
-    "MemoryRun",
-    "MemoryTask",
-    "Parts",
     "Run",
-    "RunLock",
     "RunPlace",
+    "RunWriter",
     "StoredFolder",
-    "StoredTask",
-    "TaskLedger",
+    "Table",
     "TaskRun",
     "TaskWriter",
-    "Usage",
     "default_folder",
     "describe_gates",
     "find_answerer",
@@ -48,11 +61,10 @@ __all__ = [
     "load_manifest",
     "load_run",
     "name_answerer",
-    "read_manifest",
-    "remove_journal",
+    "reopen_run",
     "require_free",
     "start_run",
-    "take_up_run",
     "write_frames",
     "write_output",
+    "write_whole",
 ]

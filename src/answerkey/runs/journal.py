@@ -5,6 +5,10 @@ knows is written to the journal as well, so that a resumed run sees what the int
 
 Each record has a checksum, and places are numbered without gaps, so that a journal that is opened again tells
 how many of its records are damaged or missing.
+
+SQLite needs a file system, and a call counts as finished when it is on disk. So the journal of a run on
+object storage lies in the user's cache folder; a copy is published now and then, and when the run stops.
+Where it is resumed, the copy and what this machine has of it become one.
 """
 
 from __future__ import annotations
@@ -12,13 +16,17 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import tempfile
 import threading
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
+from zlib import crc32
 
+from answerkey.datasets.storage import find_object, put_object
 from answerkey.errors import Place, RunError
 from answerkey.models.batch_book import Submitted
 from answerkey.models.cache import CallCache
@@ -30,18 +38,24 @@ from answerkey.models.storing import (
     prepare_tables,
     write_rows,
 )
-from answerkey.runs.records import CREATE_CALLS, mend_records, sum_record
+from answerkey.runs.store import ObjectStore, RunStore, reaching_storage
 from answerkey.types import Completion, CompletionStatus
 
 JOURNAL_NAME = "journal.sqlite"
 VERSION = 2
+COLUMNS = "key, specification, sample_id, trial, purpose, status, source, completion, checksum"
+#: No index on the key: keys are random, and each would dirty a page of its own that is written twice.
+_CREATE_CALLS = """
+CREATE TABLE IF NOT EXISTS calls (
+    place INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL, specification TEXT NOT NULL,
+    sample_id TEXT NOT NULL, trial INTEGER NOT NULL, purpose TEXT NOT NULL, status TEXT NOT NULL,
+    source TEXT NOT NULL, completion TEXT NOT NULL, checksum INTEGER NOT NULL
+)
+"""
 #: Batches that are under way; a file has a row from its upload until its calls are in the table above.
 _CREATE_BATCHES = """
 CREATE TABLE IF NOT EXISTS batches (
-    file TEXT PRIMARY KEY,
-    batch TEXT,
-    identity TEXT NOT NULL,
-    keys TEXT NOT NULL
+    file TEXT PRIMARY KEY, batch TEXT, identity TEXT NOT NULL, keys TEXT NOT NULL
 )
 """
 _KEEP_BATCH = """
@@ -59,11 +73,7 @@ PAGES_IN_LOG = 4_000
 _sync_file = getattr(os, "fdatasync", os.fsync)
 #: So many keys that were looked for in vain are remembered; the others are looked for when they are written.
 MOST_MISSING = 100_000
-_ADD = """
-INSERT OR REPLACE INTO calls
-    (place, key, specification, sample_id, trial, purpose, status, source, completion, checksum)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
+_ADD = f"INSERT OR REPLACE INTO calls (place, {COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - constants
 _PLACED = """
 FROM places JOIN calls ON calls.place = places.place WHERE hash IN (SELECT value FROM json_each(?))
 """
@@ -80,7 +90,46 @@ SELECT purpose, sample_id, status, source, json_extract(completion, '$.attempts'
     json_extract(completion, '$.completion_tokens'), json_extract(completion, '$.error')
 FROM calls WHERE specification = ?
 """
-LIVE = "live"
+#: SQLite keeps the last place that was ever used: how many calls were finished.
+_COUNT_FINISHED = """
+SELECT MAX(COALESCE((SELECT seq FROM {schema}.sqlite_sequence WHERE name = 'calls'), 0),
+    COALESCE((SELECT MAX(place) FROM {schema}.calls), 0))
+"""
+#: Intact records are numbered anew, so that what is lost is told once.
+_MEND = (
+    f"""
+    CREATE TEMP TABLE intact AS SELECT {COLUMNS} FROM {{schema}}.calls
+    WHERE place NOT IN (SELECT value FROM json_each(?)) ORDER BY place
+    """,  # noqa: S608 - constants
+    "DELETE FROM {schema}.calls",
+    "DELETE FROM {schema}.sqlite_sequence WHERE name = 'calls'",
+    f"INSERT INTO {{schema}}.calls ({COLUMNS}) SELECT {COLUMNS} FROM intact ORDER BY rowid",  # noqa: S608 - constants
+    "DROP TABLE intact",
+)
+#: What another copy of the journal has more. A call that failed on one side was answered on the other; what
+#: was answered stays as it is.
+_MERGE = (
+    f"""
+    INSERT OR REPLACE INTO calls (place, {COLUMNS})
+    SELECT failed.place, {", ".join(f"other.{name}" for name in COLUMNS.split(", "))}
+    FROM calls AS failed JOIN other.calls AS other ON failed.key = other.key WHERE failed.status = 'ERROR'
+    """,  # noqa: S608 - constants
+    f"""
+    INSERT INTO calls ({COLUMNS})
+    SELECT {COLUMNS} FROM other.calls WHERE key NOT IN (SELECT key FROM calls)
+    """,  # noqa: S608 - constants
+    "INSERT OR IGNORE INTO batches SELECT * FROM other.batches",
+)
+#: A number that differs when calls or batches do: calls are added, failed ones are answered.
+_SUM_UP = """
+SELECT COUNT(*) + 3 * TOTAL(status <> 'ERROR')
+    + 7 * (SELECT TOTAL(2 * rowid + (batch IS NOT NULL)) FROM batches) FROM calls
+"""
+#: Seconds between two published copies at least; a copy that takes long is made more seldom.
+EVERY = 60.0
+SHARE = 20.0
+#: The file that says which run a folder of this machine belongs to.
+OWNER_NAME = "run"
 _ERROR = CompletionStatus.ERROR.value
 #: SQLite's codes for a file that is no longer one of its own; everything else is about writing.
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -152,7 +201,7 @@ class Journal:
         if self.cache is None or not missing:
             return found
         cached = self.cache.find({key: call.messages for key, call in missing.items()})
-        self._write([(missing[key], one) for key, one in cached.items()], specification)
+        self.write([(missing[key], one) for key, one in cached.items()], specification)
         return found | cached
 
     def add(self, finished: Sequence[tuple[Call, Completion]], specification: str = "") -> None:
@@ -161,21 +210,45 @@ class Journal:
         A journal that cannot be written keeps nothing from the cache, which may be on another disk.
         """
         try:
-            self._write(finished, specification)
+            self.write(finished, specification)
             self._sync()
         finally:
             if self.cache is not None:
                 self.cache.add([(call.key, one) for call, one in finished])
-
-    def write(self, finished: Sequence[tuple[Call, Completion]], specification: str = "") -> None:
-        """Store finished calls; they are in the hands of the system when this returns."""
-        self._write(finished, specification)
 
     def settle(self, finished: Sequence[tuple[Call, Completion]]) -> None:
         """Wait until what was written is on disk, and hand it to the cache."""
         self._sync()
         if self.cache is not None:
             self.cache.add([(call.key, one) for call, one in finished])
+
+    def write(self, finished: Sequence[tuple[Call, Completion]], specification: str = "") -> None:
+        """Store finished calls; they are in the hands of the system when this returns.
+
+        What a model has said stays said, only a failed call is overwritten.
+        """
+        if not finished:
+            return
+        with self._lock, self._translated():
+            missing = self._missing
+            places = {call.key: missing.pop(call.key) for call, _ in finished if call.key in missing}
+            if len(places) < len(finished) and (
+                unknown := {call.key for call, _ in finished} - places.keys()
+            ):
+                places |= _leave_missing(unknown, self._select(_LOCATE, unknown))
+            rows: dict[int, Sequence[object]] = {}
+            for call, one in finished:
+                if call.key not in places:
+                    continue
+                place = places.pop(call.key) or self._next_place
+                if one.status is CompletionStatus.ERROR:
+                    places[call.key] = place
+                self._next_place = max(self._next_place, place + 1)
+                task = (call.key, specification, call.sample_id, call.trial, call.purpose)
+                record = (*task, one.status.value, one.source or "live", encode_completion(one))
+                rows[place] = (place, *record, sum_record(record))
+            if rows:
+                write_rows(self._connection, _ADD, list(rows.values()))
 
     def count(self) -> Mapping[str, int]:
         """Return how many calls there are by status."""
@@ -222,30 +295,6 @@ class Journal:
                 os.close(self._log)
                 self._log = None
 
-    def remove(self) -> None:
-        """Close the journal and delete its files: the run is complete, and its tables say the same."""
-        self.close()
-        if self.file is not None:
-            remove_journal(self.file.parent)
-
-    def _write(self, finished: Sequence[tuple[Call, Completion]], specification: str) -> None:
-        """Keep calls; what a model has said stays said, only a failed call is overwritten."""
-        if not finished:
-            return
-        with self._lock, self._translated():
-            places = self._take_places(finished)
-            rows: dict[int, Sequence[object]] = {}
-            for call, one in finished:
-                if call.key not in places:
-                    continue
-                place = places.pop(call.key) or self._next_place
-                if one.status is CompletionStatus.ERROR:
-                    places[call.key] = place
-                self._next_place = max(self._next_place, place + 1)
-                rows[place] = (place, *_lay_out(call, one, specification))
-            if rows:
-                write_rows(self._connection, _ADD, list(rows.values()))
-
     def _sync(self) -> None:
         """Wait for the disk; SQLite itself would do so inside the lock."""
         if self.file is None:
@@ -262,34 +311,23 @@ class Journal:
         except OSError as error:
             raise self._refused(error.strerror or str(error)) from error
 
-    def _take_places(self, finished: Sequence[tuple[Call, Completion]]) -> dict[str, int]:
-        """Return the keys of which nothing is said yet, with the place of a failed call, or 0 without one."""
-        missing = self._missing
-        places = {call.key: missing.pop(call.key) for call, _ in finished if call.key in missing}
-        unknown = {call.key for call, _ in finished} - places.keys() if len(places) < len(finished) else ()
-        return places | _leave_missing(unknown, self._select(_LOCATE, unknown)) if unknown else places
-
     def _select(self, statement: str, keys: Collection[str]) -> list[tuple[object, ...]]:
         """Return what a statement finds for these keys; another key may have the same hash."""
-        self._place_calls()
+        # Where the calls are that came since the last look, those of an earlier process included.
+        if self._next_place == 0:
+            self._connection.create_function("hash_key", 1, hash, deterministic=True)
+            for setup in ("PRAGMA temp.journal_mode = OFF", _CREATE_PLACES):
+                self._connection.execute(setup).close()
+            with closing(self._connection.execute("SELECT MAX(place) FROM calls")) as cursor:
+                self._next_place = (cursor.fetchone()[0] or 0) + 1
+        if self._unplaced != self._next_place:
+            self._connection.execute(_FILL_PLACES, (self._unplaced,)).close()
+            self._unplaced = self._next_place
         if self._next_place == 1:  # there is nothing yet
             return []
         wanted = set(keys)
         with closing(self._connection.execute(statement, (json.dumps([*map(hash, wanted)]),))) as cursor:
             return [row for row in cursor if row[0] in wanted]
-
-    def _place_calls(self) -> None:
-        """Learn where the calls are that came since the last look, those of an earlier process included."""
-        if self._next_place == 0:
-            self._connection.create_function("hash_key", 1, hash, deterministic=True)
-            for statement in ("PRAGMA temp.journal_mode = OFF", _CREATE_PLACES):
-                self._connection.execute(statement).close()
-            with closing(self._connection.execute("SELECT MAX(place) FROM calls")) as cursor:
-                self._next_place = (cursor.fetchone()[0] or 0) + 1
-        elif self._unplaced == self._next_place:
-            return
-        self._connection.execute(_FILL_PLACES, (self._unplaced,)).close()
-        self._unplaced = self._next_place
 
     def _open(self) -> sqlite3.Connection:
         connection = connect_file(self.file or ":memory:")
@@ -297,7 +335,7 @@ class Journal:
             # `_sync` waits for the disk; SQLite itself does so before it moves pages to their file.
             connection.execute("PRAGMA synchronous = NORMAL").close()
             connection.execute(f"PRAGMA wal_autocheckpoint = {PAGES_IN_LOG}").close()
-            prepare_tables(connection, VERSION, [CREATE_CALLS])
+            prepare_tables(connection, VERSION, [_CREATE_CALLS])
             self.lost = mend_records(connection)
             connection.execute(_CREATE_BATCHES).close()  # a journal from before there were batches has none
         except BaseException:
@@ -313,35 +351,23 @@ class Journal:
         except sqlite3.ProgrammingError:
             raise  # a bug of ours, such as the use of a closed journal
         except sqlite3.Error as error:
-            raise self._translate(error) from error
+            code = getattr(error, "sqlite_errorcode", None)
+            # The low byte is the kind of error, the rest its variety; our own errors have no code.
+            if code is None or code & 0xFF in _DAMAGE:
+                raise self._damaged(str(error)) from error
+            raise self._refused(str(error)) from error
         except (ValueError, TypeError, KeyError) as error:
             raise self._damaged(f"an entry cannot be read ({error})") from error
 
-    def _translate(self, error: sqlite3.Error) -> RunError:
-        code = getattr(error, "sqlite_errorcode", None)
-        # The low byte is the kind of error, the rest its variety; our own errors have no code.
-        if code is None or code & 0xFF in _DAMAGE:
-            return self._damaged(str(error))
-        return self._refused(str(error))
-
     def _refused(self, why: str) -> RunError:
-        return RunError(
-            "E502",
-            f"cannot write the journal of the run: {why}",
-            where=self._place(),
-            hint="make room or correct the rights of the folder, then `answerkey resume` goes on",
-        )
+        hint = "make room or correct the rights of the folder, then `answerkey resume` goes on"
+        where = None if self.file is None else Place(file=str(self.file))
+        return RunError("E502", f"cannot write the journal of the run: {why}", where=where, hint=hint)
 
     def _damaged(self, why: str) -> RunError:
-        return RunError(
-            "E503",
-            f"the journal of the run is damaged: {why}",
-            where=self._place(),
-            hint="delete it and resume: what the call cache knows is not asked again",
-        )
-
-    def _place(self) -> Place | None:
-        return None if self.file is None else Place(file=str(self.file))
+        hint = "delete it and resume: what the call cache knows is not asked again"
+        where = None if self.file is None else Place(file=str(self.file))
+        return RunError("E503", f"the journal of the run is damaged: {why}", where=where, hint=hint)
 
 
 @dataclass(frozen=True)
@@ -379,14 +405,147 @@ def _leave_missing(keys: Collection[str], located: Sequence[tuple[object, ...]])
     return missing
 
 
-def _lay_out(call: Call, one: Completion, specification: str) -> tuple[object, ...]:
-    """Return the columns of a call, from its key on."""
-    task = (call.key, specification, call.sample_id, call.trial, call.purpose)
-    record = (*task, one.status.value, one.source or LIVE, encode_completion(one))
-    return (*record, sum_record(record))
+def sum_record(record: Sequence[object]) -> int:
+    """Return the checksum of a record, whose texts may be bytes."""
+    return crc32(
+        b"\0".join(
+            [one if isinstance(one, bytes) else str(one).encode("utf-8", "surrogatepass") for one in record]
+        )
+    )
 
 
-def remove_journal(folder: Path) -> None:
-    """Delete the files of a run's journal, if they are there."""
+def mend_records(connection: sqlite3.Connection, schema: str = "main") -> int:
+    """Return how many records of a journal are damaged or missing; remove the damaged ones."""
+    damaged, intact = list[int](), 0
+    factory, connection.text_factory = connection.text_factory, bytes  # damaged text need not be text
+    try:
+        with closing(connection.execute(f"SELECT place, {COLUMNS} FROM {schema}.calls")) as cursor:  # noqa: S608 - constants
+            for place, *record, checksum in cursor:
+                if sum_record(record) == checksum:
+                    intact += 1
+                else:
+                    damaged.append(place)
+    finally:
+        connection.text_factory = factory
+    with closing(connection.execute(_COUNT_FINISHED.format(schema=schema))) as cursor:
+        lost = int(cursor.fetchone()[0]) - intact
+    if lost:
+        connection.execute("BEGIN IMMEDIATE").close()
+        for number, statement in enumerate(_MEND):
+            given = () if number else (json.dumps(damaged),)
+            connection.execute(statement.format(schema=schema), given).close()
+        connection.execute("COMMIT").close()
+    return lost
+
+
+class JournalCopies:
+    """Publishes copies of the journal of a run on object storage, on a thread of its own."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._file = store.home / JOURNAL_NAME
+        self._url = store.show(JOURNAL_NAME)
+        self._end = threading.Event()
+        self._turn = threading.Lock()
+        self._published: int | None = None
+        self._thread = threading.Thread(target=self._go_on, name="answerkey-journal", daemon=True)
+        self._thread.start()
+
+    def publish(self) -> None:
+        """Publish a copy of the journal as it is now, unless that was done; E509 when it cannot be."""
+        with self._turn, tempfile.TemporaryDirectory(prefix="answerkey-journal-") as folder:
+            if not self._file.is_file():
+                return
+            copy = Path(folder) / JOURNAL_NAME
+            with (
+                closing(sqlite3.connect(self._file, timeout=30)) as own,
+                closing(sqlite3.connect(copy)) as to,
+            ):
+                own.backup(to)
+                to.execute("PRAGMA journal_mode = DELETE").close()
+                state = int(to.execute(_SUM_UP).fetchone()[0])
+            if state != self._published:
+                with reaching_storage():
+                    put_object(self._url, copy)
+                self._published = state
+
+    def end(self) -> None:
+        """Publish no more; a second call does nothing."""
+        self._end.set()
+        self._thread.join()
+
+    def _go_on(self) -> None:
+        pause = EVERY
+        while not self._end.wait(pause):
+            begun = time.monotonic()
+            with suppress(
+                RunError, OSError, sqlite3.Error
+            ):  # the next copy, or the end of the run, will tell
+                self.publish()
+            pause = max(EVERY, SHARE * (time.monotonic() - begun))
+
+
+def claim_home(store: ObjectStore, started_at: str, *, is_new: bool) -> None:
+    """Make the folder of this machine that of a run; what another run left there is removed."""
+    owner = store.home / OWNER_NAME
+    with suppress(OSError):
+        if not is_new and owner.read_text(encoding="utf-8") == started_at:
+            return
+    _remove_files(store.home)
+    owner.write_text(started_at, encoding="utf-8")
+
+
+def bring_journal(store: ObjectStore) -> int:
+    """Bring the published copy of a journal here; what this machine has of the run stays.
+
+    Return how many records were lost where the two became one; what is lost of a copy that is the only one is
+    told when it is opened. E503 when it is damaged, E509 when it cannot be had.
+    """
+    own = store.home / JOURNAL_NAME
+    with reaching_storage():
+        found = find_object(store.show(JOURNAL_NAME))
+        if found is None:
+            return 0
+        with tempfile.NamedTemporaryFile(dir=store.home, prefix=".journal-", delete=False) as file:
+            copy = Path(file.name)
+            for block in found.iterate():
+                file.write(block)
+    try:
+        if own.is_file():
+            return _merge(own, copy)
+        copy.replace(own)
+    except sqlite3.Error as error:
+        message = f"the journal `{found.url}`, or the one of this machine, `{own}`, is damaged: {error}"
+        hint = "delete the damaged one and resume: what the other and the call cache know is not asked again"
+        raise RunError("E503", message, hint=hint) from error
+    else:
+        return 0
+    finally:
+        copy.unlink(missing_ok=True)
+
+
+def _merge(own: Path, other: Path) -> int:
+    """Add to a journal what another one of the same run has more; return how many records both had lost."""
+    with closing(sqlite3.connect(own, timeout=30, isolation_level=None)) as journal:
+        journal.execute("PRAGMA trusted_schema = OFF").close()  # the copy may come from a stranger
+        journal.execute("ATTACH ? AS other", (str(other),)).close()
+        version = journal.execute("PRAGMA other.user_version").fetchone()[0]
+        if version != VERSION:
+            raise sqlite3.DatabaseError(f"it has the version {version}")
+        lost = mend_records(journal) + mend_records(journal, "other")
+        for statement in ("BEGIN IMMEDIATE", *_MERGE, "COMMIT"):
+            journal.execute(statement).close()
+    return lost
+
+
+def remove_journal(store: RunStore) -> None:
+    """Delete the journal of a complete run, and its published copy: the tables say the same."""
+    if isinstance(store, ObjectStore):
+        store.remove([JOURNAL_NAME])
+        (store.home / OWNER_NAME).unlink(missing_ok=True)
+    if store.home is not None:
+        _remove_files(store.home)
+
+
+def _remove_files(folder: Path) -> None:
     for suffix in ("-wal", "-shm", ""):
         (folder / f"{JOURNAL_NAME}{suffix}").unlink(missing_ok=True)

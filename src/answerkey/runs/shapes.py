@@ -1,277 +1,218 @@
 """What the JSON files of a run look like, as far as it is shown: a run folder may come from a stranger.
 
-A shape is a function that raises ValueError, with the way to it, for a value that has not got it. Keys that a
-shape does not name are passed over: a newer release may write more.
+A shape is written as data: a word for a plain value (with `?`, null will do), `[shape]` for a list, a tuple
+of words for one of them, a mapping for an object: `name` must be there, `name?` may be, `*` is every entry.
+Keys that a shape does not name are passed over: a newer release may write more. A function among the shapes
+checks what no shape can say. What has not its shape raises ValueError, with the way to it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
+from typing import Any
 
-Shape = Callable[[object, str], None]
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
-_SHOWN = 60
+_MAX_SHOWN = 60
 #: No run has so many samples, calls or tokens.
-_MOST = 1 << 63
+_MAX_COUNT = 1 << 63
 
 
-def _refuse(value: object, way: str, wanted: str) -> None:
-    shown = repr(value)
-    shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
-    raise ValueError(f"`{way}` is {shown}, not {wanted}")
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < _MAX_COUNT
 
 
-def _be_text(value: object, way: str) -> None:
-    if not isinstance(value, str):
-        _refuse(value, way, "text")
-
-
-def _be_count(value: object, way: str) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST:
-        _refuse(value, way, "a count")
-
-
-def _be_some(value: object, way: str) -> None:
-    """Require a count of what is there: what is not there is not counted."""
-    _be_count(value, way)
-    if not value:
-        _refuse(value, way, "a count above 0")
-
-
-def _be_number(value: object, way: str) -> None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not abs(value) < _MOST * 1e100:  # type: ignore[arg-type]  # a number then
-        _refuse(value, way, "a number")
-
-
-def _be_flag(value: object, way: str) -> None:
-    if not isinstance(value, bool):
-        _refuse(value, way, "true or false")
-
-
-def _be_mapping(value: object, way: str) -> None:
-    if not isinstance(value, Mapping):
-        _refuse(value, way, "an object")
-
-
-def _be_moment(value: object, way: str) -> None:
-    if not isinstance(value, str) or not _MOMENT.fullmatch(value):
-        _refuse(value, way, "a time")
-
-
-def _be_one_of(words: tuple[str, ...], value: object, way: str) -> None:
-    if not isinstance(value, str) or value not in words:
-        _refuse(value, way, f"one of {', '.join(words)}")
-
-
-def _be_or_null(shape: Shape, value: object, way: str) -> None:
-    if value is not None:
-        shape(value, way)
-
-
-def _be_list(shape: Shape, value: object, way: str) -> None:
-    if not isinstance(value, list):
-        _refuse(value, way, "a list")
-    for number, one in enumerate(value if isinstance(value, list) else ()):
-        shape(one, f"{way}[{number}]")
-
-
-def _be_pair(value: object, way: str) -> None:
-    _be_list(_be_number, value, way)
-    if isinstance(value, list) and len(value) != 2:  # noqa: PLR2004 - a pair
-        _refuse(value, way, "a pair")
-
-
-def _be_by_name(shape: Shape, value: object, way: str) -> None:
-    _be_mapping(value, way)
-    for name, one in value.items() if isinstance(value, Mapping) else ():
-        shape(one, f"{way}.{name}")
-
-
-def _be_by_number(shape: Shape, value: object, way: str) -> None:
-    _be_by_name(shape, value, way)
-    for name in value if isinstance(value, Mapping) else ():
-        if not re.fullmatch("[1-9][0-9]{0,17}", str(name)):
-            _refuse(name, way, "a number of choices")
-
-
-def _have(needed: Mapping[str, Shape], more: Mapping[str, Shape], value: object, way: str) -> None:
-    _be_mapping(value, way)
-    found: Mapping[str, object] = value if isinstance(value, Mapping) else {}
-    for name, shape in needed.items():
-        if name not in found:
-            raise ValueError(f"`{way}` has no `{name}`")
-        shape(found[name], f"{way}.{name}")
-    for name, shape in more.items():
-        if name in found:
-            shape(found[name], f"{way}.{name}")
-
-
-def _or_null(shape: Shape) -> Shape:
-    return partial(_be_or_null, shape)
-
-
-def _list(shape: Shape) -> Shape:
-    return partial(_be_list, shape)
-
-
-def _by_name(shape: Shape) -> Shape:
-    return partial(_be_by_name, shape)
-
-
-def _fields(needed: Mapping[str, Shape], more: Mapping[str, Shape] | None = None) -> Shape:
-    return partial(_have, needed, more or {})
-
-
-_TEXT_OR_NULL, _NUMBER_OR_NULL = _or_null(_be_text), _or_null(_be_number)
-_NUMBER = {
-    "n_excluded": _by_name(_be_count),
-    "interval": _or_null(_be_pair),
-    "interval_method": _TEXT_OR_NULL,
-    "interval_note": _TEXT_OR_NULL,
-    "std_error": _NUMBER_OR_NULL,
-    "note": _TEXT_OR_NULL,
+#: Plain values by their words, as messages name them.
+_WORDS: Mapping[str, Any] = {
+    "text": lambda value: isinstance(value, str),
+    "a count": _is_count,
+    "a count above 0": lambda value: _is_count(value) and value > 0,
+    "a number": lambda value: type(value) in {int, float} and abs(value) < _MAX_COUNT * 1e100,
+    "true or false": lambda value: isinstance(value, bool),
+    "a time": lambda value: isinstance(value, str) and _MOMENT.fullmatch(value) is not None,
+    "an object": lambda value: isinstance(value, Mapping),
+    "an object with entries": lambda value: isinstance(value, Mapping) and bool(value),
+    "a list": lambda value: isinstance(value, list),
+    "a pair": lambda value: len(value) == 2,  # noqa: PLR2004 - a list
 }
-_GROUP = _fields({"group": _TEXT_OR_NULL, "value": _NUMBER_OR_NULL, "n": _be_count}, _NUMBER)
-_METRIC = _fields(
-    {"name": _be_text, "value": _NUMBER_OR_NULL, "n": _be_count},
-    {
-        **_NUMBER,
-        **dict.fromkeys(("type", "metric", "scorer"), _be_text),
-        "purpose": partial(_be_one_of, ("score", "qa")),
-        "details": _be_mapping,
-        "is_share": _be_flag,
-        "groups": _or_null(_list(_fields({"column": _be_text, "values": _list(_GROUP), "macro": _GROUP}))),
-    },
-)
 
 
-def _be_filled(shape: Shape, value: object, way: str) -> None:
-    _be_by_name(shape, value, way)
-    if not value:
-        _refuse(value, way, "an object with entries")
+def _require(value: Any, way: str, wanted: str, *, is_so: bool) -> None:  # noqa: ANN401 - whatever a file holds
+    if not is_so:
+        shown = repr(value)
+        shown = shown if len(shown) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]}…"
+        raise ValueError(f"`{way}` is {shown}, not {wanted}")
 
 
-def _be_category(value: object, way: str) -> None:
-    _have(_CATEGORY, {}, value, way)
-    if isinstance(value, Mapping) and value["correct"] + value["partial"] > value["n"]:
-        _refuse(value, way, "a category with as many samples as it has right ones")
+def _check(shape: Any, value: Any, way: str) -> None:  # noqa: ANN401 - shapes and values are of any kind
+    """Require that a value has a shape; raise ValueError."""
+    match shape:
+        case str():
+            if value is not None or not shape.endswith("?"):
+                word = shape.removesuffix("?")
+                _require(value, way, word, is_so=_WORDS[word](value))
+        case tuple():
+            _require(
+                value, way, f"one of {', '.join(shape)}", is_so=isinstance(value, str) and value in shape
+            )
+        case [one]:
+            _check("a list", value, way)
+            for number, item in enumerate(value):
+                _check(one, item, f"{way}[{number}]")
+        case Mapping():
+            _check("an object", value, way)
+            for name, one in shape.items():
+                if name == "*":
+                    for key, item in value.items():
+                        _check(one, item, f"{way}.{key}")
+                elif (key := name.removesuffix("?")) in value:
+                    _check(one, value[key], f"{way}.{key}")
+                elif key == name:
+                    raise ValueError(f"`{way}` has no `{name}`")
+        case _:
+            shape(value, way)
 
 
-def _be_readings(value: object, way: str) -> None:
+def _nullable(shape: Any) -> Any:  # noqa: ANN401 - a shape
+    """Return a shape that null has, too."""
+    return lambda value, way: None if value is None else _check(shape, value, way)
+
+
+def _check_pair(value: Any, way: str) -> None:  # noqa: ANN401 - whatever a file holds
+    _check(["a number"], value, way)
+    _check("a pair", value, way)
+
+
+def _check_choice_counts(value: Any, way: str) -> None:  # noqa: ANN401
+    _check({"*": "a count"}, value, way)
+    for name in value:
+        _require(name, way, "a number of choices", is_so=bool(re.fullmatch("[1-9][0-9]{0,17}", str(name))))
+
+
+def _check_category(value: Any, way: str) -> None:  # noqa: ANN401
+    _check({"n": "a count above 0", "correct": "a count", "partial": "a count"}, value, way)
+    wanted = "a category with as many samples as it has right ones"
+    _require(value, way, wanted, is_so=value["correct"] + value["partial"] <= value["n"])
+
+
+def _check_readings(value: Any, way: str) -> None:  # noqa: ANN401
     """Require some completions read by every rule, or none of all that."""
-    _have({}, _READINGS, value, way)
-    if not isinstance(value, Mapping) or not value.get("n"):
-        return
-    own: dict[str, Shape] = {"own_rule": partial(_be_filled, _be_count), "rules": _fields({"own": _RULE})}
-    needed: dict[str, Shape] = {**own, "samples": _be_count}
-    _have(needed, {}, value, way)
-    for name, rule in value["rules"].items():
-        if max(rule["correct"], rule["invalid"]) > value["n"] or rule["correct"] < 0:
-            _refuse(rule, f"{way}.rules.{name}", "a part of what was read")
+    _check({f"{name}?": shape for name, shape in _READINGS.items()}, value, way)
+    if value.get("n"):
+        _check(
+            {"own_rule": "an object with entries", "rules": {"own": _RULE}, "samples": "a count"}, value, way
+        )
+        for name, rule in value["rules"].items():
+            is_part = max(rule["correct"], rule["invalid"]) <= value["n"] and rule["correct"] >= 0
+            _require(rule, f"{way}.rules.{name}", "a part of what was read", is_so=is_part)
 
 
-def _be_tally(value: object, way: str) -> None:
+def _check_letters(value: Any, way: str) -> None:  # noqa: ANN401
+    _check({"*": "a count above 0"}, value, way)
+    _check("an object with entries", value, way)
+
+
+def _check_tally(value: Any, way: str) -> None:  # noqa: ANN401
     """Require the counts of a task; of completions that are invalid, some were scored."""
-    _have(_COUNTED, _COUNTED_ELSE, value, way)
-    if isinstance(value, Mapping) and value["invalid"]:
+    _check(_TALLY, value, way)
+    if value["invalid"]:
         rows = value.get("orders") or value.get("trials") or value
-        _be_some(rows["counts"]["scored"], f"{way}.counts.scored")
+        _check("a count above 0", rows["counts"]["scored"], f"{way}.counts.scored")
 
 
-_EXAMPLE = _fields({"sample_id": _be_text}, {"completion": _TEXT_OR_NULL, "message": _TEXT_OR_NULL})
-_REASONS = _by_name(_fields({"count": _be_some, "example": _EXAMPLE}))
-_COUNTS = _fields(
-    dict.fromkeys(("samples", "scored", "valid", "invalid", "refused", "failed", "errors"), _be_count)
-)
-_CATEGORY: dict[str, Shape] = {"n": _be_some, "correct": _be_count, "partial": _be_count}
-_RULE = _fields({"correct": _be_number, "invalid": _be_count})
-_READINGS: dict[str, Shape] = {
-    "n": _be_count,
-    "samples": _be_count,
-    "own_rule": _by_name(_be_count),
-    "rules": _by_name(_RULE),
-}
-_COUNTED: dict[str, Shape] = {
-    "counts": _COUNTS,
-    "completion_statuses": _by_name(_be_count),
-    **dict.fromkeys(("invalid", "failed", "errors"), _REASONS),
-    "excluded": _by_name(_be_count),
-    "letters": _by_name(partial(_be_filled, _be_some)),
-    "category_column": _TEXT_OR_NULL,
-    "categories": _by_name(_be_category),
-}
-_COUNTED_ELSE: dict[str, Shape] = {
-    "cut_off": _be_count,
-    "choice_counts": partial(_be_by_number, _be_count),
-    "failures": _by_name(_REASONS),
-    "unscored": _be_count,
-    "readings": _be_readings,
-    "trials": _fields({"num_trials": _be_some, "counts": _COUNTS}),
-    "orders": _fields({"counts": _COUNTS}, {"left_in_place": _by_name(_be_count), "extra": _be_count}),
-}
-_MODEL = _fields({"name": _be_text}, {"simulated": _be_flag})
-_DATASET_TEXTS = ("key", "display_name", "file", "fingerprint", "category")
-_ENTRY = _fields(
-    {"key": _be_text},
-    {
-        "display_name": _TEXT_OR_NULL,
-        "task": _or_null(_be_mapping),
-        "dataset": _or_null(
-            _fields({}, {**dict.fromkeys(_DATASET_TEXTS, _TEXT_OR_NULL),
-                         **dict.fromkeys(("rows_read", "rows_filtered", "samples"), _be_count)})
-        ),
-        "model": _or_null(_MODEL),
-        "completions": _or_null(
-            _fields({}, dict.fromkeys(("source", "file", "sha256", "column", "model"), _TEXT_OR_NULL))
-        ),
-        "config": _or_null(_be_mapping),
-        "scorers": _or_null(
-            _list(_fields({"key": _be_text}, {**dict.fromkeys(("type", "title"), _be_text),
-                                              "display_name": _TEXT_OR_NULL, "model": _or_null(_MODEL)}))
-        ),
-        "encoded": _or_null(_by_name(_list(_be_text))),
-        **dict.fromkeys(("selection", "trials", "choice_order", "variant", "calls", "repeatability"),
-                        _or_null(_be_mapping)),
-    },
-)  # fmt: skip
-_LISTED = _fields({"bytes": _be_count, "sha256": _be_text}, {"tag": _be_text})
-
-
-def _be_file_list(value: object, way: str) -> None:
+def _check_files(value: Any, way: str) -> None:  # noqa: ANN401
     """Require what is said of each file of a run; a table has rows."""
-    _be_by_name(_LISTED, value, way)
-    for name, told in value.items() if isinstance(value, Mapping) else ():
+    _check({"*": {"bytes": "a count", "sha256": "text", "tag?": "text"}}, value, way)
+    for name, told in value.items():
         if name.endswith(".parquet"):
-            _have({"rows": _be_count}, {}, told, f"{way}.{name}")
+            _check({"rows": "a count"}, told, f"{way}.{name}")
 
 
-_MANIFEST = _fields(
-    {"key": _be_text, "status": partial(_be_one_of, ("running", "complete", "incomplete"))},
-    {
-        "tasks": _list(_ENTRY),
-        "display_name": _TEXT_OR_NULL,
-        **dict.fromkeys(("started_at", "ended_at"), _or_null(_be_moment)),
-        "answerkey_version": _be_text,
-        "notices": _or_null(_list(_be_text)),
-        "stopped": _or_null(_fields({}, {"message": _TEXT_OR_NULL, "code": _TEXT_OR_NULL})),
-        **dict.fromkeys(("gates", "policies"), _or_null(_list(_be_mapping))),
-        "options": _or_null(_be_mapping),
-        "file": _TEXT_OR_NULL,
-        "files": _be_file_list,
-    },
-)
+_NUMBER = {
+    "n_excluded?": {"*": "a count"},
+    "interval?": _nullable(_check_pair),
+    "interval_method?": "text?",
+    "interval_note?": "text?",
+    "std_error?": "a number?",
+    "note?": "text?",
+}
+_GROUP = {"group": "text?", "value": "a number?", "n": "a count", **_NUMBER}
+_METRIC = {
+    "name": "text",
+    "value": "a number?",
+    "n": "a count",
+    **_NUMBER,
+    **dict.fromkeys(("type?", "metric?", "scorer?"), "text"),
+    "purpose?": ("score", "qa"),
+    "details?": "an object",
+    "is_share?": "true or false",
+    "groups?": _nullable([{"column": "text", "values": [_GROUP], "macro": _GROUP}]),
+}
+_COUNTS = dict.fromkeys(("samples", "scored", "valid", "invalid", "refused", "failed", "errors"), "a count")
+_EXAMPLE = {"sample_id": "text", "completion?": "text?", "message?": "text?"}
+_REASONS = {"*": {"count": "a count above 0", "example": _EXAMPLE}}
+_RULE = {"correct": "a number", "invalid": "a count"}
+_READINGS = {"n": "a count", "samples": "a count", "own_rule": {"*": "a count"}, "rules": {"*": _RULE}}
+_TALLY = {
+    "counts": _COUNTS,
+    "completion_statuses": {"*": "a count"},
+    **dict.fromkeys(("invalid", "failed", "errors"), _REASONS),
+    "excluded": {"*": "a count"},
+    "letters": {"*": _check_letters},
+    "category_column": "text?",
+    "categories": {"*": _check_category},
+    "cut_off?": "a count",
+    "choice_counts?": _check_choice_counts,
+    "failures?": {"*": _REASONS},
+    "unscored?": "a count",
+    "readings?": _check_readings,
+    "trials?": {"num_trials": "a count above 0", "counts": _COUNTS},
+    "orders?": {"counts": _COUNTS, "left_in_place?": {"*": "a count"}, "extra?": "a count"},
+}
+_NUMBERS = {"metrics": [_METRIC], "tally": _check_tally}
+_MODEL = _nullable({"name": "text", "simulated?": "true or false"})
+_DATASET = {
+    **dict.fromkeys(("key?", "display_name?", "file?", "fingerprint?", "category?"), "text?"),
+    **dict.fromkeys(("rows_read?", "rows_filtered?", "samples?"), "a count"),
+}
+_SCORER = {"key": "text", "type?": "text", "title?": "text", "display_name?": "text?", "model?": _MODEL}
+_ENTRY = {
+    "key": "text",
+    "display_name?": "text?",
+    "task?": "an object?",
+    "dataset?": _nullable(_DATASET),
+    "model?": _MODEL,
+    "completions?": _nullable(dict.fromkeys(("source?", "file?", "sha256?", "column?", "model?"), "text?")),
+    "config?": "an object?",
+    "scorers?": _nullable([_SCORER]),
+    "encoded?": _nullable({"*": ["text"]}),
+    **dict.fromkeys(
+        ("selection?", "trials?", "choice_order?", "variant?", "calls?", "repeatability?"), "an object?"
+    ),
+}
+_MANIFEST = {
+    "key": "text",
+    "status": ("running", "complete", "incomplete"),
+    "tasks?": [_ENTRY],
+    "display_name?": "text?",
+    **dict.fromkeys(("started_at?", "ended_at?"), "a time?"),
+    "answerkey_version?": "text",
+    "notices?": _nullable(["text"]),
+    "stopped?": _nullable({"message?": "text?", "code?": "text?"}),
+    **dict.fromkeys(("gates?", "policies?"), _nullable(["an object"])),
+    "options?": "an object?",
+    "file?": "text?",
+    "files?": _check_files,
+}
 
 
 def require_manifest(manifest: Mapping[str, object]) -> None:
     """Require that `run.json` looks as it is written; raise ValueError."""
-    _MANIFEST(manifest, "run")
+    _check(_MANIFEST, manifest, "run")
     if manifest["status"] != "running" and "files" not in manifest:
         raise ValueError("`run` has no `files`, though it has ended")
 
 
 def require_numbers(stored: Mapping[str, object]) -> None:
     """Require that `metrics.json` looks as it is written; raise ValueError."""
-    _fields({"metrics": _list(_METRIC), "tally": _be_tally})(stored, "numbers")
+    _check(_NUMBERS, stored, "numbers")

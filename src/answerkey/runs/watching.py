@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
 
-import polars as pl
-
-from answerkey.runs.files import list_parts
+from answerkey.errors import RunError
 from answerkey.runs.journal import JOURNAL_NAME
-from answerkey.runs.lock import LOCK_NAME
+from answerkey.runs.lock import LOCK_NAME, is_alive
+from answerkey.runs.store import PART, FolderStore
 
-_ERROR = "ERROR"
 _SOLVE = "solve"
 #: Seconds in which a journal that was written to counts as being worked on, wherever that is done.
 _FRESH = 60.0
@@ -58,7 +53,7 @@ class RunWatch:
     _failed: dict[int, str] = field(default_factory=dict)
     _finished: Counter[str] = field(default_factory=Counter)
     _tokens: tuple[int, int] = (0, 0)
-    _rows: dict[Path, int] = field(default_factory=dict)
+    _rows: dict[str, int] = field(default_factory=dict)
 
     def look(self) -> Progress:
         """Return how far the run is now; what cannot be read at this moment is left for the next look."""
@@ -82,34 +77,29 @@ class RunWatch:
             again = list(connection.execute(_AGAIN, (json.dumps([*self._failed]),)))
             newer = connection.execute(_NEWER, (self._last,))
             self._failed.clear()
-            for row in chain(again, newer):
-                self._take(*row)
-
-    def _take(self, place: int, purpose: str, status: str, source: str, *tokens: int | None) -> None:
-        self._last = max(self._last, place)
-        if status == _ERROR:
-            self._failed[place] = purpose
-            return
-        self._finished[purpose] += 1
-        if source != "cache":
-            asked, said = (one or 0 for one in tokens)
-            self._tokens = self._tokens[0] + asked, self._tokens[1] + said
+            for place, purpose, status, source, asked, said in chain(again, newer):
+                self._last = max(self._last, place)
+                if status == "ERROR":
+                    self._failed[place] = purpose
+                    continue
+                self._finished[purpose] += 1
+                if source != "cache":
+                    self._tokens = self._tokens[0] + (asked or 0), self._tokens[1] + (said or 0)
 
     def _count_rows(self) -> int:
         """Return how many rows of completions or scores are written, whichever are more."""
         written = Counter({"completions": 0, "scores": 0})
-        for part in self._list_parts():
-            if part not in self._rows and (count := _count(part)) is not None:
-                self._rows[part] = count
-            written[part.parent.name] += self._rows.get(part, 0)
+        store = FolderStore(self.folder)
+        files = {}
+        with suppress(OSError, RunError):  # it may be in the making, or none of ours
+            files = store.list_files("tasks")
+        for name, file in files.items():
+            if PART.fullmatch(name):
+                if name not in self._rows:
+                    with suppress(RunError):
+                        self._rows[name] = store.count_rows(file)
+                written[name.split("/")[-2]] += self._rows.get(name, 0)
         return max(written.values())
-
-    def _list_parts(self) -> Iterator[Path]:
-        for table in ("completions", "scores"):
-            for folder in sorted(self.folder.glob(f"tasks/*/{table}")):
-                yield from list_parts(folder)
-            for folder in sorted(self.folder.glob(f"tasks/*/repetitions/*/{table}")):
-                yield from list_parts(folder)
 
 
 def _connect(file: Path) -> sqlite3.Connection:
@@ -123,13 +113,6 @@ def _connect(file: Path) -> sqlite3.Connection:
     return sqlite3.connect(address, uri=True, timeout=_PATIENCE)
 
 
-def _count(part: Path) -> int | None:
-    try:
-        return int(pl.scan_parquet(part, glob=False).select(pl.len()).collect().item())
-    except (OSError, pl.exceptions.PolarsError):
-        return None
-
-
 def is_under_way(folder: Path) -> bool:
     """Return whether a process works on the run in a folder, as far as can be told without its lock.
 
@@ -139,23 +122,8 @@ def is_under_way(folder: Path) -> bool:
         holder = (folder / LOCK_NAME).read_text(encoding="ascii", errors="replace").strip()
     except OSError:
         return False
-    return (holder.isdecimal() and is_alive(int(holder))) or _is_fresh(folder)
-
-
-def is_alive(pid: int) -> bool:
-    """Return whether there is a process with this number on this machine."""
-    if sys.platform == "win32":
-        return True  # there is no harmless way to ask
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
+    if holder.isdecimal() and is_alive(int(holder)):
         return True
-    except (ProcessLookupError, OverflowError):
-        return False
-    return True
-
-
-def _is_fresh(folder: Path) -> bool:
-    """Return whether the journal was written to a moment ago, perhaps by another machine."""
+    # The journal was written to a moment ago, perhaps by another machine.
     times = [path.stat().st_mtime for path in folder.glob(f"{JOURNAL_NAME}*") if path.exists()]
     return bool(times) and time.time() - max(times) < _FRESH

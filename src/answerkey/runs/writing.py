@@ -1,72 +1,63 @@
-"""Runs written to disk; a crash at any moment leaves what is there readable."""
+"""A run under way, written to a store; a crash at any moment leaves what is there readable.
+
+Parts are put where they belong by whoever worked on them, on any machine. What says that a run is there, and
+that it is finished, is written by the process that has the lock, last.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import polars as pl
 
 from answerkey.errors import AnswerkeyError, RunError, hide_secrets
 from answerkey.models.cache import CallCache
-from answerkey.runs.contents import describe_files
-from answerkey.runs.files import list_parts, remove_drafts, unify_parts, write_frame, write_json, write_whole
-from answerkey.runs.journal import JOURNAL_NAME, Journal, remove_journal
-from answerkey.runs.lock import LOCK_NAME, RunLock
-from answerkey.runs.memory import Conclude
-from answerkey.runs.parts import FolderParts
-from answerkey.runs.places import RunPlace
-from answerkey.runs.reading import (
+from answerkey.runs.journal import (
+    JOURNAL_NAME,
+    Journal,
+    JournalCopies,
+    bring_journal,
+    claim_home,
+    remove_journal,
+)
+from answerkey.runs.lock import RunLock
+from answerkey.runs.run import (
     AGREEMENT,
     FORMAT_VERSION,
     REPEATABILITY,
     REPETITIONS,
     Run,
-    load_folder_run,
-    put_together,
+    Table,
+    describe_files,
+    find_digest,
+    join_parts,
     read_manifest,
-    read_source,
+    read_run,
+)
+from answerkey.runs.store import (
+    FolderStore,
+    ObjectStore,
+    RunFile,
+    RunPlace,
+    RunStore,
+    StoredFolder,
+    open_store,
+    remove_empty,
 )
 from answerkey.types import MetricValue
 
 #: The tables of a task that are in parts.
 TABLES = ("scores", "completions")
-
-
-class TaskWriter(Protocol):
-    """Where one task's tables and numbers go."""
-
-    def write_completions(self, index: int, frame: pl.DataFrame) -> None:
-        """Take the completions of shard `index`."""
-
-    def write_scores(self, index: int, frame: pl.DataFrame) -> None:
-        """Take the scores of shard `index`."""
-
-    def count_scores(self) -> int:
-        """Return how many rows the scores have."""
-
-    def write_metrics(self, metrics: Sequence[MetricValue], tally: Mapping[str, Any]) -> None:
-        """Take the numbers; the task is finished with that."""
-
-
-class Lock(Protocol):
-    """What keeps a run for one process."""
-
-    @property
-    def is_held(self) -> bool:
-        """Whether the lock has not been released yet."""
-
-    def release(self) -> None:
-        """Let the run go; a second call does nothing."""
 
 
 def now() -> str:
@@ -81,66 +72,94 @@ def default_folder(key: str) -> Path:
     return next(path for path in map(Path("runs").joinpath, names) if not path.exists())
 
 
-@dataclass
-class FolderRun:
-    """A run that is being written to a folder, which is locked until `close`.
+def require_free(place: RunPlace) -> None:
+    """Raise what would keep a run from being started on object storage, before any work is done for it."""
+    if isinstance(place, StoredFolder):
+        open_store(place).require_new()
 
-    Leaving its `with` block closes it, whatever happened.
+
+def has_only_begun(place: RunPlace) -> bool:
+    """Return whether a run stopped before its `run.json` was written."""
+    return "run.json" not in (names := open_store(place).list_top()) and "tasks" in names
+
+
+def forget_journal(place: RunPlace) -> None:
+    """Delete what is left of the journal of a complete run, as far as that can be done."""
+    with suppress(OSError, RunError):
+        remove_journal(open_store(place))
+
+
+def start_run(
+    place: RunPlace | None, manifest: Mapping[str, Any], tasks: Mapping[str, Mapping[str, Any]]
+) -> RunWriter:
+    """Start a run: each `task.json`, last `run.json` with status `running`; E502 when something is there.
+
+    What cannot be started leaves nothing behind, as far as it can be removed. Without a place the run is kept
+    in memory: it has no times, and no list of files.
+    """
+    store = open_store(place)
+    store.require_new()
+    known = {"format_version": FORMAT_VERSION, **manifest, "status": "running"}
+    if place is not None:
+        known["started_at"] = now()
+    with ExitStack() as undo:
+        if isinstance(place, Path) and not place.exists():
+            undo.callback(remove_empty, place)
+        store.make_folders([""])
+        lock = store.lock()
+        undo.callback(lock.close)
+        store.require_new()
+        if isinstance(store, ObjectStore):
+            claim_home(store, known["started_at"], is_new=True)
+        undo.callback(_discard, store, ["run.json", *(f"tasks/{key}/task.json" for key in tasks)])
+        for key, source in tasks.items():
+            TaskWriter(store, f"tasks/{key}").make()
+            store.write_json(f"tasks/{key}/task.json", source)
+        store.write_json("run.json", known)
+        undo.pop_all()
+    return RunWriter(store, known, lock)
+
+
+def _discard(store: RunStore, names: Sequence[str]) -> None:
+    with suppress(OSError, RunError):  # without `run.json` the rest is no run
+        store.remove(names)
+        if isinstance(store, FolderStore):
+            shutil.rmtree(store.place / "tasks")
+
+
+def reopen_run(place: RunPlace) -> RunWriter:
+    """Open a run that stopped, with its journal; nothing is changed yet. E506 while another works on it."""
+    store = open_store(place)
+    read_manifest(store)  # so that nothing is locked that is no run
+    with ExitStack() as undo:
+        lock = store.lock()
+        undo.callback(lock.close)
+        manifest, lost = read_manifest(store), 0
+        if isinstance(store, ObjectStore):
+            claim_home(store, str(manifest.get("started_at")), is_new=False)
+            lost = bring_journal(store)
+        undo.pop_all()
+    return RunWriter(store, manifest, lock, lost_records=lost)
+
+
+@dataclass
+class RunWriter:
+    """A run that is being written, and locked until `close`; leaving its `with` block closes it.
+
+    `lost_records` are those of the journal that were damaged or missing before it was opened.
     """
 
-    folder: Path
+    store: RunStore
     manifest: dict[str, Any]
-    lock: Lock = field(repr=False)
-    #: Records of the journal that were damaged or missing before it was opened, and whether the run goes on.
-    lost_records: int = field(default=0, kw_only=True)
+    lock: RunLock = field(repr=False)
+    lost_records: int = 0
     is_resumed: bool = field(default=False, init=False)
     _journal: Journal | None = field(default=None, init=False, repr=False)
-
-    @classmethod
-    def create(
-        cls, folder: Path, manifest: Mapping[str, Any], tasks: Mapping[str, Mapping[str, Any]]
-    ) -> FolderRun:
-        """Start a run: an empty folder, each `task.json`, last `run.json` with status `running`.
-
-        What cannot be started leaves nothing behind, as far as it can be removed.
-        """
-        _require_new(folder)
-        is_ours = not folder.exists()
-        known = {"format_version": FORMAT_VERSION, **manifest, "status": "running", "started_at": now()}
-        lock: RunLock | None = None
-        try:
-            _make_folder(folder)
-            lock = RunLock(folder)
-            _require_new(folder)
-            _begin(folder, known, tasks)
-        except BaseException:
-            if lock is not None:
-                lock.release()
-            with suppress(OSError):  # another's files are in it, or nothing can be removed
-                if is_ours:
-                    folder.rmdir()
-            raise
-        return cls(folder, known, lock)
-
-    @classmethod
-    def reopen(cls, folder: Path) -> FolderRun:
-        """Open a run that stopped; nothing is changed yet. E506 while another process works on it."""
-        read_manifest(folder)  # so that nothing is locked that is no run
-        lock = RunLock(folder)
-        try:
-            return cls(folder, read_manifest(folder), lock)
-        except BaseException:
-            lock.release()
-            raise
-
-    @property
-    def place(self) -> RunPlace:
-        """Where the run is."""
-        return self.folder
+    _copies: JournalCopies | None = field(default=None, init=False, repr=False)
 
     def restart(self, changes: Mapping[str, Any]) -> None:
         """Say in `run.json` that the run goes on, with these changes; not if its journal cannot be read."""
-        if (self.folder / JOURNAL_NAME).is_file():
+        if self.store.home is not None and (self.store.home / JOURNAL_NAME).is_file():
             self.journal()
         self.is_resumed = True
         self.manifest |= {**changes, "status": "running"}
@@ -151,16 +170,23 @@ class FolderRun:
     def journal(self, cache: CallCache | None = None) -> Journal:
         """Return the journal of the run, opened the first time it is asked for; the cache lies behind it."""
         if self._journal is None:
-            self._journal = Journal(self.folder)
+            self._journal = Journal(self.store.home)
+            if isinstance(self.store, ObjectStore):
+                self._copies = JournalCopies(self.store)
         if cache is not None:
             self._journal.cache = cache
         return self._journal
 
     def close(self) -> None:
-        """Let the journal and the folder go; a second call does nothing."""
+        """Let the journal and the run go; a second call does nothing."""
+        if self._copies is not None:
+            self._copies.end()
+            if self.lock.is_held and self.manifest["status"] != "complete":
+                with suppress(AnswerkeyError, OSError):  # what stopped the run is told; the journal is here
+                    self._copies.publish()
         if self._journal is not None:
             self._journal.close()
-        self.lock.release()
+        self.lock.close()
 
     def __enter__(self) -> Self:
         return self
@@ -172,158 +198,157 @@ class FolderRun:
             if isinstance(error, KeyboardInterrupt) and self.manifest["status"] == "running":
                 with suppress(AnswerkeyError, OSError):  # the signal is what is told
                     self.stop({}, error)
-            error.add_note(f"answerkey resume {shlex.quote(str(self.place))}")
+            error.add_note(f"answerkey resume {shlex.quote(str(self.store.place))}")
         self.close()
 
-    def task(self, key: str) -> FolderTask:
+    def task(self, key: str) -> TaskWriter:
         """Return the writer of one task, whichever process or machine it is sent to."""
-        return FolderTask((self.folder / "tasks" / key).absolute())
+        return TaskWriter(self.store.make_lasting(), f"tasks/{key}")
 
     def read_source(self, key: str) -> dict[str, Any]:
         """Return a task's `task.json`."""
-        return read_source(self.folder, key, self.manifest.get("files"))
+        name = f"tasks/{key}/task.json"
+        file = self.store.find_file(name)
+        if file is None:
+            raise RunError("E503", f"`{self.store.show(name)}` is missing", hint="the run folder is damaged")
+        return self.store.read_json(file, find_digest(self.manifest.get("files"), name))
 
     def write_manifest(self) -> None:
-        """Write `run.json` anew."""
-        write_json(self.folder / "run.json", self.manifest)
-
-    def describe_files(self) -> dict[str, dict[str, Any]]:
-        """Return the list of the files of the run for `run.json`, from what was written."""
-        return describe_files(self.folder)
-
-    def read_again(self) -> Run:
-        """Return the run as its files and its manifest say, which need not be written yet."""
-        return put_together(self.folder, self.manifest)
+        """Publish the journal of a run that is not complete, then write `run.json`; E506 if it is lost."""
+        self._publish()
+        self.store.write_json("run.json", self.manifest)
 
     def finish(
-        self, status: str, changes: Mapping[str, Mapping[str, Any]], conclude: Conclude | None = None
+        self,
+        status: str,
+        changes: Mapping[str, Mapping[str, Any]],
+        conclude: Callable[[Run], Mapping[str, Any]] | None = None,
     ) -> Run:
-        """Close the run: add to each task's entry, state the status, and return the run as read from disk.
+        """Close the run: add to each task's entry, state the status, and return the run as it is read.
 
         `conclude` sees the run as it will be, and says what else stands in `run.json`.
         """
-        entries = [{**entry, **changes.get(entry["key"], {})} for entry in self.manifest["tasks"]]
-        self.manifest |= {"status": status, "ended_at": now(), "tasks": entries}
-        self.manifest["files"] = self.describe_files()
+        self._end(status, changes)
         if conclude is not None:
-            self.manifest |= conclude(self.read_again())
+            self.manifest |= conclude(read_run(self.store, self.manifest))
         self.write_manifest()
         if status == "complete":
-            self._forget_journal()
+            if self._copies is not None:
+                self._copies.end()
+            if self._journal is not None:
+                self._journal.close()
+            with suppress(OSError, RunError):  # it does no harm if it stays
+                remove_journal(self.store)
         self.close()
-        return self.load()
-
-    def load(self) -> Run:
-        """Return the run as read from where it was written."""
-        return load_folder_run(self.folder)
+        manifest = self.manifest if self.store.place is None else read_manifest(self.store)
+        return read_run(self.store, manifest)
 
     def stop(self, changes: Mapping[str, Mapping[str, Any]], why: BaseException) -> None:
         """Say in `run.json` that the run stopped before its end, and why; the journal stays."""
-        entries = [{**entry, **changes.get(entry["key"], {})} for entry in self.manifest["tasks"]]
         message = hide_secrets(str(getattr(why, "message", "interrupted")))
         stopped = {"code": getattr(why, "code", None), "message": message}
-        self.manifest |= {"status": "incomplete", "ended_at": now(), "tasks": entries, "stopped": stopped}
-        self.manifest["files"] = self.describe_files()
+        self._end("incomplete", changes, stopped=stopped)
         self.write_manifest()
 
-    def _forget_journal(self) -> None:
-        """Delete the journal: the tables of a complete run say the same, so it does no harm if it stays."""
-        if self._journal is not None:
-            self._journal.close()
-        with suppress(OSError):
-            remove_journal(self.folder)
+    def _end(self, status: str, changes: Mapping[str, Mapping[str, Any]], **more: object) -> None:
+        entries = [{**entry, **changes.get(entry["key"], {})} for entry in self.manifest["tasks"]]
+        self.manifest |= {"status": status}
+        if self.store.place is not None:
+            self.manifest["ended_at"] = now()
+        self.manifest |= {"tasks": entries, **more}
+        if self.store.place is not None:
+            self._publish()  # first of all: it says what was paid for, and files are read for the list
+            self.manifest["files"] = describe_files(self.store)
 
-
-def _require_new(folder: Path) -> None:
-    if folder.exists() and (not folder.is_dir() or any(one.name != LOCK_NAME for one in folder.iterdir())):
-        raise RunError(
-            "E502", f"`{folder}` is there already and not empty", hint="choose a new folder with `--out`"
-        )
-
-
-def _begin(folder: Path, manifest: Mapping[str, Any], tasks: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write what a run begins with, all of it or nothing."""
-    try:
-        for key, source in tasks.items():
-            FolderTask(folder / "tasks" / key).make()
-            write_json(folder / "tasks" / key / "task.json", source)
-        write_json(folder / "run.json", manifest)
-    except BaseException:
-        with suppress(OSError):  # without `run.json` the rest is no run
-            (folder / "run.json").unlink(missing_ok=True)
-            shutil.rmtree(folder / "tasks")
-        raise
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(
-            "E502", f"cannot make `{folder}`: {error}", hint="choose another with `--out`"
-        ) from error
+    def _publish(self) -> None:
+        self.lock.require_held()
+        if self._copies is not None and self.manifest["status"] != "complete":
+            self._copies.publish()
 
 
 @dataclass(frozen=True)
-class FolderTask:
-    """The folder of one task; what is written to a draft need not outlive a power failure."""
+class TaskWriter:
+    """Writes the tables and numbers of one task, or of a repetition of it, below a folder of a run."""
 
-    folder: Path
-    is_draft: bool = False
+    store: RunStore
+    base: str
+
+    def __getstate__(self) -> dict[str, object]:
+        """Refuse to be sent elsewhere with tables in memory: what another process wrote would be lost."""
+        if self.store.place is None:
+            raise TypeError("tables in memory belong to one process")
+        return self.__dict__
 
     def make(self) -> Self:
-        """Make the folder, and those of its tables."""
-        for table in TABLES:
-            _make_folder(self.folder / table)
+        """Make the folders of the tables."""
+        self.store.make_folders(f"{self.base}/{table}" for table in TABLES)
         return self
 
-    def adopt(self, draft: object) -> None:
+    def adopt(self, draft: TaskWriter) -> None:
         """Take over the tables of a draft."""
         for table in TABLES:
-            for part in list_parts(draft.folder / table) if isinstance(draft, FolderTask) else ():
-                write_whole(self.folder / table / part.name, partial(shutil.copyfile, part))
+            place = partial(self._adopt, draft.store, f"{self.base}/{table}")
+            self.store.map(place, Table(draft.store, f"{draft.base}/{table}").parts)
+
+    def _adopt(self, source: RunStore, folder: str, part: RunFile) -> None:
+        self.store.copy(source, part, f"{folder}/{part.name.rpartition('/')[2]}")
 
     def write_completions(self, index: int, frame: pl.DataFrame) -> None:
         """Take the completions of shard `index`."""
-        path = self.folder / "completions" / f"part-{index:05d}.parquet"
-        write_frame(path, frame, is_draft=self.is_draft, is_shared=True)
+        self.store.write_frame(f"{self.base}/completions/part-{index:05d}.parquet", frame)
 
     def write_scores(self, index: int, frame: pl.DataFrame) -> None:
         """Take the scores of shard `index`."""
-        path = self.folder / "scores" / f"part-{index:05d}.parquet"
-        write_frame(path, frame, is_draft=self.is_draft, is_shared=True)
+        self.store.write_frame(f"{self.base}/scores/part-{index:05d}.parquet", frame)
 
     def count_scores(self) -> int:
         """Return how many rows the scores have, as the files say."""
-        return len(FolderParts(self.folder / "scores"))
+        return len(Table(self.store, f"{self.base}/scores"))
 
     def write_metrics(self, metrics: Sequence[MetricValue], tally: Mapping[str, Any]) -> None:
         """Take the numbers; the task is finished with that."""
         for table in TABLES:
-            remove_drafts(self.folder / table)
-        unify_parts(self.folder / "scores")
-        write_json(
-            self.folder / "metrics.json", {"metrics": [asdict(one) for one in metrics], "tally": tally}
-        )
+            self.store.remove_drafts(f"{self.base}/{table}")
+        unify_parts(self.store, f"{self.base}/scores")
+        numbers = {"metrics": [asdict(one) for one in metrics], "tally": tally}
+        self.store.write_json(f"{self.base}/metrics.json", numbers)
 
     def clear(self) -> None:
         """Remove the parts of the tables: they are written anew, perhaps with other rows in each."""
-        for table in TABLES:
-            for part in list_parts(self.folder / table):
-                part.unlink()
+        tables = [Table(self.store, f"{self.base}/{table}") for table in TABLES]
+        self.store.remove([part.name for table in tables for part in table.parts])
 
-    def repetition(self, number: int) -> FolderTask:
+    def repetition(self, number: int) -> TaskWriter:
         """Return the writer of a repetition; the first one is the task itself, number 0."""
-        if number == 0:
-            return self
-        folder = self.folder / REPETITIONS / str(number + 1)
-        return FolderTask(folder).make()
+        base = f"{self.base}/{REPETITIONS}/{number + 1}"
+        return replace(self, base=base).make() if number else self
 
     def read_scores(self) -> pl.DataFrame:
         """Return the scores written so far."""
-        return FolderParts(self.folder / "scores").read_all()
+        return Table(self.store, f"{self.base}/scores").read_all()
 
     def write_repeatability(self, summary: Mapping[str, Any], agreement: pl.DataFrame) -> None:
         """Take what all repetitions say together, and sample by sample."""
-        write_frame(self.folder / AGREEMENT, agreement)
-        write_json(self.folder / REPEATABILITY, summary)
+        self.store.write_frame(f"{self.base}/{AGREEMENT}", agreement)
+        self.store.write_json(f"{self.base}/{REPEATABILITY}", summary)
+
+
+def unify_parts(store: RunStore, folder: str) -> None:
+    """Give all parts of a table the same schema, so that any reader can read them as one.
+
+    They differ when a scorer of the user's own gives numbers for some shards and texts for others, or a name
+    for some only. Nothing is written when they do not; a part is replaced whole.
+    """
+    parts = Table(store, folder).parts
+    schemas = store.map(store.read_schema, parts)
+    if all(schema == schemas[0] for schema in schemas):
+        return
+    try:
+        common = join_parts([pl.DataFrame(schema=schema) for schema in schemas])
+        for part, schema in zip(parts, schemas, strict=True):
+            if schema != common.schema:
+                frame = store.read_rows(part, range(store.count_rows(part)))
+                store.write_frame(part.name, join_parts([common, frame]))
+    except pl.exceptions.PolarsError as error:
+        message = f"the parts in `{store.show(folder)}` cannot be given one form: {error}"
+        raise RunError("E502", message, hint="let the scorer give values of one type") from error

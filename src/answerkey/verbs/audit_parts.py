@@ -13,7 +13,7 @@ from answerkey.datasets import Recorded, Rows
 from answerkey.metrics.observed import count_left_out
 from answerkey.metrics.orders import find_owners
 from answerkey.metrics.tally import count_choices, count_letters, find_invalid_reasons
-from answerkey.runs import Parts
+from answerkey.runs import Table
 from answerkey.scorers import StringEqualsMcqa, pick_spots
 from answerkey.scorers.rereading import FIRST, OWN, RULE_NAMES, STATED, list_passages, list_readers, reread
 from answerkey.types import Completions, CompletionStatus, Samples, Scores
@@ -49,7 +49,7 @@ class AuditedRows:
     scorer: StringEqualsMcqa | None
     rows: Rows
     recorded: Recorded
-    scores: Parts
+    scores: Table
     num_trials: int
     columns: frozenset[str] | None
     encoded: frozenset[str] = frozenset()

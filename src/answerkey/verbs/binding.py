@@ -14,7 +14,7 @@ from answerkey.models.cache import CallCache
 from answerkey.models.limits import find_room
 from answerkey.models.stations import Stations
 from answerkey.pipeline import Prepared
-from answerkey.runs import FolderRun, Journal, MemoryRun
+from answerkey.runs import Journal, RunWriter
 from answerkey.solvers import ChoiceRankingSolver
 from answerkey.spec import Task
 from answerkey.types import CompletionStatus, Notice
@@ -42,7 +42,7 @@ class NobodyLooks:
 class Session:
     """The time in which a run asks its models."""
 
-    writer: FolderRun | MemoryRun
+    writer: RunWriter
     options: Options
     onlooker: Onlooker
     cache: CallCache
@@ -144,7 +144,7 @@ class Session:
 @contextmanager
 def open_session(
     opened: Sequence[Opened],
-    writer: FolderRun | MemoryRun,
+    writer: RunWriter,
     options: Options,
     onlooker: Onlooker | None,
     stations: Stations | None = None,
@@ -157,7 +157,7 @@ def open_session(
         cache = stack.enter_context(closing(CallCache(options.cache_policy or "reuse")))
         budget = _open_budget(opened, writer, cache, options)
         onlooker = onlooker or NobodyLooks()
-        if isinstance(writer, FolderRun) and writer.is_resumed:
+        if writer.is_resumed:
             _tell_known(opened, writer, cache, onlooker)
         max_open, notices = (None, []) if stations is not None else _fit_connections(opened)
         for notice in notices:
@@ -183,9 +183,7 @@ def _fit_connections(opened: Sequence[Opened]) -> tuple[int | None, list[Notice]
     return most, [Notice(message, hint="raise the limit of open files: `ulimit -n 4096`")]
 
 
-def _open_budget(
-    opened: Sequence[Opened], writer: FolderRun | MemoryRun, cache: CallCache, options: Options
-) -> Budget:
+def _open_budget(opened: Sequence[Opened], writer: RunWriter, cache: CallCache, options: Options) -> Budget:
     """Return the budget of the run, less what it has used before it stopped."""
     budget = Budget(max_calls=options.max_calls, max_cost=options.max_cost)
     models = {
@@ -204,7 +202,7 @@ def _open_budget(
     return budget
 
 
-def _tell_known(opened: Sequence[Opened], writer: FolderRun, cache: CallCache, onlooker: Onlooker) -> None:
+def _tell_known(opened: Sequence[Opened], writer: RunWriter, cache: CallCache, onlooker: Onlooker) -> None:
     """Say what the journal of a run that goes on knows, and what is lost of it."""
     asked = [
         (one, purpose)

@@ -9,16 +9,14 @@ import polars as pl
 
 from answerkey.metrics import aggregate_scores, compare_repetitions, measure_agreement
 from answerkey.pipeline import Outcome
-from answerkey.runs import FolderTask, MemoryTask
+from answerkey.runs import TaskWriter
 from answerkey.spec import ScoringStep, Task
 from answerkey.types import Scores, ScoreStatus
 from answerkey.verbs.opening import Opened
 
-Writer = FolderTask | MemoryTask
-
 
 def run_repetitions(
-    opened: Opened, writer: Writer, run: Callable[..., Outcome], *, is_stopped: bool = False
+    opened: Opened, writer: TaskWriter, run: Callable[..., Outcome], *, is_stopped: bool = False
 ) -> list[Outcome]:
     """Run a task as often as its specification says and return every outcome; most are run once.
 
@@ -34,7 +32,7 @@ def run_repetitions(
     return outcomes
 
 
-def _conclude(task: Task, writer: Writer, outcomes: Sequence[Outcome]) -> None:
+def _conclude(task: Task, writer: TaskWriter, outcomes: Sequence[Outcome]) -> None:
     """Write what the repetitions say together: each metric's spread, and each sample's modal score."""
     tables = [writer.repetition(number).read_scores() for number in range(len(outcomes))]
     ids = tables[0]["sample_id"].gather_every(task.num_trials)

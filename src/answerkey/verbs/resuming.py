@@ -15,16 +15,16 @@ from answerkey.errors import DataError, Place, RunError, SpecError, listing
 from answerkey.models import Generation, ModelConfig
 from answerkey.pipeline import Progress
 from answerkey.runs import (
-    FolderRun,
     Run,
     RunPlace,
+    RunWriter,
     StoredFolder,
     find_place,
     forget_journal,
     has_only_begun,
     load_manifest,
     load_run,
-    take_up_run,
+    reopen_run,
 )
 from answerkey.sandbox import require_trust
 from answerkey.spec import (
@@ -78,7 +78,7 @@ def resume(
         forget_journal(place)  # a disk that had failed may have kept it
         return load_run(place)
     report = progress or stay_silent
-    with take_up_run(place) as writer:
+    with reopen_run(place) as writer:
         if writer.manifest["status"] == "complete":  # the process that held it has just finished
             forget_journal(place)
             return load_run(place)
@@ -146,14 +146,14 @@ def _has_hit_limit(manifest: Mapping[str, Any]) -> bool:
     return bool((manifest.get("stopped") or {}).get("code") == "E305")
 
 
-def _open_again(writer: FolderRun, options: Options) -> list[Opened]:
+def _open_again(writer: RunWriter, options: Options) -> list[Opened]:
     entries: Sequence[Mapping[str, Any]] = writer.manifest["tasks"]
     sources = {entry["key"]: writer.read_source(entry["key"]) for entry in entries}
     if "rescored_from" in writer.manifest:
         return _open_rescored(writer.manifest, sources, options)
     specifications = [specify(entry, sources[entry["key"]], writer.manifest, options) for entry in entries]
     require_trust([one for each in specifications for one in each.snippets], trust_code=options.trust_code)
-    plan = Plan(writer.manifest["key"], tuple(specifications), project=writer.folder, file="")
+    plan = Plan(writer.manifest["key"], tuple(specifications), project=writer.store.home or Path(), file="")
     try:
         opened = open_plan(plan, options)
     except DataError as error:

@@ -18,10 +18,10 @@ from answerkey.models import Model, ModelConfig
 from answerkey.models.cache import CachePolicy
 from answerkey.pipeline import FIRST, Outcome, Prepared, Progress, run_task
 from answerkey.runs import (
-    FolderRun,
-    MemoryRun,
     Run,
     RunPlace,
+    RunWriter,
+    TaskWriter,
     default_folder,
     find_place,
     require_free,
@@ -35,7 +35,7 @@ from answerkey.verbs.gating import conclude_gates, describe_policies, list_basel
 from answerkey.verbs.observing import Onlooker
 from answerkey.verbs.opening import Opened, open_specification
 from answerkey.verbs.options import Options, read_options, stay_silent
-from answerkey.verbs.repeating import Writer, run_repetitions
+from answerkey.verbs.repeating import run_repetitions
 from answerkey.verbs.row_checks import RowFindings, check_rows
 from answerkey.verbs.staging import Stage, Staged, open_stage, visit_rows
 
@@ -142,7 +142,7 @@ def _refuse(findings: RowFindings, limit: int) -> list[AnswerkeyError]:
 
 def work(
     opened: Sequence[Opened],
-    writer: FolderRun | MemoryRun,
+    writer: RunWriter,
     engine: Engine,
     progress: Progress,
     *,
@@ -191,7 +191,7 @@ def _run_once(
     engine: Engine,
     progress: Progress,
     prepared: Prepared,
-    writer: Writer,
+    writer: TaskWriter,
     *,
     limit: int,
     is_stopped: bool,
@@ -204,7 +204,7 @@ def _run_once(
 
 
 def _say_stopped(
-    writer: FolderRun | MemoryRun,
+    writer: RunWriter,
     session: Session,
     changes: Mapping[str, Mapping[str, Any]],
     stop: KeyboardInterrupt,

@@ -22,7 +22,7 @@ from answerkey.engines import open_engine
 from answerkey.errors import SpecError, raise_all
 from answerkey.models import open_model
 from answerkey.pipeline import Prepared
-from answerkey.runs import MemoryRun, Run
+from answerkey.runs import Run, start_run
 from answerkey.sandbox import require_trust
 from answerkey.spec import DatasetSpec, Specification, Task, load_judges, load_task
 from answerkey.verbs.gating import describe_policies, take_policies
@@ -77,7 +77,7 @@ def score(
     policies, heard = take_policies({ready.key: ready}, ready.key, chosen)
     manifest = describe_run(ready.key, ready.display_name, opened, [*notices, *heard])
     manifest |= describe_policies(policies)
-    writer = MemoryRun(manifest, {ready.key: describe_sources(opened[0])})
+    writer = start_run(None, manifest, {ready.key: describe_sources(opened[0])})
     return work(opened, writer, engine, stay_silent, options=chosen)
 
 

@@ -20,7 +20,8 @@ from answerkey.datasets.storage import list_objects, remove_objects
 from answerkey.engines import Engine
 from answerkey.errors import AnswerkeyError, DataError
 from answerkey.pipeline import Measured, Outcome, Prepared, Progress, merge_shards, require_rows, run_shard
-from answerkey.runs import FolderTask, MemoryTask, RunPlace, StoredFolder, StoredTask, TaskWriter
+from answerkey.runs import RunPlace, StoredFolder, TaskWriter
+from answerkey.runs.store import FolderStore, MemoryStore, ObjectStore
 from answerkey.verbs.design_columns import find_missing_design
 from answerkey.verbs.row_checks import (
     RowFindings,
@@ -30,7 +31,6 @@ from answerkey.verbs.row_checks import (
     look_at_shard,
 )
 
-Writer = FolderTask | MemoryTask | StoredTask
 #: What is wrong with a shard, and what was measured: nothing, or why not, where it could not be scored.
 Visited = tuple[ShardFindings, Measured | AnswerkeyError | None]
 
@@ -39,10 +39,10 @@ Visited = tuple[ShardFindings, Measured | AnswerkeyError | None]
 class Staged:
     """A task that has been scored, and whose tables do not belong to a run yet."""
 
-    writer: Writer
+    writer: TaskWriter
     outcome: Outcome
 
-    def deliver(self, writer: Writer) -> Outcome:
+    def deliver(self, writer: TaskWriter) -> Outcome:
         """Hand the tables and numbers over to a run."""
         writer.adopt(self.writer)
         writer.write_metrics(self.outcome.values, self.outcome.tally)
@@ -62,9 +62,9 @@ class Stage:
         """Return whether a task can be scored while it is checked; another process has its own memory."""
         return prepared.spread == "threads"
 
-    def open_task(self, key: str) -> Writer:  # noqa: ARG002 - each has its own
+    def open_task(self, key: str) -> TaskWriter:
         """Return the writer of one task."""
-        return MemoryTask()
+        return TaskWriter(MemoryStore(), f"tasks/{key}")
 
 
 class FolderStage(Stage):
@@ -86,7 +86,7 @@ class FolderStage(Stage):
         # Completions that are to be kept may be too many for a temporary folder.
         return prepared.spread in ("threads", "processes") and not prepared.keep_completions
 
-    def open_task(self, key: str) -> Writer:
+    def open_task(self, key: str) -> TaskWriter:
         """Return the writer of one task."""
         if self._folder is None:
             if self._home is not None:
@@ -97,7 +97,7 @@ class FolderStage(Stage):
                 ignore_cleanup_errors=True,
             )
             self._folder = Path(self._stack.enter_context(made))
-        return FolderTask(self._folder / key, is_draft=True).make()
+        return TaskWriter(FolderStore(self._folder, is_draft=True), f"tasks/{key}").make()
 
 
 class StoredStage(Stage):
@@ -116,10 +116,10 @@ class StoredStage(Stage):
         """Return whether a task can be scored while it is checked."""
         return prepared.spread in ("threads", "processes") and not prepared.keep_completions
 
-    def open_task(self, key: str) -> Writer:
+    def open_task(self, key: str) -> TaskWriter:
         """Return the writer of one task."""
         self._is_used = True
-        return StoredTask(f"{self._url}/{key}")
+        return TaskWriter(ObjectStore(StoredFolder(self._url)), f"tasks/{key}")
 
 
 def open_stage(place: RunPlace, *, is_far: bool) -> Stage:
@@ -132,7 +132,7 @@ def open_stage(place: RunPlace, *, is_far: bool) -> Stage:
 
 
 def visit_rows(
-    prepared: Prepared, writer: Writer, progress: Progress, engine: Engine
+    prepared: Prepared, writer: TaskWriter, progress: Progress, engine: Engine
 ) -> tuple[RowFindings, Staged | AnswerkeyError | None]:
     """Check and score every row; return what is wrong, and the scores, or why there are none."""
     if find_missing_design(prepared.task, prepared.dataset):  # nothing could be measured
@@ -162,7 +162,7 @@ def visit_shard(prepared: Prepared, writer: TaskWriter, shard: Shard) -> Visited
 
 
 def _conclude(
-    prepared: Prepared, writer: Writer, measured: Sequence[Measured | AnswerkeyError | None]
+    prepared: Prepared, writer: TaskWriter, measured: Sequence[Measured | AnswerkeyError | None]
 ) -> Staged | AnswerkeyError | None:
     scored: list[Measured] = []
     for one in measured:

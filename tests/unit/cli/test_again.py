@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from answerkey import verbs
-from answerkey.runs import FolderRun
+from answerkey.runs import reopen_run
 
 Call = Callable[..., Any]
 
@@ -59,7 +59,7 @@ def test_a_run_without_run_json_starts_again(call: Call) -> None:
 
 def test_a_run_in_use_is_refused(call: Call, stopped: Path) -> None:
     """E506 names the process."""
-    with FolderRun.reopen(stopped):
+    with reopen_run(stopped):
         refused = call("resume", stopped)
     assert refused.code == 2
     assert refused.err.startswith(f"error[E506]: `{stopped}` is in use by process ")

@@ -7,7 +7,8 @@ import pytest
 
 from answerkey.datasets import Dataset, Shard, cut_shards, find_own_completions, load_rows
 from answerkey.pipeline import Prepared, run_shard
-from answerkey.runs import MemoryTask
+from answerkey.runs import TaskWriter
+from answerkey.runs.store import MemoryStore
 from answerkey.spec import load_task
 
 TASK = {
@@ -38,7 +39,7 @@ def prepare() -> tuple[Prepared, Shard]:
 
 def work(shard: Shard, prepared: Prepared) -> pl.DataFrame:
     """Return the scores of a shard as they are stored, one column for each field of a verdict."""
-    writer = MemoryTask()
+    writer = TaskWriter(MemoryStore(), "tasks/task")
     measured = run_shard(prepared, writer, shard)
     assert measured.rows == 4
     return writer.read_scores().unnest(prepared.task.main_step.key)
@@ -58,6 +59,6 @@ def test_withheld_rows_are_failed_and_change_no_other(withheld: tuple[int, ...])
 def test_a_trial_leaves_nothing_behind() -> None:
     """What is done to find a row is not written."""
     prepared, shard = prepare()
-    writer = MemoryTask()
-    assert run_shard(prepared, writer, replace(shard, is_trial=True)).rows == 4
-    assert (writer.count_scores(), writer.completions) == (0, {})
+    store = MemoryStore()
+    assert run_shard(prepared, TaskWriter(store, "tasks/task"), replace(shard, is_trial=True)).rows == 4
+    assert store.content == {}

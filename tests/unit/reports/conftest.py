@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from answerkey.runs import MemoryRun, Run
+from answerkey.runs import Run, start_run
 from answerkey.types import MetricValue
 
 COUNTS = {"samples": 10, "scored": 9, "valid": 6, "invalid": 3, "refused": 1, "failed": 1, "errors": 0}
@@ -115,7 +115,7 @@ def make_run() -> Callable[..., Run]:
     ) -> Run:
         manifest = build_manifest()
         manifest["tasks"][0] |= entry or {}
-        writing = MemoryRun(manifest, {"mcqa": {}})
+        writing = start_run(None, manifest, {"mcqa": {}})
         writing.task("mcqa").write_scores(0, build_scores())
         writing.task("mcqa").write_metrics(build_metrics(), {**build_tally(), **(tally or {})})
         return writing.finish(status, {})

@@ -22,7 +22,8 @@ from answerkey.models.cache import CallCache
 from answerkey.models.calls import Call
 from answerkey.models.storing import ROWS_AT_ONCE
 from answerkey.runs import journal as journals
-from answerkey.runs.journal import Journal, Usage
+from answerkey.runs.journal import Journal, Usage, remove_journal
+from answerkey.runs.store import FolderStore
 from answerkey.types import Completion, CompletionStatus
 
 ERROR = Completion(None, CompletionStatus.ERROR, error="HTTP 500", raw="<html>", attempts=5)
@@ -145,7 +146,6 @@ def test_a_journal_may_be_kept_in_memory() -> None:
     journal = Journal(None)
     journal.add([(make_call("a"), SAID)])
     assert journal.find([make_call("a")]) == {"a": SAID}
-    journal.remove()
 
 
 def test_threads_share_one_journal(tmp_path: Path) -> None:
@@ -165,7 +165,8 @@ def test_a_removed_journal_leaves_no_file(tmp_path: Path) -> None:
     """A complete run needs none."""
     journal = Journal(tmp_path)
     journal.add([(make_call("a"), SAID)])
-    journal.remove()
+    journal.close()
+    remove_journal(FolderStore(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from answerkey.errors import RunError
-from answerkey.runs.lock import RunLock
+from answerkey.runs.lock import FolderLock
 
 HOLD = (
-    "import sys; from pathlib import Path; from answerkey.runs.lock import RunLock;"
-    "lock = RunLock(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
+    "import sys; from pathlib import Path; from answerkey.runs.lock import FolderLock;"
+    "lock = FolderLock(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
 )
 
 
@@ -39,7 +40,7 @@ def test_a_second_process_is_refused_by_number(tmp_path: Path) -> None:
     process = hold(tmp_path)
     try:
         with pytest.raises(RunError, match=f"is in use by process {process.pid}") as caught:
-            RunLock(tmp_path)
+            FolderLock(tmp_path)
         assert caught.value.code == "E506"
     finally:
         end(process)
@@ -49,25 +50,25 @@ def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
     """The lock file that it leaves behind is no lock."""
     end(hold(tmp_path))
     assert (tmp_path / "lock").exists()
-    with RunLock(tmp_path) as lock:
+    with closing(FolderLock(tmp_path)) as lock:
         assert lock.is_held
 
 
 def test_the_same_process_is_refused_too(tmp_path: Path) -> None:
     """Two runs in one process cannot share a folder either."""
-    with RunLock(tmp_path), pytest.raises(RunError, match=f"in use by process {os.getpid()}"):
-        RunLock(tmp_path)
+    with closing(FolderLock(tmp_path)), pytest.raises(RunError, match=f"in use by process {os.getpid()}"):
+        FolderLock(tmp_path)
 
 
 def test_a_released_lock_leaves_no_file(tmp_path: Path) -> None:
     """After release the folder is as before and can be locked again; releasing twice does no harm."""
-    lock = RunLock(tmp_path)
+    lock = FolderLock(tmp_path)
     assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
-    lock.release()
-    lock.release()
+    lock.close()
+    lock.close()
     assert not lock.is_held
     assert list(tmp_path.iterdir()) == []
-    RunLock(tmp_path).release()
+    FolderLock(tmp_path).close()
 
 
 def test_a_file_that_was_removed_meanwhile_is_not_held(
@@ -86,7 +87,7 @@ def test_a_file_that_was_removed_meanwhile_is_not_held(
         return locked(handle)
 
     monkeypatch.setattr(module, "_try_lock", remove_first)
-    with RunLock(tmp_path):
+    with closing(FolderLock(tmp_path)):
         assert len(tries) == 2
         assert (tmp_path / "lock").exists()
 
@@ -94,5 +95,5 @@ def test_a_file_that_was_removed_meanwhile_is_not_held(
 def test_a_folder_that_is_not_there_cannot_be_locked(tmp_path: Path) -> None:
     """E502 says which."""
     with pytest.raises(RunError, match="cannot lock") as caught:
-        RunLock(tmp_path / "nowhere")
+        FolderLock(tmp_path / "nowhere")
     assert caught.value.code == "E502"

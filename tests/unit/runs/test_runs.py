@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 
 from answerkey.errors import RunError
-from answerkey.runs import FolderRun, MemoryRun, list_runs, load_run
-from answerkey.runs.files import unify_parts
+from answerkey.runs import RunWriter, list_runs, load_run, reopen_run, start_run
 from answerkey.types import MetricValue
 
 MANIFEST: dict[str, Any] = {"key": "demo", "tasks": [{"key": "mcqa"}, {"key": "other"}]}
@@ -24,7 +23,7 @@ TALLY = {"counts": {"samples": 2, **COUNTS}, "category_column": None} | {name: {
 FRAME = pl.DataFrame({"sample_id": ["1", "2"], "trial": [0, 0]})
 
 
-def write_task(run: FolderRun | MemoryRun, key: str) -> None:
+def write_task(run: RunWriter, key: str) -> None:
     """Write one task of two shards."""
     task = run.task(key)
     task.write_scores(0, FRAME[:1])
@@ -34,7 +33,7 @@ def write_task(run: FolderRun | MemoryRun, key: str) -> None:
 
 def test_a_finished_run_reads_back_as_written(tmp_path: Path) -> None:
     """What was written is what is read: values, tables in shard order, status."""
-    writer = FolderRun.create(tmp_path / "run", MANIFEST, SOURCES)
+    writer = start_run(tmp_path / "run", MANIFEST, SOURCES)
     write_task(writer, "mcqa")
     write_task(writer, "other")
     run = writer.finish("complete", {"mcqa": {"counts": {"samples": 2}}})
@@ -47,7 +46,7 @@ def test_a_finished_run_reads_back_as_written(tmp_path: Path) -> None:
 
 def test_a_run_that_stopped_in_the_middle_is_readable(tmp_path: Path) -> None:
     """A crash leaves a run with status `running` and the tasks that were finished."""
-    writer = FolderRun.create(tmp_path / "run", MANIFEST, SOURCES)
+    writer = start_run(tmp_path / "run", MANIFEST, SOURCES)
     write_task(writer, "mcqa")
     writer.task("other").write_scores(0, FRAME)
     run = load_run(tmp_path / "run")
@@ -57,10 +56,10 @@ def test_a_run_that_stopped_in_the_middle_is_readable(tmp_path: Path) -> None:
 
 def test_a_run_that_is_being_written_is_locked(tmp_path: Path) -> None:
     """Nobody else can go on with it until it is closed; a finished one has no lock and no journal."""
-    with FolderRun.create(tmp_path / "run", MANIFEST, SOURCES) as writer:
+    with start_run(tmp_path / "run", MANIFEST, SOURCES) as writer:
         writer.journal()
         with pytest.raises(RunError, match="is in use by process") as caught:
-            FolderRun.reopen(tmp_path / "run")
+            reopen_run(tmp_path / "run")
         assert caught.value.code == "E506"
         write_task(writer, "mcqa")
         write_task(writer, "other")
@@ -70,7 +69,7 @@ def test_a_run_that_is_being_written_is_locked(tmp_path: Path) -> None:
 
 def test_an_incomplete_run_keeps_its_journal(tmp_path: Path) -> None:
     """It can be resumed, so what was said is kept; the lock is not."""
-    with FolderRun.create(tmp_path / "run", MANIFEST, SOURCES) as writer:
+    with start_run(tmp_path / "run", MANIFEST, SOURCES) as writer:
         writer.journal()
         write_task(writer, "mcqa")
         write_task(writer, "other")
@@ -81,17 +80,17 @@ def test_an_incomplete_run_keeps_its_journal(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stop", [KeyboardInterrupt(), RunError("E502", "no room")])
 def test_a_run_that_is_stopped_says_how_to_go_on(tmp_path: Path, stop: BaseException) -> None:
     """The command to resume it is a note on whatever stopped it, and the folder is free."""
-    with pytest.raises(type(stop)) as caught, FolderRun.create(tmp_path / "a run", MANIFEST, SOURCES):
+    with pytest.raises(type(stop)) as caught, start_run(tmp_path / "a run", MANIFEST, SOURCES):
         raise stop
     assert caught.value.__notes__ == [f"answerkey resume '{tmp_path / 'a run'}'"]
-    FolderRun.reopen(tmp_path / "a run").close()
+    reopen_run(tmp_path / "a run").close()
 
 
 def test_a_run_that_is_interrupted_is_incomplete_wherever_it_was(tmp_path: Path) -> None:
     """It says so itself, and does not stay `running`."""
     with (
         pytest.raises(KeyboardInterrupt),
-        FolderRun.create(tmp_path / "run", MANIFEST, SOURCES),
+        start_run(tmp_path / "run", MANIFEST, SOURCES),
     ):
         raise KeyboardInterrupt
     told = json.loads((tmp_path / "run" / "run.json").read_text())
@@ -100,11 +99,11 @@ def test_a_run_that_is_interrupted_is_incomplete_wherever_it_was(tmp_path: Path)
 
 def test_a_run_that_is_reopened_goes_on_under_its_manifest(tmp_path: Path) -> None:
     """Opening changes nothing; `restart` says that it runs again; `finish` ends it."""
-    writer = FolderRun.create(tmp_path / "run", MANIFEST, SOURCES)
+    writer = start_run(tmp_path / "run", MANIFEST, SOURCES)
     write_task(writer, "mcqa")
     write_task(writer, "other")
     first = writer.finish("incomplete", {})
-    again = FolderRun.reopen(tmp_path / "run")
+    again = reopen_run(tmp_path / "run")
     assert load_run(tmp_path / "run").status == "incomplete"
     again.restart({"python": "3.99"})
     assert load_run(tmp_path / "run").manifest == {
@@ -118,7 +117,7 @@ def test_a_run_that_is_reopened_goes_on_under_its_manifest(tmp_path: Path) -> No
 def test_a_folder_that_is_no_run_is_not_locked(tmp_path: Path) -> None:
     """Reopening it leaves no lock file behind."""
     with pytest.raises(RunError) as caught:
-        FolderRun.reopen(tmp_path)
+        reopen_run(tmp_path)
     assert caught.value.code == "E501"
     assert list(tmp_path.iterdir()) == []
 
@@ -136,16 +135,16 @@ def test_a_run_that_cannot_be_started_leaves_nothing_behind(
         patch.setattr(os, "fsync", fail)
         for name in ("mine", "new"):
             with pytest.raises(RunError, match="No space left on device"):
-                FolderRun.create(tmp_path / name, MANIFEST, SOURCES)
+                start_run(tmp_path / name, MANIFEST, SOURCES)
     assert [one.name for one in tmp_path.rglob("*")] == ["mine"]
-    FolderRun.create(tmp_path / "mine", MANIFEST, SOURCES).close()
+    start_run(tmp_path / "mine", MANIFEST, SOURCES).close()
 
 
 def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     """A run never overwrites anything."""
     (tmp_path / "precious.txt").write_text("x")
     with pytest.raises(RunError, match="not empty") as caught:
-        FolderRun.create(tmp_path, MANIFEST, SOURCES)
+        start_run(tmp_path, MANIFEST, SOURCES)
     assert caught.value.code == "E502"
 
 
@@ -153,7 +152,7 @@ def test_a_write_that_fails_leaves_no_file_under_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full disk is E502, and the final name does not appear."""
-    writer = FolderRun.create(tmp_path / "run", MANIFEST, SOURCES)
+    writer = start_run(tmp_path / "run", MANIFEST, SOURCES)
 
     def fail(_: int) -> None:
         raise OSError(28, "No space left on device")
@@ -187,7 +186,7 @@ def test_a_folder_without_run_json_is_e501(tmp_path: Path) -> None:
 
 def test_numbers_that_json_does_not_know_are_never_written(tmp_path: Path) -> None:
     """NaN never reaches a file."""
-    writer = FolderRun.create(tmp_path / "run", MANIFEST, SOURCES)
+    writer = start_run(tmp_path / "run", MANIFEST, SOURCES)
     with pytest.raises(ValueError, match="JSON compliant"):
         writer.task("mcqa").write_metrics([MetricValue("x", float("nan"), 1)], TALLY)
 
@@ -204,7 +203,7 @@ def test_runs_are_listed_newest_first(tmp_path: Path) -> None:
 
 def test_metrics_of_a_run_with_several_tasks_need_the_task(tmp_path: Path) -> None:
     """`run.metrics` is for runs of one task; with two it says where to look."""
-    writer = FolderRun.create(tmp_path / "run", MANIFEST, SOURCES)
+    writer = start_run(tmp_path / "run", MANIFEST, SOURCES)
     write_task(writer, "mcqa")
     assert load_run(tmp_path / "run").metrics["Accuracy"].value == 0.5
     write_task(writer, "other")
@@ -213,45 +212,10 @@ def test_metrics_of_a_run_with_several_tasks_need_the_task(tmp_path: Path) -> No
 
 
 def test_a_run_in_memory_has_the_same_shape() -> None:
-    """`MemoryRun` gives the same run without a folder."""
-    writer = MemoryRun({**MANIFEST, "tasks": [{"key": "mcqa"}]}, SOURCES)
+    """A run without a place is the same run without a folder."""
+    writer = start_run(None, {**MANIFEST, "tasks": [{"key": "mcqa"}]}, SOURCES)
     write_task(writer, "mcqa")
     run = writer.finish("complete", {})
     assert run.path is None
     assert run.metrics["Accuracy"] == VALUE
     assert run.tasks["mcqa"].scores.height == 2
-
-
-def write_shards(folder: Path, *values: dict[str, object]) -> list[Path]:
-    """Write a finished task of one row per shard with these values, and return its parts."""
-    with FolderRun.create(folder, {"key": "demo", "tasks": [{"key": "mcqa"}]}, {"mcqa": {}}) as writer:
-        task = writer.task("mcqa")
-        for index, one in enumerate(values):
-            row = {"sample_id": str(index), "own": {"status": "SCORED", "values": one}}
-            task.write_scores(index, pl.DataFrame([row]))
-        task.write_metrics([VALUE], TALLY)
-        writer.finish("complete", {})
-    return sorted((folder / "tasks" / "mcqa" / "scores").iterdir())
-
-
-def test_parts_of_different_types_get_one_schema(tmp_path: Path) -> None:
-    """Numbers in one shard and JSON text in another, or a name in one only: any reader reads all parts."""
-    parts = write_shards(tmp_path / "run", {"x": 1.5}, {"x": '"high"', "y": 2.0}, {"y": 3.0, "x": "null"})
-    assert len({str(pl.read_parquet_schema(part)) for part in parts}) == 1
-    table = pl.read_parquet(tmp_path / "run" / "tasks" / "mcqa" / "scores" / "*.parquet")
-    assert [row["values"] for row in table["own"].to_list()] == [
-        {"x": "1.5", "y": None},
-        {"x": '"high"', "y": 2.0},
-        {"x": "null", "y": 3.0},
-    ]
-    assert [part.name for part in parts] == [f"part-0000{index}.parquet" for index in range(3)]
-
-
-def test_parts_of_one_schema_are_left_as_they_are(tmp_path: Path) -> None:
-    """Parts that agree are not written twice."""
-    (tmp_path / "scores").mkdir()
-    part = tmp_path / "scores" / "part-00000.parquet"
-    FRAME.write_parquet(part)
-    before = part.stat()
-    unify_parts(tmp_path / "scores")
-    assert (part.stat().st_ino, part.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)

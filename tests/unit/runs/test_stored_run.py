@@ -17,10 +17,12 @@ import answerkey as ak
 from answerkey.datasets import stores
 from answerkey.engines import LocalEngine
 from answerkey.errors import AnswerkeyError, RunError
-from answerkey.runs import StoredFolder, StoredTask, load_run, stored_journal, stored_lock, take_up_run
-from answerkey.runs.stored_journal import JournalCopies, bring_journal
-from answerkey.runs.stored_lock import StoredLock
-from answerkey.runs.stored_parts import StoredParts
+from answerkey.runs import StoredFolder, load_run, reopen_run
+from answerkey.runs import journal as journals
+from answerkey.runs import lock as locks
+from answerkey.runs.journal import JournalCopies, bring_journal
+from answerkey.runs.lock import ObjectLock
+from answerkey.runs.store import ObjectStore
 from answerkey.testing import TestServer, answer_by_hash
 
 if TYPE_CHECKING:
@@ -239,38 +241,38 @@ def test_a_hostile_listing_leads_nowhere(bucket: Bucket, project: Path) -> None:
 def test_one_process_at_a_time(bucket: Bucket, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second process is refused (E506); a holder that is gone holds nothing; one taken over stops."""
     url = f"{bucket.url}/runs/one"
-    lock = StoredLock(url)
+    lock = ObjectLock(url)
     with pytest.raises(RunError, match="is in use by process") as caught:
-        StoredLock(url)
+        ObjectLock(url)
     assert caught.value.code == "E506"
-    lock.release()
-    lock.release()
+    lock.close()
+    lock.close()
     assert bucket.list() == []
 
     told = {"host": "elsewhere", "machine": "x", "process": 1, "token": "t", "beat_at": 0}
     bucket.put("runs/one/lock", json.dumps(told).encode())
-    StoredLock(url).release()
-    dead = {**told, "machine": stored_lock.name_machine(), "process": 2**22 + 1, "beat_at": 10**12}
+    ObjectLock(url).close()
+    dead = {**told, "machine": locks.name_machine(), "process": 2**22 + 1, "beat_at": 10**12}
     bucket.put("runs/one/lock", json.dumps(dead).encode())
-    StoredLock(url).release()
+    ObjectLock(url).close()
     bucket.put("runs/one/lock", b"nonsense")
-    StoredLock(url).release()
+    ObjectLock(url).close()
 
-    monkeypatch.setattr(stored_lock, "BEAT", 0.01)
-    held = StoredLock(url)
+    monkeypatch.setattr(locks, "BEAT", 0.01)
+    held = ObjectLock(url)
     bucket.put("runs/one/lock", json.dumps(told).encode())
     held._thread.join(10)
     with pytest.raises(RunError, match="taken over"):
         held.require_held()
-    held.release()
+    held.close()
     assert bucket.list() == ["runs/one/lock"]
     del project
 
 
 def test_a_lock_is_written_again_and_again(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mark of the object changes while it is held."""
-    monkeypatch.setattr(stored_lock, "BEAT", 0.01)
-    lock = StoredLock(f"{bucket.url}/runs/one")
+    monkeypatch.setattr(locks, "BEAT", 0.01)
+    lock = ObjectLock(f"{bucket.url}/runs/one")
     first, marks = lock._mark, set[object]()
     for _ in range(30_000):
         marks.add(lock._mark)
@@ -278,7 +280,7 @@ def test_a_lock_is_written_again_and_again(bucket: Bucket, monkeypatch: pytest.M
             break
         lock._end.wait(0.01)
     assert marks - {first}
-    lock.release()
+    lock.close()
 
 
 def test_a_second_run_on_this_machine_is_refused_at_once(bucket: Bucket, project: Path) -> None:
@@ -287,8 +289,8 @@ def test_a_second_run_on_this_machine_is_refused_at_once(bucket: Bucket, project
     told = json.loads(bucket.get("runs/one/run.json")) | {"status": "incomplete"}
     bucket.put("runs/one/run.json", json.dumps(told).encode())
     place = StoredFolder(f"{bucket.url}/runs/one")
-    with take_up_run(place), pytest.raises(RunError, match="in use") as caught:
-        take_up_run(place)
+    with reopen_run(place), pytest.raises(RunError, match="in use") as caught:
+        reopen_run(place)
     assert caught.value.code == "E506"
     assert "runs/one/lock" not in bucket.list()
 
@@ -329,7 +331,7 @@ def test_a_driver_that_is_killed_leaves_its_journal_here(
     options: dict[str, Any] = {"model": f"{model.url}#m", "cache_policy": "no-cache"}
     with pytest.raises(AnswerkeyError):
         ak.run(project / "asking.yaml", dataset=str(project / "rows.jsonl"), out=url, max_calls=25, **options)
-    home = StoredFolder(url).home
+    home = ObjectStore(StoredFolder(url)).home
     with closing(sqlite3.connect(home / "journal.sqlite")) as journal:
         assert journal.execute("SELECT COUNT(*) FROM calls").fetchone() == (25,)
         journal.execute("DELETE FROM calls WHERE rowid <= 5").close()
@@ -344,9 +346,9 @@ def test_copies_of_a_journal_are_published_while_it_is_written(
     bucket: Bucket, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A copy is whole in itself, is made when there is something new, and can be brought elsewhere."""
-    monkeypatch.setattr(stored_journal, "EVERY", 0.01)
-    monkeypatch.setattr(stored_journal, "SHARE", 0.0)
-    place = StoredFolder(f"{bucket.url}/runs/one")
+    monkeypatch.setattr(journals, "EVERY", 0.01)
+    monkeypatch.setattr(journals, "SHARE", 0.0)
+    place = ObjectStore(StoredFolder(f"{bucket.url}/runs/one"))
     place.home.mkdir(parents=True)
     copies = JournalCopies(place)
     with closing(sqlite3.connect(place.home / "journal.sqlite", isolation_level=None)) as journal:
@@ -434,24 +436,6 @@ def test_tables_wait_where_every_node_can_see_them(
     assert {key.split("/")[1] for key in bucket.list("runs/")} == {"one"}
 
 
-def test_parts_are_given_one_form(bucket: Bucket) -> None:
-    """Parts that differ are written anew, as they are in a folder; any rows of them can be read."""
-    task = StoredTask(f"{bucket.url}/runs/one/tasks/quiz")
-    task.write_scores(0, pl.DataFrame({"sample_id": ["1", "2"], "value": [1, 2]}))
-    task.write_scores(1, pl.DataFrame({"sample_id": ["3"], "value": [0.5]}))
-    assert task.count_scores() == 3
-    task.write_metrics([], {})
-    parts = StoredParts(f"{task.url}/scores")
-    assert [one.schema["value"] for one in parts] == [pl.Float64, pl.Float64]
-    assert parts.read(1, 2, ["value"])["value"].to_list() == [2.0, 0.5]
-    assert task.read_scores()["sample_id"].to_list() == ["1", "2", "3"]
-    assert StoredParts(f"{task.url}/completions").read_all().is_empty()
-    bucket.put("runs/one/tasks/quiz/scores/part-00001.parquet", b"words")
-    with pytest.raises(RunError) as caught:
-        len(StoredParts(f"{task.url}/scores"))
-    assert caught.value.code == "E503"
-
-
 def test_a_store_without_conditions_still_keeps_a_second_process_out(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -464,10 +448,10 @@ def test_a_store_without_conditions_still_keeps_a_second_process_out(
         return found.mark if found else None
 
     monkeypatch.setattr(stores.S3Store, "put_new", put)
-    lock = StoredLock(f"{bucket.url}/runs/one")
+    lock = ObjectLock(f"{bucket.url}/runs/one")
     with pytest.raises(RunError, match="is in use by process"):
-        StoredLock(f"{bucket.url}/runs/one")
-    lock.release()
+        ObjectLock(f"{bucket.url}/runs/one")
+    lock.close()
     assert bucket.list() == []
 
 

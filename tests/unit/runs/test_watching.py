@@ -6,14 +6,16 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from answerkey.models.calls import Call
-from answerkey.runs.journal import Journal
-from answerkey.runs.lock import RunLock
+from answerkey.runs.journal import Journal, remove_journal
+from answerkey.runs.lock import FolderLock
+from answerkey.runs.store import FolderStore
 from answerkey.runs.watching import Progress, RunWatch, is_under_way
 from answerkey.types import Completion, CompletionStatus
 
@@ -83,7 +85,8 @@ def test_a_journal_that_is_removed_meanwhile_is_no_trouble(tmp_path: Path) -> No
     journal, watch = Journal(tmp_path), RunWatch(tmp_path)
     journal.task("mcqa").add([(make_call("a"), SAID)])
     watch.look()
-    journal.remove()
+    journal.close()
+    remove_journal(FolderStore(tmp_path))
     assert watch.look().done == 1
     assert list_names(tmp_path) == set()
 
@@ -105,7 +108,8 @@ def test_the_writer_is_never_held_up(tmp_path: Path) -> None:
     rows.fetchone()
     journal.task("mcqa").add([(make_call("more"), SAID)])
     assert RunWatch(tmp_path).look().done == 101
-    journal.remove()
+    journal.close()
+    remove_journal(FolderStore(tmp_path))
     reader.close()
     assert list_names(tmp_path) == set()
 
@@ -125,7 +129,7 @@ def test_rows_are_counted_where_there_is_no_journal(tmp_path: Path) -> None:
 def test_a_run_is_under_way_while_its_process_lives(tmp_path: Path) -> None:
     """By the number in the lock file, which is not locked to find out."""
     assert not is_under_way(tmp_path)
-    with RunLock(tmp_path):
+    with closing(FolderLock(tmp_path)):
         assert is_under_way(tmp_path)
     assert not is_under_way(tmp_path)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import answerkey as ak
-from answerkey.runs import FolderRun
+from answerkey.runs import reopen_run
 
 TASK: dict[str, Any] = {
     "key": "quiz",
@@ -199,7 +199,7 @@ def test_a_run_without_run_json_starts_again(tmp_path: Path) -> None:
 def test_a_run_in_use_is_refused(project: Path) -> None:
     """While a process holds the run, another cannot go on with it."""
     stopped = interrupt(project, model=MODEL)
-    with FolderRun.reopen(stopped), pytest.raises(ak.RunError) as caught:
+    with reopen_run(stopped), pytest.raises(ak.RunError) as caught:
         ak.resume(stopped)
     assert caught.value.code == "E506"
 

@@ -28,8 +28,7 @@ from answerkey.reports.pages.overview import describe_run
 from answerkey.reports.pages.rows import RowBook
 from answerkey.reports.pages.selection import MOST_EMBEDDED, Selection, select_rows
 from answerkey.reports.pages.skeleton import load_skeleton
-from answerkey.runs import Run
-from answerkey.runs.files import write_whole
+from answerkey.runs import Run, write_whole
 from answerkey.verbs.aligning import is_same_run
 
 #: So many samples are described together, by one process.

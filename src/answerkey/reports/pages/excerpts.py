@@ -9,7 +9,7 @@ import polars as pl
 
 from answerkey.datasets import Recorded, Rows
 from answerkey.errors import RunError
-from answerkey.runs import Parts, Run, TaskRun
+from answerkey.runs import Run, Table, TaskRun
 from answerkey.types import Completions, Samples
 from answerkey.verbs import reopen
 from answerkey.verbs.spreading import fit_rows
@@ -55,11 +55,11 @@ class RowSource:
     has by itself.
     """
 
-    scores: Parts
+    scores: Table
     num_trials: int
     rows: Rows | None = None
     recorded: Recorded | None = None
-    kept: Parts | None = None
+    kept: Table | None = None
     missing: str | None = None
     most: int = MOST_TOGETHER
 
@@ -143,7 +143,7 @@ def open_source(run: Run, task_run: TaskRun) -> RowSource:
     return RowSource(task_run.stored_scores, size, rows, recorded, most=max(1, most // size))
 
 
-def _say_missing(kept: Parts | None) -> str:
+def _say_missing(kept: Table | None) -> str:
     """Return what is not there; no path, for the sentence may travel further than the files."""
     what = "its texts" if kept is not None else "its texts and completions"
     return f"The dataset of this run is gone or has changed since, so that {what} are not shown."

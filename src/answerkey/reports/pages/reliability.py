@@ -14,7 +14,7 @@ from typing import Any
 from answerkey.metrics import Calibration, wilson
 from answerkey.metrics.observed import Observed
 from answerkey.reports.breakdown import find_main_scorer
-from answerkey.runs import Parts, TaskRun
+from answerkey.runs import Table, TaskRun
 from answerkey.scorers import judge_probabilities
 from answerkey.types import MetricValue, ScoreStatus
 
@@ -86,7 +86,7 @@ def _measure(task: TaskRun) -> MetricValue | None:
     return metric.finish(part)[0]
 
 
-def has_logprobs(kept: Parts) -> bool:
+def has_logprobs(kept: Table) -> bool:
     """Return whether completions came with log-probabilities, as the first and the middle ones tell."""
     blocks = (kept.read(offset, BLOCK, ["logprobs"]) for offset in {0, len(kept) // 2} if len(kept))
     return any(one["logprobs"].count() for one in blocks if "logprobs" in one.columns)

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from answerkey.runs import Parts, TaskRun
+from answerkey.runs import Table, TaskRun
 
 READ_TOGETHER = 131_072
 COLUMNS = ("latency", "usage", "source")
@@ -29,7 +29,7 @@ def describe_timing(task: TaskRun) -> Plot:
     return {"latency": _describe_latency(found), "tokens": _describe_tokens(found)}
 
 
-def _read(kept: Parts) -> pl.DataFrame | None:
+def _read(kept: Table) -> pl.DataFrame | None:
     """Return the numbers of all completions that the run keeps: a few bytes each."""
     parts = [
         kept.read(offset, READ_TOGETHER, COLUMNS).select(

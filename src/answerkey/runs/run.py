@@ -1,0 +1,541 @@
+"""A run as it is read: its numbers at hand, its tables when they are asked for, wherever its files are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import polars as pl
+
+from answerkey.datasets.storage import list_objects
+from answerkey.errors import RunError, listing
+from answerkey.runs.shapes import require_manifest, require_numbers
+from answerkey.runs.store import (
+    PART,
+    RUN_FILE,
+    RunFile,
+    RunPlace,
+    RunStore,
+    StoredFolder,
+    describe_damage,
+    find_place,
+    open_store,
+    reaching_storage,
+    refuse_changed,
+    require_digest,
+)
+from answerkey.types import (
+    Completions,
+    Gate,
+    GateCheck,
+    GateStatus,
+    Groups,
+    GroupValue,
+    MetricValue,
+    Samples,
+)
+
+T = TypeVar("T")
+#: `bytes` and `sha256` of each file by its path below the run folder; `rows` of a table, `tag` of an object.
+Listed = Mapping[str, Mapping[str, Any]]
+FORMAT_VERSION = 2
+NOT_COMPLETE = "the run is not complete"
+#: What a task that was run several times has beside the tables of its first repetition.
+REPETITIONS, REPEATABILITY, AGREEMENT = "repetitions", "repeatability.json", "agreement.parquet"
+_FOLDER_NAME = re.compile(r"[^/\\\x00-\x1f]{1,300}")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a run in parts, one for each shard, of which any range of rows can be read.
+
+    With `listed`, what `run.json` says of the parts by their names, a part is hashed once, before its first
+    row is used, unless its tag is the one of the list. E503 when the parts are damaged.
+    """
+
+    store: RunStore
+    base: str
+    listed: Listed | None = None
+    found: tuple[RunFile, ...] | None = None
+    _checked: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+
+    @cached_property
+    def parts(self) -> tuple[RunFile, ...]:
+        """The parts in their order, as they were when the run was opened, or are now."""
+        if self.found is not None:
+            return self.found
+        return tuple(file for name, file in self.store.list_files(self.base).items() if PART.fullmatch(name))
+
+    @cached_property
+    def _rows(self) -> tuple[int, ...]:
+        return tuple(self.store.map(self._count, self.parts))
+
+    def _count(self, part: RunFile) -> int:
+        rows = self.store.count_rows(part)
+        if self.listed is not None and rows != self.listed[part.name]["rows"]:
+            raise refuse_changed(
+                self.store.show(part.name), f"it has {rows:,} rows, `run.json` another number"
+            )
+        return rows
+
+    def _check(self, part: RunFile) -> RunFile:
+        if self.listed is not None and part.name not in self._checked:
+            require_content(self.store, part, self.listed[part.name])
+            self._checked.add(part.name)
+        return part
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+        return sum(self._rows)
+
+    def __iter__(self) -> Iterator[pl.DataFrame]:
+        """Yield part by part; one is in memory at a time."""
+        return (self.store.read_rows(self._check(part), range(self._count(part))) for part in self.parts)
+
+    def read(self, offset: int, length: int, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """Return the rows from `offset` on, at most `length` of them, with all columns or with some."""
+        found, start = list[pl.DataFrame](), 0
+        for part, count in zip(self.parts, self._rows, strict=True):
+            rows = range(max(offset - start, 0), min(offset + length - start, count))
+            if rows:
+                found.append(self.store.read_rows(self._check(part), rows, columns))
+            start += count
+        return join_parts(found)
+
+    def read_all(self) -> pl.DataFrame:
+        """Return the whole table; a frame without columns when there are no parts."""
+        try:
+            return join_parts(list(self))
+        except pl.exceptions.PolarsError as error:
+            raise describe_damage(self.store.show(self.base), error) from error
+
+
+def join_parts(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Return parts as one frame; a field that some parts lack is null there, differing types become text."""
+    return pl.concat(parts, how="vertical_relaxed") if parts else pl.DataFrame()
+
+
+@dataclass(frozen=True)
+class KeptCompletions:
+    """The completions that a run keeps, `num_trials` for each of its samples."""
+
+    parts: Table
+    num_trials: int
+    offset: int = 0
+    length: int | None = None
+    columns: frozenset[str] = frozenset()
+
+    def slice(self, offset: int, length: int) -> Self:
+        """Return those of `length` samples from `offset` on."""
+        return replace(self, offset=self.offset + offset, length=length)
+
+    def read(self, samples: Samples) -> Completions:
+        """Return the completions of the samples."""
+        length = len(samples) if self.length is None else self.length
+        return Completions(self.parts.read(self.offset * self.num_trials, length * self.num_trials))
+
+
+@dataclass(frozen=True, repr=False)
+class TaskRun:
+    """One task of a run: its numbers at hand, its tables read when asked for.
+
+    `manifest` is the task's entry in `run.json`; `source` the task as it was resolved; `tally` the counts
+    behind the summary; `stored_scores` and `stored_completions` its tables, to be read in part. A task that
+    was run several times has its further `repetitions`, and what all of them say together in `repeatability`;
+    its own numbers are those of the first.
+    """
+
+    key: str
+    manifest: Mapping[str, Any]
+    source: Mapping[str, Any]
+    metrics: Mapping[str, MetricValue]
+    tally: Mapping[str, Any]
+    stored_scores: Table
+    stored_completions: Table
+    read_agreement: Callable[[], pl.DataFrame] = pl.DataFrame
+    repeatability: Mapping[str, Any] | None = None
+    repetitions: tuple[TaskRun, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"TaskRun(key={self.key!r}, {self.sum_up()})"
+
+    def sum_up(self) -> str:
+        """Return the main metric and how many samples there are, in a few words; no number with errors."""
+        counts = self.counts
+        main = next((value for value in self.metrics.values() if value.purpose == "score"), None)
+        samples = f"samples={counts['samples']}"
+        if counts.get("errors"):
+            return f"{samples}, errors={counts['errors']}"
+        if main is None or main.value is None:
+            return samples
+        return f"{main.name}={main.value:.4g}, {samples}"
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Samples, scored, valid, invalid, refused, failed, errors."""
+        counts: Mapping[str, int] = self.tally["counts"]
+        return counts
+
+    @cached_property
+    def scores(self) -> pl.DataFrame:
+        """The table of scores: `sample_id`, `trial`, then one struct per scorer."""
+        return self.stored_scores.read_all()
+
+    def score_parts(self) -> Iterator[pl.DataFrame]:
+        """Yield the table of scores part by part, in dataset order; one part is in memory at a time."""
+        return iter(self.stored_scores)
+
+    @cached_property
+    def completions(self) -> pl.DataFrame:
+        """The table of completions; empty when the run refers to recorded ones."""
+        return self.stored_completions.read_all()
+
+    @cached_property
+    def agreement(self) -> pl.DataFrame:
+        """How far repetitions agree: `sample_id`, then one struct per scorer; empty without repetitions."""
+        return self.read_agreement()
+
+
+@dataclass(frozen=True, repr=False)
+class Run:
+    """A run: what ran, and its tasks. `path` is None for a run that was never written.
+
+    A run on object storage has its address there.
+    """
+
+    manifest: Mapping[str, Any]
+    tasks: Mapping[str, TaskRun]
+    path: RunPlace | None = None
+
+    def __repr__(self) -> str:
+        tasks = ", ".join(f"{key!r}: {task.sum_up()}" for key, task in self.tasks.items())
+        path = None if self.path is None else str(self.path)
+        return f"Run(key={self.key!r}, status={self.status!r}, tasks={{{tasks}}}, path={path!r})"
+
+    @property
+    def key(self) -> str:
+        """The key of the evaluation or task that ran."""
+        return str(self.manifest["key"])
+
+    @property
+    def status(self) -> str:
+        """`running`, `complete` or `incomplete`."""
+        return str(self.manifest["status"])
+
+    @property
+    def gates(self) -> tuple[Gate, ...]:
+        """How the rules of its policies stand, in their order; empty without policies.
+
+        Of a run that never came to its end, its rules, none of them decided.
+        """
+        if "gates" in self.manifest:
+            return tuple(map(_read_gate, self.manifest["gates"]))
+        return tuple(
+            leave_open(policy["key"], rule, NOT_COMPLETE)
+            for policy in self.manifest.get("policies") or ()
+            for rule in policy["rules"]
+        )
+
+    if TYPE_CHECKING:  # put on by the package: `reports`, which draws them, is above
+
+        @property
+        def plots(self) -> Mapping[str, dict[str, Any]]:
+            """The plots by name, as Vega-Lite specifications; of several tasks by `task/name`."""
+
+    @property
+    def metrics(self) -> Mapping[str, MetricValue]:
+        """The metrics of the only task; a run of several tasks has them in `tasks[key].metrics`."""
+        if len(self.tasks) != 1:
+            raise RunError(
+                "E504",
+                f"the run has {len(self.tasks)} tasks ({listing(self.tasks)}), so `metrics` is ambiguous",
+                hint="use `run.tasks[key].metrics`",
+            )
+        return next(iter(self.tasks.values())).metrics
+
+
+def find_answerer(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the model of a task's entry in `run.json`: the one asked, or that of recorded completions."""
+    name = (entry.get("completions") or {}).get("model")
+    return entry.get("model") or ({"name": name} if name else None)
+
+
+def name_answerer(entry: Mapping[str, Any], *, with_folder: bool = True) -> str:
+    """Return who answered: a model, marked when simulated; if none is known, the column or the file."""
+    if model := find_answerer(entry):
+        return f"{model['name']}{' SIMULATED' if model.get('simulated') else ''}"
+    source: Mapping[str, Any] = entry.get("completions") or {}
+    file = source.get("file")
+    file = Path(file).name if file and not with_folder else file
+    return str(source.get("column") or file or f"{source.get('source', 'recorded')} completions")
+
+
+def load_run(path: str | Path | StoredFolder) -> Run:
+    """Return the run in a folder; a run that is still being written shows the tasks finished so far.
+
+    The folder may be on object storage: `s3://bucket/runs/name`.
+    """
+    store = open_store(find_place(path))
+    return read_run(store, read_manifest(store))
+
+
+def load_manifest(place: RunPlace) -> dict[str, Any]:
+    """Return `run.json`; E501 when there is none, E503 when it cannot be understood."""
+    return read_manifest(open_store(place))
+
+
+def list_runs(folder: str | Path) -> list[Run]:
+    """Return the runs right below a folder, newest first; folders that hold no run are passed over."""
+    runs = [load_run(place) for place in list_places(folder)]
+    return sorted(runs, key=lambda run: (str(run.manifest.get("started_at")), str(run.path)), reverse=True)
+
+
+def is_run(place: RunPlace) -> bool:
+    """Return whether there is a run, and not only a folder of runs."""
+    return open_store(place).find_file("run.json") is not None
+
+
+def list_places(folder: str | RunPlace) -> list[RunPlace]:
+    """Return where the runs right below a folder are; E501 when it is none."""
+    below = find_place(folder)
+    if isinstance(below, StoredFolder):
+        with reaching_storage():
+            names = [one.url[len(below.url) + 1 :] for one in list_objects(below.url)]
+        return [below / name.partition("/")[0] for name in names if re.fullmatch(r"[^/]+/run\.json", name)]
+    if not below.is_dir():
+        raise RunError("E501", f"`{below}` is not a folder", hint="name the folder that holds your runs")
+    return [path.parent for path in below.glob("*/run.json")]
+
+
+def read_manifest(store: RunStore) -> dict[str, Any]:
+    """Return `run.json`; E501 when there is none, E503 when it cannot be understood."""
+    file = store.find_file("run.json")
+    if file is None:
+        hint = "`answerkey runs` lists the runs of a folder"
+        raise RunError("E501", f"`{store.place}` is not a run folder", hint=hint)
+    manifest = store.read_json(file)
+    version = manifest.get("format_version")
+    if version != FORMAT_VERSION:
+        named = "1, which was never published" if version == 1 else repr(version)
+        raise RunError(
+            "E503",
+            f"`{store.place}` has run format {named}; this release reads {FORMAT_VERSION}",
+            hint="run it again" if version == 1 else "read it with the release that wrote it, or a newer one",
+        )
+    return manifest
+
+
+def read_run(store: RunStore, manifest: Mapping[str, Any]) -> Run:
+    """Return a run as its files and a manifest say, which may not be written yet; E503 when it is none."""
+    there = store.list_files("tasks")
+    with _understanding(store.place):
+        if store.place is not None:
+            require_manifest(manifest)
+        entries = manifest.get("tasks", [])
+        for entry in entries:
+            if not _FOLDER_NAME.fullmatch(key := entry["key"]) or key in {".", ".."}:
+                raise ValueError(f"{key!r} cannot be the key of a task")
+    listed: Listed | None = manifest.get("files")
+    if listed is not None:
+        require_listed(store, listed, there)
+        # Tables with another tag have changed, or the run is a copy, which is known by its own tags then.
+        other = [
+            file
+            for name, told in listed.items()
+            if name.endswith(".parquet")
+            and "tag" in told
+            and (file := there[name]).tag not in ("", told["tag"])
+        ]
+        store.map(lambda file: require_content(store, file, manifest["files"][file.name]), other)
+        listed = {**listed, **{file.name: {**listed[file.name], "tag": file.tag} for file in other}}
+    with _understanding(store.place):
+        bases = {f"tasks/{entry['key']}" for entry in entries}
+        bases = {base for base in bases if f"{base}/metrics.json" in there}
+        names = [name for name in there if name.endswith(".json") and "/".join(name.split("/")[:2]) in bases]
+        found = store.map(lambda name: store.read_json(there[name], find_digest(listed, name)), names)
+        read = _RunReader(store, there, listed, dict(zip(names, found, strict=True)))
+        tasks = {entry["key"]: read.task(entry) for entry in entries if f"tasks/{entry['key']}" in bases}
+        return Run(manifest, tasks, store.place)
+
+
+@dataclass(frozen=True)
+class _RunReader:
+    """The files of a run, what `run.json` lists, and the content of the JSON files by their names."""
+
+    store: RunStore
+    there: Mapping[str, RunFile]
+    listed: Listed | None
+    numbers: Mapping[str, dict[str, Any]]
+
+    def task(self, entry: Mapping[str, Any]) -> TaskRun:
+        """Return a task with its repetitions, as far as they are finished."""
+        base = f"tasks/{entry['key']}"
+        found = self._measured(base, entry, self.numbers[f"{base}/task.json"])
+        folders = [name.rpartition("/")[0] for name in self.numbers if name.endswith("/metrics.json")]
+        again = [one for one in folders if one.startswith(f"{base}/{REPETITIONS}/")]
+        if not again:
+            return found
+        again.sort(key=lambda one: int(one.rpartition("/")[2]))
+        agreement = self.there.get(f"{base}/{AGREEMENT}")
+        return replace(
+            found,
+            repetitions=tuple(self._measured(one, entry, found.source) for one in again),
+            repeatability=self.numbers.get(f"{base}/{REPEATABILITY}"),
+            read_agreement=pl.DataFrame if agreement is None else partial(self._read_whole, agreement),
+        )
+
+    def _measured(self, base: str, entry: Mapping[str, Any], source: Mapping[str, Any]) -> TaskRun:
+        stored = self.numbers[f"{base}/metrics.json"]
+        if self.store.place is not None:
+            require_numbers(stored)
+        values = [read_metric_value(one) for one in stored["metrics"]]
+        return TaskRun(
+            key=entry["key"],
+            manifest=entry,
+            source=source,
+            metrics={value.name: value for value in values},
+            tally=stored["tally"],
+            stored_scores=self._table(f"{base}/scores"),
+            stored_completions=self._table(f"{base}/completions"),
+        )
+
+    def _table(self, base: str) -> Table:
+        if self.listed is None:
+            return Table(self.store, base)
+        listed = {name: told for name, told in self.listed.items() if name.startswith(f"{base}/")}
+        return Table(self.store, base, listed, tuple(self.there[name] for name in sorted(listed)))
+
+    def _read_whole(self, file: RunFile) -> pl.DataFrame:
+        if self.listed is not None:
+            require_content(self.store, file, self.listed[file.name])
+        return self.store.read_rows(file, range(self.store.count_rows(file)))
+
+
+@contextmanager
+def _understanding(place: RunPlace | None) -> Iterator[None]:
+    """Turn what a strange manifest leads to into E503."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        message = f"`{place}` does not hold what a run does: {type(error).__name__}: {error}"
+        raise RunError("E503", message, hint="the run folder is damaged, or none of ours") from error
+
+
+def choose_files(names: Collection[str]) -> list[str]:
+    """Return those of these files that belong in the list of `run.json`, in order.
+
+    A worker may still be writing parts of what has no numbers yet, and nothing reads them.
+    """
+    folders = {name: hit[1] for name in names if (hit := RUN_FILE.fullmatch(name))}
+    return sorted(
+        name
+        for name, folder in folders.items()
+        if name.endswith("/task.json") or f"{folder}/metrics.json" in folders
+    )
+
+
+def describe_files(store: RunStore) -> dict[str, dict[str, Any]]:
+    """Return the list of the files of a run for `run.json`, from what was written."""
+    there = store.list_files("tasks")
+
+    def describe(name: str) -> dict[str, Any]:
+        file = there[name]
+        rows = {"rows": store.count_rows(file)} if name.endswith(".parquet") else {}
+        tag = {"tag": file.tag} if file.tag else {}
+        return {**rows, "bytes": file.size, "sha256": store.digest(file), **tag}
+
+    names = choose_files(there)
+    return dict(zip(names, store.map(describe, names), strict=True))
+
+
+def require_listed(store: RunStore, listed: Listed, there: Mapping[str, RunFile]) -> None:
+    """Raise E503 unless the files that are there, with their sizes, are those of the list."""
+    for names, problem, hint in (
+        (
+            sorted(listed.keys() - there.keys()),
+            "is missing: `run.json` lists it",
+            "copy the run folder again from where it is whole, or run again",
+        ),
+        (
+            [name for name in choose_files(there) if name not in listed],
+            "is not of this run: `run.json` does not list it",
+            "remove what was put into the run folder",
+        ),
+    ):
+        if names:
+            more = f" ({len(names)} such files in all)" if len(names) > 1 else ""
+            raise RunError("E503", f"`{store.show(names[0])}` {problem}{more}", hint=hint)
+    for name, told in listed.items():
+        if (size := there[name].size) != told["bytes"]:
+            why = f"it has {size:,} bytes, `run.json` says {told['bytes']:,}"
+            raise refuse_changed(store.show(name), why)
+
+
+def require_content(store: RunStore, file: RunFile, told: Mapping[str, Any]) -> None:
+    """Raise E503 unless a file has the tag, or else the SHA-256, of the list; it is read for that."""
+    if not file.tag or file.tag != told.get("tag"):
+        require_digest(store.show(file.name), store.digest(file), told["sha256"])
+
+
+def find_digest(listed: Listed | None, name: str) -> str | None:
+    """Return the SHA-256 of a file by the list; None without one."""
+    return None if listed is None or name not in listed else str(listed[name]["sha256"])
+
+
+def read_metric_value(stored: Mapping[str, Any]) -> MetricValue:
+    """Return a metric value from its stored form."""
+    groups = [
+        Groups(
+            one["column"],
+            tuple(_restore(GroupValue, value) for value in one["values"]),
+            _restore(GroupValue, one["macro"]),
+        )
+        for one in stored.get("groups") or ()
+    ]
+    return replace(_restore(MetricValue, stored), groups=tuple(groups))
+
+
+def _restore(kind: type[T], stored: Mapping[str, Any]) -> T:
+    """Return a value from its stored fields; those that a newer release added are passed over."""
+    values = {one.name: stored[one.name] for one in fields(kind) if one.name in stored}  # type: ignore[arg-type]
+    if (interval := values.get("interval")) is not None:
+        values["interval"] = (interval[0], interval[1])
+    return kind(**values)
+
+
+def describe_gates(gates: Sequence[Gate]) -> list[dict[str, Any]]:
+    """Return gates as plain values; what is not known is left out."""
+    return [
+        _drop_unknown(asdict(gate) | {"checks": [_drop_unknown(asdict(one)) for one in gate.checks]})
+        for gate in gates
+    ]
+
+
+def _drop_unknown(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None and value != {}}
+
+
+def leave_open(policy: str, rule: Mapping[str, Any], note: str) -> Gate:
+    """Return the gate of a rule, as the files state it, that is not decided."""
+    return Gate(
+        policy=policy,
+        rule=rule["key"],
+        status=GateStatus.NOT_DECIDED,
+        definition=rule["definition"],
+        display_name=rule["display_name"],
+        description=rule.get("description"),
+        note=note,
+    )
+
+
+def _read_gate(stored: Mapping[str, Any]) -> Gate:
+    checks = [
+        replace(_restore(GateCheck, one), status=GateStatus(one["status"]))
+        for one in stored.get("checks") or ()
+    ]
+    return replace(_restore(Gate, stored), status=GateStatus(stored["status"]), checks=tuple(checks))

@@ -1,0 +1,578 @@
+"""Where the files of a run are: in a folder, on object storage, or in memory; one interface, three back ends.
+
+A file is there whole or not at all, whatever stops the process that writes it. A run may come from a
+stranger: nothing is read that is no plain file, or takes far more memory than any run needs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from hashlib import file_digest, sha256
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import polars as pl
+
+from answerkey.datasets.downloads import open_cache_folder
+from answerkey.datasets.ranges import lay_out, load_footer
+from answerkey.datasets.storage import (
+    StoredObject,
+    copy_object,
+    find_object,
+    is_stored,
+    list_objects,
+    put_object,
+    remove_objects,
+    require_address,
+)
+from answerkey.datasets.stores import STORES
+from answerkey.errors import DataError, RunError, SpecError, listing
+from answerkey.runs.lock import LOCK_NAME, FolderLock, ObjectLock, RunLock
+
+A = TypeVar("A")
+B = TypeVar("B")
+#: The files of a run below its folder, and the folder of the task, or of its repetition, that they belong to.
+RUN_FILE = re.compile(
+    r"(tasks/[^/]+(?:/repetitions/\d+)?)/"
+    r"(?:(?:task|metrics|repeatability)\.json|agreement\.parquet|(?:scores|completions)/part-[^/]+\.parquet)"
+)
+PART = re.compile(r".*/part-\d+\.parquet")
+#: Of one JSON file of a run; and how many lists and mappings, and how many entries, it may hold.
+MAX_JSON_BYTES = 32_000_000
+MAX_CONTAINERS = 500_000
+MAX_ENTRIES = 3_000_000
+#: Half a shard's time goes into its file; statistics, which nothing here reads, are a third of that.
+PARQUET: Any = {"compression_level": 1, "statistics": False}
+#: Rows that a table may have whatever its size, and for each byte of it.
+FREE_ROWS = 10_000
+ROWS_PER_BYTE = 20
+#: How many objects are asked for at a time.
+CONCURRENT = 8
+
+
+@dataclass(frozen=True)
+class StoredFolder:
+    """A run folder on object storage, by its address; as far as it is named and shown, it is like a path."""
+
+    url: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "url", require_address(self.url))
+
+    def __str__(self) -> str:
+        return self.url
+
+    def __truediv__(self, name: str) -> StoredFolder:
+        return StoredFolder(f"{self.url}/{name}")
+
+    @property
+    def name(self) -> str:
+        """The last part of the address."""
+        return self.url.rpartition("/")[2]
+
+    @property
+    def parent(self) -> str:
+        """The address of what the folder lies in."""
+        return self.url.rpartition("/")[0]
+
+    def resolve(self) -> Self:
+        """Return the same: an address does not depend on the current folder."""
+        return self
+
+
+#: Where a run is.
+RunPlace = Path | StoredFolder
+
+
+def find_place(given: str | Path | StoredFolder) -> RunPlace:
+    """Return where a run is that is named by a path or an address; SpecError for one of the web."""
+    if isinstance(given, StoredFolder | Path):
+        return given
+    if "://" in given and not is_stored(given):
+        message = f"`{given}` is on no storage that is known"
+        raise SpecError("E108", message, hint=f"name a folder, or an address of a store: {listing(STORES)}")
+    return StoredFolder(given) if is_stored(given) else Path(given)
+
+
+@contextmanager
+def reaching_storage() -> Iterator[None]:
+    """Turn what keeps a run from being read from, or written to, object storage into RunError E509."""
+    try:
+        yield
+    except DataError as error:
+        if error.code != "E214":
+            raise
+        hint = error.hint or "`answerkey resume` goes on with a run that was stopped"
+        raise RunError("E509", error.message, where=error.where, hint=hint) from None
+
+
+def write_whole(path: Path, write: Callable[[Path], object], *, is_draft: bool = False) -> None:
+    """Write a file under another name, flush it to disk unless it is a draft, then give it its name.
+
+    A part may be written by two machines at a time, when one of them was thought to be gone.
+    """
+    own = f".{secrets.token_hex(4)}" if path.name.startswith("part-") else ""
+    draft = path.with_name(f".{path.name}{own}.draft")
+    try:
+        write(draft)
+        if not is_draft:
+            _flush(draft)
+        draft.replace(path)
+        if not is_draft:
+            _flush(path.parent)
+    except BaseException as error:
+        with suppress(OSError):  # where nothing can be written, nothing can be removed either
+            draft.unlink(missing_ok=True)
+        if not isinstance(error, OSError | pl.exceptions.PolarsError):
+            raise
+        another = "set `TMPDIR` to another" if is_draft else "choose another with `--out`"
+        hint = f"check the free space and the rights of the folder, or {another}"
+        why = getattr(error, "strerror", None) or error
+        raise RunError("E502", f"cannot write `{path}`: {why}", hint=hint) from error
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file, or the list of files of a folder, is on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_output(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file that a user names: the whole of it or nothing; a pipe or a device as it goes along."""
+    if path.exists() and not path.is_file():
+        write(path)
+    else:
+        write_whole(path.resolve() if path.is_symlink() else path, write)
+
+
+def write_frames(path: Path, frames: Iterable[pl.DataFrame]) -> None:
+    """Write frames, which have the same columns, one after the other into one Parquet file.
+
+    One frame is in memory at a time. They lie beside the file until all are there, and it has its name then.
+    """
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        drafts: list[Path] = []
+        for number, frame in enumerate(frames):
+            drafts.append(Path(folder) / f"{number:06d}")
+            frame.write_parquet(drafts[-1], compression="lz4", statistics=False)
+        whole = Path(folder) / "whole"
+        pl.scan_parquet(drafts, glob=False).sink_parquet(whole)
+        whole.replace(path)
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """A file of a run as it was found, by its path below the run folder; an object has a mark."""
+
+    name: str
+    size: int
+    mark: str = ""
+
+    @property
+    def tag(self) -> str:
+        """What `run.json` keeps of the mark, which is another one when the content is; empty for a file."""
+        return self.mark.strip('"')
+
+
+class RunStore:
+    """The files of one run; every name is a path below the run folder. `place` is None in memory."""
+
+    place: RunPlace | None
+
+    @property
+    def home(self) -> Path | None:
+        """The folder of this machine in which the journal is written; None in memory."""
+        return None
+
+    def list_files(self, under: str) -> dict[str, RunFile]:
+        """Return the files of a run below a folder, by name; E503 for what is no plain file."""
+        raise NotImplementedError
+
+    def find_file(self, name: str) -> RunFile | None:
+        """Return a file; None when there is none."""
+        raise NotImplementedError
+
+    def read_json(self, file: RunFile, digest: str | None = None) -> dict[str, Any]:
+        """Return a JSON object; E503 when it is damaged, none of ours, or has not the SHA-256 `digest`."""
+        name = self.show(file.name)
+        try:
+            raw = self.read_bytes(file) if file.size <= MAX_JSON_BYTES else b""
+            if digest is not None:
+                require_digest(name, sha256(raw).hexdigest(), digest)
+            content = _parse_json(raw, file.size)
+        except (OSError, ValueError, RecursionError) as error:
+            hint = "the run folder is damaged or incomplete"
+            raise RunError("E503", f"cannot read `{name}`: {error}", hint=hint) from error
+        if not isinstance(content, dict):
+            raise RunError("E503", f"`{name}` does not hold a JSON object", hint="the run folder is damaged")
+        return content
+
+    def read_bytes(self, file: RunFile) -> bytes:
+        """Return the content of a small file."""
+        raise NotImplementedError
+
+    def write_json(self, name: str, content: object) -> None:
+        """Write JSON that any reader accepts: UTF-8, no NaN."""
+        text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+        self.write_bytes(name, text.encode("utf-8", errors="backslashreplace"))
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        """Write a file in place of what is there."""
+        raise NotImplementedError
+
+    def write_frame(self, name: str, frame: pl.DataFrame) -> None:
+        """Write a Parquet file in place of what is there."""
+        raise NotImplementedError
+
+    def open_table(
+        self, file: RunFile, rows: range, columns: Sequence[str] | None
+    ) -> AbstractContextManager[Path]:
+        """Yield a Parquet file on this machine that has these rows of these columns, or all."""
+        raise NotImplementedError
+
+    def count_rows(self, file: RunFile) -> int:
+        """Return how many rows a Parquet file says it has; E503 when that cannot be.
+
+        Every row of ours has an id of its own, which takes some of a byte in any compression; a file of a
+        stranger may hold a billion rows in a thousand bytes.
+        """
+        with reading_table(self.show(file.name)), self.open_table(file, range(0), ()) as path:
+            rows = int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+            return _require_likely(rows, file.size)
+
+    def read_schema(self, file: RunFile) -> Mapping[str, pl.DataType]:
+        """Return the columns of a Parquet file."""
+        with reading_table(self.show(file.name)), self.open_table(file, range(0), ()) as path:
+            return pl.scan_parquet(path, glob=False).collect_schema()
+
+    def read_rows(self, file: RunFile, rows: range, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """Return some rows of a Parquet file, with all columns or with some; E503 when it is damaged."""
+        with reading_table(self.show(file.name)), self.open_table(file, rows, columns) as path:
+            scan = pl.scan_parquet(path, glob=False).slice(rows.start, len(rows))
+            return (scan if columns is None else scan.select(pl.selectors.by_name(*columns))).collect()
+
+    def digest(self, file: RunFile) -> str:
+        """Return the SHA-256 of a file, which is read block by block."""
+        raise NotImplementedError
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files, if they are there."""
+        raise NotImplementedError
+
+    def copy(self, source: RunStore, file: RunFile, name: str) -> None:
+        """Copy a file of another store."""
+        self.write_bytes(name, source.read_bytes(file))
+
+    def list_top(self) -> set[str]:
+        """Return the names of what lies right in the run folder."""
+        raise NotImplementedError
+
+    def require_new(self) -> None:
+        """Raise E502 when something is there already."""
+        if self.list_top() - {LOCK_NAME}:
+            kind = "folder" if isinstance(self.place, Path) else "address"
+            message = f"`{self.place}` is there already and not empty"
+            raise RunError("E502", message, hint=f"choose a new {kind} with `--out`")
+
+    def lock(self) -> RunLock:
+        """Keep the run for this process; E506 while another one works on it."""
+        return RunLock()
+
+    def make_folders(self, names: Iterable[str]) -> None:
+        """Make folders below the run folder, where there is such a thing."""
+
+    def remove_drafts(self, folder: str) -> None:
+        """Remove what processes that were killed left half written in a folder."""
+
+    def map(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
+        """Apply a function that reads or writes files, in order, or together where each takes its time."""
+        return [function(item) for item in items]
+
+    def make_lasting(self) -> RunStore:
+        """Return the same store for any process, whatever its current folder is."""
+        return self
+
+    def show(self, name: str) -> str:
+        """Return a name as it is shown to the user."""
+        return f"{self.place}/{name}"
+
+
+@dataclass(frozen=True)
+class FolderStore(RunStore):
+    """A run in a folder; what is written to a draft need not outlive a power failure."""
+
+    place: Path
+    is_draft: bool = False
+
+    @property
+    def home(self) -> Path:
+        """The folder itself has the journal."""
+        return self.place
+
+    def list_files(self, under: str) -> dict[str, RunFile]:
+        found: dict[str, RunFile] = {}
+        for where, _, names in os.walk(self.place / under):
+            for path in (Path(where, name) for name in names):
+                name = path.relative_to(self.place).as_posix()
+                if RUN_FILE.fullmatch(name):
+                    found[name] = RunFile(name, _require_plain(path).stat().st_size)
+        return dict(sorted(found.items()))
+
+    def find_file(self, name: str) -> RunFile | None:
+        path = self.place / name
+        return RunFile(name, path.stat().st_size) if path.is_file() else None
+
+    def read_bytes(self, file: RunFile) -> bytes:
+        return _require_plain(self.place / file.name).read_bytes()
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        write_whole(self.place / name, lambda draft: draft.write_bytes(content), is_draft=self.is_draft)
+
+    def write_frame(self, name: str, frame: pl.DataFrame) -> None:
+        write_whole(
+            self.place / name, lambda draft: frame.write_parquet(draft, **PARQUET), is_draft=self.is_draft
+        )
+
+    @contextmanager
+    def open_table(self, file: RunFile, rows: range, columns: Sequence[str] | None) -> Iterator[Path]:  # noqa: ARG002 - the file has all
+        yield _require_plain(self.place / file.name)
+
+    def digest(self, file: RunFile) -> str:
+        with reading_table(path := self.place / file.name), path.open("rb") as stream:
+            return file_digest(stream, "sha256").hexdigest()
+
+    def remove(self, names: Iterable[str]) -> None:
+        for name in names:
+            (self.place / name).unlink(missing_ok=True)
+
+    def list_top(self) -> set[str]:
+        if self.place.is_dir():
+            return {path.name for path in self.place.iterdir()}
+        return {self.place.name} if self.place.exists() else set()
+
+    def lock(self) -> RunLock:
+        return FolderLock(self.place)
+
+    def make_folders(self, names: Iterable[str]) -> None:
+        for folder in (self.place / name for name in names):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                message = f"cannot make `{folder}`: {error}"
+                raise RunError("E502", message, hint="choose another with `--out`") from error
+
+    def remove_drafts(self, folder: str) -> None:
+        for draft in (self.place / folder).glob(".*.draft"):
+            draft.unlink(missing_ok=True)
+
+    def make_lasting(self) -> RunStore:
+        return replace(self, place=self.place.absolute())
+
+
+@dataclass(frozen=True)
+class ObjectStore(RunStore):
+    """A run on object storage: every file is an object, with the very bytes of a file in a folder.
+
+    What cannot be had, or has changed since it was found, is E509.
+    """
+
+    place: StoredFolder
+
+    @property
+    def home(self) -> Path:
+        """The folder of this machine that has the journal of a run that is worked on here."""
+        return open_cache_folder("runs") / sha256(self.place.url.encode()).hexdigest()[:32]
+
+    def list_files(self, under: str) -> dict[str, RunFile]:
+        with reaching_storage():
+            found = list_objects(self.show(under))
+        files = [RunFile(one.url[len(self.place.url) + 1 :], one.size, one.mark) for one in found]
+        return {file.name: file for file in files if RUN_FILE.fullmatch(file.name)}
+
+    def find_file(self, name: str) -> RunFile | None:
+        with reaching_storage():
+            found = find_object(self.show(name))
+        return None if found is None else RunFile(name, found.size, found.mark)
+
+    def read_bytes(self, file: RunFile) -> bytes:
+        with reaching_storage():
+            return self._find(file).read(0, file.size) if file.size else b""
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        with reaching_storage():
+            put_object(self.show(name), content)
+
+    def write_frame(self, name: str, frame: pl.DataFrame) -> None:
+        out = BytesIO()
+        frame.write_parquet(out, **PARQUET)
+        self.write_bytes(name, out.getvalue())
+
+    @contextmanager
+    def open_table(self, file: RunFile, rows: range, columns: Sequence[str] | None) -> Iterator[Path]:
+        found = self._find(file)
+        with reaching_storage():
+            names = load_footer(found).columns if columns is None else columns
+            with lay_out(found, rows, names) as path:
+                yield path
+
+    def digest(self, file: RunFile) -> str:
+        with reaching_storage():
+            return self._find(file).digest()
+
+    def remove(self, names: Iterable[str]) -> None:
+        with reaching_storage():
+            remove_objects([self.show(name) for name in names])
+
+    def copy(self, source: RunStore, file: RunFile, name: str) -> None:
+        if isinstance(source, ObjectStore):
+            with reaching_storage():
+                copy_object(source.show(file.name), self.show(name))
+        else:
+            super().copy(source, file, name)
+
+    def list_top(self) -> set[str]:
+        with reaching_storage():
+            return {
+                one.url[len(self.place.url) + 1 :].partition("/")[0] for one in list_objects(self.place.url)
+            }
+
+    def lock(self) -> RunLock:
+        """Lock the folder of this machine, too: another process here is told at once."""
+        home = self.home
+        try:
+            home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            message = f"cannot make `{home}`, where the journal of the run is kept: {error}"
+            raise RunError("E502", message, hint="make room, or set `XDG_CACHE_HOME`") from error
+        with reaching_storage(), ExitStack() as stack:
+            stack.callback(remove_empty, home)
+            stack.enter_context(closing(FolderLock(home)))
+            lock = ObjectLock(self.place.url)
+            lock.after = stack.pop_all()
+        return lock
+
+    def map(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
+        with ThreadPoolExecutor(CONCURRENT) as pool:
+            return list(pool.map(function, items))
+
+    def _find(self, file: RunFile) -> StoredObject:
+        return StoredObject(self.show(file.name), file.size, file.mark)
+
+
+@dataclass(frozen=True)
+class MemoryStore(RunStore):
+    """A run that is kept in memory: mappings and frames as they were given, by name."""
+
+    content: dict[str, Any] = field(default_factory=dict)
+    place: None = field(default=None, init=False)
+
+    def list_files(self, under: str) -> dict[str, RunFile]:
+        return {name: RunFile(name, 0) for name in sorted(self.content) if name.startswith(f"{under}/")}
+
+    def list_top(self) -> set[str]:
+        return set(self.content)
+
+    def read_json(self, file: RunFile, digest: str | None = None) -> dict[str, Any]:  # noqa: ARG002 - nothing changes here
+        found: dict[str, Any] = self.content[file.name]
+        return found
+
+    def write_json(self, name: str, content: object) -> None:
+        self.content[name] = content
+
+    def write_frame(self, name: str, frame: pl.DataFrame) -> None:
+        self.content[name] = frame
+
+    def count_rows(self, file: RunFile) -> int:
+        return len(self.content[file.name])
+
+    def read_schema(self, file: RunFile) -> Mapping[str, pl.DataType]:
+        schema: pl.Schema = self.content[file.name].schema
+        return schema
+
+    def read_rows(self, file: RunFile, rows: range, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        found: pl.DataFrame = self.content[file.name][rows.start : rows.stop]
+        return found if columns is None else found.select(columns)
+
+    def copy(self, source: RunStore, file: RunFile, name: str) -> None:
+        if isinstance(source, MemoryStore):
+            self.content[name] = source.content[file.name]
+
+
+def open_store(place: RunPlace | None) -> RunStore:
+    """Return the store of a run; None is in memory."""
+    if place is None:
+        return MemoryStore()
+    return ObjectStore(place) if isinstance(place, StoredFolder) else FolderStore(place)
+
+
+def remove_empty(folder: Path) -> None:
+    """Remove a folder, unless something is in it, such as the journal of a run that is not complete."""
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _require_plain(path: Path) -> Path:
+    """Refuse a link, a pipe or a device: it is not what a run writes, and may never end."""
+    if path.exists() and (path.is_symlink() or not path.is_file()):
+        raise RunError("E503", f"`{path}` is not a plain file", hint="the run folder is none of ours")
+    return path
+
+
+def _parse_json(raw: bytes, size: int) -> object:
+    if size > MAX_JSON_BYTES:
+        raise ValueError(f"it is larger than {MAX_JSON_BYTES // 1_000_000} MB")
+    if raw.count(b"[") + raw.count(b"{") > MAX_CONTAINERS or raw.count(b",") > MAX_ENTRIES:
+        raise ValueError("it holds more values than any run writes")
+    return json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
+
+
+def _refuse_constant(word: str) -> object:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _require_likely(rows: int, size: int) -> int:
+    if rows > FREE_ROWS + ROWS_PER_BYTE * size:
+        raise ValueError(f"{rows:,} rows cannot be in so small a file")
+    return rows
+
+
+@contextmanager
+def reading_table(name: object) -> Iterator[None]:
+    """Turn what a damaged table leads to into E503."""
+    try:
+        yield
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        raise describe_damage(name, error) from error
+    except DataError as error:
+        if error.code != "E202":
+            raise
+        raise describe_damage(name, error) from None
+
+
+def describe_damage(name: object, error: Exception) -> RunError:
+    """Return E503 for a file, or the parts in a folder, that cannot be read."""
+    return RunError("E503", f"cannot read `{name}`: {error}", hint="the run folder is damaged")
+
+
+def require_digest(name: str, found: str, wanted: str) -> None:
+    """Raise E503 when a file has another SHA-256 than `run.json` says."""
+    if found != wanted:
+        raise refuse_changed(name, f"its SHA-256 is {found[:12]}…, `run.json` says {wanted[:12]}…")
+
+
+def refuse_changed(name: str, why: str) -> RunError:
+    """Return E503 for a file that is not as the run left it."""
+    hint = "copy the run folder again from where it is whole, or run again"
+    return RunError("E503", f"`{name}` has changed since the run ended: {why}", hint=hint)

@@ -1,0 +1,179 @@
+"""Laws of where the files of a run are: the same in a folder, on object storage and in memory."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from answerkey.errors import RunError
+from answerkey.runs import KeptCompletions, StoredFolder, Table, TaskWriter, write_frames, write_output
+from answerkey.runs.store import FolderStore, MemoryStore, ObjectStore, RunStore
+from answerkey.types import Completion, Completions, Samples
+
+if TYPE_CHECKING:
+    from tests.unit.conftest import Bucket
+
+FRAME = pl.DataFrame({"sample_id": [f"{n:02d}" for n in range(20)], "n": range(20)})
+SIZES = (7, 7, 6)
+PARTS = [FRAME.slice(7 * number, size) for number, size in enumerate(SIZES)]
+
+
+@pytest.fixture(params=["folder", "folder with [brackets", "memory", "objects"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> RunStore:
+    """Return a store in which nothing is."""
+    if request.param == "memory":
+        return MemoryStore()
+    if request.param == "objects":
+        bucket: Bucket = request.getfixturevalue("bucket")
+        return ObjectStore(StoredFolder(f"{bucket.url}/runs/one"))
+    return FolderStore(tmp_path / request.param)
+
+
+def fill(store: RunStore, *order: int) -> TaskWriter:
+    """Return a task of which the scores are written in some order."""
+    task = TaskWriter(store, "tasks/quiz").make()
+    for index in order:
+        task.write_scores(index, PARTS[index])
+    return task
+
+
+def test_any_range_is_that_of_the_whole(store: RunStore) -> None:
+    """A range may begin and end in any part, whatever was written first; columns can be chosen."""
+    fill(store, 2, 0, 1)
+    table = Table(store, "tasks/quiz/scores")
+    assert len(table) == 20
+    assert table.read_all().equals(FRAME)
+    assert [part.height for part in table] == list(SIZES)
+    for offset, length in ((0, 1), (5, 4), (6, 9), (0, 99), (19, 5)):
+        assert table.read(offset, length).equals(FRAME.slice(offset, length))
+    assert table.read(6, 2, ["n"]).to_dict(as_series=False) == {"n": [6, 7]}
+    empty = Table(store, "tasks/quiz/completions")
+    assert (len(empty), empty.read_all().width, empty.read(0, 5).width) == (0, 0, 0)
+
+
+def test_a_draft_is_adopted_with_its_tables(store: RunStore, tmp_path: Path) -> None:
+    """A task takes over what was written before it was there; the draft stays as it is."""
+    for draft in (
+        FolderStore(tmp_path / "draft", is_draft=True) if store.place else MemoryStore(),
+        ObjectStore(store.place / "draft") if isinstance(store, ObjectStore) else None,
+    ):
+        if draft is not None:
+            written, task = fill(draft, 1, 0, 2), fill(store)
+            task.adopt(written)
+            assert task.read_scores().equals(FRAME)
+            assert written.read_scores().equals(FRAME)
+
+
+def test_parts_of_different_types_get_one_schema(store: RunStore) -> None:
+    """Numbers in one shard and text in another, or a name in one only: any reader reads all parts as one."""
+    task = TaskWriter(store, "tasks/quiz").make()
+    for index, values in enumerate(({"x": 1.5}, {"x": '"high"', "y": 2.0}, {"y": 3.0, "x": "null"})):
+        task.write_scores(index, pl.DataFrame([{"own": {"status": "SCORED", "values": values}}]))
+    assert task.count_scores() == 3
+    task.write_metrics([], {})
+    parts = list(Table(store, "tasks/quiz/scores"))
+    assert len({str(part.schema) for part in parts}) == 1
+    assert [row["values"] for row in pl.concat(parts)["own"].to_list()] == [
+        {"x": "1.5", "y": None},
+        {"x": '"high"', "y": 2.0},
+        {"x": "null", "y": 3.0},
+    ]
+
+
+def test_parts_of_one_schema_are_left_as_they_are(tmp_path: Path) -> None:
+    """Parts that agree are not written twice."""
+    task = fill(FolderStore(tmp_path), 0, 1)
+    parts = sorted((tmp_path / "tasks/quiz/scores").iterdir())
+    before = [(part.stat().st_ino, part.stat().st_mtime_ns) for part in parts]
+    task.write_metrics([], {})
+    assert [(part.stat().st_ino, part.stat().st_mtime_ns) for part in parts] == before
+
+
+@pytest.mark.parametrize("store", ["folder", "objects"], indirect=True)
+@pytest.mark.parametrize("ask", [len, lambda table: table.read(0, 1), lambda table: table.read_all()])
+def test_a_damaged_part_is_e503(store: RunStore, ask: object) -> None:
+    """Whatever is asked for, a part that cannot be read is an error of the run folder."""
+    fill(store).store.write_bytes("tasks/quiz/scores/part-00000.parquet", b"nonsense")
+    with pytest.raises(RunError) as caught:
+        ask(Table(store, "tasks/quiz/scores"))  # type: ignore[operator]  # a function
+    assert caught.value.code == "E503"
+
+
+def test_tables_in_memory_stay_with_their_process() -> None:
+    """What another process wrote would be lost."""
+    with pytest.raises(TypeError, match="belong to one process"):
+        pickle.dumps(fill(MemoryStore()))
+
+
+def test_kept_completions_are_cut_by_samples(tmp_path: Path) -> None:
+    """Each sample has the completions of all its trials, in another process, too."""
+    ids = [name for name in "abc" for _ in range(2)]
+    said = Completions.build(ids, [Completion(str(n)) for n in range(6)], source="live")
+    fill(FolderStore(tmp_path)).write_completions(0, said.frame)
+    kept = KeptCompletions(Table(FolderStore(tmp_path), "tasks/quiz/completions"), num_trials=2)
+    samples = Samples(pl.DataFrame({"q": ["x", "y", "z"]}), pl.Series("sample_id", ["a", "b", "c"]))
+    assert kept.read(samples).frame["completion"].to_list() == ["0", "1", "2", "3", "4", "5"]
+    last = pickle.loads(pickle.dumps(kept.slice(1, 2).slice(1, 1)))  # noqa: S301 - our own bytes
+    assert last.read(samples.slice(2, 1)).frame["completion"].to_list() == ["4", "5"]
+
+
+def test_frames_become_one_file(tmp_path: Path) -> None:
+    """They are written one after the other, and nothing is left beside the file."""
+    write_frames(tmp_path / "rows.parquet", iter(PARTS))
+    assert pl.read_parquet(tmp_path / "rows.parquet").equals(FRAME)
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
+
+
+def test_a_file_is_there_when_it_is_whole(tmp_path: Path) -> None:
+    """While it is written, what was there before stays."""
+    file = tmp_path / "rows.csv"
+    file.write_text("before")
+
+    def write(path: Path) -> None:
+        path.write_text("after")
+        assert file.read_text() == "before"
+
+    write_output(file, write)
+    assert ([one.name for one in tmp_path.iterdir()], file.read_text()) == (["rows.csv"], "after")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(OSError(28, "No space left on device"), RunError), (KeyboardInterrupt(), KeyboardInterrupt)],
+)
+def test_what_is_broken_off_leaves_nothing(
+    error: BaseException, told: type[BaseException], tmp_path: Path
+) -> None:
+    """A full disk, or Ctrl-C, in the middle: the old file is untouched, and nothing lies beside it."""
+    file = tmp_path / "rows.csv"
+    file.write_text("before")
+
+    def write(path: Path) -> None:
+        path.write_text("half")
+        raise error
+
+    with pytest.raises(told):
+        write_output(file, write)
+    assert ([one.name for one in tmp_path.iterdir()], file.read_text()) == (["rows.csv"], "before")
+
+
+def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path: Path) -> None:
+    """The file that a link leads to is written; who reads at the other end of a pipe gets the rows."""
+    (tmp_path / "real.csv").write_text("before")
+    (tmp_path / "link.csv").symlink_to("real.csv")
+    write_output(tmp_path / "link.csv", lambda path: path.write_text("after"))
+    assert ((tmp_path / "link.csv").is_symlink(), (tmp_path / "real.csv").read_text()) == (True, "after")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    heard: list[str] = []
+    reader = threading.Thread(target=lambda: heard.append(pipe.read_text()))
+    reader.start()
+    write_output(pipe, lambda path: path.write_text("rows"))
+    reader.join(10)
+    assert (heard, pipe.is_fifo()) == (["rows"], True)

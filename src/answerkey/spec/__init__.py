@@ -4,7 +4,6 @@ from answerkey.spec.nodes import sort_errors
 from answerkey.spec.plan import (
     Plan,
     Specification,
-    Variant,
     is_task_file,
     load_judges,
     load_model,
@@ -20,7 +19,7 @@ from answerkey.spec.policies import (
     policies_from_source,
 )
 from answerkey.spec.project import Loaded, Overrides
-from answerkey.spec.ready_made import find_ready_made, list_ready_made, load_ready_made
+from answerkey.spec.ready_made import find_ready_made
 from answerkey.spec.schema import schema
 from answerkey.spec.sources import DatasetSpec, source_from
 from answerkey.spec.task import ScoringStep, Task, task_from_source
@@ -35,16 +34,13 @@ __all__ = [
     "ScoringStep",
     "Specification",
     "Task",
-    "Variant",
     "find_ready_made",
     "hold_policies",
     "is_task_file",
-    "list_ready_made",
     "load_judges",
     "load_model",
     "load_plan",
     "load_policies",
-    "load_ready_made",
     "load_task",
     "name_baseline",
     "policies_from_source",

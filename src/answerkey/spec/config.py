@@ -327,21 +327,11 @@ class TaskResultParameter(NamedParameter):
     type: Literal["task_result"]
 
 
+#: The kinds of parameters by their `type`, in the order in which they stand here.
 PARAMETERS: dict[str, type[Parameter]] = {
     get_args(model.model_fields["type"].annotation)[0]: model
-    for model in (
-        FloatParameter,
-        IntParameter,
-        BooleanParameter,
-        StringParameter,
-        CategoricalParameter,
-        ListParameter,
-        DictParameter,
-        ModelParameter,
-        DatasetParameter,
-        DatasetColumnParameter,
-        TaskResultParameter,
-    )
+    for model in (*Parameter.__subclasses__(), *NamedParameter.__subclasses__())
+    if "type" in model.model_fields
 }
 
 

@@ -158,6 +158,10 @@ class Node:
         """Return the deepest node that exists on the way along `path`."""
         return self.find(path)[0]
 
+    def key_place(self, key: str) -> Place:
+        """Return where a key of a mapping stands; the node's own place when it is not written."""
+        return self.keys.get(key, self.place) if isinstance(self, MapNode) else self.place
+
     def place_of_line(self, line: int | None, column: int | None = None) -> Place:
         """Return where a line of a text stands; for folded and quoted texts, where they begin.
 
@@ -205,10 +209,6 @@ class MapNode(Node):
     place: Place
     keys: dict[str, Place] = field(default_factory=dict)
     is_broken: bool = False
-
-    def key_place(self, key: str) -> Place:
-        """Return where a key stands; the mapping's own place when the key is not written."""
-        return self.keys.get(key, self.place)
 
     def without(self, *names: str) -> MapNode:
         """Return the mapping without these keys."""
@@ -407,13 +407,10 @@ def parse_yaml(text: str, shown: str | None, problems: Problems) -> Node:
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
 _DECIMAL = re.compile(r"-?(0|[1-9][0-9]*)\.[0-9]+([eE][-+]?[0-9]+)?")
-_WORDS = dict.fromkeys(("", "~", "null", "Null", "NULL")) | {
-    "true": True,
-    "True": True,
-    "TRUE": True,
-    "false": False,
-    "False": False,
-    "FALSE": False,
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _STANDARD = "tag:yaml.org,2002:"

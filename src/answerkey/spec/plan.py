@@ -16,6 +16,7 @@ from answerkey.models.configs import is_url
 from answerkey.sandbox import Snippet
 from answerkey.scorers import AskingScorer
 from answerkey.solvers import ChatInput, GenericInput
+from answerkey.spec import models, policies, shapes
 from answerkey.spec.config import (
     Config,
     DatasetParameter,
@@ -28,18 +29,10 @@ from answerkey.spec.config import (
     refuse_config,
     resolve_config,
 )
-from answerkey.spec.models import (
-    OWN_ADAPTERS,
-    ModelChoice,
-    Models,
-    ModelSpec,
-    build_adapter,
-    build_generation,
-    build_model,
-)
+from answerkey.spec.models import ModelChoice, Models, ModelSpec
 from answerkey.spec.nodes import MapNode, Node, Problems, resolve_path
-from answerkey.spec.policies import Policy, build_policies, check_policies, name_baseline, read_policies
-from answerkey.spec.project import Loaded, Overrides, Project, find_file, load_environment, open_project
+from answerkey.spec.policies import Policy
+from answerkey.spec.project import Loaded, Overrides, Project, find_file, load_environment
 from answerkey.spec.ready_made import (
     ReadyMade,
     find_ready_made,
@@ -47,14 +40,7 @@ from answerkey.spec.ready_made import (
     load_ready_made,
     open_raw_files,
 )
-from answerkey.spec.shapes import (
-    EvaluationFields,
-    RunConfigFields,
-    RunFields,
-    SelectionFields,
-    SpecificationFields,
-    carry_over,
-)
+from answerkey.spec.shapes import SpecificationFields, carry_over
 from answerkey.spec.sources import DatasetSpec, build_dataset, is_remote
 from answerkey.spec.task import Task, build_task, override_trials
 from answerkey.spec.validation import Fields, Key, assign_keys, extend_fields, fields_of, validate_node
@@ -62,9 +48,9 @@ from answerkey.spec.validation import Fields, Key, assign_keys, extend_fields, f
 #: The variant that has the task's own prompt.
 BASE = "base"
 #: `tasks` is a key of task files too: the kinds of model they are for.
-_RUN_ONLY = frozenset(RunFields.model_fields) - {"tasks"}
+_RUN_ONLY = frozenset(shapes.RunFields.model_fields) - {"tasks"}
 _DATASET_ONLY = frozenset({"source", "file_path"})
-_SELECTION = frozenset(SelectionFields.model_fields)
+_SELECTION = frozenset(shapes.SelectionFields.model_fields)
 _LISTS = ("datasets", "models", "model_adapters", "tasks")
 Judges = dict[str, str | ModelConfig]
 
@@ -104,8 +90,8 @@ class Specification:
     @property
     def snippets(self) -> tuple[Snippet, ...]:
         """The user's code that would run: of the task, and of models that are snippets."""
-        models = [one for one in (self.model, *self.judges.values()) if isinstance(one, ModelConfig)]
-        return (*self.task.snippets, *(snippet for one in models for snippet in one.snippets))
+        called = [one for one in (self.model, *self.judges.values()) if isinstance(one, ModelConfig)]
+        return (*self.task.snippets, *(snippet for one in called for snippet in one.snippets))
 
 
 @dataclass(frozen=True)
@@ -124,22 +110,29 @@ class Plan:
 
 @dataclass(frozen=True)
 class PlannedTask:
-    """One specification as it is asked for, before its task is built."""
+    """A task of a run with its fields as an evaluation states them, before the task is built.
 
-    task_key: str
+    `entry` is where it is stated, `selection` what the run says of rows beside it, `key` that of a variant.
+    """
+
+    fields: SpecificationFields
     node: MapNode
     given: Mapping[str, Given]
-    key: str | None = None
-    display_name: str | None = None
-    model_key: str | None = None
-    model_place: Place | None = None
-    completions: Path | str | None = None
+    entry: Node
     selection: Mapping[str, object] = field(default_factory=dict)
-    generation: Generation = field(default_factory=Generation)
-    trials: Node | None = None
-    num_runs: int = 1
-    place: Place = field(default_factory=Place)
+    completions: Path | str | None = None
     variant: Variant | None = None
+
+    @classmethod
+    def alone(cls, key: str, node: MapNode, given: Mapping[str, Given], **more: Any) -> PlannedTask:  # noqa: ANN401
+        """Return a task that no evaluation asks for."""
+        return cls(SpecificationFields.model_construct(task_key=key), node, given, node, **more)
+
+    @property
+    def key(self) -> str | None:
+        """The key that is stated."""
+        is_base = self.variant is None or self.variant.key == BASE
+        return self.fields.key if is_base or self.variant is None else f"{self.variant.of}-{self.variant.key}"
 
 
 @dataclass(frozen=True)
@@ -157,7 +150,7 @@ def variant_model() -> type[Fields]:
 
 
 @dataclass
-class Definitions:
+class Definitions(Project):
     """What a run file defines, by key, and what the caller adds to it; a broken one is not also undefined.
 
     `unread` names the lists (`datasets`, `tasks` …) that lack something which could not be read: nothing can
@@ -165,7 +158,6 @@ class Definitions:
     files that the caller gives otherwise than as they are.
     """
 
-    project: Project
     datasets: dict[str, DatasetSpec] = field(default_factory=dict)
     broken_datasets: set[str] = field(default_factory=set)
     models: dict[str, ModelSpec] = field(default_factory=dict)
@@ -177,17 +169,7 @@ class Definitions:
     given_dataset: DatasetSpec | None = None
     open_files: Callable[[str | Path], DatasetSpec | None] | None = None
 
-    @property
-    def problems(self) -> Problems:
-        """What was found so far."""
-        return self.project.problems
-
-    @property
-    def overrides(self) -> Overrides:
-        """What the caller says."""
-        return self.project.overrides
-
-    def read(self, node: MapNode) -> None:
+    def define(self, node: MapNode) -> None:
         """Read datasets, models and adapters, and find the tasks; keys that appear twice are reported."""
         problems = self.problems
         for name in _LISTS:
@@ -197,13 +179,13 @@ class Definitions:
             if node.is_broken or node.at(name).is_broken or any(one.is_broken for one in lacking):
                 self.unread.add(name)
         for entry in node.at("datasets").items:
-            dataset = build_dataset(entry, problems, base=self.project.folder)
+            dataset = build_dataset(entry, problems, base=self.folder)
             self._keep(dataset, entry, self.datasets, "dataset", self.broken_datasets)
         for entry in node.at("models").items:
-            self._keep(build_model(entry, problems), entry, self.models, "model", self.broken_models)
+            self._keep(models.build_model(entry, problems), entry, self.models, "model", self.broken_models)
         for entry in node.at("model_adapters").items:
-            self._keep(build_adapter(entry, problems), entry, self.adapters, "model adapter", set())
-        known = OWN_ADAPTERS | self.adapters.keys()
+            self._keep(models.build_adapter(entry, problems), entry, self.adapters, "model adapter", set())
+        known = models.OWN_ADAPTERS | self.adapters.keys()
         for model in self.models.values() if "model_adapters" not in self.unread else ():
             if model.adapter is not None and model.adapter not in known:
                 hint = suggest(model.adapter, known) or f"adapters: {listing(sorted(known))}"
@@ -237,7 +219,7 @@ class Definitions:
         path, is_here = Path(given), not is_remote(str(given))
         try:
             if is_here and path.suffix.lower() in {".yaml", ".yml"}:
-                node = self.project.read(path, limit=path.parent)
+                node = self.read(path, limit=path.parent)
                 self.given_dataset = build_dataset(node, self.problems, base=path.parent)
                 return
             if is_here and not path.exists():
@@ -260,7 +242,7 @@ class Definitions:
 
     def list_models(self) -> Models:
         """Return the models that a reference can mean."""
-        environment = self.project.environment
+        environment = self.environment
         hosts = frozenset(self.overrides.allow_hosts)
         caller = Caller(environment.values, environment.project_names, hosts)
         return Models(self.models, self.adapters, caller)
@@ -269,9 +251,9 @@ class Definitions:
         """Return a model to call, or None; report one that is not defined, or cannot be called."""
         if choice.reference in self.broken_models or "<<" in choice.reference:
             return None
-        models = self.list_models()
+        known = self.list_models()
         try:
-            found = models.choose(choice) if is_called else models.find(choice)
+            found = known.choose(choice) if is_called else known.find(choice)
         except SpecError as error:
             if error.code != "E113" or "models" not in self.unread:
                 self.problems.report(error)
@@ -323,7 +305,7 @@ class Definitions:
             return dict(given)
         self.open_files = partial(open_raw_files, ready=ready, config=config, problems=self.problems)
         node = config.fill(ready.hub_dataset(), self.problems)
-        dataset = build_dataset(node, self.problems, base=self.project.folder)
+        dataset = build_dataset(node, self.problems, base=self.folder)
         if "dataset" in given or dataset is None:
             return dict(given)
         for key in chain([dataset.key], (f"{dataset.key}-{number}" for number in count(2))):
@@ -387,14 +369,14 @@ def load_model(
     The file counts as having named it, not the caller. It is only read for a model that it defines itself.
     """
     problems, file = Problems(), Path(path)
-    known = Definitions(open_project(file if file.is_dir() else file.parent, overrides, problems))
+    known = Definitions.open(file if file.is_dir() else file.parent, overrides, problems)
     if is_url(reference):
         # Whoever stored the reference chose the host; the keys of this project are not theirs to send there.
-        known.project.environment = load_environment(None, overrides.env_file, overrides.environment)
+        known.environment = load_environment(None, overrides.env_file, overrides.environment)
     if "/" not in reference:
-        node = known.project.read(find_file(file))
+        node = known.read(find_file(file))
         if isinstance(node, MapNode):
-            known.read(node)
+            known.define(node)
     if reference in known.broken_models:
         raise problems.errors[0]
     return known.list_models().choose(ModelChoice(reference, Place(file=str(file)), generation=generation))
@@ -420,11 +402,11 @@ def load_judges(
         return {}
     problems, file = Problems(), run_file or task.file
     folder = Path() if file is None else Path(file) if Path(file).is_dir() else Path(file).parent
-    known = Definitions(open_project(folder, overrides, problems))
+    known = Definitions.open(folder, overrides, problems)
     if keys and run_file is not None:
-        node = known.project.read(find_file(Path(run_file)))
+        node = known.read(find_file(Path(run_file)))
         if isinstance(node, MapNode) and "definition" not in node.entries:
-            known.read(node)
+            known.define(node)
     # What is wrong elsewhere in the run file does not matter, unless a judge is what is wrong there.
     before = len(problems.errors)
     judges = known.find_judges(task, is_callers=is_callers)
@@ -438,11 +420,10 @@ def load_plan(path: str | Path | Mapping[str, object], overrides: Overrides | No
     plan = None
     try:
         if (ready := find_ready_made(path)) is not None:
-            project = open_project(Path(), overrides, problems)
-            plan = _plan_ready_made(Definitions(project), load_ready_made(ready))
+            known = Definitions.open(Path(), overrides, problems)
+            plan = _plan_ready_made(known, load_ready_made(ready))
         else:
-            project, node = _open(path, overrides, problems)
-            plan = _plan_file(Definitions(project), node)
+            plan = _plan_file(*_open(path, overrides, problems))
     except SpecError as error:
         problems.report(error)
     return Loaded.of(plan, problems)
@@ -450,15 +431,12 @@ def load_plan(path: str | Path | Mapping[str, object], overrides: Overrides | No
 
 def _open(
     path: str | Path | Mapping[str, object], overrides: Overrides, problems: Problems
-) -> tuple[Project, Node]:
-    if isinstance(path, Mapping):
-        project = open_project(Path(), overrides, problems)
-        return project, project.read(path)
+) -> tuple[Definitions, Node]:
     if (name := find_ready_made(path)) is not None:
-        return open_project(Path(), overrides, problems), load_ready_made(name).task
-    file = find_file(Path(path))
-    project = open_project(file.parent, overrides, problems)
-    return project, project.read(file)
+        return Definitions.open(Path(), overrides, problems), load_ready_made(name).task
+    source = path if isinstance(path, Mapping) else find_file(Path(path))
+    known = Definitions.open(source.parent if isinstance(source, Path) else Path(), overrides, problems)
+    return known, known.read(source)
 
 
 def _is_task(node: MapNode) -> bool:
@@ -484,8 +462,7 @@ def _plan_file(known: Definitions, node: Node) -> Plan | None:
         known.open_given_dataset()
         key = node.key or "task"
         known.tasks[key] = node
-        given = given_by_caller(known.overrides.config)
-        return _plan_alone(PlannedTask(key, node, given, place=node.place), known)
+        return _plan_alone(PlannedTask.alone(key, node, given_by_caller(known.overrides.config)), known)
     if keys & _DATASET_ONLY and not keys & _RUN_ONLY:
         hint = "name a task file and give this file with `--dataset`"
         message = "this is a dataset file, not a task or run file"
@@ -497,7 +474,7 @@ def _plan_ready_made(known: Definitions, ready: ReadyMade) -> Plan | None:
     """Return the plan of a ready-made task, on its dataset or on files that the caller names."""
     given = known.adopt(ready, given_by_caller(known.overrides.config))
     known.open_given_dataset()
-    plan = _plan_alone(PlannedTask(ready.name, ready.task, given, place=ready.task.place), known)
+    plan = _plan_alone(PlannedTask.alone(ready.name, ready.task, given), known)
     about = ready.about
     return plan and replace(plan, key=ready.name, display_name=about.title, description=about.summary)
 
@@ -511,25 +488,25 @@ def _plan_alone(planned: PlannedTask, known: Definitions) -> Plan | None:
     return Plan(
         key=task.key,
         specifications=tuple(specifications),
-        project=known.project.folder,
+        project=known.folder,
         file=planned.node.place.file or "",
         display_name=task.display_name,
         description=task.description,
-        policies=_gate(known.project, task.key, specifications, None, Config()),
+        policies=_gate(known, task.key, specifications, None, Config()),
     )
 
 
 def _plan_run(known: Definitions, node: MapNode) -> Plan | None:
     """Return the plan of a run file."""
     problems = known.problems
-    validate_node(RunFields, node, problems, name="the run file")
-    known.read(node)
+    validate_node(shapes.RunFields, node, problems, name="the run file")
+    known.define(node)
     known.open_given_dataset()
     base: dict[str, Any] = {}
     run_config, evaluation = node.get("run_config"), node.get("evaluation")
     if run_config is not None and not run_config.is_null:
         refuse_config(run_config, problems)
-        stated = validate_node(RunConfigFields, run_config, problems, name="`run_config`")
+        stated = validate_node(shapes.RunConfigFields, run_config, problems, name="`run_config`")
         base = {} if stated is None else stated.model_dump(exclude_none=True)
     given = {
         **read_given(node.get("config"), problems, name="config"),
@@ -539,12 +516,12 @@ def _plan_run(known: Definitions, node: MapNode) -> Plan | None:
         planned, fields, config = _read_evaluation(evaluation, given, base, known)
     else:
         planned = [
-            PlannedTask(key, task, _pick_declared(given, task), selection=base, place=task.place)
+            PlannedTask.alone(key, task, _pick_declared(given, task), selection=base)
             for key, task in known.tasks.items()
         ]
         fields, config = None, Config()
         _refuse_unknown_config(given, config, planned, known)
-    used = {one.task_key for one in planned}
+    used = {one.fields.task_key for one in planned}
     for key, task in known.tasks.items():
         if key not in used:
             build_task(task, {}, problems, needs_all=False)
@@ -552,7 +529,9 @@ def _plan_run(known: Definitions, node: MapNode) -> Plan | None:
     planned = [
         variant
         for one in planned
-        for variant in _add_variants(replace(one, node=override_trials(one.node, common, one.trials)), known)
+        for variant in _add_variants(
+            replace(one, node=override_trials(one.node, common, one.entry.get("trials"))), known
+        )
     ]
     specifications = _specify(planned, known)
     key = fields.key if fields else Path(node.place.file or "run.yaml").resolve().parent.name or "run"
@@ -560,33 +539,33 @@ def _plan_run(known: Definitions, node: MapNode) -> Plan | None:
     return Plan(
         key=key,
         specifications=tuple(specifications),
-        project=known.project.folder,
+        project=known.folder,
         file=node.place.file or "",
         display_name=fields.display_name if fields else None,
         description=fields.description if fields else None,
         cache_policy=base.get("cache_policy", fields.cache_policy if fields else None),
-        policies=_gate(known.project, key, sound, node.get("policies"), config),
+        policies=_gate(known, key, sound, node.get("policies"), config),
     )
 
 
 def _gate(
-    project: Project, key: str, specifications: Sequence[Specification], node: Node | None, config: Config
+    known: Definitions, key: str, specifications: Sequence[Specification], node: Node | None, config: Config
 ) -> tuple[Policy, ...]:
     """Return the policies of a run: the caller's, else the file's, held against what is to be run."""
-    overrides, problems = project.overrides, project.problems
+    overrides, problems = known.overrides, known.problems
     if overrides.policies is not None:
-        policies = read_policies(overrides.policies, project, config)
+        found = policies.read_policies(overrides.policies, known, config)
     else:
-        policies = build_policies(node, problems, config=config, base=project.folder)
+        found = policies.build_policies(node, problems, config=config, base=known.folder)
     if specifications:
-        check_policies(policies, {one.key: one.task for one in specifications}, key, problems)
+        policies.check_policies(found, {one.key: one.task for one in specifications}, key, problems)
     baseline = None if overrides.baseline is None else name_lasting(overrides.baseline)
-    return name_baseline(policies, baseline)
+    return policies.name_baseline(found, baseline)
 
 
 def _read_evaluation(
     node: Node, stated: Mapping[str, Given], base: Mapping[str, object], known: Definitions
-) -> tuple[list[PlannedTask], EvaluationFields | None, Config]:
+) -> tuple[list[PlannedTask], shapes.EvaluationFields | None, Config]:
     """Return the tasks that an evaluation asks for, its own fields, and its own config.
 
     Of the config values that are stated, those that it does not declare are for its tasks.
@@ -594,7 +573,7 @@ def _read_evaluation(
     problems = known.problems
     node = carry_over(node, "evaluation", problems)
     if not isinstance(node, MapNode):
-        validate_node(EvaluationFields, node, problems, name="`evaluation`")
+        validate_node(shapes.EvaluationFields, node, problems, name="`evaluation`")
         return [], None, Config()
     parameters = read_parameters(node.get("config_spec"), problems)
     own = {name: one for name, one in stated.items() if name in parameters}
@@ -602,7 +581,7 @@ def _read_evaluation(
     config = resolve_config(parameters, known.fill_open(parameters, own), problems, place=node.place)
     known.check_named(config)
     filled = config.fill(node.without("config_spec"), problems)
-    fields = validate_node(EvaluationFields, filled, problems, name="`evaluation`")
+    fields = validate_node(shapes.EvaluationFields, filled, problems, name="`evaluation`")
     earlier = {} if fields is None else fields.model_dump(include=set(_SELECTION), exclude_none=True)
     planned = [
         one
@@ -634,7 +613,7 @@ def _read_specification(
     completions: Path | str | None = None
     if fields.completions is not None:  # a path is relative to the file that states it
         place = entry.entries["completions"].place
-        folder = Path(place.file).parent if place.file else known.project.folder
+        folder = Path(place.file).parent if place.file else known.folder
         try:
             if is_stored(fields.completions):
                 completions = require_address(fields.completions, place)
@@ -642,21 +621,8 @@ def _read_specification(
                 completions = resolve_path(folder / fields.completions, place)
         except SpecError as error:
             problems.report(error)
-    return PlannedTask(
-        task_key=key,
-        node=node,
-        given={**given, **_pick_declared(for_tasks, node)},
-        key=fields.key,
-        display_name=fields.display_name,
-        model_key=fields.model_key,
-        model_place=entry.key_place("model_key"),
-        completions=completions,
-        selection={**common, **fields.model_dump(include=set(_SELECTION), exclude_none=True)},
-        generation=build_generation(fields.generation),
-        trials=entry.get("trials"),
-        num_runs=fields.repeatability.num_runs if fields.repeatability else 1,
-        place=entry.place,
-    )
+    given |= _pick_declared(for_tasks, node)
+    return PlannedTask(fields, node, given, entry, common, completions)
 
 
 def _list_declared(task: MapNode) -> set[str]:
@@ -689,7 +655,7 @@ def _add_variants(planned: PlannedTask, known: Definitions) -> Iterator[PlannedT
         yield planned
         return
     bare, solver = definition.without("variants"), definition.get("solver")
-    name = planned.key or planned.task_key
+    name = planned.key or planned.fields.task_key
     planned = replace(planned, node=planned.node.having("definition", bare))
     if (known.overrides.completions or planned.completions) is not None:
         message = "recorded completions are answers to one prompt: `variants` are left out"
@@ -713,25 +679,25 @@ def _add_variants(planned: PlannedTask, known: Definitions) -> Iterator[PlannedT
             continue
         other = bare.having("solver", solver.having("input_builder", builder))
         node = planned.node.having("definition", other)
-        yield replace(planned, node=node, key=f"{name}-{entry.key}", variant=Variant(name, entry.key))
+        yield replace(planned, node=node, variant=Variant(name, entry.key))
 
 
 def _specify(planned: Sequence[PlannedTask], known: Definitions) -> list[Specification]:
     """Return the specifications that can be built."""
     problems = known.problems
-    wanted = [(one.key, one.task_key, one.place) for one in planned]
+    wanted = [(one.key, one.fields.task_key, one.entry.place) for one in planned]
     keys = assign_keys(wanted, problems, what="task specification", within="in the evaluation")
     built = []
     for one, key in zip(planned, keys, strict=True):
         parameters = read_parameters(one.node.get("config_spec"), Problems())
-        config = resolve_config(parameters, one.given, Problems(), place=one.place)
+        config = resolve_config(parameters, one.given, Problems(), place=one.entry.place)
         for name, other in config.of_type("task_result").items():
             if other not in keys:
                 hint = suggest(other, keys) or f"task specifications: {listing(keys)}"
                 message = (
                     f"config value `{name}` names the task specification `{other}`, which is not defined"
                 )
-                problems.add("E113", message, config.places.get(name, one.place), hint)
+                problems.add("E113", message, config.places.get(name, one.entry.place), hint)
         task = build_task(one.node, known.fill_open(parameters, one.given), problems)
         if task is None:
             continue
@@ -742,40 +708,43 @@ def _specify(planned: Sequence[PlannedTask], known: Definitions) -> list[Specifi
 
 
 def _specify_one(task: Task, planned: PlannedTask, key: str, known: Definitions) -> Specification | None:
-    overrides = known.overrides
+    overrides, fields = known.overrides, planned.fields
     dataset = _choose_dataset(task, known)
     needs_model = task.solver is not None and task.solver.needs_model
     # A model that the caller names is called in place of recorded completions that the file names.
     recorded = None if needs_model and overrides.model is not None else planned.completions
-    reference, model = overrides.model or planned.model_key, None
+    reference, model = overrides.model or fields.model_key, None
     if reference is not None:
-        is_callers = overrides.model is not None
-        place = Place(file="--model") if is_callers else planned.model_place or planned.place
-        choice = ModelChoice(reference, place, is_callers=is_callers, generation=planned.generation)
+        choice = ModelChoice(
+            reference,
+            Place(file="--model") if overrides.model is not None else planned.entry.key_place("model_key"),
+            is_callers=overrides.model is not None,
+            generation=models.build_generation(fields.generation),
+        )
         is_called = needs_model and (overrides.completions or recorded) is None
         model = known.find_model(choice, is_called=is_called)
     wanted, examples = getattr(task.solver, "examples", None), None
-    if wanted is not None and wanted.dataset == task.dataset_key:
-        examples = dataset
-    elif wanted is not None:
+    if wanted is not None:
         place = task.place("definition", "solver", "examples", "dataset")
-        examples = known.find_dataset(wanted.dataset, place)
+        is_same = wanted.dataset == task.dataset_key
+        examples = dataset if is_same else known.find_dataset(wanted.dataset, place)
     judges = known.find_judges(task)
     if dataset is None:
         return None
-    named = known.models.get(planned.model_key or "")
+    named = known.models.get(fields.model_key or "")
     selected: dict[str, Any] = {name: one for name, one in planned.selection.items() if name in _SELECTION}
+    selected |= fields.model_dump(include=set(_SELECTION), exclude_none=True)
     selected |= {name: one for name in _SELECTION if (one := getattr(overrides, name)) is not None}
     return Specification(
         key=key,
         task=task,
         dataset=dataset,
-        display_name=planned.display_name,
+        display_name=fields.display_name,
         model=model,
         model_key=reference,
-        model_name=planned.model_key if named is None else named.title,
+        model_name=fields.model_key if named is None else named.title,
         selection=Selection(**selected),
-        num_runs=planned.num_runs,
+        num_runs=fields.repeatability.num_runs if fields.repeatability else 1,
         examples=examples,
         judges=judges,
         variant=planned.variant,

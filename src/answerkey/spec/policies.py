@@ -14,7 +14,7 @@ from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.metrics import KeyedMetric, Mean, ValueNames, foresee_names
 from answerkey.spec.config import Config
 from answerkey.spec.nodes import ListNode, MapNode, Node, Problems, ScalarNode, from_plain, resolve_path
-from answerkey.spec.project import Loaded, Overrides, Project, open_project
+from answerkey.spec.project import Loaded, Overrides, Project
 from answerkey.spec.shapes import part
 from answerkey.spec.task import ScoringStep, Task
 from answerkey.spec.validation import Fields, Key, Part, Text, assign_keys, number_key, validate_node
@@ -312,7 +312,7 @@ def load_policies(stated: Stated, overrides: Overrides) -> Loaded[tuple[Policy, 
     """Return the policies of a file, or of plain values of the same form."""
     problems = Problems()
     folder = Path(stated).parent if isinstance(stated, str | Path) else Path()
-    return Loaded.of(read_policies(stated, open_project(folder, overrides, problems)), problems)
+    return Loaded.of(read_policies(stated, Project.open(folder, overrides, problems)), problems)
 
 
 def hold_policies(

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, Self, TypeVar
 
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
 from answerkey.models import Origin, Secret
@@ -297,6 +297,16 @@ class Project:
     problems: Problems
     environment: Environment = field(default_factory=Environment)
 
+    @classmethod
+    def open(cls, folder: Path, overrides: Overrides, problems: Problems) -> Self:
+        """Return the project of a folder; an `--env` file that cannot be read is reported."""
+        try:
+            environment = load_environment(folder, overrides.env_file, overrides.environment)
+        except SpecError as error:
+            problems.report(error)
+            environment = replace(load_environment(None, None, overrides.environment), is_broken=True)
+        return cls(folder, overrides, problems, environment)
+
     def read(self, source: Path | Mapping[str, object], *, limit: Path | None = None) -> Node:
         """Return the tree of a file, or of a mapping that a Python caller hands in.
 
@@ -405,16 +415,6 @@ def read_secrets(node: Node | None, problems: Problems) -> dict[str, Secret | Br
             hint = "put the value in quotes, or name it as `$NAME`"
             problems.add("E108", f"secret `{name}` must be text", entry.place, hint)
     return secrets
-
-
-def open_project(folder: Path, overrides: Overrides, problems: Problems) -> Project:
-    """Return the project of a folder; an `--env` file that cannot be read is reported."""
-    try:
-        environment = load_environment(folder, overrides.env_file, overrides.environment)
-    except SpecError as error:
-        problems.report(error)
-        environment = replace(load_environment(None, None, overrides.environment), is_broken=True)
-    return Project(folder, overrides, problems, environment)
 
 
 def find_file(path: Path) -> Path:

@@ -96,8 +96,7 @@ class DatasetSpec:
         column, columns = error.where.field if error.where else None, node.at("columns")
         if column is None or column not in getattr(self.source, "columns", {}):
             return None
-        is_written = columns.get(column) is not None
-        return columns.key_place(column) if isinstance(columns, MapNode) and is_written else columns.place
+        return columns.key_place(column) if columns.get(column) is not None else columns.place
 
 
 def name_dataset(path: str | Path) -> str:

@@ -10,21 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from answerkey import metrics
 from answerkey.errors import Place, SpecError, listing, suggest
-from answerkey.metrics import (
-    METRICS,
-    UNBIASED,
-    WITH_K,
-    Aggregator,
-    ChoiceOrderMetric,
-    Design,
-    KeyedMetric,
-    Metric,
-    PrideMetric,
-    ScoreAggregator,
-    Trials,
-    find_scale,
-)
+from answerkey.metrics import METRICS, Design, KeyedMetric, Metric, Trials
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.scorers import SCORERS, Action, Scorer, compile_templates
 from answerkey.solvers import (
@@ -35,28 +23,10 @@ from answerkey.solvers import (
     Solver,
     tell_options,
 )
+from answerkey.spec import shapes
 from answerkey.spec.config import Config, Given, read_parameters, resolve_config
-from answerkey.spec.nodes import (
-    ListNode,
-    MapNode,
-    Node,
-    Places,
-    Problems,
-    ScalarNode,
-    from_plain,
-    walk_scalars,
-)
-from answerkey.spec.shapes import (
-    ActionFields,
-    AggregatorFields,
-    Definition,
-    DesignFields,
-    MetricCommon,
-    ScorerCommon,
-    TaskFields,
-    TrialsFields,
-    carry_over,
-)
+from answerkey.spec.nodes import MapNode, Node, Places, Problems, ScalarNode, from_plain, walk_scalars
+from answerkey.spec.shapes import carry_over
 from answerkey.spec.sources import build_filter
 from answerkey.spec.validation import (
     Fields,
@@ -72,8 +42,8 @@ from answerkey.spec.validation import (
 from answerkey.templates import ACTION_NAMES, Template, find_whole
 from answerkey.types import Known, Purpose, Samples
 
-SCORER = Part("scorer", SCORERS, ScorerCommon, "Scorer")
-METRIC = Part("metric", METRICS, MetricCommon, "Metric")
+SCORER = Part("scorer", SCORERS, shapes.ScorerCommon, "Scorer")
+METRIC = Part("metric", METRICS, shapes.MetricCommon, "Metric")
 SOLVER = Part("solver", SOLVERS)
 #: What a reader sees but no number depends on.
 _WORDS_ONLY = frozenset({"display_name", "description", "long_description"})
@@ -220,26 +190,67 @@ def task_from_source(source: Mapping[str, Any]) -> Task:
 
 
 def _build(node: MapNode, config: Config, problems: Problems, columns: Mapping[str, str]) -> Task | None:
-    fields = validate_node(TaskFields, node, problems, name="the task")
+    fields = validate_node(shapes.TaskFields, node, problems, name="the task")
     if fields is None:  # names that stand in for missing or wrong ones, so that the rest can still be checked
         key = re.sub(r"[^a-zA-Z0-9_-]+", "-", node.key or "task")[:250] or "task"
-        fields = TaskFields(key=key, display_name=key, description="", definition=None)
-    defined = _read_definition(node.entries["definition"], problems) if "definition" in node.entries else None
-    if defined is None or not defined.steps:
+        fields = shapes.TaskFields(key=key, display_name=key, description="", definition=None)
+    if "definition" not in node.entries:
         return None
-    source = json.loads(
-        json.dumps(
-            {
-                **fields.model_dump(mode="json", exclude={"config_spec", "definition"}, exclude_none=True),
-                "definition": defined.describe(),
-                "config": dict(config.values),
-                "dataset_columns": dict(columns),
-                "file": node.place.file,
-            },
-            ensure_ascii=False,
-            default=str,
-        )
-    )
+    written = carry_over(node.entries["definition"], "definition", problems)
+    if isinstance(written, MapNode) and (choice := written.get("dataset")) is not None:
+        written = written.having("dataset", carry_over(choice, "dataset choice", problems))
+    own = validate_node(shapes.Definition, written, problems, name="`definition`")
+    if not isinstance(written, MapNode):
+        return None
+    trials = build_trials(written.get("trials"), problems)
+    steps, sources, snippets = _build_scoring(written.get("scorers"), trials, build_design(own), problems)
+    _check_score_names(trials, steps, written.at("trials"), problems)
+    solver, solver_fields = _build_solver(written.get("solver"), problems)
+    actions = _build_actions(written.get("actions"), problems)
+    order, order_node = None, written.get("choice_order")
+    if order_node is not None and not order_node.is_null:
+        order_fields = validate_node(fields_of(ChoiceOrder), order_node, problems, name="`choice_order`")
+        if order_fields is not None and isinstance(order_node, MapNode):
+            order = try_build(order_fields, order_node, problems)
+    if order is not None:
+        steps = _order_steps(written, order, steps, solver, problems)
+    for step in steps if isinstance(solver, ChoiceRankingSolver) else ():
+        if not getattr(step.scorer, "reads_logprobs", False):
+            problems.add(
+                "E108",
+                f"`{ChoiceRankingSolver.type}` gets log-probabilities and no text, which scorer"
+                f" `{step.key}` (`{step.scorer.type}`) reads",
+                written.at("scorers", step.index).place,
+                "use the scorer `choice_probabilities`",
+            )
+    if len(steps) == len(written.at("scorers").items):
+        _check_actions(written, steps, [action for action, _ in actions], problems)
+    if own is None or not steps:
+        return None
+    # The task as plain values, with every key given and every old name gone.
+    definition: dict[str, object] = {"type": "benchmark_task"}
+    if own.dataset:
+        definition["dataset"] = {"key": own.dataset.key}
+    if solver_fields is not None:
+        definition["solver"] = solver_fields.model_dump(mode="json", exclude_none=True, fallback=str)
+    definition["scorers"] = sources
+    if trials is not None:
+        definition["trials"] = asdict(trials)
+    if order is not None and order_fields is not None:
+        definition["choice_order"] = order_fields.model_dump(mode="json")
+    definition |= own.model_dump(include=set(shapes.DesignFields.model_fields), exclude_none=True)
+    if actions:
+        definition["actions"] = [
+            {"key": action.key, "action": action.action, "filter": condition} for action, condition in actions
+        ]
+    source = {
+        **fields.model_dump(mode="json", exclude={"config_spec", "definition"}, exclude_none=True),
+        "definition": definition,
+        "config": dict(config.values),
+        "dataset_columns": dict(columns),
+        "file": node.place.file,
+    }
+    source = json.loads(json.dumps(source, ensure_ascii=False, default=str))
     return Task(
         key=fields.key,
         display_name=fields.display_name,
@@ -248,13 +259,13 @@ def _build(node: MapNode, config: Config, problems: Problems, columns: Mapping[s
         tags=fields.tags,
         config=config.values,
         dataset_columns=columns,
-        dataset_key=defined.fields.dataset.key if defined.fields.dataset else None,
-        solver=defined.solver[0] if defined.solver else None,
-        scoring=tuple(built.step for built in defined.steps),
-        actions=tuple(action for action, _ in defined.actions),
-        trials=defined.trials,
-        choice_order=defined.choice_order[0] if defined.choice_order else None,
-        snippets=tuple(one for built in defined.steps for one in built.snippets),
+        dataset_key=own.dataset.key if own.dataset else None,
+        solver=solver,
+        scoring=tuple(steps),
+        actions=tuple(action for action, _ in actions),
+        trials=trials,
+        choice_order=order,
+        snippets=tuple(snippets),
         fingerprint=hash_definition(source["definition"]),
         source=source,
         file=node.place.file,
@@ -263,88 +274,10 @@ def _build(node: MapNode, config: Config, problems: Problems, columns: Mapping[s
     )
 
 
-@dataclass(frozen=True)
-class BuiltStep:
-    """A scoring step, its snippets, and its fields as plain values."""
-
-    step: ScoringStep
-    snippets: tuple[Snippet, ...]
-    source: dict[str, object]
-
-
-@dataclass(frozen=True)
-class _Defined:
-    """What a definition says: objects, and the fields they were made of."""
-
-    fields: Definition
-    solver: tuple[Solver, Fields] | None
-    steps: list[BuiltStep]
-    actions: list[tuple[Action, Fields]]
-    trials: Trials | None
-    choice_order: tuple[ChoiceOrder, Fields] | None
-
-    def describe(self) -> dict[str, object]:
-        """Return the definition as plain values, with every key given and every old name gone."""
-        described: dict[str, object] = {"type": "benchmark_task"}
-        if self.fields.dataset:
-            described["dataset"] = {"key": self.fields.dataset.key}
-        if self.solver is not None:
-            described["solver"] = self.solver[1].model_dump(mode="json", exclude_none=True, fallback=str)
-        described["scorers"] = [built.source for built in self.steps]
-        if self.trials is not None:
-            described["trials"] = asdict(self.trials)
-        if self.choice_order is not None:
-            described["choice_order"] = self.choice_order[1].model_dump(mode="json")
-        described |= self.fields.model_dump(include=set(DesignFields.model_fields), exclude_none=True)
-        if self.actions:
-            described["actions"] = [
-                {
-                    "key": action.key,
-                    "action": action.action,
-                    "filter": one.model_dump(mode="json", exclude_unset=True, fallback=str),
-                }
-                for action, one in self.actions
-            ]
-        return described
-
-
-def _read_definition(node: Node, problems: Problems) -> _Defined | None:
-    node = carry_over(node, "definition", problems)
-    if isinstance(node, MapNode) and (choice := node.get("dataset")) is not None:
-        node = node.having("dataset", carry_over(choice, "dataset choice", problems))
-    fields = validate_node(Definition, node, problems, name="`definition`")
-    if not isinstance(node, MapNode):
-        return None
-    trials = build_trials(node.get("trials"), problems)
-    steps = _build_scoring(node.get("scorers"), trials, build_design(fields), problems)
-    _check_score_names(trials, steps, node.at("trials"), problems)
-    solver = _build_solver(node.get("solver"), problems)
-    actions = _build_actions(node.get("actions"), problems)
-    order, choice_order = node.get("choice_order"), None
-    if order is not None and not order.is_null:
-        own = validate_node(fields_of(ChoiceOrder), order, problems, name="`choice_order`")
-        built = try_build(own, order, problems) if own is not None and isinstance(order, MapNode) else None
-        if built is not None and own is not None:
-            choice_order = (built, own)
-            steps = _order_steps(node, built, steps, solver[0] if solver else None, problems)
-    for one in steps if solver and isinstance(solver[0], ChoiceRankingSolver) else ():
-        if not getattr(one.step.scorer, "reads_logprobs", False):
-            problems.add(
-                "E108",
-                f"`{ChoiceRankingSolver.type}` gets log-probabilities and no text, which scorer"
-                f" `{one.step.key}` (`{one.step.scorer.type}`) reads",
-                node.at("scorers", one.step.index).place,
-                "use the scorer `choice_probabilities`",
-            )
-    if len(steps) == len(node.at("scorers").items):
-        _check_actions(node, steps, [action for action, _ in actions], problems)
-    return None if fields is None else _Defined(fields, solver, steps, actions, trials, choice_order)
-
-
-def _build_solver(node: Node | None, problems: Problems) -> tuple[Solver, Fields] | None:
+def _build_solver(node: Node | None, problems: Problems) -> tuple[Solver | None, Fields | None]:
     read = None if node is None or node.is_null else SOLVER.read(node, problems)
     if node is None or read is None or read[1] is None:
-        return None
+        return None, None
     fields, solver = read
     for name, error in solver.compile_templates()[1]:
         path = (int(step) if step.isdigit() else step for step in name.split("."))
@@ -352,32 +285,33 @@ def _build_solver(node: Node | None, problems: Problems) -> tuple[Solver, Fields
     return solver, fields
 
 
-def _build_actions(node: Node | None, problems: Problems) -> list[tuple[Action, Fields]]:
+def _build_actions(node: Node | None, problems: Problems) -> list[tuple[Action, dict[str, Any]]]:
+    """Return the actions of a task, each with its filter as plain values."""
     built, wanted = [], []
     for number, entry in enumerate(node.items if node else (), start=1):
-        fields = validate_node(ActionFields, entry, problems, name=f"action {number}")
+        fields = validate_node(shapes.ActionFields, entry, problems, name=f"action {number}")
         part = entry.get("filter")
         found = build_filter(part, problems, names=ACTION_NAMES) if part is not None else None
         if fields is not None and found is not None:
-            built.append((Action(key=fields.key, filter=found[0], action=fields.action), found[1]))
+            action = Action(key=fields.key, filter=found[0], action=fields.action)
+            built.append((action, found[1].model_dump(mode="json", exclude_unset=True, fallback=str)))
             wanted.append((fields.key, fields.key, entry.place))
     assign_keys(wanted, problems, what="action", within="in the task")
     return built
 
 
 def _check_actions(
-    definition: MapNode, steps: Sequence[BuiltStep], actions: Sequence[Action], problems: Problems
+    definition: MapNode, steps: Sequence[ScoringStep], actions: Sequence[Action], problems: Problems
 ) -> None:
     """Report filters of actions that read a scorer, or a value of one, that there is not (E113)."""
-    known = {built.step.key: built.step.scorer for built in steps}
+    known = {step.key: step.scorer for step in steps}
     for action in actions:
         try:
             paths = sorted(action.filter.template.paths_from("scores"), key=str)
         except SpecError:
             continue
-        listed = definition.at("actions").items
-        own = next((entry for entry in listed if entry.key == action.key), None)
-        where = definition.place if own is None else own.at("filter", "expression").place
+        own = (entry for entry in definition.at("actions").items if entry.key == action.key)
+        where = next((entry.at("filter", "expression") for entry in own), definition).place
         for key, *rest in (tuple(map(str, path)) for path in paths if path):
             if key not in known:
                 message = f"action `{action.key}`: no scorer has the key `{key}`"
@@ -392,7 +326,7 @@ def _check_actions(
                 problems.add("E113", message, where, suggest(rest[0], names) or f"values: {listing(names)}")
 
 
-def build_design(fields: DesignFields | None, base: Design | None = None) -> Design:
+def build_design(fields: shapes.DesignFields | None, base: Design | None = None) -> Design:
     """Return the design (`group_by`, `cluster_by`) of a task or of a metric; what is left out is `base`'s."""
     usual = base or Design()
     if fields is None:
@@ -427,118 +361,93 @@ def build_trials(node: Node | None, problems: Problems) -> Trials | None:
     """Return the trials of a definition; None when there are none, or `num_trials` is wrong."""
     if node is None or node.is_null:
         return None
-    fields = validate_node(TrialsFields, node, problems, name="`trials`")
+    fields = validate_node(shapes.TrialsFields, node, problems, name="`trials`")
     if fields is None:
         return None
-    chosen: dict[tuple[str, str], ScoreAggregator] = {}
+    chosen: dict[tuple[str, str], metrics.ScoreAggregator] = {}
     for index, one in enumerate(fields.score_aggregators or ()):
         where = node.at("score_aggregators", index).place
         named = {one.score_name, one.aggregator.score_name} - {None}
         if len(named) != 1:
-            both = "`score_name` and that of the `aggregator` differ" if named else "`score_name` is missing"
-            problems.add("E108", f"{both} in `score_aggregators` of `trials`", where)
-        wrong = _check_k(one.aggregator, fields.num_trials)
+            what = "`score_name` and that of the `aggregator` differ" if named else "`score_name` is missing"
+            problems.add("E108", f"{what} in `score_aggregators` of `trials`", where)
+        name, k, wrong = one.aggregator.function, one.aggregator.k, None
+        if name not in metrics.WITH_K and k is not None:
+            wrong = (f"the aggregator `{name}` has no `k`", "leave `k` out")
+        elif name in metrics.WITH_K and k is None:
+            wrong = (f"the aggregator `{name}` needs `k`", f"write `{{function: {name}, k: 1}}`")
+        elif name in metrics.UNBIASED and k is not None and k > fields.num_trials:
+            message = f"`{name}` with `k` {k} needs {k} trials, and there are {fields.num_trials}"
+            wrong = (message, f"give at least {k} trials, or a smaller `k`")
         if wrong is not None:
             problems.add("E108", wrong[0], where, wrong[1])
         if wrong is not None or len(named) != 1:
             continue
-        aggregator = Aggregator(one.aggregator.function, one.aggregator.k)
-        name = (str(named.pop()), aggregator.label)
-        if name in chosen:
-            problems.add("E108", f"the aggregate `{'.'.join(name)}` is asked for twice", where)
-        chosen.setdefault(name, ScoreAggregator(name[0], aggregator))
-        if aggregator.function in UNBIASED:
+        aggregator = metrics.Aggregator(name, k)
+        label = (str(named.pop()), aggregator.label)
+        if label in chosen:
+            problems.add("E108", f"the aggregate `{'.'.join(label)}` is asked for twice", where)
+        chosen.setdefault(label, metrics.ScoreAggregator(label[0], aggregator))
+        if name in metrics.UNBIASED:
             problems.notice(_UNBIASED_NOTICE, where, _PLUGIN_HINT)
     return Trials(fields.num_trials, tuple(chosen.values()))
 
 
-def _check_k(one: AggregatorFields, num_trials: int) -> tuple[str, str] | None:
-    """Return what is wrong with `k` of an aggregator, and what to do about it."""
-    name, k = one.function, one.k
-    if name not in WITH_K:
-        return None if k is None else (f"the aggregator `{name}` has no `k`", "leave `k` out")
-    if k is None:
-        return f"the aggregator `{name}` needs `k`", f"write `{{function: {name}, k: 1}}`"
-    if name in UNBIASED and k > num_trials:
-        message = f"`{name}` with `k` {k} needs {k} trials, and there are {num_trials}"
-        return message, f"give at least {k} trials, or a smaller `k`"
-    return None
-
-
 def _check_score_names(
-    trials: Trials | None, steps: Sequence[BuiltStep], node: Node, problems: Problems
+    trials: Trials | None, steps: Sequence[ScoringStep], node: Node, problems: Problems
 ) -> None:
     """Report aggregators of something that no scorer has as a value."""
-    scorers = [built.step.scorer for built in steps]
+    scorers = [step.scorer for step in steps]
     if trials is None or not steps or any(one.value_names is None for one in scorers):
         return
     names = list(dict.fromkeys(name for one in scorers for name in one.value_names or ()))
     metadata = {name for one in scorers for name in one.metadata_names or ()}
-    for one in trials.score_aggregators:
-        if one.score_name in names:
-            continue
-        hint = suggest(one.score_name, names) or f"values: {listing(names)}"
-        if one.score_name in metadata:
+    for name in (one.score_name for one in trials.score_aggregators if one.score_name not in names):
+        hint = suggest(name, names) or f"values: {listing(names)}"
+        if name in metadata:
             hint = f"metadata has no aggregate: its metrics count the trials; {hint}"
         written = walk_scalars(node.at("score_aggregators"))
-        where = (
-            scalar.place
-            for path, scalar in written
-            if path[-1:] == ("score_name",) and str(scalar.value) == one.score_name
-        )
-        message = f"`score_name` `{one.score_name}` is not a value of a scorer of the task"
-        problems.add("E115", message, next(where, node.place), hint)
-
-
-@dataclass(frozen=True)
-class _ReadScorer:
-    """A scorer's entry as it is written; `scorer` is None when it could not be built."""
-
-    node: MapNode
-    index: int
-    fields: Any
-    scorer: Scorer | None
-
-    @property
-    def kind(self) -> type[Scorer]:
-        """The scorer's class."""
-        return SCORERS[self.fields.type]
+        places = (one.place for path, one in written if path[-1:] == ("score_name",) and one.value == name)
+        message = f"`score_name` `{name}` is not a value of a scorer of the task"
+        problems.add("E115", message, next(places, node.place), hint)
 
 
 def _build_scoring(
     node: Node | None, trials: Trials | None, design: Design, problems: Problems
-) -> list[BuiltStep]:
-    """Return the steps of a list of scorers; one with mistakes is left out, the others are built.
+) -> tuple[list[ScoringStep], list[dict[str, object]], list[Snippet]]:
+    """Return the steps of a list of scorers, their fields as plain values, and their snippets.
 
-    `design` is that of the task, for metrics that have none of their own.
+    A scorer with mistakes is left out, the others are built. `design` is that of the task, for metrics that
+    have none of their own.
     """
-    entries: list[_ReadScorer] = []
+    entries: list[tuple[int, MapNode, Any, Scorer | None]] = []
     for index, written in enumerate(node.items if node else ()):
         entry = carry_over(written, "scorer", problems)
         read = SCORER.read(entry, problems, number=index + 1)
         if read is not None and isinstance(entry, MapNode):
-            entries.append(_ReadScorer(entry, index, *read))
+            entries.append((index, entry, *read))
         elif (
             entry.at("type").text in SCORERS
         ):  # mistakes in the metrics of a scorer that cannot be built itself
             for number, metric in enumerate(entry.at("metrics").items, start=1):
                 METRIC.read(metric, problems, number=number)
-    wanted = [(one.fields.key, one.fields.type, one.node.place) for one in entries]
+    wanted = [(fields.key, fields.type, entry.place) for _, entry, fields, _ in entries]
     keys = assign_keys(wanted, problems, what="scorer", within="in the task")
-    steps = []
-    for one, key in zip(entries, keys, strict=True):
-        snippets = _find_snippets(one.fields, one.node, key, problems)
-        metrics, sources = _build_metrics(one, key, trials, design, snippets, problems)
-        if one.scorer is None:
+    steps, sources, snippets = [], [], []
+    for (index, entry, fields, scorer), key in zip(entries, keys, strict=True):
+        own = _find_snippets(fields, entry, key, problems)
+        keyed, metric_sources = _build_metrics(entry, key, fields, scorer, trials, design, own, problems)
+        if scorer is None:
             continue
-        for name, error in compile_templates(one.scorer)[1]:
-            stated = one.node.get(name)
-            if stated is None or stated.is_null or getattr(one.scorer, name, None) is not None:
+        for name, error in compile_templates(scorer)[1]:
+            stated = entry.get(name)
+            if stated is None or stated.is_null or getattr(scorer, name, None) is not None:
                 # Otherwise it is written, and what is wrong with it was reported.
-                report_template(error, one.node.at(*name.split(".")), problems)
-        step = ScoringStep(key, one.scorer, metrics, one.fields.purpose, one.fields.display_name, one.index)
-        steps.append(BuiltStep(step, tuple(snippets), {**_dump(one.fields), "key": key, "metrics": sources}))
-    return steps
+                report_template(error, entry.at(*name.split(".")), problems)
+        steps.append(ScoringStep(key, scorer, tuple(keyed), fields.purpose, fields.display_name, index))
+        sources.append({**_dump(fields), "key": key, "metrics": metric_sources})
+        snippets.extend(own)
+    return steps, sources, snippets
 
 
 def _dump(fields: Fields) -> dict[str, object]:
@@ -554,59 +463,63 @@ def _find_snippets(fields: Fields, node: Node, label: str, problems: Problems) -
             continue
         written = node.at(name)
         snippet = Snippet(name.removesuffix("_snippet"), source, written.place, label)
-        error = check_snippet(snippet)
-        if error is not None:
-            where = written.place
-            try:
-                ast.parse(source)
-            except SyntaxError as mistake:  # where it stops being Python
-                where = written.place_of_line(mistake.lineno, mistake.offset)
-            except (ValueError, RecursionError, MemoryError):
-                pass
-            problems.add(error.code, error.message, where, error.hint)
         found.append(snippet)
+        error = check_snippet(snippet)
+        if error is None:
+            continue
+        where = written.place
+        try:
+            ast.parse(source)
+        except SyntaxError as mistake:  # where it stops being Python
+            where = written.place_of_line(mistake.lineno, mistake.offset)
+        except (ValueError, RecursionError, MemoryError):
+            pass
+        problems.add(error.code, error.message, where, error.hint)
     return found
 
 
-def _build_metrics(
-    one: _ReadScorer,
+def _build_metrics(  # noqa: PLR0913 - all that a scorer's metrics depend on
+    node: MapNode,
     key: str,
+    fields: Any,  # noqa: ANN401 - of a scorer of any kind
+    scorer: Scorer | None,
     trials: Trials | None,
     design: Design,
     snippets: list[Snippet],
     problems: Problems,
-) -> tuple[tuple[KeyedMetric, ...], list[dict[str, object]]]:
+) -> tuple[list[KeyedMetric], list[dict[str, object]]]:
     """Return the metrics of a scorer and their fields as plain values; snippets are added to `snippets`.
 
     A scorer without `metrics` has its own, else the mean of its main value.
     """
-    listed, defaults = one.node.get("metrics"), _list_default_metrics(one.scorer, trials)
-    is_stated = one.fields.metrics is not None and isinstance(listed, ListNode)
-    entries = listed.items if listed is not None and is_stated else ()
-    if not entries and not defaults and one.kind.main_value is None:
+    kind, defaults = SCORERS[fields.type], _list_default_metrics(scorer, trials)
+    is_stated = fields.metrics is not None
+    entries = node.at("metrics").items if is_stated else ()
+    if not entries and not defaults and kind.main_value is None:
         hint = "add `metrics`, such as `- {type: mean, field: …}`"
-        problems.add("E108", f"a `{one.fields.type}` scorer needs `metrics`", one.node.place, hint)
-    elif listed is not None and is_stated and not entries and defaults and one.fields.purpose == "score":
+        problems.add("E108", f"a `{fields.type}` scorer needs `metrics`", node.place, hint)
+    elif is_stated and not entries and defaults and fields.purpose == "score":
         message = f"scorer `{key}` has no metrics: the run will have no number of it"
-        problems.notice(message, listed.place, "leave `metrics` out to get the usual ones")
+        problems.notice(message, node.at("metrics").place, "leave `metrics` out to get the usual ones")
     found: list[tuple[Node, Any, Metric]] = []
     for number, entry in enumerate(entries, start=1):
         read = METRIC.read(entry, problems, number=number)
         if read is not None and read[1] is not None:
-            found.append((entry, read[0], read[1]))
+            found.append((entry, *read))
     if not is_stated:
-        models = [METRIC.model(str(own["type"])).model_validate(own) for own in defaults]
-        found = [(one.node, fields, build(fields)) for fields in models]
-    wanted = [(fields.key, metric.type, entry.place) for entry, fields, metric in found]
+        usual = [METRIC.model(str(one["type"])).model_validate(one) for one in defaults]
+        found = [(node, one, build(one)) for one in usual]
+    wanted = [(own.key, metric.type, entry.place) for entry, own, metric in found]
     keys = assign_keys(wanted, problems, what="metric", within=f"in scorer `{key}`")
-    keyed = []
-    for (entry, fields, metric), name in zip(found, keys, strict=True):
+    keyed, sources = [], []
+    for (entry, own, metric), name in zip(found, keys, strict=True):
         if is_stated:
-            _check_metric_fields(metric, one, trials, entry, problems)
-            snippets.extend(_find_snippets(fields, entry, f"{key}.{name}", problems))
-        scale = find_scale(metric, getattr(one.scorer, "scales", {}))
-        keyed.append(KeyedMetric(name, metric, build_design(fields, design), scale))
-    return tuple(keyed), [{**_dump(own), "key": name} for (_, own, _), name in zip(found, keys, strict=True)]
+            _check_metric_fields(metric, kind, trials, entry, problems)
+            snippets.extend(_find_snippets(own, entry, f"{key}.{name}", problems))
+        scale = metrics.find_scale(metric, getattr(scorer, "scales", {}))
+        keyed.append(KeyedMetric(name, metric, build_design(own, design), scale))
+        sources.append({**_dump(own), "key": name})
+    return keyed, sources
 
 
 def _list_default_metrics(scorer: Scorer | None, trials: Trials | None) -> Sequence[Mapping[str, object]]:
@@ -619,16 +532,14 @@ def _list_default_metrics(scorer: Scorer | None, trials: Trials | None) -> Seque
     value, name = scorer.main_value, scorer.default_metric_name
     if trials is None:
         return [{"type": "mean", "field": value, "name": name}]
-    return [
-        {"type": "mean", "field": f"{value}.{label}", "name": name if label == "mean" else f"{name} {label}"}
-        for label in (one.label for one in trials.aggregators_of(value))
-    ]
+    labels = [one.label for one in trials.aggregators_of(value)]
+    named = [(label, name if label == "mean" else f"{name} {label}") for label in labels]
+    return [{"type": "mean", "field": f"{value}.{label}", "name": title} for label, title in named]
 
 
 def _check_metric_fields(
-    metric: Metric, one: _ReadScorer, trials: Trials | None, entry: Node, problems: Problems
+    metric: Metric, scorer: type[Scorer], trials: Trials | None, entry: Node, problems: Problems
 ) -> None:
-    scorer = one.kind
     if scorer.value_names is None or scorer.metadata_names is None:
         return
     values = list(scorer.value_names)
@@ -643,27 +554,26 @@ def _check_metric_fields(
             problems.add("E115", message, where, "`frequency` and the classification metrics read text")
         if name not in known and "<<" not in name:
             hint = " ".join(filter(None, [suggest(name, known), f"fields: {listing(known)}"]))
-            message = f"metric field `{name}` is not produced by `{one.fields.type}`"
-            problems.add("E115", message, where, hint)
+            problems.add("E115", f"metric field `{name}` is not produced by `{scorer.type}`", where, hint)
 
 
 def _order_steps(
     definition: MapNode,
     order: ChoiceOrder,
-    steps: Sequence[BuiltStep],
+    steps: Sequence[ScoringStep],
     solver: Solver | None,
     problems: Problems,
-) -> list[BuiltStep]:
+) -> list[ScoringStep]:
     """Return the steps with the metrics of `choice_order`; report what does not follow the order."""
-    for one in steps:
-        if not getattr(one.step.scorer, "follows_order", False):
-            problems.add(
-                "E108",
-                f"scorer `{one.step.key}` (`{one.step.scorer.type}`) reads the truth as it stands in the row,"
-                " and `choice_order` moves the options",
-                definition.at("scorers", one.step.index).place,
-                "with `choice_order` use `string_equals_mcqa`, whose truth moves with its option",
-            )
+    following = [step for step in steps if getattr(step.scorer, "follows_order", False)]
+    for step in (step for step in steps if step not in following):
+        problems.add(
+            "E108",
+            f"scorer `{step.key}` (`{step.scorer.type}`) reads the truth as it stands in the row, and"
+            " `choice_order` moves the options",
+            definition.at("scorers", step.index).place,
+            "with `choice_order` use `string_equals_mcqa`, whose truth moves with its option",
+        )
     if isinstance(solver, PassThroughSolver) and order.orders != "original":
         problems.add(
             "E108",
@@ -672,27 +582,27 @@ def _order_steps(
             definition.at("choice_order", "orders").place,
             "write `orders: original`, or bring a file with `option_order` by `--completions FILE`",
         )
-    main = next((one for one in steps if one.step.purpose == "score"), None)
-    follows = main is not None and getattr(main.step.scorer, "follows_order", False)
-    added: list[tuple[BuiltStep | None, str, Metric]] = []
-    if follows:
-        added.append((main, "choice_order", ChoiceOrderMetric(order.orders)))
+    main = next((step for step in steps if step.purpose == "score"), None)
+    added: list[tuple[ScoringStep, str, Metric]] = []
+    if main in following and main is not None:
+        added.append((main, "choice_order", metrics.ChoiceOrderMetric(order.orders)))
     if order.pride is not None:
-        reads = (one for one in steps if getattr(one.step.scorer, "reads_logprobs", False))
-        if (first := next(reads, None)) is None:
+        reading = [step for step in steps if getattr(step.scorer, "reads_logprobs", False)]
+        if not reading:
             problems.add(
                 "E108",
                 "`pride` takes the prior out of probabilities, and no scorer of the task reads any",
                 definition.at("choice_order", "pride").place,
                 "add the scorer `choice_probabilities`, or leave `pride` out",
             )
-        added.append((first, "pride", PrideMetric(order.pride.share, order.pride.seed)))
+        added.extend(
+            (step, "pride", metrics.PrideMetric(order.pride.share, order.pride.seed)) for step in reading[:1]
+        )
     ordered = []
-    for built in steps:
-        step = built.step
-        for name, metric in ((name, metric) for owner, name, metric in added if owner is built):
-            design = replace(step.metrics[0].design if step.metrics else Design(), group_by=())
-            key = number_key(name, {one.key for one in step.metrics})
-            step = replace(step, metrics=(*step.metrics, KeyedMetric(key, metric, design)))
-        ordered.append(replace(built, step=step))
+    for step in steps:
+        own = list(step.metrics)
+        design = replace(own[0].design if own else Design(), group_by=())
+        for name, metric in ((name, metric) for owner, name, metric in added if owner is step):
+            own.append(KeyedMetric(number_key(name, {one.key for one in own}), metric, design))
+        ordered.append(replace(step, metrics=tuple(own)))
     return ordered

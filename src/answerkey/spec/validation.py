@@ -322,7 +322,7 @@ def _report(
     elif kind in _EXTRA:
         holder, taken = node.find(loc[:-1])
         key, steps = str(loc[-1]), ".".join(map(str, taken))
-        where = holder.key_place(key) if isinstance(holder, MapNode) else holder.place
+        where = holder.key_place(key)
         if key in FOREIGN_KEYS:
             message = f"`{key}` of the original platform is not done"
             problems.add("E116", message, where, FOREIGN_KEYS[key])

@@ -8,7 +8,7 @@ import pytest
 
 from answerkey.scorers import StringEqualsMcqa
 from answerkey.spec import Loaded, Overrides, Plan, Specification, Task, load_plan, load_task
-from answerkey.spec.deprecations import DEPRECATIONS
+from answerkey.spec.shapes import DEPRECATIONS
 
 HEAD = """\
 key: mcqa

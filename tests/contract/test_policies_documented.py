@@ -12,8 +12,7 @@ from ruamel.yaml import YAML
 
 from answerkey.cli.gates import REPORT_OPTIONS
 from answerkey.runs import NOT_COMPLETE
-from answerkey.spec.policies import RULES, ShareName
-from answerkey.spec.policy_building import policies_from_source
+from answerkey.spec.policies import RULES, ShareName, policies_from_source
 from answerkey.types import GateCheck
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"

@@ -14,15 +14,12 @@ from answerkey.datasets import SOURCES
 from answerkey.scorers import SCORERS
 from answerkey.solvers import SOLVERS
 from answerkey.spec import shapes
-from answerkey.spec.deprecations import DEPRECATIONS
-from answerkey.spec.fields import fields_of
-from answerkey.spec.parameters import PARAMETERS
-from answerkey.spec.policies import RULES
-from answerkey.spec.policy_building import PolicyFields, RuleFields, rule_model
-from answerkey.spec.refusals import FOREIGN_TYPES
-from answerkey.spec.scoring import scorer_model
-from answerkey.spec.sources import source_model
-from answerkey.spec.task_building import solver_model
+from answerkey.spec.config import PARAMETERS
+from answerkey.spec.policies import RULE, RULES, PolicyFields, RuleFields
+from answerkey.spec.shapes import DEPRECATIONS
+from answerkey.spec.sources import SOURCE
+from answerkey.spec.task import SCORER, SOLVER
+from answerkey.spec.validation import FOREIGN_TYPES, fields_of
 from answerkey.templates import FilterOp, RowFilter
 from answerkey.types import GateStatus
 
@@ -38,8 +35,8 @@ MODELS: dict[str, list[type[BaseModel]]] = {
         shapes.MetricCommon,
         fields_of(RowFilter),
         *PARAMETERS.values(),
-        *(scorer_model(kind) for kind in SCORERS),
-        *(solver_model(kind) for kind in SOLVERS),
+        *(SCORER.model(kind) for kind in SCORERS),
+        *(SOLVER.model(kind) for kind in SOLVERS),
     ],
     "run-file": [
         shapes.RunFields,
@@ -48,8 +45,8 @@ MODELS: dict[str, list[type[BaseModel]]] = {
         shapes.RunConfigFields,
         shapes.TrialsFields,
     ],
-    "policies": [PolicyFields, RuleFields, *(rule_model(kind) for kind in RULES)],
-    "dataset-file": [shapes.DatasetFields, fields_of(RowFilter), *(source_model(kind) for kind in SOURCES)],
+    "policies": [PolicyFields, RuleFields, *(RULE.model(kind) for kind in RULES)],
+    "dataset-file": [shapes.DatasetFields, fields_of(RowFilter), *(SOURCE.model(kind) for kind in SOURCES)],
     "model-file": [
         shapes.ModelFields,
         shapes.ProviderModel,

@@ -16,9 +16,18 @@ import zstandard
 from answerkey.datasets import load_table
 from answerkey.datasets.tables import Layout
 from answerkey.spec import load_plan, load_task
-from answerkey.spec.findings import Findings
-from answerkey.spec.nodes import ListNode, MapNode, Node, ScalarNode, walk_scalars
-from answerkey.spec.reader import MAX_DEPTH, MAX_NODES, _decode, parse_yaml
+from answerkey.spec.nodes import (
+    MAX_DEPTH,
+    MAX_NODES,
+    ListNode,
+    MapNode,
+    Node,
+    Problems,
+    ScalarNode,
+    decode,
+    parse_yaml,
+    walk_scalars,
+)
 
 from .law import HERE, Law, open_folder, refusing, require_error
 
@@ -53,9 +62,9 @@ CSV = b'id,question,choices,answer\na,"Which, of\nthem?","[""A"", ""B""]",A\nb,x
 
 def check_yaml(raw: bytes) -> None:
     """Require that YAML is refused with its place, or is a tree of the size promised, of plain values."""
-    findings = Findings()
+    findings = Problems()
     with refusing():
-        root = parse_yaml(_decode(raw, "x.yaml"), "x.yaml", findings)
+        root = parse_yaml(decode(raw, "x.yaml"), "x.yaml", findings)
         assert sum(1 for _ in _walk(root)) <= MAX_NODES
         lines = raw.count(b"\n") + raw.count(b"\r") + raw.count(b"\xc2\x85") + raw.count(b"\xe2\x80") + 1
         for _, scalar in walk_scalars(root):

@@ -29,7 +29,7 @@ WATCHED = {
     "template": ("answerkey.templates", "jinja2"),
     "config": ("answerkey.templates", "jinja2"),
     "shown": ("answerkey.reports.sanitize", "answerkey.reports.spreadsheets", "answerkey.reports.junit"),
-    "yaml": ("answerkey.spec.reader", "ruamel.yaml"),
+    "yaml": ("answerkey.spec.nodes", "ruamel.yaml"),
     "task": ("answerkey.spec",),
     "reply": ("answerkey.models", "answerkey.scorers.answer_tokens"),
     "recorded": ("answerkey.models", "answerkey.scorers.answer_tokens"),

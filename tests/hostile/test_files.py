@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.spec.findings import Findings
-from answerkey.spec.reader import read_yaml
+from answerkey.spec.nodes import Problems, read_yaml
 
 from .corpus import GOOD, Outcome, require_refusal, run_cases
 
@@ -144,7 +143,7 @@ def test_a_pipe_in_place_of_the_file_itself_is_refused(tmp_path: Path) -> None:
     """The file that the caller names is a plain file, or none."""
     os.mkfifo(tmp_path / "task.yaml")
     with pytest.raises(SpecError, match="is not a plain file"):
-        read_yaml(tmp_path / "task.yaml", "task.yaml", Findings())
+        read_yaml(tmp_path / "task.yaml", "task.yaml", Problems())
 
 
 @pytest.fixture

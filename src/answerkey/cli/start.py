@@ -101,8 +101,7 @@ def init_command(talk: Talk, folder: str, *, task: str | None, dataset: str | No
 
 def _adopt(folder: str, task: str, dataset: str | None) -> list[Path]:
     """Write a ready-made task as a project."""
-    from answerkey.spec.ready_made import load_ready_made
-    from answerkey.spec.ready_projects import write_project
+    from answerkey.spec.ready_made import load_ready_made, write_project
 
     ready = load_ready_made(task.lower().replace("-", "_"))
     return _write_files(Path(folder), add_schemas(write_project(ready, dataset)))

@@ -16,7 +16,7 @@ from answerkey.reports.sanitize import make_visible
 from answerkey.reports.scorer_names import label_metric
 from answerkey.runs import Run, RunPlace, TaskRun, find_place, is_run, list_places, load_run, name_answerer
 from answerkey.spec import task_from_source
-from answerkey.spec.policy_checking import find_compared
+from answerkey.spec.policies import find_compared
 from answerkey.types import MetricValue
 
 RUNS = "runs"

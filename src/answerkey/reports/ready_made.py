@@ -7,7 +7,6 @@ from typing import Any
 
 from answerkey.reports.layout import BLANK, Line, Span, Table, lay_out, line, wrap
 from answerkey.reports.sanitize import make_visible
-from answerkey.spec.raw_files import list_forms
 from answerkey.spec.ready_made import ReadyMade
 
 _LABEL = 12
@@ -52,7 +51,7 @@ def draw_ready_made_task(ready: ReadyMade, width: int) -> list[Line]:
     for label, text in facts.items():
         lines += _fill(text, label, width) if text else []
     lines += [BLANK, line(Span("Files that are read with `--dataset`", "head"))]
-    for form in list_forms(ready):
+    for form, _ in ready.forms:
         lines += _draw_entry(form.description, width)
     lines += [BLANK, line(Span("Config values", "head"))]
     rows = [(key, "" if value is None else str(value), text) for key, value, text in ready.parameters]

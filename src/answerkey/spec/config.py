@@ -1,28 +1,338 @@
-"""Config: the values of a `config_spec`, checked, and `<< config.x >>` filled in once over the tree."""
+"""The parameters of a `config_spec`, their values, and `<< config.x >>` filled in once over the tree."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field, PrivateAttr
 
 from answerkey.errors import Place, SpecError, listing, suggest
-from answerkey.spec.findings import Findings
 from answerkey.spec.nodes import (
+    Kind,
     ListNode,
     MapNode,
     Node,
     Path,
+    Problems,
     ScalarNode,
     from_plain,
-    is_null,
+    kind_of,
     map_scalars,
     to_plain,
     walk_scalars,
 )
-from answerkey.spec.parameters import PARAMETERS, Parameter, StringParameter, UnsuitableError
-from answerkey.spec.positions import Kind, kind_of
-from answerkey.spec.validation import validate_node
+from answerkey.spec.validation import (
+    Fields,
+    Key,
+    Number,
+    Text,
+    Whole,
+    advise_leading_zero,
+    parse_number,
+    parse_whole,
+    report_text,
+    validate_node,
+)
 from answerkey.templates import ConfigValue, embed_config, find_config_names
+
+ElementType = Literal["string", "integer", "float", "boolean"]
+
+
+class UnsuitableError(ValueError):
+    """A value that a parameter does not accept: what it must be, and what to write."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def read_float(value: object) -> float:
+    """Return a finite number from a number or its text."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.nan
+        if math.isfinite(number):
+            return number
+    if isinstance(value, str) and (read := parse_number(value)) is not None:
+        return read
+    raise UnsuitableError(f"must be a number, not {value!r}", advise_leading_zero(value))
+
+
+def read_int(value: object) -> int:
+    """Return a whole number from a number or its text."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and (read := parse_whole(value)) is not None:
+        return read
+    raise UnsuitableError(f"must be a whole number, not {value!r}", advise_leading_zero(value))
+
+
+def read_bool(value: object) -> bool:
+    """Return a truth value from one or from its text; `yes`, `no`, `on` and `off` are read too."""
+    word = str(value).strip().lower() if isinstance(value, bool | str) else None
+    if word in {"true", "yes", "on", "1"}:
+        return True
+    if word in {"false", "no", "off", "0"}:
+        return False
+    raise UnsuitableError(f"must be true or false, not {value!r}")
+
+
+def read_string(value: object) -> str:
+    """Return a text; a whole number is its digits."""
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return str(value)
+    raise UnsuitableError(f"must be text, not {value!r}", "put the value in quotes")
+
+
+_ELEMENTS: dict[str, Callable[[object], object]] = {
+    "string": read_string,
+    "integer": read_int,
+    "float": read_float,
+    "boolean": read_bool,
+}
+
+
+def check_element(value: object, dtype: str, name: str) -> object:
+    """Return one entry of a list or mapping as its type has it."""
+    try:
+        return _ELEMENTS[dtype](value)
+    except UnsuitableError as error:
+        raise UnsuitableError(f"{name} {error}", error.hint) from None
+
+
+def split_list(text: str) -> list[object]:
+    """Return a list written as JSON, or separated by commas."""
+    if not text.strip().startswith("["):
+        return [part.strip() for part in text.split(",")] if text.strip() else []
+    try:
+        return list(json.loads(text))
+    except (ValueError, RecursionError):
+        raise UnsuitableError(f"is not a JSON list: {text!r}", 'write `a,b` or `["a", "b"]`') from None
+
+
+class Parameter(Fields):
+    """What all parameters have."""
+
+    key: Key
+    display_name: Text
+    description: Text | None = None
+    default_value: Any = None
+    nullable: bool = False
+    _default_place: Place | None = PrivateAttr(default=None)
+
+    @property
+    def has_default(self) -> bool:
+        """Whether the file states a default; `default_value: null` is one when the parameter is nullable."""
+        return "default_value" in self.model_fields_set and (self.default_value is not None or self.nullable)
+
+    def accept(self, value: object) -> object:
+        """Return the value as this type has it, or raise UnsuitableError."""
+        if value is not None:
+            return self.check(value)
+        if self.nullable:
+            return None
+        raise UnsuitableError("may not be null", "give a value, or declare `nullable: true`")
+
+    def read(self, text: str) -> object:
+        """Return what a text from the command line means for this type."""
+        is_null = self.nullable and text.strip() in {"null", "~", ""}
+        return None if is_null else self.accept(self.parse(text))
+
+    @abstractmethod
+    def check(self, value: object) -> object:
+        """Return a value that is not null as this type has it, or raise UnsuitableError."""
+
+    def parse(self, text: str) -> object:
+        """Return a text of the command line as a value to be checked."""
+        return text
+
+    def substitute(self, value: object) -> object:
+        """Return what `<< config.key >>` stands for when this is the value."""
+        return value
+
+
+def _bound(number: float, low: float | None, high: float | None) -> None:
+    if low is not None and number < low:
+        raise UnsuitableError(f"is {number!r}, below `min` {low!r}")
+    if high is not None and number > high:
+        raise UnsuitableError(f"is {number!r}, above `max` {high!r}")
+
+
+class FloatParameter(Parameter):
+    """A number within optional bounds."""
+
+    type: Literal["float"]
+    min: Number | None = None
+    max: Number | None = None
+
+    def check(self, value: object) -> float:
+        """Return the number; NaN and infinities are none."""
+        _bound(number := read_float(value), self.min, self.max)
+        return number
+
+
+class IntParameter(Parameter):
+    """A whole number within optional bounds."""
+
+    type: Literal["int"]
+    min: Whole | None = None
+    max: Whole | None = None
+
+    def check(self, value: object) -> int:
+        """Return the whole number."""
+        _bound(number := read_int(value), self.min, self.max)
+        return number
+
+
+class BooleanParameter(Parameter):
+    """True or false."""
+
+    type: Literal["boolean"]
+
+    def check(self, value: object) -> bool:
+        """Return the truth value."""
+        return read_bool(value)
+
+
+class StringParameter(Parameter):
+    """A text; `string_kind` says whether it is code."""
+
+    type: Literal["string"]
+    string_kind: Literal["freeform", "python", "jinja"] = "freeform"
+    examples: list[Text] | None = None
+
+    def check(self, value: object) -> str:
+        """Return the text."""
+        return read_string(value)
+
+
+class CategoricalParameter(Parameter):
+    """One of the allowed values, or several when `multiple`; `values_mapping` says what each stands for."""
+
+    type: Literal["categorical"]
+    allowed_values: Annotated[list[Any], Field(min_length=1)]
+    multiple: bool = False
+    values_mapping: dict[str, Any] | None = None
+
+    def check(self, value: object) -> object:
+        """Return the value, when it is allowed."""
+        if not self.multiple:
+            return self._pick(value)
+        if not isinstance(value, list):
+            raise UnsuitableError(f"must be a list of allowed values, not {value!r}")
+        return [self._pick(entry) for entry in value]
+
+    def parse(self, text: str) -> object:
+        """Return one value, or a list of them."""
+        return split_list(text) if self.multiple else text
+
+    def _pick(self, value: object) -> object:
+        for allowed in self.allowed_values:
+            if value == allowed and isinstance(value, bool) == isinstance(allowed, bool):
+                return allowed
+        for allowed in self.allowed_values:
+            if str(value) == str(allowed):
+                return allowed
+        names = [str(allowed) for allowed in self.allowed_values]
+        raise UnsuitableError(f"is {value!r}; allowed: {listing(names)}", suggest(str(value), names))
+
+    def substitute(self, value: object) -> object:
+        """Return the mapped value, or the value itself where there is no mapping."""
+        if isinstance(value, list):
+            return [self.substitute(entry) for entry in value]
+        return (self.values_mapping or {}).get(str(value), value)
+
+
+class ListParameter(Parameter):
+    """A list of values of one type."""
+
+    type: Literal["list"]
+    dtype: ElementType = "string"
+
+    def check(self, value: object) -> list[object]:
+        """Return the list with every entry as `dtype` has it."""
+        if not isinstance(value, list | tuple):
+            raise UnsuitableError(f"must be a list, not {value!r}")
+        return [check_element(one, self.dtype, f"entry {index}") for index, one in enumerate(value, start=1)]
+
+    def parse(self, text: str) -> object:
+        """Return a list written as JSON or separated by commas."""
+        return split_list(text)
+
+
+class DictParameter(Parameter):
+    """A mapping from text to values of one type."""
+
+    type: Literal["dict"]
+    value_dtype: ElementType = "string"
+
+    def check(self, value: object) -> dict[str, object]:
+        """Return the mapping with every value as `value_dtype` has it."""
+        if not isinstance(value, dict):
+            raise UnsuitableError(f"must be a mapping, not {value!r}")
+        return {str(key): check_element(entry, self.value_dtype, f"`{key}`") for key, entry in value.items()}
+
+    def parse(self, text: str) -> object:
+        """Return a mapping written as JSON."""
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            raise UnsuitableError(f"is not JSON: {text!r}", 'write it as `{"name": 1}`') from None
+
+
+class NamedParameter(Parameter):
+    """The key of something defined elsewhere; whether it is defined is checked where that is known."""
+
+    def check(self, value: object) -> str:
+        """Return the key."""
+        if not isinstance(value, str) or not value.strip():
+            raise UnsuitableError(f"must be a name, not {value!r}")
+        return value
+
+
+class ModelParameter(NamedParameter):
+    """The key of a model."""
+
+    type: Literal["model"]
+
+
+class DatasetParameter(NamedParameter):
+    """The key of a dataset."""
+
+    type: Literal["dataset"]
+
+
+class DatasetColumnParameter(NamedParameter):
+    """The name of a column of the task's dataset."""
+
+    type: Literal["dataset_column"]
+
+    def check(self, value: object) -> str:
+        """Return the column's name."""
+        return super().check(str(value) if isinstance(value, int) and not isinstance(value, bool) else value)
+
+
+class TaskResultParameter(NamedParameter):
+    """The key of another task specification of the same evaluation."""
+
+    type: Literal["task_result"]
+
+
+#: The kinds of parameters by their `type`, in the order in which they stand here.
+PARAMETERS: dict[str, type[Parameter]] = {
+    get_args(model.model_fields["type"].annotation)[0]: model
+    for model in (*Parameter.__subclasses__(), *NamedParameter.__subclasses__())
+    if "type" in model.model_fields
+}
 
 
 @dataclass(frozen=True)
@@ -56,103 +366,87 @@ class Config:
         is_code = isinstance(parameter, StringParameter) and parameter.string_kind != "freeform"
         return ConfigValue(parameter.substitute(self.values[name]), is_code)
 
-    def fill(self, root: Node, findings: Findings, path: Path = ()) -> Node:
+    def fill(self, root: Node, problems: Problems, path: Path = ()) -> Any:  # noqa: ANN401 - a node of the same kind
         """Return the tree with every `<< config.x >>` replaced; what cannot be is reported and stays."""
 
         def change(path: Path, node: ScalarNode) -> Node:
-            if not isinstance(node.value, str):
+            text = node.text
+            names = find_config_names(text) if text is not None else []
+            for name in names:
+                if name not in self.parameters:
+                    problems.report(self.unknown_name(name, node.place))
+            if text is None or not names or any(name not in self.values for name in names):
                 return node
-            names = find_config_names(node.value)
-            return self._embed(path, node, names, findings) if names else node
+            try:
+                found = embed_config(text, self.look_up, is_template=kind_of(path) is Kind.TEMPLATE)
+            except SpecError as error:
+                report_text(error, node, problems)
+                return node
+            if isinstance(found, str):
+                return ScalarNode(found, node.place, node.style)
+            return from_plain(found, node.place)
 
         return map_scalars(root, change, path)
 
-    def _embed(self, path: Path, node: ScalarNode, names: list[str], findings: Findings) -> Node:
-        unknown = [name for name in names if name not in self.parameters]
-        for name in unknown:
-            findings.report(self.unknown_name(name, node.place))
-        if unknown or any(name not in self.values for name in names):
-            return node
-        try:
-            text = str(node.value)
-            found = embed_config(text, self.look_up, is_template=kind_of(path) is Kind.TEMPLATE)
-        except SpecError as error:
-            line = error.where.line if error.where else None
-            findings.add(error.code, error.message, node.place_of_line(line), error.hint)
-            return node
-        if isinstance(found, str):
-            return ScalarNode(found, node.place, node.style)
-        return from_plain(found, node.place)
-
     def unknown_name(self, name: str, place: Place) -> SpecError:
         """Return the error for a name that is not declared."""
-        hint = suggest(name, self.parameters)
-        if hint is None:
-            declared = listing(self.parameters)
-            hint = f"names: {declared}" if self.parameters else "declare it in `config_spec`"
+        known = f"names: {listing(self.parameters)}" if self.parameters else "declare it in `config_spec`"
+        hint = suggest(name, self.parameters) or known
         return SpecError("E110", f"unknown config name `{name}`", where=place, hint=hint)
 
 
-def read_parameters(node: Node | None, findings: Findings) -> dict[str, Parameter]:
+def read_parameters(node: Node | None, problems: Problems) -> dict[str, Parameter]:
     """Return the parameters of a `config_spec`, by key, with their defaults checked."""
-    if node is None or is_null(node):
+    if node is None or node.is_null:
         return {}
     if not isinstance(node, ListNode):
-        findings.add("E108", "`config_spec` must be a list of parameters", node.place)
+        problems.add("E108", "`config_spec` must be a list of parameters", node.place)
         return {}
     parameters: dict[str, Parameter] = {}
-    for index, entry in enumerate(node.entries):
-        parameter = _read_parameter(entry, index, findings)
+    for number, entry in enumerate(node.entries, start=1):
+        kind = entry.get("type")
+        label = f"`config_spec` entry {number}"
+        if not isinstance(entry, MapNode) or not isinstance(kind, ScalarNode):
+            problems.add("E108", f"{label} needs a `type`", entry.place, f"types: {listing(PARAMETERS)}")
+            continue
+        if str(kind.value) not in PARAMETERS:
+            hint = suggest(str(kind.value), PARAMETERS) or f"types: {listing(PARAMETERS)}"
+            problems.add("E109", f"unknown parameter type {kind.value!r}", kind.place, hint)
+            continue
+        parameter = validate_node(PARAMETERS[str(kind.value)], entry, problems, name=label)
         if parameter is None:
             continue
+        _check_parameter(parameter, entry, problems)
         if parameter.key in parameters:
-            findings.add("E114", f"config parameter `{parameter.key}` is declared twice", entry.place)
+            problems.add("E114", f"config parameter `{parameter.key}` is declared twice", entry.place)
         parameters[parameter.key] = parameter
     return parameters
 
 
-def _read_parameter(entry: Node, index: int, findings: Findings) -> Parameter | None:
-    kind = entry.get("type") if isinstance(entry, MapNode) else None
-    label = f"`config_spec` entry {index + 1}"
-    if not isinstance(entry, MapNode) or not isinstance(kind, ScalarNode):
-        findings.add("E108", f"{label} needs a `type`", entry.place, f"types: {listing(PARAMETERS)}")
-        return None
-    model = PARAMETERS.get(str(kind.value))
-    if model is None:
-        hint = suggest(str(kind.value), PARAMETERS) or f"types: {listing(PARAMETERS)}"
-        findings.add("E109", f"unknown parameter type {kind.value!r}", kind.place, hint)
-        return None
-    parameter = validate_node(model, entry, findings, name=label)
-    if parameter is None:
-        return None
-    _check_parameter(parameter, entry, findings)
-    return parameter
-
-
-def _check_parameter(parameter: Parameter, entry: MapNode, findings: Findings) -> None:
+def _check_parameter(parameter: Parameter, entry: MapNode, problems: Problems) -> None:
     low, high = getattr(parameter, "min", None), getattr(parameter, "max", None)
     if low is not None and high is not None and low > high:
-        findings.add("E111", f"`min` {low!r} is above `max` {high!r}", entry.key_place("min"))
+        problems.add("E111", f"`min` {low!r} is above `max` {high!r}", entry.key_place("min"))
+    allowed = [str(value) for value in getattr(parameter, "allowed_values", ())]
     for name in getattr(parameter, "values_mapping", None) or ():
-        allowed = [str(value) for value in getattr(parameter, "allowed_values", ())]
         if name not in allowed:
             message = f"`values_mapping` maps {name!r}, which is not in `allowed_values`"
-            findings.add("E111", message, entry.key_place("values_mapping"), f"allowed: {listing(allowed)}")
+            problems.add("E111", message, entry.key_place("values_mapping"), f"allowed: {listing(allowed)}")
     default = entry.get("default_value")
     if default is None or parameter.default_value is None:
         return
-    parameter.place_default(default.place)
+    parameter._default_place = default.place  # noqa: SLF001 - beside the fields, which are the file's
     try:
         parameter.accept(parameter.default_value)
-    except UnsuitableError as trouble:
-        message = f"default of config parameter `{parameter.key}` {trouble}"
-        findings.add("E111", message, default.place, trouble.hint)
+    except UnsuitableError as error:
+        message = f"default of config parameter `{parameter.key}` {error}"
+        problems.add("E111", message, default.place, error.hint)
 
 
 def resolve_config(
     parameters: Mapping[str, Parameter],
     given: Mapping[str, Given],
-    findings: Findings,
+    problems: Problems,
     *,
     place: Place,
     needs_all: bool = True,
@@ -161,45 +455,44 @@ def resolve_config(
 
     Without `needs_all`, a missing value is no error.
     """
-    empty = Config(parameters)
     for name, one in given.items():
         if name not in parameters:
-            findings.report(empty.unknown_name(name, one.place))
+            problems.report(Config(parameters).unknown_name(name, one.place))
     values: dict[str, object] = {}
     places: dict[str, Place] = {}
     for key, parameter in parameters.items():
-        one = given.get(key) or Given(parameter.default_value, parameter.default_place or place)
+        one = given.get(key) or Given(parameter.default_value, parameter._default_place or place)  # noqa: SLF001
         if key not in given and not parameter.has_default:
             if parameter.nullable:
                 values[key] = None
             elif needs_all:
                 hint = f"give it in `task_config` or with `--config {key}=…`, or declare a `default_value`"
-                findings.add("E111", f"config value `{key}` is missing", place, hint)
+                problems.add("E111", f"config value `{key}` is missing", place, hint)
             continue
         try:
             values[key] = parameter.read(str(one.value)) if one.is_text else parameter.accept(one.value)
             places[key] = one.place
-        except UnsuitableError as trouble:
+        except UnsuitableError as error:
             if key in given:
-                findings.add("E111", f"config value `{key}` {trouble}", one.place, trouble.hint)
+                problems.add("E111", f"config value `{key}` {error}", one.place, error.hint)
     return Config(parameters, values, places)
 
 
-def refuse_config(node: Node, findings: Findings) -> None:
+def refuse_config(node: Node, problems: Problems) -> None:
     """Report `<< config.x >>` where no config is known; inline rows are left alone."""
     for path, scalar in walk_scalars(node):
-        if isinstance(scalar.value, str) and kind_of(path) in {Kind.PLAIN, Kind.TEMPLATE}:
-            for name in find_config_names(scalar.value):
+        if scalar.text is not None and kind_of(path) in {Kind.PLAIN, Kind.TEMPLATE}:
+            for name in find_config_names(scalar.text):
                 hint = "config values stand in tasks and in task specifications"
-                findings.add("E110", f"no config value `{name}` is known here", scalar.place, hint)
+                problems.add("E110", f"no config value `{name}` is known here", scalar.place, hint)
 
 
-def read_given(node: Node | None, findings: Findings, *, name: str) -> dict[str, Given]:
+def read_given(node: Node | None, problems: Problems, *, name: str) -> dict[str, Given]:
     """Return the values of a `task_config` or `config` mapping."""
-    if node is None or is_null(node):
+    if node is None or node.is_null:
         return {}
     if not isinstance(node, MapNode):
-        findings.add("E108", f"`{name}` must be a mapping of config names to values", node.place)
+        problems.add("E108", f"`{name}` must be a mapping of config names to values", node.place)
         return {}
     return {key: Given(to_plain(entry), entry.place) for key, entry in node.entries.items()}
 

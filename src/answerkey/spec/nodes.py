@@ -1,15 +1,98 @@
-"""What a YAML file says, as a tree whose every node knows its file, line and column."""
+"""YAML text becomes a tree of nodes, each with its file, line and column: safe, bounded, text stays text.
+
+Only `null`, `true`/`false`, plain decimal integers and decimals with a dot are read as values; `yes`, `NO`,
+`2024-01-01`, `010`, `1:30`, `0x1F` and `1_000` stay text, so that no choice and no answer changes.
+"""
 
 from __future__ import annotations
 
+import itertools
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import ClassVar, Final
+from enum import Enum
+from functools import cache
+from pathlib import Path as FilePath
+from typing import Any, Final
 
-from answerkey.errors import Place
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+
+from answerkey.errors import AnswerkeyError, Place, SpecError
+from answerkey.types import Notice
+
+#: Of a text that is included; and of YAML, where a million characters, or the nodes, take some two seconds.
+MAX_BYTES = 10_000_000
+MAX_YAML_BYTES = 1_000_000
+MAX_NODES = 50_000
+MAX_DEPTH = 100
+#: More mistakes in one file than anybody reads.
+MAX_ERRORS = 1_000
+INCLUDE_TAG = "!include"
 
 Path = tuple[str | int, ...]
+
+
+@dataclass
+class Problems:
+    """Collects errors and notices, so that all can be shown together; the same one twice is kept once.
+
+    What a broken value causes later, at the very same place, is not kept: its cause has been reported.
+    """
+
+    errors: list[AnswerkeyError] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    _seen: set[tuple[str, str, Place | None]] = field(default_factory=set)
+    _broken: set[Place | None] = field(default_factory=set)
+
+    def add(self, code: str, message: str, where: Place | None, hint: str | None = None) -> None:
+        """Keep a new SpecError."""
+        self.report(SpecError(code, message, where=where, hint=hint))
+
+    def report(self, error: AnswerkeyError) -> None:
+        """Keep an error that was made elsewhere."""
+        mark = (error.code, error.message, error.where)
+        if error.where not in self._broken and mark not in self._seen:
+            self.errors.append(error)
+        self._seen.add(mark)
+
+    def mark_broken(self, place: Place) -> ScalarNode:
+        """Return what stands at a place without a value, about which nothing more is reported.
+
+        A mapping that Python hands in has no places.
+        """
+        if place.line is not None:
+            self._broken.add(place)
+        return ScalarNode(BROKEN, place)
+
+    def notice(self, message: str, where: Place | None, hint: str | None = None) -> None:
+        """Keep a notice; the same words are kept once, wherever they arise."""
+        if ("", message, None) not in self._seen:
+            self.notices.append(Notice(message, where, hint))
+        self._seen.add(("", message, None))
+
+
+def sort_errors(errors: Sequence[AnswerkeyError]) -> list[AnswerkeyError]:
+    """Return errors by their position, file by file in the order in which files turn up; without one last."""
+    files = list(dict.fromkeys(error.where.file for error in errors if error.where))
+
+    def rank(error: AnswerkeyError) -> tuple[int, int, int]:
+        where = error.where
+        if where is None or where.file is None:
+            return len(files), 0, 0
+        return files.index(where.file), where.line or 0, where.column or 0
+
+    return sorted(errors, key=rank)
 
 
 class Broken:
@@ -22,57 +105,101 @@ class Broken:
 BROKEN: Final = Broken()
 
 
+class Node:
+    """A value of a YAML file with its place: a ScalarNode, a ListNode or a MapNode."""
+
+    place: Place
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the value could not be had, which was reported."""
+        return isinstance(self, ScalarNode) and self.value is BROKEN
+
+    @property
+    def is_null(self) -> bool:
+        """Whether a node is null, which is the same as not being written."""
+        return isinstance(self, ScalarNode) and self.value is None
+
+    @property
+    def items(self) -> tuple[Node, ...]:
+        """The entries of a list; none of anything else."""
+        return self.entries if isinstance(self, ListNode) else ()
+
+    @property
+    def text(self) -> str | None:
+        """The text of a scalar that is one."""
+        return self.value if isinstance(self, ScalarNode) and isinstance(self.value, str) else None
+
+    @property
+    def key(self) -> str | None:
+        """The `key` that a mapping states."""
+        key = self.get("key")
+        is_given = isinstance(key, ScalarNode) and not key.is_null and not key.is_broken
+        return str(key.value) if isinstance(key, ScalarNode) and is_given else None
+
+    def get(self, step: str | int) -> Node | None:
+        """Return the entry under a key of a mapping or an index of a list, or None."""
+        if isinstance(step, str):
+            return self.entries.get(step) if isinstance(self, MapNode) else None
+        return self.items[step] if step < len(self.items) else None
+
+    def find(self, path: Path) -> tuple[Node, Path]:
+        """Return the deepest node that exists on the way along `path`, and the way to it.
+
+        Steps that lead nowhere are passed over: pydantic puts the names of union members among them.
+        """
+        node, taken = self, Path()
+        for step in path:
+            if (inner := node.get(step)) is not None:
+                node, taken = inner, (*taken, step)
+        return node, taken
+
+    def at(self, *path: str | int) -> Node:
+        """Return the deepest node that exists on the way along `path`."""
+        return self.find(path)[0]
+
+    def key_place(self, key: str) -> Place:
+        """Return where a key of a mapping stands; the node's own place when it is not written."""
+        return self.keys.get(key, self.place) if isinstance(self, MapNode) else self.place
+
+    def place_of_line(self, line: int | None, column: int | None = None) -> Place:
+        """Return where a line of a text stands; for folded and quoted texts, where they begin.
+
+        The column is known in texts of their own file only: YAML indents the others.
+        """
+        start, style = self.place.line, self.style if isinstance(self, ScalarNode) else ""
+        if line is None or start is None:
+            return self.place
+        if style == "include" and line == 1:
+            return replace(self.place, column=(self.place.column or 1) + (column or 1) - 1)
+        if style == "include":
+            return replace(self.place, line=start + line - 1, column=column)
+        return replace(self.place, line=start + line, column=None) if style == "|" else self.place
+
+
 @dataclass(frozen=True)
-class ScalarNode:
-    """A single value; `style` is YAML's mark for it (`|`, `>`, quotes or none), `include`, or `caller`."""
+class ScalarNode(Node):
+    """A single value; `style` is YAML's mark for it (`|`, `>`, quotes or none), `!include`, or one of these.
+
+    `include`: the text is a whole file that `!include` named. `caller`: the value begins with one that the
+    caller's environment holds, `$V` or `$V/x`.
+    """
 
     value: object
     place: Place
     style: str = ""
 
-    @property
-    def is_broken(self) -> bool:
-        """Whether the value could not be had, which was reported."""
-        return self.value is BROKEN
-
-    @property
-    def is_included(self) -> bool:
-        """Whether the text is a whole file that `!include` named."""
-        return self.style == "include"
-
-    @property
-    def is_callers(self) -> bool:
-        """Whether the value begins with one that the caller's environment holds: `$V` or `$V/x`."""
-        return self.style == "caller"
-
-    def place_of_line(self, line: int | None, column: int | None = None) -> Place:
-        """Return where a line of the text stands; for folded and quoted texts, where they begin.
-
-        The column is known in texts of their own file only: YAML indents the others.
-        """
-        start = self.place.line
-        if line is None or start is None:
-            return self.place
-        if self.is_included and line == 1:
-            return replace(self.place, column=(self.place.column or 1) + (column or 1) - 1)
-        if self.is_included:
-            return replace(self.place, line=start + line - 1, column=column)
-        if self.style == "|":
-            return replace(self.place, line=start + line, column=None)
-        return self.place
-
 
 @dataclass(frozen=True)
-class ListNode:
+class ListNode(Node):
     """A YAML sequence."""
 
     entries: tuple[Node, ...]
     place: Place
-    is_broken: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
-class MapNode:
+class MapNode(Node):
     """A YAML mapping with text keys; `keys` says where each key stands.
 
     One that `is_broken` lacks what another file was to bring: that a key is missing means nothing.
@@ -83,120 +210,52 @@ class MapNode:
     keys: dict[str, Place] = field(default_factory=dict)
     is_broken: bool = False
 
-    def get(self, key: str) -> Node | None:
-        """Return the node of a key, or None."""
-        return self.entries.get(key)
-
-    def key_place(self, key: str) -> Place:
-        """Return where a key stands; the mapping's own place when the key is not written."""
-        return self.keys.get(key, self.place)
-
     def without(self, *names: str) -> MapNode:
         """Return the mapping without these keys."""
-        kept = {key: node for key, node in self.entries.items() if key not in names}
-        return replace(self, entries=kept)
+        return replace(self, entries={key: node for key, node in self.entries.items() if key not in names})
 
     def having(self, key: str, node: Node) -> MapNode:
         """Return the mapping with a key set."""
         return replace(self, entries={**self.entries, key: node}, keys={key: node.place, **self.keys})
 
 
-Node = ScalarNode | ListNode | MapNode
-
-
-def break_node(place: Place) -> ScalarNode:
-    """Return what stands where a value could not be had; the reason was reported."""
-    return ScalarNode(BROKEN, place)
-
-
-def holds_broken(value: object) -> bool:
-    """Return whether a plain value is, or has inside it, one that could not be had."""
-    if isinstance(value, Mapping):
-        return any(holds_broken(one) for one in value.values())
-    if isinstance(value, list | tuple):
-        return any(holds_broken(one) for one in value)
-    return value is BROKEN
-
-
-def to_plain(node: Node) -> object:
+def to_plain(node: Node) -> Any:  # noqa: ANN401 - whatever the file holds
     """Return the tree as plain Python values."""
     if isinstance(node, MapNode):
         return {key: to_plain(entry) for key, entry in node.entries.items()}
-    if isinstance(node, ListNode):
-        return [to_plain(entry) for entry in node.entries]
-    return node.value
+    if isinstance(node, ScalarNode):
+        return node.value
+    return [to_plain(entry) for entry in node.items]
 
 
 def from_plain(value: object, place: Place) -> Node:
     """Return plain values as a tree whose nodes all stand at `place`."""
     if isinstance(value, Mapping):
-        entries = {str(key): from_plain(entry, place) for key, entry in value.items()}
-        return MapNode(entries, place)
+        return MapNode({str(key): from_plain(entry, place) for key, entry in value.items()}, place)
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return ListNode(tuple(from_plain(entry, place) for entry in value), place)
     return ScalarNode(value, place)
-
-
-def list_entries(node: MapNode, name: str) -> tuple[Node, ...]:
-    """Return the entries of the list under a key; none when there is no list."""
-    found = node.get(name)
-    return found.entries if isinstance(found, ListNode) else ()
-
-
-def is_null(node: Node) -> bool:
-    """Whether a node is null, which is the same as not being written."""
-    return isinstance(node, ScalarNode) and node.value is None
-
-
-def key_of(node: Node) -> str | None:
-    """Return the `key` that a mapping states."""
-    key = node.get("key") if isinstance(node, MapNode) else None
-    is_given = isinstance(key, ScalarNode) and key.value is not None and not key.is_broken
-    return str(key.value) if is_given else None  # type: ignore[union-attr]  # it is a scalar then
-
-
-def find_node(root: Node, path: Path) -> tuple[Node, Path]:
-    """Return the deepest node that exists on the way along `path`, and the way to it.
-
-    Steps that lead nowhere are passed over: pydantic puts the names of union members among them.
-    """
-    node, taken = root, Path()
-    for step in path:
-        inner = _step(node, step)
-        if inner is not None:
-            node, taken = inner, (*taken, step)
-    return node, taken
-
-
-def _step(node: Node, step: str | int) -> Node | None:
-    if isinstance(node, MapNode) and isinstance(step, str):
-        return node.entries.get(step)
-    if isinstance(node, ListNode) and isinstance(step, int) and step < len(node.entries):
-        return node.entries[step]
-    return None
 
 
 def walk_scalars(node: Node, path: Path = ()) -> Iterator[tuple[Path, ScalarNode]]:
     """Yield every scalar of a tree with the way to it."""
     if isinstance(node, ScalarNode):
         yield path, node
-    elif isinstance(node, ListNode):
-        for index, entry in enumerate(node.entries):
-            yield from walk_scalars(entry, (*path, index))
     else:
-        for key, entry in node.entries.items():
-            yield from walk_scalars(entry, (*path, key))
+        inner = node.entries.items() if isinstance(node, MapNode) else enumerate(node.items)
+        for step, entry in inner:
+            yield from walk_scalars(entry, (*path, step))
 
 
 def map_scalars(node: Node, change: Callable[[Path, ScalarNode], Node], path: Path = ()) -> Node:
     """Return the tree with every scalar replaced by what `change` makes of it."""
     if isinstance(node, ScalarNode):
         return change(path, node)
-    if isinstance(node, ListNode):
-        entries = (map_scalars(entry, change, (*path, index)) for index, entry in enumerate(node.entries))
-        return ListNode(tuple(entries), node.place)
-    changed = {key: map_scalars(entry, change, (*path, key)) for key, entry in node.entries.items()}
-    return replace(node, entries=changed)
+    if isinstance(node, MapNode):
+        changed = {key: map_scalars(entry, change, (*path, key)) for key, entry in node.entries.items()}
+        return replace(node, entries=changed)
+    entries = (map_scalars(entry, change, (*path, index)) for index, entry in enumerate(node.items))
+    return ListNode(tuple(entries), node.place)
 
 
 @dataclass(frozen=True)
@@ -207,26 +266,300 @@ class Places:
 
     def __call__(self, path: Path) -> Place:
         """Return the place of the node at `path`, or of the nearest one above it."""
-        return find_node(self.root, path)[0].place
-
-    def key(self, path: Path) -> Place:
-        """Return where the last key of `path` stands, or the nearest node above it."""
-        holder = find_node(self.root, path[:-1])[0]
-        is_written = isinstance(holder, MapNode) and path[-1] in holder.entries
-        return holder.key_place(str(path[-1])) if is_written else self(path)  # type: ignore[union-attr]  # a mapping then
+        return self.root.at(*path).place
 
     def of_line(self, path: Path, line: int | None) -> Place:
         """Return where a line of the text at `path` stands."""
-        node = find_node(self.root, path)[0]
-        return node.place_of_line(line) if isinstance(node, ScalarNode) else node.place
+        return self.root.at(*path).place_of_line(line)
 
     def of_template(self, source: str) -> Place | None:
         """Return where a template stands, with its braces or as a bare expression."""
         written = {source, source.removeprefix("{{ ").removesuffix(" }}")}
-        texts = ((node.value, node.place) for _, node in walk_scalars(self.root))
-        return next((place for value, place in texts if isinstance(value, str) and value in written), None)
+        return next((node.place for _, node in walk_scalars(self.root) if node.text in written), None)
 
-    @cached_property
-    def file(self) -> str | None:
-        """The file of the root."""
-        return self.root.place.file
+
+class Kind(Enum):
+    """How the text at a position is read: a prompt that begins with `$` stays a prompt."""
+
+    PLAIN = "a value: environment values are expanded"
+    TEMPLATE = "a Jinja template"
+    CODE = "a snippet"
+    MATERIAL = "rows, answers, column names: never expanded"
+
+
+_MATERIAL_FIELDS = frozenset(
+    {"value", "values", "positive_answer", "negative_answer", "ground_truth_choice_field", "choices_field"}
+)
+_CODE_FIELDS = frozenset({"source_code", "compute_scores_snippet", "compute_metrics_snippet", "snippet"})
+_PROMPT_FIELDS = frozenset({"content", "template", "system_prompt", "user_prompt", "message_format"})
+
+
+@cache
+def _scorer_templates() -> frozenset[str]:
+    from answerkey.scorers import SCORERS
+
+    return frozenset(name for scorer in SCORERS.values() for name in scorer.template_fields) | _PROMPT_FIELDS
+
+
+def kind_of(path: Path) -> Kind:
+    """Return what kind of text stands at a position; indices of lists do not matter."""
+    names = ["", *(step for step in path if isinstance(step, str))]
+    last, above, pairs = names[-1], set(names[:-1]), set(itertools.pairwise(names))
+    if pairs & {("source", "rows"), ("source", "header")}:
+        return Kind.MATERIAL
+    if last in _CODE_FIELDS:
+        return Kind.CODE
+    if "solver" in above:
+        return Kind.TEMPLATE if last in _PROMPT_FIELDS else Kind.PLAIN
+    if above & {"filter", "filters"} or ("source", "derive") in pairs:
+        is_template = last == "expression" or "derive" in above
+    elif "scorers" in above:
+        is_template = names[names.index("scorers") + 1] in _scorer_templates()
+    else:
+        return Kind.PLAIN
+    if is_template:
+        return Kind.TEMPLATE
+    return Kind.MATERIAL if last in _MATERIAL_FIELDS else Kind.PLAIN
+
+
+def resolve_path(path: FilePath, place: Place | None) -> FilePath:
+    """Return the real path, or raise E101 for a text that cannot be a path."""
+    try:
+        return path.resolve()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise SpecError("E101", f"{str(path)!r} cannot be a path: {error}", where=place) from None
+
+
+def read_yaml(path: FilePath, shown: str, problems: Problems, *, place: Place | None = None) -> Node:
+    """Return the tree of a file; `shown` is its name in messages, `place` what asked for it."""
+    return parse_yaml(read_text(path, shown, place=place, most=MAX_YAML_BYTES), shown, problems)
+
+
+def read_text(path: FilePath, shown: str, *, place: Place | None = None, most: int = MAX_BYTES) -> str:
+    """Return the text of a file, or raise E101/E102/E104 for one that is missing, not text or too large."""
+    where = place or Place(file=shown)
+    resolve_path(path, where)
+    try:
+        if path.is_dir():
+            raise SpecError("E101", f"`{shown}` is a folder, not a file", where=where)
+        if path.exists() and not path.is_file():  # a pipe or a device may never end
+            raise SpecError("E101", f"`{shown}` is not a plain file", where=where)
+        with path.open("rb") as stream:
+            raw = stream.read(most + 1)
+    except FileNotFoundError:
+        hint = f"there is no folder `{path.parent}`"
+        if path.parent.is_dir():
+            there = (one.name for one in path.parent.iterdir() if one.suffix == path.suffix and path.suffix)
+            hint = ", ".join(f"`{name}`" for name in sorted(there)[:10])
+            hint = f"files there: {hint}" if hint else ""
+        raise SpecError("E101", f"file `{shown}` does not exist", where=where, hint=hint or None) from None
+    except OSError as error:
+        raise SpecError("E101", f"file `{shown}` cannot be read: {error.strerror}", where=where) from None
+    if len(raw) > most:
+        hint = "keep rows in a data file and name it in `file_path`"
+        raise SpecError("E104", f"`{shown}` is larger than {most // 1_000_000} MB", where=where, hint=hint)
+    return decode(raw, shown)
+
+
+def decode(raw: bytes, shown: str) -> str:
+    """Return the text of a file's bytes, or raise E102 at the line where they are none."""
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        where = Place(file=shown, line=raw.count(b"\n", 0, error.start) + 1)
+        message = f"`{shown}` is not UTF-8 text: byte 0x{raw[error.start]:02x}"
+        raise SpecError("E102", message, where=where, hint="save the file as UTF-8") from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise SpecError("E102", f"`{shown}` holds a NUL character", where=Place(file=shown, line=line))
+    return text
+
+
+#: Parts of ruamel's reasons, and what to do about them; the first that fits is told.
+_SYNTAX_HINTS = (
+    ("unknown escape character '|'", "write `|`; the backslash comes from a Markdown table"),
+    (
+        "unknown escape character",
+        "in double quotes a backslash begins an escape: write `\\\\`, or use single quotes",
+    ),
+    ("chomping", "text that begins with `>` or `|` needs quotes"),
+    ("token", "a value that begins with `{`, `[`, `%`, `@` or holds `: ` needs quotes"),
+    ("mapping values", "a value that begins with `{`, `[`, `%`, `@` or holds `: ` needs quotes"),
+)
+
+
+def parse_yaml(text: str, shown: str | None, problems: Problems) -> Node:
+    """Return the tree of a YAML text; an empty text is a null scalar."""
+    try:
+        return _Builder(shown, problems, YAML(typ="safe", pure=True).parse(text)).build()
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = Place(shown, mark.line + 1, mark.column + 1) if mark else Place(shown)
+        reason = error.problem or error.context or "it cannot be read"
+        hint = next((hint for part, hint in _SYNTAX_HINTS if part in reason), None)
+        raise SpecError("E102", f"not valid YAML: {reason}", where=where, hint=hint) from None
+    except YAMLError as error:
+        position = getattr(error, "position", None)
+        line = None if position is None else text.count("\n", 0, position) + 1
+        message = f"not valid YAML: {str(error).splitlines()[0]}"
+        raise SpecError("E102", message, where=Place(shown, line)) from None
+
+
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
+_DECIMAL = re.compile(r"-?(0|[1-9][0-9]*)\.[0-9]+([eE][-+]?[0-9]+)?")
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_STANDARD = "tag:yaml.org,2002:"
+_TAGS = {"str", "int", "float", "bool", "null", "map", "seq"}
+#: Longer digit strings are identifiers, not numbers; Python itself refuses to print them back.
+_MAX_DIGITS = 300
+
+
+def resolve_scalar(text: str) -> object:
+    """Return what a plain (unquoted) scalar means."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if len(text) <= _MAX_DIGITS and _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _DECIMAL.fullmatch(text) else text
+
+
+class _Builder:
+    """Builds one tree from parser events, counting nodes as an expansion of all aliases would."""
+
+    def __init__(self, shown: str | None, problems: Problems, events: Iterator[Any]) -> None:
+        self.shown = shown
+        self.problems = problems
+        self.events = events  # ruamel.yaml has no types for them
+        self.count = 0
+        self.anchors: dict[str, tuple[Node, int] | None] = {}
+
+    def build(self) -> Node:
+        root: Node | None = None
+        for event in self.events:
+            if isinstance(event, DocumentStartEvent):
+                if root is not None:
+                    raise self.refuse(
+                        "E104", "a second YAML document begins here", event, "keep one document in each file"
+                    )
+                root = self.node(next(self.events), 0)
+        return root if root is not None else ScalarNode(None, Place(self.shown, 1, 1))
+
+    def place(self, event: Any) -> Place:  # noqa: ANN401
+        return Place(self.shown, event.start_mark.line + 1, event.start_mark.column + 1)
+
+    def refuse(self, code: str, message: str, event: Any, hint: str | None = None) -> SpecError:  # noqa: ANN401
+        return SpecError(code, message, where=self.place(event), hint=hint)
+
+    def node(self, event: Any, depth: int) -> Node:  # noqa: ANN401
+        if depth > MAX_DEPTH:
+            raise self.refuse("E104", f"nested more than {MAX_DEPTH} deep", event)
+        if isinstance(event, AliasEvent):
+            known = self.anchors.get(event.anchor, ())
+            if known is None:
+                raise self.refuse("E104", f"alias `*{event.anchor}` stands inside itself", event)
+            if not known:
+                raise self.refuse("E102", f"alias `*{event.anchor}` has no anchor", event)
+            self.add(known[1], event)
+            return known[0]
+        before = self.count
+        self.add(1, event)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = None
+        node: Node
+        if isinstance(event, ScalarEvent):
+            node = self.scalar(event)
+        elif isinstance(event, SequenceStartEvent):
+            self.check_tag(event)
+            inside = itertools.takewhile(lambda one: not isinstance(one, SequenceEndEvent), self.events)
+            node = ListNode(tuple(self.node(one, depth + 1) for one in inside), self.place(event))
+        elif isinstance(event, MappingStartEvent):
+            self.check_tag(event)
+            node = self.mapping(event, depth)
+        else:
+            raise self.refuse("E102", "not valid YAML", event)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = (node, self.count - before)
+        return node
+
+    def add(self, nodes: int, event: Any) -> None:  # noqa: ANN401
+        self.count += nodes
+        if self.count > MAX_NODES:
+            message = f"more than {MAX_NODES:,} nodes (aliases counted each time they are used)"
+            raise self.refuse("E104", message, event, "keep rows in a data file and name it in `file_path`")
+        if len(self.problems.errors) > MAX_ERRORS:
+            raise self.refuse("E104", f"more than {MAX_ERRORS:,} mistakes", event)
+
+    def scalar(self, event: Any) -> ScalarNode:  # noqa: ANN401
+        place = self.place(event)
+        if (
+            half := _SURROGATE.search(event.value)
+        ) is not None:  # an escape can write it, no file can hold it
+            message = f"`\\u{ord(half[0]):04x}` is half of a surrogate pair, which is no character"
+            raise self.refuse(
+                "E102", message, event, "write the character itself, or `\\U` with eight digits"
+            )
+        if event.tag == INCLUDE_TAG:
+            return ScalarNode(event.value, place, INCLUDE_TAG)
+        kind = self.check_tag(event)
+        if event.style is not None or kind in {"str", "!"}:
+            return ScalarNode(event.value, place, event.style or "")
+        value = resolve_scalar(event.value)
+        if isinstance(value, float) and math.isinf(value):
+            message = f"the number {event.value[:40]} is too large"
+            self.problems.add("E108", message, place, "put it in quotes to make it text")
+            return ScalarNode(BROKEN, place)
+        return ScalarNode(value, place)
+
+    def check_tag(self, event: Any) -> str | None:  # noqa: ANN401
+        """Return the kind a standard tag names, None without a tag; report any other tag."""
+        tag = event.tag
+        if tag is None or tag == "!":
+            return None if tag is None else "!"
+        kind = str(tag).removeprefix(_STANDARD)
+        if kind not in _TAGS:
+            name = f"!!{kind}" if str(tag).startswith(_STANDARD) else tag
+            hint = "the only tag is `!include path`; put text that begins with `!` in quotes"
+            self.problems.add("E104", f"unknown YAML tag `{name}`", self.place(event), hint)
+        return kind
+
+    def mapping(self, start: Any, depth: int) -> MapNode:  # noqa: ANN401
+        entries: dict[str, Node] = {}
+        keys: dict[str, Place] = {}
+        merged: list[MapNode] = []
+        for event in self.events:
+            if isinstance(event, MappingEndEvent):
+                break
+            is_merge = isinstance(event, ScalarEvent) and event.value == "<<" and event.style is None
+            key = self.key(self.node(event, depth + 1))
+            value = self.node(next(self.events), depth + 1)
+            if is_merge:  # of several mappings, earlier ones win over later ones
+                sources = value.items if isinstance(value, ListNode) else (value,)
+                if all(isinstance(one, MapNode) for one in sources):
+                    merged.extend(one for one in sources if isinstance(one, MapNode))
+                else:
+                    self.problems.add("E108", "`<<` merges mappings only", value.place, "write `<<: *anchor`")
+            elif key in keys:
+                message = (
+                    f"key `{key}` is given twice: lines {keys[key].line} and {event.start_mark.line + 1}"
+                )
+                self.problems.add("E103", message, self.place(event), "keep one of them")
+            else:
+                entries[key], keys[key] = value, self.place(event)
+        for source in merged:
+            entries = entries | {key: node for key, node in source.entries.items() if key not in entries}
+            keys = source.keys | keys
+        return MapNode(entries, self.place(start), keys)
+
+    def key(self, node: Node) -> str:
+        if not isinstance(node, ScalarNode):
+            hint = "a Jinja template such as `{{ sample.answer }}` needs quotes around it"
+            self.problems.add("E108", "a list or mapping cannot be a key", node.place, hint)
+            return f"line {node.place.line} column {node.place.column}"
+        if node.text is None:
+            self.problems.add("E108", f"key {node.value!r} is not text", node.place, "put the key in quotes")
+        return str(node.value)

@@ -1,4 +1,4 @@
-"""Ready-made tasks: the files of `benchmarks`, each a task, where its data is, and how raw files of it look.
+"""Ready-made tasks: the files of `benchmarks`, raw files of a benchmark, and a task as a project of its own.
 
 A file has `about` (what people need to know), `task` (a task file), `hub` (the source `huggingface`) and
 `forms`: how to tell what a file on disk is, and which columns to derive so that the task can read it.
@@ -6,27 +6,32 @@ A file has `about` (what people need to know), `task` (a task file), `hub` (the 
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, cast
+from textwrap import wrap
+from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from answerkey.errors import SpecError, listing, suggest
-from answerkey.spec.config import Config, read_parameters, resolve_config
-from answerkey.spec.fields import Fields, Number, Text, Whole
-from answerkey.spec.findings import Findings
-from answerkey.spec.nodes import MapNode, Node, ScalarNode, list_entries
-from answerkey.spec.opening import RUN_NAMES
-from answerkey.spec.reader import parse_yaml
-from answerkey.spec.validation import validate_node
+from answerkey.datasets import UrlSource, list_files, load_table, matches
+from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, listing, raise_all, suggest
+from answerkey.spec.config import Config, Given, read_parameters, resolve_config
+from answerkey.spec.nodes import MapNode, Node, Problems, ScalarNode, from_plain, parse_yaml, to_plain
+from answerkey.spec.project import RUN_NAMES
+from answerkey.spec.sources import DatasetSpec, build_source, is_remote, name_dataset
+from answerkey.spec.validation import Fields, Number, Text, Whole, validate_node
 
 FOLDER = "benchmarks"
-#: What a form says beside how files are read.
-_BESIDE = ("description", "expects", "prefer", "extension")
+#: Where the caller names a dataset.
+_PLACE = Place(file="--dataset")
+_WIDTH = 110
+_RUN_COMMENT = "# A run puts the pieces together. `builtin/random` answers by chance: name your model here.\n"
+_DATASET_COMMENT = "# Where the questions come from, and how each column that the task reads is derived.\n"
 
 
 class About(Fields):
@@ -47,8 +52,8 @@ class About(Fields):
 class FormFields(Fields):
     """How to tell a form of raw files: by the ending of their names and the columns they have.
 
-    Of a folder, the files that `prefer` matches are read if there are some. `reading` fields are those of a
-    dataset's source.
+    Of a folder, the files that `prefer` matches are read if there are some. Beside these fields stand those
+    of a dataset's source that say how the files are read.
     """
 
     description: Text
@@ -58,50 +63,46 @@ class FormFields(Fields):
 
 
 @dataclass(frozen=True)
-class Form:
-    """A form of raw files; `source` is the part of a dataset's source that says how they are read."""
-
-    key: str
-    description: str
-    expects: tuple[str, ...]
-    prefer: str | None
-    extension: str | None
-    source: MapNode
-
-
-@dataclass(frozen=True)
 class ReadyMade:
-    """A ready-made task by name."""
+    """A ready-made task by name; its forms of raw files each with how they are read, as a source has it."""
 
     name: str
     about: About
     task: MapNode
     hub: MapNode
-    forms: tuple[Form, ...]
+    own_forms: tuple[tuple[FormFields, MapNode], ...]
+
+    @property
+    def forms(self) -> Iterator[tuple[FormFields, MapNode]]:
+        """The forms of a benchmark, and last the one that its task reads without any change."""
+        yield from self.own_forms
+        category = self.about.category or "category"
+        derive = {category: f"{{{{ sample['{category}'] | default('all') }}}}"}
+        text = "a table with `question`, `options` (a list of texts) and `answer` (a letter)"
+        fields = FormFields(description=text, expects=("question", "options", "answer"))
+        yield fields, MapNode({"derive": from_plain(derive, _PLACE)}, _PLACE)
 
     @property
     def parameters(self) -> Iterator[tuple[str, object, str]]:
         """The config values that may be given: key, default, what it is."""
-        for entry in list_entries(self.task, "config_spec"):
-            plain = cast("MapNode", entry).entries
-            told = {name: node.value for name, node in plain.items() if isinstance(node, ScalarNode)}
-            yield str(told["key"]), told.get("default_value"), str(told.get("description", ""))
+        for entry in to_plain(self.task)["config_spec"]:
+            yield entry["key"], entry.get("default_value"), entry.get("description", "")
 
-    def default_config(self) -> Config:
-        """Return the config when nothing is given."""
-        parameters = read_parameters(self.task.get("config_spec"), Findings())
-        return resolve_config(parameters, {}, Findings(), place=self.task.place)
+    def config(self, given: Mapping[str, Given], problems: Problems) -> Config:
+        """Return the config of the task; values that it does not declare are left out."""
+        parameters = read_parameters(self.task.get("config_spec"), problems)
+        known = {name: one for name, one in given.items() if name in parameters}
+        return resolve_config(parameters, known, problems, place=self.task.place)
 
     def describe(self) -> dict[str, Any]:
         """Return all that is to be known as plain values."""
-        about = self.about.model_dump(mode="json")
-        filled = cast("MapNode", self.default_config().fill(self.hub, Findings()))
-        hub = {name: node.value for name, node in filled.entries.items() if isinstance(node, ScalarNode)}
+        hub = to_plain(self.config({}, Problems()).fill(self.hub, Problems()))
+        own = [fields for fields, _ in self.own_forms]
         return {
             "name": self.name,
-            **about,
+            **self.about.model_dump(mode="json"),
             "hub": {key: hub[key] for key in ("path", "name", "split", "revision") if key in hub},
-            "forms": [{"description": one.description, "columns": list(one.expects)} for one in self.forms],
+            "forms": [{"description": one.description, "columns": list(one.expects)} for one in own],
             "config": [
                 {"key": key, "default": default, "description": text}
                 for key, default, text in self.parameters
@@ -111,21 +112,15 @@ class ReadyMade:
     def hub_dataset(self) -> MapNode:
         """Return the dataset on the hub, as a dataset file would describe it."""
         place = self.hub.place
+        entries = {"type": ScalarNode("huggingface", place), **self.hub.entries}
         return MapNode(
             {
                 "key": ScalarNode(self.name, place),
                 "display_name": ScalarNode(self.about.title, place),
-                "source": MapNode(
-                    {"type": ScalarNode("huggingface", place), **self.hub.entries}, place, self.hub.keys
-                ),
+                "source": MapNode(entries, place, self.hub.keys),
             },
             place,
         )
-
-
-def list_ready_made() -> list[str]:
-    """Return the names of all ready-made tasks."""
-    return list(_paths())
 
 
 @cache
@@ -135,16 +130,20 @@ def _paths() -> Mapping[str, Any]:
     return dict(sorted(named.items()))
 
 
+def list_ready_made() -> list[str]:
+    """Return the names of all ready-made tasks."""
+    return list(_paths())
+
+
 def find_ready_made(given: object) -> str | None:
     """Return the ready-made task that a caller means; a file, or a folder with a run file, comes first."""
     if not isinstance(given, str | Path):
         return None
-    name = str(given).lower().replace("-", "_")
-    if name not in _paths():
+    name, path = str(given).lower().replace("-", "_"), Path(given)
+    if name not in _paths() or path.is_file():
         return None
-    path = Path(given)
     is_project = path.is_dir() and any((path / one).is_file() for one in RUN_NAMES)
-    return None if path.is_file() or is_project else name
+    return None if is_project else name
 
 
 @cache
@@ -154,26 +153,149 @@ def load_ready_made(name: str) -> ReadyMade:
     if name not in paths:
         near = suggest(name, paths) or f"there are: {listing(paths)}"
         raise SpecError("E113", f"there is no ready-made task `{name}`", hint=near)
-    findings = Findings()
-    node = parse_yaml(paths[name].read_text(encoding="utf-8"), f"{FOLDER}/{name}.yaml", findings)
-    parts = cast("MapNode", node).entries
-    about = validate_node(About, parts["about"], findings, name="`about`")
-    forms = [_read_form(key, form, findings) for key, form in cast("MapNode", parts["forms"]).entries.items()]
-    if findings.errors or about is None:
-        raise findings.errors[0]
-    hub = cast("MapNode", parts["hub"])
-    by_key = {form.key: form for form in forms}
-    read_as = str(cast("ScalarNode", hub.entries["form"]).value)
-    complete = MapNode({**hub.without("form").entries, **by_key[read_as].source.entries}, hub.place, hub.keys)
-    return ReadyMade(name, about, cast("MapNode", parts["task"]), complete, tuple(forms))
+    problems = Problems()
+    root: Any = parse_yaml(paths[name].read_text(encoding="utf-8"), f"{FOLDER}/{name}.yaml", problems)
+    about = validate_node(About, root.get("about"), problems, name="`about`")
+    forms: dict[str, tuple[FormFields, MapNode]] = {}
+    for key, form in root.entries["forms"].entries.items():
+        how = form.without(*FormFields.model_fields)
+        fields = validate_node(FormFields, form.without(*how.entries), problems, name=f"form `{key}`")
+        if fields is not None:
+            forms[key] = (fields, how)
+    if problems.errors or about is None:
+        raise problems.errors[0]
+    hub = root.entries["hub"]
+    read_as = forms[hub.entries["form"].value][1]
+    complete = MapNode({**hub.without("form").entries, **read_as.entries}, hub.place, hub.keys)
+    return ReadyMade(name, about, root.entries["task"], complete, tuple(forms.values()))
 
 
-def _read_form(key: str, node: Node, findings: Findings) -> Form:
-    whole = cast("MapNode", node)
-    told = MapNode({name: whole.entries[name] for name in _BESIDE if name in whole.entries}, whole.place)
-    fields = validate_node(FormFields, told, findings, name=f"form `{key}`")
-    if fields is None:
-        raise findings.errors[0]
-    return Form(
-        key, fields.description, fields.expects, fields.prefer, fields.extension, whole.without(*_BESIDE)
+def open_raw_files(
+    given: str | Path, ready: ReadyMade, config: Config, problems: Problems
+) -> DatasetSpec | None:
+    """Return what a caller gives as the data of a ready-made task: files, told by their columns.
+
+    Report what has none of its forms; raise DataError for a file that cannot be had.
+    """
+    seen: list[str] = []
+    for form, how in ready.forms:
+        found = _find_files(given, form)
+        if found is None:
+            continue
+        stated, first, notice = found
+        filled = config.fill(how, problems, ("source",))
+        entries = {name: ScalarNode(value, _PLACE) for name, value in stated.items()} | filled.entries
+        node = MapNode(entries, _PLACE, filled.keys)
+        columns = _read_columns(first, node)
+        if set(form.expects) <= set(columns):
+            if notice is not None:
+                where = Place(file=stated["directory_path"])
+                problems.notice(
+                    notice, where, "to read others, give a single file or a folder with them alone"
+                )
+            source = build_source(node, problems, base=Path())
+            title = ready.about.title
+            return None if source is None else DatasetSpec(name_dataset(given), source, title, place=_PLACE)
+        seen = seen or columns
+    columns_text = f" (columns: {listing(seen)})" if seen else ""
+    known = "; ".join(form.description for form, _ in ready.forms)
+    problems.report(
+        DataError(
+            "E206",
+            f"`--dataset {given}` is no data of `{ready.name}` in a form that is known{columns_text}",
+            where=Place(file=str(given)),
+            hint=f"known are: {known}. Or give a dataset file that derives these columns",
+        )
     )
+    return None
+
+
+def _find_files(given: str | Path, form: FormFields) -> tuple[dict[str, str], Path, str | None] | None:
+    """Return how a source names the files that may have a form by their names, and the first of them.
+
+    The third is what to say when not all files of a folder are read.
+    """
+    path = Path(given)
+    is_folder = not is_remote(str(given)) and path.is_dir()
+    if not is_folder:
+        name = urlsplit(str(given)).path if is_remote(str(given)) else path.name
+        if form.extension is not None and form.extension not in name.lower().split(".")[1:]:
+            return None
+        if is_remote(str(given)):
+            return {"type": "url", "url": str(given)}, UrlSource(url=str(given)).fetch().path, None
+        return {"type": "local", "file_path": str(path.resolve())}, path, None
+    there = list_files(path, extension=form.extension)
+    if not there or (form.extension is None and len({one.suffix for one in there}) > 1):
+        return None
+    stated = {"type": "folder", "directory_path": str(path.resolve())}
+    if form.extension:
+        stated["extension"] = form.extension
+    wanted = [one for one in there if form.prefer and matches(one.relative_to(path).as_posix(), form.prefer)]
+    if not form.prefer or not wanted or len(wanted) == len(there):
+        return stated, there[0], None
+    notice = f"of {len(there)} files only those that match `{form.prefer}` are read: {len(wanted)}"
+    return {**stated, "pattern": form.prefer}, wanted[0], notice
+
+
+def _read_columns(path: Path, node: Node) -> list[str]:
+    """Return the columns that a file has when it is read so; none when it cannot be."""
+    how: Any = build_source(node, Problems(), base=Path())
+    try:
+        return load_table(path, columns=how.columns, layout=how.layout).rows.columns
+    except AnswerkeyError:
+        return []
+
+
+def write_project(ready: ReadyMade, dataset: str | None = None) -> dict[str, str]:
+    """Return a ready-made task as files of a project; `dataset` is a file or folder in place of the hub."""
+    about, key, problems = ready.about, ready.name, Problems()
+    config = ready.config({}, problems)
+    if dataset is None:
+        source = to_plain(config.fill(ready.hub_dataset(), problems))["source"]
+    else:
+        opened = open_raw_files(dataset, ready, config, problems)
+        raise_all(problems.errors)
+        found: Any = opened.source if opened else None
+        plain = asdict(found)
+        filters = [{name: one for name, one in each.items() if one is not None} for each in plain["filters"]]
+        place = getattr(found, "path_field", "url")
+        stated = {"type": plain.pop("type"), place: plain.pop(place), **plain, "filters": filters}
+        source = {name: value for name, value in stated.items() if value not in (None, {}, [], 0)}
+    asked = {"task_key": key, "task_config": {"dataset": key}, "model_key": "builtin/random?seed=0"}
+    run = {
+        "datasets": [{"$ref": "dataset.yaml"}],
+        "tasks": [{"$ref": "task.yaml"}],
+        "evaluation": {"key": key, "display_name": about.title, "task_specifications": [asked]},
+    }
+    comment = "".join(
+        f"{line}\n"
+        for text in (f"{about.title}. {about.citation}", f"Licence: {about.licence}")
+        for line in wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# ")
+    )
+    described = {"key": key, "display_name": about.title, "source": source}
+    return {
+        "run.yaml": _RUN_COMMENT + _write_yaml(run),
+        "task.yaml": comment + _write_yaml(to_plain(ready.task)),
+        "dataset.yaml": _DATASET_COMMENT + _write_yaml(described),
+    }
+
+
+def _write_yaml(plain: Mapping[str, Any]) -> str:
+    """Return plain values as YAML, with texts of several lines as blocks."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.scalarstring import LiteralScalarString
+
+    def lay_out(value: object) -> object:
+        if isinstance(value, Mapping):
+            return {key: lay_out(one) for key, one in value.items()}
+        if isinstance(value, list | tuple):
+            return [lay_out(one) for one in value]
+        return LiteralScalarString(value) if isinstance(value, str) and "\n" in value else value
+
+    yaml = YAML()
+    yaml.width = _WIDTH
+    yaml.allow_unicode = True
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    out = io.StringIO()
+    yaml.dump(lay_out(plain), out)
+    return out.getvalue()

@@ -8,39 +8,17 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from answerkey.datasets import SOURCES
-from answerkey.metrics import METRICS
-from answerkey.scorers import SCORERS
-from answerkey.solvers import SOLVERS, ChoiceOrder
-from answerkey.spec.fields import fields_of
-from answerkey.spec.parameters import PARAMETERS
-from answerkey.spec.policies import RULES
-from answerkey.spec.policy_building import PolicyFields, RuleFields, rule_model
-from answerkey.spec.scoring import metric_model, scorer_model
-from answerkey.spec.shapes import (
-    CONNECTIONS,
-    ActionFields,
-    AdapterFields,
-    DatasetFields,
-    Definition,
-    EvaluationFields,
-    ModelFields,
-    ProviderModel,
-    RunConfigFields,
-    RunFields,
-    SpecificationFields,
-    TaskFields,
-    TrialsFields,
-)
-from answerkey.spec.sources import source_model
-from answerkey.spec.task_building import solver_model
-from answerkey.spec.variants import variant_model
+from answerkey.solvers import ChoiceOrder
+from answerkey.spec import shapes
+from answerkey.spec.config import PARAMETERS
+from answerkey.spec.plan import variant_model
+from answerkey.spec.policies import RULE, PolicyFields, RuleFields
+from answerkey.spec.sources import SOURCE
+from answerkey.spec.task import METRIC, SCORER, SOLVER
+from answerkey.spec.validation import Part, fields_of
 from answerkey.templates import RowFilter
 
 FileKind = Literal["task", "run", "dataset", "model"]
-#: Any piece of a JSON Schema.
-Keyword = Any
-_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _LATER = r"<<\s*(config|secrets)\.[^<>]+>>"
 _VARIABLE = r"^\$[A-Za-z_{]\S*$"
 _WHOLE = r"(0|[1-9][0-9_]*|0x[0-9a-fA-F_]+|0o[0-7_]+|0b[01_]+)"
@@ -62,76 +40,78 @@ _STAND_INS: dict[str, str] = {
 }
 
 
+#: A node that is completed by another file.
+_ELSEWHERE = {"type": "object", "properties": {"$ref": {"type": "string"}}, "required": ["$ref"]}
+
+
 def schema(kind: FileKind) -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of one kind of file."""
-    parts = _parts()
-    definitions = {name: _describe_part(models) for name, models in parts.items()}
+    parts = _list_parts()
+    needed: dict[str, Any] = {}
+    waiting: list[str] = [kind]
+    while waiting:
+        name = waiting.pop()
+        if name not in needed:
+            models = [model.model_json_schema(mode="validation", by_alias=True) for model in parts[name]]
+            options = [_merge(found, found.pop("$defs", {})) for found in models]
+            needed[name] = {"anyOf": [*options, _ELSEWHERE]}
+            waiting.extend(_list_references(needed[name]))
     return {
-        "$schema": _DIALECT,
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"answerkey {kind} file",
         "$ref": f"#/$defs/{kind}",
-        "$defs": _reachable(kind, definitions),
+        "$defs": dict(sorted(needed.items())),
     }
 
 
 @cache
-def _parts() -> Mapping[str, tuple[type[BaseModel], ...]]:
+def _list_parts() -> Mapping[str, Iterable[type[BaseModel]]]:
     """Return the models that may stand at each part."""
+
+    def list_kinds(part: Part) -> list[type[BaseModel]]:
+        return [part.model(kind) for kind in part.registry]
+
     return {
-        "task": (TaskFields,),
-        "run": (RunFields,),
-        "dataset": (DatasetFields,),
-        "model": (ModelFields, ProviderModel),
-        "definition": (Definition,),
-        "scorer": tuple(scorer_model(kind) for kind in SCORERS),
-        "metric": tuple(metric_model(kind) for kind in METRICS),
-        "solver": tuple(solver_model(kind) for kind in SOLVERS),
-        "source": tuple(source_model(kind) for kind in SOURCES),
-        "parameter": tuple(PARAMETERS.values()),
-        "filter": (fields_of(RowFilter),),
-        "action": (ActionFields,),
-        "connection": tuple(CONNECTIONS.values()),
-        "adapter": (AdapterFields,),
-        "evaluation": (EvaluationFields,),
-        "specification": (SpecificationFields,),
-        "run_config": (RunConfigFields,),
-        "trials": (TrialsFields,),
-        "choice_order": (fields_of(ChoiceOrder),),
-        "variant": (variant_model(),),
-        "policy": (PolicyFields,),
-        "rule": (RuleFields,),
-        "rule_definition": tuple(rule_model(kind) for kind in RULES),
+        "task": [shapes.TaskFields],
+        "run": [shapes.RunFields],
+        "dataset": [shapes.DatasetFields],
+        "model": [shapes.ModelFields, shapes.ProviderModel],
+        "definition": [shapes.Definition],
+        "scorer": list_kinds(SCORER),
+        "metric": list_kinds(METRIC),
+        "solver": list_kinds(SOLVER),
+        "source": list_kinds(SOURCE),
+        "parameter": list(PARAMETERS.values()),
+        "filter": [fields_of(RowFilter)],
+        "action": [shapes.ActionFields],
+        "connection": list(shapes.CONNECTIONS.values()),
+        "adapter": [shapes.AdapterFields],
+        "evaluation": [shapes.EvaluationFields],
+        "specification": [shapes.SpecificationFields],
+        "run_config": [shapes.RunConfigFields],
+        "trials": [shapes.TrialsFields],
+        "choice_order": [fields_of(ChoiceOrder)],
+        "variant": [variant_model()],
+        "policy": [PolicyFields],
+        "rule": [RuleFields],
+        "rule_definition": list_kinds(RULE),
     }
-
-
-def _describe_part(models: Iterable[type[BaseModel]]) -> dict[str, Any]:
-    """Return the schema of a part: one of its models, or another file named by `$ref`."""
-    options = [_inline(model.model_json_schema(mode="validation", by_alias=True)) for model in models]
-    return {"anyOf": [*options, _elsewhere()]}
-
-
-def _elsewhere() -> dict[str, Any]:
-    """Return the schema of a node that is completed by another file."""
-    return {"type": "object", "properties": {"$ref": {"type": "string"}}, "required": ["$ref"]}
-
-
-def _inline(found: dict[str, Any]) -> dict[str, Any]:
-    """Return a model's schema with its own definitions put in place and every value loosened."""
-    definitions = found.pop("$defs", {})
-    return _merge(found, definitions)
 
 
 def _merge(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema with each keyword loosened."""
-    return {
-        _BOUNDS.get(key, key): _loosen_properties(value, definitions)
-        if key == "properties"
-        else _keep(key, value, definitions)
-        for key, value in node.items()
-    }
+    """Return a model's schema with its own definitions put in place and every value loosened."""
+    merged: dict[str, Any] = {}
+    for key, value in node.items():
+        if key == "properties":
+            merged[key] = {name: _loosen(one, definitions) for name, one in value.items()}
+        elif key in {"anyOf", "oneOf", "allOf", "items", "prefixItems", "additionalProperties"}:
+            merged[key] = _loosen(value, definitions)
+        else:
+            merged[_BOUNDS.get(key, key)] = value
+    return merged
 
 
-def _loosen(node: Keyword, definitions: Mapping[str, Any]) -> Keyword:
+def _loosen(node: Any, definitions: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any piece of a JSON Schema
     """Return a schema that also accepts what the loader turns into the value asked for."""
     if isinstance(node, list):
         return [_loosen(entry, definitions) for entry in node]
@@ -140,25 +120,15 @@ def _loosen(node: Keyword, definitions: Mapping[str, Any]) -> Keyword:
     if "part" in node:
         return {"$ref": f"#/$defs/{node['part']}"}
     if "$ref" in node:
-        return _loosen(
-            {**definitions[node["$ref"].rpartition("/")[2]], **_without(node, "$ref")}, definitions
-        )
-    return _with_stand_in(_merge(node, definitions))
+        own = {name: value for name, value in node.items() if name != "$ref"}
+        return _loosen({**definitions[node["$ref"].rpartition("/")[2]], **own}, definitions)
+    merged = _merge(node, definitions)
+    stand_ins = _list_stand_ins(merged)
+    return {"anyOf": [merged, *stand_ins]} if stand_ins else merged
 
 
-def _loosen_properties(properties: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _loosen(value, definitions) for name, value in properties.items()}
-
-
-def _keep(key: str, value: Keyword, definitions: Mapping[str, Any]) -> Keyword:
-    """Return a keyword's value: changed where it holds schemas, as it is where it holds values."""
-    if key in {"anyOf", "oneOf", "allOf", "items", "prefixItems", "additionalProperties"}:
-        return _loosen(value, definitions)
-    return value
-
-
-def _with_stand_in(node: dict[str, Any]) -> dict[str, Any]:
-    """Add the texts that may stand in for a value that is no text, or for one of a few words."""
+def _list_stand_ins(node: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the texts that may stand in for a value that is no text, or for one of a few words."""
     kind = node.get("type")
     stand_ins: list[dict[str, Any]] = []
     if isinstance(kind, str) and kind in _STAND_INS:
@@ -169,33 +139,15 @@ def _with_stand_in(node: dict[str, Any]) -> dict[str, Any]:
     elif kind == "string":
         stand_ins.append({"type": "integer"})
     if kind == "array" or (kind == "object" and "properties" in node):
-        stand_ins.append(_elsewhere())
-    return {"anyOf": [node, *stand_ins]} if stand_ins else node
+        stand_ins.append(_ELSEWHERE)
+    return stand_ins
 
 
-def _without(node: Mapping[str, Any], key: str) -> dict[str, Any]:
-    return {name: value for name, value in node.items() if name != key}
-
-
-def _reachable(kind: str, definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the definitions that a kind of file needs."""
-    needed: dict[str, Any] = {}
-    waiting = [kind]
-    while waiting:
-        name = waiting.pop()
-        if name not in needed:
-            needed[name] = definitions[name]
-            waiting.extend(_references(definitions[name]))
-    return dict(sorted(needed.items()))
-
-
-def _references(node: Keyword) -> Iterable[str]:
+def _list_references(node: object) -> Iterable[str]:
     if isinstance(node, dict):
         reference = node.get("$ref")
         if isinstance(reference, str):
             yield reference.rpartition("/")[2]
-        for value in node.values():
-            yield from _references(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _references(value)
+        node = list(node.values())
+    for value in node if isinstance(node, list) else ():
+        yield from _list_references(value)

@@ -1,20 +1,21 @@
-"""The fields of task, run, dataset and model files, both eras.
+"""The fields of task, run, dataset and model files, and the old names that still work.
 
-What is held against a model of its own is a `…Part` here: the loader validates part by part, so that a
-mistake in one scorer hides nothing of the next; the JSON Schema puts the parts together again.
+What is held against a model of its own is marked as a `part` here: the loader validates part by part, so
+that a mistake in one scorer hides nothing of the next; the JSON Schema puts the parts together again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from answerkey.metrics import AggregatorName
 from answerkey.models import ApiName
-from answerkey.spec.fields import Fields, Hint, Number, Text, Whole
-from answerkey.spec.parameters import Key
-from answerkey.spec.secret_values import SecretText
+from answerkey.spec.nodes import MapNode, Node, Problems, ScalarNode, from_plain, to_plain
+from answerkey.spec.validation import Fields, Key, Number, SecretText, Text, Whole
 from answerkey.types import Purpose
 
 #: A reference to a model or an adapter may also contain `$`; a built-in model is named with its parameters.
@@ -30,38 +31,16 @@ Count = Annotated[Whole, Field(ge=1)]
 Column = Annotated[Text, Field(min_length=1)]
 
 
-def _part(name: str) -> Hint:
+def part(name: str) -> Any:  # noqa: ANN401 - what pydantic's Field returns
+    """Return the mark of a value that is held against the models of a part of its own."""
     return Field(json_schema_extra={"part": name})
 
 
-ScorerPart = Annotated[Any, _part("scorer")]
-MetricPart = Annotated[Any, _part("metric")]
-SolverPart = Annotated[Any, _part("solver")]
-SourcePart = Annotated[Any, _part("source")]
-ParameterPart = Annotated[Any, _part("parameter")]
-FilterPart = Annotated[Any, _part("filter")]
-ActionPart = Annotated[Any, _part("action")]
-DefinitionPart = Annotated[Any, _part("definition")]
-ConnectionPart = Annotated[Any, _part("connection")]
-SpecificationPart = Annotated[Any, _part("specification")]
-AdapterPart = Annotated[Any, _part("adapter")]
-ModelPart = Annotated[Any, _part("model")]
-DatasetPart = Annotated[Any, _part("dataset")]
-TaskPart = Annotated[Any, _part("task")]
-EvaluationPart = Annotated[Any, _part("evaluation")]
-TrialsPart = Annotated[Any, _part("trials")]
-VariantPart = Annotated[Any, _part("variant")]
-ChoiceOrderPart = Annotated[Any, _part("choice_order")]
-RunConfigPart = Annotated[Any, _part("run_config")]
-PolicyPart = Annotated[Any, _part("policy")]
-RulePart = Annotated[Any, _part("rule")]
-
-
 class Described(Fields):
-    """What every named thing has."""
+    """What every named thing may have."""
 
     key: Key
-    display_name: Text
+    display_name: Text | None = None
     description: Text | None = None
     long_description: Text | None = None
     tags: tuple[Text, ...] = ()
@@ -80,7 +59,7 @@ class ActionFields(Fields):
 
     key: Key
     action: Literal["exclude_from_metrics"] = "exclude_from_metrics"
-    filter: FilterPart
+    filter: Annotated[Any, part("filter")]
 
 
 class AggregatorFields(Fields):
@@ -130,22 +109,23 @@ class Definition(DesignFields):
 
     type: Literal["benchmark_task", "declarative_task"] = "benchmark_task"
     dataset: DatasetChoice | None = None
-    solver: SolverPart | None = None
-    scorers: Annotated[list[ScorerPart], Field(min_length=1)]
-    trials: TrialsPart | None = None
-    choice_order: ChoiceOrderPart | None = None
-    variants: Annotated[list[VariantPart], Field(min_length=1)] | None = None
-    actions: list[ActionPart] | None = None
+    solver: Annotated[Any, part("solver")] | None = None
+    scorers: Annotated[list[Annotated[Any, part("scorer")]], Field(min_length=1)]
+    trials: Annotated[Any, part("trials")] | None = None
+    choice_order: Annotated[Any, part("choice_order")] | None = None
+    variants: Annotated[list[Annotated[Any, part("variant")]], Field(min_length=1)] | None = None
+    actions: list[Annotated[Any, part("action")]] | None = None
     evaluated_entity_type: Literal["model", "dataset"] | None = Field(default=None, json_schema_extra=OLD)
 
 
 class TaskFields(Described):
     """A task file."""
 
+    display_name: Text
     description: Text
     tasks: tuple[TaskKind, ...] = ()
-    config_spec: list[ParameterPart] | None = None
-    definition: DefinitionPart
+    config_spec: list[Annotated[Any, part("parameter")]] | None = None
+    definition: Annotated[Any, part("definition")]
 
 
 class ScorerCommon(Fields):
@@ -154,7 +134,7 @@ class ScorerCommon(Fields):
     key: Key | None = None
     purpose: Purpose = "score"
     display_name: Text | None = None
-    metrics: list[MetricPart] | None = None
+    metrics: list[Annotated[Any, part("metric")]] | None = None
 
 
 class MetricCommon(DesignFields):
@@ -166,7 +146,8 @@ class MetricCommon(DesignFields):
 class DatasetFields(Described):
     """A dataset file."""
 
-    source: SourcePart | None = None
+    display_name: Text
+    source: Annotated[Any, part("source")] | None = None
     file_path: Text | None = Field(default=None, json_schema_extra=OLD)
 
 
@@ -190,14 +171,10 @@ class Code(Fields):
     source_code: Text
 
 
-class AdapterFields(Fields):
+class AdapterFields(Described):
     """A model adapter: how messages become a request, and a reply becomes messages."""
 
     key: Reference
-    display_name: Text | None = None
-    description: Text | None = None
-    long_description: Text | None = None
-    tags: tuple[Text, ...] = ()
     provider: Literal["user"] = "user"
     task: TaskKind | None = None
     process_input: Code
@@ -272,20 +249,17 @@ CONNECTIONS: dict[str, type[Fields]] = {
 }
 
 
-class ModelFields(Fields):
+class ModelFields(Described):
     """A model file."""
 
     key: Reference
     display_name: Text
-    description: Text | None = None
-    long_description: Text | None = None
-    tags: tuple[Text, ...] = ()
     rate_limit: Annotated[Number, Field(gt=0)] | None = None
     tokens_per_minute: Annotated[Number, Field(gt=0)] | None = None
     max_concurrent_requests: Count | None = None
     task: TaskKind = "chat_completion"
     adapter: AdapterChoice | None = None
-    config: ConnectionPart
+    config: Annotated[Any, part("connection")]
     generation: Generation | None = None
 
 
@@ -319,20 +293,15 @@ class SpecificationFields(SelectionFields):
     model_key: ModelReference | None = None
     completions: Text | None = None
     generation: Generation | None = None
-    trials: TrialsPart | None = None
+    trials: Annotated[Any, part("trials")] | None = None
     repeatability: RepeatabilityFields | None = None
 
 
-class EvaluationFields(Fields):
+class EvaluationFields(Described):
     """What a run evaluates."""
 
-    key: Key
-    display_name: Text | None = None
-    description: Text | None = None
-    long_description: Text | None = None
-    tags: tuple[Text, ...] = ()
-    config_spec: list[ParameterPart] | None = None
-    task_specifications: list[SpecificationPart]
+    config_spec: list[Annotated[Any, part("parameter")]] | None = None
+    task_specifications: list[Annotated[Any, part("specification")]]
     mode: Literal["debug", "full"] | None = Field(default=None, json_schema_extra=OLD)
     num_samples: Count | None = Field(default=None, json_schema_extra=OLD)
     subsampling: Subsampling | None = Field(default=None, json_schema_extra=OLD)
@@ -350,11 +319,136 @@ class RunFields(Fields):
     """A run file."""
 
     secrets: dict[str, Any] | list[Any] | None = None
-    model_adapters: list[AdapterPart] | None = None
-    models: list[ModelPart] | None = None
-    datasets: list[DatasetPart] | None = None
-    tasks: list[TaskPart] | None = None
-    evaluation: EvaluationPart | None = None
+    model_adapters: list[Annotated[Any, part("adapter")]] | None = None
+    models: list[Annotated[Any, part("model")]] | None = None
+    datasets: list[Annotated[Any, part("dataset")]] | None = None
+    tasks: list[Annotated[Any, part("task")]] | None = None
+    evaluation: Annotated[Any, part("evaluation")] | None = None
     config: dict[str, Any] | None = None
-    run_config: RunConfigPart | None = None
-    policies: list[PolicyPart] | PolicyPart | None = None
+    run_config: Annotated[Any, part("run_config")] | None = None
+    policies: list[Annotated[Any, part("policy")]] | Annotated[Any, part("policy")] | None = None
+
+
+LATER_ERA = "the format of late 2026"
+DEBUG_SAMPLES = 10
+#: A mapping, an old name in it and its new one become the mapping in its new form, and what to write there
+#: instead; None for a value that is wrong under any name, which is for others to say.
+Rewrite = Callable[[MapNode, str, str], tuple[MapNode, str] | None]
+
+
+@dataclass(frozen=True)
+class Deprecation:
+    """An old key (or an old value of a key) of one part of a file: since when, and what replaces it.
+
+    `scorer` limits it to the scorers of a type. `is_moved`: the name is not old, its place is.
+    """
+
+    part: str
+    name: str
+    since: str
+    replacement: str
+    rewrite: Rewrite
+    value: str | None = None
+    scorer: str | None = None
+    is_moved: bool = False
+
+
+def _read_column(node: MapNode, old: str, new: str) -> tuple[MapNode, str]:
+    """Turn a column name into a template that reads the column."""
+    column = to_plain(node.entries[old])
+    quoted = str(column).replace("\\", "\\\\").replace("'", "\\'")
+    template = f"{{{{ sample['{quoted}'] }}}}"
+    if isinstance(column, str | int) and not isinstance(column, bool):
+        entry = ScalarNode(template, node.entries[old].place)
+        node = node.without(old) if new in node.entries else node.without(old).having(new, entry)
+    return node, f'write `{new}: "{template}"`'
+
+
+def _drop(node: MapNode, old: str, new: str) -> tuple[MapNode, str]:
+    return node.without(old), new
+
+
+def _rename_type(node: MapNode, old: str, new: str) -> tuple[MapNode, str]:
+    return node.having(old, ScalarNode(new, node.entries[old].place)), f"write `{old}: {new}`"
+
+
+def _rename(node: MapNode, old: str, new: str) -> tuple[MapNode, str]:
+    rest = node.without(old)
+    return rest if new in node.entries else rest.having(new, node.entries[old]), f"write `{new}: …`"
+
+
+def _move_into_source(node: MapNode, old: str, new: str) -> tuple[MapNode, str]:
+    entry, rest = node.entries[old], node.without(old)
+    if new not in node.entries:
+        entries = {"type": ScalarNode("local", entry.place), old: entry}
+        rest = rest.having(new, MapNode(entries, entry.place, {old: node.key_place(old)}))
+    return rest, f"write `source: {{type: local, file_path: {to_plain(entry)}}}`"
+
+
+def _move_to_run_config(node: MapNode, old: str, new: str) -> tuple[MapNode, str]:
+    """Keep the value under the name that the loader reads: the run's own `run_config` wins over it."""
+    return node, f"write `run_config: {{{new}: {to_plain(node.entries[old])}}}`"
+
+
+def _read_mode(node: MapNode, old: str, new: str) -> tuple[MapNode, str] | None:
+    entry, rest = node.entries[old], node.without(old)
+    if to_plain(entry) == "full":
+        return rest, "leave it out"
+    if to_plain(entry) != "debug":
+        return None
+    if new not in node.entries:
+        rest = rest.having(new, from_plain(DEBUG_SAMPLES, entry.place))
+    return rest, f"write `run_config: {{num_samples: {DEBUG_SAMPLES}}}`"
+
+
+_ENTITY = "leave it out: a task with a `solver` evaluates a model, one without evaluates the dataset"
+_SUBSET = "it is ignored; write `run_config: {num_samples: …}`"
+_COLUMNS = "scorers read templates"
+
+DEPRECATIONS: tuple[Deprecation, ...] = (
+    *(
+        Deprecation("scorer", old, _COLUMNS, new, _read_column, scorer="string_equals_mcqa")
+        for old, new in (("ground_truth_choice_field", "ground_truth_choice"), ("choices_field", "choices"))
+    ),
+    Deprecation("definition", "type", LATER_ERA, "benchmark_task", _rename_type, value="declarative_task"),
+    Deprecation("task", "evaluated_entity_type", "tasks have a `definition`", _ENTITY, _drop),
+    Deprecation("specification", "entity_key", "specifications have a `model_key`", "model_key", _rename),
+    Deprecation("definition", "evaluated_entity_type", LATER_ERA, _ENTITY, _drop),
+    Deprecation("dataset choice", "fast_subset_size", LATER_ERA, _SUBSET, _drop),
+    Deprecation("dataset", "file_path", LATER_ERA, "source", _move_into_source, is_moved=True),
+    Deprecation("evaluation", "mode", LATER_ERA, "num_samples", _read_mode),
+    *(
+        Deprecation("evaluation", name, LATER_ERA, name, _move_to_run_config, is_moved=True)
+        for name in ("num_samples", "subsampling", "cache_policy")
+    ),
+)
+
+
+def carry_over(node: Node, part: str, problems: Problems) -> Node:
+    """Return a part of a file with its old names in their new form; each old name is a notice."""
+    if not isinstance(node, MapNode):
+        return node
+    written, kind = node.entries, node.at("type").text
+    for entry in DEPRECATIONS:
+        stated = written.get(entry.name)
+        if entry.part != part or stated is None or entry.scorer not in {None, kind}:
+            continue
+        if entry.value not in {None, stated.text}:
+            continue
+        where = node.key_place(entry.name)
+        rewritten = entry.rewrite(node, entry.name, entry.replacement)
+        if rewritten is None:
+            continue
+        node, hint = rewritten
+        title = entry.name if entry.value is None else f"{entry.name}: {entry.value}"
+        new = entry.replacement
+        if new in written and new != entry.name:
+            message = f"`{title}` is an old name, and `{new}` is given too: `{new}` is used"
+            problems.notice(message, where, f"remove `{entry.name}`")
+        elif entry.is_moved:
+            problems.notice(
+                f"`{title}` in `{part}` stands in an old place (since {entry.since})", where, hint
+            )
+        else:
+            problems.notice(f"`{title}` is an old name (since {entry.since})", where, hint)
+    return node

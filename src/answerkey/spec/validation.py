@@ -1,186 +1,345 @@
-"""A node is held against a model: every mistake is reported at its place, what is sound is still built."""
+"""A node is held against a pydantic model: every mistake is reported at its place, what is sound is built.
+
+A scorer, metric, solver or source states its YAML fields as a frozen dataclass; its annotations are read
+here, with those of nested dataclasses, so that unknown keys are refused at every depth. What the formats
+name and this release does not do is refused by name.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import math
+import operator
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import TypeVar, get_args
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    Tag,
+    ValidationError,
+    create_model,
+)
+from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
-from answerkey.errors import listing, suggest
-from answerkey.spec.findings import Findings
-from answerkey.spec.nodes import BROKEN, ListNode, MapNode, Node, Path, find_node, to_plain
-from answerkey.spec.numbers import LEADING_ZERO_HINT, has_leading_zero
-from answerkey.spec.refusals import FOREIGN_KEYS
+from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
+from answerkey.models import Secret
+from answerkey.spec.nodes import BROKEN, ListNode, MapNode, Node, Path, Problems, ScalarNode, to_plain
+from answerkey.templates import UnresolvedConfig
 
 M = TypeVar("M", bound=BaseModel)
+#: Annotations are read and made at run time, and whatever dataclass they belong to is built.
+Hint = Any
+Built = Any
+
+# Numbers that YAML 1.1 spells in its own ways (`1_000`, `0x1F`, `0o17`, `0b101`) are text wherever text may
+# stand; only a field that asks for a number reads them. `010` is refused there: YAML 1.1 means 8 by it, YAML
+# 1.2 means 10.
+_WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F_]+|0o[0-7_]+|0b[01_]+)")
+_LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
+_NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?")
+#: Python itself refuses to print longer ones back.
+_MAX_DIGITS = 300
+
+
+def advise_leading_zero(value: object) -> str | None:
+    """Return a hint for a text that is a whole number of which YAML 1.1 and 1.2 make two different ones."""
+    is_one = isinstance(value, str) and _LEADING_ZERO.fullmatch(value.strip())
+    return "a leading 0 may mean octal or nothing: leave it out, or write `0o10` for 8" if is_one else None
+
+
+def parse_whole(text: str) -> int | None:
+    """Return the whole number that a text spells, or None."""
+    trimmed = text.strip()
+    if len(trimmed) > _MAX_DIGITS or not _WHOLE.fullmatch(trimmed):
+        return None
+    try:
+        return int(trimmed.replace("_", ""), 0)
+    except ValueError:
+        return None
+
+
+def parse_number(text: str) -> float | None:
+    """Return the finite number that a text spells, or None."""
+    whole = parse_whole(text)
+    if whole is not None:
+        return float(whole)
+    if advise_leading_zero(text) or not _NUMBER.fullmatch(text.strip()):
+        return None
+    number = float(text.strip().replace("_", ""))
+    return number if math.isfinite(number) else None
+
+
+def _read_text(value: object) -> object:
+    """Accept a whole number where text is asked for: its digits are its text. Nothing else is retyped."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _read_number(value: object) -> object:
+    """Return the number that a text spells; refuse true and false, which pydantic would read as 1 and 0."""
+    if isinstance(value, str):
+        value = value if (number := parse_number(value)) is None else number
+    if isinstance(value, bool | str):
+        raise PydanticCustomError("float_type", "must be a number")
+    return value
+
+
+def _read_whole(value: object) -> object:
+    """Return the whole number that a text spells; refuse `1.0`, true and false: they are not the text `1`."""
+    if advise_leading_zero(value):
+        raise PydanticCustomError("leading_zero", "must be a whole number")
+    if isinstance(value, str):
+        return value if (number := parse_whole(value)) is None else number
+    if isinstance(value, bool | float):
+        raise PydanticCustomError("int_type", "must be a whole number")
+    return value
+
+
+class _SecretSchema:
+    """How pydantic reads a secret: as one, or as a text that becomes one; described to editors as text."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: type[Any], handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of a secret."""
+        del source, handler
+        return core_schema.no_info_before_validator_function(
+            lambda value: Secret(value, "written") if isinstance(value, str) else value,
+            core_schema.is_instance_schema(Secret),
+            json_schema_input_schema=core_schema.str_schema(),
+        )
+
+
+Text = Annotated[str, BeforeValidator(_read_text)]
+Whole = Annotated[int, BeforeValidator(_read_whole)]
+Number = Annotated[float, BeforeValidator(_read_number)]
+Key = Annotated[Text, Field(pattern=r"^[a-zA-Z0-9_\-]+$", min_length=1, max_length=250)]
+SecretText = Annotated[Secret, _SecretSchema]
+
+
+class Fields(BaseModel):
+    """The YAML fields of one piece of a file; unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, frozen=True, defer_build=True)
+    built_class: ClassVar[type | None] = None
+
+
+@cache
+def fields_of(built: type) -> type[Fields]:
+    """Return the model of a dataclass's fields."""
+    hints = get_type_hints(built, include_extras=True)
+    members: dict[str, Any] = {}
+    for entry in dataclasses.fields(built):
+        if not entry.init or entry.name.startswith("_"):
+            continue
+        default: object = ...
+        if entry.default is not dataclasses.MISSING:
+            default = entry.default
+        elif entry.default_factory is not dataclasses.MISSING:
+            default = Field(default_factory=entry.default_factory)
+        members[entry.name] = (_convert(hints[entry.name]), default)
+    model = create_model(built.__name__, __base__=Fields, __module__=__name__, **members)
+    model.built_class = built
+    return model
+
+
+def extend_fields(model: type[Fields], name: str, base: type[Fields], **members: Hint) -> type[Fields]:
+    """Return `model` with the common fields of `base` and some more members in front."""
+    return create_model(name, __base__=(model, base), __module__=__name__, **members)
+
+
+_PLAIN: dict[Any, Any] = {str: Text, int: Whole, float: Number, object: Any}
+_ANNOTATED: Hint = Annotated
+
+
+def _convert(hint: Hint) -> Hint:
+    """Return an annotation with `str` read leniently and dataclasses replaced by their models.
+
+    Several models in a union are told apart by their `type`; without one, the first is meant.
+    """
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return fields_of(hint)
+    origin: Hint = get_origin(hint)
+    if origin is None or origin is Literal:
+        return hint
+    arguments = tuple(_convert(argument) for argument in get_args(hint))
+    if origin is Annotated:
+        return _ANNOTATED[(arguments[0], *get_args(hint)[1:])]
+    if origin not in {Union, types.UnionType}:
+        return origin[arguments]
+    tags = {one: _list_tags(one) for one in arguments if isinstance(one, type) and issubclass(one, BaseModel)}
+    models = [one for one, names in tags.items() if names]
+    if len(models) < 2:  # noqa: PLR2004 - nothing to tell apart
+        return functools.reduce(operator.or_, arguments)
+    default = tags[models[0]][0]
+
+    def read_tag(value: object) -> object:
+        return value.get("type", default) if isinstance(value, Mapping) else getattr(value, "type", default)
+
+    tagged = [Annotated[one, Tag(tag)] for one in models for tag in tags[one]]
+    chosen = _ANNOTATED[(functools.reduce(operator.or_, tagged), Discriminator(read_tag))]
+    return functools.reduce(operator.or_, (one for one in arguments if one not in models), chosen)
+
+
+def _list_tags(model: type[BaseModel]) -> tuple[str, ...]:
+    entry = model.model_fields.get("type")
+    return get_args(entry.annotation) if entry else ()
+
+
+def build(fields: Fields) -> Built:
+    """Return the dataclass that a model's values describe."""
+    built = fields.built_class
+    if built is None:
+        raise TypeError(f"{type(fields).__name__} was not made from a dataclass")
+    names = [entry.name for entry in dataclasses.fields(built) if entry.init and hasattr(fields, entry.name)]
+    return built(**{name: _build_value(getattr(fields, name)) for name in names})
+
+
+def _build_value(value: object) -> object:
+    if isinstance(value, Fields) and value.built_class is not None:
+        return build(value)
+    if isinstance(value, tuple | list):
+        return type(value)(_build_value(entry) for entry in value)
+    if isinstance(value, dict):
+        return {key: _build_value(entry) for key, entry in value.items()}
+    return value
+
+
+def try_build(fields: Fields, node: MapNode, problems: Problems) -> Built:
+    """Return the dataclass of a part; None when its own checks refuse it, reported at the field they name."""
+    try:
+        return build(fields)
+    except AnswerkeyError as error:
+        field = error.where.field if error.where else None
+        named = next((name for name in node.entries if f"`{name}`" in error.message), "")
+        where = node.at(*(field or named).split(".")).place
+        problems.report(type(error)(error.code, error.message, where=where, hint=error.hint))
+    except (TypeError, ValueError) as error:
+        problems.add("E108", str(error), node.place)
+    return None
+
 
 _EXTRA = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 #: What was reported already: a config name that stands for nothing.
 _UNRESOLVED = re.compile(r"<<\s*config\.")
 _SECRETIVE = frozenset({"api_key", "custom_headers", "environment", "secrets"})
-_NUMERIC = frozenset({"leading_zero", "float_type"})
 _SHOWN = 60
 
 #: What pydantic found, in the words of the documentation; others keep pydantic's own sentence.
 _WORDS: dict[str, str] = {
     "string_type": "must be text",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "leading_zero": "must be a whole number",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "list_type": "must be a list",
-    "tuple_type": "must be a list",
-    "dict_type": "must be a mapping",
-    "mapping_type": "must be a mapping",
-    "model_type": "must be a mapping",
-    "model_attributes_type": "must be a mapping",
-    "dataclass_type": "must be a mapping",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float", "leading_zero"), "must be a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
+    **dict.fromkeys(("list_type", "tuple_type"), "must be a list"),
+    **dict.fromkeys(
+        ("dict_type", "mapping_type", "model_type", "model_attributes_type", "dataclass_type"),
+        "must be a mapping",
+    ),
     "none_required": "must be null",
 }
 
 
-def validate_node(model: type[M], node: Node | None, findings: Findings, *, name: str) -> M | None:
+def validate_node(model: type[M], node: Node | None, problems: Problems, *, name: str) -> M | None:
     """Return the model's values, or None when a required one is missing or wrong; `name` is for messages.
 
     Unknown keys and unsuitable optional values are reported and left out; errors that a broken value or an
     unresolved `<< config.x >>` would cause are not reported, since the cause has been.
     """
-    if node is not None and node.is_broken and not isinstance(node, MapNode):
-        return None
     if not isinstance(node, MapNode):
-        where = None if node is None else node.place
-        findings.add(
-            "E108",
-            f"{name} must be a mapping, not {_shorten(None if node is None else to_plain(node))}",
-            where,
-        )
+        if node is None or not node.is_broken:
+            shown = _shorten(None if node is None else to_plain(node))
+            problems.add("E108", f"{name} must be a mapping, not {shown}", node.place if node else None)
         return None
     try:
         return model.model_validate(to_plain(node))
-    except ValidationError as trouble:
-        details = _merge_alternatives(trouble.errors(include_url=False))
+    except ValidationError as error:
+        details = _merge_alternatives(error.errors(include_url=False))
     for detail in details:
-        _report(model, node, detail, findings=findings, name=name)
-    return _build_without(model, node, {_spot(node, detail) for detail in details})
-
-
-def _build_without(model: type[M], node: MapNode, spots: set[Path]) -> M | None:
-    """Return the values without the faulty ones and what needs them; None when that is all."""
-    rest: Node = node
-    while () not in spots:
-        rest = _prune(rest, spots)
+        _report(model, node, detail, problems=problems, name=name)
+    # What must go for an error to go is the faulty node, or the one that lacks something.
+    rest, faulty = node, {node.find(detail["loc"])[1] for detail in details}
+    while () not in faulty:
+        rest = _prune(rest, faulty)
         try:
             return model.model_validate(to_plain(rest))
-        except ValidationError as trouble:
-            spots = {_spot(rest, detail) for detail in trouble.errors(include_url=False)}
+        except ValidationError as error:
+            faulty = {rest.find(detail["loc"])[1] for detail in error.errors(include_url=False)}
     return None
 
 
-def _spot(node: Node, detail: ErrorDetails) -> Path:
-    """Return the way to what must go for an error to go: the faulty node, or the one that lacks something."""
-    return find_node(node, detail["loc"])[1]
-
-
-def _prune(node: Node, spots: set[Path], path: Path = ()) -> Node:
+def _prune(node: Node, faulty: set[Path], path: Path = ()) -> Any:  # noqa: ANN401 - a node of the same kind
     if isinstance(node, MapNode):
         kept = {
-            key: _prune(entry, spots, (*path, key))
+            key: _prune(entry, faulty, (*path, key))
             for key, entry in node.entries.items()
-            if (*path, key) not in spots
+            if (*path, key) not in faulty
         }
         return replace(node, entries=kept)
     if isinstance(node, ListNode):
-        entries = enumerate(node.entries)
-        left = (_prune(one, spots, (*path, index)) for index, one in entries if (*path, index) not in spots)
-        return ListNode(tuple(left), node.place)
+        entries = ((index, one) for index, one in enumerate(node.entries) if (*path, index) not in faulty)
+        return ListNode(tuple(_prune(one, faulty, (*path, index)) for index, one in entries), node.place)
     return node
 
 
 def _merge_alternatives(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
-    """Keep one error for a value that fits none of several plain types."""
+    """Keep one error for a value that fits none of several plain types: the ways to it are the same."""
+    whole = {*_EXTRA, "missing"}
     kept: list[ErrorDetails] = []
     for detail in details:
-        twin = next((one for one in kept if _is_alternative(one, detail)), None)
-        if twin is None:
-            kept.append(detail)
+        is_told = detail["type"] not in whole and any(
+            one["type"] not in whole
+            and one["input"] is detail["input"]
+            and one["loc"][:-1] == detail["loc"][:-1]
+            for one in kept
+        )
+        kept.extend(() if is_told else (detail,))
     return kept
 
 
-def _is_alternative(one: ErrorDetails, other: ErrorDetails) -> bool:
-    """Whether two errors are about members of one union: their ways differ in the member's name only."""
-    ways = one["loc"], other["loc"]
-    if one["input"] is not other["input"] or one["type"] in _EXTRA or other["type"] in _EXTRA:
-        return False
-    return "missing" not in {one["type"], other["type"]} and ways[0][:-1] == ways[1][:-1]
-
-
-def _is_told(detail: ErrorDetails, found: Node) -> bool:
-    """Whether the cause of an error has been reported."""
-    value = detail["input"]
-    if detail["type"] == "missing":
-        return found.is_broken
-    is_open = isinstance(value, str) and bool(_UNRESOLVED.search(value))
-    return detail["type"] not in _EXTRA and (is_open or value is BROKEN)
-
-
 def _report(
-    model: type[BaseModel], node: MapNode, detail: ErrorDetails, *, findings: Findings, name: str
+    model: type[BaseModel], node: MapNode, detail: ErrorDetails, *, problems: Problems, name: str
 ) -> None:
-    loc = detail["loc"]
-    found, taken = find_node(node, loc)
-    if _is_told(detail, found):
-        return
-    if detail["type"] == "missing":
-        missing = str(loc[-1])
-        findings.add("E108", f"`{missing}` is missing{_within(name, taken)}", found.place)
-    elif detail["type"] in _EXTRA:
-        _report_unknown(model, node, detail, findings=findings, name=name)
-    elif detail["type"] == "union_tag_invalid":
-        _report_type(found, detail, findings)
+    kind, loc, value, context = detail["type"], detail["loc"], detail["input"], detail.get("ctx", {})
+    found, taken = node.find(loc)
+    is_open = isinstance(value, str) and bool(_UNRESOLVED.search(value))
+    if found.is_broken if kind == "missing" else kind not in _EXTRA and (is_open or value is BROKEN):
+        return  # the cause has been reported
+    steps = ".".join(map(str, taken))
+    if kind == "missing":
+        within = f" in `{steps}` of {name}" if steps else f" in {name}"
+        problems.add("E108", f"`{loc[-1]}` is missing{within}", found.place)
+    elif kind in _EXTRA:
+        holder, taken = node.find(loc[:-1])
+        key, steps = str(loc[-1]), ".".join(map(str, taken))
+        where = holder.key_place(key)
+        if key in FOREIGN_KEYS:
+            message = f"`{key}` of the original platform is not done"
+            problems.add("E116", message, where, FOREIGN_KEYS[key])
+            return
+        known = sorted(keys_at(model, loc[:-1]))
+        within = f" in `{steps}` of {name}" if steps else f" in {name}"
+        hint = suggest(key, known) or f"keys there: {listing(known)}"
+        problems.add("E107", f"unknown key `{key}`{within}", where, hint)
+    elif kind == "union_tag_invalid":
+        known = [name.strip("'") for name in str(context.get("expected_tags", "")).split(", ")]
+        tag = str(context.get("tag"))
+        hint = suggest(tag, known) or f"types: {listing(known)}"
+        problems.add("E109", f"unknown type {tag!r}", found.at("type").place, hint)
     else:
-        shown = "***" if _SECRETIVE & set(taken) else _shorten(detail["input"])
-        findings.add("E108", f"{_label(taken, name)} {_describe(detail, shown)}", found.place, _hint(detail))
-
-
-def _label(taken: Path, name: str) -> str:
-    text = ".".join(str(step) for step in taken)
-    return f"`{text}`" if text else name
-
-
-def _within(name: str, taken: Path) -> str:
-    steps = ".".join(str(step) for step in taken)
-    return f" in `{steps}` of {name}" if steps else f" in {name}"
-
-
-def _report_unknown(
-    model: type[BaseModel], node: MapNode, detail: ErrorDetails, *, findings: Findings, name: str
-) -> None:
-    loc = detail["loc"]
-    holder, taken = find_node(node, loc[:-1])
-    key = str(loc[-1])
-    where = holder.key_place(key) if isinstance(holder, MapNode) else holder.place
-    if key in FOREIGN_KEYS:
-        findings.add("E116", f"`{key}` of the original platform is not done", where, FOREIGN_KEYS[key])
-        return
-    known = sorted(keys_at(model, loc[:-1]))
-    hint = suggest(key, known) or f"keys there: {listing(known)}"
-    findings.add("E107", f"unknown key `{key}`{_within(name, taken)}", where, hint)
-
-
-def _report_type(found: Node, detail: ErrorDetails, findings: Findings) -> None:
-    context = detail.get("ctx", {})
-    known = [name.strip("'") for name in str(context.get("expected_tags", "")).split(", ")]
-    tag = str(context.get("tag"))
-    where = find_node(found, ("type",))[0].place
-    findings.add("E109", f"unknown type {tag!r}", where, suggest(tag, known) or f"types: {listing(known)}")
+        shown = "***" if _SECRETIVE & set(taken) else _shorten(value)
+        said = f"{f'`{steps}`' if steps else name} {_describe(detail, shown)}"
+        problems.add("E108", said, found.place, _advise(kind, value, context))
 
 
 def _describe(detail: ErrorDetails, value: str) -> str:
@@ -197,14 +356,13 @@ def _describe(detail: ErrorDetails, value: str) -> str:
     return f"is {value}: {message[:1].lower()}{message[1:]}"
 
 
-def _hint(detail: ErrorDetails) -> str | None:
-    if detail["type"] == "string_type" and isinstance(detail["input"], bool | float):
+def _advise(kind: str, value: object, context: Mapping[str, Any]) -> str | None:
+    if kind == "string_type" and isinstance(value, bool | float):
         return "put the value in quotes to make it text"
-    if detail["type"] in _NUMERIC and isinstance(detail["input"], str) and has_leading_zero(detail["input"]):
-        return LEADING_ZERO_HINT
-    if detail["type"] == "literal_error":
-        known = re.findall(r"'([^']*)'", str(detail.get("ctx", {}).get("expected")))
-        return suggest(str(detail["input"]), known)
+    if kind in {"leading_zero", "float_type"}:
+        return advise_leading_zero(value)
+    if kind == "literal_error":
+        return suggest(str(value), re.findall(r"'([^']*)'", str(context.get("expected"))))
     return None
 
 
@@ -220,8 +378,7 @@ def keys_at(model: type[BaseModel], loc: Sequence[str | int]) -> set[str]:
         inner = {
             found for one in models if step in one.model_fields for found in _inner_models(one, str(step))
         }
-        tagged = {one for one in models if _carries_tag(one, step)}
-        models = inner or tagged or models
+        models = inner or {one for one in models if step in _list_tags(one)} or models
     return {entry.alias or key for one in models for key, entry in one.model_fields.items()}
 
 
@@ -235,6 +392,139 @@ def _inner_models(model: type[BaseModel], field: str) -> Iterator[type[BaseModel
             waiting.extend(get_args(hint))
 
 
-def _carries_tag(model: type[BaseModel], tag: str | int) -> bool:
-    entry = model.model_fields.get("type")
-    return entry is not None and tag in get_args(entry.annotation)
+_TRACES = "export the traces as JSONL and name the file: `type: local`"
+_ROWS = "questions are not made here: generate the rows first, and name the file"
+_JUDGE = "a judge answers with a number here: `model_as_a_judge_scorer`"
+
+#: Types of the original platform that are not done here, by the part of a file, and what to do instead.
+FOREIGN_TYPES: dict[str, dict[str, str]] = {
+    "source": {
+        "inspect_ai": "`answerkey import inspect FILE` makes a dataset and completions of a log",
+        **dict.fromkeys(("langsmith", "phoenix", "claude_code", "opencode"), _TRACES),
+    },
+    "scorer": {
+        **dict.fromkeys(("model_as_a_judge_classifier", "labeler_via_model"), _JUDGE),
+        "python_all_samples": "a score depends on its own sample alone: compute over all of them in a"
+        " `python` metric",
+        "bleu": "multiple choice has one right answer: write another rule as a `python` scorer",
+        "rag_checker": "there are no retrieved passages in multiple choice: write a `python` scorer",
+        "function_call_coverage": "there are no function calls in multiple choice: write a `python` scorer",
+    },
+}
+
+#: Keys of the original platform that have no place here, wherever they stand, and what to do instead.
+FOREIGN_KEYS: dict[str, str] = {
+    **dict.fromkeys(("dataset_generators", "generator_specification"), _ROWS),
+    **dict.fromkeys(("apps", "app"), "there are no apps here: leave it out"),
+    "integrations": "keys of providers come from the environment: leave it out",
+    "postprocessor": "the scorer reads the completion as it is: use `extraction`, or a `python` scorer",
+    "secrets": "secrets stand at the top of the run file, beside `models`",
+}
+
+#: Solvers of the original platform that ask more than one question for a sample.
+OUTSIDE_SOLVERS = frozenset({"multi_turn_solver", "grouped_single_turn_solver", "python", "generate_loop"})
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A part of a file whose `type` names a class of a registry: a scorer, metric, solver, source or rule.
+
+    `common` are the fields that all kinds have beside their own.
+    """
+
+    name: str
+    registry: Mapping[str, type]
+    common: type[Fields] = Fields
+    suffix: str = "Fields"
+
+    @cache  # noqa: B019 - there are five of them, for the life of the process
+    def model(self, kind: str) -> type[Fields]:
+        """Return the model of the YAML of one kind."""
+        own = fields_of(self.registry[kind])
+        return extend_fields(own, own.__name__ + self.suffix, self.common, type=(Literal[kind], ...))
+
+    def choose(self, node: Node, problems: Problems) -> str | None:
+        """Return the `type` that a node names; report a missing, unknown or foreign one."""
+        label = f"`{self.name}`" if self.name != "source" else "dataset `source`"
+        kind = node.get("type")
+        if not isinstance(node, MapNode):
+            hint = f"types: {listing(self.registry)}"
+            problems.add("E108", f"{label} must be a mapping with a `type`", node.place, hint)
+            return None
+        if kind is None:
+            if not node.is_broken:
+                hint = f"types: {listing(self.registry)}"
+                problems.add("E108", f"`type` is missing in {label}", node.place, hint)
+            return None
+        if kind.text in self.registry:
+            return kind.text
+        name = str(kind.value if isinstance(kind, ScalarNode) else None)
+        supported = f"supported: {listing(sorted(self.registry))}"
+        foreign = FOREIGN_TYPES.get(self.name, {}).get(name)
+        if foreign is not None:
+            message = f"{self.name} type `{name}` of the original platform is not done"
+            problems.add("E116", message, kind.place, f"{foreign}; {supported}")
+        elif self.name == "solver" and name in OUTSIDE_SOLVERS:
+            message = f"solver type `{name}` is outside the scope of multiple choice"
+            problems.add("E303", message, kind.place, supported)
+        else:
+            own = "; for a rule of your own use a `python` scorer" if self.name == "scorer" else ""
+            near = suggest(name, self.registry)
+            hint = f"{near} {supported}" if near else f"{supported}{own}"
+            problems.add("E109", f"unknown {self.name} type {name!r}", kind.place, hint)
+        return None
+
+    def read(self, node: Node, problems: Problems, *, number: int | None = None) -> tuple[Any, Built] | None:
+        """Return the fields of a node and the object they describe, which is None for one that refuses them.
+
+        None when there are no fields. `number` is for messages about an entry of a list.
+        """
+        kind = self.choose(node, problems)
+        if kind is None or not isinstance(node, MapNode):
+            return None
+        name = f"{self.name} `{kind}`" if number is None else f"{self.name} {number} (`{kind}`)"
+        fields = validate_node(self.model(kind), node, problems, name=name)
+        return None if fields is None else (fields, try_build(fields, node, problems))
+
+
+def assign_keys(
+    wanted: Sequence[tuple[str | None, str, Place]], problems: Problems, *, what: str, within: str
+) -> list[str]:
+    """Return a key for each `(given key, default, place)`; a given key that appears twice is reported (E114).
+
+    A default that is taken is numbered: `-2`, `-3`, ….
+    """
+    taken: set[str] = set()
+    for given, _, place in wanted:
+        if given is not None and given in taken:
+            problems.add(
+                "E114", f"{what} key `{given}` is used twice {within}", place, "give each its own `key`"
+            )
+        taken.update(() if given is None else (given,))
+    keys = []
+    for given, default, _ in wanted:
+        key = given if given is not None else number_key(default, taken)
+        taken.add(key)
+        keys.append(key)
+    return keys
+
+
+def number_key(name: str, taken: set[str]) -> str:
+    """Return a name that is not taken: itself, or with `-2`, `-3` … added."""
+    key, number = name, 1
+    while key in taken:
+        number += 1
+        key = f"{name}-{number}"
+    return key
+
+
+def report_text(error: SpecError, node: Node, problems: Problems) -> None:
+    """Report what is wrong with a text at the line that the error names."""
+    line = error.where.line if error.where else None
+    problems.add(error.code, error.message, node.place_of_line(line), error.hint)
+
+
+def report_template(error: SpecError, node: Node, problems: Problems) -> None:
+    """Report a template that does not compile at its place; an unknown config name was reported already."""
+    if not isinstance(error, UnresolvedConfig):
+        report_text(error, node, problems)

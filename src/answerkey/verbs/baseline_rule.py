@@ -10,8 +10,7 @@ from answerkey.metrics import Mean
 from answerkey.metrics.paired import Difference, adjust_by_holm
 from answerkey.runs import Run, load_run
 from answerkey.spec import Rule, Task, task_from_source
-from answerkey.spec.policies import ALPHA, NotWorse
-from answerkey.spec.policy_checking import find_compared
+from answerkey.spec.policies import ALPHA, NotWorse, find_compared
 from answerkey.types import GateCheck, GateStatus
 from answerkey.verbs.comparing import compare
 from answerkey.verbs.gate_rules import check_rule

@@ -11,8 +11,15 @@ from answerkey.metrics import Frequency, wilson
 from answerkey.metrics.intervals import WILSON
 from answerkey.runs import Run, TaskRun
 from answerkey.spec import task_from_source
-from answerkey.spec.policies import Bound, Definition, Exists, ShareLimit, ShareName, Threshold
-from answerkey.spec.policy_checking import foresee_metrics
+from answerkey.spec.policies import (
+    Bound,
+    Definition,
+    Exists,
+    ShareLimit,
+    ShareName,
+    Threshold,
+    foresee_metrics,
+)
 from answerkey.types import GateCheck, GateStatus, GroupValue, MetricValue
 
 COMPARE: Mapping[str, Callable[[float, float], bool]] = {

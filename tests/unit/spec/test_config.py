@@ -4,17 +4,15 @@ import pytest
 
 from answerkey.errors import Place
 from answerkey.spec.config import Config, Given, given_by_caller, read_parameters, resolve_config
-from answerkey.spec.findings import Findings
-from answerkey.spec.nodes import find_node, from_plain, to_plain
-from answerkey.spec.reader import parse_yaml
+from answerkey.spec.nodes import Problems, from_plain, parse_yaml, to_plain
 from answerkey.templates import Template
 
 Spec = dict[str, object]
 
 
-def declare(spec: Spec) -> tuple[Config, Findings]:
+def declare(spec: Spec) -> tuple[Config, Problems]:
     """Return a config of one parameter `p`, with its default."""
-    findings = Findings()
+    findings = Problems()
     node = from_plain([{"key": "p", "display_name": "P"} | spec], Place("task.yaml", 1, 1))
     parameters = read_parameters(node, findings)
     return resolve_config(parameters, {}, findings, place=Place("task.yaml"), needs_all=False), findings
@@ -156,7 +154,7 @@ def test_declarations_are_checked(spec: Spec, code: str, message: str) -> None:
 
 def test_parameters_are_declared_once() -> None:
     """Two parameters with one key are an error."""
-    findings = Findings()
+    findings = Problems()
     one = {"type": "int", "key": "n", "display_name": "N"}
     read_parameters(from_plain([one, one], Place()), findings)
     assert [error.code for error in findings.errors] == ["E114"]
@@ -164,7 +162,7 @@ def test_parameters_are_declared_once() -> None:
 
 def test_a_missing_value_is_an_error() -> None:
     """A parameter without a default must be given; a nullable one is null."""
-    findings = Findings()
+    findings = Problems()
     spec = [
         {"type": "int", "key": "n", "display_name": "N"},
         {"type": "int", "key": "m", "display_name": "M", "nullable": True},
@@ -184,7 +182,7 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
     assert [(error.code, error.hint) for error in findings.errors] == [("E110", "did you mean `number`?")]
 
 
-def fill(text: str, spec: Spec, value: object) -> tuple[object, Findings]:
+def fill(text: str, spec: Spec, value: object) -> tuple[object, Problems]:
     """Return a YAML text with `<< config.p >>` filled in."""
     config, findings = declare(spec)
     filled = resolve_config(config.parameters, {"p": Given(value, Place())}, findings, place=Place())
@@ -230,5 +228,5 @@ def test_a_value_is_never_run_as_a_template() -> None:
     text = 'definition: {scorers: [{choices: "<< config.p >>"}]}'
     config, findings = declare(STRING | {"default_value": "{{ 1 + 1 }}"})
     filled = config.fill(parse_yaml(text, "task.yaml", findings), findings)
-    source = find_node(filled, ("definition", "scorers", 0, "choices"))[0]
+    source = filled.at("definition", "scorers", 0, "choices")
     assert Template.compile(to_plain(source)).render() == "{{ 1 + 1 }}"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.errors import Place, SpecError
-from answerkey.spec.environment import Environment, load_environment, parse_env
+from answerkey.spec.project import Environment, load_environment, parse_env
 
 
 @pytest.mark.parametrize(

@@ -5,20 +5,18 @@ from pathlib import Path
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.spec.environment import Environment
-from answerkey.spec.findings import Findings
-from answerkey.spec.includes import Inclusion
-from answerkey.spec.nodes import BROKEN, ScalarNode, find_node, to_plain
+from answerkey.spec.nodes import BROKEN, Problems, ScalarNode, to_plain
+from answerkey.spec.project import Environment, Inclusion
 
 from .conftest import Write
 
 
-def load(folder: Path, name: str = "a.yaml", *, allow_outside: bool = False) -> tuple[object, Findings]:
+def load(folder: Path, name: str = "a.yaml", *, allow_outside: bool = False) -> tuple[object, Problems]:
     """Return the plain tree of a file with everything followed, and what was found."""
-    findings = Findings()
+    problems = Problems()
     environment = Environment({"PART": "part"})
-    inclusion = Inclusion(folder, environment, findings, allow_outside=allow_outside)
-    return to_plain(inclusion.load(folder / name, name)), findings
+    inclusion = Inclusion(folder, environment, problems, allow_outside=allow_outside)
+    return to_plain(inclusion.load(folder / name, name)), problems
 
 
 def test_include_is_the_stripped_text_of_a_file(write: Write) -> None:
@@ -26,9 +24,9 @@ def test_include_is_the_stripped_text_of_a_file(write: Write) -> None:
     folder = write(
         a_yaml="x: {$ref: sub/b.yaml}\n", sub__b_yaml="t: !include c.md\n", sub__c_md="\n one: two \n\n"
     )
-    found, findings = load(folder)
+    found, problems = load(folder)
     assert found == {"x": {"t": "one: two"}}
-    assert findings.errors == []
+    assert problems.errors == []
 
 
 def test_ref_puts_a_file_in_place_of_the_node(write: Write) -> None:
@@ -40,18 +38,18 @@ def test_ref_puts_a_file_in_place_of_the_node(write: Write) -> None:
 def test_ref_joins_its_siblings(write: Write) -> None:
     """Keys beside `$ref` are added to the mapping of the file; the same value twice is no contradiction."""
     folder = write(a_yaml="m: {$ref: m.yaml, extra: 2, k: 1}\n", m_yaml="{k: 1}")
-    found, findings = load(folder)
+    found, problems = load(folder)
     assert found == {"m": {"k": 1, "extra": 2}}
-    assert findings.errors == []
+    assert problems.errors == []
 
 
 def test_a_sibling_that_contradicts_is_an_error(write: Write) -> None:
     """A key beside `$ref` with another value than the file's is an error that names both places."""
     folder = write(a_yaml="m:\n  $ref: m.yaml\n  k: 2\n", m_yaml="k: 1\n")
-    _, findings = load(folder)
-    assert [error.code for error in findings.errors] == ["E105"]
-    assert findings.errors[0].message.startswith("`k` contradicts the file that `$ref` names (")
-    assert str(findings.errors[0].where) == "a.yaml:3:3"
+    _, problems = load(folder)
+    assert [error.code for error in problems.errors] == ["E105"]
+    assert problems.errors[0].message.startswith("`k` contradicts the file that `$ref` names (")
+    assert str(problems.errors[0].where) == "a.yaml:3:3"
 
 
 def test_siblings_need_a_mapping(write: Write) -> None:
@@ -63,25 +61,25 @@ def test_siblings_need_a_mapping(write: Write) -> None:
 def test_a_circle_is_an_error(write: Write) -> None:
     """Files that refer to each other in a circle are an error that shows the circle."""
     folder = write(a_yaml="x: {$ref: b.yaml}\n", b_yaml="y: {$ref: a.yaml}\n")
-    _, findings = load(folder)
-    assert findings.errors[0].code == "E105"
-    assert findings.errors[0].message == "`$ref` goes in a circle: `a.yaml` → `b.yaml` → `a.yaml`"
+    _, problems = load(folder)
+    assert problems.errors[0].code == "E105"
+    assert problems.errors[0].message == "`$ref` goes in a circle: `a.yaml` → `b.yaml` → `a.yaml`"
 
 
 def test_the_same_file_twice_is_no_circle(write: Write) -> None:
     """Two references to one file are fine."""
     folder = write(a_yaml="x: {$ref: b.yaml}\ny: {$ref: b.yaml}\n", b_yaml="1\n")
-    assert load(folder) == ({"x": 1, "y": 1}, Findings())
+    assert load(folder) == ({"x": 1, "y": 1}, Problems())
 
 
 @pytest.mark.parametrize("text", ["x: {$ref: ../b.yaml}\n", "x: !include ../b.yaml\n"])
 def test_the_project_folder_is_the_limit(write: Write, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither `$ref` nor `!include` may leave the project folder, unless that is allowed."""
     monkeypatch.chdir(write(sub__a_yaml=text, b_yaml="secret\n") / "sub")
-    _, findings = load(Path())
-    assert [error.code for error in findings.errors] == ["E105"]
-    assert "--allow-outside" in str(findings.errors[0].hint)
-    assert load(Path(), allow_outside=True) == ({"x": "secret"}, Findings())
+    _, problems = load(Path())
+    assert [error.code for error in problems.errors] == ["E105"]
+    assert "--allow-outside" in str(problems.errors[0].hint)
+    assert load(Path(), allow_outside=True) == ({"x": "secret"}, Problems())
 
 
 def test_a_link_that_leaves_the_folder_is_refused(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,8 +93,8 @@ def test_a_link_that_leaves_the_folder_is_refused(write: Write, monkeypatch: pyt
 def test_what_cannot_be_read_is_reported_where_it_is_named(write: Write) -> None:
     """A missing file is an error at the node that names it, and the rest is read."""
     folder = write(a_yaml="x: {$ref: none.yaml}\ny: !include none.md\nz: 1\n")
-    found, findings = load(folder)
-    assert [(error.code, str(error.where)) for error in findings.errors] == [
+    found, problems = load(folder)
+    assert [(error.code, str(error.where)) for error in problems.errors] == [
         ("E101", "a.yaml:1:11"),
         ("E101", "a.yaml:2:4"),
     ]
@@ -124,9 +122,9 @@ def test_include_is_followed_in_rows(write: Write) -> None:
 def test_rows_may_stand_in_a_file_of_their_own(write: Write) -> None:
     """`rows: {$ref: path}` is the file; inside it a column called `$ref` is a column."""
     folder = write(a_yaml="rows: {$ref: r.yaml}\n", r_yaml="[{$ref: x, q: !include q.md}]\n", q_md="Q\n")
-    found, findings = load(folder)
+    found, problems = load(folder)
     assert found == {"rows": [{"$ref": "x", "q": "Q"}]}
-    assert findings.errors == []
+    assert problems.errors == []
 
 
 @pytest.mark.parametrize(
@@ -144,7 +142,7 @@ def test_a_line_of_an_included_text_is_a_line_of_its_file(
 ) -> None:
     """What is stripped at the front counts."""
     folder = write(a_yaml="!include a.md\n", a_md=text)
-    inclusion = Inclusion(folder, Environment(), Findings())
+    inclusion = Inclusion(folder, Environment(), Problems())
     node = inclusion.load(folder / "a.yaml", "a.yaml")
     assert isinstance(node, ScalarNode)
     assert str(node.place_of_line(line)) == place
@@ -153,7 +151,7 @@ def test_a_line_of_an_included_text_is_a_line_of_its_file(
 def test_a_column_of_an_included_text_is_a_column_of_its_file(write: Write) -> None:
     """On the first line the stripped characters count."""
     folder = write(a_yaml="!include a.md\n", a_md="\n  one\ntwo")
-    node = Inclusion(folder, Environment(), Findings()).load(folder / "a.yaml", "a.yaml")
+    node = Inclusion(folder, Environment(), Problems()).load(folder / "a.yaml", "a.yaml")
     assert isinstance(node, ScalarNode)
     assert [str(node.place_of_line(line, 3)) for line in (1, 2)] == ["a.md:2:5", "a.md:3:3"]
 
@@ -161,8 +159,8 @@ def test_a_column_of_an_included_text_is_a_column_of_its_file(write: Write) -> N
 def test_places_are_those_of_the_named_file(write: Write) -> None:
     """A node of another file says so."""
     folder = write(a_yaml="x: {$ref: b.yaml}\n", b_yaml="\ny: 1\n")
-    root = Inclusion(folder, Environment(), Findings()).load(Path("a.yaml"), "a.yaml")
-    assert str(find_node(root, ("x", "y"))[0].place) == "b.yaml:2:4"
+    root = Inclusion(folder, Environment(), Problems()).load(Path("a.yaml"), "a.yaml")
+    assert str(root.at("x", "y").place) == "b.yaml:2:4"
 
 
 def test_the_first_file_must_be_there(write: Write) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from answerkey.spec import Overrides, load_plan, load_task
-from answerkey.spec.numbers import parse_number, parse_whole
+from answerkey.spec.validation import parse_number, parse_whole
 
 from .conftest import RUN, TASK, Write
 

@@ -7,7 +7,7 @@ import pytest
 
 from answerkey.datasets import InlineSource, LocalSource, Selection
 from answerkey.spec import Loaded, Overrides, Plan, load_plan, source_from
-from answerkey.spec.connections import provider_key
+from answerkey.spec.models import provider_key
 
 from .conftest import DATASET, RUN, TASK, Write
 

@@ -5,15 +5,13 @@ from pathlib import Path
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.spec import reader
-from answerkey.spec.findings import Findings
-from answerkey.spec.nodes import MapNode, Node, find_node, to_plain
-from answerkey.spec.reader import parse_yaml, read_yaml
+from answerkey.spec import nodes
+from answerkey.spec.nodes import MapNode, Node, Problems, parse_yaml, read_yaml, to_plain
 
 
-def parse(text: str, findings: Findings | None = None) -> Node:
+def parse(text: str, findings: Problems | None = None) -> Node:
     """Return the tree of a text."""
-    return parse_yaml(text, "file.yaml", findings or Findings())
+    return parse_yaml(text, "file.yaml", findings or Problems())
 
 
 def read(text: str) -> object:
@@ -88,8 +86,8 @@ def test_quotes_and_str_tag_make_text() -> None:
 def test_every_node_knows_its_place() -> None:
     """Line and column of keys and values count from 1."""
     root = parse("a:\n  - b: x\n    c: [1, 22]\n")
-    assert str(find_node(root, ("a", 0, "c", 1))[0].place) == "file.yaml:3:12"
-    inner = find_node(root, ("a", 0))[0]
+    assert str(root.at("a", 0, "c", 1).place) == "file.yaml:3:12"
+    inner = root.at("a", 0)
     assert isinstance(inner, MapNode)
     assert str(inner.key_place("c")) == "file.yaml:3:5"
 
@@ -97,13 +95,13 @@ def test_every_node_knows_its_place() -> None:
 def test_lines_of_a_block_are_found() -> None:
     """A line inside a literal block stands that many lines below its mark; in quotes, where they begin."""
     root = parse('a: |\n  one\n  two\nb: "one\\ntwo"\n')
-    assert root.entries["a"].place_of_line(2).line == 3  # type: ignore[union-attr, call-overload]  # a mapping of scalars
-    assert root.entries["b"].place_of_line(2).line == 4  # type: ignore[union-attr, call-overload]  # same
+    assert root.at("a").place_of_line(2).line == 3
+    assert root.at("b").place_of_line(2).line == 4
 
 
 def test_duplicate_keys_name_both_lines() -> None:
     """A key given twice is an error that names both lines; the first value is kept."""
-    findings = Findings()
+    findings = Problems()
     root = parse("a: 1\nb: 2\na: 3\n", findings)
     assert [error.code for error in findings.errors] == ["E103"]
     assert findings.errors[0].message == "key `a` is given twice: lines 1 and 3"
@@ -115,13 +113,13 @@ def test_merge_keys_fill_what_is_not_given() -> None:
     """`<<: *anchor` merges a mapping, a list of them in order; given keys win."""
     text = "x: &x {a: 1, b: 1}\ny: &y {b: 2, c: 2}\nz: {<<: [*x, *y], a: 0}\nw:\n  <<: *x\n  d: 4\n"
     root = parse(text)
-    assert to_plain(find_node(root, ("z",))[0]) == {"a": 0, "b": 1, "c": 2}
-    assert to_plain(find_node(root, ("w",))[0]) == {"a": 1, "b": 1, "d": 4}
+    assert to_plain(root.at("z")) == {"a": 0, "b": 1, "c": 2}
+    assert to_plain(root.at("w")) == {"a": 1, "b": 1, "d": 4}
 
 
 def test_merging_something_else_is_an_error() -> None:
     """`<<` takes mappings only."""
-    findings = Findings()
+    findings = Problems()
     parse("<<: 3\n", findings)
     assert findings.errors[0].code == "E108"
 
@@ -136,7 +134,7 @@ def test_a_config_value_is_no_merge_key() -> None:
 )
 def test_unknown_tags_are_refused(tag: str) -> None:
     """A tag other than `!include` and the plain ones is an error at its place."""
-    findings = Findings()
+    findings = Problems()
     parse(f"a: 1\nb: {tag} x\n", findings)
     assert [error.code for error in findings.errors] == ["E104"]
     assert str(findings.errors[0].where) == "file.yaml:2:4"
@@ -144,7 +142,7 @@ def test_unknown_tags_are_refused(tag: str) -> None:
 
 def test_keys_must_be_text() -> None:
     """A key that is a number, a boolean or a mapping is an error; an unquoted template gets a hint."""
-    findings = Findings()
+    findings = Problems()
     parse("1: a\ntrue: b\nc: {{ sample.x }}\n", findings)
     assert [error.code for error in findings.errors] == ["E108", "E108", "E108"]
     assert findings.errors[0].hint == "put the key in quotes"
@@ -212,7 +210,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     codes = {}
     for name in ("missing.yaml", ".", "latin.yaml", "nul.yaml"):
         with pytest.raises(SpecError) as caught:
-            read_yaml(tmp_path / name, name, Findings())
+            read_yaml(tmp_path / name, name, Problems())
         codes[name] = (caught.value.code, str(caught.value.where))
     assert codes == {
         "missing.yaml": ("E101", "missing.yaml"),
@@ -220,13 +218,13 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "latin.yaml": ("E102", "latin.yaml:2"),
         "nul.yaml": ("E102", "nul.yaml:2"),
     }
-    monkeypatch.setattr(reader, "MAX_YAML_BYTES", 10)
+    monkeypatch.setattr(nodes, "MAX_YAML_BYTES", 10)
     with pytest.raises(SpecError) as caught:
-        read_yaml(tmp_path / "big.yaml", "big.yaml", Findings())
+        read_yaml(tmp_path / "big.yaml", "big.yaml", Problems())
     assert caught.value.code == "E104"
 
 
 def test_a_byte_order_mark_is_no_content(tmp_path: Path) -> None:
     """A byte order mark at the start of a file is not part of the first key."""
     (tmp_path / "bom.yaml").write_bytes(b"\xef\xbb\xbfa: 1\n")
-    assert to_plain(read_yaml(tmp_path / "bom.yaml", "bom.yaml", Findings())) == {"a": 1}
+    assert to_plain(read_yaml(tmp_path / "bom.yaml", "bom.yaml", Problems())) == {"a": 1}

@@ -13,8 +13,7 @@ from answerkey.cli import main
 from answerkey.datasets import HuggingFaceSource, open_dataset
 from answerkey.errors import SpecError
 from answerkey.spec import Overrides, Specification, load_plan, load_task, schema
-from answerkey.spec.ready_made import find_ready_made, list_ready_made, load_ready_made
-from answerkey.spec.ready_projects import write_project
+from answerkey.spec.ready_made import find_ready_made, list_ready_made, load_ready_made, write_project
 from answerkey.verbs import check
 
 NAMES = [
@@ -230,8 +229,8 @@ def test_each_says_what_people_need_to_know(name: str) -> None:
     assert about.homepage.startswith("https://")
     assert about.chance is None or 0 < about.chance < 1
     assert about.chance is not None or name in {"agieval", "truthfulqa_mc"}
-    assert ready.forms
-    assert all(form.description and form.expects for form in ready.forms)
+    assert ready.own_forms
+    assert all(form.description and form.expects for form, _ in ready.own_forms)
 
 
 @pytest.mark.parametrize("name", NAMES)

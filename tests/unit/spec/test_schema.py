@@ -6,9 +6,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import answerkey.spec
-from answerkey.spec.findings import Findings
-from answerkey.spec.nodes import to_plain
-from answerkey.spec.reader import parse_yaml
+from answerkey.spec.nodes import Problems, parse_yaml, to_plain
 from answerkey.spec.schema import FileKind, schema
 
 from .conftest import DATASET, RUN, TASK
@@ -53,7 +51,7 @@ run_config: {num_samples: "10", subsampling: random, seed: $SEED}
 
 def faults(kind: FileKind, text: str) -> list[str]:
     """Return what the schema of a kind of file has against a YAML text."""
-    plain = to_plain(parse_yaml(text, None, Findings()))
+    plain = to_plain(parse_yaml(text, None, Problems()))
     return [error.message for error in Draft202012Validator(schema(kind)).iter_errors(plain)]
 
 

@@ -1,0 +1,267 @@
+"""Model files, models named by their provider, and adapters become models that can be called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from answerkey.errors import Place, SpecError, listing, suggest
+from answerkey.models import (
+    INFERENCE_FUNCTION,
+    LATER_INFERENCE_FUNCTION,
+    PROVIDERS,
+    Adapter,
+    Address,
+    Caller,
+    CustomConfig,
+    Generation,
+    InferenceConfig,
+    ModelConfig,
+    PlaceholderConfig,
+    ProviderConfig,
+    Tls,
+    connect,
+    is_live,
+    open_model,
+    read_name,
+)
+from answerkey.sandbox import Snippet, check_snippet
+from answerkey.spec import shapes
+from answerkey.spec.config import refuse_config
+from answerkey.spec.nodes import MapNode, Node, Problems, ScalarNode, walk_scalars
+from answerkey.spec.validation import Fields, report_text, validate_node
+from answerkey.templates import Template
+
+#: Adapters that need not be defined: with them the endpoint has the chat API.
+OWN_ADAPTERS = frozenset({"latticeflow$identity", "latticeflow$openai_chat_completion", "latticeflow$openai"})
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A model by key: a name for `open_model`, or a config that lacks only its adapter and the caller.
+
+    `title` is how it is shown where recorded completions are its own.
+    """
+
+    key: str
+    place: Place
+    title: str
+    name: str | None = None
+    config: ModelConfig | None = None
+    adapter: str | None = None
+    task: shapes.TaskKind = "chat_completion"
+
+
+def provider_key(name: str) -> str:
+    """Return the key of a provider model: `openai/GPT-4.1` is `openai$gpt-4-1`."""
+    return "$".join(re.sub(r"[^a-z0-9_-]+", "-", part) for part in name.lower().split("/", 1))
+
+
+def build_model(node: Node, problems: Problems) -> ModelSpec | None:
+    """Return the model of a model file or of an entry of `models`."""
+    refuse_config(node, problems)
+    if isinstance(node, MapNode) and "$provider" in node.entries:
+        return _build_provider_model(node, problems)
+    fields = validate_node(shapes.ModelFields, node, problems, name="the model")
+    part = node.get("config")
+    connection = _read_connection(part, problems) if part is not None else None
+    if fields is None or connection is None or not isinstance(part, MapNode) or _is_open(part):
+        return None
+    says_where = ("url", "base_url", "provider_id", "connection_type")
+    config = ModelConfig(
+        name=fields.key,
+        config=_build_config(connection, part, fields.key, problems),
+        generation=build_generation(fields.generation),
+        requests_per_minute=fields.rate_limit,
+        tokens_per_minute=fields.tokens_per_minute,
+        max_concurrent=fields.max_concurrent_requests,
+        place=next((part.entries[name] for name in says_where if name in part.entries), node).place,
+    )
+    adapter = getattr(connection, "adapter", None) or fields.adapter
+    named = adapter.key if adapter else None
+    return ModelSpec(
+        fields.key, node.place, fields.display_name, config=config, adapter=named, task=fields.task
+    )
+
+
+def _is_open(node: MapNode) -> bool:
+    """Return whether a connection lacks a value that could not be had, as was reported."""
+    return node.is_broken or any(scalar.is_broken for _, scalar in walk_scalars(node))
+
+
+def _build_provider_model(node: MapNode, problems: Problems) -> ModelSpec | None:
+    fields = validate_node(shapes.ProviderModel, node, problems, name="the model")
+    if fields is None:
+        return None
+    place, name = node.entries["$provider"].place, fields.provider
+    provider, _, model = name.partition("/")
+    if provider == "builtin":
+        return ModelSpec(provider_key(name), place, name, name)
+    if not _check_provider(provider, place, problems) or _is_open(node):
+        return None
+    base = _read_address(node.get("base_url"))
+    config = ProviderConfig(provider, model, base_url=base, api=fields.api)
+    where = node.entries["base_url"].place if base else place
+    built = ModelConfig(name, config, build_generation(fields.generation), place=where)
+    return ModelSpec(provider_key(name), place, name, config=built)
+
+
+def _check_provider(provider: str, place: Place, problems: Problems) -> bool:
+    if provider not in PROVIDERS:
+        known = [*PROVIDERS, "builtin"]
+        hint = suggest(provider, known) or f"providers: {listing(known)}"
+        problems.add("E109", f"unknown provider `{provider}`", place, hint)
+    return provider in PROVIDERS
+
+
+def _read_connection(node: Node, problems: Problems) -> Fields | None:
+    """Return the fields of a connection that is well formed."""
+    if not isinstance(node, MapNode):
+        problems.add("E108", "`config` of a model must be a mapping", node.place)
+        return None
+    stated = node.get("connection_type")
+    kind = str(stated.value) if isinstance(stated, ScalarNode) else "custom_connection"
+    if kind not in shapes.CONNECTIONS:
+        hint = suggest(kind, shapes.CONNECTIONS) or f"types: {listing(shapes.CONNECTIONS)}"
+        problems.add("E109", f"unknown connection type {kind!r}", node.at("connection_type").place, hint)
+        return None
+    name = f"`config` of the model (`{kind}`)"
+    fields = validate_node(shapes.CONNECTIONS[kind], node, problems, name=name)
+    if isinstance(fields, shapes.ProviderConnection):
+        place = node.entries["provider_id"].place
+        return fields if _check_provider(fields.provider_id, place, problems) else None
+    if not isinstance(fields, shapes.CustomInference):
+        return fields
+    if fields.adapter is not None and fields.adapter.key not in OWN_ADAPTERS:
+        hint = "the snippet is given the messages and returns a chat completion: convert both in it"
+        where = node.entries["adapter"].place
+        problems.add("E116", "an adapter of your own in `custom_inference` is not done", where, hint)
+    if fields.snippet is not None and fields.run_inference_snippet is not None:
+        message = "`snippet` and `run_inference_snippet` are two names of one field"
+        problems.add("E108", message, node.key_place("run_inference_snippet"), "leave one of them out")
+        return None
+    if fields.snippet is not None or fields.run_inference_snippet is not None:
+        return fields
+    if not node.is_broken and not node.entries.keys() & {"snippet", "run_inference_snippet"}:
+        problems.add("E108", "`snippet` is missing in `config` of the model (`custom_inference`)", node.place)
+    return None
+
+
+def _build_config(
+    fields: Fields, node: MapNode, key: str, problems: Problems
+) -> ProviderConfig | CustomConfig | InferenceConfig | PlaceholderConfig:
+    if isinstance(fields, shapes.ProviderConnection):
+        base = _read_address(node.get("base_url"))
+        return ProviderConfig(fields.provider_id, fields.model_key, fields.api_key, base, fields.api)
+    if isinstance(fields, shapes.CustomConnection):
+        validation = fields.tls_context.validation_context if fields.tls_context else None
+        if validation is not None and validation.trust_chain_verification == "accept_untrusted":
+            hint = "certificates are always checked; put the endpoint's own into `trusted_ca`"
+            problems.add("E116", "`accept_untrusted` is not done", node.entries["tls_context"].place, hint)
+        return CustomConfig(
+            address=_read_address(node.entries["url"]) or Address(fields.url),
+            model=fields.model_key,
+            api=fields.api or "chat",
+            api_key=fields.api_key,
+            headers=fields.custom_headers or {},
+            tls=None if validation is None else Tls(validation.trusted_ca),
+        )
+    if isinstance(fields, shapes.CustomInference):
+        name = "snippet" if "snippet" in node.entries else "run_inference_snippet"
+        source = str(fields.snippet or fields.run_inference_snippet)
+        snippet = Snippet(INFERENCE_FUNCTION, source, node.entries[name].place, key)
+        if name == "run_inference_snippet" and check_snippet(snippet) is not None:
+            snippet = replace(snippet, function=LATER_INFERENCE_FUNCTION)  # it defines the other one
+        return InferenceConfig(snippet, fields.environment or {}, fields.timeout)
+    return PlaceholderConfig()
+
+
+def _read_address(node: Node | None) -> Address | None:
+    if not isinstance(node, ScalarNode) or node.is_null:
+        return None
+    return Address(str(node.value), node.style == "caller")
+
+
+def build_generation(fields: shapes.Generation | None) -> Generation:
+    """Return how a model is to generate, as files say it."""
+    given = {} if fields is None else fields.model_dump(exclude_none=True)
+    if (stop := given.get("stop")) is not None:
+        given["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
+    return Generation(**given)
+
+
+def build_adapter(node: Node, problems: Problems) -> Adapter | None:
+    """Return a model adapter that is well formed."""
+    fields = validate_node(shapes.AdapterFields, node, problems, name="the model adapter")
+    if fields is None:
+        return None
+    adapter = Adapter(fields.key, fields.process_input.source_code, fields.process_output.source_code)
+    for name, source, names in adapter.parts():
+        language = getattr(fields, name).language
+        if language != "jinja":
+            hint = "write it in Jinja, or use `connection_type: custom_inference`"
+            message = f"an adapter in `{language}` is not in this release"
+            problems.add("E116", message, node.at(name, "language").place, hint)
+            continue
+        try:
+            Template.compile(source, names=names)
+        except SpecError as error:
+            report_text(error, node.at(name, "source_code"), problems)
+    return adapter
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """A reference to a model: where it stands, whether the caller wrote it, and how it is to generate."""
+
+    reference: str
+    place: Place
+    is_callers: bool = False
+    generation: Generation = field(default_factory=Generation)
+
+
+@dataclass(frozen=True)
+class Models:
+    """The models that a reference can mean, their adapters, and on whose behalf they are called."""
+
+    known: Mapping[str, ModelSpec]
+    adapters: Mapping[str, Adapter]
+    caller: Caller
+
+    def find(self, choice: ModelChoice) -> str | ModelConfig:
+        """Return the model that a reference means; raises SpecError when it means none."""
+        name, spec = choice.reference, self.known.get(choice.reference)
+        if spec is None and "/" not in name and ":" not in name:
+            known = f"models: {listing(self.known)}; or name one as `builtin/random`"
+            hint = suggest(name, self.known) or known
+            raise SpecError("E113", f"model `{name}` is not defined", where=choice.place, hint=hint)
+        if spec is not None and spec.config is not None:
+            config = spec.config.config
+            if isinstance(config, CustomConfig) and spec.adapter is not None:
+                config = replace(config, adapter=self.adapters.get(spec.adapter))
+            return replace(spec.config, config=config, caller=self.caller)
+        name = spec.name if spec is not None and spec.name is not None else name
+        try:
+            if is_live(name):
+                return read_name(name, caller=self.caller, is_callers=choice.is_callers, place=choice.place)
+            open_model(name)
+        except SpecError as error:
+            raise SpecError(error.code, error.message, where=choice.place, hint=error.hint) from None
+        return name
+
+    def choose(self, choice: ModelChoice) -> str | ModelConfig:
+        """Return a model that can be called, for `open_model`; raises SpecError for one that cannot."""
+        model = self.find(choice)
+        spec = self.known.get(choice.reference)
+        if spec is not None and spec.task == "embeddings":
+            message = f"model `{choice.reference}` gives embeddings: it cannot be asked questions"
+            raise SpecError("E301", message, where=choice.place)
+        if isinstance(model, str):
+            return model
+        model = replace(model, generation=choice.generation.over(model.generation))
+        if not isinstance(model.config, InferenceConfig):
+            connect(model)
+        elif (error := check_snippet(model.config.snippet)) is not None:
+            raise error
+        return model

@@ -1,0 +1,767 @@
+"""Run files, task files and ready-made tasks become a plan: tasks, each with its dataset and model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+
+from answerkey.datasets import Selection, is_stored, name_lasting, require_address
+from answerkey.errors import AnswerkeyError, Place, SpecError, listing, raise_all, suggest
+from answerkey.models import Adapter, Caller, Generation, ModelConfig
+from answerkey.models.configs import is_url
+from answerkey.sandbox import Snippet
+from answerkey.scorers import AskingScorer
+from answerkey.solvers import ChatInput, GenericInput
+from answerkey.spec import models, policies, shapes
+from answerkey.spec.config import (
+    Config,
+    DatasetParameter,
+    Given,
+    ModelParameter,
+    Parameter,
+    given_by_caller,
+    read_given,
+    read_parameters,
+    refuse_config,
+    resolve_config,
+)
+from answerkey.spec.models import ModelChoice, Models, ModelSpec
+from answerkey.spec.nodes import MapNode, Node, Problems, resolve_path
+from answerkey.spec.policies import Policy
+from answerkey.spec.project import Loaded, Overrides, Project, find_file, load_environment
+from answerkey.spec.ready_made import (
+    ReadyMade,
+    find_ready_made,
+    list_ready_made,
+    load_ready_made,
+    open_raw_files,
+)
+from answerkey.spec.shapes import SpecificationFields, carry_over
+from answerkey.spec.sources import DatasetSpec, build_dataset, is_remote
+from answerkey.spec.task import Task, build_task, override_trials
+from answerkey.spec.validation import Fields, Key, assign_keys, extend_fields, fields_of, validate_node
+
+#: The variant that has the task's own prompt.
+BASE = "base"
+#: `tasks` is a key of task files too: the kinds of model they are for.
+_RUN_ONLY = frozenset(shapes.RunFields.model_fields) - {"tasks"}
+_DATASET_ONLY = frozenset({"source", "file_path"})
+_SELECTION = frozenset(shapes.SelectionFields.model_fields)
+_LISTS = ("datasets", "models", "model_adapters", "tasks")
+Judges = dict[str, str | ModelConfig]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Which variant of which specification this is; both by their keys."""
+
+    of: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Specification:
+    """One task to run. `model` is for `open_model`; None when no model is called, or none is named.
+
+    `model_key` is how the files call the model, also when recorded completions make calling it unnecessary;
+    `completions` is the file that has them, and `model_name` the name of the model that wrote them.
+    `judges` are the models of scorers that call one, by the scorer's key, for `open_model` as well.
+    The whole specification is run `num_runs` times.
+    """
+
+    key: str
+    task: Task
+    dataset: DatasetSpec
+    display_name: str | None = None
+    model: str | ModelConfig | None = None
+    model_key: str | None = None
+    model_name: str | None = None
+    selection: Selection = field(default_factory=Selection)
+    examples: DatasetSpec | None = None
+    num_runs: int = 1
+    judges: Mapping[str, str | ModelConfig] = field(default_factory=dict)
+    variant: Variant | None = None
+    completions: Path | str | None = None
+
+    @property
+    def snippets(self) -> tuple[Snippet, ...]:
+        """The user's code that would run: of the task, and of models that are snippets."""
+        called = [one for one in (self.model, *self.judges.values()) if isinstance(one, ModelConfig)]
+        return (*self.task.snippets, *(snippet for one in called for snippet in one.snippets))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All specifications of a run; `project` is the folder of the file given by the caller."""
+
+    key: str
+    specifications: tuple[Specification, ...]
+    project: Path
+    file: str
+    display_name: str | None = None
+    description: str | None = None
+    cache_policy: str | None = None
+    policies: tuple[Policy, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlannedTask:
+    """A task of a run with its fields as an evaluation states them, before the task is built.
+
+    `entry` is where it is stated, `selection` what the run says of rows beside it, `key` that of a variant.
+    """
+
+    fields: SpecificationFields
+    node: MapNode
+    given: Mapping[str, Given]
+    entry: Node
+    selection: Mapping[str, object] = field(default_factory=dict)
+    completions: Path | str | None = None
+    variant: Variant | None = None
+
+    @classmethod
+    def alone(cls, key: str, node: MapNode, given: Mapping[str, Given], **more: Any) -> PlannedTask:  # noqa: ANN401
+        """Return a task that no evaluation asks for."""
+        return cls(SpecificationFields.model_construct(task_key=key), node, given, node, **more)
+
+    @property
+    def key(self) -> str | None:
+        """The key that is stated."""
+        is_base = self.variant is None or self.variant.key == BASE
+        return self.fields.key if is_base or self.variant is None else f"{self.variant.of}-{self.variant.key}"
+
+
+@dataclass(frozen=True)
+class PromptVariant:
+    """Another prompt: what stands in place of the solver's `input_builder`."""
+
+    key: str
+    input_builder: ChatInput | GenericInput
+
+
+@cache
+def variant_model() -> type[Fields]:
+    """Return the model of a variant's YAML."""
+    return extend_fields(fields_of(PromptVariant), "VariantFields", Fields, key=(Key, ...))
+
+
+@dataclass
+class Definitions(Project):
+    """What a run file defines, by key, and what the caller adds to it; a broken one is not also undefined.
+
+    `unread` names the lists (`datasets`, `tasks` …) that lack something which could not be read: nothing can
+    be said to be missing there. `own_tasks` are those of the file, not ready-made ones. `open_files` reads
+    files that the caller gives otherwise than as they are.
+    """
+
+    datasets: dict[str, DatasetSpec] = field(default_factory=dict)
+    broken_datasets: set[str] = field(default_factory=set)
+    models: dict[str, ModelSpec] = field(default_factory=dict)
+    broken_models: set[str] = field(default_factory=set)
+    adapters: dict[str, Adapter] = field(default_factory=dict)
+    tasks: dict[str, MapNode] = field(default_factory=dict)
+    own_tasks: set[str] = field(default_factory=set)
+    unread: set[str] = field(default_factory=set)
+    given_dataset: DatasetSpec | None = None
+    open_files: Callable[[str | Path], DatasetSpec | None] | None = None
+
+    def define(self, node: MapNode) -> None:
+        """Read datasets, models and adapters, and find the tasks; keys that appear twice are reported."""
+        problems = self.problems
+        for name in _LISTS:
+            lacking = [
+                entry if entry.get("key") is None else entry.at("key") for entry in node.at(name).items
+            ]
+            if node.is_broken or node.at(name).is_broken or any(one.is_broken for one in lacking):
+                self.unread.add(name)
+        for entry in node.at("datasets").items:
+            dataset = build_dataset(entry, problems, base=self.folder)
+            self._keep(dataset, entry, self.datasets, "dataset", self.broken_datasets)
+        for entry in node.at("models").items:
+            self._keep(models.build_model(entry, problems), entry, self.models, "model", self.broken_models)
+        for entry in node.at("model_adapters").items:
+            self._keep(models.build_adapter(entry, problems), entry, self.adapters, "model adapter", set())
+        known = models.OWN_ADAPTERS | self.adapters.keys()
+        for model in self.models.values() if "model_adapters" not in self.unread else ():
+            if model.adapter is not None and model.adapter not in known:
+                hint = suggest(model.adapter, known) or f"adapters: {listing(sorted(known))}"
+                problems.add("E113", f"model adapter `{model.adapter}` is not defined", model.place, hint)
+        for entry in node.at("tasks").items:
+            if not isinstance(entry, MapNode) or entry.key is None:
+                build_task(entry, {}, problems, needs_all=False)
+                continue
+            if entry.key in self.tasks:
+                problems.add("E114", f"task key `{entry.key}` is used twice", entry.key_place("key"))
+            self.tasks.setdefault(entry.key, entry)
+            self.own_tasks.add(entry.key)
+
+    def _keep(self, built: Any, entry: Node, kept: dict[str, Any], what: str, broken: set[str]) -> None:  # noqa: ANN401 - whatever has a key
+        if built is None:
+            broken.update(filter(None, [entry.key]))
+            return
+        if built.key in kept:
+            where = getattr(built, "place", None) or entry.place
+            self.problems.add("E114", f"{what} key `{built.key}` is used twice", where)
+        kept.setdefault(built.key, built)
+
+    def open_given_dataset(self) -> None:
+        """Open what `--dataset` names: a key of the run file, a dataset file, data files or an address."""
+        given = self.overrides.dataset
+        if given is None:
+            return
+        if str(given) in self.datasets:
+            self.given_dataset = self.datasets[str(given)]
+            return
+        path, is_here = Path(given), not is_remote(str(given))
+        try:
+            if is_here and path.suffix.lower() in {".yaml", ".yml"}:
+                node = self.read(path, limit=path.parent)
+                self.given_dataset = build_dataset(node, self.problems, base=path.parent)
+                return
+            if is_here and not path.exists():
+                hint = f"datasets of the run file: {listing(self.datasets)}" if self.datasets else None
+                message = f"`--dataset {given}`: there is no such file"
+                raise SpecError("E119", message, where=Place(file=str(given)), hint=hint)
+            self.given_dataset = (self.open_files or DatasetSpec.of_path)(given)
+        except AnswerkeyError as error:
+            self.problems.report(error)
+
+    def find_dataset(self, key: str, place: Place) -> DatasetSpec | None:
+        """Return a dataset by key; report one that is not defined."""
+        found = self.datasets.get(key)
+        if found is None and not (key in self.broken_datasets or "datasets" in self.unread or "<<" in key):
+            known = f"datasets: {listing(self.datasets)}" if self.datasets else None
+            hint = suggest(key, self.datasets) or known or "give the file with `--dataset FILE`"
+            self.problems.add("E113", f"dataset `{key}` is not defined", place, hint)
+            self.broken_datasets.add(key)
+        return found
+
+    def list_models(self) -> Models:
+        """Return the models that a reference can mean."""
+        environment = self.environment
+        hosts = frozenset(self.overrides.allow_hosts)
+        caller = Caller(environment.values, environment.project_names, hosts)
+        return Models(self.models, self.adapters, caller)
+
+    def find_model(self, choice: ModelChoice, *, is_called: bool) -> str | ModelConfig | None:
+        """Return a model to call, or None; report one that is not defined, or cannot be called."""
+        if choice.reference in self.broken_models or "<<" in choice.reference:
+            return None
+        known = self.list_models()
+        try:
+            found = known.choose(choice) if is_called else known.find(choice)
+        except SpecError as error:
+            if error.code != "E113" or "models" not in self.unread:
+                self.problems.report(error)
+            return None
+        if is_called and isinstance(found, str) and choice.generation.given():
+            self.problems.notice(f"`generation` has no effect on the model `{found}`", choice.place)
+        return found if is_called else None
+
+    def find_judges(self, task: Task, *, is_callers: bool = False) -> Judges:
+        """Return the model of each scorer that calls one, by the scorer's key; what is wrong is reported.
+
+        They are named like the model of a task, and generate as their own definition says.
+        """
+        choices = _list_judges(task, is_callers=is_callers)
+        found = {key: self.find_model(choice, is_called=True) for key, choice in choices.items()}
+        return {key: model for key, model in found.items() if model is not None}
+
+    def check_named(self, config: Config) -> None:
+        """Report `dataset` and `model` parameters that name nothing."""
+        for key, name in config.of_type("dataset").items() if self.given_dataset is None else ():
+            self.find_dataset(name, config.places.get(key, Place()))
+        for key, name in config.of_type("model").items():
+            self.find_model(ModelChoice(name, config.places.get(key, Place())), is_called=False)
+
+    def fill_open(
+        self, parameters: Mapping[str, Parameter], given: Mapping[str, Given]
+    ) -> Mapping[str, Given]:
+        """Return the given values, with `--dataset` and `--model` for parameters that are left open."""
+        filled = dict(given)
+        for key, parameter in parameters.items():
+            if key in given or parameter.has_default:
+                continue
+            if isinstance(parameter, DatasetParameter) and self.given_dataset is not None:
+                filled[key] = Given(self.given_dataset.key, Place(file="--dataset"))
+            if isinstance(parameter, ModelParameter) and self.overrides.model is not None:
+                filled[key] = Given(self.overrides.model, Place(file="--model"))
+        return filled
+
+    def adopt(self, ready: ReadyMade, given: Mapping[str, Given]) -> dict[str, Given]:
+        """Add a ready-made task to what is defined; return its config values, with its dataset among them.
+
+        The dataset may depend on the config (`split`, `subset`): each kind of it has a key of its own.
+        """
+        self.tasks.setdefault(ready.name, ready.task)
+        mistakes = Problems()  # they are reported when the task is built
+        config = ready.config(given, mistakes)
+        if mistakes.errors:
+            self.broken_datasets.add(ready.name)
+            return dict(given)
+        self.open_files = partial(open_raw_files, ready=ready, config=config, problems=self.problems)
+        node = config.fill(ready.hub_dataset(), self.problems)
+        dataset = build_dataset(node, self.problems, base=self.folder)
+        if "dataset" in given or dataset is None:
+            return dict(given)
+        for key in chain([dataset.key], (f"{dataset.key}-{number}" for number in count(2))):
+            there = self.datasets.setdefault(key, replace(dataset, key=key))
+            is_users = (there.place and there.place.file) != (dataset.place and dataset.place.file)
+            if is_users or there.source == dataset.source:  # one that the run file defines itself stays
+                return {**given, "dataset": Given(key, ready.hub.place)}
+        raise AssertionError
+
+
+def _list_judges(task: Task, *, is_callers: bool = False) -> dict[str, ModelChoice]:
+    """Return how the scorers that call a model name it, by the scorer's key."""
+    return {
+        step.key: ModelChoice(
+            step.scorer.model_key,
+            task.place("definition", "scorers", step.index, "model_key"),
+            is_callers=is_callers,
+        )
+        for step in task.scoring
+        if isinstance(step.scorer, AskingScorer)
+    }
+
+
+def load_task(
+    task: str | Path | Mapping[str, object],
+    *,
+    config: Mapping[str, object] | None = None,
+    overrides: Overrides | None = None,
+) -> Loaded[Task]:
+    """Return the Task of a task file, or of a mapping of the same form, with everything found on the way."""
+    overrides, problems = overrides or Overrides(), Problems()
+    built = None
+    try:
+        _, node = _open(task, overrides, problems)
+        if isinstance(node, MapNode) and not node.is_broken and not _is_task(node):
+            message = "this is not a task file: it has no `definition`"
+            hint = "give the task file itself, or use `load_plan`"
+            problems.add("E108", message, node.place, hint)
+        else:
+            given = given_by_caller({**overrides.config, **(config or {})})
+            built = build_task(node, given, problems)
+    except SpecError as error:
+        problems.report(error)
+    return Loaded.of(built, problems)
+
+
+def is_task_file(path: str | Path) -> bool:
+    """Return whether a path leads to a task file; a run file, a folder and what cannot be read do not."""
+    try:
+        _, node = _open(path, Overrides(), Problems())
+    except SpecError:
+        return False
+    return isinstance(node, MapNode) and _is_task(node)
+
+
+def load_model(
+    reference: str, path: str | Path, *, generation: Generation, overrides: Overrides
+) -> str | ModelConfig:
+    """Return the model that a reference means in the project of a file, for `open_model`; raises SpecError.
+
+    The file counts as having named it, not the caller. It is only read for a model that it defines itself.
+    """
+    problems, file = Problems(), Path(path)
+    known = Definitions.open(file if file.is_dir() else file.parent, overrides, problems)
+    if is_url(reference):
+        # Whoever stored the reference chose the host; the keys of this project are not theirs to send there.
+        known.environment = load_environment(None, overrides.env_file, overrides.environment)
+    if "/" not in reference:
+        node = known.read(find_file(file))
+        if isinstance(node, MapNode):
+            known.define(node)
+    if reference in known.broken_models:
+        raise problems.errors[0]
+    return known.list_models().choose(ModelChoice(reference, Place(file=str(file)), generation=generation))
+
+
+def load_judges(
+    task: Task, *, run_file: str | Path | None, overrides: Overrides, is_callers: bool = False
+) -> Judges:
+    """Return the models that the scorers of a task call, by the scorer's key; raise all errors at once.
+
+    A key is looked up in `run_file`, where the task is used; without one, only a name will do. `is_callers`:
+    the caller wrote the task, not a file.
+    """
+    choices = _list_judges(task, is_callers=is_callers)
+    keys = [one for one in choices.values() if "/" not in one.reference]
+    if run_file is None:
+        hint = "name it as `provider/model` or by its URL (`http://HOST/v1#NAME`), or use a run file"
+        messages = (
+            (f"model `{one.reference}` is not defined: a task by itself has no models", one) for one in keys
+        )
+        raise_all([SpecError("E113", text, where=one.place, hint=hint) for text, one in messages])
+    if not choices:
+        return {}
+    problems, file = Problems(), run_file or task.file
+    folder = Path() if file is None else Path(file) if Path(file).is_dir() else Path(file).parent
+    known = Definitions.open(folder, overrides, problems)
+    if keys and run_file is not None:
+        node = known.read(find_file(Path(run_file)))
+        if isinstance(node, MapNode) and "definition" not in node.entries:
+            known.define(node)
+    # What is wrong elsewhere in the run file does not matter, unless a judge is what is wrong there.
+    before = len(problems.errors)
+    judges = known.find_judges(task, is_callers=is_callers)
+    raise_all(problems.errors[before:] or (problems.errors if len(judges) < len(choices) else []))
+    return judges
+
+
+def load_plan(path: str | Path | Mapping[str, object], overrides: Overrides | None = None) -> Loaded[Plan]:
+    """Return what a run file, a folder with `run.yaml`, a task file or a ready-made task is to do."""
+    overrides, problems = overrides or Overrides(), Problems()
+    plan = None
+    try:
+        if (ready := find_ready_made(path)) is not None:
+            known = Definitions.open(Path(), overrides, problems)
+            plan = _plan_ready_made(known, load_ready_made(ready))
+        else:
+            plan = _plan_file(*_open(path, overrides, problems))
+    except SpecError as error:
+        problems.report(error)
+    return Loaded.of(plan, problems)
+
+
+def _open(
+    path: str | Path | Mapping[str, object], overrides: Overrides, problems: Problems
+) -> tuple[Definitions, Node]:
+    if (name := find_ready_made(path)) is not None:
+        return Definitions.open(Path(), overrides, problems), load_ready_made(name).task
+    source = path if isinstance(path, Mapping) else find_file(Path(path))
+    known = Definitions.open(source.parent if isinstance(source, Path) else Path(), overrides, problems)
+    return known, known.read(source)
+
+
+def _is_task(node: MapNode) -> bool:
+    keys = node.entries.keys()
+    return "definition" in keys or ("key" in keys and not keys & (_RUN_ONLY | _DATASET_ONLY))
+
+
+def _plan_file(known: Definitions, node: Node) -> Plan | None:
+    """Return the plan of a run file or a task file; raise for files of other kinds."""
+    if not isinstance(node, MapNode):
+        hint = "a run file has `tasks` and `evaluation`, a task file has `key` and `definition`"
+        raise SpecError("E108", "the file must be a mapping", where=node.place, hint=hint)
+    keys = node.entries.keys()
+    if "evaluations" in keys:
+        hint = "run each entry of `evaluations` as a run file of its own"
+        message = "evaluation plans of the original platform are not done"
+        raise SpecError("E116", message, where=node.key_place("evaluations"), hint=hint)
+    if "task_specifications" in keys and "definition" not in keys:
+        hint = "write a run file with `evaluation: {$ref: …}`, beside its `tasks` and `datasets`"
+        where = node.key_place("task_specifications")
+        raise SpecError("E108", "this is an evaluation, not a run file", where=where, hint=hint)
+    if _is_task(node):
+        known.open_given_dataset()
+        key = node.key or "task"
+        known.tasks[key] = node
+        return _plan_alone(PlannedTask.alone(key, node, given_by_caller(known.overrides.config)), known)
+    if keys & _DATASET_ONLY and not keys & _RUN_ONLY:
+        hint = "name a task file and give this file with `--dataset`"
+        message = "this is a dataset file, not a task or run file"
+        raise SpecError("E108", message, where=node.place, hint=hint)
+    return _plan_run(known, node)
+
+
+def _plan_ready_made(known: Definitions, ready: ReadyMade) -> Plan | None:
+    """Return the plan of a ready-made task, on its dataset or on files that the caller names."""
+    given = known.adopt(ready, given_by_caller(known.overrides.config))
+    known.open_given_dataset()
+    plan = _plan_alone(PlannedTask.alone(ready.name, ready.task, given), known)
+    about = ready.about
+    return plan and replace(plan, key=ready.name, display_name=about.title, description=about.summary)
+
+
+def _plan_alone(planned: PlannedTask, known: Definitions) -> Plan | None:
+    """Return the plan of one task, on the dataset that the caller names."""
+    specifications = _specify(list(_add_variants(planned, known)), known)
+    if not specifications:
+        return None
+    task = specifications[0].task
+    return Plan(
+        key=task.key,
+        specifications=tuple(specifications),
+        project=known.folder,
+        file=planned.node.place.file or "",
+        display_name=task.display_name,
+        description=task.description,
+        policies=_gate(known, task.key, specifications, None, Config()),
+    )
+
+
+def _plan_run(known: Definitions, node: MapNode) -> Plan | None:
+    """Return the plan of a run file."""
+    problems = known.problems
+    validate_node(shapes.RunFields, node, problems, name="the run file")
+    known.define(node)
+    known.open_given_dataset()
+    base: dict[str, Any] = {}
+    run_config, evaluation = node.get("run_config"), node.get("evaluation")
+    if run_config is not None and not run_config.is_null:
+        refuse_config(run_config, problems)
+        stated = validate_node(shapes.RunConfigFields, run_config, problems, name="`run_config`")
+        base = {} if stated is None else stated.model_dump(exclude_none=True)
+    given = {
+        **read_given(node.get("config"), problems, name="config"),
+        **given_by_caller(known.overrides.config),
+    }
+    if evaluation is not None and not evaluation.is_null:
+        planned, fields, config = _read_evaluation(evaluation, given, base, known)
+    else:
+        planned = [
+            PlannedTask.alone(key, task, _pick_declared(given, task), selection=base)
+            for key, task in known.tasks.items()
+        ]
+        fields, config = None, Config()
+        _refuse_unknown_config(given, config, planned, known)
+    used = {one.fields.task_key for one in planned}
+    for key, task in known.tasks.items():
+        if key not in used:
+            build_task(task, {}, problems, needs_all=False)
+    common = node.at("run_config").get("trials_config") if "trials_config" in base else None
+    planned = [
+        variant
+        for one in planned
+        for variant in _add_variants(
+            replace(one, node=override_trials(one.node, common, one.entry.get("trials"))), known
+        )
+    ]
+    specifications = _specify(planned, known)
+    key = fields.key if fields else Path(node.place.file or "run.yaml").resolve().parent.name or "run"
+    sound = specifications if len(specifications) == len(planned) else []
+    return Plan(
+        key=key,
+        specifications=tuple(specifications),
+        project=known.folder,
+        file=node.place.file or "",
+        display_name=fields.display_name if fields else None,
+        description=fields.description if fields else None,
+        cache_policy=base.get("cache_policy", fields.cache_policy if fields else None),
+        policies=_gate(known, key, sound, node.get("policies"), config),
+    )
+
+
+def _gate(
+    known: Definitions, key: str, specifications: Sequence[Specification], node: Node | None, config: Config
+) -> tuple[Policy, ...]:
+    """Return the policies of a run: the caller's, else the file's, held against what is to be run."""
+    overrides, problems = known.overrides, known.problems
+    if overrides.policies is not None:
+        found = policies.read_policies(overrides.policies, known, config)
+    else:
+        found = policies.build_policies(node, problems, config=config, base=known.folder)
+    if specifications:
+        policies.check_policies(found, {one.key: one.task for one in specifications}, key, problems)
+    baseline = None if overrides.baseline is None else name_lasting(overrides.baseline)
+    return policies.name_baseline(found, baseline)
+
+
+def _read_evaluation(
+    node: Node, stated: Mapping[str, Given], base: Mapping[str, object], known: Definitions
+) -> tuple[list[PlannedTask], shapes.EvaluationFields | None, Config]:
+    """Return the tasks that an evaluation asks for, its own fields, and its own config.
+
+    Of the config values that are stated, those that it does not declare are for its tasks.
+    """
+    problems = known.problems
+    node = carry_over(node, "evaluation", problems)
+    if not isinstance(node, MapNode):
+        validate_node(shapes.EvaluationFields, node, problems, name="`evaluation`")
+        return [], None, Config()
+    parameters = read_parameters(node.get("config_spec"), problems)
+    own = {name: one for name, one in stated.items() if name in parameters}
+    for_tasks = {name: one for name, one in stated.items() if name not in parameters}
+    config = resolve_config(parameters, known.fill_open(parameters, own), problems, place=node.place)
+    known.check_named(config)
+    filled = config.fill(node.without("config_spec"), problems)
+    fields = validate_node(shapes.EvaluationFields, filled, problems, name="`evaluation`")
+    earlier = {} if fields is None else fields.model_dump(include=set(_SELECTION), exclude_none=True)
+    planned = [
+        one
+        for entry in filled.at("task_specifications").items
+        if (one := _read_specification(entry, {**earlier, **base}, for_tasks, known))
+    ]
+    _refuse_unknown_config(for_tasks, config, planned, known)
+    return planned, fields, config
+
+
+def _read_specification(
+    entry: Node, common: Mapping[str, object], for_tasks: Mapping[str, Given], known: Definitions
+) -> PlannedTask | None:
+    problems = known.problems
+    entry = carry_over(entry, "specification", problems)
+    fields = validate_node(SpecificationFields, entry, problems, name="the task specification")
+    if fields is None or not isinstance(entry, MapNode):
+        return None
+    key = fields.task_key
+    given = read_given(entry.get("task_config"), problems, name="task_config")
+    if key not in known.own_tasks and key in list_ready_made():
+        given = known.adopt(load_ready_made(key), given)
+    node = known.tasks.get(key)
+    if node is None:
+        if "tasks" not in known.unread and "<<" not in key:
+            hint = suggest(key, known.tasks) or f"tasks: {listing(known.tasks)}"
+            problems.add("E113", f"task `{key}` is not defined", entry.entries["task_key"].place, hint)
+        return None
+    completions: Path | str | None = None
+    if fields.completions is not None:  # a path is relative to the file that states it
+        place = entry.entries["completions"].place
+        folder = Path(place.file).parent if place.file else known.folder
+        try:
+            if is_stored(fields.completions):
+                completions = require_address(fields.completions, place)
+            else:
+                completions = resolve_path(folder / fields.completions, place)
+        except SpecError as error:
+            problems.report(error)
+    given |= _pick_declared(for_tasks, node)
+    return PlannedTask(fields, node, given, entry, common, completions)
+
+
+def _list_declared(task: MapNode) -> set[str]:
+    return {entry.key for entry in task.at("config_spec").items if entry.key is not None}
+
+
+def _pick_declared(given: Mapping[str, Given], task: MapNode) -> dict[str, Given]:
+    """Return the values whose names a task declares."""
+    return {name: one for name, one in given.items() if name in _list_declared(task)}
+
+
+def _refuse_unknown_config(
+    given: Mapping[str, Given], config: Config, planned: Sequence[PlannedTask], known: Definitions
+) -> None:
+    names = set(config.parameters).union(*(_list_declared(one.node) for one in planned))
+    for name, one in given.items() if "tasks" not in known.unread else ():
+        if name not in names:
+            hint = suggest(name, names) or f"names: {listing(sorted(names))}"
+            known.problems.add("E110", f"unknown config name `{name}`", one.place, hint)
+
+
+def _add_variants(planned: PlannedTask, known: Definitions) -> Iterator[PlannedTask]:
+    """Yield a task, and one more for each of its `variants`: the same task with another prompt.
+
+    Recorded completions are answers to one prompt: they are taken for those of the task itself.
+    """
+    problems, definition = known.problems, planned.node.get("definition")
+    listed = definition.get("variants") if definition is not None else None
+    if not isinstance(definition, MapNode) or listed is None or listed.is_null:
+        yield planned
+        return
+    bare, solver = definition.without("variants"), definition.get("solver")
+    name = planned.key or planned.fields.task_key
+    planned = replace(planned, node=planned.node.having("definition", bare))
+    if (known.overrides.completions or planned.completions) is not None:
+        message = "recorded completions are answers to one prompt: `variants` are left out"
+        problems.notice(message, listed.place)
+        yield planned
+        return
+    yield replace(planned, variant=Variant(name, BASE))
+    if not isinstance(solver, MapNode) or solver.get("input_builder") is None:
+        message = "`variants` are other prompts, and the task's solver has none"
+        problems.add("E108", message, listed.place, "give the task a `single_turn_solver`")
+        return
+    wanted = [
+        (BASE, BASE, definition.place),
+        *((entry.key, "variant", entry.place) for entry in listed.items),
+    ]
+    assign_keys(wanted, problems, what="variant", within="in the task")
+    for entry in listed.items:
+        fields = validate_node(variant_model(), entry, problems, name="the variant")
+        builder = entry.get("input_builder")
+        if fields is None or entry.key is None or builder is None:
+            continue
+        other = bare.having("solver", solver.having("input_builder", builder))
+        node = planned.node.having("definition", other)
+        yield replace(planned, node=node, variant=Variant(name, entry.key))
+
+
+def _specify(planned: Sequence[PlannedTask], known: Definitions) -> list[Specification]:
+    """Return the specifications that can be built."""
+    problems = known.problems
+    wanted = [(one.key, one.fields.task_key, one.entry.place) for one in planned]
+    keys = assign_keys(wanted, problems, what="task specification", within="in the evaluation")
+    built = []
+    for one, key in zip(planned, keys, strict=True):
+        parameters = read_parameters(one.node.get("config_spec"), Problems())
+        config = resolve_config(parameters, one.given, Problems(), place=one.entry.place)
+        for name, other in config.of_type("task_result").items():
+            if other not in keys:
+                hint = suggest(other, keys) or f"task specifications: {listing(keys)}"
+                message = (
+                    f"config value `{name}` names the task specification `{other}`, which is not defined"
+                )
+                problems.add("E113", message, config.places.get(name, one.entry.place), hint)
+        task = build_task(one.node, known.fill_open(parameters, one.given), problems)
+        if task is None:
+            continue
+        known.check_named(Config(parameters, task.config, task.config_places))
+        specification = _specify_one(task, one, key, known)
+        built.extend([] if specification is None else [specification])
+    return built
+
+
+def _specify_one(task: Task, planned: PlannedTask, key: str, known: Definitions) -> Specification | None:
+    overrides, fields = known.overrides, planned.fields
+    dataset = _choose_dataset(task, known)
+    needs_model = task.solver is not None and task.solver.needs_model
+    # A model that the caller names is called in place of recorded completions that the file names.
+    recorded = None if needs_model and overrides.model is not None else planned.completions
+    reference, model = overrides.model or fields.model_key, None
+    if reference is not None:
+        choice = ModelChoice(
+            reference,
+            Place(file="--model") if overrides.model is not None else planned.entry.key_place("model_key"),
+            is_callers=overrides.model is not None,
+            generation=models.build_generation(fields.generation),
+        )
+        is_called = needs_model and (overrides.completions or recorded) is None
+        model = known.find_model(choice, is_called=is_called)
+    wanted, examples = getattr(task.solver, "examples", None), None
+    if wanted is not None:
+        place = task.place("definition", "solver", "examples", "dataset")
+        is_same = wanted.dataset == task.dataset_key
+        examples = dataset if is_same else known.find_dataset(wanted.dataset, place)
+    judges = known.find_judges(task)
+    if dataset is None:
+        return None
+    named = known.models.get(fields.model_key or "")
+    selected: dict[str, Any] = {name: one for name, one in planned.selection.items() if name in _SELECTION}
+    selected |= fields.model_dump(include=set(_SELECTION), exclude_none=True)
+    selected |= {name: one for name in _SELECTION if (one := getattr(overrides, name)) is not None}
+    return Specification(
+        key=key,
+        task=task,
+        dataset=dataset,
+        display_name=fields.display_name,
+        model=model,
+        model_key=reference,
+        model_name=fields.model_key if named is None else named.title,
+        selection=Selection(**selected),
+        num_runs=fields.repeatability.num_runs if fields.repeatability else 1,
+        examples=examples,
+        judges=judges,
+        variant=planned.variant,
+        completions=recorded,
+    )
+
+
+def _choose_dataset(task: Task, known: Definitions) -> DatasetSpec | None:
+    if known.overrides.dataset is not None:
+        return known.given_dataset  # one that could not be read has been reported
+    if task.dataset_key is not None:
+        return known.find_dataset(task.dataset_key, task.place("definition", "dataset"))
+    if len(known.datasets) == 1:
+        return next(iter(known.datasets.values()))
+    hint = "give one with `--dataset FILE`"
+    if known.datasets:
+        hint = f"name one in `definition.dataset.key` (there: {listing(known.datasets)}), or {hint}"
+    if "datasets" not in known.unread:
+        known.problems.add("E119", f"task `{task.key}` names no dataset", task.place("definition"), hint)
+    return None

@@ -1,0 +1,429 @@
+"""A file that the caller names becomes a tree, with other files, environment values and secrets filled in.
+
+`!include path` and `$ref: path` bring in other files of the project folder; `$V`, `${V}` and `$V/x` are
+values of the environment, or else of `.env`; `<< secrets.NAME >>` is used and never shown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Generic, Literal, Self, TypeVar
+
+from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
+from answerkey.models import Origin, Secret
+from answerkey.models.secret import SECRET_NAME
+from answerkey.spec.nodes import (
+    INCLUDE_TAG,
+    MAX_NODES,
+    Broken,
+    Kind,
+    ListNode,
+    MapNode,
+    Node,
+    Problems,
+    ScalarNode,
+    from_plain,
+    kind_of,
+    map_scalars,
+    read_text,
+    read_yaml,
+    resolve_path,
+    sort_errors,
+    to_plain,
+)
+from answerkey.spec.nodes import Path as Way
+from answerkey.types import Notice
+
+T = TypeVar("T")
+
+RUN_NAMES = ("run.yaml", "run.yml")
+MAX_FILES = 200
+MAX_INCLUDED = 20_000_000
+
+_VALUE = re.compile(r"\$(?:[A-Za-z_]|\{[A-Za-z_])\S*")
+_NAME = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+_WHOLE_START = re.compile(r"(?:\$[A-Za-z_][A-Za-z0-9_]*|\$\{[A-Za-z_][A-Za-z0-9_]*\})(?:/\S*)?")
+_LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)", re.DOTALL)
+_QUOTED = re.compile(r"""(?:'([^']*)'|"((?:[^"\\]|\\.)*)")\s*(?:#.*)?""")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$"}
+_SECRET = re.compile(r"\s*<<\s*secrets\.([A-Za-z_][A-Za-z0-9_]*)\s*>>\s*")
+_SECRET_ANYWHERE = re.compile(r"<<\s*secrets\.")
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What the caller says beside the file; it wins over what the file says.
+
+    `config` values that are text are read by the declared type of their parameter. `completions` being set
+    means that no model is called. `allow_hosts` may be sent the caller's keys when a file names them.
+    `policies` (a file, or plain values) replace those of the run file; `baseline` is the folder of a run.
+    `environment` stands in for the process environment.
+    """
+
+    config: Mapping[str, object] = field(default_factory=dict)
+    model: str | None = None
+    dataset: str | Path | None = None
+    completions: str | Path | None = None
+    num_samples: int | None = None
+    subsampling: Literal["head", "random"] | None = None
+    seed: int | None = None
+    stratify_by: str | None = None
+    policies: str | Path | Mapping[str, object] | Sequence[object] | None = None
+    baseline: str | Path | None = None
+    env_file: str | Path | None = None
+    allow_outside: bool = False
+    allow_hosts: tuple[str, ...] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    environment: Mapping[str, str] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Loaded(Generic[T]):
+    """What was read: as much as could be built, and every error and notice on the way."""
+
+    value: T | None
+    errors: list[AnswerkeyError]
+    notices: list[Notice]
+
+    @classmethod
+    def of(cls, value: T | None, problems: Problems) -> Loaded[T]:
+        """Return a value with the problems that were found, by their position."""
+        return cls(value, sort_errors(problems.errors), problems.notices)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The values that `$NAME` can stand for; `project_names` are those that a file of the project sets.
+
+    One that `is_broken` lacks those of a file that could not be read.
+    """
+
+    values: Mapping[str, str] = field(default_factory=dict, repr=False)
+    project_names: frozenset[str] = frozenset()
+    is_broken: bool = False
+
+    def expand(self, text: str, place: Place, *, may_hold_secret: bool = False) -> str:
+        """Return an environment value with its variables filled in; any other text as it is."""
+        if not _VALUE.fullmatch(text):
+            return text
+        hidden = [name for name in _find_names(text) if SECRET_NAME.search(name)]
+        if hidden and not may_hold_secret:
+            raise SpecError(
+                "E117",
+                f"`{hidden[0]}` looks like a secret, and may not stand here",
+                where=place,
+                hint="secrets may be the value of `api_key`, of a header, of an environment value or under"
+                " `secrets`",
+            )
+        for name in _find_names(text):
+            if name not in self.values:
+                near = suggest(name, self.values)
+                hint = f"set it in the environment or in `.env`: `{name}=…`"
+                raise SpecError(
+                    "E106",
+                    f"environment value `{name}` is not set",
+                    where=place,
+                    hint=f"{near} or {hint}" if near else hint,
+                )
+        return _NAME.sub(lambda found: self.values[found[1] or found[2]], text)
+
+    def origin_of(self, text: str) -> Origin:
+        """Return whose an environment value is: the project's only if all of it stands in its files."""
+        return "project" if self.project_names.issuperset(_find_names(text)) else "caller"
+
+    def names_host(self, text: str) -> bool:
+        """Return whether a URL's host is the caller's choice: all of `$V` or `$V/x`, set by the caller."""
+        return bool(_WHOLE_START.fullmatch(text)) and self.origin_of(text) == "caller"
+
+
+def _find_names(text: str) -> list[str]:
+    return [plain or braced for plain, braced in _NAME.findall(text)]
+
+
+def load_environment(
+    folder: Path | None, env_file: str | Path | None, base: Mapping[str, str] | None = None
+) -> Environment:
+    """Return the process environment (or `base`) over `env_file`, or over `.env` in `folder`."""
+    file = Path(env_file) if env_file is not None else folder / ".env" if folder else None
+    stored: dict[str, str] = {}
+    if file is not None and (env_file is not None or file.is_file()):
+        stored = parse_env(read_text(file, file.as_posix()), file.as_posix())
+    given = os.environ if base is None else base
+    is_within = bool(file and folder and file.resolve().is_relative_to(folder.resolve()))
+    return Environment({**stored, **given}, frozenset(stored.keys() - given.keys() if is_within else ()))
+
+
+def parse_env(text: str, shown: str) -> dict[str, str]:
+    """Return the values of a `.env` text: `NAME=value`, `export`, quotes, comments; nothing is expanded."""
+    values: dict[str, str] = {}
+    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+        if not line or line.startswith("#"):
+            continue
+        where = Place(shown, number)
+        found = _LINE.fullmatch(line)
+        if not found:
+            raise SpecError("E102", "not a line of the form `NAME=value`", where=where)
+        name, value = found[1], found[2]
+        if value[:1] not in {"'", '"'}:
+            values[name] = re.split(r"\s#", value, maxsplit=1)[0].strip()
+            continue
+        quoted = _QUOTED.fullmatch(value)
+        if not quoted:
+            raise SpecError("E102", "quotes are not closed, or text follows them", where=where)
+        values[name] = quoted[1] or re.sub(
+            r"\\(.)", lambda one: _ESCAPES.get(one[1], one[0]), quoted[2] or ""
+        )
+    return values
+
+
+@dataclass
+class Inclusion:
+    """Follows `!include` and `$ref` from one file on; `project` is the folder they may not leave."""
+
+    project: Path
+    environment: Environment
+    problems: Problems
+    allow_outside: bool = False
+    _count: int = 0
+    _bytes: int = 0
+    _trees: dict[Path, Node] = field(default_factory=dict)
+    _texts: dict[Path, str] = field(default_factory=dict)
+
+    def load(self, path: Path, shown: str) -> Node:
+        """Return the tree of a file with everything followed; raises SpecError for the file itself."""
+        return self.follow(read_yaml(path, shown, self.problems), (resolve_path(path, None),))
+
+    def follow(self, node: Node, trail: tuple[Path, ...] = (), *, is_material: bool = False) -> Node:
+        """Return a tree with everything followed; `trail` are the files that lead to it.
+
+        Rows are the user's own material: a column may well be called `$ref`. `!include` is unmistakable.
+        """
+        self._count += 1
+        if self._count > MAX_NODES:
+            raise SpecError("E104", f"more than {MAX_NODES:,} nodes in all files together", where=node.place)
+        if isinstance(node, ScalarNode):
+            return self._include(node) if node.style == INCLUDE_TAG else node
+        if not isinstance(node, MapNode):
+            entries = (self.follow(entry, trail, is_material=is_material) for entry in node.items)
+            return ListNode(tuple(entries), node.place)
+        followed: dict[str, Node] = {}
+        for key, entry in node.entries.items():
+            if key == "rows" and isinstance(entry, MapNode) and "$ref" in entry.entries and not is_material:
+                followed[key] = self._refer(entry, trail, is_material=True)
+            else:
+                followed[key] = self.follow(entry, trail, is_material=is_material or key == "rows")
+        node = replace(node, entries=followed)
+        return self._refer(node, trail) if "$ref" in followed and not is_material else node
+
+    def _include(self, node: ScalarNode) -> ScalarNode:
+        try:
+            path = self._locate(str(node.value), node.place)
+            real = resolve_path(path, node.place)
+            if real not in self._texts:
+                text = read_text(path, path.as_posix(), place=node.place)
+                self._bytes += len(text)
+                self._texts[real] = text
+        except SpecError as error:
+            self.problems.report(error)
+            return self.problems.mark_broken(node.place)
+        if self._bytes > MAX_INCLUDED:
+            message = f"the files that `!include` names hold more than {MAX_INCLUDED // 1_000_000} MB"
+            self.problems.add("E104", message, node.place)
+            return self.problems.mark_broken(node.place)
+        text = self._texts[real]
+        before = text[: len(text) - len(text.lstrip())]
+        start = Place(path.as_posix(), before.count("\n") + 1, len(before) - before.rfind("\n"))
+        return ScalarNode(text.strip(), start, "include")
+
+    def _refer(self, node: MapNode, trail: tuple[Path, ...], *, is_material: bool = False) -> Node:
+        named, siblings = node.entries["$ref"], node.without("$ref")
+        try:
+            found = self._read_named(named, trail, is_material=is_material)
+        except SpecError as error:
+            self.problems.report(error)
+            broken = self.problems.mark_broken(named.place)
+            return replace(siblings, is_broken=True) if siblings.entries else broken
+        if not siblings.entries:
+            return found
+        if not isinstance(found, MapNode):
+            if not found.is_broken:
+                message = (
+                    f"`$ref` with other keys beside it needs a mapping, and `{to_plain(named)}` holds none"
+                )
+                self.problems.add("E105", message, named.place)
+            return replace(siblings, is_broken=True)
+        for key in siblings.entries.keys() & found.entries.keys():
+            if to_plain(siblings.entries[key]) != to_plain(found.entries[key]):
+                message = f"`{key}` contradicts the file that `$ref` names ({found.key_place(key)})"
+                self.problems.add("E105", message, siblings.key_place(key), f"keep `{key}` in one of the two")
+        entries, keys = found.entries | siblings.entries, found.keys | siblings.keys
+        return MapNode(entries, named.place, keys, is_broken=found.is_broken)
+
+    def _read_named(self, named: Node, trail: tuple[Path, ...], *, is_material: bool) -> Node:
+        """Return the tree of the file that `$ref` names; one that is named again is not read again."""
+        if named.text is None:
+            raise SpecError("E108", "`$ref` must be the path of a YAML file", where=named.place)
+        path = self._locate(self.environment.expand(named.text, named.place), named.place)
+        real = resolve_path(path, named.place)
+        if real in trail:
+            chain = " → ".join(f"`{step.name}`" for step in (*trail[trail.index(real) :], real))
+            raise SpecError("E105", f"`$ref` goes in a circle: {chain}", where=named.place)
+        if real not in self._trees:
+            if len(self._trees) >= MAX_FILES:
+                raise SpecError("E104", f"`$ref` names more than {MAX_FILES} files", where=named.place)
+            self._trees[real] = read_yaml(path, path.as_posix(), self.problems, place=named.place)
+        return self.follow(self._trees[real], (*trail, real), is_material=is_material)
+
+    def _locate(self, text: str, place: Place) -> Path:
+        """Return a named file: relative to the file that names it, inside the project."""
+        path = (Path(place.file).parent if place.file else self.project) / text
+        if not self.allow_outside and not resolve_path(path, place).is_relative_to(self.project.resolve()):
+            message = f"`{text}` is outside the project folder `{self.project}`"
+            hint = "move the file into the project, or allow it with `--allow-outside`"
+            raise SpecError("E105", message, where=place, hint=hint)
+        return path
+
+
+@dataclass
+class Project:
+    """The folder that is read from, and what is known from outside it."""
+
+    folder: Path
+    overrides: Overrides
+    problems: Problems
+    environment: Environment = field(default_factory=Environment)
+
+    @classmethod
+    def open(cls, folder: Path, overrides: Overrides, problems: Problems) -> Self:
+        """Return the project of a folder; an `--env` file that cannot be read is reported."""
+        try:
+            environment = load_environment(folder, overrides.env_file, overrides.environment)
+        except SpecError as error:
+            problems.report(error)
+            environment = replace(load_environment(None, None, overrides.environment), is_broken=True)
+        return cls(folder, overrides, problems, environment)
+
+    def read(self, source: Path | Mapping[str, object], *, limit: Path | None = None) -> Node:
+        """Return the tree of a file, or of a mapping that a Python caller hands in.
+
+        `limit` is the folder that may not be left. Raises SpecError for a file that cannot be read at all.
+        """
+        inclusion = Inclusion(
+            limit or self.folder,
+            self.environment,
+            self.problems,
+            allow_outside=self.overrides.allow_outside,
+        )
+        if isinstance(source, Path):
+            node = inclusion.load(source, source.as_posix())
+        else:
+            node = inclusion.follow(from_plain(source, Place()))
+        node = map_scalars(node, self._expand)
+        secrets: dict[str, Secret | Broken] = {}
+        if isinstance(node, MapNode) and "definition" not in node.entries:  # a task file has none
+            secrets = read_secrets(node.get("secrets"), self.problems)
+            node = node.without("secrets")
+        secrets |= {name: Secret(text, "caller") for name, text in self.overrides.secrets.items()}
+        return map_scalars(node, lambda path, scalar: self._fill_secret(path, scalar, secrets))
+
+    def _expand(self, path: Way, node: ScalarNode) -> Node:
+        """Return a scalar with its environment value filled in."""
+        text = node.text
+        if (
+            text is None
+            or not text.startswith("$")
+            or node.style == "include"
+            or kind_of(path) is not Kind.PLAIN
+        ):
+            return node
+        is_secret = path[:1] == ("secrets",) or may_hold_secret(path)
+        try:
+            expanded = self.environment.expand(text, node.place, may_hold_secret=is_secret)
+        except SpecError as error:
+            if not self.environment.is_broken or error.code != "E106":
+                self.problems.report(error)
+            return self.problems.mark_broken(node.place)
+        if expanded == text:
+            return node
+        if is_secret:
+            return ScalarNode(Secret(expanded, self.environment.origin_of(text)), node.place)
+        return ScalarNode(expanded, node.place, "caller" if self.environment.names_host(text) else node.style)
+
+    def _fill_secret(self, path: Way, node: ScalarNode, secrets: Mapping[str, Secret | Broken]) -> Node:
+        """Return a scalar with `<< secrets.NAME >>` replaced where it may stand; report it elsewhere."""
+        text = node.text
+        if text is None or not _SECRET_ANYWHERE.search(text) or kind_of(path) is Kind.MATERIAL:
+            return node
+        found = _SECRET.fullmatch(text)
+        hint = "secrets may be the whole value of `api_key`, of a header or of an environment value"
+        if not may_hold_secret(path):
+            message = "`<< secrets.… >>` may not stand here"
+        elif not found:
+            message = "a secret must be the whole value, not a part of it"
+        elif found[1] in secrets:
+            return ScalarNode(secrets[found[1]], node.place)
+        elif found[1] in self.environment.values:
+            name = found[1]
+            secret = Secret(self.environment.values[name], self.environment.origin_of(f"${name}"))
+            return ScalarNode(secret, node.place)
+        else:
+            message = f"secret `{found[1]}` is not found"
+            hint = f"set it under `secrets` (there: {listing(secrets)}) or in the environment"
+            hint = suggest(found[1], secrets) or hint
+        self.problems.add("E117", message, node.place, hint)
+        return self.problems.mark_broken(node.place)
+
+
+def may_hold_secret(path: Way) -> bool:
+    """Return whether a secret may be the value at a position: a key, a header, an environment value."""
+    names = [step for step in path if isinstance(step, str)]
+    return names[-1:] == ["api_key"] or (len(names) > 1 and names[-2] in {"custom_headers", "environment"})
+
+
+def read_secrets(node: Node | None, problems: Problems) -> dict[str, Secret | Broken]:
+    """Return the run's own secrets: a mapping of names to values, or a list of `{key, value}`.
+
+    One that could not be had is known by its name all the same.
+    """
+    pairs: list[tuple[str, Node]] = []
+    if isinstance(node, MapNode):
+        pairs = list(node.entries.items())
+    elif isinstance(node, ListNode):
+        for entry in node.entries:
+            key, value = entry.get("key"), entry.get("value")
+            if not isinstance(entry, MapNode) or not isinstance(key, ScalarNode) or value is None:
+                problems.add("E108", "a secret in a list is `{key: NAME, value: …}`", entry.place)
+                continue
+            for extra in entry.entries.keys() - {"key", "value"}:
+                hint = "keys there: `key`, `value`"
+                problems.add("E107", f"unknown key `{extra}`", entry.key_place(extra), hint)
+            pairs.append((str(key.value), value))
+    elif node is not None:
+        problems.add("E108", "`secrets` must be a mapping of names to values", node.place)
+    secrets: dict[str, Secret | Broken] = {}
+    for name, entry in pairs:
+        stated = to_plain(entry)
+        if isinstance(stated, Secret | Broken):
+            secrets[name] = stated
+        elif isinstance(stated, str | int) and not isinstance(stated, bool):
+            secrets[name] = Secret(str(stated), "project")
+        else:
+            hint = "put the value in quotes, or name it as `$NAME`"
+            problems.add("E108", f"secret `{name}` must be text", entry.place, hint)
+    return secrets
+
+
+def find_file(path: Path) -> Path:
+    """Return the file that the caller means: the path itself, or the run file of a folder."""
+    if not path.is_dir():
+        return path
+    for name in RUN_NAMES:
+        if (path / name).is_file():
+            return path / name
+    where = Place(file=path.as_posix())
+    hint = "name a task file, or write a `run.yaml` there"
+    raise SpecError("E101", f"folder `{path.as_posix()}` holds no `run.yaml`", where=where, hint=hint)

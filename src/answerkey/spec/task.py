@@ -1,0 +1,608 @@
+"""A task's tree becomes a Task with nothing left to look up; every mistake on the way is reported."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from answerkey import metrics
+from answerkey.errors import Place, SpecError, listing, suggest
+from answerkey.metrics import METRICS, Design, KeyedMetric, Metric, Trials
+from answerkey.sandbox import Snippet, check_snippet
+from answerkey.scorers import SCORERS, Action, Scorer, compile_templates
+from answerkey.solvers import (
+    SOLVERS,
+    ChoiceOrder,
+    ChoiceRankingSolver,
+    PassThroughSolver,
+    Solver,
+    tell_options,
+)
+from answerkey.spec import shapes
+from answerkey.spec.config import Config, Given, read_parameters, resolve_config
+from answerkey.spec.nodes import MapNode, Node, Places, Problems, ScalarNode, from_plain, walk_scalars
+from answerkey.spec.shapes import carry_over
+from answerkey.spec.sources import build_filter
+from answerkey.spec.validation import (
+    Fields,
+    Part,
+    assign_keys,
+    build,
+    fields_of,
+    number_key,
+    report_template,
+    try_build,
+    validate_node,
+)
+from answerkey.templates import ACTION_NAMES, Template, find_whole
+from answerkey.types import Known, Purpose, Samples
+
+SCORER = Part("scorer", SCORERS, shapes.ScorerCommon, "Scorer")
+METRIC = Part("metric", METRICS, shapes.MetricCommon, "Metric")
+SOLVER = Part("solver", SOLVERS)
+#: What a reader sees but no number depends on.
+_WORDS_ONLY = frozenset({"display_name", "description", "long_description"})
+_UNBIASED_NOTICE = (
+    "`pass@k` and `pass^k` are the unbiased estimators here: 1 - C(n-c, k)/C(n, k) and C(c, k)/C(n, k) of c"
+    " successes in n trials"
+)
+_PLUGIN_HINT = "for the plug-in forms 1 - (1-p)^k and p^k write `pass@k_plugin` and `pass^k_plugin`"
+
+
+@dataclass(frozen=True)
+class ScoringStep:
+    """A scorer with its key (unique in the task), its purpose, and the metrics over its scores.
+
+    `index` is its place in the file's list of scorers.
+    """
+
+    key: str
+    scorer: Scorer
+    metrics: tuple[KeyedMetric, ...]
+    purpose: Purpose = "score"
+    display_name: str | None = None
+    index: int = 0
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is asked and how replies are scored.
+
+    `config` holds the values of its parameters and `dataset_columns` those that name columns, both by
+    parameter key; `source` is the resolved task as plain JSON, from which `task_from_source` builds it again.
+    """
+
+    key: str
+    display_name: str
+    description: str
+    scoring: tuple[ScoringStep, ...]
+    fingerprint: str
+    source: Mapping[str, object] = field(repr=False)
+    long_description: str | None = None
+    tags: tuple[str, ...] = ()
+    config: Mapping[str, object] = field(default_factory=dict)
+    dataset_columns: Mapping[str, str] = field(default_factory=dict)
+    dataset_key: str | None = None
+    solver: Solver | None = None
+    actions: tuple[Action, ...] = ()
+    trials: Trials | None = None
+    choice_order: ChoiceOrder | None = None
+    snippets: tuple[Snippet, ...] = ()
+    file: str | None = None
+    places: Places = field(
+        default_factory=lambda: Places(ScalarNode(None, Place())), repr=False, compare=False
+    )
+    config_places: Mapping[str, Place] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def main_step(self) -> ScoringStep:
+        """The scorer whose counts stand for the task: the first with purpose `score`, else the first."""
+        return next((step for step in self.scoring if step.purpose == "score"), self.scoring[0])
+
+    @property
+    def num_trials(self) -> int:
+        """How often each sample is asked."""
+        return self.trials.num_trials if self.trials else 1
+
+    @property
+    def design_columns(self) -> tuple[str, ...]:
+        """The dataset columns by which metrics group or cluster samples, each once."""
+        designs = [one.design for step in self.scoring for one in step.metrics]
+        return tuple(dict.fromkeys(name for design in designs for name in design.columns))
+
+    def know(self, samples: Samples) -> Known | None:
+        """Return what the first scorer that knows anything knows: choices, truths, option texts."""
+        known = next((one for step in self.scoring if (one := step.scorer.know(samples))), None)
+        if known is None or self.choice_order is None or any(known.options):
+            return known
+        return replace(known, options=tell_options(self.choice_order, samples, known.choices))
+
+    def place(self, *path: str | int) -> Place:
+        """Return where a part of the task stands; `("config_spec", name)` is where that value was given."""
+        if len(path) > 1 and path[0] == "config_spec" and path[1] in self.config_places:
+            return self.config_places[str(path[1])]
+        return self.places(path)
+
+    def templates(self) -> Iterator[tuple[str, Template]]:
+        """Yield every template that is evaluated per row, with the name of its field."""
+        if self.solver is not None:
+            yield from ((f"solver.{name}", one) for name, one in self.solver.compile_templates()[0].items())
+        for step in self.scoring:
+            compiled, _ = compile_templates(step.scorer)
+            yield from ((f"{step.key}.{name}", one) for name, one in compiled.items())
+        for action in self.actions:
+            yield f"action {action.key}.expression", action.filter.template
+
+
+def hash_definition(definition: object) -> str:
+    """Return the SHA-256 of a resolved definition; names and descriptions for readers do not count."""
+    text = json.dumps(_strip_words(definition), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _strip_words(value: object) -> object:
+    if isinstance(value, Mapping):
+        kept = ((key, one) for key, one in value.items() if key not in _WORDS_ONLY and one is not None)
+        return {key: _strip_words(one) for key, one in kept}
+    return [_strip_words(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def build_task(
+    node: Node, given: Mapping[str, Given], problems: Problems, *, needs_all: bool = True
+) -> Task | None:
+    """Return the task with config values filled in; None when it cannot be built at all.
+
+    Without `needs_all`, a config value that is not given is no mistake: the task is only looked at.
+    """
+    if not isinstance(node, MapNode):
+        if not node.is_broken:
+            problems.add("E108", "a task must be a mapping", node.place, "it begins with `key: …`")
+        return None
+    parameters = read_parameters(node.get("config_spec"), problems)
+    config = resolve_config(parameters, given, problems, place=node.place, needs_all=needs_all)
+    task: Any = carry_over(node.without("config_spec"), "task", problems)
+    definition, choice = task.get("definition"), task.at("definition").get("dataset")
+    if isinstance(definition, MapNode) and choice is not None and choice.text and find_whole(choice.text):
+        # `dataset: << config.x >>` is short for `dataset: {key: << config.x >>}`.
+        spelled = MapNode({"key": choice}, choice.place, {"key": choice.place})
+        task = task.having("definition", definition.having("dataset", spelled))
+    return _build(config.fill(task, problems), config, problems, config.of_type("dataset_column"))
+
+
+def task_from_source(source: Mapping[str, Any]) -> Task:
+    """Return the task that `Task.source` describes; raises SpecError when it is none."""
+    problems = Problems()
+    place = Place(file=str(source["file"]) if source.get("file") else None)
+    beside = {"config", "dataset_columns", "file"}
+    root: Any = from_plain({key: value for key, value in source.items() if key not in beside}, place)
+    columns = source.get("dataset_columns") or {}
+    task = _build(root, Config(values=source.get("config") or {}), problems, columns)
+    if problems.errors:
+        raise problems.errors[0]
+    if task is None:
+        raise SpecError("E108", "the stored task cannot be read", where=place)
+    return task
+
+
+def _build(node: MapNode, config: Config, problems: Problems, columns: Mapping[str, str]) -> Task | None:
+    fields = validate_node(shapes.TaskFields, node, problems, name="the task")
+    if fields is None:  # names that stand in for missing or wrong ones, so that the rest can still be checked
+        key = re.sub(r"[^a-zA-Z0-9_-]+", "-", node.key or "task")[:250] or "task"
+        fields = shapes.TaskFields(key=key, display_name=key, description="", definition=None)
+    if "definition" not in node.entries:
+        return None
+    written = carry_over(node.entries["definition"], "definition", problems)
+    if isinstance(written, MapNode) and (choice := written.get("dataset")) is not None:
+        written = written.having("dataset", carry_over(choice, "dataset choice", problems))
+    own = validate_node(shapes.Definition, written, problems, name="`definition`")
+    if not isinstance(written, MapNode):
+        return None
+    trials = build_trials(written.get("trials"), problems)
+    steps, sources, snippets = _build_scoring(written.get("scorers"), trials, build_design(own), problems)
+    _check_score_names(trials, steps, written.at("trials"), problems)
+    solver, solver_fields = _build_solver(written.get("solver"), problems)
+    actions = _build_actions(written.get("actions"), problems)
+    order, order_node = None, written.get("choice_order")
+    if order_node is not None and not order_node.is_null:
+        order_fields = validate_node(fields_of(ChoiceOrder), order_node, problems, name="`choice_order`")
+        if order_fields is not None and isinstance(order_node, MapNode):
+            order = try_build(order_fields, order_node, problems)
+    if order is not None:
+        steps = _order_steps(written, order, steps, solver, problems)
+    for step in steps if isinstance(solver, ChoiceRankingSolver) else ():
+        if not getattr(step.scorer, "reads_logprobs", False):
+            problems.add(
+                "E108",
+                f"`{ChoiceRankingSolver.type}` gets log-probabilities and no text, which scorer"
+                f" `{step.key}` (`{step.scorer.type}`) reads",
+                written.at("scorers", step.index).place,
+                "use the scorer `choice_probabilities`",
+            )
+    if len(steps) == len(written.at("scorers").items):
+        _check_actions(written, steps, [action for action, _ in actions], problems)
+    if own is None or not steps:
+        return None
+    # The task as plain values, with every key given and every old name gone.
+    definition: dict[str, object] = {"type": "benchmark_task"}
+    if own.dataset:
+        definition["dataset"] = {"key": own.dataset.key}
+    if solver_fields is not None:
+        definition["solver"] = solver_fields.model_dump(mode="json", exclude_none=True, fallback=str)
+    definition["scorers"] = sources
+    if trials is not None:
+        definition["trials"] = asdict(trials)
+    if order is not None and order_fields is not None:
+        definition["choice_order"] = order_fields.model_dump(mode="json")
+    definition |= own.model_dump(include=set(shapes.DesignFields.model_fields), exclude_none=True)
+    if actions:
+        definition["actions"] = [
+            {"key": action.key, "action": action.action, "filter": condition} for action, condition in actions
+        ]
+    source = {
+        **fields.model_dump(mode="json", exclude={"config_spec", "definition"}, exclude_none=True),
+        "definition": definition,
+        "config": dict(config.values),
+        "dataset_columns": dict(columns),
+        "file": node.place.file,
+    }
+    source = json.loads(json.dumps(source, ensure_ascii=False, default=str))
+    return Task(
+        key=fields.key,
+        display_name=fields.display_name,
+        description=fields.description,
+        long_description=fields.long_description,
+        tags=fields.tags,
+        config=config.values,
+        dataset_columns=columns,
+        dataset_key=own.dataset.key if own.dataset else None,
+        solver=solver,
+        scoring=tuple(steps),
+        actions=tuple(action for action, _ in actions),
+        trials=trials,
+        choice_order=order,
+        snippets=tuple(snippets),
+        fingerprint=hash_definition(source["definition"]),
+        source=source,
+        file=node.place.file,
+        places=Places(node),
+        config_places=config.places,
+    )
+
+
+def _build_solver(node: Node | None, problems: Problems) -> tuple[Solver | None, Fields | None]:
+    read = None if node is None or node.is_null else SOLVER.read(node, problems)
+    if node is None or read is None or read[1] is None:
+        return None, None
+    fields, solver = read
+    for name, error in solver.compile_templates()[1]:
+        path = (int(step) if step.isdigit() else step for step in name.split("."))
+        report_template(error, node.at(*path), problems)
+    return solver, fields
+
+
+def _build_actions(node: Node | None, problems: Problems) -> list[tuple[Action, dict[str, Any]]]:
+    """Return the actions of a task, each with its filter as plain values."""
+    built, wanted = [], []
+    for number, entry in enumerate(node.items if node else (), start=1):
+        fields = validate_node(shapes.ActionFields, entry, problems, name=f"action {number}")
+        part = entry.get("filter")
+        found = build_filter(part, problems, names=ACTION_NAMES) if part is not None else None
+        if fields is not None and found is not None:
+            action = Action(key=fields.key, filter=found[0], action=fields.action)
+            built.append((action, found[1].model_dump(mode="json", exclude_unset=True, fallback=str)))
+            wanted.append((fields.key, fields.key, entry.place))
+    assign_keys(wanted, problems, what="action", within="in the task")
+    return built
+
+
+def _check_actions(
+    definition: MapNode, steps: Sequence[ScoringStep], actions: Sequence[Action], problems: Problems
+) -> None:
+    """Report filters of actions that read a scorer, or a value of one, that there is not (E113)."""
+    known = {step.key: step.scorer for step in steps}
+    for action in actions:
+        try:
+            paths = sorted(action.filter.template.paths_from("scores"), key=str)
+        except SpecError:
+            continue
+        own = (entry for entry in definition.at("actions").items if entry.key == action.key)
+        where = next((entry.at("filter", "expression") for entry in own), definition).place
+        for key, *rest in (tuple(map(str, path)) for path in paths if path):
+            if key not in known:
+                message = f"action `{action.key}`: no scorer has the key `{key}`"
+                problems.add("E113", message, where, suggest(key, known) or f"scorers: {listing(known)}")
+                continue
+            values, metadata = known[key].value_names, known[key].metadata_names
+            if not rest or values is None or metadata is None:  # only the scores can tell
+                continue
+            names = [*values, *metadata]
+            if rest[0].split(".")[0] not in names:
+                message = f"action `{action.key}`: scorer `{key}` has no value `{rest[0]}`"
+                problems.add("E113", message, where, suggest(rest[0], names) or f"values: {listing(names)}")
+
+
+def build_design(fields: shapes.DesignFields | None, base: Design | None = None) -> Design:
+    """Return the design (`group_by`, `cluster_by`) of a task or of a metric; what is left out is `base`'s."""
+    usual = base or Design()
+    if fields is None:
+        return usual
+    columns = [fields.group_by] if isinstance(fields.group_by, str) else fields.group_by
+    correction, seed = fields.cluster_correction, fields.bootstrap_seed
+    return Design(
+        group_by=usual.group_by if columns is None else tuple(dict.fromkeys(columns)),
+        cluster_by=usual.cluster_by if fields.cluster_by is None else fields.cluster_by,
+        is_corrected=usual.is_corrected if correction is None else correction,
+        seed=usual.seed if seed is None else seed,
+    )
+
+
+def override_trials(task: MapNode, *layers: Node | None) -> MapNode:
+    """Return a task with what the run says about its trials; a later layer wins, key by key."""
+    definition = task.get("definition")
+    if not isinstance(definition, MapNode):
+        return task
+    found = definition.get("trials")
+    for layer in layers:
+        if layer is None or layer.is_null:
+            continue
+        if isinstance(found, MapNode) and isinstance(layer, MapNode):
+            found = MapNode(found.entries | layer.entries, layer.place, found.keys | layer.keys)
+        else:
+            found = layer
+    return task if found is None else task.having("definition", definition.having("trials", found))
+
+
+def build_trials(node: Node | None, problems: Problems) -> Trials | None:
+    """Return the trials of a definition; None when there are none, or `num_trials` is wrong."""
+    if node is None or node.is_null:
+        return None
+    fields = validate_node(shapes.TrialsFields, node, problems, name="`trials`")
+    if fields is None:
+        return None
+    chosen: dict[tuple[str, str], metrics.ScoreAggregator] = {}
+    for index, one in enumerate(fields.score_aggregators or ()):
+        where = node.at("score_aggregators", index).place
+        named = {one.score_name, one.aggregator.score_name} - {None}
+        if len(named) != 1:
+            what = "`score_name` and that of the `aggregator` differ" if named else "`score_name` is missing"
+            problems.add("E108", f"{what} in `score_aggregators` of `trials`", where)
+        name, k, wrong = one.aggregator.function, one.aggregator.k, None
+        if name not in metrics.WITH_K and k is not None:
+            wrong = (f"the aggregator `{name}` has no `k`", "leave `k` out")
+        elif name in metrics.WITH_K and k is None:
+            wrong = (f"the aggregator `{name}` needs `k`", f"write `{{function: {name}, k: 1}}`")
+        elif name in metrics.UNBIASED and k is not None and k > fields.num_trials:
+            message = f"`{name}` with `k` {k} needs {k} trials, and there are {fields.num_trials}"
+            wrong = (message, f"give at least {k} trials, or a smaller `k`")
+        if wrong is not None:
+            problems.add("E108", wrong[0], where, wrong[1])
+        if wrong is not None or len(named) != 1:
+            continue
+        aggregator = metrics.Aggregator(name, k)
+        label = (str(named.pop()), aggregator.label)
+        if label in chosen:
+            problems.add("E108", f"the aggregate `{'.'.join(label)}` is asked for twice", where)
+        chosen.setdefault(label, metrics.ScoreAggregator(label[0], aggregator))
+        if name in metrics.UNBIASED:
+            problems.notice(_UNBIASED_NOTICE, where, _PLUGIN_HINT)
+    return Trials(fields.num_trials, tuple(chosen.values()))
+
+
+def _check_score_names(
+    trials: Trials | None, steps: Sequence[ScoringStep], node: Node, problems: Problems
+) -> None:
+    """Report aggregators of something that no scorer has as a value."""
+    scorers = [step.scorer for step in steps]
+    if trials is None or not steps or any(one.value_names is None for one in scorers):
+        return
+    names = list(dict.fromkeys(name for one in scorers for name in one.value_names or ()))
+    metadata = {name for one in scorers for name in one.metadata_names or ()}
+    for name in (one.score_name for one in trials.score_aggregators if one.score_name not in names):
+        hint = suggest(name, names) or f"values: {listing(names)}"
+        if name in metadata:
+            hint = f"metadata has no aggregate: its metrics count the trials; {hint}"
+        written = walk_scalars(node.at("score_aggregators"))
+        places = (one.place for path, one in written if path[-1:] == ("score_name",) and one.value == name)
+        message = f"`score_name` `{name}` is not a value of a scorer of the task"
+        problems.add("E115", message, next(places, node.place), hint)
+
+
+def _build_scoring(
+    node: Node | None, trials: Trials | None, design: Design, problems: Problems
+) -> tuple[list[ScoringStep], list[dict[str, object]], list[Snippet]]:
+    """Return the steps of a list of scorers, their fields as plain values, and their snippets.
+
+    A scorer with mistakes is left out, the others are built. `design` is that of the task, for metrics that
+    have none of their own.
+    """
+    entries: list[tuple[int, MapNode, Any, Scorer | None]] = []
+    for index, written in enumerate(node.items if node else ()):
+        entry = carry_over(written, "scorer", problems)
+        read = SCORER.read(entry, problems, number=index + 1)
+        if read is not None and isinstance(entry, MapNode):
+            entries.append((index, entry, *read))
+        elif (
+            entry.at("type").text in SCORERS
+        ):  # mistakes in the metrics of a scorer that cannot be built itself
+            for number, metric in enumerate(entry.at("metrics").items, start=1):
+                METRIC.read(metric, problems, number=number)
+    wanted = [(fields.key, fields.type, entry.place) for _, entry, fields, _ in entries]
+    keys = assign_keys(wanted, problems, what="scorer", within="in the task")
+    steps, sources, snippets = [], [], []
+    for (index, entry, fields, scorer), key in zip(entries, keys, strict=True):
+        own = _find_snippets(fields, entry, key, problems)
+        keyed, metric_sources = _build_metrics(entry, key, fields, scorer, trials, design, own, problems)
+        if scorer is None:
+            continue
+        for name, error in compile_templates(scorer)[1]:
+            stated = entry.get(name)
+            if stated is None or stated.is_null or getattr(scorer, name, None) is not None:
+                # Otherwise it is written, and what is wrong with it was reported.
+                report_template(error, entry.at(*name.split(".")), problems)
+        steps.append(ScoringStep(key, scorer, tuple(keyed), fields.purpose, fields.display_name, index))
+        sources.append({**_dump(fields), "key": key, "metrics": metric_sources})
+        snippets.extend(own)
+    return steps, sources, snippets
+
+
+def _dump(fields: Fields) -> dict[str, object]:
+    plain = fields.model_dump(mode="json", fallback=str)
+    return {name: value for name, value in plain.items() if value is not None}
+
+
+def _find_snippets(fields: Fields, node: Node, label: str, problems: Problems) -> list[Snippet]:
+    found = []
+    for name in type(fields).model_fields:
+        source = getattr(fields, name)
+        if not name.endswith("_snippet") or not isinstance(source, str):
+            continue
+        written = node.at(name)
+        snippet = Snippet(name.removesuffix("_snippet"), source, written.place, label)
+        found.append(snippet)
+        error = check_snippet(snippet)
+        if error is None:
+            continue
+        where = written.place
+        try:
+            ast.parse(source)
+        except SyntaxError as mistake:  # where it stops being Python
+            where = written.place_of_line(mistake.lineno, mistake.offset)
+        except (ValueError, RecursionError, MemoryError):
+            pass
+        problems.add(error.code, error.message, where, error.hint)
+    return found
+
+
+def _build_metrics(  # noqa: PLR0913 - all that a scorer's metrics depend on
+    node: MapNode,
+    key: str,
+    fields: Any,  # noqa: ANN401 - of a scorer of any kind
+    scorer: Scorer | None,
+    trials: Trials | None,
+    design: Design,
+    snippets: list[Snippet],
+    problems: Problems,
+) -> tuple[list[KeyedMetric], list[dict[str, object]]]:
+    """Return the metrics of a scorer and their fields as plain values; snippets are added to `snippets`.
+
+    A scorer without `metrics` has its own, else the mean of its main value.
+    """
+    kind, defaults = SCORERS[fields.type], _list_default_metrics(scorer, trials)
+    is_stated = fields.metrics is not None
+    entries = node.at("metrics").items if is_stated else ()
+    if not entries and not defaults and kind.main_value is None:
+        hint = "add `metrics`, such as `- {type: mean, field: …}`"
+        problems.add("E108", f"a `{fields.type}` scorer needs `metrics`", node.place, hint)
+    elif is_stated and not entries and defaults and fields.purpose == "score":
+        message = f"scorer `{key}` has no metrics: the run will have no number of it"
+        problems.notice(message, node.at("metrics").place, "leave `metrics` out to get the usual ones")
+    found: list[tuple[Node, Any, Metric]] = []
+    for number, entry in enumerate(entries, start=1):
+        read = METRIC.read(entry, problems, number=number)
+        if read is not None and read[1] is not None:
+            found.append((entry, *read))
+    if not is_stated:
+        usual = [METRIC.model(str(one["type"])).model_validate(one) for one in defaults]
+        found = [(node, one, build(one)) for one in usual]
+    wanted = [(own.key, metric.type, entry.place) for entry, own, metric in found]
+    keys = assign_keys(wanted, problems, what="metric", within=f"in scorer `{key}`")
+    keyed, sources = [], []
+    for (entry, own, metric), name in zip(found, keys, strict=True):
+        if is_stated:
+            _check_metric_fields(metric, kind, trials, entry, problems)
+            snippets.extend(_find_snippets(own, entry, f"{key}.{name}", problems))
+        scale = metrics.find_scale(metric, getattr(scorer, "scales", {}))
+        keyed.append(KeyedMetric(name, metric, build_design(own, design), scale))
+        sources.append({**_dump(own), "key": name})
+    return keyed, sources
+
+
+def _list_default_metrics(scorer: Scorer | None, trials: Trials | None) -> Sequence[Mapping[str, object]]:
+    """Return the mean of the main value, or of each of its aggregates, which then say what they are."""
+    if scorer is None or scorer.main_value is None:
+        return []
+    own: Sequence[Mapping[str, object]] | None = getattr(scorer, "default_metrics", None)
+    if own is not None:
+        return own
+    value, name = scorer.main_value, scorer.default_metric_name
+    if trials is None:
+        return [{"type": "mean", "field": value, "name": name}]
+    labels = [one.label for one in trials.aggregators_of(value)]
+    named = [(label, name if label == "mean" else f"{name} {label}") for label in labels]
+    return [{"type": "mean", "field": f"{value}.{label}", "name": title} for label, title in named]
+
+
+def _check_metric_fields(
+    metric: Metric, scorer: type[Scorer], trials: Trials | None, entry: Node, problems: Problems
+) -> None:
+    if scorer.value_names is None or scorer.metadata_names is None:
+        return
+    values = list(scorer.value_names)
+    if trials is not None:
+        values = [label for name in values for label in trials.names_of(name)]
+    known = [*values, *scorer.metadata_names]
+    for name in metric.fields():
+        written = (node for path, node in walk_scalars(entry) if len(path) == 1 and node.value == name)
+        where = next(written, entry).place
+        if name in getattr(scorer, "text_names", ()) and getattr(metric, "reads_numbers", False):
+            message = f"`{metric.type}` needs numbers, and `{name}` is text"
+            problems.add("E115", message, where, "`frequency` and the classification metrics read text")
+        if name not in known and "<<" not in name:
+            hint = " ".join(filter(None, [suggest(name, known), f"fields: {listing(known)}"]))
+            problems.add("E115", f"metric field `{name}` is not produced by `{scorer.type}`", where, hint)
+
+
+def _order_steps(
+    definition: MapNode,
+    order: ChoiceOrder,
+    steps: Sequence[ScoringStep],
+    solver: Solver | None,
+    problems: Problems,
+) -> list[ScoringStep]:
+    """Return the steps with the metrics of `choice_order`; report what does not follow the order."""
+    following = [step for step in steps if getattr(step.scorer, "follows_order", False)]
+    for step in (step for step in steps if step not in following):
+        problems.add(
+            "E108",
+            f"scorer `{step.key}` (`{step.scorer.type}`) reads the truth as it stands in the row, and"
+            " `choice_order` moves the options",
+            definition.at("scorers", step.index).place,
+            "with `choice_order` use `string_equals_mcqa`, whose truth moves with its option",
+        )
+    if isinstance(solver, PassThroughSolver) and order.orders != "original":
+        problems.add(
+            "E108",
+            f"`{solver.type}` reads what was said to the options as they stand, and `orders` is"
+            f" `{order.orders}`",
+            definition.at("choice_order", "orders").place,
+            "write `orders: original`, or bring a file with `option_order` by `--completions FILE`",
+        )
+    main = next((step for step in steps if step.purpose == "score"), None)
+    added: list[tuple[ScoringStep, str, Metric]] = []
+    if main in following and main is not None:
+        added.append((main, "choice_order", metrics.ChoiceOrderMetric(order.orders)))
+    if order.pride is not None:
+        reading = [step for step in steps if getattr(step.scorer, "reads_logprobs", False)]
+        if not reading:
+            problems.add(
+                "E108",
+                "`pride` takes the prior out of probabilities, and no scorer of the task reads any",
+                definition.at("choice_order", "pride").place,
+                "add the scorer `choice_probabilities`, or leave `pride` out",
+            )
+        added.extend(
+            (step, "pride", metrics.PrideMetric(order.pride.share, order.pride.seed)) for step in reading[:1]
+        )
+    ordered = []
+    for step in steps:
+        own = list(step.metrics)
+        design = replace(own[0].design if own else Design(), group_by=())
+        for name, metric in ((name, metric) for owner, name, metric in added if owner is step):
+            own.append(KeyedMetric(number_key(name, {one.key for one in own}), metric, design))
+        ordered.append(replace(step, metrics=tuple(own)))
+    return ordered

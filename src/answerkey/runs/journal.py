@@ -175,7 +175,7 @@ class Journal:
         self._lock = threading.Lock()
         #: Where the next call is put, and from where on the places are not known; 0 before the first look.
         self._next_place = self._unplaced = 0
-        #: Keys that were looked for in vain, with the place of a failed call, or 0; see `_take_places`.
+        #: Keys that were looked for in vain, with the place of a failed call, or 0; see `write`.
         self._missing: dict[str, int] = {}
         #: The file that SQLite appends to.
         self._log: int | None = None
@@ -232,9 +232,7 @@ class Journal:
         with self._lock, self._translated():
             missing = self._missing
             places = {call.key: missing.pop(call.key) for call, _ in finished if call.key in missing}
-            if len(places) < len(finished) and (
-                unknown := {call.key for call, _ in finished} - places.keys()
-            ):
+            if unknown := {call.key for call, _ in finished} - places.keys():
                 places |= _leave_missing(unknown, self._select(_LOCATE, unknown))
             rows: dict[int, Sequence[object]] = {}
             for call, one in finished:
@@ -453,8 +451,6 @@ class JournalCopies:
     def publish(self) -> None:
         """Publish a copy of the journal as it is now, unless that was done; E509 when it cannot be."""
         with self._turn, tempfile.TemporaryDirectory(prefix="answerkey-journal-") as folder:
-            if not self._file.is_file():
-                return
             copy = Path(folder) / JOURNAL_NAME
             with (
                 closing(sqlite3.connect(self._file, timeout=30)) as own,

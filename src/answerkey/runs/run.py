@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -354,66 +354,67 @@ def read_run(store: RunStore, manifest: Mapping[str, Any]) -> Run:
         store.map(lambda file: require_content(store, file, manifest["files"][file.name]), other)
         listed = {**listed, **{file.name: {**listed[file.name], "tag": file.tag} for file in other}}
     with _understanding(store.place):
-        bases = {f"tasks/{entry['key']}" for entry in entries}
-        bases = {base for base in bases if f"{base}/metrics.json" in there}
+        bases = {f"tasks/{entry['key']}": entry for entry in entries}
+        bases = {base: entry for base, entry in bases.items() if f"{base}/metrics.json" in there}
         names = [name for name in there if name.endswith(".json") and "/".join(name.split("/")[:2]) in bases]
         found = store.map(lambda name: store.read_json(there[name], find_digest(listed, name)), names)
-        read = _RunReader(store, there, listed, dict(zip(names, found, strict=True)))
-        tasks = {entry["key"]: read.task(entry) for entry in entries if f"tasks/{entry['key']}" in bases}
+        numbers = dict(zip(names, found, strict=True))
+        tasks = {
+            entry["key"]: _read_task(store, base, entry, there, listed, numbers)
+            for base, entry in bases.items()
+        }
         return Run(manifest, tasks, store.place)
 
 
-@dataclass(frozen=True)
-class _RunReader:
-    """The files of a run, what `run.json` lists, and the content of the JSON files by their names."""
+def _read_task(
+    store: RunStore,
+    base: str,
+    entry: Mapping[str, Any],
+    there: Mapping[str, RunFile],
+    listed: Listed | None,
+    numbers: Mapping[str, dict[str, Any]],
+) -> TaskRun:
+    """Return a task with its repetitions, as far as they are finished; `numbers` are its JSON files."""
 
-    store: RunStore
-    there: Mapping[str, RunFile]
-    listed: Listed | None
-    numbers: Mapping[str, dict[str, Any]]
+    def open_table(folder: str) -> Table:
+        if listed is None:
+            return Table(store, folder)
+        told = {name: one for name, one in listed.items() if name.startswith(f"{folder}/")}
+        return Table(store, folder, told, tuple(there[name] for name in sorted(told)))
 
-    def task(self, entry: Mapping[str, Any]) -> TaskRun:
-        """Return a task with its repetitions, as far as they are finished."""
-        base = f"tasks/{entry['key']}"
-        found = self._measured(base, entry, self.numbers[f"{base}/task.json"])
-        folders = [name.rpartition("/")[0] for name in self.numbers if name.endswith("/metrics.json")]
-        again = [one for one in folders if one.startswith(f"{base}/{REPETITIONS}/")]
-        if not again:
-            return found
-        again.sort(key=lambda one: int(one.rpartition("/")[2]))
-        agreement = self.there.get(f"{base}/{AGREEMENT}")
-        return replace(
-            found,
-            repetitions=tuple(self._measured(one, entry, found.source) for one in again),
-            repeatability=self.numbers.get(f"{base}/{REPEATABILITY}"),
-            read_agreement=pl.DataFrame if agreement is None else partial(self._read_whole, agreement),
-        )
+    def read_agreement() -> pl.DataFrame:
+        file = there.get(f"{base}/{AGREEMENT}")
+        if file is None:
+            return pl.DataFrame()
+        if listed is not None:
+            require_content(store, file, listed[file.name])
+        return store.read_rows(file, range(store.count_rows(file)))
 
-    def _measured(self, base: str, entry: Mapping[str, Any], source: Mapping[str, Any]) -> TaskRun:
-        stored = self.numbers[f"{base}/metrics.json"]
-        if self.store.place is not None:
+    def build(folder: str) -> TaskRun:
+        stored = numbers[f"{folder}/metrics.json"]
+        if store.place is not None:
             require_numbers(stored)
-        values = [read_metric_value(one) for one in stored["metrics"]]
         return TaskRun(
             key=entry["key"],
             manifest=entry,
-            source=source,
-            metrics={value.name: value for value in values},
+            source=numbers[f"{base}/task.json"],
+            metrics={one["name"]: read_metric_value(one) for one in stored["metrics"]},
             tally=stored["tally"],
-            stored_scores=self._table(f"{base}/scores"),
-            stored_completions=self._table(f"{base}/completions"),
+            stored_scores=open_table(f"{folder}/scores"),
+            stored_completions=open_table(f"{folder}/completions"),
         )
 
-    def _table(self, base: str) -> Table:
-        if self.listed is None:
-            return Table(self.store, base)
-        listed = {name: told for name, told in self.listed.items() if name.startswith(f"{base}/")}
-        return Table(self.store, base, listed, tuple(self.there[name] for name in sorted(listed)))
-
-    def _read_whole(self, file: RunFile) -> pl.DataFrame:
-        if self.listed is not None:
-            require_content(self.store, file, self.listed[file.name])
-        return self.store.read_rows(file, range(self.store.count_rows(file)))
+    folders = [name.rpartition("/")[0] for name in numbers if name.endswith("/metrics.json")]
+    again = [one for one in folders if one.startswith(f"{base}/{REPETITIONS}/")]
+    again.sort(key=lambda one: int(one.rpartition("/")[2]))
+    if not again:
+        return build(base)
+    return replace(
+        build(base),
+        repetitions=tuple(map(build, again)),
+        repeatability=numbers.get(f"{base}/{REPEATABILITY}"),
+        read_agreement=read_agreement,
+    )
 
 
 @contextmanager

@@ -78,9 +78,14 @@ def _nullable(shape: Any) -> Any:  # noqa: ANN401 - a shape
     return lambda value, way: None if value is None else _check(shape, value, way)
 
 
-def _check_pair(value: Any, way: str) -> None:  # noqa: ANN401 - whatever a file holds
-    _check(["a number"], value, way)
-    _check("a pair", value, way)
+def _both(*shapes: Any) -> Any:  # noqa: ANN401 - shapes
+    """Return the shape of what has all of these."""
+
+    def check(value: object, way: str) -> None:
+        for shape in shapes:
+            _check(shape, value, way)
+
+    return check
 
 
 def _check_choice_counts(value: Any, way: str) -> None:  # noqa: ANN401
@@ -107,11 +112,6 @@ def _check_readings(value: Any, way: str) -> None:  # noqa: ANN401
             _require(rule, f"{way}.rules.{name}", "a part of what was read", is_so=is_part)
 
 
-def _check_letters(value: Any, way: str) -> None:  # noqa: ANN401
-    _check({"*": "a count above 0"}, value, way)
-    _check("an object with entries", value, way)
-
-
 def _check_tally(value: Any, way: str) -> None:  # noqa: ANN401
     """Require the counts of a task; of completions that are invalid, some were scored."""
     _check(_TALLY, value, way)
@@ -130,7 +130,7 @@ def _check_files(value: Any, way: str) -> None:  # noqa: ANN401
 
 _NUMBER = {
     "n_excluded?": {"*": "a count"},
-    "interval?": _nullable(_check_pair),
+    "interval?": _nullable(_both(["a number"], "a pair")),
     "interval_method?": "text?",
     "interval_note?": "text?",
     "std_error?": "a number?",
@@ -158,7 +158,7 @@ _TALLY = {
     "completion_statuses": {"*": "a count"},
     **dict.fromkeys(("invalid", "failed", "errors"), _REASONS),
     "excluded": {"*": "a count"},
-    "letters": {"*": _check_letters},
+    "letters": {"*": _both({"*": "a count above 0"}, "an object with entries")},
     "category_column": "text?",
     "categories": {"*": _check_category},
     "cut_off?": "a count",

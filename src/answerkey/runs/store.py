@@ -444,9 +444,8 @@ class ObjectStore(RunStore):
 
     def list_top(self) -> set[str]:
         with reaching_storage():
-            return {
-                one.url[len(self.place.url) + 1 :].partition("/")[0] for one in list_objects(self.place.url)
-            }
+            names = [one.url[len(self.place.url) + 1 :] for one in list_objects(self.place.url)]
+        return {name.partition("/")[0] for name in names}
 
     def lock(self) -> RunLock:
         """Lock the folder of this machine, too: another process here is told at once."""

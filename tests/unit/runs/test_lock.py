@@ -1,17 +1,25 @@
-"""Laws of the lock of a run folder."""
+"""Laws of the locks of runs: on a folder, and on object storage."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from answerkey.datasets import stores
 from answerkey.errors import RunError
-from answerkey.runs.lock import FolderLock
+from answerkey.runs import lock as locks
+from answerkey.runs.lock import FolderLock, ObjectLock
+
+if TYPE_CHECKING:
+    from tests.unit.conftest import Bucket
 
 HOLD = (
     "import sys; from pathlib import Path; from answerkey.runs.lock import FolderLock;"
@@ -19,55 +27,41 @@ HOLD = (
 )
 
 
-def hold(folder: Path) -> subprocess.Popen[str]:
-    """Return a process that holds the lock of a folder."""
+@contextmanager
+def hold(folder: Path) -> Iterator[int]:
+    """Yield the number of a process that holds the lock of a folder, and kill it."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
-    return process
-
-
-def end(process: subprocess.Popen[str]) -> None:
-    """Kill a process and close its pipes."""
-    process.kill()
-    process.communicate()
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process.pid
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_a_second_process_is_refused_by_number(tmp_path: Path) -> None:
-    """E506 names the process that holds the folder."""
-    process = hold(tmp_path)
-    try:
-        with pytest.raises(RunError, match=f"is in use by process {process.pid}") as caught:
+    """E506 names the process that holds the folder; a killed one holds nothing, though its file stays."""
+    with hold(tmp_path) as pid:
+        with pytest.raises(RunError, match=f"is in use by process {pid}") as caught:
             FolderLock(tmp_path)
         assert caught.value.code == "E506"
-    finally:
-        end(process)
-
-
-def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
-    """The lock file that it leaves behind is no lock."""
-    end(hold(tmp_path))
     assert (tmp_path / "lock").exists()
     with closing(FolderLock(tmp_path)) as lock:
         assert lock.is_held
 
 
-def test_the_same_process_is_refused_too(tmp_path: Path) -> None:
-    """Two runs in one process cannot share a folder either."""
-    with closing(FolderLock(tmp_path)), pytest.raises(RunError, match=f"in use by process {os.getpid()}"):
-        FolderLock(tmp_path)
-
-
 def test_a_released_lock_leaves_no_file(tmp_path: Path) -> None:
-    """After release the folder is as before and can be locked again; releasing twice does no harm."""
+    """The same process is refused as well, until the lock is released; releasing twice does no harm."""
     lock = FolderLock(tmp_path)
     assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
+    with pytest.raises(RunError, match=f"in use by process {os.getpid()}"):
+        FolderLock(tmp_path)
     lock.close()
     lock.close()
-    assert not lock.is_held
-    assert list(tmp_path.iterdir()) == []
+    assert (lock.is_held, list(tmp_path.iterdir())) == (False, [])
     FolderLock(tmp_path).close()
 
 
@@ -75,21 +69,17 @@ def test_a_file_that_was_removed_meanwhile_is_not_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lock on a file that the last holder has just removed counts for nothing: it is taken again."""
-    from answerkey.runs import lock as module
-
-    locked = module._try_lock
-    tries: list[int] = []
+    try_lock, tries = locks._try_lock, list[int]()
 
     def remove_first(handle: int) -> bool:
         if not tries:
             (tmp_path / "lock").unlink()
         tries.append(handle)
-        return locked(handle)
+        return try_lock(handle)
 
-    monkeypatch.setattr(module, "_try_lock", remove_first)
+    monkeypatch.setattr(locks, "_try_lock", remove_first)
     with closing(FolderLock(tmp_path)):
-        assert len(tries) == 2
-        assert (tmp_path / "lock").exists()
+        assert (len(tries), (tmp_path / "lock").exists()) == (2, True)
 
 
 def test_a_folder_that_is_not_there_cannot_be_locked(tmp_path: Path) -> None:
@@ -97,3 +87,50 @@ def test_a_folder_that_is_not_there_cannot_be_locked(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="cannot lock") as caught:
         FolderLock(tmp_path / "nowhere")
     assert caught.value.code == "E502"
+
+
+@pytest.mark.parametrize("has_conditions", [True, False])
+def test_one_process_at_a_time_on_object_storage(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch, *, has_conditions: bool
+) -> None:
+    """A second one is refused (E506), also where the store cannot write under a condition."""
+
+    def put(store: stores.S3Store, path: str, content: bytes, mark: str | None) -> str | None:
+        del mark
+        store.put(path, content)
+        found = store.look_up(path)
+        return found.mark if found else None
+
+    if not has_conditions:
+        monkeypatch.setattr(stores.S3Store, "put_new", put)
+    lock = ObjectLock(f"{bucket.url}/runs/one")
+    with pytest.raises(RunError, match="is in use by process") as caught:
+        ObjectLock(f"{bucket.url}/runs/one")
+    assert caught.value.code == "E506"
+    lock.close()
+    lock.close()
+    assert bucket.list() == []
+
+
+def test_a_holder_that_is_gone_holds_nothing(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was silent for long, a dead process of this machine, nonsense; one taken over stops."""
+    silent = {"host": "elsewhere", "machine": "x", "process": 1, "token": "t", "beat_at": 0}
+    dead = {**silent, "machine": locks.name_machine(), "process": 2**22 + 1, "beat_at": 10**12}
+    for left in (json.dumps(silent), json.dumps(dead), "nonsense"):
+        bucket.put("runs/one/lock", left.encode())
+        ObjectLock(f"{bucket.url}/runs/one").close()
+    monkeypatch.setattr(locks, "BEAT", 0.01)
+    held = ObjectLock(f"{bucket.url}/runs/one")
+    first = held._mark
+    for _ in range(30_000):  # it is written again and again while it is held
+        if held._mark != first:
+            break
+        held._end.wait(0.01)
+    assert held._mark != first
+    held.require_held()
+    bucket.put("runs/one/lock", json.dumps(silent).encode())
+    held._thread.join(10)
+    with pytest.raises(RunError, match="taken over"):
+        held.require_held()
+    held.close()
+    assert bucket.list() == ["runs/one/lock"]

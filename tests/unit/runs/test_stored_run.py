@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,44 +18,29 @@ import answerkey as ak
 from answerkey.datasets import stores
 from answerkey.engines import LocalEngine
 from answerkey.errors import AnswerkeyError, RunError
-from answerkey.runs import StoredFolder, load_run, reopen_run
+from answerkey.models.calls import Call
+from answerkey.runs import StoredFolder, load_run
 from answerkey.runs import journal as journals
-from answerkey.runs import lock as locks
-from answerkey.runs.journal import JournalCopies, bring_journal
-from answerkey.runs.lock import ObjectLock
+from answerkey.runs.journal import Journal, JournalCopies, bring_journal
 from answerkey.runs.store import ObjectStore
 from answerkey.testing import TestServer, answer_by_hash
+from answerkey.types import Completion
 
 if TYPE_CHECKING:
     from tests.unit.conftest import Bucket, Faulty
 
 CANARIES = (b"canary-7f3a-secret-access-key", b"canary-session-token-91bc", b"AKIACANARY")
-SCORERS = [
-    {
-        "type": "string_equals_mcqa",
-        "ground_truth_choice": "{{ sample.answer }}",
-        "choices": ["A", "B", "C", "D"],
-    }
-]
+CHOICES = ["A", "B", "C", "D"]
+SCORERS = [{"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": CHOICES}]
+MESSAGES = [{"role": "user", "content": "{{ sample.question }}"}]
+SOLVER = {
+    "type": "single_turn_solver",
+    "input_builder": {"type": "chat_completion", "input_messages": MESSAGES},
+}
 TASK: dict[str, Any] = {
-    "key": "quiz",
-    "display_name": "Quiz",
-    "description": "Some questions.",
-    "definition": {"scorers": SCORERS},
-}
-ASKING: dict[str, Any] = {
-    **TASK,
-    "definition": {
-        "solver": {
-            "type": "single_turn_solver",
-            "input_builder": {
-                "type": "chat_completion",
-                "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
-            },
-        },
-        "scorers": SCORERS,
-    },
-}
+    "key": "quiz", "display_name": "Quiz", "description": "Some.", "definition": {"scorers": SCORERS},
+}  # fmt: skip
+ASKING: dict[str, Any] = {**TASK, "definition": {"solver": SOLVER, "scorers": SCORERS}}
 ROWS = [
     {"question": f"question {row}?", "answer": "ABCD"[row % 4], "completion": "ABCDE"[row % 5]}
     for row in range(60)
@@ -74,7 +60,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def model() -> Iterator[TestServer]:
     """Return a server that answers with one of four letters."""
-    with TestServer(answer_by_hash(["A", "B", "C", "D"])) as running:
+    with TestServer(answer_by_hash(CHOICES)) as running:
         yield running
 
 
@@ -193,29 +179,28 @@ def test_a_copied_run_is_opened_by_its_hashes(bucket: Bucket, project: Path) -> 
         load_run(f"{bucket.url}/runs/uploaded").tasks["quiz"].stored_scores.read(0, 1)
 
 
-def test_an_address_that_is_taken_is_refused_before_any_work(bucket: Bucket, project: Path) -> None:
-    """E502; what is there stays."""
-    bucket.put("runs/one/notes.txt", b"mine")
-    steps: list[str] = []
-    with pytest.raises(RunError, match="is there already") as caught:
-        score(project, f"{bucket.url}/runs/one", progress=lambda stage, *_: steps.append(stage))
-    assert (caught.value.code, steps) == ("E502", [])
-    assert bucket.list() == ["runs/one/notes.txt"]
-
-
-def test_what_is_no_run_is_told(bucket: Bucket) -> None:
-    """E501 for nothing, E507 for a run that only began, E503 for a damaged one, E509 for no bucket."""
+def test_what_is_no_run_is_told(bucket: Bucket, project: Path) -> None:
+    """E501 for nothing, E502 for a place that is taken, E507 for a run that only began, E503, E509."""
+    bucket.put("runs/taken/notes.txt", b"mine")
     bucket.put("runs/begun/tasks/quiz/task.json", b"{}")
     bucket.put("runs/old/run.json", b'{"format_version": 99}')
     bucket.put("runs/bad/run.json", b"{")
-    for name, code in [("runs/none", "E501"), ("runs/old", "E503"), ("runs/bad", "E503")]:
+    steps: list[str] = []
+    begin = partial(score, project, progress=lambda stage, *_: steps.append(stage))
+    asked: list[tuple[Callable[[str], object], str, str]] = [
+        (load_run, f"{bucket.url}/runs/none", "E501"),
+        (load_run, f"{bucket.url}/runs/old", "E503"),
+        (load_run, f"{bucket.url}/runs/bad", "E503"),
+        (ak.resume, f"{bucket.url}/runs/begun", "E507"),
+        (ak.resume, "s3://no-such-bucket-there/x", "E509"),
+        (begin, f"{bucket.url}/runs/taken", "E502"),
+    ]
+    for ask, url, code in asked:
         with pytest.raises(RunError) as caught:
-            load_run(f"{bucket.url}/{name}")
+            ask(url)
         assert caught.value.code == code
-    for url, code in [(f"{bucket.url}/runs/begun", "E507"), ("s3://no-such-bucket-there/x", "E509")]:
-        with pytest.raises(RunError) as caught:
-            ak.resume(url)
-        assert caught.value.code == code
+    assert steps == []
+    assert bucket.list("runs/taken") == ["runs/taken/notes.txt"]
 
 
 def test_a_hostile_listing_leads_nowhere(bucket: Bucket, project: Path) -> None:
@@ -238,108 +223,37 @@ def test_a_hostile_listing_leads_nowhere(bucket: Bucket, project: Path) -> None:
     assert caught.value.code == "E503"
 
 
-def test_one_process_at_a_time(bucket: Bucket, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second process is refused (E506); a holder that is gone holds nothing; one taken over stops."""
-    url = f"{bucket.url}/runs/one"
-    lock = ObjectLock(url)
-    with pytest.raises(RunError, match="is in use by process") as caught:
-        ObjectLock(url)
-    assert caught.value.code == "E506"
-    lock.close()
-    lock.close()
-    assert bucket.list() == []
-
-    told = {"host": "elsewhere", "machine": "x", "process": 1, "token": "t", "beat_at": 0}
-    bucket.put("runs/one/lock", json.dumps(told).encode())
-    ObjectLock(url).close()
-    dead = {**told, "machine": locks.name_machine(), "process": 2**22 + 1, "beat_at": 10**12}
-    bucket.put("runs/one/lock", json.dumps(dead).encode())
-    ObjectLock(url).close()
-    bucket.put("runs/one/lock", b"nonsense")
-    ObjectLock(url).close()
-
-    monkeypatch.setattr(locks, "BEAT", 0.01)
-    held = ObjectLock(url)
-    bucket.put("runs/one/lock", json.dumps(told).encode())
-    held._thread.join(10)
-    with pytest.raises(RunError, match="taken over"):
-        held.require_held()
-    held.close()
-    assert bucket.list() == ["runs/one/lock"]
-    del project
-
-
-def test_a_lock_is_written_again_and_again(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mark of the object changes while it is held."""
-    monkeypatch.setattr(locks, "BEAT", 0.01)
-    lock = ObjectLock(f"{bucket.url}/runs/one")
-    first, marks = lock._mark, set[object]()
-    for _ in range(30_000):
-        marks.add(lock._mark)
-        if len(marks) > 1:
-            break
-        lock._end.wait(0.01)
-    assert marks - {first}
-    lock.close()
-
-
-def test_a_second_run_on_this_machine_is_refused_at_once(bucket: Bucket, project: Path) -> None:
-    """The folder of the journal is locked by the operating system, as any run folder is."""
-    score(project, f"{bucket.url}/runs/one")
-    told = json.loads(bucket.get("runs/one/run.json")) | {"status": "incomplete"}
-    bucket.put("runs/one/run.json", json.dumps(told).encode())
-    place = StoredFolder(f"{bucket.url}/runs/one")
-    with reopen_run(place), pytest.raises(RunError, match="in use") as caught:
-        reopen_run(place)
-    assert caught.value.code == "E506"
-    assert "runs/one/lock" not in bucket.list()
-
-
-def test_a_stopped_run_is_resumed_on_another_machine(
-    bucket: Bucket, project: Path, model: TestServer, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_elsewhere", [True, False])
+def test_a_stopped_run_is_resumed(
+    bucket: Bucket, project: Path, model: TestServer, monkeypatch: pytest.MonkeyPatch, *, is_elsewhere: bool
 ) -> None:
-    """The journal is published with the run; nothing that was answered is asked again."""
-    url = f"{bucket.url}/runs/live"
-    options: dict[str, Any] = {
-        "dataset": str(project / "rows.jsonl"), "model": f"{model.url}#m", "cache_policy": "no-cache",
-    }  # fmt: skip
-    with pytest.raises(AnswerkeyError) as caught:
-        ak.run(project / "asking.yaml", out=url, max_calls=25, **options)
-    assert caught.value.code == "E305"
-    assert caught.value.__notes__ == [f"answerkey resume {url}"]
-    assert "runs/live/journal.sqlite" in bucket.list()
-    assert "runs/live/lock" not in bucket.list()
-    asked = model.asked.total
-    assert asked == 25
-    monkeypatch.setenv("XDG_CACHE_HOME", str(project / "elsewhere"))
-    resumed = ak.resume(url)
-    assert (resumed.status, model.asked.total) == ("complete", 60)
-    assert [key for key in bucket.list() if "journal" in key or "lock" in key] == []
-    whole = ak.run(project / "asking.yaml", out=project / "whole", **options)
-    assert resumed.metrics == whole.metrics
-    assert (
-        bucket.get("runs/live/tasks/quiz/scores/part-00000.parquet")
-        == (project / "whole/tasks/quiz/scores/part-00000.parquet").read_bytes()
-    )
+    """Nothing that was answered is asked again: the journal is published with the run.
 
-
-def test_a_driver_that_is_killed_leaves_its_journal_here(
-    bucket: Bucket, project: Path, model: TestServer
-) -> None:
-    """What was not published yet is found on the machine where it ran; both become one."""
-    url = f"{bucket.url}/runs/live"
+    What was not published yet is found on the machine where it ran; both become one.
+    """
+    url, home = f"{bucket.url}/runs/live", ObjectStore(StoredFolder(f"{bucket.url}/runs/live")).home
     options: dict[str, Any] = {"model": f"{model.url}#m", "cache_policy": "no-cache"}
-    with pytest.raises(AnswerkeyError):
-        ak.run(project / "asking.yaml", dataset=str(project / "rows.jsonl"), out=url, max_calls=25, **options)
-    home = ObjectStore(StoredFolder(url)).home
-    with closing(sqlite3.connect(home / "journal.sqlite")) as journal:
-        assert journal.execute("SELECT COUNT(*) FROM calls").fetchone() == (25,)
-        journal.execute("DELETE FROM calls WHERE rowid <= 5").close()
-        journal.execute("UPDATE calls SET status = 'ERROR' WHERE rowid = 7").close()
-        journal.commit()
-    assert ak.resume(url, max_calls=100).status == "complete"
-    assert model.asked.total == 60
-    assert not home.exists()
+    ask = partial(ak.run, project / "asking.yaml", dataset=str(project / "rows.jsonl"), **options)
+    with pytest.raises(AnswerkeyError) as caught:
+        ask(out=url, max_calls=25)
+    assert (caught.value.code, caught.value.__notes__) == ("E305", [f"answerkey resume {url}"])
+    assert {"run.json", "journal.sqlite"} <= (left := set(bucket.read_all("runs/live")))
+    assert "lock" not in left
+    assert model.asked.total == 25
+    if is_elsewhere:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(project / "elsewhere"))
+    else:
+        with closing(sqlite3.connect(home / "journal.sqlite")) as journal:
+            assert journal.execute("SELECT COUNT(*) FROM calls").fetchone() == (25,)
+            journal.execute("DELETE FROM calls WHERE rowid <= 5").close()
+            journal.execute("UPDATE calls SET status = 'ERROR' WHERE rowid = 7").close()
+            journal.commit()
+    resumed = ak.resume(url)
+    assert (resumed.status, model.asked.total, home.exists()) == ("complete", 60, is_elsewhere)
+    assert [key for key in bucket.list() if "journal" in key or "lock" in key] == []
+    part = "tasks/quiz/scores/part-00000.parquet"
+    assert resumed.metrics == ask(out=project / "whole").metrics
+    assert bucket.get(f"runs/live/{part}") == (project / "whole" / part).read_bytes()
 
 
 def test_copies_of_a_journal_are_published_while_it_is_written(
@@ -348,31 +262,33 @@ def test_copies_of_a_journal_are_published_while_it_is_written(
     """A copy is whole in itself, is made when there is something new, and can be brought elsewhere."""
     monkeypatch.setattr(journals, "EVERY", 0.01)
     monkeypatch.setattr(journals, "SHARE", 0.0)
-    place = ObjectStore(StoredFolder(f"{bucket.url}/runs/one"))
-    place.home.mkdir(parents=True)
-    copies = JournalCopies(place)
-    with closing(sqlite3.connect(place.home / "journal.sqlite", isolation_level=None)) as journal:
-        journal.execute("PRAGMA journal_mode = WAL").close()
-        journal.execute(
-            "CREATE TABLE calls (key, specification, sample_id, trial, purpose, status, source, completion)"
-        ).close()
-        journal.execute("CREATE TABLE batches (file TEXT PRIMARY KEY, batch, identity, keys)").close()
-        journal.execute("INSERT INTO calls VALUES ('k', '', '', 0, '', 'OK', '', '')").close()
+    store = ObjectStore(StoredFolder(f"{bucket.url}/runs/one"))
+    store.home.mkdir(parents=True)
+    call = Call(key="k", sample_id="1", trial=0, messages=[], purpose="solve")
+    with closing(Journal(store.home)) as journal:
+        copies = JournalCopies(store)
+        journal.add([(call, Completion("A"))])
         for _ in range(15_000):
             if "runs/one/journal.sqlite" in bucket.list("runs/"):
                 break
             copies._end.wait(0.02)
         copies.end()
-    copies.publish()
-    shutil.rmtree(place.home)
-    place.home.mkdir()
-    bring_journal(place)
-    with closing(sqlite3.connect(place.home / "journal.sqlite")) as journal:
-        assert journal.execute("SELECT key FROM calls").fetchall() == [("k",)]
-    bucket.put("runs/one/journal.sqlite", b"words")
-    with pytest.raises(RunError, match="is damaged"):
-        bring_journal(place)
-    del project
+        copies.publish()
+    shutil.rmtree(store.home)
+    store.home.mkdir()
+    assert bring_journal(store) == 0
+    with closing(Journal(store.home)) as journal:
+        assert journal.find([call])["k"].text == "A"
+    with closing(sqlite3.connect(project / "other")) as other:
+        other.execute("PRAGMA user_version = 1").close()
+        other.execute("CREATE TABLE calls (key)").close()
+    for damaged, why in [
+        ((project / "other").read_bytes(), "it has the version 1"),
+        (b"words", "is damaged"),
+    ]:
+        bucket.put("runs/one/journal.sqlite", damaged)
+        with pytest.raises(RunError, match=why):
+            bring_journal(store)
 
 
 @pytest.mark.parametrize(
@@ -389,26 +305,22 @@ def test_an_upload_that_fails_leaves_nothing_half_written(
     method: str, ending: str, left: set[str], bucket: Bucket, faulty: Faulty, project: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """E509 says which and why, without a secret; a run that could not be started leaves nothing behind."""
+    """E509 says which and why, without a secret; a run that could not be started leaves nothing behind.
+
+    Once the store takes objects again, `resume` finishes a run that was started.
+    """
     monkeypatch.setattr(stores, "TRIES", 1)
-    faulty.statuses = {(method, ending): 403}
+    url, faulty.statuses = f"{bucket.url}/runs/one", {(method, ending): 403}
     with pytest.raises(RunError) as caught:
-        score(project, f"{bucket.url}/runs/one")
+        score(project, url)
     assert caught.value.code == "E509"
     assert ending in caught.value.message
     assert "canary" not in str(caught.value)
     assert set(bucket.read_all("runs/one")) == left
-
-
-def test_a_run_whose_storage_failed_is_resumed(bucket: Bucket, faulty: Faulty, project: Path) -> None:
-    """Once the store takes objects again, `resume` finishes the run."""
-    url = f"{bucket.url}/runs/one"
-    faulty.statuses = {("PUT", "metrics.json"): 403}
-    with pytest.raises(RunError):
-        score(project, url, copy=True)
-    assert load_run(url).status == "running"
     faulty.statuses = {}
-    assert ak.resume(url).metrics == score(project, project / "here").metrics
+    if left:
+        assert load_run(url).status == "running"
+        assert ak.resume(url).metrics == score(project, project / "here").metrics
 
 
 class FarEngine(LocalEngine):
@@ -434,25 +346,6 @@ def test_tables_wait_where_every_node_can_see_them(
     with pytest.raises(AnswerkeyError):
         ak.run(project / "task.yaml", dataset=rows, out=f"{bucket.url}/runs/two")
     assert {key.split("/")[1] for key in bucket.list("runs/")} == {"one"}
-
-
-def test_a_store_without_conditions_still_keeps_a_second_process_out(
-    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The lock is looked at before it is written, and again afterwards."""
-
-    def put(store: stores.S3Store, path: str, content: bytes, mark: str | None) -> str | None:
-        del mark
-        store.put(path, content)
-        found = store.look_up(path)
-        return found.mark if found else None
-
-    monkeypatch.setattr(stores.S3Store, "put_new", put)
-    lock = ObjectLock(f"{bucket.url}/runs/one")
-    with pytest.raises(RunError, match="is in use by process"):
-        ObjectLock(f"{bucket.url}/runs/one")
-    lock.close()
-    assert bucket.list() == []
 
 
 def test_repetitions_lie_on_storage_too(bucket: Bucket, project: Path) -> None:

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -23,72 +24,42 @@ SAID = Completion("B", prompt_tokens=10, completion_tokens=2, attempts=1)
 ERROR = Completion(None, CompletionStatus.ERROR, error="HTTP 500", attempts=5)
 
 
-def make_call(key: str, purpose: str = "solve") -> Call:
-    """Return a call."""
+def make_call(key: str) -> Call:
+    """Return a call; one with the key `judged` is that of a judge."""
+    purpose = "judge:x" if key == "judged" else "solve"
     return Call(key=key, sample_id=key, trial=0, messages=[{"role": "user", "content": "?"}], purpose=purpose)
 
 
-def list_names(folder: Path) -> set[str]:
-    """Return the names of the files in a folder."""
-    return {path.name for path in folder.iterdir()}
-
-
 def test_calls_are_counted_while_they_are_written(tmp_path: Path) -> None:
-    """Each look sees what was added since, and what failed counts as done."""
-    journal, watch = Journal(tmp_path), RunWatch(tmp_path)
+    """Each look sees what was added since; what failed counts as done; the cache's tokens were not spent."""
+    watch = RunWatch(tmp_path)
     assert watch.look() == Progress(0, 0, 0, 0, 0)
-    journal.task("mcqa").add([(make_call("a"), SAID), (make_call("b"), ERROR)])
-    assert watch.look() == Progress(done=2, calls=2, failed=1, prompt_tokens=10, completion_tokens=2)
-    journal.task("mcqa").add([(make_call("c"), SAID), (make_call("d", "judge:x"), SAID)])
-    assert watch.look() == Progress(done=3, calls=4, failed=1, prompt_tokens=30, completion_tokens=6)
-    assert watch.look() == Progress(done=3, calls=4, failed=1, prompt_tokens=30, completion_tokens=6)
-    journal.close()
-
-
-def test_a_failed_call_that_is_asked_again_is_no_failure_any_more(tmp_path: Path) -> None:
-    """It is overwritten in its place, and looked up there."""
-    journal, watch = Journal(tmp_path), RunWatch(tmp_path)
-    journal.task("mcqa").add([(make_call("a"), ERROR), (make_call("b"), ERROR)])
-    assert watch.look().failed == 2
-    journal.task("mcqa").add([(make_call("a"), SAID)])
-    assert watch.look() == Progress(done=2, calls=2, failed=1, prompt_tokens=10, completion_tokens=2)
-    journal.close()
-
-
-def test_tokens_from_the_cache_were_not_spent(tmp_path: Path) -> None:
-    """What was known before is done, and costs nothing."""
-    journal, watch = Journal(tmp_path), RunWatch(tmp_path)
-    known = Completion("B", prompt_tokens=10, completion_tokens=2, source="cache")
-    journal.task("mcqa").add([(make_call("a"), known)])
-    assert watch.look() == Progress(done=1, calls=1, failed=0, prompt_tokens=0, completion_tokens=0)
-    journal.close()
+    known = replace(SAID, source="cache")
+    with closing(Journal(tmp_path)) as journal:
+        for calls, progress in [
+            ([("a", SAID), ("b", ERROR)], Progress(2, 2, 1, 10, 2)),
+            ([("c", SAID), ("judged", SAID)], Progress(3, 4, 1, 30, 6)),
+            ([], Progress(3, 4, 1, 30, 6)),
+            ([("b", SAID)], Progress(3, 4, 0, 40, 8)),  # asked again: overwritten in its place
+            ([("d", known)], Progress(4, 5, 0, 40, 8)),
+        ]:
+            journal.task("mcqa").add([(make_call(key), one) for key, one in calls])
+            assert watch.look() == progress
 
 
 def test_watching_leaves_no_trace(tmp_path: Path) -> None:
     """No file is made and none is changed, whether the journal is being written, closed or gone."""
     watch = RunWatch(tmp_path)
     watch.look()
-    assert list_names(tmp_path) == set()
-    journal = Journal(tmp_path)
-    journal.task("mcqa").add([(make_call("a"), SAID)])
-    before = list_names(tmp_path)
-    assert watch.look().done == 1
-    assert list_names(tmp_path) == before
-    journal.close()
+    assert list(tmp_path.iterdir()) == []
+    with closing(Journal(tmp_path)) as journal:
+        journal.task("mcqa").add([(make_call("a"), SAID)])
+        before = set(tmp_path.iterdir())
+        assert watch.look().done == 1
+        assert set(tmp_path.iterdir()) == before
     closed = {path: path.read_bytes() for path in tmp_path.iterdir()}
     assert RunWatch(tmp_path).look().done == 1
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == closed
-
-
-def test_a_journal_that_is_removed_meanwhile_is_no_trouble(tmp_path: Path) -> None:
-    """What was counted stays counted, and nothing comes back."""
-    journal, watch = Journal(tmp_path), RunWatch(tmp_path)
-    journal.task("mcqa").add([(make_call("a"), SAID)])
-    watch.look()
-    journal.close()
-    remove_journal(FolderStore(tmp_path))
-    assert watch.look().done == 1
-    assert list_names(tmp_path) == set()
 
 
 @pytest.mark.parametrize("content", [b"", b"no database at all", b"SQLite format 3\x00" + bytes(100)])
@@ -100,18 +71,19 @@ def test_a_journal_that_cannot_be_read_is_left_for_later(tmp_path: Path, content
 
 
 def test_the_writer_is_never_held_up(tmp_path: Path) -> None:
-    """While a watcher is in the midst of reading, calls are written and the journal is removed."""
-    journal = Journal(tmp_path)
+    """While a watcher reads, calls are written and the journal is removed; what was counted stays counted."""
+    journal, watch = Journal(tmp_path), RunWatch(tmp_path)
     journal.task("mcqa").add([(make_call(str(number)), SAID) for number in range(100)])
     reader = sqlite3.connect(f"file:{tmp_path / 'journal.sqlite'}?mode=ro", uri=True)
     rows = reader.execute("SELECT key FROM calls")
     rows.fetchone()
     journal.task("mcqa").add([(make_call("more"), SAID)])
-    assert RunWatch(tmp_path).look().done == 101
+    assert watch.look().done == 101
     journal.close()
     remove_journal(FolderStore(tmp_path))
     reader.close()
-    assert list_names(tmp_path) == set()
+    assert watch.look().done == 101
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_rows_are_counted_where_there_is_no_journal(tmp_path: Path) -> None:
@@ -127,19 +99,13 @@ def test_rows_are_counted_where_there_is_no_journal(tmp_path: Path) -> None:
 
 
 def test_a_run_is_under_way_while_its_process_lives(tmp_path: Path) -> None:
-    """By the number in the lock file, which is not locked to find out."""
+    """By the number in the lock file, which is not locked to find out; a dead process is gone."""
     assert not is_under_way(tmp_path)
     with closing(FolderLock(tmp_path)):
         assert is_under_way(tmp_path)
     assert not is_under_way(tmp_path)
-
-
-def test_a_lock_that_a_dead_process_left_behind_holds_nothing(tmp_path: Path) -> None:
-    """A process that ended is gone, though its file is there."""
-    done = subprocess.run(
-        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True
-    )
-    (tmp_path / "lock").write_bytes(done.stdout)
+    command = [sys.executable, "-c", "import os; print(os.getpid())"]
+    (tmp_path / "lock").write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
     assert not is_under_way(tmp_path)
 
 

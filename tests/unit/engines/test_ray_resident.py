@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from answerkey._version import __version__
-from answerkey.engines.ray_resident import Resident
+from answerkey.engines.ray_engine import Resident
 from answerkey.errors import EngineError
 
 

@@ -21,10 +21,9 @@ from pathlib import Path
 
 from aiohttp import ClientSession, TCPConnector, web
 
-from answerkey.models.connections import Connection
-from answerkey.models.secret import Secret
-from answerkey.models.sending import Asker, Call, Limits, call_key
-from answerkey.models.styles import OPENAI_CHAT
+from answerkey.models.calls import Asker, Call, Limits, call_key
+from answerkey.models.providers import OPENAI_CHAT, Connection
+from answerkey.models.settings import Secret
 from answerkey.runs.journal import Journal
 
 #: Concurrency, delay in seconds, requests per turn, and the least ratio that the project promises.

@@ -9,13 +9,11 @@ import time
 import pytest
 
 from answerkey.errors import SolverError
-from answerkey.models import rounds
-from answerkey.models.calls import Call, Event, Finished
-from answerkey.models.connections import Connection
-from answerkey.models.limits import Limits
-from answerkey.models.secret import Secret
-from answerkey.models.sending import Asker, MemoryLedger, call_key
-from answerkey.models.styles import OPENAI_CHAT
+from answerkey.models import calls as rounds
+from answerkey.models.calls import Asker, Call, Event, Finished, MemoryLedger, call_key
+from answerkey.models.providers import OPENAI_CHAT, Connection
+from answerkey.models.retry import Limits
+from answerkey.models.settings import Secret
 from answerkey.testing import Behaviour, Reply, TestServer
 from answerkey.types import CompletionStatus
 

@@ -18,10 +18,10 @@ MEGABYTES = 64
 ASK = r"""
 import json, sys
 from answerkey.models.calls import Call
-from answerkey.models.connections import Connection
-from answerkey.models.limits import Limits
-from answerkey.models.sending import Asker, call_key
-from answerkey.models.styles import OPENAI_CHAT
+from answerkey.models.providers import Connection
+from answerkey.models.retry import Limits
+from answerkey.models.calls import Asker, call_key
+from answerkey.models.providers import OPENAI_CHAT
 import answerkey.models.client, ssl
 
 def measure(name):

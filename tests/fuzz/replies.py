@@ -14,16 +14,29 @@ from typing import get_args
 
 import polars as pl
 
-from answerkey.models.batch_lines import read_lines
+from answerkey.models.batch import read_lines
 from answerkey.models.client import Client, unpack
-from answerkey.models.connections import Connection
-from answerkey.models.limits import Limits
-from answerkey.models.logprobs import read_positions
-from answerkey.models.message import is_trace, read_message
-from answerkey.models.reading import Said, read_body
-from answerkey.models.replies import take_anthropic, take_chat, take_gemini, take_text
-from answerkey.models.retrying import Reply, Trouble, Verdict, judge_reply, judge_trouble, read_retry_after
-from answerkey.models.styles import OPENAI_CHAT
+from answerkey.models.providers import OPENAI_CHAT, Connection
+from answerkey.models.responses import (
+    Said,
+    is_trace,
+    read_body,
+    read_message,
+    read_positions,
+    take_anthropic,
+    take_chat,
+    take_gemini,
+    take_text,
+)
+from answerkey.models.retry import (
+    Limits,
+    Reply,
+    Trouble,
+    Verdict,
+    judge_reply,
+    judge_trouble,
+    read_retry_after,
+)
 from answerkey.scorers import ChoiceProbabilities
 from answerkey.scorers.answer_tokens import Normalise
 from answerkey.types import Completion, Completions, CompletionStatus, Samples

@@ -21,10 +21,12 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import chain, islice
 from types import ModuleType
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 from answerkey.errors import EngineError, InternalError
-from answerkey.models.stations import Stations
+
+if TYPE_CHECKING:
+    from answerkey.models.actors import Stations
 
 Shard = TypeVar("Shard")
 Part = TypeVar("Part")

@@ -42,7 +42,7 @@ from answerkey.engines.local import (
     pickle_function,
 )
 from answerkey.errors import EngineError
-from answerkey.models.stations import Node, StationLostError
+from answerkey.models.actors import Node, StationLostError
 
 Shard = TypeVar("Shard")
 Part = TypeVar("Part")

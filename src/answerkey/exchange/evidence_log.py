@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from answerkey._version import __version__
 from answerkey.metrics import aggregate_scores
-from answerkey.models.message import to_json_values
+from answerkey.models.responses import to_json_values
 from answerkey.runs import Run, TaskRun, find_answerer
 from answerkey.spec import Task
 from answerkey.types import Completion, CompletionStatus, Score, Scores, ScoreStatus

@@ -20,10 +20,9 @@ from yarl import URL
 
 from answerkey._version import __version__
 from answerkey.errors import SpecError
-from answerkey.models.connections import Connection
-from answerkey.models.limits import Limits
+from answerkey.models.providers import Connection
 from answerkey.models.proxy import find_proxy_for_key, open_tls_context
-from answerkey.models.retrying import Reply, Request, Trouble
+from answerkey.models.retry import Limits, Reply, Request, Trouble
 
 KEEP_ALIVE_SECONDS = 15.0
 #: The most bytes of one header; aiohttp takes at most 128 of them.

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from answerkey.errors import SpecError
 from answerkey.masking import hide_secrets, remember_url
-from answerkey.models.hosts import is_loopback
+from answerkey.models.settings import is_loopback
 
 LOG = logging.getLogger("answerkey")
 #: Further certificates to trust. OpenSSL reads `SSL_CERT_FILE` by itself.

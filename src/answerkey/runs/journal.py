@@ -20,16 +20,16 @@ from pathlib import Path
 from typing import cast
 
 from answerkey.errors import Place, RunError
-from answerkey.models.batch_book import Submitted
-from answerkey.models.cache import CallCache
-from answerkey.models.calls import Call
-from answerkey.models.storing import (
+from answerkey.models.batch import Submitted
+from answerkey.models.cache import (
+    CallCache,
     connect_file,
     decode_completion,
     encode_completion,
     prepare_tables,
     write_rows,
 )
+from answerkey.models.calls import Call
 from answerkey.runs.records import CREATE_CALLS, mend_records, sum_record
 from answerkey.types import Completion, CompletionStatus
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from answerkey.errors import Place, SpecError, suggest
 from answerkey.models import Origin, Secret
-from answerkey.models.secret import SECRET_NAME
+from answerkey.models.settings import SECRET_NAME
 from answerkey.spec.findings import Findings
 from answerkey.spec.reader import read_text
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from answerkey.errors import Place, SpecError
 from answerkey.models import Generation, ModelConfig
-from answerkey.models.configs import is_url
+from answerkey.models.config import is_url
 from answerkey.spec.config import given_by_caller
 from answerkey.spec.definitions import Definitions, read_definitions
 from answerkey.spec.environment import load_environment

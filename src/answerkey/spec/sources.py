@@ -22,7 +22,7 @@ from answerkey.datasets import (
 )
 from answerkey.datasets.downloads import hide_query
 from answerkey.errors import AnswerkeyError, Place, SpecError
-from answerkey.models.configs import is_url
+from answerkey.models.config import is_url
 from answerkey.spec.config import refuse_config
 from answerkey.spec.deprecations import carry_over
 from answerkey.spec.fields import Fields, extend_fields, fields_of

@@ -10,9 +10,9 @@ from typing import Any
 from answerkey.engines import LocalEngine
 from answerkey.errors import AnswerkeyError, SpecError, raise_all
 from answerkey.models import Budget, LiveModel, Model, Price, SnippetModel, find_price, require_batches
+from answerkey.models.actors import Stations
 from answerkey.models.cache import CallCache
-from answerkey.models.limits import find_room
-from answerkey.models.stations import Stations
+from answerkey.models.retry import find_room
 from answerkey.pipeline import Prepared
 from answerkey.runs import FolderRun, Journal, MemoryRun
 from answerkey.solvers import ChoiceRankingSolver

@@ -12,22 +12,24 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from answerkey.errors import SolverError, SpecError
-from answerkey.models.batch_book import MemoryBook, Submitted
-from answerkey.models.batch_lines import BatchLimits
-from answerkey.models.batch_rounds import BatchMeans
-from answerkey.models.batching import BatchAsker, require_batches
-from answerkey.models.budget import Budget, Price
-from answerkey.models.calls import BatchLeft, BatchSeen, Call, Event, Finished, MemoryLedger, call_key
+from answerkey.models.batch import BatchAsker, BatchLimits, BatchMeans, MemoryBook, Submitted, require_batches
+from answerkey.models.calls import (
+    BatchLeft,
+    BatchSeen,
+    Budget,
+    Call,
+    Event,
+    Finished,
+    Means,
+    MemoryLedger,
+    Price,
+    call_key,
+)
 from answerkey.models.client import Client
-from answerkey.models.connecting import connect
-from answerkey.models.connections import Connection
-from answerkey.models.generation import Generation
-from answerkey.models.hosts import Caller
-from answerkey.models.limits import Clock
-from answerkey.models.retrying import Reply, Request, Trouble
-from answerkey.models.secret import Secret
-from answerkey.models.sending import Means
-from answerkey.models.styles import OPENAI_CHAT
+from answerkey.models.config import connect
+from answerkey.models.providers import OPENAI_CHAT, Connection
+from answerkey.models.retry import Clock, Reply, Request, Trouble
+from answerkey.models.settings import Caller, Generation, Secret
 from answerkey.testing import Behaviour, TestServer
 from answerkey.testing.batches import BatchDesk
 from answerkey.types import Completion, CompletionStatus

@@ -14,16 +14,22 @@ from typing import Any
 import pytest
 
 from answerkey.errors import AnswerkeyError, EngineError, RunError, SolverError
-from answerkey.models.branch import Branch
-from answerkey.models.branching import LOSSES, BranchAsker
-from answerkey.models.budget import Budget, Price
-from answerkey.models.calls import Call, Event, Finished, MemoryLedger, Retried, call_key
-from answerkey.models.connecting import connect
-from answerkey.models.connections import Connection
-from answerkey.models.hosts import Caller
-from answerkey.models.limits import Clock, Limits
-from answerkey.models.sending import Means
-from answerkey.models.stations import Node, StationLostError
+from answerkey.models.actors import LOSSES, Branch, BranchAsker, Node, StationLostError
+from answerkey.models.calls import (
+    Budget,
+    Call,
+    Event,
+    Finished,
+    Means,
+    MemoryLedger,
+    Price,
+    Retried,
+    call_key,
+)
+from answerkey.models.config import connect
+from answerkey.models.providers import Connection
+from answerkey.models.retry import Clock, Limits
+from answerkey.models.settings import Caller
 from answerkey.testing import Behaviour, Reply, TestServer
 from answerkey.types import Completion
 

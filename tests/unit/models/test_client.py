@@ -18,11 +18,9 @@ import trustme
 
 from answerkey.errors import SpecError
 from answerkey.models.client import BodyMemory, Client, explain_error, unpack
-from answerkey.models.connections import Connection, Tls
-from answerkey.models.limits import Limits
-from answerkey.models.retrying import Reply, Request, Trouble
-from answerkey.models.secret import Secret
-from answerkey.models.styles import OPENAI_CHAT
+from answerkey.models.providers import OPENAI_CHAT, Connection, Tls
+from answerkey.models.retry import Limits, Reply, Request, Trouble
+from answerkey.models.settings import Secret
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 AUTHORITY = trustme.CA()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from answerkey.models.concurrency import Gate, Pace
+from answerkey.models.retry import Gate, Pace
 
 
 def pass_window(pace: Pace, troubles: int = 0) -> int:

@@ -4,10 +4,9 @@ import pickle
 
 import pytest
 
-from answerkey.models.connecting import connect
-from answerkey.models.hosts import Caller
-from answerkey.models.parcels import Parcel
-from answerkey.models.secret import Secret
+from answerkey.models.actors import Parcel
+from answerkey.models.config import connect
+from answerkey.models.settings import Caller, Secret
 
 KEY = "sk-canary-0123456789"
 

@@ -17,10 +17,8 @@ from answerkey.errors import SpecError
 from answerkey.models import LiveModel, Secret
 from answerkey.models import proxy as proxies
 from answerkey.models.client import Client
-from answerkey.models.connections import Connection
-from answerkey.models.limits import Limits
-from answerkey.models.retrying import Reply, Trouble
-from answerkey.models.styles import OPENAI_CHAT
+from answerkey.models.providers import OPENAI_CHAT, Connection
+from answerkey.models.retry import Limits, Reply, Trouble
 
 KEY = "sk-canary-0123456789"
 #: No such host can exist, so that whatever comes of it comes through the proxy.

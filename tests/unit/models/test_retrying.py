@@ -8,8 +8,9 @@ from email.utils import formatdate
 
 import pytest
 
-from answerkey.models.limits import Clock, Limits
-from answerkey.models.retrying import (
+from answerkey.models.retry import (
+    Clock,
+    Limits,
     Outcome,
     Patience,
     Reply,

@@ -13,14 +13,22 @@ from dataclasses import dataclass, field
 import pytest
 
 from answerkey.errors import RunError, SolverError
-from answerkey.models.budget import Budget, Price
-from answerkey.models.calls import Adapted, Call, Event, Finished, Retried
-from answerkey.models.connections import Connection
-from answerkey.models.generation import Generation
-from answerkey.models.limits import Clock, Limits
-from answerkey.models.retrying import Reply, Trouble
-from answerkey.models.sending import Asker, Means, MemoryLedger, call_key
-from answerkey.models.styles import OPENAI_CHAT
+from answerkey.models.calls import (
+    Adapted,
+    Asker,
+    Budget,
+    Call,
+    Event,
+    Finished,
+    Means,
+    MemoryLedger,
+    Price,
+    Retried,
+    call_key,
+)
+from answerkey.models.providers import OPENAI_CHAT, Connection
+from answerkey.models.retry import Clock, Limits, Reply, Trouble
+from answerkey.models.settings import Generation
 from answerkey.types import Completion, CompletionStatus
 
 CONNECTION = Connection("m", OPENAI_CHAT, "http://127.0.0.1:9/v1", "m", generation=Generation(max_tokens=10))

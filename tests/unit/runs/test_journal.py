@@ -17,10 +17,9 @@ from types import MappingProxyType
 import pytest
 
 from answerkey.errors import RunError
-from answerkey.models.batch_book import Submitted
-from answerkey.models.cache import CallCache
+from answerkey.models.batch import Submitted
+from answerkey.models.cache import ROWS_AT_ONCE, CallCache
 from answerkey.models.calls import Call
-from answerkey.models.storing import ROWS_AT_ONCE
 from answerkey.runs import journal as journals
 from answerkey.runs.journal import Journal, Usage
 from answerkey.types import Completion, CompletionStatus
@@ -256,7 +255,7 @@ def test_a_killed_process_leaves_its_batch(tmp_path: Path) -> None:
     """What `keep_batch` returned for is on disk, however the process ends."""
     script = (
         "import os, sys; from pathlib import Path; from answerkey.runs.journal import Journal;"
-        "from answerkey.models.batch_book import Submitted;"
+        "from answerkey.models.batch import Submitted;"
         "Journal(Path(sys.argv[1])).keep_batch(Submitted('file-1', 'model', ['a', 'b']));"
         "os.kill(os.getpid(), 9)"
     )

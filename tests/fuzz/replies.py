@@ -15,7 +15,7 @@ from typing import get_args
 import polars as pl
 
 from answerkey.models.batch import read_lines
-from answerkey.models.client import Client, unpack
+from answerkey.models.client import HttpClient, unpack
 from answerkey.models.providers import OPENAI_CHAT, Connection
 from answerkey.models.responses import (
     Said,
@@ -30,11 +30,11 @@ from answerkey.models.responses import (
 )
 from answerkey.models.retry import (
     Limits,
+    NoReply,
     Reply,
-    Trouble,
     Verdict,
+    judge_no_reply,
     judge_reply,
-    judge_trouble,
     read_retry_after,
 )
 from answerkey.scorers import ChoiceProbabilities
@@ -126,7 +126,7 @@ def check_packed(raw: bytes) -> None:
     assert found is None or len(found) <= MOST
 
 
-async def receive(sent: bytes) -> Reply | Trouble:
+async def receive(sent: bytes) -> Reply | NoReply:
     """Return what becomes of bytes that an endpoint sends before it closes the connection."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -138,7 +138,7 @@ async def receive(sent: bytes) -> Reply | Trouble:
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-    client = Client(Connection("m", OPENAI_CHAT, url), Limits(max_bytes=MOST))
+    client = HttpClient(Connection("m", OPENAI_CHAT, url), Limits(max_bytes=MOST))
     try:
         return await client.post(b"{}", seconds=10)
     finally:
@@ -153,8 +153,8 @@ _LOOP = asyncio.new_event_loop()
 def check_http(sent: bytes) -> None:
     """Require that bytes are a reply or a trouble, and no more of a reply than is allowed."""
     came = _LOOP.run_until_complete(receive(sent))
-    if isinstance(came, Trouble):
-        require_completion(judge_trouble(came).completion)
+    if isinstance(came, NoReply):
+        require_completion(judge_no_reply(came).completion)
         return
     assert len(came.body) <= MOST
     wait = read_retry_after(came.headers, 0.0)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVa
 from answerkey.errors import EngineError, InternalError
 
 if TYPE_CHECKING:
-    from answerkey.models.actors import Stations
+    from answerkey.models.actors import ActorHost
 
 Shard = TypeVar("Shard")
 Part = TypeVar("Part")
@@ -63,7 +63,7 @@ class Engine(Protocol):
         ...
 
     @property
-    def stations(self) -> Stations | None:
+    def actors(self) -> ActorHost | None:
         """Where objects can live on its nodes; None for an engine that has no other machines."""
         ...
 
@@ -101,7 +101,7 @@ class LocalEngine:
         return (function(shard) for shard in shards)
 
     @property
-    def stations(self) -> None:
+    def actors(self) -> None:
         """Nowhere: there is this machine alone."""
         return
 

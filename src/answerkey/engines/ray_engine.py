@@ -42,7 +42,7 @@ from answerkey.engines.local import (
     pickle_function,
 )
 from answerkey.errors import EngineError
-from answerkey.models.actors import Node, StationLostError
+from answerkey.models.actors import ActorLostError, Node
 
 Shard = TypeVar("Shard")
 Part = TypeVar("Part")
@@ -251,9 +251,9 @@ class RayEngine:
         return Dispatch(self._open(), payload).map(shards)
 
     @property
-    def stations(self) -> RayStations:
+    def actors(self) -> RayActors:
         """The nodes of the cluster; it is joined, or started, when they are asked for."""
-        return RayStations(self._open)
+        return RayActors(self._open)
 
     def _open(self) -> Cluster:
         if self._cluster is None:
@@ -402,13 +402,13 @@ _LOST = "look at `ray status`; nodes that come and go too often get nothing done
 _MEMORY = "was a node out of memory? look at Ray's logs of the worker, or give nodes fewer CPUs"
 
 
-#: How many calls to one station are under way at a time.
+#: How many calls to one actor are under way at a time.
 CALLS_AT_ONCE = 4
-#: No core is set aside: who lives at a station mostly waits, and tasks want the cores.
+#: No core is set aside: who lives at an actor mostly waits, and tasks want the cores.
 _SETTINGS = {"num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": CALLS_AT_ONCE}
 
 
-class RayStations:
+class RayActors:
     """The nodes of a cluster, which is opened when it is first asked for."""
 
     def __init__(self, open_cluster: Callable[[], Cluster]) -> None:
@@ -422,18 +422,18 @@ class RayStations:
         nodes = [Node(one["NodeID"], one["NodeManagerAddress"]) for one in able or alive]
         return sorted(nodes, key=lambda node: (node.address, node.name))
 
-    def open(self, node: Node, build: Callable[[str], object]) -> RayStation:
+    def open(self, node: Node, build: Callable[[str], object]) -> RayActor:
         """Start an actor on a node, and let it call `build`."""
         ray = self._open_cluster().ray
         strategies: Any = import_module("ray.util.scheduling_strategies")
         here = strategies.NodeAffinitySchedulingStrategy(node_id=node.name, soft=False)
-        actor = ray.remote(**_SETTINGS, scheduling_strategy=here)(Resident).remote()
+        actor = ray.remote(**_SETTINGS, scheduling_strategy=here)(ActorObject).remote()
         # Not as an argument of the actor: Ray keeps those as long as it knows of it.
         opening = actor.open.remote(__version__, pickle.dumps(build), node.address)
-        return RayStation(ray, actor, opening)
+        return RayActor(ray, actor, opening)
 
 
-class RayStation:
+class RayActor:
     """An actor with one object in it."""
 
     def __init__(self, ray: Any, actor: Any, opening: Any) -> None:  # noqa: ANN401 - Ray's own kinds
@@ -453,7 +453,7 @@ class RayStation:
             if error is None:
                 _answer(answer, found.result())
             elif isinstance(error, kinds.RayError) and not isinstance(error, kinds.RayTaskError):
-                answer.set_exception(StationLostError(shorten(error)))
+                answer.set_exception(ActorLostError(shorten(error)))
             else:
                 answer.set_exception(EngineError("E602", f"Ray failed: {shorten(error)}"))
 
@@ -477,7 +477,7 @@ def _answer(answer: Future[Any], payload: bytes) -> None:
         answer.set_exception(EngineError("E601", f"a node cannot load the work: {value}", hint=hint))
 
 
-class Resident:
+class ActorObject:
     """Holds what a function builds; its methods may be called by several threads."""
 
     def __init__(self) -> None:

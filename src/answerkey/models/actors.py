@@ -31,13 +31,13 @@ from answerkey.models.calls import (
     BUDGET_POLL_SECONDS,
     GRACE_SECONDS,
     LOG,
-    Asker,
-    AskerSettings,
     Background,
     Budget,
     Call,
+    ClientSettings,
     Event,
     Finished,
+    ModelClient,
     Notes,
     PlainCommits,
     Retried,
@@ -49,13 +49,13 @@ from answerkey.models.calls import (
     open_client,
 )
 from answerkey.models.providers import Connection
-from answerkey.models.retry import Clock, Limits, Line
+from answerkey.models.retry import Clock, EndpointState, Limits
 from answerkey.models.settings import Secret
 from answerkey.types import Completion
 
 
-class StationLostError(Exception):
-    """The process of a station, or its whole node, is gone; what it was doing is not known."""
+class ActorLostError(Exception):
+    """The process of an actor, or its whole node, is gone; what it was doing is not known."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ class Node:
     address: str
 
 
-class Station(Protocol):
+class ActorHandle(Protocol):
     """A process on a node with one object in it."""
 
     def call(self, method: str, *given: object) -> Future[Any]:
-        """Call a method of the object; the future may hold a `StationLostError`, or an error of ours.
+        """Call a method of the object; the future may hold a `ActorLostError`, or an error of ours.
 
         Several calls may be under way at a time. What is given and what comes back can be pickled.
         """
@@ -81,14 +81,14 @@ class Station(Protocol):
         ...
 
 
-class Stations(Protocol):
+class ActorHost(Protocol):
     """The nodes of an engine, and how an object comes to live there."""
 
     def list_nodes(self) -> Sequence[Node]:
         """Return the nodes that are there now, in the same order each time."""
         ...
 
-    def open(self, node: Node, build: Callable[[str], object]) -> Station:
+    def open(self, node: Node, build: Callable[[str], object]) -> ActorHandle:
         """Start a process on a node; `build` is called there with the node's address, and its value kept.
 
         Returns at once. What `build` raises is raised by every call.
@@ -100,14 +100,14 @@ Content = TypeVar("Content")
 
 
 @dataclass(frozen=True, repr=False)
-class Parcel(Generic[Content]):
+class Payload(Generic[Content]):
     """Something packed that can be pickled though it holds secrets; it shows nothing of itself."""
 
     packed: bytes
 
     @classmethod
     def pack(cls, content: Content) -> Self:
-        """Return the parcel with this content."""
+        """Return the payload with this content."""
         stream = io.BytesIO()
         _Packer(stream, protocol=pickle.HIGHEST_PROTOCOL).dump(content)
         return cls(stream.getvalue())
@@ -118,7 +118,7 @@ class Parcel(Generic[Content]):
         return content
 
     def __repr__(self) -> str:
-        return f"Parcel({HIDDEN})"
+        return f"Payload({HIDDEN})"
 
 
 class _Packer(pickle.Pickler):
@@ -138,7 +138,7 @@ Errand = tuple[int, Sequence[Mapping[str, object]]]
 
 @dataclass(frozen=True)
 class Order:
-    """What a branch needs to know: whom to ask, and within which limits, its own share of them."""
+    """What an actor needs to know: whom to ask, and within which limits, its own share of them."""
 
     connection: Connection
     limits: Limits
@@ -146,7 +146,7 @@ class Order:
 
 @dataclass(frozen=True)
 class News:
-    """What happened at a branch. Calls are named by the number they came with.
+    """What happened at an actor. Calls are named by the number they came with.
 
     `finished` is the batch with the number `batch`. `retried` has a call, why, the pause and the attempt.
     After `is_over` nothing follows; `reason` is why, if it was not told to end.
@@ -159,19 +159,19 @@ class News:
     reason: AnswerkeyError | None = None
 
 
-def open_branch(order: Parcel[Order], address: str) -> Branch:
-    """Return the branch on the node with this address."""
-    return Branch(order.unpack(), address)
+def open_model_actor(order: Payload[Order], address: str) -> ModelActor:
+    """Return the actor on the node with this address."""
+    return ModelActor(order.unpack(), address)
 
 
-class Branch:
+class ModelActor:
     """Asks one endpoint from its node, round after round; safe for threads."""
 
     def __init__(self, order: Order, address: str) -> None:
         connection = order.connection.at_node(address)
         clock = Clock(time.monotonic, time.time, asyncio.sleep)
-        self._line = Line(connection, order.limits, clock, random.random)
-        self._background = Background(f"answerkey-branch-{connection.name}")
+        self._endpoint = EndpointState(connection, order.limits, clock, random.random)
+        self._background = Background(f"answerkey-actor-{connection.name}")
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="answerkey-hand-over")
         self._sender: Sender | None = None
         self._visit: _Visit | None = None
@@ -216,11 +216,11 @@ class Branch:
 
     async def _open_visit(self) -> _Visit:
         if self._sender is None:
-            self._sender = open_client(self._line.connection, self._line.limits)
+            self._sender = open_client(self._endpoint.connection, self._endpoint.limits)
             self._background.stop_with(self._sender.close)
         handed = HandOver()
         terms = Terms(handed, self._executor, Budget(), None, handed.hear)
-        fed = FedRound(self._line, self._sender, terms, handed.announce)
+        fed = FedRound(self._endpoint, self._sender, terms, handed.announce)
         running = self._background.submit(fed.run())
         running.add_done_callback(handed.finish)
         return _Visit(fed, handed, running)
@@ -239,7 +239,7 @@ class FedRound(Round):
     """A round whose calls come in while it runs; it keeps none of them."""
 
     def __init__(
-        self, line: Line, sender: Sender, terms: Terms, on_stop: Callable[[BaseException], None]
+        self, line: EndpointState, sender: Sender, terms: Terms, on_stop: Callable[[BaseException], None]
     ) -> None:
         """Take `on_stop` to be told at once why the round stops."""
         super().__init__(line, sender, terms, ())
@@ -264,7 +264,7 @@ class FedRound(Round):
 
     async def _work(self) -> None:
         """Take call after call; who waits for one holds no place that another's next attempt may need."""
-        gate = self._line.gate
+        gate = self._endpoint.semaphore
         while not self._is_stopped:
             call = await self._feed.get()
             if call is None:
@@ -282,7 +282,7 @@ class FedRound(Round):
 
 
 class HandOver:
-    """The ledger of a branch: what is added is safe when the other side has said so."""
+    """The ledger of an actor: what is added is safe when the other side has said so."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -313,7 +313,7 @@ class HandOver:
                 self._retried.append((int(event.call.key), event.why, event.wait, event.attempt))
 
     def announce(self, reason: BaseException) -> None:
-        """Note why the round is coming to its end: the other branches need not find out for themselves."""
+        """Note why the round is coming to its end: the other actors need not find out for themselves."""
         with self._changed:
             self._reason = self._reason or reason
             self._changed.notify_all()
@@ -355,85 +355,85 @@ SECONDS_PER_MINUTE = 60
 
 
 @dataclass(eq=False)
-class Member:
-    """One branch as it is seen from here.
+class Worker:
+    """One actor as it is seen from here.
 
     `out` are the numbers of the calls that it has, `window` how many it may have, `losses` how often it was
     lost since it answered last.
     """
 
     node: Node
-    station: Station
-    order: Parcel[Order]
+    actor: ActorHandle
+    order: Payload[Order]
     window: int
     out: set[int] = field(default_factory=set)
     losses: int = 0
 
     async def call(self, method: str, *given: object) -> Any:  # noqa: ANN401 - whatever the method returns
-        """Call a method of the branch."""
-        return await asyncio.wrap_future(self.station.call(method, *given))
+        """Call a method of the actor."""
+        return await asyncio.wrap_future(self.actor.call(method, *given))
 
 
-class Staff:
-    """Opens the branches, replaces those that are lost, and closes them.
+class WorkerPool:
+    """Opens the actors, replaces those that are lost, and closes them.
 
     An endpoint that all nodes share has its limits shared out; where each node has an endpoint of its own,
     the limits are for each.
     """
 
-    def __init__(self, connection: Connection, limits: Limits, stations: Stations) -> None:
+    def __init__(self, connection: Connection, limits: Limits, actors: ActorHost) -> None:
         self._connection = connection
         self._limits = limits
-        self._stations = stations
-        self.members: list[Member] = []
+        self._actors = actors
+        self.workers: list[Worker] = []
 
     def open(self) -> None:
-        """Open the branches, if they are not open yet."""
-        if self.members:
+        """Open the actors, if they are not open yet."""
+        if self.workers:
             return
-        nodes = list(self._stations.list_nodes())
+        nodes = list(self._actors.list_nodes())
         if not nodes:
             raise EngineError("E601", "the cluster has no node that takes work", hint="look at `ray status`")
         orders = share_out(Order(self._connection, self._limits), len(nodes))
-        self.members = [self._open_member(node, order) for node, order in zip(nodes, orders, strict=False)]
+        self.workers = [self._open_worker(node, order) for node, order in zip(nodes, orders, strict=False)]
 
-    def replace(self, member: Member) -> bool:
-        """Open a branch in place of one that is lost; False when its node is gone and had its own endpoint.
+    def replace(self, worker: Worker) -> bool:
+        """Open an actor in place of one that is lost; False when its node is gone and had its own endpoint.
 
         It goes to the same node, or to another if that one is gone: the share stays in use.
         """
-        member.station.close()
-        nodes = list(self._stations.list_nodes())
-        if member.node not in nodes:
+        worker.actor.close()
+        nodes = list(self._actors.list_nodes())
+        if worker.node not in nodes:
             if self._connection.is_per_node or not nodes:
-                self.members.remove(member)
+                self.workers.remove(worker)
                 return False
-            member.node = min(nodes, key=self._count_members)
-        member.station = self._open_station(member.node, member.order)
+            worker.node = min(nodes, key=self._count_workers)
+        worker.actor = self._open_actor(worker.node, worker.order)
         return True
 
     def close(self) -> None:
         """End the processes."""
-        for member in self.members:
-            member.station.close()
-        self.members = []
+        for worker in self.workers:
+            worker.actor.close()
+        self.workers = []
 
-    def _count_members(self, node: Node) -> int:
-        return sum(one.node == node for one in self.members)
+    def _count_workers(self, node: Node) -> int:
+        return sum(one.node == node for one in self.workers)
 
-    def _open_member(self, node: Node, order: Order) -> Member:
-        parcel = Parcel.pack(order)
+    def _open_worker(self, node: Node, order: Order) -> Worker:
+        payload = Payload.pack(order)
         places = order.connection.max_concurrent or order.limits.max_concurrent
-        return Member(node, self._open_station(node, parcel), parcel, window=2 * places)
+        return Worker(node, self._open_actor(node, payload), payload, window=2 * places)
 
-    def _open_station(self, node: Node, order: Parcel[Order]) -> Station:
-        return self._stations.open(node, partial(open_branch, order))
+    def _open_actor(self, node: Node, order: Payload[Order]) -> ActorHandle:
+        return self._actors.open(node, partial(open_model_actor, order))
 
 
 def share_out(order: Order, nodes: int) -> list[Order]:
     """Return an order for each node that is to ask, in which all limits together are those of the order.
 
-    Every branch has a place at least, and a request a second: what may come at once stays what it is.
+    Every actor has a place at least, and a request a second: what may come at once stays what it is.
     """
     connection, limits = order.connection, order.limits
     if connection.is_per_node:
@@ -458,21 +458,21 @@ def share_out(order: Order, nodes: int) -> list[Order]:
     ]
 
 
-#: A branch that was lost so often without one answer in between is given up.
+#: An actor that was lost so often without one answer in between is given up.
 LOSSES = 5
 
 
-class BranchAsker(Asker):
+class ActorClient(ModelClient):
     """Asks one endpoint from every node of a cluster, for one run; a context manager, closed in the end.
 
     Beside what asking raises, EngineError E602 says that no node is left, or that the processes on one end
     again and again.
     """
 
-    def __init__(self, connection: Connection, stations: Stations, **settings: Unpack[AskerSettings]) -> None:
+    def __init__(self, connection: Connection, actors: ActorHost, **settings: Unpack[ClientSettings]) -> None:
         super().__init__(connection, **settings)
-        self._staff = Staff(connection, settings.get("limits") or Limits(), stations)
-        self._dismiss = weakref.finalize(self, self._staff.close)
+        self._pool = WorkerPool(connection, settings.get("limits") or Limits(), actors)
+        self._dismiss = weakref.finalize(self, self._pool.close)
 
     def close(self) -> None:
         """Close the connections and end the processes; twice does no harm."""
@@ -484,24 +484,24 @@ class BranchAsker(Asker):
 
     def _send(self, calls: Sequence[Call]) -> dict[str, Completion]:
         # Not in the event loop: joining a cluster takes seconds, and wants the thread that hears of signals.
-        self._staff.open()
+        self._pool.open()
         return super()._send(calls)
 
-    async def _open_round(self, calls: Sequence[Call]) -> BranchRound:
-        return BranchRound(self._line, self._staff, self._terms, calls)
+    async def _open_round(self, calls: Sequence[Call]) -> ActorRound:
+        return ActorRound(self._endpoint, self._pool, self._terms, calls)
 
 
-class BranchRound:
+class ActorRound:
     """Hands out calls with distinct keys, all of them unknown to the ledger, and keeps what comes back.
 
-    A branch has few more calls than places. It hears that a batch is kept when the ledger has it, so that
-    what a sudden death loses, here or there, is never more than there are connections. The calls of a branch
+    An actor has few more calls than places. It hears that a batch is kept when the ledger has it, so that
+    what a sudden death loses, here or there, is never more than there are connections. The calls of an actor
     that is lost are handed out again, first of all.
     """
 
-    def __init__(self, line: Line, staff: Staff, terms: Terms, calls: Sequence[Call]) -> None:
-        self._line = line
-        self._staff = staff
+    def __init__(self, line: EndpointState, pool: WorkerPool, terms: Terms, calls: Sequence[Call]) -> None:
+        self._endpoint = line
+        self._pool = pool
         self._terms = terms
         self._calls = calls
         self._queue = deque(range(len(calls)))
@@ -513,14 +513,14 @@ class BranchRound:
         self._asides: set[asyncio.Task[None]] = set()
         self._reason: BaseException | None = None
         self._is_stopped = self._is_broken = False
-        # A branch waits for every batch: it goes to the disk at once. Places are up to the branches.
+        # An actor waits for every batch: it goes to the disk at once. Places are up to the actors.
         notes = Notes(lambda _: None, self._note_kept, self._note_broken)
         self._commits = PlainCommits(terms.ledger, terms.executor, notes)
 
     async def run(self) -> dict[str, Completion]:
         """Return the completions by key; raise what made it stop. After `stop(None)`: what there is."""
-        for member in self._staff.members:
-            task = asyncio.create_task(self._serve(member))
+        for worker in self._pool.workers:
+            task = asyncio.create_task(self._serve(worker))
             task.add_done_callback(self._note_end)
             self._tasks.add(task)
         while self._tasks:
@@ -538,56 +538,56 @@ class BranchRound:
         """Send nothing more. Requests under way get `grace` seconds (None: all they need) to be answered."""
         self._is_stopped = True
         self._reason = self._reason or reason
-        for member in self._staff.members:
-            task = asyncio.create_task(_halt(member, grace))
+        for worker in self._pool.workers:
+            task = asyncio.create_task(_halt(worker, grace))
             task.add_done_callback(self._asides.discard)
             self._asides.add(task)
 
-    async def _serve(self, member: Member) -> None:
-        """Work with a branch, and with those that take its place when it is lost, until all is answered."""
+    async def _serve(self, worker: Worker) -> None:
+        """Work with an actor, and with those that take its place when it is lost, until all is answered."""
         while True:
             try:
-                await self._work_with(member)
-            except StationLostError as lost:
-                self._queue.extendleft(sorted(member.out, reverse=True))
-                member.out.clear()
-                if self._is_done() or not await self._replace(member, str(lost)):
+                await self._work_with(worker)
+            except ActorLostError as lost:
+                self._queue.extendleft(sorted(worker.out, reverse=True))
+                worker.out.clear()
+                if self._is_done() or not await self._replace(worker, str(lost)):
                     return
             else:
                 return
 
-    async def _work_with(self, member: Member) -> None:
-        await member.call("begin")
+    async def _work_with(self, worker: Worker) -> None:
+        await worker.call("begin")
         kept, is_over = 0, False
         while not is_over:
-            chosen = self._choose(member)
-            if not member.out:
+            chosen = self._choose(worker)
+            if not worker.out:
                 if self._is_done():
                     break
-                # Another branch may be lost, or money come back.
-                await self._line.clock.sleep(BUDGET_POLL_SECONDS)
+                # Another actor may be lost, or money come back.
+                await self._endpoint.clock.sleep(BUDGET_POLL_SECONDS)
                 continue
-            news: News = await member.call(
+            news: News = await worker.call(
                 "exchange", [(one, self._calls[one].messages) for one in chosen], kept
             )
-            await self._take(member, news)
+            await self._take(worker, news)
             kept, is_over = news.batch, news.is_over
-        member.out.clear()
-        await member.call("end", kept)
+        worker.out.clear()
+        await worker.call("end", kept)
 
     def _is_done(self) -> bool:
         """Return whether nothing will be handed out any more."""
-        return self._is_stopped or not (self._queue or any(one.out for one in self._staff.members))
+        return self._is_stopped or not (self._queue or any(one.out for one in self._pool.workers))
 
-    def _choose(self, member: Member) -> list[int]:
-        """Return the calls that a branch gets now: as many as it has room for, or its part of the rest."""
-        room = min(member.window - len(member.out), -(-len(self._queue) // len(self._staff.members)))
+    def _choose(self, worker: Worker) -> list[int]:
+        """Return the calls that an actor gets now: as many as it has room for, or its part of the rest."""
+        room = min(worker.window - len(worker.out), -(-len(self._queue) // len(self._pool.workers)))
         chosen: list[int] = []
         while len(chosen) < room and not self._is_stopped:
             if not self._reserve(self._queue[0]):
                 break
             chosen.append(self._queue.popleft())
-        member.out.update(chosen)
+        worker.out.update(chosen)
         return chosen
 
     def _reserve(self, number: int) -> bool:
@@ -609,26 +609,26 @@ class BranchRound:
 
     def _estimate(self, call: Call) -> tuple[int, int]:
         try:
-            body = encode_body(self._line.connection.build(call.messages)).encode()
+            body = encode_body(self._endpoint.connection.build(call.messages)).encode()
         except AnswerkeyError:
             body = b""
-        return self._line.estimate_tokens(body)
+        return self._endpoint.estimate_tokens(body)
 
-    async def _take(self, member: Member, news: News) -> None:
-        """Take in what a branch tells; return when the ledger has it, or will not have it."""
+    async def _take(self, worker: Worker, news: News) -> None:
+        """Take in what an actor tells; return when the ledger has it, or will not have it."""
         for number, why, wait, attempt in news.retried:
             LOG.debug("sample %s: %s; asked again in %.1f s", self._calls[number].sample_id, why, wait)
             self._tell(Retried(self._calls[number], why, wait, attempt))
         batch = _Batch()
         for number, said in news.finished:
-            if number in member.out:
-                member.out.discard(number)
+            if number in worker.out:
+                worker.out.discard(number)
                 self._settle(number, said)
                 batch.size += 1
                 self._batches[self._calls[number].key] = batch
                 self._commits.put(self._calls[number], replace(said, prompt=self._calls[number].messages))
         if news.finished:
-            member.losses = 0
+            worker.losses = 0
         if news.reason is not None and not self._is_stopped:
             self.stop(news.reason, grace=GRACE_SECONDS)
         if batch.size and not self._is_broken:
@@ -637,22 +637,22 @@ class BranchRound:
     def _settle(self, number: int, said: Completion) -> None:
         cost = charge(self._terms.price, said.prompt_tokens, said.completion_tokens)
         self._terms.budget.settle(self._reserved.pop(number), cost)
-        self._line.note_usage(said, 0)
+        self._endpoint.note_usage(said, 0)
 
-    async def _replace(self, member: Member, why: str) -> bool:
-        """Open another branch for one that is lost; False when there is none to be had."""
-        member.losses += 1
-        if member.losses >= LOSSES:
-            message = f"the process that asks from node {member.node.address} ended {LOSSES} times: {why}"
+    async def _replace(self, worker: Worker, why: str) -> bool:
+        """Open another actor for one that is lost; False when there is none to be had."""
+        worker.losses += 1
+        if worker.losses >= LOSSES:
+            message = f"the process that asks from node {worker.node.address} ended {LOSSES} times: {why}"
             self.stop(EngineError("E602", message, hint=_HINT), grace=GRACE_SECONDS)
             return False
-        await self._line.clock.sleep(float(member.losses - 1))
+        await self._endpoint.clock.sleep(float(worker.losses - 1))
         try:
-            is_open = await asyncio.get_running_loop().run_in_executor(None, self._staff.replace, member)
+            is_open = await asyncio.get_running_loop().run_in_executor(None, self._pool.replace, worker)
         except AnswerkeyError as error:
             self.stop(error, grace=GRACE_SECONDS)
             return False
-        if not is_open and not self._staff.members:
+        if not is_open and not self._pool.workers:
             self.stop(EngineError("E602", f"no node is left that could ask: {why}", hint=_HINT))
         return is_open
 
@@ -687,9 +687,9 @@ class _Batch:
     is_kept: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-async def _halt(member: Member, grace: float | None) -> None:
-    with suppress(StationLostError):
-        await member.call("halt", grace)
+async def _halt(worker: Worker, grace: float | None) -> None:
+    with suppress(ActorLostError):
+        await worker.call("halt", grace)
 
 
 _HINT = "look at `ray status`; what was answered is kept, and `answerkey resume` goes on"

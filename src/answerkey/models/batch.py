@@ -21,13 +21,13 @@ from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 from answerkey.errors import AnswerkeyError, SolverError, SpecError
 from answerkey.models.calls import (
     BUDGET_POLL_SECONDS,
-    Asker,
-    AskerSettings,
     BatchLeft,
     BatchSeen,
     Call,
+    ClientSettings,
     Event,
     Finished,
+    ModelClient,
     Terms,
     charge,
     open_client,
@@ -36,17 +36,17 @@ from answerkey.models.providers import AZURE_HOSTS, Connection, OpenAiChat
 from answerkey.models.responses import ANSWERED, Said, fail, find_complaint, read_body, shorten
 from answerkey.models.retry import (
     MEGABYTE,
+    EndpointState,
     Health,
     Limits,
-    Line,
+    NoReply,
     Outcome,
     Patience,
     Reply,
     Request,
-    Trouble,
     Verdict,
+    judge_no_reply,
     judge_reply,
-    judge_trouble,
     read_retry_after,
 )
 from answerkey.types import Completion, CompletionStatus
@@ -211,10 +211,10 @@ RESUME_HINT = "the batches under way go on at the endpoint; `answerkey resume` c
 _LONGEST_ID = 512
 
 
-class Courier(Protocol):
+class BatchSender(Protocol):
     """Carries requests to any path of one endpoint."""
 
-    async def send(self, request: Request, *, seconds: float) -> Reply | Trouble:
+    async def send(self, request: Request, *, seconds: float) -> Reply | NoReply:
         """Return what came back within so many seconds."""
 
     async def close(self) -> None:
@@ -252,9 +252,9 @@ class BatchApi:
     Raises SolverError E304 (the key is refused) or E306 (no answer in spite of all attempts).
     """
 
-    def __init__(self, line: Line, courier: Courier, limits: BatchLimits) -> None:
-        self._line = line
-        self._courier = courier
+    def __init__(self, line: EndpointState, sender: BatchSender, limits: BatchLimits) -> None:
+        self._endpoint = line
+        self._sender_of_batches = sender
         self._limits = limits
         self._transfer = replace(
             line.limits,
@@ -282,7 +282,7 @@ class BatchApi:
             found = await self._find(file)
             return None if found is None else json.dumps(found).encode()
 
-        return self._read(_parse_body(await self._fetch(request, self._line.limits, recall)))
+        return self._read(_parse_body(await self._fetch(request, self._endpoint.limits, recall)))
 
     async def find(self, file: str) -> BatchState | None:
         """Return the batch over a file, if there is one; None as well where batches are not listed."""
@@ -305,7 +305,7 @@ class BatchApi:
         for _ in range(PAGES):
             try:
                 url = self._locate("batches", limit=str(LISTED), **after)
-                page = _parse_body(await self._fetch(Request("GET", url), self._line.limits))
+                page = _parse_body(await self._fetch(Request("GET", url), self._endpoint.limits))
             except Refused:
                 return None
             listed = page.get("data")
@@ -331,10 +331,10 @@ class BatchApi:
         self, request: Request, limits: Limits, recall: Callable[[], Awaitable[bytes | None]] | None = None
     ) -> bytes:
         """Return the body of the reply; `recall` looks, before another attempt, if the last one did it."""
-        clock = self._line.clock
-        patience = Patience(limits, clock, self._line.draw)
+        clock = self._endpoint.clock
+        patience = Patience(limits, clock, self._endpoint.draw)
         while True:
-            came = await self._courier.send(request, seconds=patience.begin_attempt())
+            came = await self._sender_of_batches.send(request, seconds=patience.begin_attempt())
             outcome = self._judge(came, is_file=request.max_bytes is not None)
             if isinstance(came, Reply) and outcome.verdict is Verdict.ANSWERED:
                 return came.body
@@ -349,17 +349,17 @@ class BatchApi:
             if found is not None:
                 return found
 
-    def _judge(self, came: Reply | Trouble, *, is_file: bool) -> Outcome:
-        if isinstance(came, Trouble):
-            return judge_trouble(came)
+    def _judge(self, came: Reply | NoReply, *, is_file: bool) -> Outcome:
+        if isinstance(came, NoReply):
+            return judge_no_reply(came)
 
         def read(status: int, _: Mapping[str, str], body: bytes) -> Completion:
             if is_file and status in ANSWERED:
                 return Completion("")
             found = read_body(status, body, lambda _: Said(texts=[""]))
-            return replace(found, error=found.error and self._line.connection.hide(found.error))
+            return replace(found, error=found.error and self._endpoint.connection.hide(found.error))
 
-        wait = read_retry_after(came.headers, self._line.clock.wall())
+        wait = read_retry_after(came.headers, self._endpoint.clock.wall())
         return judge_reply(came, read)._replace(retry_after=wait)
 
     def _give_up(self, outcome: Outcome) -> SolverError | Refused:
@@ -367,7 +367,7 @@ class BatchApi:
         if outcome.verdict is Verdict.FAILED and outcome.label in _GONE:
             return Gone(why)
         # It knows a key that is refused, and a host that is not there.
-        connection = self._line.connection
+        connection = self._endpoint.connection
         error = Health(connection.name, connection.host).note(outcome, is_final=True)
         if error is None and outcome.verdict is Verdict.FAILED:
             return Refused(why)
@@ -375,7 +375,7 @@ class BatchApi:
 
     def _fail(self, why: str) -> SolverError:
         return SolverError(
-            "E306", f"the batches of `{self._line.connection.name}` fail: {why}", hint=RESUME_HINT
+            "E306", f"the batches of `{self._endpoint.connection.name}` fail: {why}", hint=RESUME_HINT
         )
 
     def _read(self, found: Mapping[str, Any]) -> BatchState:
@@ -390,7 +390,7 @@ class BatchApi:
             files=tuple(filter(_is_name, (found.get("output_file_id"), found.get("error_file_id")))),
             done=_count(counts, "completed") + _count(counts, "failed"),
             total=_count(counts, "total"),
-            complaint=self._line.connection.hide(_take_complaint(found.get("errors"))),
+            complaint=self._endpoint.connection.hide(_take_complaint(found.get("errors"))),
         )
 
     def _take_id(self, found: Mapping[str, Any]) -> str:
@@ -400,7 +400,7 @@ class BatchApi:
         return name
 
     def _locate(self, *names: str, **query: str) -> str:
-        parts = urlsplit(self._line.connection.url)
+        parts = urlsplit(self._endpoint.connection.url)
         path = parts.path.removesuffix(CHAT_PATH) + "".join(f"/{quote(name, safe='')}" for name in names)
         asked = "&".join(one for one in (parts.query, urlencode(query)) if one)
         return urlunsplit((parts.scheme, parts.netloc, path, asked, ""))
@@ -453,19 +453,19 @@ class BatchMeans:
 
     book: BatchBook
     limits: BatchLimits = field(default_factory=BatchLimits)
-    open_courier: Callable[[Connection, Limits], Courier] = open_client
+    open_sender: Callable[[Connection, Limits], BatchSender] = open_client
 
 
 class BatchRound:
     """Asks calls with distinct keys, all of them unknown to the ledger, in as few batches as can be."""
 
     def __init__(
-        self, line: Line, courier: Courier, terms: Terms, means: BatchMeans, calls: Sequence[Call]
+        self, line: EndpointState, sender: BatchSender, terms: Terms, means: BatchMeans, calls: Sequence[Call]
     ) -> None:
-        self._line = line
+        self._endpoint = line
         self._terms = terms
         self._means = means
-        self._api = BatchApi(line, courier, means.limits)
+        self._api = BatchApi(line, sender, means.limits)
         self._rest = {call.key: call for call in calls}
         self._open: list[Submitted] = []
         self._reserved: dict[str, float] = {}
@@ -495,7 +495,7 @@ class BatchRound:
     async def _take_up(self) -> None:
         """Collect what an earlier process has handed in, if calls of ours are in it."""
         book = self._means.book
-        for one in await self._in_thread(book.list_batches, self._line.connection.identity):
+        for one in await self._in_thread(book.list_batches, self._endpoint.connection.identity):
             ours = self._rest.keys() & set(one.keys)
             if not ours:
                 continue
@@ -513,7 +513,7 @@ class BatchRound:
         lines: list[Written] = []
         hopeless: list[tuple[Call, Completion]] = []
         for call in self._rest.values():
-            written = write_line(self._line.connection, call)
+            written = write_line(self._endpoint.connection, call)
             if isinstance(written, Completion):
                 hopeless.append((call, written))
             elif await self._has_room(written, is_first=not lines):
@@ -525,12 +525,12 @@ class BatchRound:
 
     async def _has_room(self, written: Written, *, is_first: bool) -> bool:
         """Return whether a call may be made, and set its cost aside; the first one waits for room."""
-        cost = charge(self._terms.price, *self._line.estimate_tokens(written.line))
+        cost = charge(self._terms.price, *self._endpoint.estimate_tokens(written.line))
         try:
             while not self._terms.budget.reserve(cost):
                 if not is_first:
                     return False
-                await self._line.clock.sleep(BUDGET_POLL_SECONDS)
+                await self._endpoint.clock.sleep(BUDGET_POLL_SECONDS)
         except AnswerkeyError:
             if is_first:
                 raise
@@ -540,11 +540,11 @@ class BatchRound:
 
     async def _submit(self, file: Sequence[Written]) -> None:
         """Hand calls in; they are written down before the endpoint may begin to work."""
-        book, name = self._means.book, self._line.connection.name
+        book, name = self._means.book, self._endpoint.connection.name
         try:
             uploaded = await self._api.upload(b"".join(one.line for one in file))
             keys = [one.call.key for one in file]
-            submitted = Submitted(uploaded, self._line.connection.identity, keys)
+            submitted = Submitted(uploaded, self._endpoint.connection.identity, keys)
             await self._in_thread(book.keep_batch, submitted)
             try:
                 self._open.append(await self._name(submitted, is_new=True))
@@ -572,7 +572,7 @@ class BatchRound:
             for one in list(self._open):
                 await self._look(one)
             if self._open:
-                await self._line.clock.sleep(wait)
+                await self._endpoint.clock.sleep(wait)
                 wait = min(limits.longest_poll, wait * limits.poll_growth)
         if self._refusal is not None:
             raise self._refusal
@@ -602,14 +602,14 @@ class BatchRound:
                 why = f"a file of the batch cannot be had: {trouble}"
                 said |= {key: fail(why) for key in self._rest if key not in said}
                 continue
-            for key, completion in read_lines(content, self._line.connection):
+            for key, completion in read_lines(content, self._endpoint.connection):
                 said.setdefault(key, completion)
         return said
 
     async def _refuse(self, one: Submitted, state: BatchState) -> None:
         """Note that the endpoint took a batch and did not begin with it; the others are collected first."""
         why = state.complaint or "it gives no reason"
-        message = f"the endpoint of `{self._line.connection.name}` refuses the batch `{one.batch}`: {why}"
+        message = f"the endpoint of `{self._endpoint.connection.name}` refuses the batch `{one.batch}`: {why}"
         hint = "nothing of it was answered; `answerkey resume` hands its calls in again"
         self._refusal = SolverError("E306", message, hint=hint)
         self._open.remove(one)
@@ -654,7 +654,7 @@ def _see(state: BatchState, one: Submitted) -> BatchSeen:
     return BatchSeen(state.batch, state.status, min(state.done, total), total, state.is_over)
 
 
-class BatchAsker(Asker):
+class BatchClient(ModelClient):
     """Asks one endpoint in batches, for one run; a context manager, closed in the end.
 
     `ask` returns when all batches are over, which may take a day. Beside what asking raises, SolverError E306
@@ -663,18 +663,18 @@ class BatchAsker(Asker):
     """
 
     def __init__(
-        self, connection: Connection, batches: BatchMeans, **settings: Unpack[AskerSettings]
+        self, connection: Connection, batches: BatchMeans, **settings: Unpack[ClientSettings]
     ) -> None:
         super().__init__(connection, **settings)
         self._batches = batches
-        self._courier: Courier | None = None
+        self._sender_of_batches: BatchSender | None = None
 
     async def _open_round(self, calls: Sequence[Call]) -> BatchRound:
-        if self._courier is None:
-            line = self._line
-            self._courier = self._batches.open_courier(line.connection, line.limits)
-            self._background.stop_with(self._courier.close)
-        return BatchRound(self._line, self._courier, self._terms, self._batches, calls)
+        if self._sender_of_batches is None:
+            line = self._endpoint
+            self._sender_of_batches = self._batches.open_sender(line.connection, line.limits)
+            self._background.stop_with(self._sender_of_batches.close)
+        return BatchRound(self._endpoint, self._sender_of_batches, self._terms, self._batches, calls)
 
 
 def require_batches(connection: Connection) -> None:

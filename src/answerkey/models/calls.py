@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypedDict, TypeVar, runti
 
 from answerkey.errors import AnswerkeyError, SolverError
 from answerkey.models.providers import Connection
-from answerkey.models.retry import Clock, Limits, Line, Outcome, Patience, Reply, Trouble, Verdict
+from answerkey.models.retry import Clock, EndpointState, Limits, NoReply, Outcome, Patience, Reply, Verdict
 from answerkey.types import Completion, CompletionStatus
 
 if TYPE_CHECKING:
-    from answerkey.models.client import Client
+    from answerkey.models.client import HttpClient
 
 
 def make_encoder(
@@ -528,7 +528,7 @@ BUDGET_POLL_SECONDS = 0.05
 class Sender(Protocol):
     """Posts a body to one endpoint."""
 
-    async def post(self, body: bytes, *, seconds: float) -> Reply | Trouble:
+    async def post(self, body: bytes, *, seconds: float) -> Reply | NoReply:
         """Return what came back within so many seconds."""
 
     async def close(self) -> None:
@@ -562,8 +562,8 @@ class Round:
     loses is never more than there are connections.
     """
 
-    def __init__(self, line: Line, sender: Sender, terms: Terms, calls: Sequence[Call]) -> None:
-        self._line = line
+    def __init__(self, line: EndpointState, sender: Sender, terms: Terms, calls: Sequence[Call]) -> None:
+        self._endpoint = line
         self._sender = sender
         self._terms = terms
         self._rest = iter(calls)
@@ -573,7 +573,7 @@ class Round:
         self._sending: set[asyncio.Task[object]] = set()
         self._reason: BaseException | None = None
         self._is_stopped = False
-        notes = Notes(line.gate.finish, self._note_kept, self._note_broken)
+        notes = Notes(line.semaphore.finish, self._note_kept, self._note_broken)
         self._commits = open_commits(terms.ledger, terms.executor, notes)
 
     async def run(self) -> dict[str, Completion]:
@@ -587,7 +587,7 @@ class Round:
                 await asyncio.wait(self._tasks)
             await self._commits.flush()
         finally:
-            self._line.gate.reset()
+            self._endpoint.semaphore.reset()
         if self._reason is not None:
             raise self._reason
         return self._answered
@@ -608,7 +608,7 @@ class Round:
             task.cancel()
 
     async def _work(self) -> None:
-        gate = self._line.gate
+        gate = self._endpoint.semaphore
         while not self._is_stopped:
             await gate.enter()
             call = None if self._is_stopped else next(self._rest, None)
@@ -623,11 +623,11 @@ class Round:
         body = self._encode(call)
         if isinstance(body, Completion):
             return body
-        prompt, longest = self._line.estimate_tokens(body)
+        prompt, longest = self._endpoint.estimate_tokens(body)
         reserved = charge(self._terms.price, prompt, longest)
         try:
             while not self._terms.budget.reserve(reserved):
-                await self._line.clock.sleep(BUDGET_POLL_SECONDS)
+                await self._endpoint.clock.sleep(BUDGET_POLL_SECONDS)
         except AnswerkeyError as error:
             self.stop(error)
             return None
@@ -642,13 +642,13 @@ class Round:
 
     def _encode(self, call: Call) -> bytes | Completion:
         try:
-            body = self._line.connection.build(call.messages)
+            body = self._endpoint.connection.build(call.messages)
         except AnswerkeyError as error:
             return Completion(None, CompletionStatus.ERROR, call.messages, error=error.message, source="live")
         return encode_body(body).encode()
 
     async def _try_until_final(self, call: Call, body: bytes, tokens: int) -> Completion | None:
-        line = self._line
+        line = self._endpoint
         patience = Patience(line.limits, line.clock, line.draw)
         while True:
             if (pause := line.take_turn(tokens)) > 0:
@@ -665,28 +665,28 @@ class Round:
                     prompt=call.messages, latency=latency, attempts=patience.attempts, source="live"
                 )
             self._tell_retry(call, outcome, wait, patience.attempts)
-            line.gate.leave()
+            line.semaphore.leave()
             await line.clock.sleep(wait)
-            await line.gate.enter_again()
+            await line.semaphore.enter_again()
 
     async def _send(self, body: bytes, seconds: float) -> Outcome:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("sending happens inside a task")
-        epoch = self._line.gate.pace.epoch
+        epoch = self._endpoint.semaphore.pace.epoch
         self._sending.add(task)
         try:
             came = await self._sender.post(body, seconds=seconds)
         finally:
             self._sending.discard(task)
-        outcome, has_adapted = self._line.judge(came, epoch)
+        outcome, has_adapted = self._endpoint.judge(came, epoch)
         if has_adapted:
-            self._tell(Adapted(self._line.gate.pace.limit, outcome.label or "healthy"))
+            self._tell(Adapted(self._endpoint.semaphore.pace.limit, outcome.label or "healthy"))
         return outcome
 
     def _must_stop(self, outcome: Outcome, *, is_final: bool) -> bool:
         """Return whether this call comes to no end: the endpoint is given up, or all has been stopped."""
-        reason = self._line.health.note(outcome, is_final=is_final)
+        reason = self._endpoint.health.note(outcome, is_final=is_final)
         if reason is not None:
             self.stop(reason, grace=GRACE_SECONDS)
             return True
@@ -720,11 +720,11 @@ SIGNAL_SECONDS = 0.25
 WRITE_SECONDS = 1.0
 
 
-def open_client(connection: Connection, limits: Limits) -> Client:
+def open_client(connection: Connection, limits: Limits) -> HttpClient:
     """Return the HTTP client; aiohttp, which is large, is imported with the first one."""
-    from answerkey.models.client import Client
+    from answerkey.models.client import HttpClient
 
-    return Client(connection, limits)
+    return HttpClient(connection, limits)
 
 
 @dataclass(frozen=True)
@@ -736,7 +736,7 @@ class Means:
     open_sender: Callable[[Connection, Limits], Sender] = open_client
 
 
-class Asking(Protocol):
+class RunningCalls(Protocol):
     """Calls that are being asked."""
 
     async def run(self) -> dict[str, Completion]:
@@ -746,7 +746,7 @@ class Asking(Protocol):
         """Send nothing more; requests under way get `grace` seconds."""
 
 
-class AskerSettings(TypedDict, total=False):
+class ClientSettings(TypedDict, total=False):
     """The settings of an asker that may be left out."""
 
     ledger: Ledger | None
@@ -757,7 +757,7 @@ class AskerSettings(TypedDict, total=False):
     means: Means | None
 
 
-class Asker:
+class ModelClient:
     """Asks one endpoint, for one run; a context manager, closed in the end.
 
     `ask` may be called from several threads: one asking follows the other, so that a question of both is sent
@@ -776,7 +776,7 @@ class Asker:
         means: Means | None = None,
     ) -> None:
         self._means = means or Means()
-        self._line = Line(connection, limits or Limits(), self._means.clock, self._means.draw)
+        self._endpoint = EndpointState(connection, limits or Limits(), self._means.clock, self._means.draw)
         executor = ThreadPoolExecutor(1, thread_name_prefix="answerkey-ledger")
         self._terms = Terms(ledger or MemoryLedger(), executor, budget or Budget(), price, watch)
         self._background = Background(f"answerkey-ask-{connection.name}")
@@ -853,12 +853,12 @@ class Asker:
         if running is not None:
             wait([running], timeout=GRACE_SECONDS + WRITE_SECONDS)
 
-    async def _open_round(self, calls: Sequence[Call]) -> Asking:
+    async def _open_round(self, calls: Sequence[Call]) -> RunningCalls:
         if self._sender is None:
-            sender = self._means.open_sender(self._line.connection, self._line.limits)
+            sender = self._means.open_sender(self._endpoint.connection, self._endpoint.limits)
             self._background.stop_with(sender.close)
             self._sender = sender
-        return Round(self._line, self._sender, self._terms, calls)
+        return Round(self._endpoint, self._sender, self._terms, calls)
 
     def _tell(self, events: Iterable[Event]) -> None:
         if self._terms.watch is not None:

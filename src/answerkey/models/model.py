@@ -11,18 +11,18 @@ from typing import ClassVar, Protocol, Self, cast
 
 from answerkey.errors import SolverError, SpecError, listing, suggest
 from answerkey.masking import HIDDEN
-from answerkey.models.actors import BranchAsker, Stations
-from answerkey.models.batch import BatchAsker, BatchBook, BatchMeans
+from answerkey.models.actors import ActorClient, ActorHost
+from answerkey.models.batch import BatchBook, BatchClient, BatchMeans
 from answerkey.models.builtin import ConstantModel, LongestModel, OverlapModel, RandomModel, SimulatedModel
 from answerkey.models.calls import (
-    Asker,
-    AskerSettings,
     Budget,
     Call,
+    ClientSettings,
     Finished,
     Identified,
     Ledger,
     MemoryLedger,
+    ModelClient,
     Price,
     Watch,
     call_key,
@@ -41,7 +41,7 @@ class LiveModel:
     """A model that is asked over the network; a context manager, since it keeps its connections open.
 
     Without `bind` it remembers its answers only as long as it lives. With `batches`, where they are written
-    down, calls are not sent one by one but handed in together; with `stations`, they are sent from there.
+    down, calls are not sent one by one but handed in together; with `actors`, they are sent from there.
     """
 
     connection: Connection
@@ -51,7 +51,7 @@ class LiveModel:
     limits: Limits = field(default_factory=Limits)
     price: Price | None = None
     batches: BatchBook | None = None
-    stations: Stations | None = None
+    actors: ActorHost | None = None
     is_simulated: ClassVar[bool] = False
 
     @property
@@ -73,7 +73,7 @@ class LiveModel:
         limits: Limits | None = None,
         price: Price | None = None,
         batches: BatchBook | None = None,
-        stations: Stations | None = None,
+        actors: ActorHost | None = None,
     ) -> LiveModel:
         """Return the same model with a ledger, a budget and an onlooker of its own."""
         return replace(
@@ -84,7 +84,7 @@ class LiveModel:
             limits=limits or self.limits,
             price=price,
             batches=batches,
-            stations=stations,
+            actors=actors,
         )
 
     def require_ready(self) -> None:
@@ -113,9 +113,9 @@ class LiveModel:
         self.close()
 
     @cached_property
-    def _asker(self) -> Asker:
+    def _asker(self) -> ModelClient:
         self.require_ready()
-        settings: AskerSettings = {
+        settings: ClientSettings = {
             "ledger": self.ledger,
             "limits": self.limits,
             "budget": self.budget,
@@ -123,11 +123,11 @@ class LiveModel:
             "watch": self.watch,
         }
         if self.batches is not None:
-            return BatchAsker(self.connection, BatchMeans(self.batches), **settings)
-        if self.stations is not None:
-            return BranchAsker(self.connection, self.stations, **settings)
+            return BatchClient(self.connection, BatchMeans(self.batches), **settings)
+        if self.actors is not None:
+            return ActorClient(self.connection, self.actors, **settings)
         self.connection.require_address()
-        return Asker(self.connection, **settings)
+        return ModelClient(self.connection, **settings)
 
 
 def build_calls(

@@ -133,10 +133,10 @@ _REDIRECTS = 300
 _MISTAKES = 400
 _SERVER_FAULTS = 500
 
-TroubleKind = Literal["connect", "reset", "timeout", "unreadable", "certificate", "too_large", "address"]
+NoReplyKind = Literal["connect", "reset", "timeout", "unreadable", "certificate", "too_large", "address"]
 #: Troubles that end without a word of the endpoint.
-SILENT_TROUBLES: frozenset[str] = frozenset({"connect", "certificate", "address", "timeout"})
-PASSING_TROUBLES: frozenset[TroubleKind] = frozenset({"connect", "reset", "timeout", "unreadable"})
+SILENT_KINDS: frozenset[str] = frozenset({"connect", "certificate", "address", "timeout"})
+PASSING_KINDS: frozenset[NoReplyKind] = frozenset({"connect", "reset", "timeout", "unreadable"})
 
 
 @dataclass(frozen=True)
@@ -158,10 +158,10 @@ class Reply(NamedTuple):
     body: bytes
 
 
-class Trouble(NamedTuple):
+class NoReply(NamedTuple):
     """Why no whole reply came back."""
 
-    kind: TroubleKind
+    kind: NoReplyKind
     why: str
 
 
@@ -188,12 +188,12 @@ class Outcome(NamedTuple):
     retry_after: float | None = None
 
 
-def judge_trouble(trouble: Trouble) -> Outcome:
+def judge_no_reply(trouble: NoReply) -> Outcome:
     """Return what becomes of a call that got no whole reply."""
     completion = Completion(None, CompletionStatus.ERROR, error=trouble.why)
     if trouble.kind == "unreadable":
         return Outcome(Verdict.UNREADABLE, completion, trouble.kind)
-    if trouble.kind in PASSING_TROUBLES:
+    if trouble.kind in PASSING_KINDS:
         return Outcome(Verdict.AGAIN, completion, trouble.kind, is_overload=True)
     return Outcome(Verdict.FAILED, completion, trouble.kind)
 
@@ -317,7 +317,7 @@ class Patience:
             asked = outcome.retry_after + self._draw() * self._limits.first_wait
             wait = min(self._limits.wait_seconds, max(wait, asked))
         ends_at = self._ends_at
-        if not is_reached and outcome.label in SILENT_TROUBLES:
+        if not is_reached and outcome.label in SILENT_KINDS:
             ends_at = self._begun_at + (0 if outcome.label == "timeout" else self._limits.reach_seconds)
         is_over = self._is_exhausted() or self._clock.now() + wait >= ends_at
         return None if is_over else wait
@@ -358,7 +358,7 @@ class Health:
 
     def note(self, outcome: Outcome, *, is_final: bool) -> SolverError | None:
         """Take an outcome in; return why the asking must end, or None."""
-        self.is_reached |= outcome.label not in SILENT_TROUBLES
+        self.is_reached |= outcome.label not in SILENT_KINDS
         if outcome.verdict is Verdict.ANSWERED:
             self._has_answered = True
             self._count = 0
@@ -482,7 +482,7 @@ class Pace:
         self.limit = min(self.cap, self.limit + step)
 
 
-class Gate:
+class RequestSemaphore:
     """Lets as many requests pass at once as the pace allows; calls that are asked again go first.
 
     New calls are let in only while fewer than twice the limit are unfinished, those that wait for their next
@@ -547,7 +547,7 @@ CHARACTERS_PER_TOKEN = 4
 FIRST_GUESS_TOKENS = 256
 
 
-class Line:
+class EndpointState:
     """One endpoint as all calls to it see it. `draw` gives numbers between 0 and 1."""
 
     def __init__(
@@ -557,7 +557,7 @@ class Line:
         self.limits = limits
         self.clock = clock
         self.draw = draw
-        self.gate = Gate(Pace(limits.choose_concurrent(connection.max_concurrent)))
+        self.semaphore = RequestSemaphore(Pace(limits.choose_concurrent(connection.max_concurrent)))
         self.health = Health(connection.name, connection.host)
         self._requests = _open_bucket(connection.requests_per_minute or limits.requests_per_minute, clock)
         self._tokens = _open_bucket(connection.tokens_per_minute or limits.tokens_per_minute, clock)
@@ -567,7 +567,7 @@ class Line:
     @property
     def concurrent(self) -> int:
         """The most requests that will ever be under way at once."""
-        return self.gate.pace.cap
+        return self.semaphore.pace.cap
 
     def estimate_tokens(self, body: bytes) -> tuple[int, int]:
         """Return how many tokens a prompt has and its completion may have."""
@@ -583,12 +583,12 @@ class Line:
             wait = max(wait, self._tokens.take(tokens))
         return wait
 
-    def judge(self, came: Reply | Trouble, epoch: int) -> tuple[Outcome, bool]:
+    def judge(self, came: Reply | NoReply, epoch: int) -> tuple[Outcome, bool]:
         """Return how a request of an epoch of the pace went, and whether the limit has changed."""
         outcome = self._judge(came)
-        has_changed = self.gate.pace.note(epoch, is_trouble=outcome.is_overload)
+        has_changed = self.semaphore.pace.note(epoch, is_trouble=outcome.is_overload)
         if has_changed:
-            self.gate.wake()
+            self.semaphore.wake()
         return outcome, has_changed
 
     def note_usage(self, completion: Completion, estimated: int) -> None:
@@ -599,9 +599,9 @@ class Line:
         if self._tokens is not None and used:
             self._tokens.give_back(estimated - used)
 
-    def _judge(self, came: Reply | Trouble) -> Outcome:
-        if isinstance(came, Trouble):
-            return judge_trouble(came)
+    def _judge(self, came: Reply | NoReply) -> Outcome:
+        if isinstance(came, NoReply):
+            return judge_no_reply(came)
         outcome = judge_reply(came, self.connection.read)
         if not outcome.is_overload:
             return outcome
@@ -612,7 +612,7 @@ class Line:
         asked = read_retry_after(reply.headers, self.clock.wall())
         if asked is None:
             return outcome
-        if self.gate.pace.limit == 1 and reply.status == TOO_MANY_REQUESTS:
+        if self.semaphore.pace.limit == 1 and reply.status == TOO_MANY_REQUESTS:
             pause = min(asked, self.limits.wait_seconds)
             self._closed_until = max(self._closed_until, self.clock.now() + pause)
         return Outcome(

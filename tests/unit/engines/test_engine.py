@@ -222,4 +222,4 @@ def test_engines_are_listed_by_name() -> None:
 
 def test_this_machine_has_no_stations() -> None:
     """Nothing of ours lives elsewhere unless there are other machines."""
-    assert open_engine().stations is None
+    assert open_engine().actors is None

@@ -21,10 +21,9 @@ from pathlib import Path
 
 from aiohttp import ClientSession, TCPConnector, web
 
-from answerkey.models.connections import Connection
-from answerkey.models.secret import Secret
-from answerkey.models.sending import Asker, Call, Limits, call_key
-from answerkey.models.styles import OPENAI_CHAT
+from answerkey.models.calls import Call, Limits, ModelClient, call_key
+from answerkey.models.providers import OPENAI_CHAT, Connection
+from answerkey.models.settings import Secret
 from answerkey.runs.journal import Journal
 
 #: Concurrency, delay in seconds, requests per turn, and the least ratio that the project promises.
@@ -108,7 +107,7 @@ def measure_asker(url: str, concurrent: int, count: int) -> float:
     connection = Connection("bench", OPENAI_CHAT, url, "bench", headers, max_concurrent=concurrent)
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal(Path(folder))
-        with Asker(connection, ledger=journal, limits=Limits()) as asker:
+        with ModelClient(connection, ledger=journal, limits=Limits()) as asker:
             begun = time.perf_counter()
             calls = [build_call(connection, number) for number in range(count)]
             asker.ask(calls)

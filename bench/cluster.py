@@ -23,7 +23,7 @@ from scoring import Workbench
 from tables import Table
 from workloads import Case, Mix
 
-from answerkey.engines.threads import count_cores
+from answerkey.engines import count_cores
 
 ROWS = 5_000_000
 TURNS = 3

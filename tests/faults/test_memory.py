@@ -18,10 +18,10 @@ MEGABYTES = 64
 ASK = r"""
 import json, sys
 from answerkey.models.calls import Call
-from answerkey.models.connections import Connection
-from answerkey.models.limits import Limits
-from answerkey.models.sending import Asker, call_key
-from answerkey.models.styles import OPENAI_CHAT
+from answerkey.models.providers import Connection
+from answerkey.models.retry import Limits
+from answerkey.models.calls import ModelClient, call_key
+from answerkey.models.providers import OPENAI_CHAT
 import answerkey.models.client, ssl
 
 def measure(name):
@@ -34,8 +34,8 @@ asked = [[{"role": "user", "content": f"question {number}"}] for number in range
 calls = [Call(call_key(connection, one, 0), str(number), 0, one) for number, one in enumerate(asked)]
 ssl.create_default_context()
 before = measure("VmRSS")
-with Asker(connection, limits=Limits(max_concurrent=count)) as asker:
-    asker._line.gate.pace.limit = count
+with ModelClient(connection, limits=Limits(max_concurrent=count)) as asker:
+    asker._endpoint.semaphore.pace.limit = count
     said = asker.ask(calls)
 print(json.dumps({"megabytes": measure("VmHWM") - before, "errors": sorted({one.error for one in said})}))
 """
@@ -44,7 +44,7 @@ print(json.dumps({"megabytes": measure("VmHWM") - before, "errors": sorted({one.
 @pytest.mark.parametrize("fault", ["endless", "gzip_bomb"])
 @pytest.mark.parametrize("count", [1, 64])
 def test_a_body_made_to_fill_memory_does_not(fault: str, count: int) -> None:
-    """A body without end, and one of a gigabyte in a small parcel, are given up; so are many at once."""
+    """A body without end, and one of a gigabyte in a small payload, are given up; so are many at once."""
     behaviour = Behaviour(faults={fault: 1.0}, faulty_attempts=None, bomb_bytes=1 << 30)
     with TestServer("A", behaviour) as server:
         command = [sys.executable, "-c", ASK, server.url, str(count)]

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import pytest
 
 from answerkey.datasets import downloads
-from answerkey.models.live import LiveModel
+from answerkey.models.model import LiveModel
 from answerkey.testing import Behaviour, Reply, TestServer
 from answerkey.testing.replies import Messages
 

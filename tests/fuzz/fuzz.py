@@ -37,7 +37,7 @@ WATCHED = {
     "batch": ("answerkey.models",),
     "row_filter": ("answerkey.templates",),
     "http": ("answerkey.models",),
-    "log": ("answerkey.exchange", "answerkey.models.message"),
+    "log": ("answerkey.exchange", "answerkey.models.responses"),
     "archive": ("answerkey.exchange",),
     "run": ("answerkey.runs", "answerkey.reports"),
 }

@@ -14,16 +14,29 @@ from typing import get_args
 
 import polars as pl
 
-from answerkey.models.batch_lines import read_lines
-from answerkey.models.client import Client, unpack
-from answerkey.models.connections import Connection
-from answerkey.models.limits import Limits
-from answerkey.models.logprobs import read_positions
-from answerkey.models.message import is_trace, read_message
-from answerkey.models.reading import Said, read_body
-from answerkey.models.replies import take_anthropic, take_chat, take_gemini, take_text
-from answerkey.models.retrying import Reply, Trouble, Verdict, judge_reply, judge_trouble, read_retry_after
-from answerkey.models.styles import OPENAI_CHAT
+from answerkey.models.batch import read_lines
+from answerkey.models.client import HttpClient, unpack
+from answerkey.models.providers import OPENAI_CHAT, Connection
+from answerkey.models.responses import (
+    Said,
+    is_trace,
+    read_body,
+    read_message,
+    read_positions,
+    take_anthropic,
+    take_chat,
+    take_gemini,
+    take_text,
+)
+from answerkey.models.retry import (
+    Limits,
+    NoReply,
+    Reply,
+    Verdict,
+    judge_no_reply,
+    judge_reply,
+    read_retry_after,
+)
 from answerkey.scorers import ChoiceProbabilities
 from answerkey.scorers.answer_tokens import Normalise
 from answerkey.types import Completion, Completions, CompletionStatus, Samples
@@ -113,7 +126,7 @@ def check_packed(raw: bytes) -> None:
     assert found is None or len(found) <= MOST
 
 
-async def receive(sent: bytes) -> Reply | Trouble:
+async def receive(sent: bytes) -> Reply | NoReply:
     """Return what becomes of bytes that an endpoint sends before it closes the connection."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -125,7 +138,7 @@ async def receive(sent: bytes) -> Reply | Trouble:
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-    client = Client(Connection("m", OPENAI_CHAT, url), Limits(max_bytes=MOST))
+    client = HttpClient(Connection("m", OPENAI_CHAT, url), Limits(max_bytes=MOST))
     try:
         return await client.post(b"{}", seconds=10)
     finally:
@@ -140,8 +153,8 @@ _LOOP = asyncio.new_event_loop()
 def check_http(sent: bytes) -> None:
     """Require that bytes are a reply or a trouble, and no more of a reply than is allowed."""
     came = _LOOP.run_until_complete(receive(sent))
-    if isinstance(came, Trouble):
-        require_completion(judge_trouble(came).completion)
+    if isinstance(came, NoReply):
+        require_completion(judge_no_reply(came).completion)
         return
     assert len(came.body) <= MOST
     wait = read_retry_after(came.headers, 0.0)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from answerkey.errors import DataError, Place
-from answerkey.models.secret import Secret
+from answerkey.models.settings import Secret
 
 #: Seconds to connect, seconds without a byte, and how often a call is tried.
 CONNECT_SECONDS = 5.0

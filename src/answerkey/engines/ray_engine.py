@@ -1,29 +1,224 @@
-"""Shards on a Ray cluster: the function that this machine would run, as one Ray task for each shard.
+"""Shards and actors on a Ray cluster: one that is there, or one of our own on this machine.
 
-Ray itself tries nothing twice. A task whose worker or node is gone is handed out again here, a few times;
-then its shard is searched for the row that ends every worker, and done without it.
+A shard is one Ray task, which runs the function that this machine would run. Ray itself tries nothing twice.
+A task whose worker or node is gone is handed out again here, a few times; then its shard is searched for the
+row that ends every worker, and done without it. An actor holds one object of ours; who uses it learns that it
+is lost, and decides.
 """
 
 from __future__ import annotations
 
+import gc
+import os
 import pickle
+import secrets
+import signal
+import socket
+import tempfile
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from answerkey._version import __version__
-from answerkey.engines.engine import Divisible, Spread
-from answerkey.engines.ray_cluster import Cluster, require_ray, shorten
-from answerkey.engines.ray_stations import RayStations
-from answerkey.engines.ray_task import apply_function
-from answerkey.engines.threads import AHEAD
-from answerkey.engines.workers import pickle_function
+from answerkey.engines.local import (
+    AHEAD,
+    Divisible,
+    Loaded,
+    Spread,
+    answer_shard,
+    count_cores,
+    describe_error,
+    load_function,
+    pickle_function,
+)
 from answerkey.errors import EngineError
+from answerkey.models.actors import ActorLostError, Node
 
 Shard = TypeVar("Shard")
 Part = TypeVar("Part")
+_JOIN_HINT = (
+    "look at `ray status`, and at the Ray version of its nodes; name another cluster with `--ray-address`, "
+    "or work here with `--engine local`"
+)
+#: Without this, Ray gives a node the address of the machine in the network, even if told 127.0.0.1.
+_LOOPBACK_SETTING = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+_LOOPBACK = "127.0.0.1"
+#: Shards that are read where they are worked on, and plain numbers, need little.
+_STORE_BYTES = 200 * 2**20
+#: A cluster that does not take a connection, or says nothing, for so many seconds is gone.
+_ANSWER_SECONDS = 7.0
+#: How a connection of HTTP/2 begins, with settings that say nothing.
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+#: Ray keeps sockets below its folder, and their names must not be longer than a hundred characters.
+_LONGEST_FOLDER = 40
+
+
+def require_ray() -> None:
+    """Raise E601 when Ray is not installed; it is not imported."""
+    if find_spec("ray") is None:
+        raise EngineError(
+            "E601", "the engine `ray` needs Ray", hint="install it with `pip install ray==2.60.0`"
+        )
+
+
+class Cluster:
+    """A connection to Ray; closing it ends what was started for it, and nothing else."""
+
+    def __init__(self, address: str | None) -> None:
+        self._before: dict[str, str | None] = {}
+        self._is_ours = False
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        if address is None or _is_loopback(address):
+            self._set(_LOOPBACK_SETTING)
+        self.ray: Any = import_module("ray")
+        self._constants: Any = import_module("ray._private.ray_constants")
+        if self.ray.is_initialized():
+            self._refuse_second(address)
+            return
+        handler = signal.getsignal(signal.SIGTERM)
+        try:
+            self._start() if address is None else self._join(address)
+        except (OSError, ValueError, RuntimeError, TimeoutError, self.ray.exceptions.RayError) as error:
+            self.close()
+            what = "cannot start Ray" if address is None else f"cannot reach the Ray cluster at `{address}`"
+            hint = _JOIN_HINT if address else None
+            raise EngineError("E601", f"{what}: {error}", hint=hint) from error
+        finally:  # Ray puts one of its own in its place
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, handler)
+
+    def count_places(self) -> int:
+        """Return how many tasks can be under way at a time."""
+        return max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+
+    def close(self) -> None:
+        """Leave the cluster; one of our own ends with that."""
+        if self._is_ours:
+            self._is_ours = False
+            with suppress(self.ray.exceptions.RayError, OSError, RuntimeError):
+                self.ray.shutdown()
+        if self._folder is not None:
+            self._folder.cleanup()
+        for name, value in self._before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+        self._before.clear()
+
+    def _start(self) -> None:
+        """Start a cluster on this machine, bound to loopback, with a token that only our processes have."""
+        if "RAY_AUTH_MODE" not in os.environ:  # Ray will set it, and would keep a token in the user's home
+            self._before["RAY_AUTH_MODE"] = None
+            self._set({"RAY_AUTH_TOKEN": _draw_token()})
+        self._is_ours = True
+        # The setting is read when Ray is imported, which may have been before we came.
+        self._constants.ENABLE_RAY_CLUSTER = False
+        self.ray.init(
+            address="local",
+            num_cpus=count_cores(),
+            object_store_memory=_STORE_BYTES,
+            include_dashboard=False,
+            _temp_dir=self._make_folder(),
+            log_to_driver=False,
+            logging_level="ERROR",
+            _node_ip_address=_LOOPBACK,
+        )
+        found = {one["NodeManagerAddress"] for one in self.ray.nodes()}
+        if found != {_LOOPBACK}:
+            self.close()
+            message = f"Ray does not keep to loopback: its node is at {', '.join(sorted(found))}"
+            raise EngineError("E601", message, hint="start a cluster yourself and name it")
+
+    def _make_folder(self) -> str | None:
+        """Return a folder that ends with the cluster, and that only this user can enter; None: Ray's own."""
+        if "RAY_TMPDIR" in os.environ:
+            return None
+        made = tempfile.TemporaryDirectory(prefix="ak-ray-", ignore_cleanup_errors=True)
+        folder = str(Path(made.name) / "r")
+        if len(folder) > _LONGEST_FOLDER:
+            made.cleanup()
+            return None
+        self._folder = made
+        return folder
+
+    def _join(self, address: str) -> None:
+        self._require_listening(address)
+        self._is_ours = True
+        self.ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+
+    def _require_listening(self, address: str) -> None:
+        """Raise OSError where nobody listens, or nobody speaks HTTP/2: Ray itself would try for minutes."""
+        if address == "auto":
+            services: Any = import_module("ray._private.services")
+            address = services.get_ray_address_from_environment(address, None)
+        host, _, port = address.removeprefix("ray://").rpartition(":")
+        if not port.isdecimal():
+            return  # Ray says what is wrong with it
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS) as probe:
+            probe.sendall(_GREETING)
+            with suppress(ConnectionResetError):  # somebody is there, and wants TLS
+                probe.recv(1)
+
+    def _refuse_second(self, address: str | None) -> None:
+        """Raise E601 when the caller's program is on another cluster than the one that is named."""
+        known = self.ray.get_runtime_context().gcs_address
+        if address not in (None, "auto", known):
+            message = f"this program is connected to the Ray cluster at `{known}`, not `{address}`"
+            raise EngineError("E601", message, hint="leave `ray_address` out, or call `ray.shutdown()` first")
+
+    def _set(self, settings: dict[str, str]) -> None:
+        for name, value in settings.items():
+            self._before.setdefault(name, os.environ.get(name))
+            os.environ[name] = value
+
+
+def shorten(error: BaseException) -> str:
+    """Return the first line of what Ray says, which can be pages."""
+    return str(error).strip().partition("\n")[0]
+
+
+@lru_cache(maxsize=1)
+def _draw_token() -> str:
+    """Return a token that is the same as long as this process lives: Ray remembers the first."""
+    return secrets.token_hex(32)
+
+
+def _is_loopback(address: str) -> bool:
+    host = address.removeprefix("ray://").rpartition(":")[0].strip("[]")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+_load_once = lru_cache(maxsize=2)(load_function)
+
+
+def apply_function(version: str, function: bytes, shard: bytes) -> bytes:
+    """Return the answer to a shard, as a worker process of this machine gives it."""
+    if version != __version__:
+        message = f"a node has answerkey {__version__}, and the work was sent by {version}"
+        return describe_error(EngineError("E601", message, hint="install one version on every node"))
+    # One task for each core: the column library, not loaded so far, needs no threads beside them.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    loaded: Loaded = _load_once(function)
+    gc.disable()
+    try:
+        return answer_shard(loaded, shard)
+    finally:
+        gc.enable()
+
+
 #: A shard, or a lone row, that has ended so many workers is held to be the cause.
 TRIES = 3
 #: A shard may lose so many nodes: whoever takes nodes away takes many.
@@ -56,9 +251,9 @@ class RayEngine:
         return Dispatch(self._open(), payload).map(shards)
 
     @property
-    def stations(self) -> RayStations:
+    def actors(self) -> RayActors:
         """The nodes of the cluster; it is joined, or started, when they are asked for."""
-        return RayStations(self._open)
+        return RayActors(self._open)
 
     def _open(self) -> Cluster:
         if self._cluster is None:
@@ -205,3 +400,115 @@ class Dispatch:
 
 _LOST = "look at `ray status`; nodes that come and go too often get nothing done"
 _MEMORY = "was a node out of memory? look at Ray's logs of the worker, or give nodes fewer CPUs"
+
+
+#: How many calls to one actor are under way at a time.
+CALLS_AT_ONCE = 4
+#: No core is set aside: who lives at an actor mostly waits, and tasks want the cores.
+_SETTINGS = {"num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": CALLS_AT_ONCE}
+
+
+class RayActors:
+    """The nodes of a cluster, which is opened when it is first asked for."""
+
+    def __init__(self, open_cluster: Callable[[], Cluster]) -> None:
+        self._open_cluster = open_cluster
+
+    def list_nodes(self) -> Sequence[Node]:
+        """Return the nodes that are alive and take work: those with a CPU, or all where none has one."""
+        ray = self._open_cluster().ray
+        alive = [one for one in ray.nodes() if one["Alive"]]
+        able = [one for one in alive if one["Resources"].get("CPU", 0) > 0]
+        nodes = [Node(one["NodeID"], one["NodeManagerAddress"]) for one in able or alive]
+        return sorted(nodes, key=lambda node: (node.address, node.name))
+
+    def open(self, node: Node, build: Callable[[str], object]) -> RayActor:
+        """Start an actor on a node, and let it call `build`."""
+        ray = self._open_cluster().ray
+        strategies: Any = import_module("ray.util.scheduling_strategies")
+        here = strategies.NodeAffinitySchedulingStrategy(node_id=node.name, soft=False)
+        actor = ray.remote(**_SETTINGS, scheduling_strategy=here)(ActorObject).remote()
+        # Not as an argument of the actor: Ray keeps those as long as it knows of it.
+        opening = actor.open.remote(__version__, pickle.dumps(build), node.address)
+        return RayActor(ray, actor, opening)
+
+
+class RayActor:
+    """An actor with one object in it."""
+
+    def __init__(self, ray: Any, actor: Any, opening: Any) -> None:  # noqa: ANN401 - Ray's own kinds
+        self._ray = ray
+        self._actor = actor
+        self._opening = opening
+
+    def call(self, method: str, *given: object) -> Future[Any]:
+        """Call a method of the object."""
+        answer: Future[Any] = Future()
+        kinds = self._ray.exceptions
+
+        def pass_on(found: Future[bytes]) -> None:
+            if not answer.set_running_or_notify_cancel():
+                return
+            error = found.exception()
+            if error is None:
+                _answer(answer, found.result())
+            elif isinstance(error, kinds.RayError) and not isinstance(error, kinds.RayTaskError):
+                answer.set_exception(ActorLostError(shorten(error)))
+            else:
+                answer.set_exception(EngineError("E602", f"Ray failed: {shorten(error)}"))
+
+        self._actor.call.remote(method, pickle.dumps(given)).future().add_done_callback(pass_on)
+        return answer
+
+    def close(self) -> None:
+        """End the actor's process."""
+        with suppress(self._ray.exceptions.RayError, RuntimeError, ValueError):
+            self._ray.kill(self._actor, no_restart=True)
+
+
+def _answer(answer: Future[Any], payload: bytes) -> None:
+    kind, value = pickle.loads(payload)  # noqa: S301 - from our own process
+    if kind == "value":
+        answer.set_result(value)
+    elif kind == "error":
+        answer.set_exception(value)
+    else:
+        hint = "install the packages that the task needs on every node"
+        answer.set_exception(EngineError("E601", f"a node cannot load the work: {value}", hint=hint))
+
+
+class ActorObject:
+    """Holds what a function builds; its methods may be called by several threads."""
+
+    def __init__(self) -> None:
+        self._is_open = threading.Event()
+        self._object: object = None
+        self._trouble: bytes | None = None
+
+    def open(self, version: str, build: bytes, address: str) -> None:
+        """Build the object; what goes wrong is the answer to every call."""
+        os.environ.setdefault("POLARS_MAX_THREADS", "1")
+        try:
+            self._trouble = self._build(version, build, address)
+        finally:
+            self._is_open.set()
+
+    def call(self, method: str, given: bytes) -> bytes:
+        """Return the value of a method, or its error, as a pickle that says which it is."""
+        self._is_open.wait()
+        if self._trouble is not None:
+            return self._trouble
+        return answer_shard(lambda words: getattr(self._object, method)(*words), given)
+
+    def _build(self, version: str, build: bytes, address: str) -> bytes | None:
+        if version != __version__:
+            message = f"a node has answerkey {__version__}, and the work was sent by {version}"
+            return describe_error(EngineError("E601", message, hint="install one version on every node"))
+        function: Callable[[Any], object] | str = load_function(build)
+        if isinstance(function, str):
+            return pickle.dumps(("unknown", function))
+        try:
+            self._object = function(address)
+        except BaseException as error:  # noqa: BLE001 - it is raised again by whoever calls
+            return describe_error(error)
+        return None

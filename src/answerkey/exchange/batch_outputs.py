@@ -16,9 +16,15 @@ from answerkey.exchange.fields import get, get_text
 from answerkey.exchange.lines import Line
 from answerkey.exchange.logs import Glimpse, Log, Row
 from answerkey.exchange.plain import require_dataset
-from answerkey.models.message import read_message
-from answerkey.models.reading import fail, find_complaint, read_body
-from answerkey.models.replies import take_anthropic, take_chat, take_text
+from answerkey.models.responses import (
+    fail,
+    find_complaint,
+    read_body,
+    read_message,
+    take_anthropic,
+    take_chat,
+    take_text,
+)
 from answerkey.types import Completion, CompletionStatus
 
 _OK = 200

@@ -13,7 +13,7 @@ import polars as pl
 from answerkey.datasets.content import MAX_CELL
 from answerkey.datasets.shapes import fill_column
 from answerkey.exchange.lines import Asked, Line
-from answerkey.models.message import mend_text
+from answerkey.models.responses import mend_text
 from answerkey.types import Completion
 
 _TEXT, _TEXTS = pl.String(), pl.List(pl.String)

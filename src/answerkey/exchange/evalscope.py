@@ -21,7 +21,7 @@ from answerkey.exchange.logs import Glimpse, Log, Row
 from answerkey.exchange.pieces import Piece
 from answerkey.exchange.prompts import find_question, find_shown, join_text, read_messages
 from answerkey.exchange.shelves import Shelf
-from answerkey.models.message import mend_text, read_message, to_json_values
+from answerkey.models.responses import mend_text, read_message, to_json_values
 from answerkey.types import Completion, CompletionStatus
 
 _FILE = re.compile(r"(.*/)?(?P<part>predictions|reviews)/(?P<model>.+)/(?P<name>[^/]+)\.jsonl(\.gz|\.zst)?")

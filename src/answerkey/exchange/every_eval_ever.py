@@ -13,7 +13,7 @@ from answerkey.exchange.labels import LABELS, find_label, label_options, read_te
 from answerkey.exchange.lines import Asked, Line, Theirs
 from answerkey.exchange.logs import Glimpse, Log, Row
 from answerkey.exchange.prompts import find_shown, read_messages
-from answerkey.models.message import mend_text, read_message
+from answerkey.models.responses import mend_text, read_message
 from answerkey.types import Completion, CompletionStatus
 
 #: Where our own rows say which trial they are of, and what became of the call.

@@ -11,7 +11,7 @@ from typing import TextIO
 from answerkey.exchange.columns import find_roles
 from answerkey.exchange.every_eval_ever import CATEGORY, LABELS_KEY, STATUS, TRIAL
 from answerkey.exchange.fields import get_text, read_number
-from answerkey.models.message import to_json_values
+from answerkey.models.responses import to_json_values
 from answerkey.runs import Run, find_answerer
 from answerkey.types import Completion, Score, Scores, ScoreStatus
 from answerkey.verbs import Excerpt, Reopened

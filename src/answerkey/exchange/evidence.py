@@ -18,7 +18,7 @@ from answerkey.exchange.labels import find_label, read_texts, take_labels
 from answerkey.exchange.lines import Asked, Line, Theirs
 from answerkey.exchange.logs import Glimpse, Log, Row
 from answerkey.exchange.pieces import Piece
-from answerkey.models.message import mend_text, read_message
+from answerkey.models.responses import mend_text, read_message
 from answerkey.types import Completion, CompletionStatus
 
 _HEAD = ("format_version", "status", "specification", "evidence/metrics", "errors")

@@ -13,7 +13,7 @@ from answerkey.exchange.archives import DamagedError
 from answerkey.exchange.fields import get
 from answerkey.exchange.projects import DATASET_KEY, RUN, SCHEMAS, TASK, make_plain, name_key
 from answerkey.exchange.settling import DATASET
-from answerkey.models.message import mend_text
+from answerkey.models.responses import mend_text
 from answerkey.spec import task_from_source
 
 ROWS = "dataset.jsonl"

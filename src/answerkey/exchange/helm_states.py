@@ -10,7 +10,7 @@ from answerkey.exchange.labels import label_options, take_labels
 from answerkey.exchange.lines import Asked, Line, Theirs
 from answerkey.exchange.logs import Row
 from answerkey.exchange.prompts import read_messages
-from answerkey.models.message import mend_text
+from answerkey.models.responses import mend_text
 from answerkey.types import Completion, CompletionStatus
 
 CORRECT = "correct"

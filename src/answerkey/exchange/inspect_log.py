@@ -20,7 +20,7 @@ from answerkey.exchange.labels import find_label, label_options, read_texts
 from answerkey.exchange.lines import Asked, Line, Theirs
 from answerkey.exchange.logs import Glimpse, Log, Row, require_object
 from answerkey.exchange.pieces import Piece
-from answerkey.models.message import mend_text, read_message, to_json_values
+from answerkey.models.responses import mend_text, read_message, to_json_values
 from answerkey.types import Completion, CompletionStatus
 
 HEADER, START = "header.json", "_journal/start.json"

@@ -20,7 +20,7 @@ from answerkey.exchange.lines import Asked, Line, Theirs
 from answerkey.exchange.logs import Glimpse, Log, Row
 from answerkey.exchange.pieces import Piece
 from answerkey.exchange.prompts import find_shown, read_messages
-from answerkey.models.message import read_message, to_json_values
+from answerkey.models.responses import read_message, to_json_values
 from answerkey.types import Completion
 
 DETAILS = re.compile(r"details_(?P<task>.+?)(_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+))?\.parquet")

@@ -11,7 +11,7 @@ from answerkey.exchange.json_streams import parse_json
 from answerkey.exchange.labels import find_label, label_options, read_texts, take_counting, take_labels
 from answerkey.exchange.lines import Asked
 from answerkey.exchange.logs import Row
-from answerkey.models.message import read_message
+from answerkey.models.responses import read_message
 from answerkey.types import Completion
 
 _QUESTIONS = ("question", "query", "ctx", "question_stem", "input", "text", "problem", "premise")

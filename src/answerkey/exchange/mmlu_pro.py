@@ -17,7 +17,7 @@ from answerkey.exchange.labels import find_label, label_options, read_texts
 from answerkey.exchange.lines import Asked, Line, Theirs
 from answerkey.exchange.logs import Glimpse, Log, Row
 from answerkey.exchange.pieces import Piece
-from answerkey.models.message import read_message
+from answerkey.models.responses import read_message
 
 #: Where the text stands, the usual first.
 TEXTS = ("model_outputs", "generated_text", "model_output")

@@ -21,7 +21,7 @@ from answerkey.exchange.logs import Glimpse, Log, Row
 from answerkey.exchange.pieces import Piece, iterate_pieces
 from answerkey.exchange.prompts import find_question, find_shown, read_messages
 from answerkey.exchange.shelves import Shelf
-from answerkey.models.message import read_message
+from answerkey.models.responses import read_message
 from answerkey.types import Completion
 
 _FILE = re.compile(r"(.*/)?(?P<part>predictions|results)/(?P<model>[^/]+)/(?P<name>[^/]+)\.json(\.gz|\.zst)?")

@@ -15,7 +15,7 @@ from answerkey.exchange.columns import Roles, find_roles
 from answerkey.exchange.fields import get_count
 from answerkey.exchange.lines import Line
 from answerkey.exchange.logs import Glimpse, Log
-from answerkey.models.message import read_message
+from answerkey.models.responses import read_message
 
 _BLOCK = 8_192
 

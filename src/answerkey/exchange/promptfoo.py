@@ -21,7 +21,7 @@ from answerkey.exchange.lines import Asked, Line, Theirs
 from answerkey.exchange.logs import Glimpse, Log, Row
 from answerkey.exchange.pieces import Piece
 from answerkey.exchange.prompts import find_question, find_shown, read_messages
-from answerkey.models.message import mend_text, read_message
+from answerkey.models.responses import mend_text, read_message
 from answerkey.types import Completion, CompletionStatus
 
 #: What is read of a test's variables; what they answer with is in the reply.

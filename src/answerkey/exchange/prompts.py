@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from answerkey.exchange.fields import get
 from answerkey.exchange.labels import LABELS
-from answerkey.models.message import mend_text
+from answerkey.models.responses import mend_text
 
 #: A line that shows an option: `A) one`, `(B) two`, `C. three`; also with the wide marks of East Asia.
 _OPTION = re.compile(

@@ -1,35 +1,45 @@
 """Who answers: built-in models, models behind an endpoint, and how any reply is read."""
 
-from answerkey.models.batching import require_batches
-from answerkey.models.budget import Budget, Price
-from answerkey.models.builtin import OPTIONS_HINT, ConstantModel, LongestModel, OverlapModel, RandomModel
-from answerkey.models.calls import Adapted, BatchLeft, BatchSeen, Call, Event, Finished, Retried, call_key
-from answerkey.models.configs import (
+from answerkey.models.batch import require_batches
+from answerkey.models.builtin import (
+    OPTIONS_HINT,
+    ConstantModel,
+    Draws,
+    LongestModel,
+    OverlapModel,
+    RandomModel,
+    SimulatedModel,
+)
+from answerkey.models.calls import (
+    Adapted,
+    BatchLeft,
+    BatchSeen,
+    Budget,
+    Call,
+    Event,
+    Finished,
+    Price,
+    Retried,
+    call_key,
+)
+from answerkey.models.config import (
     CustomConfig,
     InferenceConfig,
     ModelConfig,
     PlaceholderConfig,
     ProviderConfig,
     UrlConfig,
+    connect,
+    find_price,
     is_live,
     read_name,
 )
-from answerkey.models.connecting import connect
-from answerkey.models.connections import ApiStyle, Connection, Tls
-from answerkey.models.draws import Draws
-from answerkey.models.generation import Generation
-from answerkey.models.hosts import Address, Caller
-from answerkey.models.inference import FUNCTION as INFERENCE_FUNCTION
-from answerkey.models.inference import LATER_FUNCTION as LATER_INFERENCE_FUNCTION
-from answerkey.models.inference import SnippetModel
-from answerkey.models.live import LiveModel
-from answerkey.models.message import is_trace, read_message
-from answerkey.models.model import BUILTIN_MODELS, Model, missing_parts, open_model
-from answerkey.models.prices import find_price
-from answerkey.models.providers import API_NAMES, PROVIDERS, ApiName
-from answerkey.models.secret import Origin, Secret
-from answerkey.models.simulated import SimulatedModel
-from answerkey.models.styles import Adapter
+from answerkey.models.model import BUILTIN_MODELS, LiveModel, Model, SnippetModel, missing_parts, open_model
+from answerkey.models.model import FUNCTION as INFERENCE_FUNCTION
+from answerkey.models.model import LATER_FUNCTION as LATER_INFERENCE_FUNCTION
+from answerkey.models.providers import API_NAMES, PROVIDERS, Adapter, ApiName, ApiStyle, Connection, Tls
+from answerkey.models.responses import is_trace, read_message
+from answerkey.models.settings import Address, Caller, Generation, Origin, Secret
 
 __all__ = [
     "API_NAMES",

@@ -20,10 +20,9 @@ from yarl import URL
 
 from answerkey._version import __version__
 from answerkey.errors import SpecError
-from answerkey.models.connections import Connection
-from answerkey.models.limits import Limits
+from answerkey.models.providers import Connection
 from answerkey.models.proxy import find_proxy_for_key, open_tls_context
-from answerkey.models.retrying import Reply, Request, Trouble
+from answerkey.models.retry import Limits, NoReply, Reply, Request
 
 KEEP_ALIVE_SECONDS = 15.0
 #: The most bytes of one header; aiohttp takes at most 128 of them.
@@ -71,7 +70,7 @@ class BodyMemory:
                 one.set_result(None)
 
 
-class Client:
+class HttpClient:
     """The HTTP client of one connection; made and used inside one event loop.
 
     Connections are kept and used again, certificates are checked, redirects are not followed, cookies and
@@ -113,13 +112,13 @@ class Client:
         self._session._retry_connection = False  # noqa: SLF001
         self._url = _parse_url(connection.url)
 
-    async def post(self, body: bytes, *, seconds: float) -> Reply | Trouble:
+    async def post(self, body: bytes, *, seconds: float) -> Reply | NoReply:
         """Return what came back within so many seconds, however slowly it drips."""
         return await self._exchange(
             "POST", self._url, body, seconds=seconds, most=self._limits.max_bytes, headers=self._headers
         )
 
-    async def send(self, request: Request, *, seconds: float) -> Reply | Trouble:
+    async def send(self, request: Request, *, seconds: float) -> Reply | NoReply:
         """Return what came back from another path of the endpoint within so many seconds."""
         return await self._exchange(
             request.method,
@@ -143,9 +142,9 @@ class Client:
         seconds: float,
         most: int,
         headers: Mapping[str, str],
-    ) -> Reply | Trouble:
+    ) -> Reply | NoReply:
         if url is None or not self._is_sendable:
-            return Trouble("address", "the address or a header cannot be sent as it is")
+            return NoReply("address", "the address or a header cannot be sent as it is")
         # A large body is written piece by piece.
         data = body if body is None or len(body) <= _STEP else io.BytesIO(body)
         response = None
@@ -155,18 +154,18 @@ class Client:
                     method, url, data=data, headers=headers, allow_redirects=False, proxy=self._proxy
                 )
                 if response.status < _FINAL:
-                    return Trouble("unreadable", f"{self._host} does not answer in HTTP")
+                    return NoReply("unreadable", f"{self._host} does not answer in HTTP")
                 packed = await self._read(response, most)
             encoding = response.headers.get("content-encoding", "identity").strip().lower()
             if packed is not None and encoding not in {"identity", ""}:
                 packed = unpack(packed, encoding, most)
             if packed is None:
-                return Trouble("too_large", f"the reply of {self._host} is larger than {most} bytes")
+                return NoReply("too_large", f"the reply of {self._host} is larger than {most} bytes")
             return Reply(response.status, response.headers, packed)
         except zlib.error:
-            return Trouble("unreadable", f"the reply of {self._host} cannot be unpacked ({encoding})")
+            return NoReply("unreadable", f"the reply of {self._host} cannot be unpacked ({encoding})")
         except LookupError:
-            return Trouble("unreadable", f"{self._host} packs its reply in a way it was not asked for")
+            return NoReply("unreadable", f"{self._host} packs its reply in a way it was not asked for")
         except (aiohttp.ClientError, OSError, ValueError) as error:  # TimeoutError is an OSError
             return explain_error(error, self._host, seconds, has_begun=response is not None)
         finally:
@@ -206,39 +205,39 @@ def _parse_url(url: str) -> URL | None:
     return parsed if parsed.scheme in {"http", "https"} and parsed.host else None
 
 
-def explain_error(error: Exception, host: str, seconds: float, *, has_begun: bool = False) -> Trouble:
+def explain_error(error: Exception, host: str, seconds: float, *, has_begun: bool = False) -> NoReply:
     """Return why there is no whole reply, in our words; a library's may hold addresses."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
             reason = getattr(error.certificate_error, "verify_message", "it cannot be checked")
-            return Trouble("certificate", f"the certificate of {host} is not valid: {reason}")
+            return NoReply("certificate", f"the certificate of {host} is not valid: {reason}")
         case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
-            return Trouble("certificate", f"no secure connection to {host}")
+            return NoReply("certificate", f"no secure connection to {host}")
         case aiohttp.ServerTimeoutError():
-            return Trouble("timeout", f"{host} did not take the connection in time")
+            return NoReply("timeout", f"{host} did not take the connection in time")
         case TimeoutError():
-            return Trouble("timeout", f"no whole reply from {host} within {seconds:g} s")
+            return NoReply("timeout", f"no whole reply from {host} within {seconds:g} s")
         case aiohttp.ClientHttpProxyError():
-            return Trouble("connect", f"the proxy does not connect to {host}: status {error.status}")
+            return NoReply("connect", f"the proxy does not connect to {host}: status {error.status}")
         case aiohttp.ClientConnectorError() if isinstance(error.os_error, socket.gaierror):
             is_proxy = isinstance(error, aiohttp.ClientProxyConnectionError)
-            return Trouble("connect", f"the host {'of the proxy' if is_proxy else host} is not known")
+            return NoReply("connect", f"the host {'of the proxy' if is_proxy else host} is not known")
         case aiohttp.ClientConnectorError():
             whom = "the proxy" if isinstance(error, aiohttp.ClientProxyConnectionError) else host
             cause = "" if error.errno is None else f": {os.strerror(error.errno)}"
-            return Trouble("connect", f"cannot connect to {whom}{cause}")
+            return NoReply("connect", f"cannot connect to {whom}{cause}")
         case aiohttp.InvalidURL() | UnicodeError():
-            return Trouble("address", "the address is not valid")
+            return NoReply("address", "the address is not valid")
         case aiohttp.ClientResponseError() if (
             "Got more than" in error.message or "many headers" in error.message
         ):
-            return Trouble("unreadable", f"{host} does not come to an end with its headers")
+            return NoReply("unreadable", f"{host} does not come to an end with its headers")
         case aiohttp.ClientResponseError() | ValueError():
-            return Trouble("unreadable", f"{host} does not answer in HTTP")
+            return NoReply("unreadable", f"{host} does not answer in HTTP")
         case _ if has_begun:
-            return Trouble("reset", f"{host} broke off in the middle of its reply")
+            return NoReply("reset", f"{host} broke off in the middle of its reply")
         case _:
-            return Trouble("reset", f"{host} closed the connection without a reply")
+            return NoReply("reset", f"{host} closed the connection without a reply")
 
 
 def unpack(packed: bytes, encoding: str, most: int) -> bytes | None:

@@ -1,22 +1,267 @@
-"""What a model is, and how its name finds it."""
+"""What a model is, how its name finds it, and the two kinds that are not built in: an endpoint, a snippet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
-from typing import ClassVar, Protocol, cast
+from typing import ClassVar, Protocol, Self, cast
 
-from answerkey.errors import SpecError, listing, suggest
-from answerkey.models.builtin import ConstantModel, LongestModel, OverlapModel, RandomModel
-from answerkey.models.configs import InferenceConfig, ModelConfig, is_live, read_name
-from answerkey.models.connecting import connect
-from answerkey.models.hosts import Caller
-from answerkey.models.inference import SECONDS, SnippetModel
-from answerkey.models.live import LiveModel
-from answerkey.models.parameters import Parameter, read_query
-from answerkey.models.providers import PROVIDERS
-from answerkey.models.simulated import SimulatedModel
-from answerkey.types import Completion, Known, Question
+from answerkey.errors import HIDDEN, SolverError, SpecError, listing, suggest
+from answerkey.models.actors import ActorClient, ActorHost
+from answerkey.models.batch import BatchBook, BatchClient, BatchMeans
+from answerkey.models.builtin import ConstantModel, LongestModel, OverlapModel, RandomModel, SimulatedModel
+from answerkey.models.calls import (
+    Budget,
+    Call,
+    ClientSettings,
+    Finished,
+    Identified,
+    Ledger,
+    MemoryLedger,
+    ModelClient,
+    Price,
+    Watch,
+    call_key,
+)
+from answerkey.models.config import InferenceConfig, ModelConfig, connect, is_live, read_name
+from answerkey.models.providers import PROVIDERS, Connection
+from answerkey.models.responses import fail, read_message
+from answerkey.models.retry import Limits
+from answerkey.models.settings import SECRET_NAME, SHORTEST_KEY, Caller, Parameter, Secret, read_query
+from answerkey.sandbox import Snippet, SnippetProcess, SnippetTrouble
+from answerkey.types import Completion, CompletionStatus, Known, Question
+
+
+@dataclass(frozen=True, eq=False)
+class LiveModel:
+    """A model that is asked over the network; a context manager, since it keeps its connections open.
+
+    Without `bind` it remembers its answers only as long as it lives. With `batches`, where they are written
+    down, calls are not sent one by one but handed in together; with `actors`, they are sent from there.
+    """
+
+    connection: Connection
+    ledger: Ledger = field(default_factory=MemoryLedger)
+    budget: Budget = field(default_factory=Budget)
+    watch: Watch | None = None
+    limits: Limits = field(default_factory=Limits)
+    price: Price | None = None
+    batches: BatchBook | None = None
+    actors: ActorHost | None = None
+    is_simulated: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        """The name as the user wrote it."""
+        return self.connection.name
+
+    @property
+    def identity(self) -> str:
+        """A hash of everything that decides the answers; no secret is in it."""
+        return self.connection.identity
+
+    def bind(
+        self,
+        ledger: Ledger,
+        budget: Budget | None = None,
+        watch: Watch | None = None,
+        *,
+        limits: Limits | None = None,
+        price: Price | None = None,
+        batches: BatchBook | None = None,
+        actors: ActorHost | None = None,
+    ) -> LiveModel:
+        """Return the same model with a ledger, a budget and an onlooker of its own."""
+        return replace(
+            self,
+            ledger=ledger,
+            budget=budget or Budget(),
+            watch=watch,
+            limits=limits or self.limits,
+            price=price,
+            batches=batches,
+            actors=actors,
+        )
+
+    def require_ready(self) -> None:
+        """Raise SpecError E117 when a key is missing, or would pass through a proxy without TLS."""
+        from answerkey.models.proxy import find_proxy_for_key
+
+        self.connection.require_key()
+        if not self.connection.is_per_node:
+            find_proxy_for_key(self.connection.url, self.name, has_key=self.connection.has_secret)
+
+    def answer(
+        self, questions: Sequence[Question], *, trial: int = 0, purpose: str = "solve"
+    ) -> list[Completion]:
+        """Return one completion for each question, in order; what the ledger knows is not asked."""
+        return self._asker.ask(build_calls(self, questions, trial, purpose))
+
+    def close(self) -> None:
+        """Close the connections; twice does no harm."""
+        if "_asker" in self.__dict__:
+            self._asker.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @cached_property
+    def _asker(self) -> ModelClient:
+        self.require_ready()
+        settings: ClientSettings = {
+            "ledger": self.ledger,
+            "limits": self.limits,
+            "budget": self.budget,
+            "price": self.price,
+            "watch": self.watch,
+        }
+        if self.batches is not None:
+            return BatchClient(self.connection, BatchMeans(self.batches), **settings)
+        if self.actors is not None:
+            return ActorClient(self.connection, self.actors, **settings)
+        self.connection.require_address()
+        return ModelClient(self.connection, **settings)
+
+
+def build_calls(
+    model: Identified, questions: Sequence[Question], trial: int, purpose: str = "solve"
+) -> list[Call]:
+    """Return the calls that questions are; the same question of the same model has the same key.
+
+    `trial` counts on top of the questions' own.
+    """
+    numbers = [one.trial + trial for one in questions]
+    return [
+        Call(call_key(model, one.messages, number), one.sample_id, number, one.messages, purpose)
+        for one, number in zip(questions, numbers, strict=True)
+    ]
+
+
+FUNCTION = "infer"
+#: The function of the later era; it is given the messages in a mapping, as an endpoint is.
+LATER_FUNCTION = "run_inference"
+#: A local model may think for a while.
+SECONDS = 120.0
+#: So many calls are made before their answers are kept.
+KEPT_AT_ONCE = 16
+
+
+@dataclass(frozen=True, eq=False)
+class SnippetModel:
+    """Answers with what `infer(messages)` or `infer(messages, environment)` gives.
+
+    Or `run_inference`, of the later era, which is given `{"messages": …}`. A text, a message, or a whole chat
+    completion. Whoever opens it has made sure that the snippet is trusted.
+    """
+
+    name: str
+    snippet: Snippet
+    environment: Mapping[str, Secret] = field(default_factory=dict)
+    seconds: float = SECONDS
+    ledger: Ledger = field(default_factory=MemoryLedger)
+    budget: Budget = field(default_factory=Budget)
+    watch: Watch | None = None
+    is_simulated: ClassVar[bool] = False
+
+    @property
+    def identity(self) -> str:
+        """A hash of the snippet."""
+        return sha256(f"inference\0{self.snippet.digest}".encode()).hexdigest()
+
+    def bind(self, ledger: Ledger, budget: Budget | None = None, watch: Watch | None = None) -> SnippetModel:
+        """Return the same model with a ledger, a budget and an onlooker of its own."""
+        return replace(self, ledger=ledger, budget=budget or Budget(), watch=watch)
+
+    def answer(
+        self, questions: Sequence[Question], *, trial: int = 0, purpose: str = "solve"
+    ) -> list[Completion]:
+        """Return one completion for each question, in order; a call that fails has the status ERROR."""
+        calls = build_calls(self, questions, trial, purpose)
+        first = {call.key: call for call in reversed(calls)}
+        known = dict(self.ledger.find(list(first.values())))
+        for call in calls:
+            if call.key in known:
+                self._tell(call, known[call.key], is_known=True)
+        missing = [call for call in calls if call.key not in known and first[call.key] is call]
+        for start in range(0, len(missing), KEPT_AT_ONCE):
+            known |= self._keep(missing[start : start + KEPT_AT_ONCE])
+        return [known[call.key] for call in calls]
+
+    def close(self) -> None:
+        """End the process; twice does no harm."""
+        self._process.close()
+
+    @cached_property
+    def _process(self) -> SnippetProcess:
+        return SnippetProcess(self.snippet, seconds=self.seconds)
+
+    def _keep(self, calls: Sequence[Call]) -> dict[str, Completion]:
+        for _ in calls:
+            self.budget.reserve(0.0)
+        finished: list[tuple[Call, Completion]] = []
+        try:
+            finished.extend(zip(calls, self._infer(calls), strict=True))
+        finally:  # what an interrupt finds answered is kept
+            self.ledger.add(finished)
+        for call, completion in finished:
+            self._tell(call, completion, is_known=False)
+        return {call.key: completion for call, completion in finished}
+
+    def _infer(self, calls: Sequence[Call]) -> Iterator[Completion]:
+        environment = {name: secret.reveal() for name, secret in self.environment.items()}
+        arguments = ([self._show(call.messages), environment] for call in calls)
+        try:
+            for call, outcome in zip(calls, self._process.call_all(arguments), strict=True):
+                yield replace(self._read(outcome), prompt=call.messages, source="live")
+        except SnippetTrouble as trouble:
+            message = f"model `{self.name}`: its snippet cannot be loaded: {self._hide(str(trouble))}"
+            raise SolverError("E306", message, where=self.snippet.place) from None
+
+    def _show(self, messages: Sequence[Mapping[str, object]]) -> object:
+        shown = [dict(one) for one in messages]
+        return {"messages": shown} if self.snippet.function == LATER_FUNCTION else shown
+
+    def _read(self, outcome: object) -> Completion:
+        if isinstance(outcome, SnippetTrouble):
+            return fail(self._hide(str(outcome)))
+        completion = read_message(self._hide_keys(outcome) if self._keys else outcome)
+        if completion.status is CompletionStatus.NO_TEXT and not isinstance(outcome, Mapping | None):
+            return fail(
+                f"`{self.snippet.function}` gives neither a text nor a message: {type(outcome).__name__}"
+            )
+        return completion
+
+    def _hide_keys(self, value: object) -> object:
+        """Return what a snippet gave without the keys that it was given; its other values are no secrets."""
+        if isinstance(value, Mapping):
+            return {name: self._hide_keys(one) for name, one in value.items()}
+        if isinstance(value, list):
+            return [self._hide_keys(one) for one in value]
+        if isinstance(value, str):
+            for key in self._keys:
+                value = value.replace(key, HIDDEN)
+        return value
+
+    @cached_property
+    def _keys(self) -> list[str]:
+        named = [one.reveal() for name, one in self.environment.items() if SECRET_NAME.search(name)]
+        return [key for key in named if len(key) >= SHORTEST_KEY]
+
+    def _hide(self, text: str) -> str:
+        for secret in self.environment.values():
+            text = text.replace(secret.reveal(), "***") if secret else text
+        return text
+
+    def _tell(self, call: Call, completion: Completion, *, is_known: bool) -> None:
+        if self.watch is not None:
+            self.watch(Finished(call, completion, is_known))
+
 
 PREFIX = "builtin"
 PLUGIN_GROUP = "answerkey.models"

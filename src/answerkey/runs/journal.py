@@ -28,16 +28,16 @@ from zlib import crc32
 
 from answerkey.datasets.storage import find_object, put_object
 from answerkey.errors import Place, RunError
-from answerkey.models.batch_book import Submitted
-from answerkey.models.cache import CallCache
-from answerkey.models.calls import Call
-from answerkey.models.storing import (
+from answerkey.models.batch import Submitted
+from answerkey.models.cache import (
+    CallCache,
     connect_file,
     decode_completion,
     encode_completion,
     prepare_tables,
     write_rows,
 )
+from answerkey.models.calls import Call
 from answerkey.runs.store import ObjectStore, RunStore, reaching_storage
 from answerkey.types import Completion, CompletionStatus
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from answerkey.models.logprobs import Position, read_logprob, read_positions
+from answerkey.models.responses import Position, read_logprob, read_positions
 from answerkey.scorers.characters import compose
 
 #: What may stand before and after a label within its token.

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from answerkey.errors import DataError, SpecError, raise_all
 from answerkey.models import LiveModel, Model
-from answerkey.models.echo import Continued, measure_continuation
-from answerkey.models.styles.messages import read_text
+from answerkey.models.providers import read_text
+from answerkey.models.responses import Continued, measure_continuation
 from answerkey.solvers.examples import Examples
 from answerkey.solvers.inputs import ChatInput, GenericInput
 from answerkey.solvers.single_turn import SHOWN, SingleTurnSolver

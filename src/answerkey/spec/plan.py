@@ -12,7 +12,7 @@ from typing import Any
 from answerkey.datasets import Selection, is_stored, name_lasting, require_address
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, raise_all, suggest
 from answerkey.models import Adapter, Caller, Generation, ModelConfig
-from answerkey.models.configs import is_url
+from answerkey.models.config import is_url
 from answerkey.sandbox import Snippet
 from answerkey.scorers import AskingScorer
 from answerkey.solvers import ChatInput, GenericInput

@@ -15,7 +15,7 @@ from typing import Generic, Literal, Self, TypeVar
 
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
 from answerkey.models import Origin, Secret
-from answerkey.models.secret import SECRET_NAME
+from answerkey.models.settings import SECRET_NAME
 from answerkey.spec.nodes import (
     INCLUDE_TAG,
     MAX_NODES,

@@ -21,7 +21,7 @@ from answerkey.datasets import (
 )
 from answerkey.datasets.downloads import hide_query
 from answerkey.errors import AnswerkeyError, Place, SpecError
-from answerkey.models.configs import is_url
+from answerkey.models.config import is_url
 from answerkey.spec.config import refuse_config
 from answerkey.spec.nodes import ListNode, MapNode, Node, Places, Problems, from_plain, resolve_path
 from answerkey.spec.shapes import DatasetFields, carry_over

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from answerkey.models.draws import Draws
+from answerkey.models.builtin import Draws
 from answerkey.testing.behaviour import Behaviour
 from answerkey.testing.styles import encode
 

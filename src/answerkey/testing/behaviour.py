@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from answerkey.models.draws import Draws
+from answerkey.models.builtin import Draws
 from answerkey.testing.replies import Answers, Reply, answer_by_hash
 
 BatchOutcome = Literal["completed", "failed", "expired", "cancelled"]

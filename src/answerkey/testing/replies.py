@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from answerkey.models.draws import Draws
+from answerkey.models.builtin import Draws
 
 Kind = Literal[
     "text",

@@ -10,9 +10,9 @@ from typing import Any
 from answerkey.engines import LocalEngine
 from answerkey.errors import AnswerkeyError, SpecError, raise_all
 from answerkey.models import Budget, LiveModel, Model, Price, SnippetModel, find_price, require_batches
+from answerkey.models.actors import ActorHost
 from answerkey.models.cache import CallCache
-from answerkey.models.limits import find_room
-from answerkey.models.stations import Stations
+from answerkey.models.retry import find_room
 from answerkey.pipeline import Prepared
 from answerkey.runs import Journal, RunWriter
 from answerkey.solvers import ChoiceRankingSolver
@@ -48,7 +48,7 @@ class Session:
     cache: CallCache
     stack: ExitStack
     budget: Budget
-    stations: Stations | None = None
+    actors: ActorHost | None = None
     max_open: int | None = None
     _observers: dict[str, Observer] = field(default_factory=dict)
     _models: dict[tuple[str, str], Model] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Session:
                 limits=replace(model.limits, max_open=self.max_open),
                 price=price,
                 batches=book,
-                stations=self.stations,
+                actors=self.actors,
             )
         else:
             bound = model.bind(ledger, self.budget, observer.hear)
@@ -147,11 +147,11 @@ def open_session(
     writer: RunWriter,
     options: Options,
     onlooker: Onlooker | None,
-    stations: Stations | None = None,
+    actors: ActorHost | None = None,
 ) -> Iterator[Session]:
     """Yield the session of a run; close its models and the cache afterwards.
 
-    With `stations`, models are asked from there. What is wrong with the cache is added to the run's notices.
+    With `actors`, models are asked from there. What is wrong with the cache is added to the run's notices.
     """
     with ExitStack() as stack:
         cache = stack.enter_context(closing(CallCache(options.cache_policy or "reuse")))
@@ -159,10 +159,10 @@ def open_session(
         onlooker = onlooker or NobodyLooks()
         if writer.is_resumed:
             _tell_known(opened, writer, cache, onlooker)
-        max_open, notices = (None, []) if stations is not None else _fit_connections(opened)
+        max_open, notices = (None, []) if actors is not None else _fit_connections(opened)
         for notice in notices:
             onlooker.warn(notice)
-        yield Session(writer, options, onlooker, cache, stack, budget, stations, max_open)
+        yield Session(writer, options, onlooker, cache, stack, budget, actors, max_open)
         heard = map(str, (*notices, *cache.notices))
         writer.manifest["notices"] = [*writer.manifest["notices"], *heard]
 

@@ -14,7 +14,7 @@ from answerkey.datasets.downloads import hide_query
 from answerkey.errors import SpecError, listing, suggest
 from answerkey.models import Price
 from answerkey.models.cache import CachePolicy
-from answerkey.models.configs import is_url
+from answerkey.models.config import is_url
 from answerkey.spec import Overrides
 
 #: What a resumed run takes over from its folder, and nothing else. Trust, allowed hosts and environment files

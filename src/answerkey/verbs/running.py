@@ -157,7 +157,7 @@ def work(
     changes: dict[str, Mapping[str, Any]] = {}
     is_incomplete = is_stopped = False
     options = options or Options()
-    with open_session(opened, writer, options, onlooker, engine.stations) as session:
+    with open_session(opened, writer, options, onlooker, engine.actors) as session:
         for one in opened:
             limit = options.failed_limit(one.prepared.dataset.num_samples)
             key = one.prepared.key

@@ -157,7 +157,7 @@ def test_the_engine_ray_is_refused_where_it_is_not_installed(
     call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """E601 says what to install."""
-    monkeypatch.setattr("answerkey.engines.ray_cluster.find_spec", lambda _: None)
+    monkeypatch.setattr("answerkey.engines.ray_engine.find_spec", lambda _: None)
     found = call("run", *words(project, "--engine", "ray")).err
     assert "error[E601]" in found
     assert "pip install ray==" in found

@@ -2,16 +2,19 @@ from __future__ import annotations
 
 import operator
 import os
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from answerkey.engines import ENGINES, Spread, open_engine
-from answerkey.engines.threads import count_cores, map_threads
-from answerkey.engines.workers import map_workers
+from answerkey.engines.local import count_cores, map_processes, map_threads
 from answerkey.errors import DataError, EngineError, Place, raise_all
 
 SPREADS: tuple[Spread, ...] = get_args(Spread)
@@ -64,19 +67,19 @@ def test_threads_work_at_the_same_time() -> None:
 
 def test_workers_are_other_processes() -> None:
     """Each worker has a session of its own, so that Ctrl-C at the keyboard does not reach it."""
-    sessions = set(map_workers(os.getsid, [0] * 8, 2))
+    sessions = set(map_processes(os.getsid, [0] * 8, 2))
     assert os.getsid(0) not in sessions
 
 
 def test_one_shard_is_worked_on_here() -> None:
     """A worker process would cost more than the work."""
-    assert list(map_workers(os.getsid, [0], 2)) == [os.getsid(0)]
+    assert list(map_processes(os.getsid, [0], 2)) == [os.getsid(0)]
 
 
 def test_a_function_that_cannot_be_sent_is_run_here() -> None:
     """A function of the caller's own script is not known to another process."""
-    assert list(map_workers(lambda shard: shard + 1, [1, 2, 3], 2)) == [2, 3, 4]
-    assert list(map_workers(_Unknown(), [1, 2, 3], 2)) == [1, 2, 3]
+    assert list(map_processes(lambda shard: shard + 1, [1, 2, 3], 2)) == [2, 3, 4]
+    assert list(map_processes(_Unknown(), [1, 2, 3], 2)) == [1, 2, 3]
 
 
 class _Unknown:
@@ -91,21 +94,21 @@ def test_an_error_of_ours_travels_whole() -> None:
     """Code, message and hint of an error are the same on both sides."""
     error = DataError("E202", "bad", where=Place("rows.csv", 3), hint="mend it")
     with pytest.raises(DataError) as caught:
-        list(map_workers(raise_all, [[], [error]], 2))
+        list(map_processes(raise_all, [[], [error]], 2))
     assert str(caught.value) == str(error)
 
 
 def test_a_worker_that_dies_is_told() -> None:
     """A process that is gone is E602, and no other one is left behind."""
     with pytest.raises(EngineError, match="a worker process ended: exit code 3") as caught:
-        list(map_workers(os._exit, [3, 3], 2))
+        list(map_processes(os._exit, [3, 3], 2))
     assert caught.value.code == "E602"
 
 
 def test_a_worker_that_dies_while_it_is_sent_to_is_told() -> None:
     """What it has not read is of no concern: it is E602, never a broken pipe."""
     with pytest.raises(EngineError, match="a worker process ended: exit code 3"):
-        list(map_workers(_Deadly(), [b"x" * 2_000_000] * 2, 2))
+        list(map_processes(_Deadly(), [b"x" * 2_000_000] * 2, 2))
 
 
 class _Deadly:
@@ -117,6 +120,44 @@ class _Deadly:
 
     def __reduce__(self) -> tuple[object, ...]:
         return os._exit, (3,)
+
+
+SCRIPT = """
+import sys
+from answerkey.engines.local import map_processes
+print("begun", flush=True)
+for pid in map_processes(eval, ["__import__('os').getpid()"] * 4, 2):
+    print(pid, flush=True)
+    if "stay" in sys.argv:
+        input()
+"""
+
+
+def test_a_script_is_not_run_again(tmp_path: Path) -> None:
+    """A program without the usual `if __name__ == "__main__"` can call answerkey."""
+    (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
+    command = [sys.executable, str(tmp_path / "script.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.count("begun") == 1
+    assert len(done.stdout.splitlines()) == 5
+
+
+def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    """Nobody is left to tell them."""
+    (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
+    command = [sys.executable, str(tmp_path / "script.py"), "stay"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        worker = int(parent.stdout.readline())
+        parent.kill()
+    ends = time.monotonic() + 60
+    while Path(f"/proc/{worker}/stat").exists() and time.monotonic() < ends:
+        if Path(f"/proc/{worker}/stat").read_text(encoding="utf-8").split()[2] == "Z":
+            break
+        time.sleep(0.05)
+    else:
+        assert not Path(f"/proc/{worker}").exists()
 
 
 def test_the_cores_of_this_process_are_counted() -> None:
@@ -154,7 +195,7 @@ def test_a_failing_shard_stops_the_work() -> None:
 
 def test_ray_is_refused_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is missing is named, with the way to get it."""
-    monkeypatch.setattr("answerkey.engines.ray_cluster.find_spec", lambda _: None)
+    monkeypatch.setattr("answerkey.engines.ray_engine.find_spec", lambda _: None)
     with pytest.raises(EngineError) as caught:
         open_engine("ray")
     assert caught.value.code == "E601"
@@ -181,4 +222,4 @@ def test_engines_are_listed_by_name() -> None:
 
 def test_this_machine_has_no_stations() -> None:
     """Nothing of ours lives elsewhere unless there are other machines."""
-    assert open_engine().stations is None
+    assert open_engine().actors is None

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.models.batch_lines import BatchLimits, Written, cut_files, read_lines, write_line
+from answerkey.models.batch import BatchLimits, Written, cut_files, read_lines, write_line
 from answerkey.models.calls import Call
-from answerkey.models.connections import Connection
-from answerkey.models.styles import OPENAI_CHAT
+from answerkey.models.providers import OPENAI_CHAT, Connection
 from answerkey.types import Completion, CompletionStatus
 
 CONNECTION = Connection("m", OPENAI_CHAT, "http://127.0.0.1:9/v1/chat/completions", "m")

@@ -12,22 +12,31 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from answerkey.errors import SolverError, SpecError
-from answerkey.models.batch_book import MemoryBook, Submitted
-from answerkey.models.batch_lines import BatchLimits
-from answerkey.models.batch_rounds import BatchMeans
-from answerkey.models.batching import BatchAsker, require_batches
-from answerkey.models.budget import Budget, Price
-from answerkey.models.calls import BatchLeft, BatchSeen, Call, Event, Finished, MemoryLedger, call_key
-from answerkey.models.client import Client
-from answerkey.models.connecting import connect
-from answerkey.models.connections import Connection
-from answerkey.models.generation import Generation
-from answerkey.models.hosts import Caller
-from answerkey.models.limits import Clock
-from answerkey.models.retrying import Reply, Request, Trouble
-from answerkey.models.secret import Secret
-from answerkey.models.sending import Means
-from answerkey.models.styles import OPENAI_CHAT
+from answerkey.models.batch import (
+    BatchClient,
+    BatchLimits,
+    BatchMeans,
+    MemoryBook,
+    Submitted,
+    require_batches,
+)
+from answerkey.models.calls import (
+    BatchLeft,
+    BatchSeen,
+    Budget,
+    Call,
+    Event,
+    Finished,
+    Means,
+    MemoryLedger,
+    Price,
+    call_key,
+)
+from answerkey.models.client import HttpClient
+from answerkey.models.config import connect
+from answerkey.models.providers import OPENAI_CHAT, Connection
+from answerkey.models.retry import Clock, NoReply, Reply, Request
+from answerkey.models.settings import Caller, Generation, Secret
 from answerkey.testing import Behaviour, TestServer
 from answerkey.testing.batches import BatchDesk
 from answerkey.types import Completion, CompletionStatus
@@ -70,12 +79,12 @@ class FakeDesk:
 
     desk: BatchDesk = field(default_factory=lambda: BatchDesk(echo))
     behaviour: Behaviour = field(default_factory=Behaviour)
-    faults: dict[str, list[Reply | Trouble]] = field(default_factory=dict)
+    faults: dict[str, list[Reply | NoReply]] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
     seen: list[str] = field(default_factory=list)
     is_closed: bool = False
 
-    async def send(self, request: Request, *, seconds: float) -> Reply | Trouble:
+    async def send(self, request: Request, *, seconds: float) -> Reply | NoReply:
         """Answer a request; one of a kind in `lost` is done, but its reply does not arrive."""
         assert seconds > 0
         await asyncio.sleep(0)
@@ -85,7 +94,7 @@ class FakeDesk:
         if self.faults.get(kind):
             return self.faults[kind].pop(0)
         reply = self._answer(request, parts)
-        return Trouble("timeout", "nothing came back") if kind in self.lost else reply
+        return NoReply("timeout", "nothing came back") if kind in self.lost else reply
 
     async def close(self) -> None:
         """Note that it was closed."""
@@ -146,12 +155,14 @@ class Kept:
         connection: Connection = CONNECTION,
         limits: BatchLimits | None = None,
         **settings: object,
-    ) -> BatchAsker:
+    ) -> BatchClient:
         """Return an asker as a new process would make it; without a desk it goes over HTTP."""
         clock = Clock(lambda: self.time, lambda: self.time, self.sleep)
-        means = BatchMeans(self.book, limits or BatchLimits(), Client if desk is None else lambda *_: desk)
+        means = BatchMeans(
+            self.book, limits or BatchLimits(), HttpClient if desk is None else lambda *_: desk
+        )
         known = {"ledger": self.ledger, "watch": self.events.append, "means": Means(clock, lambda: 1.0)}
-        return BatchAsker(connection, means, **(known | settings))  # type: ignore[arg-type]  # its settings
+        return BatchClient(connection, means, **(known | settings))  # type: ignore[arg-type]  # its settings
 
     def ask(self, desk: FakeDesk, *questions: str, **settings: object) -> list[Completion]:
         """Return what one process is answered."""
@@ -425,7 +436,7 @@ def test_a_process_that_dies_while_it_creates_a_batch_leaves_it_to_the_next() ->
 
 def test_a_file_that_never_became_a_batch_becomes_one() -> None:
     """Nothing is uploaded twice; a file that is gone is made anew."""
-    desk, kept = FakeDesk(faults={"POST batches": [Trouble("certificate", "expired")]}), Kept()
+    desk, kept = FakeDesk(faults={"POST batches": [NoReply("certificate", "expired")]}), Kept()
     with pytest.raises(SolverError):
         kept.ask(desk, "a")
     assert [one.batch for one in kept.book.kept.values()] == [None]
@@ -471,8 +482,8 @@ def test_a_batch_that_is_gone_is_asked_again() -> None:
     assert tell(kept.ask(desk, "a")) == ["A"]
 
 
-@pytest.mark.parametrize("trouble", [Reply(404, {}, b"{}"), Trouble("too_large", "the file is too large")])
-def test_an_output_that_cannot_be_had_is_an_error_of_its_calls(trouble: Reply | Trouble) -> None:
+@pytest.mark.parametrize("trouble", [Reply(404, {}, b"{}"), NoReply("too_large", "the file is too large")])
+def test_an_output_that_cannot_be_had_is_an_error_of_its_calls(trouble: Reply | NoReply) -> None:
     """A file that is gone or too large fails the calls that it was about."""
     desk = FakeDesk(faults={"GET content": [trouble]})
     (completion,) = Kept().ask(desk, "a")
@@ -486,11 +497,11 @@ def test_an_output_that_cannot_be_had_is_an_error_of_its_calls(trouble: Reply | 
     [
         Reply(429, {"retry-after": "7"}, b"{}"),
         Reply(503, {}, b"<html>"),
-        Trouble("reset", "broken off"),
-        Trouble("timeout", "too late"),
+        NoReply("reset", "broken off"),
+        NoReply("timeout", "too late"),
     ],
 )
-def test_what_may_pass_is_tried_again(kind: str, trouble: Reply | Trouble) -> None:
+def test_what_may_pass_is_tried_again(kind: str, trouble: Reply | NoReply) -> None:
     """Every request is repeated after a pause, and the calls are handed in once."""
     desk, kept = FakeDesk(faults={kind: [trouble, trouble]}), Kept()
     assert tell(kept.ask(desk, "a")) == ["A"]
@@ -520,11 +531,11 @@ def test_a_refused_key_ends_the_asking(kind: str) -> None:
     [
         Reply(302, {"Location": "http://elsewhere"}, b""),
         Reply(400, {}, b'{"error": "what?"}'),
-        Trouble("certificate", "not valid"),
-        Trouble("address", "not valid"),
+        NoReply("certificate", "not valid"),
+        NoReply("address", "not valid"),
     ],
 )
-def test_what_is_paid_for_is_not_given_up(kind: str, trouble: Reply | Trouble) -> None:
+def test_what_is_paid_for_is_not_given_up(kind: str, trouble: Reply | NoReply) -> None:
     """A refusal, a redirect or a bad certificate ends the waiting; the batch is collected later."""
     desk, kept = FakeDesk(faults={kind: [trouble]}), Kept()
     with pytest.raises(SolverError) as caught:
@@ -537,7 +548,7 @@ def test_what_is_paid_for_is_not_given_up(kind: str, trouble: Reply | Trouble) -
 def test_an_endpoint_that_stays_away_is_given_up_after_an_hour() -> None:
     """Looks are repeated longer than calls; then E306, and the batch can be collected later."""
     desk, kept = FakeDesk(), Kept()
-    desk.faults["GET batch"] = [Trouble("reset", "gone away")] * 1000
+    desk.faults["GET batch"] = [NoReply("reset", "gone away")] * 1000
     with pytest.raises(SolverError, match="gone away") as caught:
         kept.ask(desk, "a")
     assert caught.value.code == "E306"
@@ -659,7 +670,7 @@ def test_the_query_of_an_address_is_kept() -> None:
     urls: list[str] = []
 
     class Noting(FakeDesk):
-        async def send(self, request: Request, *, seconds: float) -> Reply | Trouble:
+        async def send(self, request: Request, *, seconds: float) -> Reply | NoReply:
             urls.append(request.url)
             return await super().send(request, seconds=seconds)
 

@@ -14,16 +14,22 @@ from typing import Any
 import pytest
 
 from answerkey.errors import AnswerkeyError, EngineError, RunError, SolverError
-from answerkey.models.branch import Branch
-from answerkey.models.branching import LOSSES, BranchAsker
-from answerkey.models.budget import Budget, Price
-from answerkey.models.calls import Call, Event, Finished, MemoryLedger, Retried, call_key
-from answerkey.models.connecting import connect
-from answerkey.models.connections import Connection
-from answerkey.models.hosts import Caller
-from answerkey.models.limits import Clock, Limits
-from answerkey.models.sending import Means
-from answerkey.models.stations import Node, StationLostError
+from answerkey.models.actors import LOSSES, ActorClient, ActorLostError, ModelActor, Node
+from answerkey.models.calls import (
+    Budget,
+    Call,
+    Event,
+    Finished,
+    Means,
+    MemoryLedger,
+    Price,
+    Retried,
+    call_key,
+)
+from answerkey.models.config import connect
+from answerkey.models.providers import Connection
+from answerkey.models.retry import Clock, Limits
+from answerkey.models.settings import Caller
 from answerkey.testing import Behaviour, Reply, TestServer
 from answerkey.types import Completion
 
@@ -35,8 +41,8 @@ def send(what: Any) -> Any:  # noqa: ANN401 - whatever travels
     return pickle.loads(pickle.dumps(what))  # noqa: S301 - our own
 
 
-class FakeStation:
-    """A station whose object is in this process; what goes to it and comes back is pickled all the same."""
+class FakeActor:
+    """A actor whose object is in this process; what goes to it and comes back is pickled all the same."""
 
     def __init__(self, node: Node, build: Callable[[str], object]) -> None:
         self.node = node
@@ -44,7 +50,7 @@ class FakeStation:
         self.is_lost = False
         self._waiting: set[Future[Any]] = set()
         self._lock = threading.Lock()
-        made: Callable[[str], Branch] = send(build)
+        made: Callable[[str], ModelActor] = send(build)
         self._branch = made(node.address)
 
     def call(self, method: str, *given: object) -> Future[Any]:
@@ -54,7 +60,7 @@ class FakeStation:
             self.exchanges.append(len(given[0]))  # type: ignore[arg-type]  # calls
         with self._lock:
             if self.is_lost:
-                answer.set_exception(StationLostError("killed"))
+                answer.set_exception(ActorLostError("killed"))
                 return answer
             self._waiting.add(answer)
         words = send(given)
@@ -68,7 +74,7 @@ class FakeStation:
             waiting, self._waiting = self._waiting, set()
         for one in waiting:
             with suppress(Exception):
-                one.set_exception(StationLostError("killed"))
+                one.set_exception(ActorLostError("killed"))
         self._branch.close()
 
     def close(self) -> None:
@@ -92,24 +98,24 @@ class FakeStation:
 
 
 @dataclass
-class FakeStations:
+class FakeActors:
     """Nodes of a cluster that is none."""
 
     nodes: list[Node] = field(default_factory=lambda: [Node("one", "127.0.0.1"), Node("two", "127.0.0.1")])
-    opened: list[FakeStation] = field(default_factory=list)
+    opened: list[FakeActor] = field(default_factory=list)
     dies_at_once: bool = False
 
     def list_nodes(self) -> Sequence[Node]:
         """Return the nodes."""
         return list(self.nodes)
 
-    def open(self, node: Node, build: Callable[[str], object]) -> FakeStation:
-        """Open a station."""
-        station = FakeStation(node, build)
-        self.opened.append(station)
+    def open(self, node: Node, build: Callable[[str], object]) -> FakeActor:
+        """Open an actor."""
+        actor = FakeActor(node, build)
+        self.opened.append(actor)
         if self.dies_at_once:
-            station.lose()
-        return station
+            actor.lose()
+        return actor
 
 
 @dataclass
@@ -141,11 +147,11 @@ def server(pupil: Pupil) -> Iterator[TestServer]:
         yield running
 
 
-def open_asker(url: str, stations: FakeStations, **settings: Any) -> BranchAsker:  # noqa: ANN401 - settings
+def open_asker(url: str, actors: FakeActors, **settings: Any) -> ActorClient:  # noqa: ANN401 - settings
     """Return an asker for an endpoint."""
     connection = connect(f"{url}#m", caller=Caller({"ANSWERKEY_API_KEY": KEY}))
     settings.setdefault("limits", Limits(max_concurrent=16, first_wait=0.01))
-    return BranchAsker(connection, stations, **settings)
+    return ActorClient(connection, actors, **settings)
 
 
 def number_calls(count: int, connection: Connection | None = None) -> list[Call]:
@@ -160,32 +166,32 @@ def number_calls(count: int, connection: Connection | None = None) -> list[Call]
 
 def test_completions_come_in_the_order_of_the_calls(server: TestServer) -> None:
     """Two branches share the calls; each is asked once, and each completion is as if asked from here."""
-    stations, ledger = FakeStations(), MemoryLedger()
+    actors, ledger = FakeActors(), MemoryLedger()
     calls = number_calls(300)
-    with open_asker(server.url, stations, ledger=ledger) as asker:
+    with open_asker(server.url, actors, ledger=ledger) as asker:
         said = asker.ask(calls)
         assert asker.ask(calls[:1]) == said[:1]
     assert [one.text for one in said] == [f"q{number}" for number in range(300)]
     assert said[7].prompt == calls[7].messages
     assert (said[7].source, said[7].attempts) == ("live", 1)
     assert server.asked.total == len(ledger.kept) == 300
-    assert [sum(one.exchanges) > 100 for one in stations.opened] == [True, True]
+    assert [sum(one.exchanges) > 100 for one in actors.opened] == [True, True]
     assert set(server.asked.keys) == {f"Bearer {KEY}"}
 
 
 def test_few_calls_are_spread_as_well(server: TestServer) -> None:
     """The first branch does not take all."""
     server.change(delay=0.3)
-    stations = FakeStations()
-    with open_asker(server.url, stations) as asker:
+    actors = FakeActors()
+    with open_asker(server.url, actors) as asker:
         asker.ask(number_calls(8))
-    assert min(sum(one.exchanges) for one in stations.opened) >= 2
+    assert min(sum(one.exchanges) for one in actors.opened) >= 2
 
 
 def test_all_branches_together_keep_to_the_places(server: TestServer) -> None:
     """Never more requests at once than the model allows, however many nodes there are."""
     server.change(delay=0.02)
-    with open_asker(server.url, FakeStations(), limits=Limits(max_concurrent=6)) as asker:
+    with open_asker(server.url, FakeActors(), limits=Limits(max_concurrent=6)) as asker:
         asker.ask(number_calls(100))
     assert server.asked.most_at_once <= 6
 
@@ -200,9 +206,7 @@ def test_a_call_holds_its_place_until_the_ledger_has_it(server: TestServer) -> N
             may_go_on.wait(300)
             super().add(finished)
 
-    with open_asker(
-        server.url, FakeStations(), ledger=StuckLedger(), limits=Limits(max_concurrent=8)
-    ) as asker:
+    with open_asker(server.url, FakeActors(), ledger=StuckLedger(), limits=Limits(max_concurrent=8)) as asker:
         asking = threading.Thread(target=asker.ask, args=(number_calls(100),))
         asking.start()
         assert is_seen.wait(300)
@@ -215,55 +219,55 @@ def test_a_call_holds_its_place_until_the_ledger_has_it(server: TestServer) -> N
 
 def test_the_calls_of_a_lost_branch_are_asked_by_others(server: TestServer, pupil: Pupil) -> None:
     """Nothing is lost; nothing is asked twice but what was under way."""
-    stations, ledger = FakeStations(), MemoryLedger()
-    pupil.at, pupil.then = 100, lambda: threading.Thread(target=stations.opened[0].lose).start()
-    with open_asker(server.url, stations, ledger=ledger) as asker:
+    actors, ledger = FakeActors(), MemoryLedger()
+    pupil.at, pupil.then = 100, lambda: threading.Thread(target=actors.opened[0].lose).start()
+    with open_asker(server.url, actors, ledger=ledger) as asker:
         said = asker.ask(number_calls(400))
     assert [one.text for one in said] == [f"q{number}" for number in range(400)]
     assert len(ledger.kept) == 400
     assert 400 <= server.asked.total <= 400 + 8
-    assert [one.node.name for one in stations.opened] == ["one", "two", "one"]
+    assert [one.node.name for one in actors.opened] == ["one", "two", "one"]
 
 
 def test_the_share_of_a_lost_node_goes_to_another(server: TestServer, pupil: Pupil) -> None:
     """A node that is gone is not used again; a second branch of another one has its places."""
-    stations = FakeStations()
+    actors = FakeActors()
 
     def lose_node() -> None:
-        del stations.nodes[0]
-        threading.Thread(target=stations.opened[0].lose).start()
+        del actors.nodes[0]
+        threading.Thread(target=actors.opened[0].lose).start()
 
     pupil.at, pupil.then = 50, lose_node
-    with open_asker(server.url, stations) as asker:
+    with open_asker(server.url, actors) as asker:
         assert len(asker.ask(number_calls(300))) == 300
-    assert [one.node.name for one in stations.opened] == ["one", "two", "two"]
+    assert [one.node.name for one in actors.opened] == ["one", "two", "two"]
 
 
 def test_a_lost_node_with_its_own_endpoint_is_done_without(server: TestServer, pupil: Pupil) -> None:
     """Where each node asks itself, the others do the rest, and none is asked more than it allows."""
-    stations = FakeStations()
+    actors = FakeActors()
 
     def lose_node() -> None:
-        del stations.nodes[0]
-        threading.Thread(target=stations.opened[0].lose).start()
+        del actors.nodes[0]
+        threading.Thread(target=actors.opened[0].lose).start()
 
     pupil.at, pupil.then = 50, lose_node
-    with open_asker(server.url.replace("127.0.0.1", "{node_ip}"), stations) as asker:
+    with open_asker(server.url.replace("127.0.0.1", "{node_ip}"), actors) as asker:
         assert len(asker.ask(number_calls(300))) == 300
-    assert [one.node.name for one in stations.opened] == ["one", "two"]
+    assert [one.node.name for one in actors.opened] == ["one", "two"]
 
 
 def test_processes_that_end_again_and_again_are_given_up() -> None:
     """A branch that never answers is opened a few times, not without end."""
-    stations = FakeStations([Node("one", "127.0.0.1")], dies_at_once=True)
+    actors = FakeActors([Node("one", "127.0.0.1")], dies_at_once=True)
     means = Means(Clock(time.monotonic, time.time, sleep_not))
     with (
-        open_asker("http://127.0.0.1:9/v1", stations, means=means) as asker,
+        open_asker("http://127.0.0.1:9/v1", actors, means=means) as asker,
         pytest.raises(EngineError, match=f"ended {LOSSES} times: killed") as caught,
     ):
         asker.ask(number_calls(10))
     assert caught.value.code == "E602"
-    assert len(stations.opened) == LOSSES
+    assert len(actors.opened) == LOSSES
 
 
 async def sleep_not(seconds: float) -> None:
@@ -273,7 +277,7 @@ async def sleep_not(seconds: float) -> None:
 
 def test_no_node_is_an_error() -> None:
     """A cluster without nodes is said to be one."""
-    with open_asker("http://127.0.0.1:9/v1", FakeStations([])) as asker:
+    with open_asker("http://127.0.0.1:9/v1", FakeActors([])) as asker:
         with pytest.raises(EngineError, match="no node that takes work") as caught:
             asker.ask(number_calls(1))
         assert caught.value.code == "E601"
@@ -283,7 +287,7 @@ def test_no_node_is_an_error() -> None:
 def test_a_refused_key_stops_all_branches(server: TestServer) -> None:
     """No connection carries more than one refused request, and the key is in no message."""
     server.change(answers=Reply(status=401, body=f'{{"error": {{"message": "bad {KEY}"}}}}'.encode()))
-    with open_asker(server.url, FakeStations()) as asker, pytest.raises(SolverError) as caught:
+    with open_asker(server.url, FakeActors()) as asker, pytest.raises(SolverError) as caught:
         asker.ask(number_calls(1000))
     assert caught.value.code == "E304"
     assert KEY not in str(caught.value)
@@ -294,7 +298,7 @@ def test_the_number_of_calls_is_not_passed(server: TestServer) -> None:
     """Exactly as many are asked as the limit allows, and all of them are kept."""
     ledger = MemoryLedger()
     with (
-        open_asker(server.url, FakeStations(), ledger=ledger, budget=Budget(max_calls=37)) as asker,
+        open_asker(server.url, FakeActors(), ledger=ledger, budget=Budget(max_calls=37)) as asker,
         pytest.raises(SolverError, match="limit of 37 calls") as caught,
     ):
         asker.ask(number_calls(500))
@@ -304,10 +308,10 @@ def test_the_number_of_calls_is_not_passed(server: TestServer) -> None:
 
 def test_the_limit_holds_when_a_branch_is_lost(server: TestServer, pupil: Pupil) -> None:
     """What was handed out before the limit is finished by others, and counted once."""
-    stations, ledger, budget = FakeStations(), MemoryLedger(), Budget(max_calls=40)
-    pupil.at, pupil.then = 30, lambda: threading.Thread(target=stations.opened[0].lose).start()
+    actors, ledger, budget = FakeActors(), MemoryLedger(), Budget(max_calls=40)
+    pupil.at, pupil.then = 30, lambda: threading.Thread(target=actors.opened[0].lose).start()
     with (
-        open_asker(server.url, stations, ledger=ledger, budget=budget) as asker,
+        open_asker(server.url, actors, ledger=ledger, budget=budget) as asker,
         pytest.raises(SolverError, match="limit of 40 calls"),
     ):
         asker.ask(number_calls(500))
@@ -318,7 +322,7 @@ def test_the_money_is_not_passed(server: TestServer) -> None:
     """What is set aside for calls under way counts until it is known what they cost."""
     ledger, budget = MemoryLedger(), Budget(max_cost=2.0)
     with (
-        open_asker(server.url, FakeStations(), ledger=ledger, budget=budget, price=Price(0, 0.001)) as asker,
+        open_asker(server.url, FakeActors(), ledger=ledger, budget=budget, price=Price(0, 0.001)) as asker,
         pytest.raises(SolverError, match="stopped before the limit of 2"),
     ):
         asker.ask(number_calls(5000))
@@ -341,7 +345,7 @@ def test_a_ledger_that_fails_stops_the_asking(server: TestServer) -> None:
 
     ledger = OnceBroken()
     with (
-        open_asker(server.url, FakeStations(), ledger=ledger) as asker,
+        open_asker(server.url, FakeActors(), ledger=ledger) as asker,
         pytest.raises(RunError, match="no space left"),
     ):
         asker.ask(number_calls(1000))
@@ -357,7 +361,7 @@ def test_an_onlooker_can_stop_the_asking(server: TestServer) -> None:
             raise SolverError("E305", "nonsense")
 
     with (
-        open_asker(server.url, FakeStations(), ledger=ledger, watch=watch) as asker,
+        open_asker(server.url, FakeActors(), ledger=ledger, watch=watch) as asker,
         pytest.raises(SolverError, match="nonsense"),
     ):
         asker.ask(number_calls(5000))
@@ -368,7 +372,7 @@ def test_the_onlooker_hears_of_retries_and_of_every_call_once(server: TestServer
     """As if it were asked from here."""
     server.change(faults={"503": 0.3})
     events: list[Event] = []
-    with open_asker(server.url, FakeStations(), watch=events.append) as asker:
+    with open_asker(server.url, FakeActors(), watch=events.append) as asker:
         asker.ask(number_calls(100))
     heard = [event.call.sample_id for event in events if isinstance(event, Finished)]
     retried = [event for event in events if isinstance(event, Retried)]
@@ -385,7 +389,7 @@ def test_an_interrupt_keeps_what_was_answered(server: TestServer, pupil: Pupil) 
     pupil.at, pupil.then = 100, lambda: signal.raise_signal(signal.SIGINT)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with open_asker(server.url, FakeStations(), ledger=ledger) as asker:
+        with open_asker(server.url, FakeActors(), ledger=ledger) as asker:
             with pytest.raises(KeyboardInterrupt):
                 asker.ask(number_calls(20_000))
             assert asker.ask(number_calls(20_001)[20_000:])[0].text == "q20000"
@@ -397,7 +401,7 @@ def test_an_interrupt_keeps_what_was_answered(server: TestServer, pupil: Pupil) 
 def test_each_node_asks_its_own_endpoint(server: TestServer) -> None:
     """The address of the node stands where the URL says so; the identity is the same on all of them."""
     url = f"http://{{node_ip}}:{server.port}/v1"
-    with open_asker(url, FakeStations()) as asker:
+    with open_asker(url, FakeActors()) as asker:
         assert asker.ask(number_calls(1))[0].text == "q0"
     assert server.asked.requests[0].headers["host"] == f"127.0.0.1:{server.port}"
 
@@ -406,7 +410,7 @@ def test_an_error_of_a_branch_is_raised_here() -> None:
     """What cannot work on a node is said once, and not tried again."""
     limits = Limits(max_concurrent=4, attempts=1, first_wait=0.0)
     with (
-        open_asker("http://127.0.0.1:9/v1", FakeStations(), limits=limits) as asker,
+        open_asker("http://127.0.0.1:9/v1", FakeActors(), limits=limits) as asker,
         pytest.raises(AnswerkeyError, match="cannot be reached") as caught,
     ):
         asker.ask(number_calls(20))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from answerkey.errors import SolverError
-from answerkey.models.budget import Budget, Price
+from answerkey.models.calls import Budget, Price
 
 
 def test_without_limits_everything_may_be_asked() -> None:

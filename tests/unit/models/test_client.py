@@ -17,12 +17,10 @@ import pytest
 import trustme
 
 from answerkey.errors import SpecError
-from answerkey.models.client import BodyMemory, Client, explain_error, unpack
-from answerkey.models.connections import Connection, Tls
-from answerkey.models.limits import Limits
-from answerkey.models.retrying import Reply, Request, Trouble
-from answerkey.models.secret import Secret
-from answerkey.models.styles import OPENAI_CHAT
+from answerkey.models.client import BodyMemory, HttpClient, explain_error, unpack
+from answerkey.models.providers import OPENAI_CHAT, Connection, Tls
+from answerkey.models.retry import Limits, NoReply, Reply, Request
+from answerkey.models.settings import Secret
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 AUTHORITY = trustme.CA()
@@ -80,19 +78,19 @@ async def serve(talk: Talk, context: ssl.SSLContext | None = None) -> AsyncItera
 
 async def send(
     connection: Connection, limits: Limits, seconds: float, body: bytes = b"{}"
-) -> Reply | Trouble:
+) -> Reply | NoReply:
     """Return what one request brings."""
-    client = Client(connection, limits)
+    client = HttpClient(connection, limits)
     try:
         return await client.post(body, seconds=seconds)
     finally:
         await client.close()
 
 
-def post(talk: Talk, limits: Limits | None = None, *, seconds: float = 120.0) -> Reply | Trouble:
+def post(talk: Talk, limits: Limits | None = None, *, seconds: float = 120.0) -> Reply | NoReply:
     """Return what one request to such a server brings."""
 
-    async def run() -> Reply | Trouble:
+    async def run() -> Reply | NoReply:
         async with serve(talk) as port:
             return await send(connect(f"http://127.0.0.1:{port}/v1"), limits or Limits(), seconds)
 
@@ -129,7 +127,7 @@ def test_a_request_says_what_it_is() -> None:
     ],
 )
 def test_packed_bodies_are_unpacked(encoding: str, packed: bytes) -> None:
-    """All that was asked for is understood, also several gzip members and deflate without its header."""
+    """All that was asked for is understood, also several gzip workers and deflate without its header."""
     reply = post(answer_with(make_raw(packed, f"Content-Encoding: {encoding}")))
     assert isinstance(reply, Reply)
     assert reply.body == b"hello"
@@ -142,7 +140,7 @@ def test_packed_bodies_are_unpacked(encoding: str, packed: bytes) -> None:
 def test_bodies_that_cannot_be_unpacked_are_unreadable(encoding: str, packed: bytes) -> None:
     """A damaged body, or one in an encoding that was not asked for, is a trouble that may pass."""
     trouble = post(answer_with(make_raw(packed, f"Content-Encoding: {encoding}")))
-    assert isinstance(trouble, Trouble)
+    assert isinstance(trouble, NoReply)
     assert trouble.kind == "unreadable"
 
 
@@ -157,7 +155,7 @@ def test_bodies_that_cannot_be_unpacked_are_unreadable(encoding: str, packed: by
 def test_large_bodies_are_refused(raw: bytes) -> None:
     """A body above the cap is refused: announced, not announced, and only large when unpacked."""
     trouble = post(answer_with(raw), Limits(max_bytes=1000))
-    assert trouble == Trouble("too_large", "the reply of `127.0.0.1` is larger than 1000 bytes")
+    assert trouble == NoReply("too_large", "the reply of `127.0.0.1` is larger than 1000 bytes")
 
 
 def test_a_bomb_is_unpacked_no_further_than_the_cap() -> None:
@@ -180,7 +178,7 @@ def test_a_bomb_is_unpacked_no_further_than_the_cap() -> None:
 def test_broken_replies_are_troubles(raw: bytes, kind: str) -> None:
     """A connection that closes early, breaks off, or speaks another language."""
     trouble = post(answer_with(raw))
-    assert isinstance(trouble, Trouble)
+    assert isinstance(trouble, NoReply)
     assert trouble.kind == kind
 
 
@@ -194,20 +192,20 @@ def test_time_runs_out_also_while_bytes_arrive() -> None:
             writer.write(b" ")
             await asyncio.sleep(0.01)
 
-    assert post(drip, seconds=0.2) == Trouble("timeout", "no whole reply from `127.0.0.1` within 0.2 s")
+    assert post(drip, seconds=0.2) == NoReply("timeout", "no whole reply from `127.0.0.1` within 0.2 s")
 
 
 def test_nobody_there_is_a_trouble_of_connecting() -> None:
     """A closed port says so, without the key or the path."""
     came = asyncio.run(send(connect("http://127.0.0.1:1/v1?key=secret"), Limits(), 5))
-    assert came == Trouble("connect", "cannot connect to `127.0.0.1`: Connection refused")
+    assert came == NoReply("connect", "cannot connect to `127.0.0.1`: Connection refused")
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/x", "http://", "nonsense"])
 def test_an_address_that_is_none_is_a_trouble(url: str) -> None:
     """What cannot be sent anywhere is said, not raised."""
     trouble = asyncio.run(send(connect(url), Limits(), 5))
-    assert isinstance(trouble, Trouble)
+    assert isinstance(trouble, NoReply)
     assert trouble.kind == "address"
 
 
@@ -223,7 +221,7 @@ def test_a_large_question_is_sent() -> None:
         await writer.drain()
         writer.close()
 
-    async def run() -> Reply | Trouble:
+    async def run() -> Reply | NoReply:
         async with serve(talk) as port:
             return await send(connect(f"http://127.0.0.1:{port}"), Limits(), 10, b"x" * 3_000_000)
 
@@ -231,10 +229,10 @@ def test_a_large_question_is_sent() -> None:
     assert lengths == [3_000_000]
 
 
-def post_securely(tls: Tls | None) -> Reply | Trouble:
+def post_securely(tls: Tls | None) -> Reply | NoReply:
     """Return what one request to a server with a certificate of its own brings."""
 
-    async def run() -> Reply | Trouble:
+    async def run() -> Reply | NoReply:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         AUTHORITY.issue_cert("127.0.0.1").configure_cert(context)
         async with serve(answer_with(make_raw(b"{}")), context) as port:
@@ -246,7 +244,7 @@ def post_securely(tls: Tls | None) -> Reply | Trouble:
 
 def test_certificates_are_checked() -> None:
     """A certificate that nobody vouches for is a trouble that does not pass."""
-    assert post_securely(None) == Trouble(
+    assert post_securely(None) == NoReply(
         "certificate", "the certificate of `127.0.0.1` is not valid: unable to get local issuer certificate"
     )
 
@@ -283,7 +281,7 @@ def test_an_error_of_the_library_shows_no_address() -> None:
 def test_a_host_that_nobody_knows_is_a_trouble_of_connecting() -> None:
     """The name is said, not the path."""
     came = asyncio.run(send(connect("http://no-such-host.invalid/v1?key=secret"), Limits(), 30))
-    assert came == Trouble("connect", "the host `no-such-host.invalid` is not known")
+    assert came == NoReply("connect", "the host `no-such-host.invalid` is not known")
 
 
 def test_preliminary_replies_are_passed_over() -> None:
@@ -298,7 +296,7 @@ def test_an_upgrade_is_no_answer() -> None:
     """A server that changes the protocol does not answer in HTTP."""
     raw = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"
     trouble = post(answer_with(raw))
-    assert isinstance(trouble, Trouble)
+    assert isinstance(trouble, NoReply)
 
 
 def test_headers_come_to_an_end() -> None:
@@ -312,7 +310,7 @@ def test_headers_come_to_an_end() -> None:
             await asyncio.sleep(0)
 
     trouble = post(talk)
-    assert trouble == Trouble("unreadable", "`127.0.0.1` does not come to an end with its headers")
+    assert trouble == NoReply("unreadable", "`127.0.0.1` does not come to an end with its headers")
 
 
 def count_connections(raw: bytes, requests: int, *, unasked: bytes = b"") -> tuple[int, int]:
@@ -332,7 +330,7 @@ def count_connections(raw: bytes, requests: int, *, unasked: bytes = b"") -> tup
 
     async def run() -> int:
         async with serve(talk) as port:
-            client = Client(connect(f"http://127.0.0.1:{port}/v1"), Limits())
+            client = HttpClient(connect(f"http://127.0.0.1:{port}/v1"), Limits())
             came = []
             for _ in range(requests):
                 came.append(await client.post(b"{}", seconds=120))
@@ -371,7 +369,7 @@ def test_a_header_that_cannot_be_sent_is_a_trouble(value: str) -> None:
     """Line breaks and characters beyond Latin-1 never reach the wire."""
     connection = Connection("m", OPENAI_CHAT, "http://127.0.0.1:1/v1", "m", {"X-Key": Secret(value)})
     trouble = asyncio.run(send(connection, Limits(), 5))
-    assert trouble == Trouble("address", "the address or a header cannot be sent as it is")
+    assert trouble == NoReply("address", "the address or a header cannot be sent as it is")
 
 
 def test_an_address_is_written_as_http_wants_it() -> None:
@@ -388,12 +386,12 @@ def test_an_address_is_written_as_http_wants_it() -> None:
     assert [head.split()[1] for head in seen] == [b"/v1/x%20y?a=b", b"/", b"/a%2Fb", b"/%C3%A4"]
 
 
-def send_request(talk: Talk, request: Request, limits: Limits | None = None) -> Reply | Trouble:
+def send_request(talk: Talk, request: Request, limits: Limits | None = None) -> Reply | NoReply:
     """Return what a request to another path of such a server brings."""
 
-    async def run() -> Reply | Trouble:
+    async def run() -> Reply | NoReply:
         async with serve(talk) as port:
-            client = Client(connect(f"http://127.0.0.1:{port}/v1"), limits or Limits())
+            client = HttpClient(connect(f"http://127.0.0.1:{port}/v1"), limits or Limits())
             there = replace(request, url=f"http://127.0.0.1:{port}{request.url}")
             try:
                 return await client.send(there, seconds=120)
@@ -428,7 +426,7 @@ def test_a_request_of_a_batch_may_have_a_larger_reply_than_a_call(size: int) -> 
             assert isinstance(came, Reply)
             assert came.body == b"x" * 1000
         else:
-            assert came == Trouble("too_large", "the reply of `127.0.0.1` is larger than 1000 bytes")
+            assert came == NoReply("too_large", "the reply of `127.0.0.1` is larger than 1000 bytes")
 
 
 def test_a_request_of_a_batch_is_not_redirected() -> None:
@@ -446,7 +444,7 @@ def test_nothing_is_sent_twice(method: Literal["GET", "POST"]) -> None:
     """A connection that breaks is a trouble, not another request, whatever HTTP says of the method."""
     seen: list[bytes] = []
     came = send_request(answer_with(b"", seen=seen), Request(method, "/v1/file"))
-    assert came == Trouble("reset", "`127.0.0.1` closed the connection without a reply")
+    assert came == NoReply("reset", "`127.0.0.1` closed the connection without a reply")
     assert len(seen) == 1
 
 
@@ -461,9 +459,9 @@ def test_nothing_is_sent_twice_over_a_kept_connection(method: Literal["GET", "PO
         seen.append(await reader.readuntil(b"\r\n\r\n"))
         writer.close()
 
-    async def run() -> list[Reply | Trouble]:
+    async def run() -> list[Reply | NoReply]:
         async with serve(talk) as port:
-            client = Client(connect(f"http://127.0.0.1:{port}/v1"), Limits())
+            client = HttpClient(connect(f"http://127.0.0.1:{port}/v1"), Limits())
             request = Request(method, f"http://127.0.0.1:{port}/v1/file")
             came = [await client.send(request, seconds=10) for _ in range(2)]
             await client.close()
@@ -471,7 +469,7 @@ def test_nothing_is_sent_twice_over_a_kept_connection(method: Literal["GET", "PO
 
     first, second = asyncio.run(run())
     assert isinstance(first, Reply)
-    assert second == Trouble("reset", "`127.0.0.1` closed the connection without a reply")
+    assert second == NoReply("reset", "`127.0.0.1` closed the connection without a reply")
     assert len(seen) == 2
 
 
@@ -483,7 +481,7 @@ def test_neither_cookies_nor_a_netrc_are_sent(monkeypatch: pytest.MonkeyPatch, t
 
     async def run() -> None:
         async with serve(answer_with(make_raw(b"{}", "Set-Cookie: a=b"), seen=seen)) as port:
-            client = Client(Connection("m", OPENAI_CHAT, f"http://127.0.0.1:{port}/v1"), Limits())
+            client = HttpClient(Connection("m", OPENAI_CHAT, f"http://127.0.0.1:{port}/v1"), Limits())
             for _ in range(2):
                 await client.post(b"{}", seconds=10)
             await client.close()
@@ -523,12 +521,12 @@ def test_time_that_is_up_while_connecting_says_whose_it_was(
     async def talk(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         await reader.read(-1)
 
-    async def run() -> Reply | Trouble:
+    async def run() -> Reply | NoReply:
         async with serve(talk) as port:
             limits = Limits(connect_seconds=connect_seconds)
             return await send(connect(f"https://127.0.0.1:{port}/v1"), limits, seconds)
 
-    assert asyncio.run(run()) == Trouble("timeout", why)
+    assert asyncio.run(run()) == NoReply("timeout", why)
 
 
 def test_large_bodies_share_what_memory_there_is() -> None:

@@ -11,9 +11,8 @@ from threading import Event
 import pytest
 
 from answerkey.errors import RunError
-from answerkey.models import commits
-from answerkey.models.calls import Call, MemoryLedger
-from answerkey.models.commits import Commits, Notes, open_commits
+from answerkey.models import calls as commits
+from answerkey.models.calls import Call, Commits, MemoryLedger, Notes, open_commits
 from answerkey.types import Completion
 
 Finished = Sequence[tuple[Call, Completion]]

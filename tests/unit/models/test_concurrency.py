@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from answerkey.models.concurrency import Gate, Pace
+from answerkey.models.retry import Pace, RequestSemaphore
 
 
 def pass_window(pace: Pace, troubles: int = 0) -> int:
@@ -75,7 +75,7 @@ def test_the_gate_lets_in_as_many_as_the_limit() -> None:
     """The third has to wait until one of two has left."""
 
     async def run() -> list[int]:
-        gate = Gate(Pace(2))
+        gate = RequestSemaphore(Pace(2))
         seen = []
         await gate.enter()
         await gate.enter()
@@ -93,7 +93,7 @@ def test_calls_that_are_asked_again_go_first() -> None:
     """A waiting retry gets the next place, before new calls that came earlier."""
 
     async def run() -> list[str]:
-        gate = Gate(Pace(1))
+        gate = RequestSemaphore(Pace(1))
         order: list[str] = []
 
         async def wait_for_turn(name: str, *, is_again: bool) -> None:
@@ -117,7 +117,7 @@ def test_new_calls_wait_while_twice_the_limit_is_unfinished() -> None:
     """Calls that wait for their next attempt hold no place, but new ones are not let in without end."""
 
     async def run() -> tuple[bool, bool]:
-        gate = Gate(Pace(1))
+        gate = RequestSemaphore(Pace(1))
         for _ in range(2):
             await gate.enter()
             gate.leave()
@@ -136,7 +136,7 @@ def test_a_cancelled_wait_takes_no_place() -> None:
     """A task that is cancelled while it waits is passed over."""
 
     async def run() -> int:
-        gate = Gate(Pace(1))
+        gate = RequestSemaphore(Pace(1))
         await gate.enter()
         gone = gate.enter()
         await asyncio.sleep(0)

@@ -3,20 +3,17 @@ from __future__ import annotations
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.models.configs import (
+from answerkey.models.config import (
     CustomConfig,
     InferenceConfig,
     ModelConfig,
     PlaceholderConfig,
     ProviderConfig,
+    connect,
     read_name,
 )
-from answerkey.models.connecting import connect
-from answerkey.models.connections import Connection
-from answerkey.models.generation import Generation
-from answerkey.models.hosts import Address, Caller
-from answerkey.models.secret import Secret
-from answerkey.models.styles import Adapter
+from answerkey.models.providers import Adapter, Connection
+from answerkey.models.settings import Address, Caller, Generation, Secret
 from answerkey.sandbox import Snippet
 
 KEY = "sk-canary-0123456789"

@@ -6,10 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from answerkey.models.connections import Connection
-from answerkey.models.generation import Generation
-from answerkey.models.secret import Secret
-from answerkey.models.styles import ANTHROPIC, OPENAI_CHAT, Adapter, AdapterStyle, OpenAiChat
+from answerkey.models.providers import ANTHROPIC, OPENAI_CHAT, Adapter, AdapterStyle, Connection, OpenAiChat
+from answerkey.models.settings import Generation, Secret
 
 KEY = "sk-canary-0123456789/+="
 CONNECTION = Connection(

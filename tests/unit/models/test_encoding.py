@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.models.encoding import make_encoder
-from answerkey.models.storing import decode_completion, encode_completion
+from answerkey.models.cache import decode_completion, encode_completion
+from answerkey.models.calls import make_encoder
 from answerkey.types import Completion, CompletionStatus
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters())

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.models.generation import Generation, read_generation
+from answerkey.models.settings import Generation, read_generation
 
 
 def test_what_is_given_is_what_is_set() -> None:

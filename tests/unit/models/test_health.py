@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from answerkey.errors import SolverError
-from answerkey.models.health import Health
-from answerkey.models.retrying import Outcome, Verdict
+from answerkey.models.retry import Health, Outcome, Verdict
 from answerkey.types import Completion, CompletionStatus
 
 ANSWERED = Outcome(Verdict.ANSWERED, Completion("B"))

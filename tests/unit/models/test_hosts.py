@@ -5,8 +5,15 @@ from contextlib import suppress
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.models.hosts import Address, Caller, check_url, guard_secret, is_loopback, put_address
-from answerkey.models.secret import Secret
+from answerkey.models.settings import (
+    Address,
+    Caller,
+    Secret,
+    check_url,
+    guard_secret,
+    is_loopback,
+    put_address,
+)
 
 MINE = Secret("sk-canary-0123456789", "caller")
 

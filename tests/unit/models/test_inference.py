@@ -4,8 +4,7 @@ import pytest
 
 from answerkey.errors import SolverError
 from answerkey.models import InferenceConfig, ModelConfig, Secret, SnippetModel, open_model
-from answerkey.models.budget import Budget
-from answerkey.models.calls import Event, Finished, MemoryLedger
+from answerkey.models.calls import Budget, Event, Finished, MemoryLedger
 from answerkey.sandbox import Snippet
 from answerkey.types import CompletionStatus, Question
 

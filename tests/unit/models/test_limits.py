@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from answerkey.models.limits import Bucket, Clock
+from answerkey.models.retry import Bucket, Clock
 
 
 @dataclass

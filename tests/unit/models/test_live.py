@@ -7,9 +7,8 @@ import pytest
 from answerkey.errors import SolverError, SpecError
 from answerkey.models import LiveModel, open_model
 from answerkey.models.calls import Event, Finished, MemoryLedger
-from answerkey.models.configs import ModelConfig, ProviderConfig
-from answerkey.models.connecting import connect
-from answerkey.models.hosts import Caller
+from answerkey.models.config import ModelConfig, ProviderConfig, connect
+from answerkey.models.settings import Caller
 from answerkey.testing import Reply, TestServer
 from answerkey.testing.replies import Kind
 from answerkey.types import CompletionStatus, Question

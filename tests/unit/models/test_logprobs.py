@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from answerkey.models.echo import Continued, measure_continuation
-from answerkey.models.logprobs import Position, read_positions
+from answerkey.models.responses import Continued, Position, measure_continuation, read_positions
 from answerkey.types import Completion
 
 CHAT = {

@@ -11,8 +11,7 @@ import pytest
 
 from answerkey.errors import SpecError, listing
 from answerkey.models import BUILTIN_MODELS, Draws, Model, missing_parts, model, open_model
-from answerkey.models.builtin import remove_options, split_words
-from answerkey.models.simulated import MIXED_SHARES, STYLE_NAMES, STYLES
+from answerkey.models.builtin import MIXED_SHARES, STYLE_NAMES, STYLES, remove_options, split_words
 from answerkey.types import Completion, CompletionStatus, Known, Question
 
 CHOICES = ["A", "B", "C", "D"]

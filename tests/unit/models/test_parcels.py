@@ -4,10 +4,9 @@ import pickle
 
 import pytest
 
-from answerkey.models.connecting import connect
-from answerkey.models.hosts import Caller
-from answerkey.models.parcels import Parcel
-from answerkey.models.secret import Secret
+from answerkey.models.actors import Payload
+from answerkey.models.config import connect
+from answerkey.models.settings import Caller, Secret
 
 KEY = "sk-canary-0123456789"
 
@@ -15,8 +14,8 @@ KEY = "sk-canary-0123456789"
 def test_a_connection_arrives_with_its_key() -> None:
     """What is unpacked sends the same headers, and hides the same texts."""
     sent = connect("http://127.0.0.1:9/v1#m", caller=Caller({"ANSWERKEY_API_KEY": KEY}))
-    parcel = Parcel.pack(sent)
-    received = pickle.loads(pickle.dumps(parcel)).unpack()  # noqa: S301 - our own
+    payload = Payload.pack(sent)
+    received = pickle.loads(pickle.dumps(payload)).unpack()  # noqa: S301 - our own
     assert received == sent
     assert received.reveal_headers()["Authorization"] == f"Bearer {KEY}"
     assert received.identity == sent.identity
@@ -26,8 +25,8 @@ def test_a_connection_arrives_with_its_key() -> None:
 
 def test_a_parcel_shows_nothing() -> None:
     """However it is printed."""
-    parcel = Parcel.pack(Secret(KEY))
-    assert (repr(parcel), str(parcel), f"{[parcel]}") == ("Parcel(***)", "Parcel(***)", "[Parcel(***)]")
+    payload = Payload.pack(Secret(KEY))
+    assert (repr(payload), str(payload), f"{[payload]}") == ("Payload(***)", "Payload(***)", "[Payload(***)]")
 
 
 def test_nothing_else_packs_a_secret() -> None:

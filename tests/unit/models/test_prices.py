@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from answerkey.models import Price, connect, find_price
-from answerkey.models.hosts import Caller
+from answerkey.models.settings import Caller
 
 MODEL = connect("openai/gpt-4o-mini", caller=Caller())
 

@@ -16,11 +16,9 @@ import trustme
 from answerkey.errors import SpecError
 from answerkey.models import LiveModel, Secret
 from answerkey.models import proxy as proxies
-from answerkey.models.client import Client
-from answerkey.models.connections import Connection
-from answerkey.models.limits import Limits
-from answerkey.models.retrying import Reply, Trouble
-from answerkey.models.styles import OPENAI_CHAT
+from answerkey.models.client import HttpClient
+from answerkey.models.providers import OPENAI_CHAT, Connection
+from answerkey.models.retry import Limits, NoReply, Reply
 
 KEY = "sk-canary-0123456789"
 #: No such host can exist, so that whatever comes of it comes through the proxy.
@@ -40,7 +38,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def call_by_proxy(
     choose: Callable[[str], None], url: str, *, key: str | None = KEY, refusal: bytes = b""
-) -> tuple[Reply | Trouble, list[bytes], list[bytes]]:
+) -> tuple[Reply | NoReply, list[bytes], list[bytes]]:
     """Return what a request brings, what the proxy was told before a tunnel, and what the endpoint was told.
 
     The proxy leads every tunnel to one endpoint; `choose` is given its address.
@@ -76,7 +74,7 @@ def call_by_proxy(
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     AUTHORITY.issue_cert(HOST).configure_cert(context)
 
-    async def run() -> Reply | Trouble:
+    async def run() -> Reply | NoReply:
         endpoint = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
         ports.append(endpoint.sockets[0].getsockname()[1])
         server = await asyncio.start_server(tunnel, "127.0.0.1", 0)
@@ -84,7 +82,7 @@ def call_by_proxy(
         headers = {} if key is None else {"Authorization": Secret(f"Bearer {key}")}
         client = None
         try:
-            client = Client(Connection("m", OPENAI_CHAT, url, "m", headers), Limits())
+            client = HttpClient(Connection("m", OPENAI_CHAT, url, "m", headers), Limits())
             return await client.post(b"{}", seconds=30)
         finally:
             if client is not None:
@@ -149,7 +147,7 @@ def test_a_host_in_no_proxy_is_reached_without_one(excepted: str, monkeypatch: p
     came, told, _ = call_by_proxy(
         lambda address: monkeypatch.setenv("HTTPS_PROXY", f"http://{address}"), f"https://{HOST}:443/v1"
     )
-    assert came == Trouble("connect", f"the host `{HOST}` is not known")
+    assert came == NoReply("connect", f"the host `{HOST}` is not known")
     assert not told
 
 
@@ -159,7 +157,7 @@ def test_this_machine_is_reached_without_a_proxy(url: str, monkeypatch: pytest.M
     came, told, _ = call_by_proxy(
         lambda address: monkeypatch.setenv("HTTP_PROXY", f"http://{address}"), url, key=None
     )
-    assert isinstance(came, Trouble)
+    assert isinstance(came, NoReply)
     assert (came.kind, told) == ("connect", [])
 
 
@@ -185,12 +183,12 @@ def test_a_proxy_that_refuses_is_named_as_the_reason(monkeypatch: pytest.MonkeyP
         f"https://{HOST}/v1",
         refusal=b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n",
     )
-    assert came == Trouble("connect", f"the proxy does not connect to `{HOST}`: status 407")
+    assert came == NoReply("connect", f"the proxy does not connect to `{HOST}`: status 407")
     assert not asked
     came, _, _ = call_by_proxy(
         lambda _: monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1"), f"https://{HOST}/v1"
     )
-    assert came == Trouble("connect", "cannot connect to the proxy: Connection refused")
+    assert came == NoReply("connect", "cannot connect to the proxy: Connection refused")
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from answerkey.models.message import DEPTH
-from answerkey.models.reading import RAW_BYTES, Said, find_complaint, read_body
-from answerkey.models.replies import take_anthropic, take_chat, take_gemini, take_text
-from answerkey.models.retrying import Reply, Verdict, judge_reply
+from answerkey.models.responses import (
+    DEPTH,
+    RAW_BYTES,
+    Said,
+    find_complaint,
+    read_body,
+    take_anthropic,
+    take_chat,
+    take_gemini,
+    take_text,
+)
+from answerkey.models.retry import Reply, Verdict, judge_reply
 from answerkey.types import Completion, Completions, CompletionStatus
 
 OK, REFUSED, NO_TEXT, ERROR = CompletionStatus

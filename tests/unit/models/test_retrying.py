@@ -8,16 +8,17 @@ from email.utils import formatdate
 
 import pytest
 
-from answerkey.models.limits import Clock, Limits
-from answerkey.models.retrying import (
+from answerkey.models.retry import (
+    Clock,
+    Limits,
+    NoReply,
+    NoReplyKind,
     Outcome,
     Patience,
     Reply,
-    Trouble,
-    TroubleKind,
     Verdict,
+    judge_no_reply,
     judge_reply,
-    judge_trouble,
     read_retry_after,
 )
 from answerkey.types import Completion, CompletionStatus
@@ -148,9 +149,9 @@ def test_json_without_an_answer_is_final() -> None:
         ("address", Verdict.FAILED),
     ],
 )
-def test_troubles_of_the_connection(kind: TroubleKind, verdict: Verdict) -> None:
+def test_troubles_of_the_connection(kind: NoReplyKind, verdict: Verdict) -> None:
     """A broken connection may pass; a wrong certificate or a reply that is too large does not."""
-    outcome = judge_trouble(Trouble(kind, "words"))
+    outcome = judge_no_reply(NoReply(kind, "words"))
     assert outcome.verdict is verdict
     assert outcome.completion == Completion(None, CompletionStatus.ERROR, error="words")
 

@@ -13,14 +13,22 @@ from dataclasses import dataclass, field
 import pytest
 
 from answerkey.errors import RunError, SolverError
-from answerkey.models.budget import Budget, Price
-from answerkey.models.calls import Adapted, Call, Event, Finished, Retried
-from answerkey.models.connections import Connection
-from answerkey.models.generation import Generation
-from answerkey.models.limits import Clock, Limits
-from answerkey.models.retrying import Reply, Trouble
-from answerkey.models.sending import Asker, Means, MemoryLedger, call_key
-from answerkey.models.styles import OPENAI_CHAT
+from answerkey.models.calls import (
+    Adapted,
+    Budget,
+    Call,
+    Event,
+    Finished,
+    Means,
+    MemoryLedger,
+    ModelClient,
+    Price,
+    Retried,
+    call_key,
+)
+from answerkey.models.providers import OPENAI_CHAT, Connection
+from answerkey.models.retry import Clock, Limits, NoReply, Reply
+from answerkey.models.settings import Generation
 from answerkey.types import Completion, CompletionStatus
 
 CONNECTION = Connection("m", OPENAI_CHAT, "http://127.0.0.1:9/v1", "m", generation=Generation(max_tokens=10))
@@ -34,7 +42,7 @@ def say(text: str, status: int = 200, **headers: str) -> Reply:
     return Reply(status, named, json.dumps(body if status == 200 else {"error": text}).encode())
 
 
-def echo(question: str, attempt: int) -> Reply | Trouble:
+def echo(question: str, attempt: int) -> Reply | NoReply:
     """Answer with the question and the number of the attempt."""
     return say(f"{question} {attempt}")
 
@@ -43,14 +51,14 @@ def echo(question: str, attempt: int) -> Reply | Trouble:
 class FakeEndpoint:
     """An endpoint without a network: answers by question and attempt (from 1), and counts."""
 
-    answer: Callable[[str, int], Reply | Trouble] = echo
+    answer: Callable[[str, int], Reply | NoReply] = echo
     asked: list[str] = field(default_factory=list)
     at_once: int = 0
     most_at_once: int = 0
     is_closed: bool = False
     hold: asyncio.Event | None = None
 
-    async def post(self, body: bytes, *, seconds: float) -> Reply | Trouble:
+    async def post(self, body: bytes, *, seconds: float) -> Reply | NoReply:
         """Answer after one turn of the loop, or once `hold` is set."""
         del seconds
         question = json.loads(body)["messages"][0]["content"]
@@ -101,9 +109,9 @@ def number_calls(count: int) -> list[Call]:
     return make_calls(*(f"q{number}" for number in range(count)))
 
 
-def open_asker(endpoint: FakeEndpoint, dream: Dream | None = None, **settings: object) -> Asker:
+def open_asker(endpoint: FakeEndpoint, dream: Dream | None = None, **settings: object) -> ModelClient:
     """Return an asker without a network."""
-    return Asker(CONNECTION, means=(dream or Dream()).means(endpoint), **settings)  # type: ignore[arg-type]
+    return ModelClient(CONNECTION, means=(dream or Dream()).means(endpoint), **settings)  # type: ignore[arg-type]
 
 
 def test_completions_come_in_the_order_of_the_calls() -> None:
@@ -180,9 +188,9 @@ def test_trials_are_questions_of_their_own() -> None:
 
 def test_trouble_that_passes_is_not_seen_in_the_answer() -> None:
     """Overload, a reset and half a JSON are asked again; the attempts are counted."""
-    troubles: list[Reply | Trouble] = [say("busy", 503), Trouble("reset", "gone"), Reply(200, {}, b'{"cho')]
+    troubles: list[Reply | NoReply] = [say("busy", 503), NoReply("reset", "gone"), Reply(200, {}, b'{"cho')]
 
-    def answer(question: str, attempt: int) -> Reply | Trouble:
+    def answer(question: str, attempt: int) -> Reply | NoReply:
         return troubles[attempt - 1] if attempt <= 3 else say(question)
 
     dream = Dream()
@@ -215,9 +223,9 @@ def test_the_deadline_ends_a_call() -> None:
     """However many attempts are left, a call whose time is over has failed."""
     dream = Dream()
 
-    def hang(_question: str, _attempt: int) -> Trouble:
+    def hang(_question: str, _attempt: int) -> NoReply:
         dream.time += 60
-        return Trouble("timeout", "no reply")
+        return NoReply("timeout", "no reply")
 
     endpoint = FakeEndpoint()
     with open_asker(endpoint, dream, limits=Limits(call_seconds=150)) as asker:
@@ -230,7 +238,7 @@ def test_the_deadline_ends_a_call() -> None:
 
 def test_an_endpoint_that_never_answers_is_told_after_one_timeout() -> None:
     """No call is asked a second time, and no more calls than were under way at the start."""
-    endpoint = FakeEndpoint(lambda *_: Trouble("timeout", "no whole reply from `h` within 120 s"))
+    endpoint = FakeEndpoint(lambda *_: NoReply("timeout", "no whole reply from `h` within 120 s"))
     with (
         open_asker(endpoint) as asker,
         pytest.raises(SolverError, match="`m` never answers: no whole reply from `h` within 120 s"),
@@ -246,7 +254,7 @@ def test_never_more_at_once_than_allowed() -> None:
         asker.ask(number_calls(100))
     narrow = FakeEndpoint()
     connection = Connection("m", OPENAI_CHAT, CONNECTION.url, max_concurrent=3)
-    with Asker(connection, limits=Limits(max_concurrent=5), means=Dream().means(narrow)) as asker:
+    with ModelClient(connection, limits=Limits(max_concurrent=5), means=Dream().means(narrow)) as asker:
         asker.ask(number_calls(100))
     assert (endpoint.most_at_once, narrow.most_at_once) == (5, 3)
 
@@ -302,7 +310,7 @@ def test_rates_are_kept() -> None:
         (Connection("m", OPENAI_CHAT, CONNECTION.url, tokens_per_minute=6600, max_concurrent=1), 3.0),
     ):
         dream = Dream()
-        with Asker(connection, means=dream.means(FakeEndpoint())) as asker:
+        with ModelClient(connection, means=dream.means(FakeEndpoint())) as asker:
             asker.ask(number_calls(4))
         assert dream.time == pytest.approx(seconds, abs=1.5)
 
@@ -332,7 +340,7 @@ def test_a_key_that_was_never_good_costs_one_request_per_place() -> None:
 def test_an_endpoint_that_is_not_there_is_given_up() -> None:
     """When no connection was ever made, the asking ends within five seconds: E306."""
     endpoint, dream = (
-        FakeEndpoint(lambda *_: Trouble("connect", "cannot connect to `h`: Connection refused")),
+        FakeEndpoint(lambda *_: NoReply("connect", "cannot connect to `h`: Connection refused")),
         Dream(),
     )
     with (
@@ -458,7 +466,7 @@ def test_messages_that_make_no_request_are_an_error_of_the_call() -> None:
             return super().build(connection, messages)
 
     connection = Connection("m", Picky(), CONNECTION.url, "m")
-    with Asker(connection, means=Dream().means(FakeEndpoint())) as asker:
+    with ModelClient(connection, means=Dream().means(FakeEndpoint())) as asker:
         good, bad = asker.ask(make_calls("a", "b"))
     assert good.text == "a 1"
     assert (bad.status, bad.error) == ("ERROR", "cannot be put")
@@ -474,7 +482,7 @@ def test_connections_live_on_between_askings_and_are_closed_in_the_end() -> None
 
     before = set(threading.enumerate())
     means = Dream().means(FakeEndpoint())
-    asker = Asker(CONNECTION, means=Means(means.clock, means.draw, open_endpoint))
+    asker = ModelClient(CONNECTION, means=Means(means.clock, means.draw, open_endpoint))
     asker.ask(make_calls("a"))
     asker.ask(make_calls("b"))
     asker.close()
@@ -558,6 +566,6 @@ def test_the_first_second_brings_no_more_than_the_rate() -> None:
         return say(question)
 
     connection = Connection("m", OPENAI_CHAT, CONNECTION.url, requests_per_minute=600, max_concurrent=1)
-    with Asker(connection, means=dream.means(FakeEndpoint(answer))) as asker:
+    with ModelClient(connection, means=dream.means(FakeEndpoint(answer))) as asker:
         asker.ask(number_calls(30))
     assert seconds == [0] * 10 + [1] * 10 + [2] * 10

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-from answerkey.models.branch import Order
-from answerkey.models.connecting import connect
-from answerkey.models.hosts import Caller
-from answerkey.models.limits import Limits
-from answerkey.models.staff import share_out
+from answerkey.models.actors import Order, share_out
+from answerkey.models.config import connect
+from answerkey.models.retry import Limits
+from answerkey.models.settings import Caller
 
 CALLER = Caller({})
 

@@ -5,17 +5,19 @@ import json
 import pytest
 
 from answerkey.errors import SolverError
-from answerkey.models.connections import ApiStyle, Connection, Message
-from answerkey.models.generation import Generation
-from answerkey.models.styles import (
+from answerkey.models.providers import (
     ANTHROPIC,
     GEMINI,
     OPENAI_CHAT,
     OPENAI_COMPLETIONS,
     Adapter,
     AdapterStyle,
+    ApiStyle,
+    Connection,
+    Message,
     OpenAiChat,
 )
+from answerkey.models.settings import Generation
 from answerkey.types import CompletionStatus
 
 SYSTEM = {"role": "system", "content": "Answer with a letter."}

@@ -1,34 +1,177 @@
-"""From what is known of a model to a connection: the URL, the key, and whether the two may meet."""
+"""From a model's name or file to its connection: the URL, the key, and whether the two may meet."""
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from answerkey.errors import SpecError, listing
-from answerkey.models.configs import (
-    CustomConfig,
-    ModelConfig,
-    PlaceholderConfig,
-    ProviderConfig,
-    UrlConfig,
-    read_name,
-)
-from answerkey.models.connections import ApiStyle, Connection, Tls
-from answerkey.models.hosts import Address, Caller, check_url, guard_secret, is_loopback
+from answerkey.errors import Place, SpecError, listing, remember_url, suggest
+from answerkey.models.calls import Price
 from answerkey.models.providers import (
+    API_NAMES,
     AZURE_VERSION,
     PROVIDERS,
+    Adapter,
+    AdapterStyle,
     Api,
+    ApiName,
+    ApiStyle,
+    Connection,
     Provider,
+    Tls,
     ends_in_version,
     find_api,
     find_host_provider,
 )
-from answerkey.models.secret import Secret
-from answerkey.models.styles import AdapterStyle
+from answerkey.models.settings import (
+    Address,
+    Caller,
+    Generation,
+    Secret,
+    check_url,
+    guard_secret,
+    is_loopback,
+    is_secret_parameter,
+    read_generation,
+    split_query,
+)
+from answerkey.sandbox import Snippet
+
+
+@dataclass(frozen=True)
+class ProviderConfig:
+    """A model of a provider."""
+
+    provider: str
+    model: str
+    api_key: Secret | None = None
+    base_url: Address | None = None
+    api: ApiName | None = None
+
+
+@dataclass(frozen=True)
+class UrlConfig:
+    """A model of an OpenAI-compatible endpoint, by its base URL: `http://127.0.0.1:8000/v1#name`."""
+
+    address: Address
+    model: str
+    api: ApiName = "chat"
+
+
+@dataclass(frozen=True)
+class CustomConfig:
+    """A model behind a URL; without an adapter of the user's own it speaks `api`."""
+
+    address: Address
+    model: str | None = None
+    api: ApiName = "chat"
+    adapter: Adapter | None = None
+    api_key: Secret | None = None
+    headers: Mapping[str, Secret] = field(default_factory=dict)
+    tls: Tls | None = None
+
+
+@dataclass(frozen=True)
+class InferenceConfig:
+    """A model that is a Python snippet; `seconds` is what one call may take."""
+
+    snippet: Snippet
+    environment: Mapping[str, Secret] = field(default_factory=dict)
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class PlaceholderConfig:
+    """A model that is only named."""
+
+
+Config = ProviderConfig | UrlConfig | CustomConfig | InferenceConfig | PlaceholderConfig
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """A model that can be opened: `name` as it is shown, how it is reached, and on whose behalf."""
+
+    name: str
+    config: Config
+    generation: Generation = field(default_factory=Generation)
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    max_concurrent: int | None = None
+    caller: Caller = field(default_factory=Caller)
+    place: Place | None = None
+
+    @property
+    def snippets(self) -> tuple[Snippet, ...]:
+        """The user's code that would run."""
+        return (self.config.snippet,) if isinstance(self.config, InferenceConfig) else ()
+
+
+def is_url(name: str) -> bool:
+    """Return whether a model's name is the URL of an endpoint."""
+    return name.lower().startswith(("http://", "https://"))
+
+
+def is_live(name: str) -> bool:
+    """Return whether a name is that of a provider's model, or the URL of an endpoint."""
+    return is_url(name) or ("/" in name and name.partition("/")[0] in PROVIDERS)
+
+
+def read_name(name: str, *, caller: Caller, is_callers: bool, place: Place | None = None) -> ModelConfig:
+    """Return the model that a live name stands for; SpecError E301 for a name that is not complete.
+
+    `is_callers`: the caller wrote the name, not a file of the project.
+    """
+    remember_url(name)
+    read = _read_url if is_url(name) else _read_provider
+    config, generation = read(name, is_callers=is_callers)
+    return ModelConfig(name, config, generation, caller=caller, place=place)
+
+
+def _read_url(name: str, *, is_callers: bool) -> tuple[UrlConfig, Generation]:
+    address, _, model = name.partition("#")
+    if not model:
+        hint = f"add the model's name behind `#`: `{address.partition('?')[0]}#NAME`"
+        raise SpecError("E301", f"model `{name}` names no model at that address", hint=hint)
+    if "?" in model:
+        hint = f"parameters stand before `#`: `{address}?{model.partition('?')[2]}#{model.partition('?')[0]}`"
+        raise SpecError("E301", f"model `{name}` has parameters behind the model's name", hint=hint)
+    base, _, query = address.partition("?")
+    own = dict(split_query(name, query))
+    # What the address needs stays in it, and a secret, which is refused when the address is looked at.
+    rest = {key: own.pop(key) for key in list(own) if key == AZURE_VERSION or is_secret_parameter(key)}
+    scheme, _, place = base.partition("://")
+    url = f"{scheme.lower()}://{place}" + (f"?{urlencode(rest)}" if rest else "")
+    api = _take_api(name, own) or "chat"
+    return UrlConfig(Address(url, is_callers), model, api), read_generation(name, own, ("api", AZURE_VERSION))
+
+
+def _read_provider(name: str, *, is_callers: bool) -> tuple[ProviderConfig, Generation]:
+    del is_callers
+    start, _, query = name.partition("?")
+    provider, _, model = start.partition("/")
+    if provider not in PROVIDERS or not model:
+        hint = suggest(provider, PROVIDERS) or f"providers: {listing(PROVIDERS)}"
+        raise SpecError("E301", f"unknown model `{name}`", hint=hint)
+    given = dict(split_query(name, query))
+    api = _take_api(name, given)
+    return ProviderConfig(provider, model, api=api), read_generation(name, given)
+
+
+def _take_api(name: str, given: dict[str, str]) -> ApiName | None:
+    stated = given.pop("api", None)
+    if stated is None:
+        return None
+    for api in API_NAMES:
+        if api == stated:
+            return api
+    hint = suggest(stated, API_NAMES) or f"APIs: {listing(API_NAMES)}"
+    raise SpecError("E301", f"model `{name}`: unknown API {stated!r}", hint=hint)
+
 
 #: The key for endpoints that are named by their URL.
 URL_KEY = "ANSWERKEY_API_KEY"
@@ -242,3 +385,24 @@ def _check_certificates(tls: Tls | None, model: ModelConfig) -> None:
         hint = "it holds the text of a PEM file: `trusted_ca: !include certificates.pem`"
         message = f"model `{model.name}`: `trusted_ca` holds no certificate that can be read"
         raise SpecError("E108", message, hint=hint) from None
+
+
+#: Tokens for which a price is asked; few enough for the price of an ordinary request.
+_TOKENS = 1000
+
+
+def find_price(connection: Connection) -> Price | None:
+    """Return what a token of the model costs in USD; None when nobody knows.
+
+    The package `genai-prices`, where it is installed, knows the models of providers at their own addresses.
+    """
+    try:
+        prices: Any = importlib.import_module("genai_prices")
+    except ImportError:
+        return None
+    usage = prices.Usage(input_tokens=_TOKENS, output_tokens=_TOKENS)
+    try:
+        found = prices.calc_price(usage, model_ref=connection.model or "", provider_api_url=connection.url)
+    except LookupError:
+        return None
+    return Price(float(found.input_price) / _TOKENS, float(found.output_price) / _TOKENS)

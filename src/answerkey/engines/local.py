@@ -1,0 +1,269 @@
+"""Shards on this machine: on threads, or on worker processes; and the protocol that every engine follows.
+
+A worker process is sent the function once and then shards, one at a time; both travel as pickles, between our
+own processes alone. What a worker does with a shard is the same on a Ray node.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from itertools import chain, islice
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar
+
+from answerkey.errors import EngineError, InternalError
+
+if TYPE_CHECKING:
+    from answerkey.models.actors import ActorHost
+
+Shard = TypeVar("Shard")
+Part = TypeVar("Part")
+#: How work may be spread: not at all, one shard to a process (code that nobody told of threads), over threads
+#: (column work, during which Python's lock is free), or over processes (Python code for each row, which needs
+#: the lock).
+Spread = Literal["alone", "apart", "threads", "processes"]
+#: A function, or why it cannot be loaded.
+Loaded = Callable[[Any], object] | str
+#: So many shards for each core are handed out before the first of them is waited for.
+AHEAD = 2
+#: What is sent to all processes at once is the parent's to obey.
+_PARENTS_SIGNALS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
+#: The function of this process, where it is a worker.
+_loaded: Loaded = "no function was sent"
+
+
+class Engine(Protocol):
+    """Applies a function to shards; what comes back is in shard order, whatever finished first.
+
+    Unless the work stays alone, the function and the shards can be pickled.
+    """
+
+    name: ClassVar[str]
+    #: Whether work may be done on other machines, which see shared folders alone.
+    is_far: ClassVar[bool]
+
+    def map(
+        self, function: Callable[[Shard], Part], shards: Iterable[Shard], *, spread: Spread = "alone"
+    ) -> Iterator[Part]:
+        """Yield the function's value for each shard, in the order of the shards."""
+        ...
+
+    @property
+    def actors(self) -> ActorHost | None:
+        """Where objects can live on its nodes; None for an engine that has no other machines."""
+        ...
+
+
+class Divisible(Protocol):
+    """A shard in which an engine can look for the row that ends every process working on it."""
+
+    def halve(self) -> tuple[Self, Self] | None:
+        """Return both halves, for trial only; None when there is a single row."""
+        ...
+
+    def withhold(self, rows: Sequence[Self]) -> Self:
+        """Return the shard with these rows, halves of halves, left out of the work."""
+        ...
+
+
+class LocalEngine:
+    """Works on this machine, on all cores that the process may use."""
+
+    name: ClassVar[str] = "local"
+    is_far: ClassVar[bool] = False
+
+    def map(
+        self, function: Callable[[Shard], Part], shards: Iterable[Shard], *, spread: Spread = "alone"
+    ) -> Iterator[Part]:
+        """Yield the function's value for each shard; hardly more shards are under way than there are cores.
+
+        A shard that fails stops the work: its error is raised when its turn comes.
+        """
+        if spread == "processes":
+            return map_processes(function, shards, count_cores())
+        if spread == "threads":
+            # One more than cores: there is work while one of them waits for its turn in Python.
+            return map_threads(function, shards, count_cores() + 1)
+        return (function(shard) for shard in shards)
+
+    @property
+    def actors(self) -> None:
+        """Nowhere: there is this machine alone."""
+        return
+
+
+def count_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def map_threads(function: Callable[[Shard], Part], shards: Iterable[Shard], count: int) -> Iterator[Part]:
+    """Yield the function's value for each shard in order, with `count` shards under way at a time.
+
+    Whatever ends it, an error, Ctrl-C, or nobody asking for more: what is under way is finished first, and
+    nothing else is begun.
+    """
+    pool = ThreadPoolExecutor(count, thread_name_prefix="answerkey-shard")
+    waiting: deque[Future[Part]] = deque()
+    try:
+        for shard in shards:
+            waiting.append(pool.submit(function, shard))
+            if len(waiting) >= AHEAD * count:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def map_processes(function: Callable[[Shard], Part], shards: Iterable[Shard], count: int) -> Iterator[Part]:
+    """Yield the function's value for each shard in order, with `count` processes at work.
+
+    One shard, and a function that cannot be sent or is not known there, is worked on here. Whatever ends it,
+    the processes are killed in the middle of their work.
+    """
+    waiting = iter(shards)
+    first = list(islice(waiting, count))
+    payload = pickle_function(function) if len(first) > 1 else None
+    if payload is None:
+        yield from map(function, chain(first, waiting))
+        return
+    # Not forked: Polars waits forever for the threads that a fork does not copy.
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(len(first), context, _start_worker, (payload,))
+    handed: deque[tuple[Shard, Future[bytes]]] = deque()
+    processes = pool._processes  # noqa: SLF001 - there is no public name for them before Python 3.14
+
+    def submit(shard: Shard) -> None:
+        with _launching():
+            handed.append((shard, pool.submit(_work, pickle.dumps(shard))))
+
+    def finish() -> Part:
+        shard, future = handed.popleft()
+        kind, value = pickle.loads(future.result())  # noqa: S301 - from our own process
+        if kind == "error":
+            raise value
+        found: Part = function(shard) if kind == "unknown" else value
+        return found
+
+    try:
+        for shard in chain(first, waiting):
+            submit(shard)
+            if len(handed) >= AHEAD * len(first):
+                yield finish()
+        while handed:
+            yield finish()
+    except BrokenProcessPool:
+        code = next(
+            (code for one in list(processes.values()) if (code := _find_exit_code(one)) is not None), 0
+        )
+        why = f"signal {-code}" if code < 0 else f"exit code {code}"
+        hint = "was the machine out of memory? run again with fewer processes beside it"
+        raise EngineError("E602", f"a worker process ended: {why}", hint=hint) from None
+    finally:
+        for one in list(processes.values()):
+            one.kill()
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _find_exit_code(process: multiprocessing.Process) -> int | None:
+    process.join(0.05)  # its end may be known before its exit code is
+    return process.exitcode
+
+
+@contextmanager
+def _launching() -> Iterator[None]:
+    """Start processes that do not run the caller's script again, nor hear signals before they are ready."""
+    main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _PARENTS_SIGNALS)
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _start_worker(payload: bytes) -> None:
+    """Make this process a worker: in a session of its own, with a function, and ending with its parent."""
+    global _loaded  # noqa: PLW0603 - a worker process has one function
+    os.setsid()
+    for number in _PARENTS_SIGNALS:
+        signal.signal(number, lambda *_: None)  # not ignored: that would be inherited
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _PARENTS_SIGNALS)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.dup2(2, 1)  # what a library prints is no output of ours
+    # There is a worker for each core; the column library, not loaded so far, needs no threads beside them.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    _loaded = load_function(payload)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(0)
+
+
+def _work(shard: bytes) -> bytes:
+    # The search for cycles would look through all rows of a shard again and again, and find none.
+    gc.disable()
+    try:
+        return answer_shard(_loaded, shard)
+    finally:
+        gc.enable()
+
+
+def pickle_function(function: Callable[[Any], object]) -> bytes | None:
+    """Return the function as it is sent to other processes; None when it cannot be."""
+    try:
+        return pickle.dumps(function)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return None
+
+
+def load_function(payload: bytes) -> Loaded:
+    """Return the function, or why it cannot be loaded."""
+    try:
+        function: Callable[[Any], object] = pickle.loads(payload)  # noqa: S301 - from our own process
+    except (AttributeError, ImportError, pickle.UnpicklingError) as error:
+        return str(error)
+    return function
+
+
+def answer_shard(function: Loaded, payload: bytes) -> bytes:
+    """Return the function's value for a pickled shard, or its error, as a pickle that says which it is."""
+    if isinstance(function, str):
+        return pickle.dumps(("unknown", function))
+    try:
+        return pickle.dumps(("value", function(pickle.loads(payload))))  # noqa: S301 - from our own process
+    except BaseException as error:  # noqa: BLE001 - it is raised again by whoever asked
+        return describe_error(error)
+
+
+def describe_error(error: BaseException) -> bytes:
+    """Return an error as the answer to a shard; one that cannot be sent is put into words."""
+    error.add_note("".join(traceback.format_exception(error)))
+    try:
+        payload = pickle.dumps(("error", error))
+        pickle.loads(payload)  # noqa: S301 - our own bytes: some errors can be sent but not received
+    except (pickle.PickleError, TypeError, AttributeError, ImportError, ValueError):
+        print("".join(traceback.format_exception(error)), file=sys.stderr)  # noqa: T201 - nobody else will
+        message = f"a worker process failed: {type(error).__name__}: {error}"
+        return pickle.dumps(("error", InternalError("E901", message)))
+    return payload

@@ -1,0 +1,738 @@
+"""Reading responses: any message, the body of any answer in each API, log-probabilities; never fails.
+
+    status, body ──► JSON object ──► what was said (one `take_…` per API) ──► Completion
+
+What cannot be read is a completion with status ERROR, the reason in `error` and the body in `raw`; nothing is
+ever raised, and nothing that was not said becomes an answer.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, takewhile, zip_longest
+from typing import NamedTuple
+
+from answerkey.types import Completion, CompletionStatus
+
+#: A small body can be large once it is read: each value in it takes fifty bytes and more.
+MOST_PARTS = 1_000_000
+#: Wrappers inside wrappers deeper than this are nobody's reply.
+DEPTH = 8
+
+TEXT_PARTS = frozenset({"text", "output_text", "input_text"})
+REFUSED_ENDS = frozenset({"refusal", "content_filter"})
+#: Who speaks when it is not the model.
+OTHER_ROLES = frozenset({"system", "developer", "user", "tool", "function"})
+MESSAGE_KEYS = frozenset({"content", "refusal", "tool_calls", "function_call"})
+WRAPPER_KEYS = ("choices", "messages", "output", "message", "items")
+
+
+def read_message(message: object) -> Completion:
+    """Return what a reply says.
+
+    Text; an OpenAI-like message; a whole chat completion (its first choice); an object with `output` or
+    `messages`; a list of messages (the last of the assistant). Text parts are joined by a newline. A refusal
+    is REFUSED; null, tool calls alone and shapes that hold no text are NO_TEXT.
+    """
+    return _read(message, DEPTH)
+
+
+def is_trace(value: object) -> bool:
+    """Return whether a value has the shape of a reply or of an exchange of messages.
+
+    A message with `role` and content; a list of messages; an object whose `choices`, `messages`, `output`,
+    `message` or `items` is or holds one.
+    """
+    return _is_trace(value, DEPTH)
+
+
+def _is_trace(value: object, depth: int) -> bool:
+    if isinstance(value, Mapping) and "role" in value:
+        return not MESSAGE_KEYS.isdisjoint(value)
+    if depth == 0:
+        return False
+    if isinstance(value, Mapping):
+        return any(_holds_trace(value[key], depth - 1) for key in WRAPPER_KEYS if key in value)
+    entries = _entries(value)
+    return bool(entries) and all(isinstance(one, Mapping) and "role" in one for one in entries)
+
+
+def _holds_trace(value: object, depth: int) -> bool:
+    return _is_trace(value, depth) or any(_is_trace(one, depth) for one in _entries(value))
+
+
+def _entries(value: object) -> Sequence[object]:
+    return value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else ()
+
+
+def _read(message: object, depth: int) -> Completion:
+    if isinstance(message, str):
+        return Completion(mend_text(message))
+    if message is None or depth == 0:
+        return Completion(None, CompletionStatus.NO_TEXT)
+    if isinstance(message, Mapping):
+        return _read_mapping(message, depth - 1)
+    if isinstance(message, Sequence) and not isinstance(message, bytes):
+        return _read_list(message, depth - 1)
+    if isinstance(message, int | float):
+        return Completion(str(message))
+    return Completion(None, CompletionStatus.NO_TEXT)
+
+
+def _read_list(messages: Sequence[object], depth: int) -> Completion:
+    if all(isinstance(one, str) or (isinstance(one, Mapping) and _is_part(one)) for one in messages):
+        return _read_mapping({"role": "assistant", "content": messages}, depth)
+    for position in range(len(messages) - 1, -1, -1):
+        one = messages[position]
+        if isinstance(one, Mapping) and one.get("role", "assistant") == "assistant" and not _is_aside(one):
+            return _with_prompt(_read(one, depth), messages[:position])
+    return Completion(None, CompletionStatus.NO_TEXT)
+
+
+def _is_part(value: Mapping[str, object]) -> bool:
+    return "role" not in value and _is_one_of(value.get("type"), TEXT_PARTS | {"refusal"})
+
+
+def _is_one_of(value: object, words: frozenset[str]) -> bool:
+    """Return whether a value is one of some words; it may be anything, also what cannot be hashed."""
+    return isinstance(value, str) and value in words
+
+
+def _is_aside(value: Mapping[str, object]) -> bool:
+    """Return whether an entry of a reply is no message: reasoning, a tool call, a search."""
+    return "role" not in value and value.get("type", "message") != "message"
+
+
+def _with_prompt(completion: Completion, earlier: Sequence[object]) -> Completion:
+    prompt = [make_plain(one) for one in earlier if isinstance(one, Mapping)]
+    return replace(completion, prompt=prompt or completion.prompt)
+
+
+def _read_mapping(message: Mapping[str, object], depth: int) -> Completion:
+    if "role" in message or not MESSAGE_KEYS.isdisjoint(message):
+        return _read_one(message)
+    choices = message.get("choices")
+    if isinstance(choices, Sequence) and choices and isinstance(choices[0], Mapping):
+        return _read_choice(choices[0], message, depth)
+    for key in ("message", "output", "messages", "items"):
+        if key in message:
+            return _add_usage(_with_exchange(_read(message[key], depth), message), message)
+    return Completion(None, CompletionStatus.NO_TEXT)
+
+
+def _with_exchange(completion: Completion, holder: Mapping[str, object]) -> Completion:
+    """Add the prompt of an object that holds the whole exchange beside the last reply."""
+    messages = holder.get("messages")
+    if completion.prompt is not None or "output" not in holder or not isinstance(messages, Sequence):
+        return completion
+    return _with_prompt(completion, messages[:-1])
+
+
+def _read_choice(choice: Mapping[str, object], holder: Mapping[str, object], depth: int) -> Completion:
+    completion = _read(choice.get("message", choice.get("text")), depth)
+    end = choice.get("finish_reason")
+    logprobs = choice.get("logprobs")
+    completion = replace(
+        completion,
+        finish_reason=mend_text(end) if isinstance(end, str) else None,
+        logprobs=to_json_values(logprobs) if isinstance(logprobs, Mapping) else None,
+    )
+    if _is_one_of(end, REFUSED_ENDS) and not completion.text:
+        completion = replace(completion, text=None, status=CompletionStatus.REFUSED)
+    return _add_usage(completion, holder)
+
+
+def _add_usage(completion: Completion, holder: Mapping[str, object]) -> Completion:
+    usage = holder.get("usage")
+    if not isinstance(usage, Mapping):
+        return completion
+    asked = read_count(usage.get("prompt_tokens", usage.get("input_tokens")))
+    said = read_count(usage.get("completion_tokens", usage.get("output_tokens")))
+    return replace(completion, prompt_tokens=asked, completion_tokens=said)
+
+
+def read_count(value: object) -> int | None:
+    """Return a number of tokens; None for what is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
+
+
+def _read_one(message: Mapping[str, object]) -> Completion:
+    if _is_one_of(message.get("role"), OTHER_ROLES):
+        return Completion(None, CompletionStatus.NO_TEXT)
+    reply = make_plain(message)
+    text, is_refused = _read_content(message.get("content"))
+    refusal = message.get("refusal")
+    if is_refused or (isinstance(refusal, str) and refusal) or message.get("stop_reason") == "refusal":
+        return Completion(None, CompletionStatus.REFUSED, reply=reply)
+    has_calls = bool(message.get("tool_calls") or message.get("function_call"))
+    if text is None or (has_calls and not text.strip()):
+        return Completion(None, CompletionStatus.NO_TEXT, reply=reply)
+    return Completion(mend_text(text), reply=reply)
+
+
+def _read_content(content: object) -> tuple[str | None, bool]:
+    """Return the text of a message's content (None when it has none) and whether a part of it refuses."""
+    if isinstance(content, str):
+        return content, False
+    if not isinstance(content, Sequence) or isinstance(content, bytes):
+        return (str(content) if isinstance(content, int | float) else None), False
+    parts = [_read_part(part) for part in content]
+    texts = [part for part in parts if part is not None]
+    is_refused = any(isinstance(part, Mapping) and part.get("type") == "refusal" for part in content)
+    return ("\n".join(texts) if texts else None), is_refused
+
+
+def _read_part(part: object) -> str | None:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, Mapping) or not _is_one_of(part.get("type", "text"), TEXT_PARTS):
+        return None
+    text = part.get("text")
+    text = text.get("value") if isinstance(text, Mapping) else text
+    return text if isinstance(text, str) else None
+
+
+def mend_text(text: str) -> str:
+    """Return the text with half surrogate pairs, which no file can hold, as U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def make_plain(message: Mapping[str, object]) -> dict[str, object]:
+    """Return a message as plain JSON values that any file can hold."""
+    plain = to_json_values(message)
+    return plain if isinstance(plain, dict) else {"role": str(message.get("role", "assistant"))}
+
+
+def to_json_values(value: object) -> object:
+    """Return a value as plain JSON values that any file can hold; None for one that is too deep for it."""
+    try:
+        text = json.dumps(value, default=str, ensure_ascii=False, skipkeys=True)
+        plain: object = json.loads(mend_text(text), parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        return None
+    return plain
+
+
+def has_too_many_parts(body: bytes) -> bool:
+    """Return whether reading a body of JSON would take far more memory than any answer needs.
+
+    In each part of it there is a comma or a bracket. Texts have them too, but an answer has no million.
+    """
+    return len(body) > MOST_PARTS and sum(map(body.count, (b",", b"[", b"{"))) > MOST_PARTS
+
+
+RAW_BYTES = 65_536
+ERROR_CHARACTERS = 500
+#: How the APIs name the ends of a completion, in the words of one of them.
+FINISH_REASONS: dict[str, str] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "STOP": "stop",
+    "max_tokens": "length",
+    "MAX_TOKENS": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+    "refusal": "content_filter",
+    "SAFETY": "content_filter",
+    "RECITATION": "content_filter",
+    "BLOCKLIST": "content_filter",
+    "PROHIBITED_CONTENT": "content_filter",
+    "SPII": "content_filter",
+}
+#: Where error bodies say what is wrong, the best place first.
+COMPLAINT_FIELDS = ("error", "message", "detail", "errors", "msg", "type", "code")
+ANSWERED = range(200, 300)
+_NOTHING = Completion(None)
+
+
+class Said(NamedTuple):
+    """What an answer says, in the words of no API. `texts` and `thoughts` are its parts in order.
+
+    `refusal` is the text of a refusal, "" for one without words. `reply` is the whole message where it says
+    more than its text.
+    """
+
+    texts: Sequence[str] = ()
+    thoughts: Sequence[str] = ()
+    refusal: str | None = None
+    reply: Mapping[str, object] | None = None
+    finish_reason: object = None
+    prompt_tokens: object = None
+    completion_tokens: object = None
+    logprobs: object = None
+
+
+class Unreadable(Exception):  # noqa: N818 - it becomes a completion, never an error of a run
+    """A body that is not what the API promises; the message says why."""
+
+
+def read_body(status: int, body: bytes, take: Callable[[Mapping[str, object]], Said]) -> Completion:
+    """Return what a body says; `take` reads the JSON object of an answer that was given (status 2xx)."""
+    try:
+        return _read_answer(status, body, take)
+    except Unreadable as trouble:
+        return fail(str(trouble), body)
+
+
+def _read_answer(status: int, body: bytes, take: Callable[[Mapping[str, object]], Said]) -> Completion:
+    if status not in ANSWERED:
+        raise Unreadable(_join(f"HTTP {status}", _explain(body)))
+    parsed = _parse(body)
+    if not isinstance(parsed, Mapping):
+        raise Unreadable(f"the body is JSON, but no object: {type(parsed).__name__}")
+    if _is_complaint(parsed):
+        raise Unreadable(_join("the endpoint reports an error", find_complaint(parsed)))
+    return _conclude(take(parsed))
+
+
+def _explain(body: bytes) -> str:
+    try:
+        return find_complaint(_parse(body))
+    except Unreadable as trouble:
+        return str(trouble)
+
+
+def fail(reason: str, body: bytes = b"") -> Completion:
+    """Return the completion of a call that failed: ERROR, why, and what was sent instead of an answer."""
+    return Completion(
+        None, CompletionStatus.ERROR, error=shorten(reason), raw=cut_raw(body) if body else None
+    )
+
+
+def cut_raw(body: bytes) -> str:
+    """Return the first 64 kB of a body as text that any file can hold."""
+    text = body[:RAW_BYTES].decode(errors="replace")
+    return text.encode()[:RAW_BYTES].decode(errors="ignore")
+
+
+def shorten(text: str) -> str:
+    """Return a text on one line, cut where it gets too long to be read."""
+    words = " ".join(mend_text(text).split())
+    return words if len(words) <= ERROR_CHARACTERS else f"{words[:ERROR_CHARACTERS]}…"
+
+
+#: Made once: `json.loads` with `parse_constant` makes a decoder for every reply.
+_JSON = json.JSONDecoder(parse_constant=lambda _: None)
+
+
+def _parse(body: bytes) -> object:
+    if has_too_many_parts(body):
+        raise Unreadable("the body has more than a million parts")
+    try:
+        text = body.decode().removeprefix("\ufeff")
+    except UnicodeDecodeError:
+        raise Unreadable("the body is not UTF-8") from None
+    try:
+        return _JSON.decode(text)
+    except (ValueError, RecursionError):
+        raise Unreadable(_describe_text(text)) from None
+
+
+def _describe_text(text: str) -> str:
+    start = text.lstrip()[:100]
+    if not start:
+        return "the body is empty"
+    if start.startswith("<"):
+        return "the body is HTML, not JSON"
+    return "the body is a stream of events, not JSON" if start.startswith("data:") else "the body is not JSON"
+
+
+def _is_complaint(body: Mapping[str, object]) -> bool:
+    return bool(body.get("error")) or "error" in {_word(body.get("object")), _word(body.get("type"))}
+
+
+def find_complaint(body: object, depth: int = DEPTH) -> str:
+    """Return the message of an error body, in any of the usual shapes; "" when there is none."""
+    if isinstance(body, str):
+        return body
+    if depth == 0:
+        return ""
+    if isinstance(body, list):
+        return next((found for one in body if (found := find_complaint(one, depth - 1))), "")
+    if not isinstance(body, Mapping):
+        return ""
+    values = (body.get(key) for key in COMPLAINT_FIELDS)
+    return next((found for one in values if (found := find_complaint(one, depth - 1))), "")
+
+
+def _join(start: str, rest: str) -> str:
+    return f"{start}: {rest}" if rest else start
+
+
+def _conclude(said: Said) -> Completion:
+    text = mend_text("\n".join(said.texts)) if said.texts else None
+    stated = _word(said.finish_reason)
+    end = FINISH_REASONS.get(stated, stated) or None
+    status = CompletionStatus.OK if text is not None else CompletionStatus.NO_TEXT
+    if said.refusal is not None or (end == "content_filter" and not text):
+        text, status = None, CompletionStatus.REFUSED
+    return _NOTHING.with_fields(
+        text=text,
+        status=status,
+        reply=None if said.reply is None else make_plain(said.reply),
+        finish_reason=end,
+        prompt_tokens=read_count(said.prompt_tokens),
+        completion_tokens=read_count(said.completion_tokens),
+        reasoning=mend_text("\n".join(said.thoughts)) if said.thoughts else None,
+        logprobs=to_json_values(said.logprobs) if isinstance(said.logprobs, Mapping) else None,
+    )
+
+
+def _word(value: object) -> str:
+    return mend_text(value) if isinstance(value, str) else ""
+
+
+#: Objects that JSON was read from are dicts, and asking for those is quick.
+Found = Mapping[str, object]
+MISSING = object()
+
+#: Where endpoints put what a reasoning model thought, beside the content.
+THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking")
+THOUGHT_PARTS = frozenset({"thinking", "reasoning", "reasoning_content", "reasoning_text"})
+_SAYS_MORE = ("refusal", "tool_calls", "function_call", "audio", "annotations")
+_BESIDE_CONTENT = (*THOUGHT_FIELDS, *_SAYS_MORE)
+
+
+def take_chat(body: Found) -> Said:
+    """Return what the first choice of a chat completion says."""
+    usage = _take_usage(body)
+    choice = _take_first(body, "choices")
+    if choice is None:
+        return Said(
+            prompt_tokens=usage.get("prompt_tokens"), completion_tokens=usage.get("completion_tokens")
+        )
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise Unreadable("the first choice has no `message`")
+    role = message.get("role")
+    if isinstance(role, str) and role in OTHER_ROLES:
+        raise Unreadable(f"the message is of the role {role!r}, not the assistant's")
+    texts, thoughts, refusal, reply = _take_message(message)
+    return Said(
+        texts,
+        thoughts,
+        refusal,
+        reply,
+        _take_end(choice),
+        usage.get("prompt_tokens"),
+        usage.get("completion_tokens"),
+        choice.get("logprobs"),
+    )
+
+
+def _take_message(message: Found) -> tuple[Sequence[str], Sequence[str], str | None, Found | None]:
+    """Return the texts, the thoughts, the refusal and what there is beside them."""
+    content = message.get("content")
+    if isinstance(content, str) and not any(map(message.get, _BESIDE_CONTENT)):  # nearly all are so
+        return [content], (), None, None
+    parts = _take_parts(content)
+    thoughts = [*_take_thoughts(message), *parts.thoughts]
+    refusal = _take_refusal(message) if parts.refusal is None else parts.refusal
+    texts = parts.texts if any(text.strip() for text in parts.texts) or not _has_calls(message) else ()
+    return texts, thoughts, refusal, _keep_reply(message)
+
+
+def take_text(body: Found) -> Said:
+    """Return what the first choice of a text completion says."""
+    usage = _take_usage(body)
+    choice = _take_first(body, "choices")
+    text = None if choice is None else choice.get("text", MISSING)
+    if not isinstance(text, str | None):
+        raise Unreadable("the first choice has no `text`")
+    return Said(
+        texts=[text] if isinstance(text, str) else (),
+        finish_reason=None if choice is None else _take_end(choice),
+        prompt_tokens=usage.get("prompt_tokens"),
+        completion_tokens=usage.get("completion_tokens"),
+        logprobs=None if choice is None else choice.get("logprobs"),
+    )
+
+
+def take_anthropic(body: Found) -> Said:
+    """Return what a message of Anthropic's API says; thinking blocks are apart from the text."""
+    if "content" not in body:
+        raise Unreadable("the body has no `content`")
+    usage = _take_usage(body)
+    parts = _take_parts(body["content"])
+    end = body.get("stop_reason")
+    refusal = "\n".join(parts.texts) if end == "refusal" else parts.refusal
+    reply = {"role": "assistant", "content": body["content"]}
+    return Said(
+        texts=parts.texts,
+        thoughts=parts.thoughts,
+        refusal=refusal,
+        reply=reply if refusal is not None or not parts.texts else None,
+        finish_reason=end,
+        prompt_tokens=_add_cached(usage),
+        completion_tokens=usage.get("output_tokens"),
+    )
+
+
+def take_gemini(body: Found) -> Said:
+    """Return what the first candidate of Gemini's API says; thoughts are apart from the text."""
+    usage = body.get("usageMetadata")
+    usage = usage if isinstance(usage, dict) else {}
+    blocked = _take_block(body)
+    has_candidates = "candidates" in body
+    if not has_candidates and blocked is None:
+        raise Unreadable("the body has no `candidates`")
+    candidate = _take_first(body, "candidates") if has_candidates else None
+    content = None if candidate is None else candidate.get("content")
+    parts = _take_gemini_parts(content)
+    return Said(
+        texts=parts.texts,
+        thoughts=parts.thoughts,
+        refusal=blocked,
+        finish_reason=None if candidate is None else _take_end(candidate, "finishReason"),
+        prompt_tokens=usage.get("promptTokenCount"),
+        completion_tokens=_add_counts(usage.get("candidatesTokenCount"), usage.get("thoughtsTokenCount")),
+        logprobs=None if candidate is None else candidate.get("logprobsResult"),
+    )
+
+
+def _take_usage(body: Found) -> Found:
+    usage = body.get("usage")
+    return usage if isinstance(usage, dict) else {}
+
+
+def _take_first(body: Found, name: str) -> Found | None:
+    """Return the first entry of a list of answers, None for an empty list."""
+    found = body.get(name)
+    if not isinstance(found, list):
+        raise Unreadable(f"`{name}` is no list" if name in body else f"the body has no `{name}`")
+    if not found:
+        return None
+    first = found[0]
+    if not isinstance(first, dict):
+        raise Unreadable(f"the first of `{name}` is no object")
+    if first.get("error"):
+        raise Unreadable(f"the endpoint reports an error: {find_complaint(first['error'])}")
+    return first
+
+
+def _take_end(choice: Found, name: str = "finish_reason") -> object:
+    end = choice.get(name)
+    if end == "error":
+        raise Unreadable("the endpoint reports an error in the middle of the answer")
+    return end
+
+
+def _take_parts(content: object) -> Said:
+    """Return the texts and thoughts of a message's content: text, a list of parts, or null."""
+    if content is None:
+        return Said()
+    if isinstance(content, str):
+        return Said(texts=[content])
+    if not isinstance(content, list):
+        raise Unreadable(f"the content is neither text nor a list of parts: {type(content).__name__}")
+    texts, thoughts, refusal = [], [], None
+    for part in content:
+        kind = part.get("type", "text") if isinstance(part, dict) else "text"
+        if kind == "refusal":
+            refusal = _find_text(part, "refusal")
+        elif isinstance(kind, str) and kind in THOUGHT_PARTS:
+            thoughts.append(_find_text(part, *THOUGHT_FIELDS, "text"))
+        elif not isinstance(kind, str) or kind in TEXT_PARTS:
+            texts.append(_require_text(part))
+    return Said(texts=texts, thoughts=[one for one in thoughts if one], refusal=refusal)
+
+
+def _require_text(part: object) -> str:
+    text = part.get("text") if isinstance(part, dict) else part
+    text = text.get("value") if isinstance(text, dict) else text
+    if not isinstance(text, str):
+        raise Unreadable("a part of the content has no text")
+    return text
+
+
+def _find_text(part: object, *names: str) -> str:
+    """Return the text under the first of some names that has one, also as a list of parts; "" without."""
+    for name in names:
+        value = part.get(name) if isinstance(part, dict) else None
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list):
+            return "\n".join(text for one in value if (text := _find_text(one, "text")))
+    return ""
+
+
+def _take_thoughts(message: Found) -> list[str]:
+    return [text for text in [_find_text(message, *THOUGHT_FIELDS)] if text]
+
+
+def _take_refusal(message: Found) -> str | None:
+    refusal = message.get("refusal")
+    return refusal if isinstance(refusal, str) and refusal else None
+
+
+def _has_calls(message: Found) -> bool:
+    return bool(message.get("tool_calls") or message.get("function_call"))
+
+
+def _keep_reply(message: Found) -> Found | None:
+    """Return the message without its thoughts, if it says more than one text."""
+    if isinstance(message.get("content"), str) and not any(message.get(name) for name in _SAYS_MORE):
+        return None
+    return {name: value for name, value in message.items() if name not in THOUGHT_FIELDS}
+
+
+def _add_cached(usage: Found) -> int | None:
+    """Return the prompt's tokens: Anthropic counts those that were cached apart from the others."""
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    return _add_counts(*(usage.get(name) for name in names))
+
+
+def _add_counts(first: object, *others: object) -> int | None:
+    if not isinstance(first, int) or isinstance(first, bool):
+        return None
+    return first + sum(one for one in others if isinstance(one, int))
+
+
+def _take_block(body: Found) -> str | None:
+    feedback = body.get("promptFeedback")
+    reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
+    return reason if isinstance(reason, str) and reason else None
+
+
+def _take_gemini_parts(content: object) -> Said:
+    parts = content.get("parts", []) if isinstance(content, dict) else []
+    if not isinstance(content, dict | None) or not isinstance(parts, list):
+        raise Unreadable("the content of the first candidate is no list of parts")
+    texts: list[str] = []
+    thoughts: list[str] = []
+    for part in parts:
+        if not isinstance(part, dict):
+            raise Unreadable("a part of the content is no object")
+        if "text" in part:
+            (thoughts if part.get("thought") else texts).append(_require_text(part))
+    return Said(texts=texts, thoughts=thoughts)
+
+
+_Found = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Position:
+    """One token of a completion: its text, its log-probability, and the likeliest tokens in its place.
+
+    `top` holds each token once, the token itself included if it has a log-probability. `offset` is where it
+    begins in the whole text, in characters; None when that is not said.
+    """
+
+    token: str
+    logprob: float | None
+    top: Mapping[str, float]
+    offset: int | None = None
+
+
+def read_positions(logprobs: object) -> list[Position]:
+    """Return the tokens of a completion in order; none where there are no log-probabilities."""
+    if not isinstance(logprobs, Mapping):
+        return []
+    for name, read in (("content", _read_chat), ("tokens", _read_text), ("chosenCandidates", _read_gemini)):
+        if isinstance(logprobs.get(name), list):
+            return _cut(read(logprobs))
+    return []
+
+
+def _cut(positions: Iterable[Position | None]) -> list[Position]:
+    """Return the positions up to the first that is damaged: what follows it has no known place."""
+    return [one for one in takewhile(lambda one: one is not None, positions) if one is not None]
+
+
+def _read_chat(logprobs: _Found) -> Iterator[Position | None]:
+    for one in _list(logprobs, "content"):
+        pairs = [(_get(two, "token"), _get(two, "logprob")) for two in _list(one, "top_logprobs")]
+        yield _build(_get(one, "token"), _get(one, "logprob"), pairs)
+
+
+def _read_text(logprobs: _Found) -> Iterator[Position | None]:
+    names = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
+    columns = [_list(logprobs, name) for name in names]
+    for token, logprob, top, offset in islice(zip_longest(*columns), len(columns[0])):
+        pairs = list(top.items()) if isinstance(top, Mapping) else []
+        yield _build(token, logprob, pairs, offset)
+
+
+def _read_gemini(logprobs: _Found) -> Iterator[Position | None]:
+    chosen, tops = _list(logprobs, "chosenCandidates"), _list(logprobs, "topCandidates")
+    for one, top in islice(zip_longest(chosen, tops), len(chosen)):
+        pairs = [(_get(two, "token"), _get(two, "logProbability")) for two in _list(top, "candidates")]
+        yield _build(_get(one, "token"), _get(one, "logProbability"), pairs)
+
+
+def _build(
+    token: object, logprob: object, pairs: Sequence[tuple[object, object]], offset: object = None
+) -> Position | None:
+    if not isinstance(token, str):
+        return None
+    own = read_logprob(logprob)
+    top: dict[str, float] = {}
+    for name, value in [*pairs, (token, own)]:
+        number = read_logprob(value)
+        if isinstance(name, str) and number is not None:
+            top.setdefault(name, number)
+    place = offset if isinstance(offset, int) and not isinstance(offset, bool) else None
+    return Position(token, own, top, place)
+
+
+def read_logprob(value: object) -> float | None:
+    """Return a log-probability; None for what is none. Rounding may leave it a little above 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return None if math.isnan(number) else min(0.0, number)
+
+
+def _get(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, Mapping) else None
+
+
+def _list(value: object, name: str) -> list[object]:
+    """Return the list under a name; an empty one where there is none."""
+    found = _get(value, name)
+    return found if isinstance(found, list) else []
+
+
+NO_ECHO = "the endpoint did not echo the log-probabilities of the text"
+
+
+@dataclass(frozen=True)
+class Continued:
+    """The log-probability of a continuation and its number of tokens; `is_split` if one began before it."""
+
+    logprob: float
+    tokens: int
+    is_split: bool = False
+
+
+def measure_continuation(completion: Completion, prompt: str, continuation: str) -> Continued | str:
+    """Return how likely the continuation is after the prompt, or why that cannot be told.
+
+    A token that begins in the prompt and ends in the continuation belongs to the continuation.
+    """
+    start, end = len(prompt), len(prompt) + len(continuation)
+    total, count, is_split, place = 0.0, 0, False, 0
+    for one in read_positions(completion.logprobs):
+        begins = place if one.offset is None else one.offset
+        place = begins + len(one.token)
+        if place <= start or begins >= end:
+            continue
+        if one.logprob is None:
+            return "a token of the continuation has no log-probability"
+        total, count, is_split = total + one.logprob, count + 1, is_split or begins < start
+    if place < end or not count:
+        return NO_ECHO
+    return Continued(total, count, is_split)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.templates.analysis import find_reads
-from answerkey.templates.compiling import parse_template
+from answerkey.templates.analysis import find_reads, parse_template
 
 
 def read(source: str) -> dict[str, set[tuple[str | int, ...]]]:

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from answerkey.templates import isolated
-from answerkey.templates.recipes import Recipe
-from answerkey.templates.rows import Rows
+from answerkey.templates import rendering
+from answerkey.templates.rendering import Recipe, Rows
 from answerkey.types import Row
 
 
@@ -56,7 +55,7 @@ def answer(payload: bytes) -> list[Any]:
     """Return the messages with which one is answered."""
     wire = Wire()
     recipe, rows = pickle.loads(payload)  # noqa: S301 - our own
-    isolated._answer(wire, recipe, rows, Counter())  # type: ignore[arg-type]  # all of a channel that is used
+    rendering._answer(wire, recipe, rows, Counter())  # type: ignore[arg-type]  # all of a channel that is used
     return wire.sent
 
 
@@ -72,10 +71,10 @@ def test_a_worker_limits_itself_before_the_first_row(
         events.append((descriptor, folder))
         return wire
 
-    monkeypatch.setattr(isolated, "Channel", open_channel)
-    monkeypatch.setattr(isolated, "_limit_process", lambda: events.append(("limited", list(wire.sent))))
+    monkeypatch.setattr(rendering, "Channel", open_channel)
+    monkeypatch.setattr(rendering, "_limit_process", lambda: events.append(("limited", list(wire.sent))))
     with pytest.raises(SystemExit):
-        isolated.serve()
+        rendering.serve()
     assert events == [(7, "/a/folder"), ("limited", [])]
     assert wire.sent == [[], [2, 3], ["a"]]
     assert timers == [1.0, 1.0, 1.0, 0, 1.0, 1.0, 0]
@@ -91,10 +90,10 @@ def test_limits_that_a_system_does_not_know_are_left_as_they_are(monkeypatch: py
         limits[which] = value
 
     monkeypatch.setattr(resource, "setrlimit", keep)
-    isolated._limit_process()
+    rendering._limit_process()
     memory = limits.pop(resource.RLIMIT_AS)[0]
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    assert abs(memory - isolated.MEMORY_BYTES - pages * resource.getpagesize()) < 2**26
+    assert abs(memory - rendering.MEMORY_BYTES - pages * resource.getpagesize()) < 2**26
     assert limits == {
         resource.RLIMIT_FSIZE: (0, 0),
         resource.RLIMIT_CORE: (0, 0),
@@ -107,11 +106,10 @@ def test_a_system_that_tells_no_memory_sets_no_limit_on_it(
 ) -> None:
     """Elsewhere than on Linux the computing time alone is limited, and what can be opened."""
     limits: dict[int, tuple[int, int]] = {}
-    assert isolated._read_own(str(tmp_path / "statm")) == "0"
-    monkeypatch.setattr(isolated, "_read_own", lambda _path: "0")
     monkeypatch.setattr(resource, "setrlimit", limits.__setitem__)
-    isolated._limit_process()
-    assert limits[resource.RLIMIT_AS] == (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    rendering._limit_process(str(tmp_path / "statm"))
+    assert resource.RLIMIT_AS not in limits
+    assert resource.RLIMIT_NOFILE in limits
 
 
 @pytest.mark.usefixtures("timers")

@@ -14,12 +14,9 @@ import pytest
 
 from answerkey.errors import Place, SpecError
 from answerkey.sandbox.snippet import SnippetTrouble
-from answerkey.templates import RowTrouble, Template, TemplateStopped, isolation
-from answerkey.templates.isolation import render_isolated
-from answerkey.templates.recipes import Recipe
-from answerkey.templates.rows import Rows
-from answerkey.templates.transport import decode
-from answerkey.templates.trouble import Excess
+from answerkey.templates import RowTrouble, Template, TemplateStopped, rendering
+from answerkey.templates.rendering import Recipe, Rows, decode, render_isolated
+from answerkey.templates.values import Excess
 from answerkey.types import Row, Samples
 
 #: Not tame, and does nothing.
@@ -169,9 +166,9 @@ def test_an_error_that_travels_keeps_its_template() -> None:
 def worker(monkeypatch: pytest.MonkeyPatch) -> int:
     """Return the process of a worker, started in an environment with a secret in it."""
     monkeypatch.setenv("SECRET_TOKEN", "this is the secret")
-    monkeypatch.setattr(isolation, "_idle", [])
+    monkeypatch.setattr(rendering, "_idle", [])
     assert render("{{ sample.x }}", x=1) == 1
-    (process,) = isolation._idle
+    (process,) = rendering._idle
     return process._process.pid
 
 
@@ -204,7 +201,7 @@ def test_a_worker_that_says_nonsense_is_not_believed(monkeypatch: pytest.MonkeyP
         def close(self) -> None:
             """End."""
 
-    monkeypatch.setattr(isolation, "_idle", [Liar()])
+    monkeypatch.setattr(rendering, "_idle", [Liar()])
     with pytest.raises(TemplateStopped, match="its process broke its connection"):
         render("{{ sample.x }} never seen before", x=1)
 
@@ -233,30 +230,30 @@ class Worker:
 def test_a_worker_that_dies_stops_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reason says what ended it, and how much memory it may have."""
     worker = Worker(SnippetTrouble("died", "killed by signal 9"))
-    monkeypatch.setattr(isolation, "_idle", [worker])
-    monkeypatch.setattr(isolation, "_stopped", {})
+    monkeypatch.setattr(rendering, "_idle", [worker])
+    monkeypatch.setattr(rendering, "_stopped", {})
     with pytest.raises(TemplateStopped) as caught:
         render("{{ sample.x }}", x=1)
     assert caught.value.message == (
         "the template was stopped: its process ended (killed by signal 9); it may have 128 MB of memory"
     )
-    assert (worker.is_closed, isolation._idle) == (True, [])
+    assert (worker.is_closed, rendering._idle) == (True, [])
 
 
 def test_an_interruption_ends_the_worker_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it was about to say would be taken for the answer to the next question."""
     worker = Worker(KeyboardInterrupt())
-    monkeypatch.setattr(isolation, "_idle", [worker])
+    monkeypatch.setattr(rendering, "_idle", [worker])
     with pytest.raises(KeyboardInterrupt):
         render("{{ sample.x }}", x=1)
-    assert (worker.is_closed, isolation._idle) == (True, [])
+    assert (worker.is_closed, rendering._idle) == (True, [])
 
 
 def test_a_worker_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what it said, and no worker is kept."""
     worker = Worker(SnippetTrouble("died", "no Python here"))
-    monkeypatch.setattr(isolation, "_idle", [])
-    monkeypatch.setattr(isolation, "WorkerProcess", lambda *_words: worker)
+    monkeypatch.setattr(rendering, "_idle", [])
+    monkeypatch.setattr(rendering, "WorkerProcess", lambda *_words: worker)
     with pytest.raises(SpecError) as caught:
         render("{{ sample.x }}", x=1)
     assert (caught.value.code, worker.is_closed) == ("E120", True)

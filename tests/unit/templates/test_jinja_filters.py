@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from answerkey.templates import FilterOp, RowTrouble, Template
-from answerkey.templates.jinja_filters import FILTERS
+from answerkey.templates.environment import FILTERS
 
 pytestmark = pytest.mark.usefixtures("everywhere")
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from answerkey.templates import find_config_names
-from answerkey.templates.placeholders import Standing, find_placeholders, find_whole
+from answerkey.templates.config import Standing, find_placeholders, find_whole
 
 
 @pytest.mark.parametrize("text", ["<< config.x >>", "<<config.x>>", "  <<  config.x\n>>\n", "<<config.x >>"])

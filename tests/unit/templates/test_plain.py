@@ -8,7 +8,7 @@ import pytest
 from jinja2 import Undefined, UndefinedError
 from markupsafe import Markup
 
-from answerkey.templates.plain import check_unicode, describe_type, make_plain, make_printable
+from answerkey.templates.values import describe_type, make_plain, make_printable
 from answerkey.types import Row
 
 
@@ -66,10 +66,3 @@ def test_an_undefined_value_fails_at_any_depth() -> None:
 def test_types_have_words_that_users_know(value: object, words: str) -> None:
     """Messages do not speak of NoneType or str."""
     assert describe_type(value) == words
-
-
-def test_half_a_character_is_named() -> None:
-    """A text with one cannot be written."""
-    check_unicode("\U0001f600")
-    with pytest.raises(ValueError, match=r"the text holds U\+DC00, which is half a character"):
-        check_unicode("a\udc00")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from answerkey.templates.compiling import parse_template
+from answerkey.templates.analysis import TAME_FILTERS as FILTERS
+from answerkey.templates.analysis import TAME_METHODS as METHODS
+from answerkey.templates.analysis import is_tame, parse_template
 from answerkey.templates.environment import open_environment
-from answerkey.templates.tameness import FILTERS, METHODS, is_tame
 from answerkey.trace import TRACE_METHODS
 
 TAME = [

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.templates import RowTrouble, Template, UnresolvedConfig
+from answerkey.templates import JsonText, RowTrouble, Template, UnresolvedConfig
 from answerkey.types import Completion, Row, Samples
 
 
@@ -663,6 +663,25 @@ def test_a_constant_that_has_no_value_is_refused(source: str) -> None:
     with pytest.raises(SpecError, match="template fails on every row: text has no field `f`") as caught:
         Template.compile(source)
     assert caught.value.code == "E112"
+
+
+def test_a_long_number_may_stand_in_text() -> None:
+    """Only in code is it too long to be read."""
+    assert evaluate("9" * 5000) == "9" * 5000
+
+
+def test_distinct_values_of_a_table_are_found_once() -> None:
+    """Who asks again, for a template of the same text, gets the very same."""
+    samples = make_samples({"x": ["a", "a"]})
+    assert Template.compile("{{ sample.x }}").distinct(samples) is Template.compile(
+        "{{ sample.x }}"
+    ).distinct(samples)
+
+
+def test_text_that_holds_json_has_its_fields() -> None:
+    """By name those of the JSON, by number its characters."""
+    text = JsonText('{"a": [1]}')
+    assert evaluate("{{ sample.x['a'][0] ~ sample.x[0] }}", x=text) == "1{"
 
 
 def test_a_trace_has_its_methods() -> None:

@@ -9,7 +9,7 @@ import re
 import jinja2.exceptions
 import pytest
 
-from answerkey.templates.trouble import FOREIGN, TRANSLATIONS, MissingName, RowTrouble, translate_error
+from answerkey.templates.values import FOREIGN, MissingName, translate_error
 
 #: Reading files, importing, warning, parsing Python: nothing of it happens while a template renders.
 OUT_OF_REACH = (
@@ -78,13 +78,6 @@ def test_each_exception_has_its_message(error: Exception, message: str) -> None:
     assert translate_error(error).message == message
 
 
-def test_the_more_special_class_comes_first() -> None:
-    """No entry of the table is hidden by an earlier one."""
-    kinds = list(TRANSLATIONS)
-    hidden = [late for place, late in enumerate(kinds) for early in kinds[:place] if issubclass(late, early)]
-    assert hidden == []
-
-
 def test_an_undefined_name_keeps_its_hint_and_column() -> None:
     """What the environment found out is handed on."""
     trouble = translate_error(MissingName("m", hint="h", column="c"))
@@ -96,14 +89,8 @@ def test_a_null_in_a_wrong_place_gets_a_hint() -> None:
     assert translate_error(TypeError("'NoneType' object is not iterable")).hint is not None
 
 
-def test_what_is_not_in_the_table_is_raised_again() -> None:
-    """An exception that no template can raise is nobody's row trouble."""
-    with pytest.raises(OSError, match="disk"):
-        translate_error(OSError("disk"))
-
-
 def test_trouble_with_a_line_is_otherwise_the_same() -> None:
     """Only the message changes."""
-    trouble = RowTrouble("m", hint="h", column="c", is_undefined=True).at_line(3)
+    trouble = translate_error(MissingName("m", hint="h", column="c"), 3)
     assert (trouble.message, trouble.hint, trouble.column) == ("m (line 3 of the template)", "h", "c")
     assert trouble.is_undefined

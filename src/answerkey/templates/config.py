@@ -71,9 +71,9 @@ def find_whole(text: str) -> str | None:
     return match["name"] if match else None
 
 
-def find_config_names(text: str, *, is_template: bool = True) -> list[str]:
-    """Return the config names that a text needs, each once; a Jinja comment needs none."""
-    found = find_placeholders(text, is_template=is_template)
+def find_config_names(text: str) -> list[str]:
+    """Return the config names that a template needs, each once; a Jinja comment needs none."""
+    found = find_placeholders(text, is_template=True)
     return list(dict.fromkeys(one.name for one in found if one.standing is not Standing.COMMENT))
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial, wraps
 from typing import Any, Final, NoReturn
 
 from jinja2 import (
     StrictUndefined,
-    TemplateRuntimeError,
     TemplateSyntaxError,
     Undefined,
     UndefinedError,
@@ -22,8 +21,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
 from jinja2.filters import FILTERS as JINJA_FILTERS
 from jinja2.lexer import Token, TokenStream
-from jinja2.nodes import EvalContext
-from jinja2.runtime import Context, LoopContext
+from jinja2.runtime import LoopContext
 from jinja2.sandbox import SandboxedEnvironment, modifies_known_mutable
 from jinja2.utils import missing
 from jinja2.visitor import NodeTransformer
@@ -84,15 +82,9 @@ class StrictName(StrictUndefined):
 
     __slots__ = ()
 
-    def __init__(
-        self,
-        hint: str | None = None,
-        obj: Value = missing,
-        name: str | None = None,
-        exc: type[TemplateRuntimeError] = UndefinedError,
-    ) -> None:
-        super().__init__(hint, obj, name, exc)
-        if exc is UndefinedError and hint is None:
+    def __init__(self, *arguments: Value, **options: Value) -> None:
+        super().__init__(*arguments, **options)
+        if self._undefined_exception is UndefinedError and self._undefined_hint is None:
             # Jinja calls this with its own message; ours is built only when the error is really raised.
             self._undefined_exception = self._explain  # type: ignore[assignment]
 
@@ -207,19 +199,13 @@ class RowEnvironment(SandboxedEnvironment):
         return super().call(context, function, *args, **kwargs)
 
     def call_filter(
-        self,
-        name: str,
-        value: Value,
-        args: Sequence[Value] | None = None,
-        kwargs: Mapping[str, Value] | None = None,
-        context: Context | None = None,
-        eval_ctx: EvalContext | None = None,
+        self, name: str, value: Value, args: Value = None, kwargs: Value = None, *rest: Value, **others: Value
     ) -> Value:
         """Return what a filter makes of a value; `map` asks for it element by element."""
         direct = None if args or kwargs else self.direct_filters.get(name)
         if direct is not None:
             return direct(value)
-        return super().call_filter(name, value, args, kwargs, context, eval_ctx)
+        return super().call_filter(name, value, args, kwargs, *rest, **others)
 
     def wrap_str_format(self, value: Value) -> Callable[..., str] | None:
         """Return `text.format` in the sandbox, with its size told before it is made."""
@@ -235,17 +221,11 @@ class RowEnvironment(SandboxedEnvironment):
 
         return fill
 
-    def _generate(
-        self,
-        source: nodes.Template,
-        name: str | None,
-        filename: str | None,
-        defer_init: bool = False,  # noqa: FBT001, FBT002 - Jinja's own signature
-    ) -> str:
+    def _generate(self, source: nodes.Template, *arguments: Value, **options: Value) -> str:
         """Return the code of a template whose loops and `~` are counted."""
         _Guards().visit(source)
         source.set_environment(self)
-        return super()._generate(source, name, filename, defer_init)
+        return super()._generate(source, *arguments, **options)
 
 
 def _check_method(

@@ -132,7 +132,7 @@ class Program:
         if computed is None:
             return self._number_rendered(tables)
         good = computed.good
-        if good is None or good.all():
+        if good is None:
             return _number_cells(computed.series)
         first = _number_cells(computed.series.filter(good))
         second = self._number_rendered(tables, (~good).arg_true())
@@ -148,7 +148,7 @@ class Program:
         if computed is None:
             return self._render_distinct(tables).spread()
         values: list[object] = computed.series.to_list()
-        if computed.good is not None and not computed.good.all():
+        if computed.good is not None:
             rows = (~computed.good).arg_true()
             others = self._render_distinct(tables, rows).spread()
             for row, value in zip(rows.to_list(), others, strict=True):
@@ -158,7 +158,7 @@ class Program:
     def build_series(self, tables: Tables) -> pl.Series | None:
         """Return the values as a column, if that is how they are computed and no row is in trouble."""
         computed = self._compute(tables)
-        if computed is None or computed.good is None or computed.good.all():
+        if computed is None or computed.good is None:
             return None if computed is None else computed.series
         rows = (~computed.good).arg_true()
         others = self._render_distinct(tables, rows).spread()
@@ -197,7 +197,9 @@ class Program:
             return None
         computed = compute_column(self.expression, tables)
         if computed is not None and isinstance(computed.series.dtype, (pl.List, pl.Struct)):
-            return computed.require(find_small(computed.series, MOST_ELEMENTS))
+            computed = computed.require(find_small(computed.series, MOST_ELEMENTS))
+        if computed is not None and computed.good is not None and computed.good.all():
+            return Computed(computed.series)
         return computed
 
     def _number_rendered(self, tables: Tables, rows: pl.Series | None = None) -> Distinct:
@@ -251,8 +253,7 @@ class Program:
             if paths:
                 columns[name] = [column for column in table.columns if column in wanted]
         given = {
-            name: (PartialRow if name == SAMPLE else PartialMapping).of(tables[name].columns)
-            for name in columns
+            name: (PartialRow if name == SAMPLE else PartialMapping)(tables[name].columns) for name in columns
         }
         cells = {name: [decode(name, column) for column in some] for name, some in columns.items()}
         height = max(map(len, tables.values()), default=0) if rows is None else len(rows)

@@ -202,31 +202,21 @@ def compile_recipe(recipe: Recipe) -> jinja2.Template:
 class TemplateStopped(SpecError):  # noqa: N818 - named for what happened
     """A template went beyond what any template may do; `source` is its text, by which its place is found."""
 
-    source: str = ""
-
-    @classmethod
-    def of(cls, recipe: Recipe, reason: str) -> TemplateStopped:
-        """Return the error for a recipe."""
+    def __init__(self, source: str, reason: str, where: Place | None = None) -> None:
         hint = "a template may read a row, go through it and print it; the docs have its limits"
-        stopped = cls("E120", f"the template was stopped: {reason}", hint=hint)
-        stopped.source = recipe.source
-        return stopped
+        super().__init__("E120", f"the template was stopped: {reason}", where=where, hint=hint)
+        self.source, self.reason = source, reason
 
     def at(self, place: Place | None) -> TemplateStopped:
         """Return the error with its place."""
-        placed = type(self)(self.code, self.message, where=place, hint=self.hint)
-        placed.source = self.source
-        return placed
+        return TemplateStopped(self.source, self.reason, place)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (*super().__reduce__(), {"source": self.source})
+        return TemplateStopped, (self.source, self.reason, self.where)
 
 
-@dataclass(frozen=True)
-class Stopped:
+class Stopped(RowTrouble):
     """The last thing that a worker says of a template: why nothing more of it is rendered."""
-
-    reason: str
 
 
 def render_rows(recipe: Recipe, rows: Rows, large: AbstractSet[int] = frozenset()) -> list[object]:
@@ -251,7 +241,7 @@ def render_rows(recipe: Recipe, rows: Rows, large: AbstractSet[int] = frozenset(
 def render_isolated(recipe: Recipe, rows: Rows) -> list[object]:
     """Return the outcome of every row; that of a failing row is its RowTrouble. Raise TemplateStopped."""
     if recipe in _stopped:
-        raise TemplateStopped.of(recipe, _stopped[recipe])
+        raise TemplateStopped(recipe.source, _stopped[recipe])
     parts = [
         range(start, min(start + _BATCH_ROWS, rows.height)) for start in range(0, rows.height, _BATCH_ROWS)
     ]
@@ -292,8 +282,8 @@ def _render_part(recipe: Recipe, rows: Rows) -> list[object]:
     last = outcomes[-1]
     if isinstance(last, Stopped):
         worker.close()
-        _stopped[recipe] = last.reason
-        raise TemplateStopped.of(recipe, last.reason)
+        _stopped[recipe] = last.message
+        raise TemplateStopped(recipe.source, last.message)
     _idle.append(worker)
     return outcomes
 
@@ -329,11 +319,9 @@ _CELLS: Final[dict[type, tuple[str, Callable[[Any], object], Callable[[Any], obj
     decimal.Decimal: ("decimal", str, decimal.Decimal),
     bytes: ("bytes", bytes.hex, bytes.fromhex),
 }
+_TROUBLES: Final = {kind.__name__: kind for kind in (RowTrouble, Excess, Stopped)}
 _READERS: Final[dict[str, Callable[[Any], object]]] = {
     "mapping": dict,
-    "stopped": Stopped,
-    "trouble": lambda parts: RowTrouble(parts[0], hint=parts[1], column=parts[2], is_undefined=parts[3]),
-    "excess": lambda parts: Excess(parts[0], hint=parts[1]),
     **{mark: read for mark, _, read in _CELLS.values()},
 }
 
@@ -349,15 +337,13 @@ def encode(outcome: object) -> object:
         return [encode(one) for one in outcome]
     if isinstance(outcome, Mapping):
         return {"mapping": [[encode(key), encode(one)] for key, one in outcome.items()]}
-    if isinstance(outcome, Stopped):
-        return {"stopped": outcome.reason}
     if type(outcome) in _CELLS:
         mark, write, _ = _CELLS[type(outcome)]
         return {mark: write(outcome)}
     if not isinstance(outcome, RowTrouble):
         outcome = RowTrouble(f"the template yields {describe_type(outcome)}, which is no value")
     parts = [outcome.message, outcome.hint, outcome.column, outcome.is_undefined]
-    return {"excess" if isinstance(outcome, Excess) else "trouble": parts}
+    return {type(outcome).__name__: parts}
 
 
 def decode(message: bytes) -> list[object]:
@@ -365,11 +351,14 @@ def decode(message: bytes) -> list[object]:
 
     def read_object(found: dict[str, Any]) -> object:
         [(mark, content)] = found.items()
-        return _READERS[mark](content)
+        if mark not in _TROUBLES:
+            return _READERS[mark](content)
+        message, hint, column, is_undefined = content
+        return _TROUBLES[mark](message, hint=hint, column=column, is_undefined=is_undefined)
 
     try:
         outcomes = json.loads(message, object_hook=read_object)
-    except (LookupError, TypeError, ArithmeticError, RecursionError) as error:
+    except (KeyError, TypeError, ArithmeticError, RecursionError) as error:
         raise ValueError(type(error).__name__) from None
     if not isinstance(outcomes, list):
         raise ValueError("no outcomes")  # noqa: TRY004 - what a process says is data

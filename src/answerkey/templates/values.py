@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
 from functools import cached_property
-from typing import Any, Final, NoReturn, Self, SupportsIndex, TypeGuard
+from typing import Any, Final, NoReturn, SupportsIndex, TypeGuard
 
 from jinja2 import TemplateError, TemplateRuntimeError, Undefined
 from jinja2.exceptions import SecurityError, UndefinedError
@@ -108,14 +108,9 @@ def translate_error(error: BaseException, line: int | None = None) -> RowTrouble
 class PartialMapping(dict[str, object]):
     """A mapping with only the keys that a template reads; `known` has the names of all there are."""
 
-    known: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, known: Sequence[str]) -> Self:
-        """Return a mapping of a table with these columns, still empty."""
-        row = cls()
-        row.known = known
-        return row
+    def __init__(self, known: Sequence[str]) -> None:
+        super().__init__()
+        self.known = known
 
 
 class PartialRow(PartialMapping, Row):
@@ -191,13 +186,11 @@ def explain_missing(owner: object, name: object) -> MissingName:
     if isinstance(owner, Mapping):
         known = owner.known if isinstance(owner, PartialMapping) else list(owner)
         near = suggest(str(name), known)
-        words = [near] if near else []
+        names = f"{'columns' if isinstance(owner, Row) else 'fields'}: {listing(known)}"
+        hint = f"{near} {names}" if near else names
         if isinstance(owner, Row):
-            hint = " ".join([*words, f"columns: {listing(known)}"])
             return MissingName(f"`{name}` is not a column", hint=hint, column=str(name))
-        return MissingName(
-            f"there is no field `{name}`", hint=" ".join([*words, f"fields: {listing(known)}"])
-        )
+        return MissingName(f"there is no field `{name}`", hint=hint)
     if owner is None:
         return MissingName(f"null has no {part}", hint="the value is null in this row")
     if isinstance(owner, (list, tuple, str)) and not isinstance(name, str):

@@ -19,8 +19,7 @@ from answerkey.scorers.choices import parse_choices, parse_truth, read_options
 from answerkey.scorers.extraction import RULES, find_rule
 from answerkey.scorers.judge_reading import Scale, UnreadableVerdict, read_verdict
 from answerkey.scorers.row_faults import RowFault
-from answerkey.templates import ConfigValue, RowFilter, RowTrouble, Template, embed_config
-from answerkey.templates.row_filter import FilterOp
+from answerkey.templates import ConfigValue, FilterOp, RowFilter, RowTrouble, Template, embed_config
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, ScoreStatus
 
 from .law import ENTRY, HERE, PART, Law, decode, read_value, refusing, split

@@ -22,7 +22,7 @@ import answerkey
 from answerkey.errors import AnswerkeyError
 
 #: What our own worker for templates is started with.
-OWN_WORKER = "answerkey.templates.isolated"
+OWN_WORKER = "answerkey.templates.rendering"
 STARTING = {
     "subprocess.Popen",
     "os.system",

@@ -8,7 +8,7 @@ import pytest
 
 from answerkey.templates import Template
 from answerkey.templates.limits import FEW_STEPS
-from answerkey.templates.rows import Rows
+from answerkey.templates.rendering import Rows
 from answerkey.types import Row
 
 #: Each column as large as a row that is rendered here may be.

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from answerkey.errors import SpecError
 from answerkey.templates import ConfigValue, RowTrouble, Template, embed_config
+from answerkey.templates.config import Standing, find_placeholders
 from answerkey.templates.environment import open_environment
-from answerkey.templates.placeholders import Standing, find_placeholders
 from answerkey.types import Samples
 
 SOURCES = [

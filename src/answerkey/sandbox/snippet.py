@@ -1,17 +1,37 @@
-"""A user's own Python function, what can go wrong with it, and what can be seen without running it."""
+"""A user's own Python function: what its text shows, whether it is trusted, and the process that calls it."""
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
 import warnings
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Literal, Self, cast
 
 from answerkey.errors import Place, SpecError
+from answerkey.sandbox.worker import MEMORY_EXIT_CODE
+
+if TYPE_CHECKING:
+    from answerkey.types import Notice
 
 TroubleKind = Literal["load", "raised", "timeout", "memory", "died", "bad_value"]
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 #: How the functions that we call look, in words, and the fewest and most arguments they may take.
 CALLS: dict[str, tuple[str, int, int]] = {
@@ -20,8 +40,29 @@ CALLS: dict[str, tuple[str, int, int]] = {
     "infer": ("infer(messages) or infer(messages, environment)", 1, 2),
     "run_inference": ("run_inference(model_input) or run_inference(model_input, environment)", 1, 2),
 }
+#: Functions that may need the network: those that stand for a model.
+ASKING = frozenset({"infer", "run_inference"})
+SECONDS = 10.0
+MEMORY_BYTES = 4 * 1024**3
+FILE_BYTES = 16 * 1024**2
+BATCH_SIZE = 100
+TRUST_VERSION = 1
+DIGEST_CHARACTERS = 12
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+RUN_SNIPPET = (str(Path(__file__).with_name("worker.py")),)
+#: Nothing of the caller's Python settings, no compiled files left behind.
+ISOLATED = ("-I", "-B", "-X", "utf8")
+#: A starting interpreter may be slow on a busy machine; this is not the snippet's own time.
+START_SECONDS = 60.0
+POLL_SECONDS = 0.1
+OUTPUT_CHARACTERS = 4000
+FRAME_BYTES = 64 * 1024 * 1024
+#: Some Python builds do not start without it; it holds no secret.
+KEPT_VARIABLES = ("LD_LIBRARY_PATH",)
+#: Libraries that start a thread for each core would fill the address space on large machines.
+SET_VARIABLES = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
+#: Time that the worker is given to read a message, beside the snippet's own.
+BYTES_PER_SECOND = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -63,29 +104,9 @@ class SnippetTrouble(Exception):  # noqa: N818 - a sample's trouble is a value i
 
 def check_snippet(snippet: Snippet) -> SpecError | None:
     """Return what is wrong with a snippet as far as its text shows; nothing of it is run."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(snippet.source)
-            compile(snippet.source, f"<{snippet.label}>", "exec", dont_inherit=True)
-    except SyntaxError as error:
-        return _refuse(snippet, f"line {error.lineno or 1} is not Python: {error.msg}")
-    except (ValueError, RecursionError, MemoryError) as error:
-        return _refuse(snippet, f"is not Python that can be read: {error}")
-    return _check_function(snippet, tree)
-
-
-def _check_function(snippet: Snippet, tree: ast.Module) -> SpecError | None:
-    found = [node for node in _walk_top(tree.body) if _binds(node, snippet.function)]
-    if not found:
-        return _refuse(snippet, f"defines no function `{snippet.function}`")
-    last = found[-1]
-    if isinstance(last, Function) and not last.decorator_list and not _fits(last, snippet.function):
-        return _refuse(snippet, f"`{snippet.function}` cannot be called with the arguments it is given")
-    return None
-
-
-def _refuse(snippet: Snippet, reason: str) -> SpecError:
+    reason = _find_mistake(snippet)
+    if reason is None:
+        return None
     form = CALLS.get(snippet.function, (f"{snippet.function}(…)", 0, 0))[0]
     return SpecError(
         "E108",
@@ -95,16 +116,38 @@ def _refuse(snippet: Snippet, reason: str) -> SpecError:
     )
 
 
+def _find_mistake(snippet: Snippet) -> str | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(snippet.source)
+            compile(snippet.source, f"<{snippet.label}>", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return f"line {error.lineno or 1} is not Python: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return f"is not Python that can be read: {error}"
+    found = [node for node in _walk_top(tree.body) if _binds(node, snippet.function)]
+    if not found:
+        return f"defines no function `{snippet.function}`"
+    last = found[-1]
+    if isinstance(last, Function) and not last.decorator_list and snippet.function in CALLS:
+        _, fewest, most = CALLS[snippet.function]
+        takes = len(last.args.posonlyargs) + len(last.args.args)
+        is_fit = takes - len(last.args.defaults) <= most and None not in last.args.kw_defaults
+        if not is_fit or (takes < fewest and last.args.vararg is None):
+            return f"`{snippet.function}` cannot be called with the arguments it is given"
+    return None
+
+
 def _walk_top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """Yield the statements that run when the module is loaded, also those inside `if`, `try` and `with`."""
     for node in body:
         yield node
-        if isinstance(node, Function | ast.ClassDef):
-            continue
-        for name in ("body", "orelse", "finalbody"):
-            yield from _walk_top(getattr(node, name, []))
-        for handler in getattr(node, "handlers", []):
-            yield from _walk_top(handler.body)
+        if not isinstance(node, Function | ast.ClassDef):
+            for name in ("body", "orelse", "finalbody"):
+                yield from _walk_top(getattr(node, name, []))
+            for handler in getattr(node, "handlers", []):
+                yield from _walk_top(handler.body)
 
 
 def _binds(node: ast.stmt, name: str) -> bool:
@@ -118,12 +161,304 @@ def _binds(node: ast.stmt, name: str) -> bool:
     return False
 
 
-def _fits(function: Function, name: str) -> bool:
-    if name not in CALLS:
-        return True
-    _, fewest, most = CALLS[name]
-    arguments = function.args
-    takes = len(arguments.posonlyargs) + len(arguments.args)
-    needs = takes - len(arguments.defaults)
-    needs_keywords = any(default is None for default in arguments.kw_defaults)
-    return not needs_keywords and needs <= most and (takes >= fewest or arguments.vararg is not None)
+# Which snippets the user has allowed to run, by the hash of their text.
+
+
+def require_trust(snippets: Sequence[Snippet], *, trust_code: bool) -> list[Notice]:
+    """Return when all snippets may run; raise SpecError E118 with a list of those that may not yet.
+
+    With `trust_code` they are trusted from now on; a notice says so when that could not be remembered.
+    """
+    strange = untrusted(snippets)
+    if not strange:
+        return []
+    if not trust_code:
+        count = "one Python snippet" if len(strange) == 1 else f"{len(strange)} Python snippets"
+        lines = [f"{count} would run that you have not trusted yet:"]
+        for one in strange:
+            place = f" ({one.place})" if one.place and str(one.place) else ""
+            digest = one.digest[:DIGEST_CHARACTERS]
+            lines.append(f"  - `{one.label}`{place}, {one.function}, sha256 {digest}…: {one.first_line!r}")
+        hint = "read them, then run again with `--trust-code`; it is remembered until their text changes"
+        raise SpecError("E118", "\n".join(lines), where=strange[0].place, hint=hint)
+    try:
+        remember_trust(strange)
+    except OSError as error:
+        from answerkey.types import Notice
+
+        return [Notice(f"the trust in these snippets could not be remembered: {error}")]
+    return []
+
+
+def untrusted(snippets: Iterable[Snippet]) -> list[Snippet]:
+    """Return the snippets that the user has not allowed to run, each text once."""
+    known = _read_digests()
+    return list({one.digest: one for one in snippets if one.digest not in known}.values())
+
+
+def remember_trust(snippets: Iterable[Snippet]) -> None:
+    """Remember that these very texts may run."""
+    path = _trust_file()
+    trusted = _read_digests() | {
+        one.digest: {"function": one.function, "label": one.label} for one in snippets
+    }
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
+        json.dump({"version": TRUST_VERSION, "trusted": trusted}, file, indent=1, sort_keys=True)
+    Path(file.name).replace(path)
+
+
+def _trust_file() -> Path:
+    """Return the record's path; as the XDG rules say, a relative XDG_CONFIG_HOME counts as unset."""
+    folder = os.environ.get("XDG_CONFIG_HOME", "")
+    base = Path(folder) if Path(folder).is_absolute() else Path("~/.config").expanduser()
+    return base / "answerkey" / "trust.json"
+
+
+def _read_digests() -> dict[str, object]:
+    """Return what is trusted; a record that cannot be read trusts nothing."""
+    try:
+        content = json.loads(_trust_file().read_text(encoding="utf-8"))
+    except (OSError, ValueError, RuntimeError):
+        return {}
+    trusted = content.get("trusted") if isinstance(content, dict) else None
+    return trusted if isinstance(trusted, dict) else {}
+
+
+class SnippetProcess:
+    """A snippet that is ready to be called; a context manager.
+
+    `seconds` is the wall-clock time of one call (and of loading the snippet), `memory_bytes` the address
+    space of its process. Entering it loads the snippet: SnippetTrouble of kind `load` when that fails.
+    """
+
+    def __init__(
+        self, snippet: Snippet, *, seconds: float = SECONDS, memory_bytes: int = MEMORY_BYTES
+    ) -> None:
+        self.snippet = snippet
+        self.seconds = seconds
+        self.memory_bytes = memory_bytes
+        self._worker: WorkerProcess | None = None
+
+    def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process and what it has started; a later call starts a new one."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def call(self, arguments: Sequence[object]) -> object:
+        """Return what the function gives for these arguments, or raise SnippetTrouble."""
+        outcome = next(self.call_all([arguments]))
+        if isinstance(outcome, SnippetTrouble):
+            raise outcome
+        return outcome
+
+    def call_all(self, calls: Iterable[Sequence[object]]) -> Iterator[object | SnippetTrouble]:
+        """Yield the value or the trouble of each call, in order; only trouble with loading is raised."""
+        pending = iter(calls)
+        while batch := list(islice(pending, BATCH_SIZE)):
+            while batch:
+                outcomes = self._run_batch(batch)
+                batch = batch[len(outcomes) :]
+                yield from outcomes
+
+    def _run_batch(self, batch: Sequence[Sequence[object]]) -> list[object | SnippetTrouble]:
+        """Return the outcomes of the calls up to and including the first that ends the process."""
+        worker = self._start()
+        reading = worker.send([list(arguments) for arguments in batch])
+        outcomes: list[object | SnippetTrouble] = []
+        for position in range(len(batch)):
+            seconds = self.seconds if position else self.seconds + reading
+            try:
+                outcomes.append(self._receive(worker, seconds))
+            except SnippetTrouble as trouble:
+                self.close()
+                return [*outcomes, trouble]
+        return outcomes
+
+    def _start(self) -> WorkerProcess:
+        if self._worker is not None:
+            return self._worker
+        self._worker = worker = WorkerProcess()
+        function = self.snippet.function
+        try:
+            worker.receive(seconds=START_SECONDS)
+            worker.send(
+                {
+                    "source": self.snippet.source,
+                    "function": function,
+                    "label": self.snippet.label,
+                    "most": CALLS[function][2] if function in CALLS else 1,
+                    "seconds": self.seconds,
+                    "memory_bytes": self.memory_bytes,
+                    "file_bytes": FILE_BYTES,
+                    "has_network": function in ASKING,
+                }
+            )
+            outcome = self._receive(worker, self.seconds)
+        except SnippetTrouble as trouble:
+            self.close()
+            message = f"{trouble.message} while it was loaded"
+            raise SnippetTrouble("load", message, output=trouble.output) from None
+        if isinstance(outcome, SnippetTrouble):
+            self.close()
+            raise outcome
+        return worker
+
+    def _receive(self, worker: WorkerProcess, seconds: float) -> object | SnippetTrouble:
+        """Return what a call gave, its trouble too; raise the trouble that ends the process.
+
+        Trouble with a limit says which limit.
+        """
+        try:
+            message = worker.receive(seconds=seconds)
+        except SnippetTrouble as trouble:
+            trouble.message = self._name_limit(trouble.kind, trouble.message)
+            raise
+        if "kind" not in message:
+            return message.get("value")
+        kind = cast("TroubleKind", message["kind"])
+        text = self._name_limit(kind, str(message["message"]))
+        return SnippetTrouble(kind, text, traceback=str(message["traceback"]), output=worker.output)
+
+    def _name_limit(self, kind: TroubleKind, message: str) -> str:
+        if kind == "timeout":
+            return f"the snippet took longer than its limit of {self.seconds:g} s"
+        size, unit = (1024**3, "GiB") if self.memory_bytes >= 1024**3 else (1024**2, "MiB")
+        limit = f"; its limit is {self.memory_bytes / size:g} {unit}"
+        return message + limit if kind == "memory" else message
+
+
+class WorkerProcess:
+    """A process for code that is not ours; `receive` raises SnippetTrouble, after which it must be closed.
+
+    It has an almost empty environment, a working folder of its own and a process group of its own, so that
+    closing it also ends what the snippet has started. `program` is what the interpreter runs; it is told the
+    number of its socket and its folder.
+    """
+
+    def __init__(self, *program: str) -> None:
+        folder = tempfile.mkdtemp(prefix="answerkey-snippet-")
+        kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - our own worker file and our own interpreter
+                [sys.executable, *ISOLATED, *(program or RUN_SNIPPET), str(theirs.fileno()), folder],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=[theirs.fileno()],
+                cwd=folder,
+                env={**kept, **SET_VARIABLES, "HOME": folder, "TMPDIR": folder},
+                start_new_session=True,
+            )
+        self._stdout = cast("IO[bytes]", self._process.stdout)
+        self._socket = ours
+        self._buffer = bytearray()
+        self._output = b""
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(ours, selectors.EVENT_READ)
+        os.set_blocking(self._stdout.fileno(), False)
+        self._selector.register(self._stdout, selectors.EVENT_READ)
+        self.close = weakref.finalize(self, _end_process, self._process, ours, self._selector, folder)
+
+    @property
+    def output(self) -> str:
+        """The end of what the snippet has printed so far."""
+        return self._output.decode(errors="replace")[-OUTPUT_CHARACTERS:]
+
+    def send(self, message: object) -> float:
+        """Hand a message over; return how many seconds reading it may take.
+
+        A worker that is gone, or does not listen, is noticed by `receive`.
+        """
+        return self.send_bytes(json.dumps(message, default=str).encode())
+
+    def send_bytes(self, payload: bytes) -> float:
+        """Hand a message over as it is; return how many seconds reading it may take."""
+        self._socket.settimeout(START_SECONDS)
+        with contextlib.suppress(OSError):
+            self._socket.sendall(struct.pack(">Q", len(payload)) + payload)
+        return len(payload) / BYTES_PER_SECOND
+
+    def receive(self, *, seconds: float) -> dict[str, object]:
+        """Return the worker's next message."""
+        try:
+            message = json.loads(self.receive_bytes(seconds=seconds))
+        except (ValueError, RecursionError):
+            message = None
+        if not isinstance(message, dict) or message.keys().isdisjoint({"state", "value", "kind"}):
+            raise SnippetTrouble("died", "the snippet broke its connection", output=self.output)
+        return message
+
+    def receive_bytes(self, *, seconds: float) -> bytes:
+        """Return the worker's next message as it was sent."""
+        deadline = time.monotonic() + seconds
+        (length,) = struct.unpack(">Q", self._take(8, deadline))
+        if length > FRAME_BYTES:
+            raise SnippetTrouble("bad_value", f"the snippet returned more than {FRAME_BYTES >> 20} MiB")
+        return self._take(length, deadline)
+
+    def _take(self, length: int, deadline: float) -> bytes:
+        while len(self._buffer) < length:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise SnippetTrouble("timeout", "the snippet took too long", output=self.output)
+            ready = [key.fileobj for key, _ in self._selector.select(min(left, POLL_SECONDS))]
+            if self._stdout in ready:
+                self._read_output()
+            if self._socket in ready:
+                part = b""
+                with contextlib.suppress(OSError):
+                    part = self._socket.recv(1 << 20)
+                if not part:
+                    raise self._describe_death()
+                self._buffer += part
+            if not ready and self._process.poll() is not None:
+                raise self._describe_death()
+        taken = bytes(self._buffer[:length])
+        del self._buffer[:length]
+        return taken
+
+    def _read_output(self) -> None:
+        part = os.read(self._stdout.fileno(), 1 << 16)
+        if not part and self._stdout.fileno() in self._selector.get_map():
+            self._selector.unregister(self._stdout)
+        self._output = (self._output + part)[-4 * OUTPUT_CHARACTERS :]
+
+    def _describe_death(self) -> SnippetTrouble:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=1)
+        with contextlib.suppress(OSError):
+            self._read_output()
+        code = self._process.returncode
+        if code in {-signal.SIGXCPU, -signal.SIGPROF}:
+            return SnippetTrouble("timeout", "the snippet took too much CPU time", output=self.output)
+        if code == MEMORY_EXIT_CODE:
+            return SnippetTrouble("memory", "the snippet's arguments need too much memory")
+        end = "it closed its connection" if code is None else f"exit code {code}"
+        if code is not None and code < 0:
+            end = f"signal {-code}"
+            with contextlib.suppress(ValueError):
+                end = f"signal {signal.Signals(-code).name}"
+        return SnippetTrouble("died", f"the snippet's process ended: {end}", output=self.output)
+
+
+def _end_process(
+    process: subprocess.Popen[bytes], connection: socket.socket, selector: selectors.BaseSelector, folder: str
+) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    selector.close()
+    connection.close()
+    if process.stdout is not None:
+        process.stdout.close()
+    shutil.rmtree(folder, ignore_errors=True)

@@ -24,14 +24,14 @@ import threading
 import time
 import traceback
 from collections.abc import Awaitable, Callable
-from types import ModuleType, TracebackType
-from typing import NoReturn
+from types import ModuleType
+from typing import Any, NoReturn, cast
 
 TRACEBACK_CHARACTERS = 8000
 CPU_GRACE_SECONDS = 2
 #: Reading a large batch is our work, not the snippet's.
 READ_SECONDS = 600.0
-#: How the parent learns that the arguments alone were too much; `worker_process` knows the same number.
+#: How the parent learns that the arguments alone were too much.
 MEMORY_EXIT_CODE = 97
 MODULE_NAME = "snippet"
 SHOWN_KEYS = 20
@@ -149,37 +149,28 @@ class Channel:
 
 
 def main() -> None:
-    """Serve calls until the parent hangs up."""
+    """Serve calls until the parent hangs up; a child that the snippet forked never answers in our place."""
     folder = sys.argv.pop()
     channel = Channel(int(sys.argv.pop()), folder)
     channel.send(b'{"state": "up"}')
-    setting = channel.receive()
-    if not isinstance(setting, dict):
-        return
+    setting = cast("dict[str, Any]", channel.receive())
     if setting["function"] == "compute_scores":
         load_trace()
     limit_process(setting["memory_bytes"], setting["file_bytes"])
     if not setting["has_network"]:
         refuse_network()
     limit_cpu(setting["seconds"])
-    function, outcome = load_function(
-        setting["source"], setting["function"], setting["label"], setting["most"]
-    )
-    channel.send(json.dumps(outcome).encode())
-    if function is not None:
-        serve_calls(channel, function, setting)
-
-
-def serve_calls(channel: Channel, function: Function, setting: dict[str, object]) -> None:
-    """Answer batch after batch; a child that the snippet forked never answers in our place."""
-    own = os.getpid()
-    name, file_name = str(setting["function"]), f"<{setting['label']}>"
-    runner = asyncio.Runner()
+    name, file_name = setting["function"], f"<{setting['label']}>"
+    function = load_function(setting["source"], name, file_name, setting["most"])
+    if isinstance(function, dict):
+        channel.send(json.dumps(function).encode())
+        return
+    channel.send(b'{"state": "ready"}')
+    own, runner = os.getpid(), asyncio.Runner()
     while True:
         limit_cpu(READ_SECONDS)
-        batch = channel.receive()
-        for arguments in batch if isinstance(batch, list) else ():
-            limit_cpu(float(str(setting["seconds"])))
+        for arguments in cast("list[list[object]]", channel.receive()):
+            limit_cpu(setting["seconds"])
             payload = call_function(function, show_arguments(name, arguments), runner, file_name)
             if os.getpid() != own:
                 os._exit(0)
@@ -232,42 +223,32 @@ def limit_cpu(seconds: float) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
 
 
-def load_function(source: str, name: str, label: str, most: int) -> tuple[Function | None, Outcome]:
-    """Run the snippet's top level and return its function, or None and why not."""
-    file_name = f"<{label}>"
+def load_function(source: str, name: str, file_name: str, most: int) -> Function | Outcome:
+    """Run the snippet's top level and return its function, or why there is none.
+
+    The function can be called with `most` arguments, of which it may want fewer.
+    """
     lines = [f"{line}\n" for line in source.splitlines()]
     linecache.cache[file_name] = (len(source), None, lines, file_name)
     # Dataclasses and pickle look their module up by name.
     module = sys.modules[MODULE_NAME] = ModuleType(MODULE_NAME)
-    names = module.__dict__
     try:
-        exec(compile(source, file_name, "exec", dont_inherit=True), names)  # noqa: S102 - this is what the worker is for
+        exec(compile(source, file_name, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - this is what the worker is for
     except BaseException as error:  # noqa: BLE001 - whatever user code raises is told, sys.exit included
         message = f"{type(error).__name__} while the snippet was loaded"
-        return None, fail("load", message, format_own(error, file_name))
-    function = names.get(name)
+        return fail("load", message, format_own(error, file_name))
+    function = module.__dict__.get(name)
     if not callable(function):
-        return None, fail("load", f"the snippet defines no function `{name}`")
-    return fit_function(function, name, most)
-
-
-def fit_function(function: Function, name: str, most: int) -> tuple[Function | None, Outcome]:
-    """Return the function so that it can be called with `most` arguments, of which it may want fewer."""
-    ready: Outcome = {"state": "ready"}
+        return fail("load", f"the snippet defines no function `{name}`")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return function, ready
+        return cast("Function", function)
     for count in range(most, 0, -1):
         with contextlib.suppress(TypeError):
             signature.bind(*[None] * count)
-            return take_first(function, count), ready
-    return None, fail("load", f"`{name}{signature}` cannot be called with the arguments it is given")
-
-
-def take_first(function: Function, count: int) -> Function:
-    """Return the function as one that takes more arguments than it wants and drops the rest."""
-    return lambda *values: function(*values[:count])
+            return lambda *values: function(*values[:count])
+    return fail("load", f"`{name}{signature}` cannot be called with the arguments it is given")
 
 
 def show_arguments(name: str, arguments: list[object]) -> list[object]:
@@ -288,39 +269,36 @@ def show_arguments(name: str, arguments: list[object]) -> list[object]:
 def call_function(
     function: Function, arguments: list[object], runner: asyncio.Runner, file_name: str
 ) -> bytes:
-    """Return the frame that tells what one call gave."""
+    """Return the frame that tells what one call gave, or why it gives nothing that can be passed on."""
+
+    async def finish(value: Awaitable[object]) -> object:
+        return await value
+
     try:
         value = function(*arguments)
         if inspect.isawaitable(value):
-            value = runner.run(finish_await(value))
-    except MemoryError as error:
-        return encode(fail("memory", "the snippet ran out of memory", format_own(error, file_name)))
+            value = runner.run(finish(value))
     except BaseException as error:  # noqa: BLE001 - whatever user code raises is told, sys.exit included
-        return encode(fail("raised", describe(error), format_own(error, file_name)))
-    return encode_value(value)
-
-
-async def finish_await(value: Awaitable[object]) -> object:
-    """Return what an awaitable gives."""
-    return await value
-
-
-def encode_value(value: object) -> bytes:
-    """Return the frame of a good value, or of the reason why it cannot be passed on."""
+        is_memory = isinstance(error, MemoryError)
+        kind = "memory" if is_memory else "raised"
+        message = "the snippet ran out of memory" if is_memory else describe(error)
+        return json.dumps(fail(kind, message, format_own(error, file_name))).encode()
+    kind = "bad_value"
     try:
         text = json.dumps({"value": value}, allow_nan=False, ensure_ascii=False, default=unwrap_scalar)
         return text.encode()
     except UnicodeEncodeError:
-        reason = "text that is not valid Unicode"
+        message = "the snippet returned text that is not valid Unicode"
     except RecursionError:
-        reason = "a value that is nested too deeply"
+        message = "the snippet returned a value that is nested too deeply"
     except ValueError as error:
         reason = "a value that holds itself" if "ircular" in str(error) else "NaN or an infinity"
+        message = f"the snippet returned {reason}"
     except MemoryError:
-        return encode(fail("memory", "the snippet's value needs too much memory"))
+        kind, message = "memory", "the snippet's value needs too much memory"
     except Exception as error:  # noqa: BLE001 - a user's class may raise anything while it is read
-        reason = f"a value that is not plain JSON ({describe(error)})"
-    return encode(fail("bad_value", f"the snippet returned {reason}"))
+        message = f"the snippet returned a value that is not plain JSON ({describe(error)})"
+    return json.dumps(fail(kind, message)).encode()
 
 
 def unwrap_scalar(value: object) -> object:
@@ -331,60 +309,46 @@ def unwrap_scalar(value: object) -> object:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-def encode(outcome: Outcome) -> bytes:
-    """Return a frame of plain text and numbers."""
-    return json.dumps(outcome).encode()
-
-
 def fail(kind: str, message: str, own_traceback: str = "") -> Outcome:
     """Return the outcome of a call without a value."""
     return {"kind": kind, "message": message, "traceback": own_traceback}
 
 
 def describe(error: BaseException) -> str:
-    """Return an exception's type and text on one line, as Python shows it."""
-    lines = traceback.format_exception_only(error)
-    told = lines[-1].strip()[:500]
-    return f"{told} (snippets of scorers and metrics have no network)" if lacks_network(error) else told
+    """Return an exception's type and text on one line, as Python shows it.
 
-
-def lacks_network(error: BaseException) -> bool:
-    """Return whether an exception comes from a socket that was refused, as libraries pass it on."""
-    seen: set[int] = set()
-    one: BaseException | None = error
-    while one is not None and id(one) not in seen:
-        seen.add(id(one))
+    One that comes from a socket that was refused, as libraries pass it on, says that there is no network.
+    """
+    told = traceback.format_exception_only(error)[-1].strip()[:500]
+    for one in list_chain(error):
         if isinstance(one, socket.gaierror) or (isinstance(one, PermissionError) and one.filename is None):
-            return True
-        one = one.__cause__ or one.__context__
-    return False
+            return f"{told} (snippets of scorers and metrics have no network)"
+    return told
+
+
+def list_chain(error: BaseException) -> list[BaseException]:
+    """Return an exception and those that led to it, each once."""
+    found = [error]
+    for one in found:  # which grows meanwhile
+        for other in (one.__cause__, one.__context__):
+            if other is not None and all(other is not known for known in found):
+                found.append(other)
+    return found
 
 
 def format_own(error: BaseException, file_name: str) -> str:
     """Return the traceback from the snippet's first own line on, so without any frame of this file."""
-    limit_frames(error, file_name, set())
+    for one in list_chain(error):
+        frames = one.__traceback__
+        while frames is not None and frames.tb_frame.f_code.co_filename != file_name:
+            frames = frames.tb_next
+        one.__traceback__ = frames
     try:
         text = "".join(traceback.format_exception(error)).rstrip()
     except Exception:  # noqa: BLE001 - a user's exception may fail while it is shown
         return type(error).__name__
     half = TRACEBACK_CHARACTERS // 2
     return text if len(text) <= TRACEBACK_CHARACTERS else f"{text[:half]}\n…\n{text[-half:]}"
-
-
-def limit_frames(error: BaseException, file_name: str, seen: set[int]) -> None:
-    """Cut the frames above the snippet's own from an exception and from those that led to it."""
-    seen.add(id(error))
-    error.__traceback__ = skip_frames(error.__traceback__, file_name)
-    for other in (error.__cause__, error.__context__):
-        if other is not None and id(other) not in seen:
-            limit_frames(other, file_name, seen)
-
-
-def skip_frames(frames: TracebackType | None, file_name: str) -> TracebackType | None:
-    """Return the frames from the first one of this file on; None when there is none."""
-    while frames is not None and frames.tb_frame.f_code.co_filename != file_name:
-        frames = frames.tb_next
-    return frames
 
 
 if __name__ == "__main__":

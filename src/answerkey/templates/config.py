@@ -4,16 +4,57 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from answerkey.errors import Place, SpecError
-from answerkey.templates.placeholders import Placeholder, Standing, find_placeholders, find_whole
 
+
+class Standing(StrEnum):
+    """Where a placeholder stands."""
+
+    TEXT = "text"
+    CODE = "code"
+    QUOTED = "quoted"
+    COMMENT = "comment"
+    RAW = "raw"
+
+
+#: The name ends with no white space; that it does is said so that no blank is tried twice.
+_PLACEHOLDER: Final = r"<<\s*config\.(?P<name>[^<>\n'\"{}]*[^<>\n'\"{}\s])\s*>>"
+_WHOLE: Final = re.compile(_PLACEHOLDER)
+_NESTED: Final = _PLACEHOLDER + r"|(?P<quote>['\"])|(?P<open>[(\[{])|(?P<close>[)\]}])"
+#: What is looked for, by where the search stands and by what that began with.
+_PATTERNS: Final = {
+    (Standing.TEXT, ""): re.compile(
+        _PLACEHOLDER + r"|(?P<raw>\{%[-+]?\s*raw\s*-?%\})|(?P<comment>\{#)|(?P<code>\{\{|\{%)"
+    ),
+    (Standing.RAW, ""): re.compile(_PLACEHOLDER + r"|(?P<end>\{%[-+]?\s*endraw\s*[-+]?%\})"),
+    (Standing.COMMENT, ""): re.compile(_PLACEHOLDER + r"|(?P<end>#\})"),
+    (Standing.CODE, "{{"): re.compile(r"(?P<end>\}\})|" + _NESTED),
+    (Standing.CODE, "{%"): re.compile(r"(?P<end>%\})|" + _NESTED),
+    # Inside brackets a `}}` closes two of them, not the expression.
+    (Standing.CODE, "["): re.compile(_NESTED),
+    # A backslash keeps the next character from ending the string; a placeholder is not hidden by one.
+    (Standing.QUOTED, "'"): re.compile(_PLACEHOLDER + r"|\\(?:(?!<<).)?|(?P<end>')", re.DOTALL),
+    (Standing.QUOTED, '"'): re.compile(_PLACEHOLDER + r'|\\(?:(?!<<).)?|(?P<end>")', re.DOTALL),
+}
 _OPENERS: Final = ("{{", "{%", "{#")
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _ACCESS: Final = re.compile(r"\s*\.\s*\Z")
+
+
+@dataclass(frozen=True)
+class Placeholder:
+    """One `<< config.name >>` at `start:end`; `quote` is the quotation mark around it, if any."""
+
+    name: str
+    start: int
+    end: int
+    standing: Standing
+    quote: str = ""
 
 
 @dataclass(frozen=True)
@@ -23,10 +64,43 @@ class ConfigValue:
     value: object
     is_code: bool = False
 
-    @property
-    def code(self) -> str | None:
-        """The text that goes in as it is, if the value is code."""
-        return self.value if self.is_code and isinstance(self.value, str) else None
+
+def find_whole(text: str) -> str | None:
+    """Return the config name when the text is one placeholder and nothing else but white space around it."""
+    match = _WHOLE.fullmatch(text.strip())
+    return match["name"] if match else None
+
+
+def find_config_names(text: str) -> list[str]:
+    """Return the config names that a template needs, each once; a Jinja comment needs none."""
+    found = find_placeholders(text, is_template=True)
+    return list(dict.fromkeys(one.name for one in found if one.standing is not Standing.COMMENT))
+
+
+def find_placeholders(text: str, *, is_template: bool) -> Iterator[Placeholder]:
+    """Yield the placeholders in the order of the text; in a text that is no template all stand in text.
+
+    A template is gone through as Jinja's lexer does, but never fails: what is open at the end just ends.
+    """
+    if not is_template:
+        for one in _WHOLE.finditer(text):
+            yield Placeholder(one["name"], one.start(), one.end(), Standing.TEXT)
+        return
+    standing, opener, quote, depth, position = Standing.TEXT, "", "", 0, 0
+    while match := _PATTERNS[standing, quote or ("[" if depth else opener)].search(text, position):
+        found, position = match.groupdict(), match.end()
+        if found["name"]:
+            yield Placeholder(found["name"], match.start(), position, standing, quote)
+        elif found.get("code"):
+            standing, opener = Standing.CODE, found["code"]
+        elif standing is Standing.TEXT:
+            standing = Standing.RAW if found["raw"] else Standing.COMMENT
+        elif found.get("end"):
+            standing, opener, quote = (Standing.CODE, opener, "") if quote else (Standing.TEXT, "", "")
+        elif found.get("quote"):
+            standing, quote = Standing.QUOTED, found["quote"]
+        elif standing is Standing.CODE:
+            depth = max(0, depth + (1 if found["open"] else -1))
 
 
 def embed_config(text: str, lookup: Callable[[str], ConfigValue], *, is_template: bool) -> object:
@@ -38,95 +112,57 @@ def embed_config(text: str, lookup: Callable[[str], ConfigValue], *, is_template
     """
     name = find_whole(text)
     if name is not None:
-        return _keep_type(lookup(name), is_template=is_template)
+        value = lookup(name)
+        whole = value.value
+        if not is_template or value.is_code or not isinstance(whole, str):
+            return whole
+        prints_alike = not any(mark in whole for mark in (*_OPENERS, "<<", "\r")) and not whole.endswith("\n")
+        return whole if prints_alike else _print_literally(whole)
     filled, position = "", 0
     for spot in find_placeholders(text, is_template=is_template):
         filled += text[position : spot.start]
         position = spot.end
-        if spot.standing is not Standing.COMMENT:
-            filled = _fill(filled, lookup(spot.name), _Gap(spot, text, is_template=is_template))
+        if spot.standing is Standing.COMMENT:
+            continue
+        value = lookup(spot.name)
+        shown = value.value if isinstance(value.value, str) else repr(value.value)
+        if spot.standing is Standing.QUOTED:
+            # A lone backslash at the end of what stands before is doubled: it prints, and escapes nothing.
+            backslashes = len(filled) - len(filled.rstrip("\\"))
+            filled += "\\" * (backslashes % 2) + _escape(shown, spot.quote)
+        elif not is_template or (value.is_code and isinstance(value.value, str)):
+            filled += shown
+        elif spot.standing is Standing.CODE:
+            filled = _fill_code(filled, value.value, spot, text)
+        elif _is_harmless(shown):
+            filled += shown
+        elif spot.standing is Standing.RAW:
+            filled += f"{{% endraw %}}{_print_literally(shown)}{{% raw %}}"
+        else:
+            # A brace right before the value would make a delimiter together with ours: it is printed too.
+            bare = filled.rstrip("{")
+            filled = bare + _print_literally(filled[len(bare) :] + shown)
     return filled + text[position:]
 
 
-@dataclass(frozen=True)
-class _Gap:
-    """A placeholder and the text around it."""
-
-    spot: Placeholder
-    text: str
-    is_template: bool
-
-    @property
-    def is_joined(self) -> bool:
-        """Whether a name goes on directly behind the placeholder."""
-        following = self.text[self.spot.end : self.spot.end + 1]
-        return following.isalnum() or following == "_"
-
-    def refuse(self, value: object) -> SpecError:
-        line = self.text.count("\n", 0, self.spot.start) + 1
-        name = self.spot.name
-        hint = (
-            f"put it in quotes (`'<< config.{name} >>'`), or declare the parameter with `string_kind: jinja`"
-        )
-        message = (
-            f"config value `{name}` is {value!r}, which is no name or number and cannot stand in Jinja code"
-        )
-        return SpecError("E111", message, where=Place(line=line), hint=hint)
-
-
-def _keep_type(value: ConfigValue, *, is_template: bool) -> object:
-    content = value.value
-    if not is_template or value.is_code or not isinstance(content, str):
-        return content
-    prints_alike = not any(mark in content for mark in (*_OPENERS, "<<", "\r")) and not content.endswith("\n")
-    return content if prints_alike else _print_literally(content)
-
-
-def _fill(before: str, value: ConfigValue, gap: _Gap) -> str:
-    """Return the text before the placeholder and the value, as the place asks for it."""
-    if gap.spot.standing is Standing.QUOTED:
-        return _close_escape(before) + _escape(_write_text(value.value), gap.spot.quote)
-    if value.code is not None:
-        return before + value.code
-    if not gap.is_template:
-        return before + _write_text(value.value)
-    return _FILLERS[gap.spot.standing](before, value.value, gap)
-
-
-def _fill_text(before: str, value: object, _gap: _Gap) -> str:
-    text = _write_text(value)
-    if _is_harmless(text):
-        return before + text
-    # A brace right before the value would make a delimiter together with ours: it is printed along with it.
-    braces = len(before) - len(before.rstrip("{"))
-    return before[: len(before) - braces] + _print_literally("{" * braces + text)
-
-
-def _fill_raw(before: str, value: object, _gap: _Gap) -> str:
-    text = _write_text(value)
-    if _is_harmless(text):
-        return before + text
-    return f"{before}{{% endraw %}}{_print_literally(text)}{{% raw %}}"
-
-
-def _fill_code(before: str, value: object, gap: _Gap) -> str:
+def _fill_code(before: str, value: object, spot: Placeholder, text: str) -> str:
+    """Return the code before a placeholder with the value behind it: a name, a number, a literal, `[…]`."""
     access = _ACCESS.search(before)
+    following = text[spot.end : spot.end + 1]
     if access and not (isinstance(value, str) and value.isidentifier()):
-        if gap.is_joined:
-            raise gap.refuse(value)
-        return f"{before[: access.start()]}[{_write_literal(value)}]"
-    if not isinstance(value, str):
+        if not (following.isalnum() or following == "_"):
+            return f"{before[: access.start()]}[{_write_literal(value)}]"
+    elif not isinstance(value, str):
         return before + _write_literal(value)
-    if not (_NUMBER.fullmatch(value) or all(part.isidentifier() for part in value.split("."))):
-        raise gap.refuse(value)
-    return before + value
-
-
-_FILLERS: Final[dict[Standing, Callable[[str, object, _Gap], str]]] = {
-    Standing.TEXT: _fill_text,
-    Standing.RAW: _fill_raw,
-    Standing.CODE: _fill_code,
-}
+    elif _NUMBER.fullmatch(value) or all(part.isidentifier() for part in value.split(".")):
+        return before + value
+    raise SpecError(
+        "E111",
+        f"config value `{spot.name}` is {value!r}, which is no name or number and cannot stand in Jinja code",
+        where=Place(line=text.count("\n", 0, spot.start) + 1),
+        hint=f"put it in quotes (`'<< config.{spot.name} >>'`), "
+        "or declare the parameter with `string_kind: jinja`",
+    )
 
 
 def _is_harmless(text: str) -> bool:
@@ -134,16 +170,8 @@ def _is_harmless(text: str) -> bool:
 
     An empty text is not: what stands on its two sides may come together as a delimiter.
     """
-    return (
-        bool(text)
-        and text == text.strip()
-        and not text.startswith(("%", "#"))
-        and not any(c in text for c in ("{", "<<", "\r"))
-    )
-
-
-def _write_text(value: object) -> str:
-    return value if isinstance(value, str) else repr(value)
+    is_inside = bool(text) and text == text.strip() and not text.startswith(("%", "#"))
+    return is_inside and not any(mark in text for mark in ("{", "<<", "\r"))
 
 
 def _print_literally(text: str) -> str:
@@ -155,7 +183,7 @@ def _write_literal(value: object) -> str:
     if isinstance(value, str):
         return f"'{_escape(value, chr(39))}'"
     if isinstance(value, list):
-        return f"[{', '.join(_write_literal(one) for one in value)}]"
+        return f"[{', '.join(map(_write_literal, value))}]"
     if isinstance(value, dict):
         pairs = (f"{_write_literal(key)}: {_write_literal(one)}" for key, one in value.items())
         return f"{{{', '.join(pairs)}}}"
@@ -165,14 +193,7 @@ def _write_literal(value: object) -> str:
     return f"({value!r})" if is_negative else repr(value)
 
 
-def _close_escape(before: str) -> str:
-    """Return a quoted text with a backslash at its end doubled, so that it prints and escapes nothing."""
-    backslashes = len(before) - len(before.rstrip("\\"))
-    return before + "\\" if backslashes % 2 else before
-
-
 def _escape(text: str, quote: str) -> str:
     """Return text as it stands between quotes in Jinja code; `<<` is hidden, it is no placeholder."""
     changes = {"\\": "\\\\", quote: f"\\{quote}", "\n": "\\n", "\r": "\\r"}
-    escaped = "".join(changes.get(character, character) for character in text)
-    return escaped.replace("<<", "\\x3c\\x3c")
+    return "".join(changes.get(one, one) for one in text).replace("<<", "\\x3c\\x3c")

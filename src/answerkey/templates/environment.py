@@ -1,57 +1,48 @@
-"""The Jinja that rows are rendered with: sandboxed, strict, and looking for a column before a dict method."""
+"""The Jinja that rows are rendered with: sandboxed, strict, within limits, a column before a dict method."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
-from typing import Any, Final
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, partial, wraps
+from typing import Any, Final, NoReturn
 
 from jinja2 import (
     StrictUndefined,
-    TemplateRuntimeError,
     TemplateSyntaxError,
     Undefined,
     UndefinedError,
     nodes,
+    pass_context,
 )
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
+from jinja2.filters import FILTERS as JINJA_FILTERS
 from jinja2.lexer import Token, TokenStream
-from jinja2.nodes import EvalContext
-from jinja2.runtime import Context, LoopContext
+from jinja2.runtime import LoopContext
 from jinja2.sandbox import SandboxedEnvironment, modifies_known_mutable
 from jinja2.utils import missing
 from jinja2.visitor import NodeTransformer
 
-from answerkey.templates.guarded_filters import (
-    GOING_THROUGH,
-    GUARDED,
-    JOIN_TEXT,
-    LAZY,
-    LOOP_STEPS,
-    guard_steps,
-    print_value,
-)
-from answerkey.templates.jinja_filters import FILTERS
-from answerkey.templates.limits import (
-    CALL_STEPS,
-    FILTER_STEPS,
-    METHOD_SIZES,
-    MOST_ELEMENTS,
-    STEP_NODES,
-    STEP_TEXT,
+from answerkey.templates import limits
+from answerkey.templates.limits import STEP_TEXT, RowContext, measure
+from answerkey.templates.values import (
+    SCALARS,
     ExcessError,
-    measure_conversions,
-    measure_fields,
-    measure_power,
-    measure_product,
-    measure_sum,
+    MissingName,
+    describe_type,
+    explain_missing,
+    fail_undefined,
+    is_flat,
+    make_plain,
+    make_printable,
 )
-from answerkey.templates.plain import explain_missing, explain_uncalled, fail_undefined
-from answerkey.templates.row_context import RowContext
-from answerkey.templates.trouble import MissingName
-from answerkey.trace import TRACE_METHODS, is_trace_like
+from answerkey.trace import TRACE_METHODS, Row, is_trace_like
 
+#: What Jinja and filters hand around: any value at all.
+Value = Any
 #: Of a template, in the parts that are no text.
 MOST_TOKENS: Final = 20_000
 #: What Jinja has and templates of rows have not: it would give another value each time.
@@ -59,8 +50,6 @@ NOT_REPEATABLE: Final = {
     "random": "take an element by its place: `| first`, or `[sample.index]`",
     "lipsum": "write the text into the template",
 }
-
-
 #: The usual kinds of value that are no mapping: to ask `Mapping` about each of them takes long.
 _NO_MAPPINGS: Final = frozenset([str, int, float, bool, type(None), list, tuple, LoopContext])
 #: What may be called of a class, as `dict.fromkeys` and `'abc'.maketrans`.
@@ -69,6 +58,23 @@ _CLASS_METHODS: Final = frozenset(["fromkeys", "maketrans"])
 _JINJAS_OWN: Final = frozenset(["_loop_vars", "_block_vars"])
 #: What templates ask a loop for; none of it is private.
 _LOOP_NAMES: Final = frozenset(["index", "index0", "first", "last", "length", "revindex", "revindex0"])
+#: The names of the two guards that the compiler puts in; no template can write them.
+LOOP_STEPS: Final = "loop steps"
+JOIN_TEXT: Final = "join text"
+#: Filters that go through all of what they are given, some of them not before somebody asks for it.
+LAZY: Final = frozenset(["map", "select", "reject", "selectattr", "rejectattr", "items"])
+GOING_THROUGH: Final = LAZY | frozenset(
+    ["batch", "dictsort", "groupby", "list", "max", "min", "reverse", "slice", "sort", "unique", "zip"]
+)
+_MOST_INDENT: Final = 100
+#: What JSON text stands for takes several times its memory.
+_JSON_GROWTH: Final = 4
+#: Indented JSON is written by Python, which takes so many times as long.
+_INDENT_GROWTH: Final = 8
+_SHOWN: Final = 80
+_MOST_DIGITS: Final = 1000
+_LONGEST_NUMBER: Final = 4300
+_DECIMAL: Final = 10
 
 
 class StrictName(StrictUndefined):
@@ -76,15 +82,9 @@ class StrictName(StrictUndefined):
 
     __slots__ = ()
 
-    def __init__(
-        self,
-        hint: str | None = None,
-        obj: Any = missing,  # noqa: ANN401 - Jinja's own signature
-        name: str | None = None,
-        exc: type[TemplateRuntimeError] = UndefinedError,
-    ) -> None:
-        super().__init__(hint, obj, name, exc)
-        if exc is UndefinedError and hint is None:
+    def __init__(self, *arguments: Value, **options: Value) -> None:
+        super().__init__(*arguments, **options)
+        if self._undefined_exception is UndefinedError and self._undefined_hint is None:
             # Jinja calls this with its own message; ours is built only when the error is really raised.
             self._undefined_exception = self._explain  # type: ignore[assignment]
 
@@ -106,12 +106,15 @@ class UncalledMethod(StrictName):
 
     __slots__ = ("_method",)
 
-    def __init__(self, method: Callable[..., Any], *, obj: Mapping[str, Any], name: str) -> None:
+    def __init__(self, method: Callable[..., Value], *, obj: Mapping[str, Value], name: str) -> None:
         super().__init__(obj=obj, name=name)
         self._method = method
 
     def _explain(self, _message: str) -> MissingName:
-        return explain_uncalled(self._undefined_obj, str(self._undefined_name))
+        error = explain_missing(self._undefined_obj, self._undefined_name)
+        if not isinstance(self._undefined_obj, Row):  # of a row it is a missing column
+            error.hint = f"{error.hint}; for the method write `.{self._undefined_name}()`"
+        return error
 
 
 class RowEnvironment(SandboxedEnvironment):
@@ -123,11 +126,26 @@ class RowEnvironment(SandboxedEnvironment):
     intercepted_binops = frozenset(["*", "**", "%", "+"])
     context_class = RowContext
 
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - Jinja's own options
+    def __init__(self, **options: Value) -> None:
         super().__init__(**options)
-        self.direct_filters: dict[str, Callable[[Any], Any]] = {}
+        own = {
+            # Without what a filter does on the way for asynchronous templates, which these never are.
+            name: one.__wrapped__ if getattr(one, "jinja_async_variant", False) else one
+            for name, one in self.filters.items()
+        }
+        self.filters = {
+            name: one for name, one in (own | GUARDED | FILTERS).items() if name not in NOT_REPEATABLE
+        }
+        for name in NOT_REPEATABLE:
+            self.globals.pop(name, None)
+        #: Those that need no more than their value.
+        self.direct_filters: dict[str, Callable[[Value], Value]] = {}
+        for name, function in self.filters.items():
+            passed = getattr(function, "jinja_pass_arg", None)
+            if passed is None or passed.name == "environment":
+                self.direct_filters[name] = function if passed is None else partial(function, self)
 
-    def getattr(self, obj: Any, attribute: str) -> Any:  # noqa: ANN401 - Jinja's own signature
+    def getattr(self, obj: Value, attribute: str) -> Value:
         """Return `obj.attribute`; of a mapping the key first, then a method of a trace or a dict."""
         kind = type(obj)
         if kind is LoopContext and attribute in _LOOP_NAMES:
@@ -144,7 +162,7 @@ class RowEnvironment(SandboxedEnvironment):
             return method if is_refused else UncalledMethod(method, obj=obj, name=attribute)
         return super().getattr(obj, attribute)
 
-    def getitem(self, obj: Any, argument: Any) -> Any:  # noqa: ANN401 - Jinja's own signature
+    def getitem(self, obj: Value, argument: Value) -> Value:
         """Return `obj[argument]`; of a mapping only ever a key."""
         if isinstance(argument, Undefined):
             fail_undefined(argument)
@@ -155,30 +173,22 @@ class RowEnvironment(SandboxedEnvironment):
         except (KeyError, TypeError):
             return self.undefined(obj=obj, name=argument)
 
-    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:  # noqa: ANN401 - Jinja's own signature
+    def is_safe_attribute(self, obj: Value, attr: str, value: Value) -> bool:
         """Say whether an attribute may be read; a method without its value (`dict.update`) may not."""
         if isinstance(obj, type):
             return attr == "fromkeys"
         return super().is_safe_attribute(obj, attr, value)
 
-    def call_binop(self, context: RowContext, operator: str, left: Any, right: Any) -> Any:  # type: ignore[override]  # noqa: ANN401 - Jinja's own signature, and our context
+    def call_binop(self, context: RowContext, operator: str, left: Value, right: Value) -> Value:  # type: ignore[override]  # our context
         """Return a sum, product, power or remainder, unless it would be absurdly large."""
-        size = 0
-        if operator == "+":
-            size = measure_sum(left, right)
-        elif operator == "*":
-            size = measure_product(left, right)
-        elif operator == "**":
-            context.effort.spend(measure_power(left, right))
-        elif isinstance(left, (str, bytes)):
-            size = measure_conversions(left if isinstance(left, str) else left.decode("latin-1"), right)
+        size = limits.measure_operation(operator, left, right)
         if size:
             context.effort.spend_text(size)
         return super().call_binop(context, operator, left, right)
 
-    def call(self, context: RowContext, function: Any, /, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]  # noqa: ANN401 - Jinja's own signature, and our context
+    def call(self, context: RowContext, function: Value, /, *args: Value, **kwargs: Value) -> Value:  # type: ignore[override]  # our context
         """Return what a call yields; it is a step, and may neither change the row nor make too much."""
-        context.effort.spend(CALL_STEPS)
+        context.effort.spend(limits.CALL_STEPS)
         if isinstance(function, UncalledMethod):
             function = function._method  # noqa: SLF001 - a method that is called
         owner = getattr(function, "__self__", None)
@@ -189,58 +199,38 @@ class RowEnvironment(SandboxedEnvironment):
         return super().call(context, function, *args, **kwargs)
 
     def call_filter(
-        self,
-        name: str,
-        value: Any,  # noqa: ANN401 - Jinja's own signature
-        args: Sequence[Any] | None = None,
-        kwargs: Mapping[str, Any] | None = None,
-        context: Context | None = None,
-        eval_ctx: EvalContext | None = None,
-    ) -> Any:  # noqa: ANN401 - Jinja's own signature
+        self, name: str, value: Value, args: Value = None, kwargs: Value = None, *rest: Value, **others: Value
+    ) -> Value:
         """Return what a filter makes of a value; `map` asks for it element by element."""
         direct = None if args or kwargs else self.direct_filters.get(name)
         if direct is not None:
             return direct(value)
-        return super().call_filter(name, value, args, kwargs, context, eval_ctx)
+        return super().call_filter(name, value, args, kwargs, *rest, **others)
 
-    def take_filters(self, filters: Mapping[str, Callable[..., Any]]) -> None:
-        """Have these filters and no others; those that need no more than their value are called directly."""
-        self.filters = dict(filters)
-        for name, function in filters.items():
-            passed = getattr(function, "jinja_pass_arg", None)
-            if passed is None or passed.name == "environment":
-                self.direct_filters[name] = function if passed is None else partial(function, self)
-
-    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:  # noqa: ANN401 - Jinja's own signature
+    def wrap_str_format(self, value: Value) -> Callable[..., str] | None:
         """Return `text.format` in the sandbox, with its size told before it is made."""
         wrapped = super().wrap_str_format(value)
         if wrapped is None:
             return None
 
-        def fill(*args: Any, **kwargs: Any) -> str:  # noqa: ANN401 - whatever the template has
+        def fill(*args: Value, **kwargs: Value) -> str:
             named = args[0] if value.__name__ == "format_map" and args else kwargs
-            if measure_fields(value.__self__, args, named) > MOST_ELEMENTS:
+            if limits.measure_fields(value.__self__, args, named) > limits.MOST_ELEMENTS:
                 raise ExcessError("the formatted text is too long")
             return wrapped(*args, **kwargs)
 
         return fill
 
-    def _generate(
-        self,
-        source: nodes.Template,
-        name: str | None,
-        filename: str | None,
-        defer_init: bool = False,  # noqa: FBT001, FBT002 - Jinja's own signature
-    ) -> str:
+    def _generate(self, source: nodes.Template, *arguments: Value, **options: Value) -> str:
         """Return the code of a template whose loops and `~` are counted."""
         _Guards().visit(source)
         source.set_environment(self)
-        return super()._generate(source, name, filename, defer_init)
+        return super()._generate(source, *arguments, **options)
 
 
 def _check_method(
-    context: RowContext, owner: object, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Any, ...]:
+    context: RowContext, owner: object, name: str, args: tuple[Value, ...], kwargs: dict[str, Value]
+) -> tuple[Value, ...]:
     """Return the arguments for a method; refuse one that changes the row, calls others or makes too much."""
     if isinstance(owner, type) and name not in _CLASS_METHODS:
         raise SecurityError(f"`{name}` is a method of a class")
@@ -251,11 +241,11 @@ def _check_method(
         context.effort.left -= len(owner) // STEP_TEXT
     elif isinstance(owner, (list, dict)) and modifies_known_mutable(owner, name) and context.holds(owner):
         raise SecurityError(f"`{name}` would change a value of the row")
-    if name in METHOD_SIZES and isinstance(owner, (str, bytes, int, list)):
+    if name in limits.METHOD_SIZES and isinstance(owner, (str, bytes, int, list)):
         if args and isinstance(args[0], Iterator):
             args = (list(args[0]), *args[1:])
         written = {key: value for key, value in kwargs.items() if key not in _JINJAS_OWN}
-        context.effort.spend_text(METHOD_SIZES[name](owner, *args, **written))
+        context.effort.spend_text(limits.METHOD_SIZES[name](owner, *args, **written))
     return args
 
 
@@ -267,31 +257,29 @@ class _Guards(NodeTransformer):
         text = sum(len(piece.data) for piece in node.find_all(nodes.TemplateData))
         parts = sum(1 for one in node.body for _ in one.find_all(nodes.Node))
         applied = sum(1 for one in node.body for _ in one.find_all((nodes.Filter, nodes.Test)))
-        weight = nodes.Const(1 + text // STEP_TEXT + parts // STEP_NODES + applied * FILTER_STEPS)
-        node.iter = nodes.Filter(node.iter, LOOP_STEPS, [weight], [], None, None, lineno=node.lineno)
+        weight = 1 + text // STEP_TEXT + parts // limits.STEP_NODES + applied * limits.FILTER_STEPS
+        node.iter = _apply(LOOP_STEPS, node.iter, nodes.Const(weight))
         return node
 
     def visit_Filter(self, node: nodes.Filter) -> nodes.Filter:  # noqa: N802 - Jinja's own naming
         if node.name in GOING_THROUGH:
-            _count_elements(node)
+            # The elements are counted for the filter itself and for the lazy ones before it.
+            first, filters = node, 1
+            while isinstance(first.node, nodes.Filter) and first.node.name in LAZY:
+                first, filters = first.node, filters + 1
+            is_counted = isinstance(first.node, nodes.Filter) and first.node.name == LOOP_STEPS
+            if first.node is not None and not is_counted:
+                first.node = _apply(LOOP_STEPS, first.node, nodes.Const(filters * limits.FILTER_STEPS))
         self.generic_visit(node)
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Filter:  # noqa: N802 - Jinja's own naming
         self.generic_visit(node)
-        pieces = nodes.List(node.nodes, lineno=node.lineno)
-        return nodes.Filter(pieces, JOIN_TEXT, [], [], None, None, lineno=node.lineno)
+        return _apply(JOIN_TEXT, nodes.List(node.nodes, lineno=node.lineno))
 
 
-def _count_elements(node: nodes.Filter) -> None:
-    """Have the elements counted that a filter goes through, for itself and for the lazy ones before it."""
-    filters = 1
-    while isinstance(node.node, nodes.Filter) and node.node.name in LAZY:
-        node, filters = node.node, filters + 1
-    is_counted = isinstance(node.node, nodes.Filter) and node.node.name == LOOP_STEPS
-    if node.node is not None and not is_counted:
-        weight = nodes.Const(filters * FILTER_STEPS)
-        node.node = nodes.Filter(node.node, LOOP_STEPS, [weight], [], None, None, lineno=node.lineno)
+def _apply(name: str, value: nodes.Node, *arguments: nodes.Expr) -> nodes.Filter:
+    return nodes.Filter(value, name, list(arguments), [], None, None, lineno=value.lineno)
 
 
 class LimitTokens(Extension):
@@ -309,7 +297,7 @@ class LimitTokens(Extension):
 @cache
 def open_environment() -> RowEnvironment:
     """Return the one environment of all templates."""
-    environment = RowEnvironment(
+    return RowEnvironment(
         extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols", LimitTokens],
         undefined=StrictName,
         finalize=print_value,
@@ -317,16 +305,277 @@ def open_environment() -> RowEnvironment:
         # What Jinja folds while it compiles, it computes without any limit.
         optimized=False,
     )
-    own = {name: _choose_form(function) for name, function in environment.filters.items()}
-    filters = own | GUARDED | FILTERS
-    environment.take_filters({name: one for name, one in filters.items() if name not in NOT_REPEATABLE})
-    for name in NOT_REPEATABLE:
-        environment.globals.pop(name, None)
-    return environment
 
 
-def _choose_form(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a filter without what it does on the way for asynchronous templates, which these never are."""
-    is_double = getattr(function, "jinja_async_variant", False)
-    form: Callable[..., Any] = function.__wrapped__ if is_double else function  # type: ignore[attr-defined]
-    return form
+@pass_context
+def print_value(context: RowContext, value: Value) -> Value:
+    """Return what Jinja prints in place of a value."""
+    if type(value) is str:
+        effort, size = context.effort, len(value)
+        effort.left -= 1 + size // STEP_TEXT
+        if size > limits.MOST_ELEMENTS or effort.left < 0:
+            effort.spend_text(size)
+        return value
+    printed = value if type(value) in SCALARS or is_flat(value) else _make_printable(value)
+    context.effort.spend_text(measure(printed))
+    return printed
+
+
+def _make_printable(value: Value) -> Value:
+    # A list that holds another twice, and that one a third twice, is exponentially long in few lines.
+    measure(value)
+    return make_printable(value)
+
+
+@pass_context
+def join_text(context: RowContext, values: list[Value]) -> str:
+    """Return what `~` makes of values: their texts put together."""
+    printed = [one if type(one) is str else _make_printable(one) for one in values]
+    context.effort.spend_text(sum(map(measure, printed)))
+    return "".join(map(str, printed))
+
+
+@pass_context
+def guard_steps(context: RowContext, values: Iterable[Value], weight: int = 1) -> Iterable[Value]:
+    """Return what a loop goes through, its steps paid for: all at once, or one by one where none can tell."""
+
+    def count_steps() -> Iterator[Value]:
+        for one in values:
+            context.effort.spend(weight)
+            yield one
+
+    try:
+        size = len(values)  # type: ignore[arg-type]  # that is the question
+    except TypeError:
+        return count_steps()
+    context.effort.spend(size * weight)
+    return values
+
+
+def write_text(value: object) -> str:
+    """Return a value as text, unless it would be too long."""
+    if isinstance(value, str):
+        return value
+    measure(value)
+    return str(value)
+
+
+# Jinja's own filters that can make a value far larger than what they are given, within limits.
+
+
+def _guard(name: str, size: Callable[..., int]) -> Callable[..., Value]:
+    """Return one of Jinja's filters that first says how large its outcome is."""
+    original = JINJA_FILTERS[name]
+
+    @pass_context
+    @wraps(original)
+    def guarded(context: RowContext, value: Value, *arguments: Value, **options: Value) -> Value:
+        context.effort.spend_text(size(value, *arguments, **options))
+        return context.call(original, value, *arguments, **options)
+
+    return guarded
+
+
+def _measure_indented(value: str, width: int | str = 4, *_rest: Value, **_options: Value) -> int:
+    step = len(width) if isinstance(width, str) else width
+    return len(value) + (value.count("\n") + 1) * max(step, 0)
+
+
+def _measure_wrapped(
+    value: str,
+    width: int = 79,
+    _break_long_words: Value = None,
+    wrapstring: str | None = None,
+    *_rest: Value,
+    **_options: Value,
+) -> int:
+    lines = len(value) // max(width, 1) + value.count("\n") + 1
+    return len(value) + lines * len(wrapstring or "\n")
+
+
+def _measure_rounded(_value: Value, precision: int = 0, *_rest: Value, **_options: Value) -> int:
+    if abs(precision) > _MOST_DIGITS:
+        raise ExcessError(f"`round`: {precision} digits are too many")
+    return 1
+
+
+@pass_context
+def join_values(
+    context: RowContext, value: Iterable[Value], d: str = "", attribute: str | int | None = None
+) -> str:
+    """Return the values as one text with `d` between them."""
+    if attribute is not None:
+        value = context.call(JINJA_FILTERS["map"], value, attribute=attribute)
+    values, separator = list(value), str(d)
+    context.effort.spend_text(limits.measure_joined(separator, values))
+    return separator.join(map(str, values))
+
+
+@pass_context
+def format_text(context: RowContext, value: Value, *args: Value, **kwargs: Value) -> str:
+    """Return text with its conversions (`%s`) filled in, by place or by name."""
+    if args and kwargs:
+        raise TypeError("`format` takes values either by place or by name")
+    text, values = write_text(value), kwargs or args
+    context.effort.spend_text(limits.measure_conversions(text, values))
+    return text % values
+
+
+def read_integer(value: Value, default: Value = 0, base: int = 10) -> Value:
+    """Return a value as a whole number, `default` for what is none."""
+    if isinstance(value, str) and base != _DECIMAL and len(value) > _LONGEST_NUMBER:
+        # Python itself refuses the decimal digits of longer ones.
+        raise ExcessError(f"`int`: {len(value):,} digits are too many")
+    return JINJA_FILTERS["int"](value, default, base)
+
+
+@pass_context
+def trim_text(context: RowContext, value: Value, chars: str | None = None) -> str:
+    """Return text without white space, or without these characters, at both ends."""
+    if chars is None and type(value) is str:
+        return value.strip()
+    text = write_text(value)
+    context.effort.spend_text(limits.measure_stripped(text, chars))
+    return text.strip(chars)
+
+
+@pass_context
+def sum_values(
+    context: RowContext, iterable: Iterable[Value], attribute: str | int | None = None, start: Value = 0
+) -> Value:
+    """Return the values added up; lists are added up to a longer list."""
+    values = list(iterable)
+    context.effort.spend_text(measure(values))
+    return context.call(JINJA_FILTERS["sum"], values, attribute, start)
+
+
+@pass_context
+def replace_text(context: RowContext, s: Value, old: Value, new: Value, count: int | None = None) -> str:
+    """Return text with every `old`, or the first `count`, replaced by `new`."""
+    text, first, second = write_text(s), write_text(old), write_text(new)
+    times = -1 if count is None else count
+    context.effort.spend_text(limits.measure_replacement(text, first, second, times))
+    return text.replace(first, second, times)
+
+
+GUARDED: Final[dict[str, Callable[..., Value]]] = {
+    "batch": _guard(
+        "batch", lambda _value, linecount, fill_with=None: linecount if fill_with is not None else 1
+    ),
+    "center": _guard("center", lambda value, width=80: max(len(value), width)),
+    "format": format_text,
+    "indent": _guard("indent", _measure_indented),
+    "int": read_integer,
+    "join": join_values,
+    "replace": replace_text,
+    "round": _guard("round", _measure_rounded),
+    "slice": _guard("slice", lambda _value, slices, *_rest, **_options: slices),
+    "sum": sum_values,
+    "trim": trim_text,
+    "wordwrap": _guard("wordwrap", _measure_wrapped),
+    **{name: _guard(name, measure) for name in ("pprint", "string", "title", "wordcount")},
+    LOOP_STEPS: guard_steps,
+    JOIN_TEXT: join_text,
+}
+
+
+# The filters that templates have beside Jinja's own, and a `tojson` that writes plain JSON.
+
+
+@pass_context
+def parse_json(context: RowContext, value: object) -> object:
+    """Return the value that JSON text stands for."""
+    if not isinstance(value, str):
+        plain = make_plain(value)
+        raise TypeError(f"`fromjson` reads text, and this is {describe_type(plain)}")
+    context.effort.spend_text(_JSON_GROWTH * len(value))
+    try:
+        found: object = _DECODER.decode(value)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"`fromjson`: {value[:_SHOWN]!r} is not JSON ({error})") from None
+    if "\\u" in value:
+        text = json.dumps(found, ensure_ascii=False)
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            half = f"U+{ord(text[error.start]):04X}"
+            raise ValueError(f"the text holds {half}, which is half a character") from None
+    return found
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"`fromjson`: {word} is not JSON")
+
+
+def _read_float(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"`fromjson`: {digits[:_SHOWN]} is too large a number")
+    return number
+
+
+#: Made once: `json.loads` with settings makes a decoder for every text.
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_read_float)
+
+
+def escape_json(value: object) -> str:
+    """Return text as it stands between the quotes of a JSON string; other values as Jinja prints them."""
+    return json.dumps(write_text(value), ensure_ascii=False)[1:-1]
+
+
+@pass_context
+def write_json(context: RowContext, value: object, indent: int | None = None) -> str:
+    """Return a value as JSON text: keys in their order, nothing escaped for HTML, no NaN or infinity."""
+    if indent is not None and indent > _MOST_INDENT:
+        raise ValueError(f"`tojson`: an indent of {indent} is too wide")
+    size = measure(value)
+    context.effort.spend_text(size if indent is None else size * _INDENT_GROWTH)
+    plain = make_plain(value)
+    return json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=indent, default=_write_cell)
+
+
+def _write_cell(value: object) -> str:
+    """Return a cell that JSON has no type for (a date, a decimal) as text."""
+    if isinstance(value, bytes):
+        raise TypeError("`tojson`: bytes have no JSON form")
+    return str(value)
+
+
+def zip_lists(first: Iterable[object], *others: Iterable[object]) -> list[list[object]]:
+    """Return the lists side by side, as long as the shortest."""
+    return [list(group) for group in zip(first, *others, strict=False)]
+
+
+def merge_mappings(first: Mapping[str, object], *others: Mapping[str, object]) -> dict[str, object]:
+    """Return one mapping with the keys of all; the later value wins."""
+    merged: dict[str, object] = {}
+    for mapping in (first, *others):
+        merged |= {key: mapping[key] for key in mapping.keys()}  # noqa: SIM118 - a list must fail here, not iterate
+    return merged
+
+
+@pass_context
+def replace_pattern(
+    context: RowContext,
+    value: object,
+    pattern: str,
+    repl: str = "",
+    multiline: bool = False,  # noqa: FBT001, FBT002 - order and names as published
+    ignorecase: bool = False,  # noqa: FBT001, FBT002 - same
+    count: int = 0,
+) -> str:
+    """Return text with the matches of a regular expression replaced, the first `count` or (0) all of them."""
+    flags = (re.MULTILINE if multiline else re.NOFLAG) | (re.IGNORECASE if ignorecase else re.NOFLAG)
+    text = write_text(value)
+    return limits.replace_matches(pattern, repl, text, flags=flags, effort=context.effort, count=count)
+
+
+#: The name in templates, and what it does.
+FILTERS: Final[dict[str, Callable[..., object]]] = {
+    "fromjson": parse_json,
+    "json_escape": escape_json,
+    "merge": merge_mappings,
+    "regex_replace": replace_pattern,
+    "tojson": write_json,
+    "zip": zip_lists,
+}

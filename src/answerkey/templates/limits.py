@@ -1,15 +1,22 @@
-"""How much a template may do on one row: steps, and the size of what it makes.
+"""How much a template may do on one row: steps, the size of what it makes, and the time of its patterns.
 
-Every limit here is a count, not a time, so that the same row always gives the same value. What no count
-foresees is stopped by the limits of the worker process (`isolation`).
+Every limit on steps and sizes is a count, not a time, so that the same row always gives the same value. What
+no count foresees is stopped by the limits of the worker process (`rendering`).
 """
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from string import Formatter
-from typing import Any, Final
+from typing import Any, Final, cast
+
+from jinja2.runtime import Context
+
+from answerkey.templates.values import ExcessError
 
 #: The elements that loops and filters go through and the calls of one row, with the text that is made.
 MOST_STEPS: Final = 1_000_000
@@ -33,6 +40,7 @@ FREE_OUTPUT: Final = 16_384
 MOST_GROWTH: Final = 32
 #: For patterns whose worst case is not known, on one row.
 PATTERN_SECONDS: Final = 0.5
+_LEAST_SECONDS: Final = 0.001
 
 #: A conversion of `'%5.2f' % x`: its width and its precision.
 _CONVERSION: Final = re.compile(r"%(?:\([^)]*\))?[-#0 +]*(\*|[0-9]+)?(?:\.(\*|[0-9]+)?)?")
@@ -44,13 +52,7 @@ _DIGITS: Final = re.compile(r"[0-9]+")
 _LONGEST_WIDTH: Final = 18
 _SHOWN_BITS: Final = 200
 _DIGIT_BITS: Final = 4
-
-
 _TEXTS: Final = frozenset([str])
-
-
-class ExcessError(OverflowError):
-    """A template does more on a row than it may."""
 
 
 class Effort:
@@ -85,43 +87,99 @@ class Effort:
         if self.left < 0:
             self.spend(0)
 
-    def require_all(self) -> None:
-        """Raise ExcessError unless all steps are granted, which is where the process can be stopped."""
-        if self.steps < MOST_STEPS:
-            self.left = -1
-            self.spend(0)
+
+class RowContext(Context):
+    """What a template sees of one row, with the effort that is left for it.
+
+    `holds` tells the row's own values, which nothing may change, from what the template made itself.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - Jinja's own signature
+        super().__init__(*arguments, **options)
+        self.effort = Effort()
+        self.given = self.parent
+        self._held: frozenset[int] | None = None
+        self._own_size = 0
+        self._columns: frozenset[str] | None = None
+
+    def grant(self, steps: int, *, own_size: int, columns: frozenset[str] | None) -> None:
+        """Say what the template may do, how long it is itself, and which columns it reads (None: any)."""
+        self.effort = Effort(steps)
+        self._own_size = own_size
+        self._columns = columns
+
+    def limit_growth(self, size: int) -> None:
+        """Raise ExcessError for an outcome that is out of proportion to the row and the template."""
+        if size <= FREE_OUTPUT:
+            return
+        given = self._own_size
+        for name, value in self.given.items():
+            if name == "sample" and isinstance(value, dict) and self._columns is not None:
+                value = {key: value[key] for key in self._columns if key in value}  # noqa: PLW2901 - what counts of it
+            given += min(count_within(value, MOST_ELEMENTS), MOST_ELEMENTS)
+        most = FREE_OUTPUT + MOST_GROWTH * given
+        if size > most:
+            made = f"the template makes {size:,} characters out of {given:,}, its own and those that it reads"
+            raise ExcessError(f"{made}; {most:,} are allowed")
+
+    def renew(self) -> None:
+        """Begin anew with the next row: nothing set, nothing spent."""
+        self.vars.clear()
+        self.exported_vars.clear()
+        self.effort.renew()
+        self.eval_ctx.autoescape = False
+        self._held = None
+
+    def derived(self, locals: dict[str, Any] | None = None) -> RowContext:  # noqa: A002 - Jinja's own signature
+        """Return a context of the same row; what was given and what is left stay the same."""
+        context = cast("RowContext", super().derived(locals))
+        context.effort, context.given = self.effort, self.given
+        return context
+
+    def holds(self, value: object) -> bool:
+        """Say whether a value is part of what was given, at any depth."""
+        if self._held is None:
+            found: set[int] = set()
+            waiting: list[object] = [self.given]
+            while waiting:
+                one = waiting.pop()
+                if isinstance(one, (list, tuple, dict)) and id(one) not in found:
+                    found.add(id(one))
+                    waiting.extend(one.values() if isinstance(one, dict) else one)
+            self._held = frozenset(found)
+        return id(value) in self._held
 
 
 def measure(value: object) -> int:
     """Return about how long a value is when it is printed; raise ExcessError where that is too long."""
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    if isinstance(value, int):
+        return max(1, value.bit_length() // _DIGIT_BITS)
     if not isinstance(value, (list, tuple, dict)):
-        return measure_scalar(value)
+        return 1
     if type(value) is list and _TEXTS.issuperset(map(type, value)):
         # By far the most usual list, and told without a loop of ours.
         size = len(value) + 1 + sum(map(len, value))
     else:
-        size = _measure_nested(value)
+        size = parts = 0
+        waiting: list[object] = [value]
+        while waiting:
+            one = waiting.pop()
+            if isinstance(one, str):
+                size += len(one)
+            elif isinstance(one, (list, tuple, dict)):
+                # Keys count as short: there are never more of them than values.
+                waiting.extend(one.values() if isinstance(one, dict) else one)
+                parts += len(one) + 1
+                if parts > MOST_PARTS:
+                    raise ExcessError(f"the template makes a value of more than {MOST_PARTS:,} parts")
+            else:
+                size += 1
+        size += parts
     if size > MOST_ELEMENTS:
         raise ExcessError(f"the template makes a value of more than {MOST_ELEMENTS:,} elements")
     return size
-
-
-def _measure_nested(value: object) -> int:
-    size = parts = 0
-    waiting: list[object] = [value]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            size += len(one)
-        elif isinstance(one, (list, tuple, dict)):
-            # Keys count as short: there are never more of them than values.
-            waiting.extend(one.values() if isinstance(one, dict) else one)
-            parts += len(one) + 1
-            if parts > MOST_PARTS:
-                raise ExcessError(f"the template makes a value of more than {MOST_PARTS:,} parts")
-        else:
-            size += 1
-    return size + parts
 
 
 def count_within(value: object, most: int) -> int:
@@ -141,60 +199,44 @@ def count_within(value: object, most: int) -> int:
             size += 2 * len(one) + 2
             if size <= most:
                 waiting.extend([*one, *one.values()] if isinstance(one, dict) else one)
-        else:
-            size += len(one) if isinstance(one, (str, bytes)) else 0
+        elif isinstance(one, (str, bytes)):
+            size += len(one)
     return size
 
 
-def limit_growth(size: int, given: int) -> None:
-    """Raise ExcessError for an outcome that is out of proportion to what it was made of."""
-    most = FREE_OUTPUT + MOST_GROWTH * given
-    if size > most:
-        made = f"the template makes {size:,} characters out of {given:,}, its own and those that it reads"
-        raise ExcessError(f"{made}; {most:,} are allowed")
+def measure_operation(operator: str, left: object, right: object) -> int:
+    """Return the size of what `+`, `*`, `**` or `%` makes, or the work of it; refuse what is absurd.
 
-
-def measure_scalar(value: object) -> int:
-    """Return the length of a text and about that of a number, and of any other value as if it were short."""
-    if isinstance(value, (str, bytes)):
-        return len(value)
-    return max(1, value.bit_length() // _DIGIT_BITS) if isinstance(value, int) else 1
-
-
-def measure_power(left: object, right: object) -> int:
-    """Return the steps of a power; refuse one that is absurdly large."""
-    if not (isinstance(left, int) and isinstance(right, int)) or right < 0:
+    The work is counted in characters, as sizes are.
+    """
+    if operator == "+":
+        if isinstance(left, (str, bytes)) and isinstance(right, (str, bytes)):
+            return len(left) + len(right)
+        is_list = isinstance(left, (list, tuple)) and isinstance(right, (list, tuple))
+        return measure(left) + measure(right) if is_list else 0
+    if operator == "%":
+        if isinstance(left, (str, bytes)):
+            return measure_conversions(left if isinstance(left, str) else left.decode("latin-1"), right)
         return 0
-    bits = left.bit_length() * right
-    if bits > MOST_BITS:
-        raise ExcessError(f"the power {_show_number(left)} ** {_show_number(right)} is too large")
-    return bits * bits // STEP_BITS
-
-
-def measure_product(left: object, right: object) -> int:
-    """Return the length of a repeated text or list, the work of other products; refuse what is absurd."""
-    for many, times in ((left, right), (right, left)):
-        if isinstance(many, (str, bytes, list, tuple)) and isinstance(times, int):
-            return (len(many) if isinstance(many, (str, bytes)) else measure(many)) * times
+    if operator == "*":
+        for many, times in ((left, right), (right, left)):
+            if isinstance(many, (str, bytes, list, tuple)) and isinstance(times, int):
+                return measure(many) * times
     if not (isinstance(left, int) and isinstance(right, int)):
         return 0
-    sizes = left.bit_length(), right.bit_length()
-    if sum(sizes) > MOST_BITS:
-        raise ExcessError("the product is too large a number")
-    return sizes[0] * sizes[1] * STEP_TEXT // STEP_BITS
-
-
-def measure_sum(left: object, right: object) -> int:
-    """Return the length of two texts or lists put together, 0 for other sums."""
-    if isinstance(left, (str, bytes)) and isinstance(right, (str, bytes)):
-        return len(left) + len(right)
-    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
-        return measure(left) + measure(right)
-    return 0
-
-
-def _show_number(number: int) -> str:
-    return str(number) if number.bit_length() < _SHOWN_BITS else f"(a number of {number.bit_length()} bits)"
+    if operator == "*":
+        sizes = left.bit_length(), right.bit_length()
+        if sum(sizes) > MOST_BITS:
+            raise ExcessError("the product is too large a number")
+        return sizes[0] * sizes[1] * STEP_TEXT // STEP_BITS
+    bits = left.bit_length() * max(right, 0)
+    if bits > MOST_BITS:
+        shown = [
+            str(one) if one.bit_length() < _SHOWN_BITS else f"(a number of {one.bit_length()} bits)"
+            for one in (left, right)
+        ]
+        raise ExcessError(f"the power {shown[0]} ** {shown[1]} is too large")
+    return bits * bits * STEP_TEXT // STEP_BITS
 
 
 def measure_conversions(text: str, values: object) -> int:
@@ -217,17 +259,10 @@ def measure_fields(text: str, arguments: Sequence[object], named: Mapping[str, o
     size, fields = len(text), 0
     for _, name, form, _ in Formatter().parse(text):
         fields += name is not None
-        size += sum(_read_width(width) for width in _DIGITS.findall(form or ""))
-        if form and "{" in form:
-            size += sum(_measure_width(one) for one in values)
+        size += sum(map(_read_width, _DIGITS.findall(form or "")))
+        if form and "{" in form:  # any of the values may be the width
+            size += sum(max(map(_read_width, _DIGITS.findall(str(one))), default=0) for one in values)
     return size + fields * measure(values)
-
-
-def _measure_width(value: object) -> int:
-    """Return the largest width that a value can stand for inside a format."""
-    if isinstance(value, int):
-        return abs(value)
-    return max((_read_width(width) for width in _DIGITS.findall(str(value))), default=0)
 
 
 def _read_width(digits: str) -> int:
@@ -256,27 +291,101 @@ def _measure_padded(owner: Any, width: int = 0, *_: object) -> int:  # noqa: ANN
     return max(len(owner), width)
 
 
-def _measure_tabs(owner: str, tabsize: int = 8) -> int:
-    return len(owner) + owner.count("\t") * tabsize
-
-
-def _measure_table(owner: str, table: Mapping[int, object]) -> int:
-    return len(owner) * max((measure_scalar(table[key]) for key in table), default=1)
-
-
 #: Methods of texts and lists that make something longer than what they are given, and how long.
 METHOD_SIZES: Final[dict[str, Callable[..., int]]] = {
-    "center": _measure_padded,
-    "ljust": _measure_padded,
-    "rjust": _measure_padded,
-    "zfill": _measure_padded,
-    "expandtabs": _measure_tabs,
-    "strip": measure_stripped,
-    "lstrip": measure_stripped,
-    "rstrip": measure_stripped,
+    **dict.fromkeys(["center", "ljust", "rjust", "zfill"], _measure_padded),
+    **dict.fromkeys(["strip", "lstrip", "rstrip"], measure_stripped),
+    "expandtabs": lambda owner, tabsize=8: len(owner) + owner.count("\t") * tabsize,
     "replace": measure_replacement,
     "join": measure_joined,
-    "translate": _measure_table,
+    "translate": lambda owner, table: len(owner) * max((measure(table[key]) for key in table), default=1),
     "extend": lambda owner, values: len(owner) + len(values),
     "to_bytes": lambda _owner, length=1, *_rest, **_options: length,
 }
+
+
+# Regular expressions that cannot run for ever. Python's own engine is the fast one, and does what it may in
+# the worst case: `(a+)+$` takes years on forty letters. A pattern whose worst case is small on the text at
+# hand goes there; any other goes to an engine that can be stopped.
+
+#: The fast engine makes so many tries in about a second.
+_MOST_TRIES: Final = 10**8
+#: So many tries count as one step.
+_STEP_TRIES: Final = 256
+_LONGEST_PATTERN: Final = 2_000
+_MOST_DIGITS: Final = 300
+_ATOM: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+_GROUP_START: Final = re.compile(r"\(\?(?:[a-zA-Z-]*[:)]|P?<\w+>|P=|<?[=!]|>|#)")
+_REPEAT: Final = re.compile(r"[*+}][?+]?")
+_LAST_REPEAT: Final = re.compile(r"[^()|{}][*+]\Z")
+_VERBOSE: Final = re.compile(r"\(\?[a-wyzA-Z-]*x")
+#: The flags that the filter sets; both engines know them by the same number.
+_FLAGS: Final = re.MULTILINE | re.IGNORECASE
+
+
+def replace_matches(
+    pattern: str, repl: str, text: str, *, flags: re.RegexFlag, effort: Effort, count: int = 0
+) -> str:
+    """Return text with the matches replaced, the first `count` or (0) all of them.
+
+    Raise re.error for what is no pattern, ExcessError for a pattern that takes too long and for a text that
+    becomes too long.
+    """
+    if len(pattern) > _LONGEST_PATTERN:
+        raise re.error(f"the pattern has {len(pattern):,} characters; {_LONGEST_PATTERN:,} are allowed")
+    compiled = re.compile(pattern, flags)
+    tries = count_tries(pattern, flags, len(text))
+    if tries <= _MOST_TRIES and (len(text) + 1) * len(repl) <= MOST_ELEMENTS:
+        effort.spend(int(tries) // _STEP_TRIES)
+        return compiled.sub(repl, text, count=count)
+    if effort.steps < MOST_STEPS:  # only with all steps granted does this run where it can be stopped
+        effort.spend(effort.steps + 1)
+    import regex  # type: ignore[import-untyped]  # its functions are those of `re`, with a time limit
+
+    made = 0
+    compiled.sub(repl, "")  # a replacement that names no group is told by the same library as ever
+
+    def expand(match: re.Match[str]) -> str:
+        nonlocal made
+        piece = match.expand(repl)
+        made += len(piece)
+        if made > MOST_ELEMENTS:
+            raise ExcessError(f"`regex_replace` makes more than {MOST_ELEMENTS:,} characters")
+        return piece
+
+    flag_bits = int(compiled.flags & _FLAGS)
+    started = time.monotonic()
+    try:
+        return str(regex.sub(pattern, expand, text, count=count, flags=flag_bits, timeout=effort.seconds))
+    except TimeoutError:
+        message = f"`regex_replace`: the pattern {pattern!r} takes too long on this text"
+        raise ExcessError(message) from None
+    except regex.error as error:
+        raise re.error(str(error)) from None
+    finally:
+        # All patterns of a row share its time; the last of them may still begin.
+        effort.seconds = max(effort.seconds - (time.monotonic() - started), _LEAST_SECONDS)
+
+
+def count_tries(pattern: str, flags: re.RegexFlag, size: int) -> float:
+    """Return at most how many tries a pattern makes on a text of this size.
+
+    Each repeat may try every length, from every start; each branch doubles that; a repeated group has no
+    bound.
+    """
+    powers, branches = _weigh(pattern, flags)
+    digits = powers * math.log10(size + 2) + branches * math.log10(2)
+    return 10.0**digits if digits < _MOST_DIGITS else math.inf
+
+
+@lru_cache(maxsize=512)
+def _weigh(pattern: str, flags: re.RegexFlag) -> tuple[float, int]:
+    """Return how often the size of the text counts, and the number of branches."""
+    bare = _GROUP_START.sub("(", _ATOM.sub("x", pattern))
+    if _VERBOSE.search(pattern) or re.search(r"\)[*+{]", bare):
+        return math.inf, 0
+    is_anchored = pattern.startswith((r"\A", "^")) and not flags & re.MULTILINE and "|" not in bare
+    # Nothing comes after a repeat at the end, so none of its lengths is ever tried again: `\s+` is linear.
+    repeats = len(_REPEAT.findall(_LAST_REPEAT.sub("", bare)))
+    branches = bare.count("|") + _REPEAT.sub("", bare).count("?")
+    return repeats if is_anchored else repeats + 1, branches

@@ -1,140 +1,441 @@
-"""Rendering a template on many rows: here, or in a worker process."""
+"""Rendering a template on rows: here, or in a worker process if it is not tame or the rows are large.
+
+The worker has an empty environment, limits on memory, computing time and files, and knows nothing but the
+recipe and the rows. What goes beyond its limits stops the template, and nothing else. Recipes and rows go to
+it as pickles of our own; outcomes come back as JSON, in which every object is marked for what it is: it
+renders what a stranger wrote, so nothing that it says is more than a value.
+"""
 
 from __future__ import annotations
 
+import codecs
+import copyreg
+import datetime as dt
+import decimal
+import io
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+import os
+import pickle
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, Final, cast
 
-import polars as pl
+import jinja2
+from jinja2 import nodes
 
-from answerkey.templates.analysis import Path
+from answerkey.errors import Place, SpecError
+from answerkey.sandbox.snippet import START_SECONDS, SnippetTrouble, WorkerProcess
+from answerkey.sandbox.worker import Channel
+from answerkey.templates.analysis import find_lone_expression, parse_template, translate_syntax_errors
 from answerkey.templates.environment import open_environment
-from answerkey.templates.forms import Tables
-from answerkey.templates.isolation import render_isolated
-from answerkey.templates.keys import may_read_row
-from answerkey.templates.limits import FEW_STEPS, count_within, measure
-from answerkey.templates.plain import SCALARS, PartialMapping, PartialRow, make_plain
-from answerkey.templates.recipes import Recipe
-from answerkey.templates.rows import Rows
-from answerkey.templates.sizes import weigh_cells
-from answerkey.templates.trouble import FOREIGN, Excess, translate_error
-from answerkey.types import Samples
+from answerkey.templates.limits import FEW_STEPS, MOST_ELEMENTS, MOST_STEPS, RowContext, measure
+from answerkey.templates.values import (
+    FOREIGN,
+    SCALARS,
+    Excess,
+    ExcessError,
+    RowTrouble,
+    describe_type,
+    is_flat,
+    make_plain,
+    translate_error,
+)
 
-#: Rows with more characters and parts than this are rendered in a worker process, whatever the template.
-LARGE_ROW: Final = 16_384
-#: The name that sees rows whose missing keys are missing columns.
-SAMPLE = "sample"
+#: Where a compiled lone expression leaves its value.
+_VALUE: Final = "value"
+#: Of computing time, on one row.
+CPU_SECONDS: Final = 1.0
+#: Beside what the worker has when it begins.
+MEMORY_BYTES: Final = 128 * 2**20
+#: A template that does too much on so many rows is stopped.
+MOST_EXCESSES: Final = 5
+#: More than the computing time of a row and the time between two answers, on a machine that does much else.
+_WALL_SECONDS: Final = 20.0
+_BATCH_ROWS: Final = 512
+_BATCH_BYTES: Final = 4 * 2**20
+_ROW_BYTES: Final = 32 * 2**20
+_MEGABYTE: Final = 2**20
+#: Outcomes are sent when so much time has passed since the last ones, or when there are so many of them.
+_SEND_SECONDS: Final = 0.25
+_SEND_CHARACTERS: Final = 200_000
+_OUTCOME_CHARACTERS: Final = 1_000
+#: What the standard library, Jinja and our filters load when they are first used.
+_NEEDED: Final = [
+    "regex",
+    "pprint",
+    "textwrap",
+    "html.entities",
+    "urllib.parse",
+    "unicodedata",
+    "jinja2.debug",
+]
+_ENCODINGS: Final = ("ascii", "latin-1", "cp1252", "utf-8", "utf-16", "utf-32", "unicode_escape")
+#: The worker's program. It loads the modules that render, without what their packages collect: the column
+#: library alone takes longer to load than the rest. Of these packages it knows where their modules are.
+_BOOT: Final = """
+import sys
+from types import ModuleType
+folder, socket = sys.argv.pop(), sys.argv.pop()
+sys.path[:], sys.argv[1:] = sys.argv[1:], [socket, folder]
+import answerkey
+for name in ("templates", "sandbox"):
+    package = sys.modules[f"answerkey.{name}"] = ModuleType(f"answerkey.{name}")
+    package.__path__ = [f"{answerkey.__path__[0]}/{name}"]
+from answerkey.templates.rendering import serve
+serve()
+"""
+
+_idle: list[WorkerProcess] = []
+#: Templates that were stopped are not tried again on other rows.
+_stopped: dict[Recipe, str] = {}
 
 
 @dataclass(frozen=True)
-class Feed:
-    """The rows to render: what is read of each table, and (unless all) at which positions."""
+class Rows:
+    """What a template sees by name, and the cells that go into it: by name, then by column."""
 
-    tables: Tables
-    reads: Mapping[str, frozenset[Path]]
-    rows: pl.Series | None = None
+    given: Mapping[str, Any]
+    height: int = 1
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    cells: Mapping[str, Sequence[Sequence[object]]] = field(default_factory=dict)
 
-    def __len__(self) -> int:
-        if self.rows is not None:
-            return len(self.rows)
-        return max((len(table) for table in self.tables.values()), default=0)
-
-    def cells(self, table: Samples, column: str) -> list[object]:
-        """Return the values of one column, decoded."""
-        values: list[object] = self._take(table.frame[column]).to_list()
-        if column not in table.encoded:
-            return values
-        return [None if text is None else json.loads(str(text)) for text in values]
-
-    def find_large(self, most: int) -> list[int] | None:
-        """Return where what is read of a row has more than `most` characters and parts; None: nowhere."""
-        weights = [
-            weigh_cells(self._take(self.tables[name].frame[column]))
-            for name in self.reads
-            if name in self.tables
-            for column in self._find_columns(name)
+    def fill(self) -> Iterator[None]:
+        """Fill in one row after the other."""
+        tables = [
+            (self.given[name], columns, zip(*self.cells[name], strict=True))
+            for name, columns in self.columns.items()
+            if columns
         ]
-        total = sum(weights[1:], start=weights[0]) if weights else None
-        return None if total is None or not (total > most).any() else (total > most).arg_true().to_list()
+        for _ in range(self.height):
+            for row, columns, cells in tables:
+                row.update(zip(columns, next(cells), strict=True))
+            yield
 
-    def _take(self, series: pl.Series) -> pl.Series:
-        return series if self.rows is None else series.gather(self.rows)
-
-    def open(self) -> Rows:
-        """Return what templates see, before the first row."""
-        columns = {name: self._find_columns(name) for name in self.tables if name in self.reads}
-        given: dict[str, PartialMapping] = {
-            name: (PartialRow if name == SAMPLE else PartialMapping).of(self.tables[name].columns)
-            for name in columns
-        }
+    def take(self, positions: Sequence[int]) -> Rows:
+        """Return the rows at these positions."""
         cells = {
-            name: [self.cells(self.tables[name], column) for column in found]
-            for name, found in columns.items()
+            name: [[column[position] for position in positions] for column in columns]
+            for name, columns in self.cells.items()
         }
-        return Rows(given, len(self), columns, cells)
-
-    def _find_columns(self, name: str) -> list[str]:
-        """Return the columns to hand out, in the order of the table; all of them if it is used as a whole."""
-        table, paths = self.tables[name], self.reads[name]
-        if any(may_read_row(path, table) for path in paths):
-            return table.columns
-        wanted = {path[0].key for path in paths}
-        return [column for column in table.columns if column in wanted]
+        return replace(self, cells=cells, height=len(positions))
 
 
-def render_feed(recipe: Recipe, feed: Feed) -> list[object]:
-    """Return the outcome for every row; that of a failing row is its RowTrouble. Raise TemplateStopped."""
-    rows = feed.open()
+@dataclass(frozen=True)
+class Recipe:
+    """All that is needed to render a template anywhere: its text, the names it sees, what is wanted of it.
+
+    `keeps_value`: the value of its lone expression, rather than what it prints. `columns` are those of
+    `sample` that it reads; None: any.
+    """
+
+    source: str
+    names: tuple[str, ...]
+    keeps_value: bool
+    columns: frozenset[str] | None
+    is_tame: bool
+
+    def render(self, rows: Rows, steps: int) -> Iterator[object]:
+        """Yield the outcome for every row, with so many steps for each; a failing row's is its RowTrouble."""
+        template = compile_recipe(self)
+        frame: RowContext | None = None
+        for _ in rows.fill():
+            if frame is None:  # at first, and after a row that failed
+                frame = cast("RowContext", template.new_context(dict(rows.given)))
+                frame.grant(steps, own_size=len(self.source), columns=self.columns)
+            frame.renew()
+            outcome: object
+            try:
+                text = "".join(template.root_render_func(frame))
+                if not self.keeps_value:
+                    if len(text) > MOST_ELEMENTS:
+                        made = f"the template prints {len(text):,} characters"
+                        raise ExcessError(f"{made}; {MOST_ELEMENTS:,} are allowed")
+                    outcome = text
+                else:
+                    outcome = frame.vars[_VALUE]
+                if type(outcome) is str:
+                    frame.limit_growth(len(outcome))
+                elif type(outcome) not in SCALARS:
+                    frame.limit_growth(measure(outcome))
+                    outcome = make_plain(outcome)
+            except FOREIGN as error:
+                has_lines = not self.keeps_value and "\n" in self.source
+                outcome = translate_error(error, _find_line(template, error) if has_lines else None)
+                frame = None
+            yield outcome
+
+
+def _find_line(template: jinja2.Template, error: BaseException) -> int | None:
+    """Return the line of the template where an exception was raised."""
+    line, traceback = None, error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == (template.filename or "<template>"):
+            line = template.get_corresponding_lineno(traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return line
+
+
+@lru_cache(maxsize=1024)
+def compile_recipe(recipe: Recipe) -> jinja2.Template:
+    """Return what prints, or what keeps its value and prints nothing. Raise SpecError E112."""
+    environment = open_environment()
+    expression = None
+    if recipe.keeps_value:
+        expression = find_lone_expression(parse_template(recipe.source, recipe.names))
+    with translate_syntax_errors(recipe.source):
+        if expression is None:
+            return environment.from_string(recipe.source)
+        store = nodes.Assign(nodes.Name(_VALUE, "store"), expression, lineno=expression.lineno)
+        tree = nodes.Template([store], lineno=1)
+        tree.set_environment(environment)
+        return environment.from_string(tree)
+
+
+class TemplateStopped(SpecError):  # noqa: N818 - named for what happened
+    """A template went beyond what any template may do; `source` is its text, by which its place is found."""
+
+    def __init__(self, source: str, reason: str, where: Place | None = None) -> None:
+        hint = "a template may read a row, go through it and print it; the docs have its limits"
+        super().__init__("E120", f"the template was stopped: {reason}", where=where, hint=hint)
+        self.source, self.reason = source, reason
+
+    def at(self, place: Place | None) -> TemplateStopped:
+        """Return the error with its place."""
+        return TemplateStopped(self.source, self.reason, place)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return TemplateStopped, (self.source, self.reason, self.where)
+
+
+class Stopped(RowTrouble):
+    """The last thing that a worker says of a template: why nothing more of it is rendered."""
+
+
+def render_rows(recipe: Recipe, rows: Rows, large: AbstractSet[int] = frozenset()) -> list[object]:
+    """Return the outcome of every row; that of a failing row is its RowTrouble. Raise TemplateStopped.
+
+    Tame templates are rendered here, but for `large` rows and those that turn out to take many steps.
+    """
     if not recipe.is_tame:
         return render_isolated(recipe, rows)
-    large = feed.find_large(LARGE_ROW)
-    if large is None:
-        return _render_here(recipe, rows)
-    small = sorted(set(range(rows.height)) - set(large))
-    return _merge(large, render_isolated(recipe, rows.take(large)), _render_here(recipe, rows.take(small)))
-
-
-def render_one(recipe: Recipe, context: Mapping[str, object]) -> object:
-    """Return the outcome for one row, or its RowTrouble. Raise TemplateStopped."""
-    rows = Rows(context)
-    is_small = count_within(list(context.values()), LARGE_ROW) <= LARGE_ROW
-    found = _render_here(recipe, rows) if recipe.is_tame and is_small else render_isolated(recipe, rows)
-    return found[0]
-
-
-def _render_here(recipe: Recipe, rows: Rows) -> list[object]:
-    """Render tame rows in this process; those that take more than few steps are rendered again elsewhere."""
-    found = list(recipe.render(rows, FEW_STEPS))
-    heavy = [position for position, outcome in enumerate(found) if type(outcome) is Excess]
+    outcomes: list[object] = [None] * rows.height
+    small = [position for position in range(rows.height) if position not in large]
+    here = rows.take(small) if large else rows
+    for position, outcome in zip(small, recipe.render(here, FEW_STEPS), strict=True):
+        outcomes[position] = outcome
+    heavy = [row for row, outcome in enumerate(outcomes) if row in large or type(outcome) is Excess]
     if heavy:
         for position, outcome in zip(heavy, render_isolated(recipe, rows.take(heavy)), strict=True):
-            found[position] = outcome
-    return found
+            outcomes[position] = outcome
+    return outcomes
 
 
-def _merge(positions: Sequence[int], there: list[object], elsewhere: list[object]) -> list[object]:
-    """Return one list of what belongs at these positions and of the others in their order."""
-    at, others = dict(zip(positions, there, strict=True)), iter(elsewhere)
-    return [at[row] if row in at else next(others) for row in range(len(there) + len(elsewhere))]
+def render_isolated(recipe: Recipe, rows: Rows) -> list[object]:
+    """Return the outcome of every row; that of a failing row is its RowTrouble. Raise TemplateStopped."""
+    if recipe in _stopped:
+        raise TemplateStopped(recipe.source, _stopped[recipe])
+    parts = [
+        range(start, min(start + _BATCH_ROWS, rows.height)) for start in range(0, rows.height, _BATCH_ROWS)
+    ]
+    return [outcome for part in parts for outcome in _render_part(recipe, rows.take(part))]
 
 
-def follow_path(path: Path, feed: Feed) -> list[object]:
-    """Return what a path from `sample` leads to in every row, without Jinja's compiled form."""
-    table = feed.tables[SAMPLE]
-    return [_take_steps(path[1:], cell) for cell in feed.cells(table, str(path[0].key))]
-
-
-def _take_steps(steps: Path, cell: object) -> object:
-    environment = open_environment()
-    value = cell
+def _render_part(recipe: Recipe, rows: Rows) -> list[object]:
+    """Render rows in a worker, in halves where they are large; one that is stopped is not kept."""
+    packed = io.BytesIO()
+    pickler = pickle.Pickler(packed)
+    pickler.dispatch_table = copyreg.dispatch_table | {dt.datetime: _reduce_datetime}
+    pickler.dump((recipe, rows))
+    payload = packed.getvalue()
+    if len(payload) > _BATCH_BYTES and rows.height > 1:
+        middle = rows.height // 2
+        halves = rows.take(range(middle)), rows.take(range(middle, rows.height))
+        return [outcome for half in halves for outcome in _render_part(recipe, half)]
+    if len(payload) > _ROW_BYTES:
+        return [Excess(f"a row of {len(payload) // _MEGABYTE} MB is too large for this template")]
+    worker = _idle.pop() if _idle else _start_worker()
+    outcomes: list[object] = []
     try:
-        for step in steps:
-            value = step.take(value, environment)
-        if type(value) in SCALARS:
-            return value
-        measure(value)
-        return make_plain(value)
-    except FOREIGN as error:
-        return translate_error(error)
+        reading = worker.send_bytes(payload)
+        while len(outcomes) < rows.height and not (outcomes and isinstance(outcomes[-1], Stopped)):
+            outcomes += decode(worker.receive_bytes(seconds=_WALL_SECONDS + reading))
+    except SnippetTrouble as trouble:
+        reason = (
+            f"its process ended ({trouble.message}); it may have {MEMORY_BYTES // _MEGABYTE} MB of memory"
+        )
+        if trouble.kind == "timeout":
+            reason = f"it takes more than {CPU_SECONDS:g} s of computing time on one row"
+        outcomes = [Stopped(reason)]
+    except ValueError:
+        outcomes = [Stopped("its process broke its connection")]
+    except BaseException:
+        worker.close()
+        raise
+    last = outcomes[-1]
+    if isinstance(last, Stopped):
+        worker.close()
+        _stopped[recipe] = last.message
+        raise TemplateStopped(recipe.source, last.message)
+    _idle.append(worker)
+    return outcomes
+
+
+def _reduce_datetime(value: dt.datetime) -> Any:  # noqa: ANN401 - as pickle has it
+    """Return a time with its distance to UTC: the worker can open no file of time zones."""
+    offset = value.utcoffset()
+    if offset is not None:
+        value = value.replace(tzinfo=dt.timezone(offset, value.tzname() or ""))
+    return value.__reduce__()
+
+
+def _start_worker() -> WorkerProcess:
+    worker = WorkerProcess("-c", _BOOT, *filter(None, sys.path))
+    try:
+        worker.receive_bytes(seconds=START_SECONDS)
+    except SnippetTrouble as trouble:
+        worker.close()
+        raise SpecError("E120", f"the process for templates does not start: {trouble.message}") from None
+    return worker
+
+
+#: What cells can hold beside texts, numbers, lists and mappings: its mark, how it is written and read.
+_CELLS: Final[dict[type, tuple[str, Callable[[Any], object], Callable[[Any], object]]]] = {
+    dt.datetime: ("datetime", dt.datetime.isoformat, dt.datetime.fromisoformat),
+    dt.date: ("date", dt.date.isoformat, dt.date.fromisoformat),
+    dt.time: ("time", dt.time.isoformat, dt.time.fromisoformat),
+    dt.timedelta: (
+        "timedelta",
+        lambda value: [value.days, value.seconds, value.microseconds],
+        lambda parts: dt.timedelta(*parts),
+    ),
+    decimal.Decimal: ("decimal", str, decimal.Decimal),
+    bytes: ("bytes", bytes.hex, bytes.fromhex),
+}
+_TROUBLES: Final = {kind.__name__: kind for kind in (RowTrouble, Excess, Stopped)}
+_READERS: Final[dict[str, Callable[[Any], object]]] = {
+    "mapping": dict,
+    **{mark: read for mark, _, read in _CELLS.values()},
+}
+
+
+def encode(outcome: object) -> object:
+    """Return an outcome, a value or a RowTrouble, as what JSON can hold.
+
+    What is no list and no scalar becomes an object with one key, which says what it is.
+    """
+    if type(outcome) in SCALARS or is_flat(outcome):
+        return outcome
+    if isinstance(outcome, list):
+        return [encode(one) for one in outcome]
+    if isinstance(outcome, Mapping):
+        return {"mapping": [[encode(key), encode(one)] for key, one in outcome.items()]}
+    if type(outcome) in _CELLS:
+        mark, write, _ = _CELLS[type(outcome)]
+        return {mark: write(outcome)}
+    if not isinstance(outcome, RowTrouble):
+        outcome = RowTrouble(f"the template yields {describe_type(outcome)}, which is no value")
+    parts = [outcome.message, outcome.hint, outcome.column, outcome.is_undefined]
+    return {type(outcome).__name__: parts}
+
+
+def decode(message: bytes) -> list[object]:
+    """Return the outcomes in a message. Raise ValueError for anything else."""
+
+    def read_object(found: dict[str, Any]) -> object:
+        [(mark, content)] = found.items()
+        if mark not in _TROUBLES:
+            return _READERS[mark](content)
+        message, hint, column, is_undefined = content
+        return _TROUBLES[mark](message, hint=hint, column=column, is_undefined=is_undefined)
+
+    try:
+        outcomes = json.loads(message, object_hook=read_object)
+    except (KeyError, TypeError, ArithmeticError, RecursionError) as error:
+        raise ValueError(type(error).__name__) from None
+    if not isinstance(outcomes, list):
+        raise ValueError("no outcomes")  # noqa: TRY004 - what a process says is data
+    return outcomes
+
+
+# The worker's side: a process that renders templates, and can do nothing else. When it begins with the first
+# of them it has opened its last file: it can take no more memory, computing time, files or connections than
+# are set here, and neither can anything that it would start.
+
+
+def serve() -> None:
+    """Render what comes, until the parent hangs up."""
+    folder = sys.argv.pop()
+    channel = Channel(int(sys.argv.pop()), folder)
+    open_environment()
+    for name in _NEEDED:
+        import_module(name)
+    for name in _ENCODINGS:
+        codecs.lookup(name)
+    _limit_process()
+    channel.send(b"[]")
+    excesses: Counter[Recipe] = Counter()
+    while True:
+        recipe, rows = pickle.loads(channel.receive_bytes())  # noqa: S301 - from our own process
+        _answer(channel, recipe, rows, excesses)
+
+
+def _limit_process(memory_file: str = "/proc/self/statm") -> None:
+    """Lower what this process may take; a limit that the system does not know is left as it is."""
+    import resource
+
+    limits = {
+        "RLIMIT_FSIZE": 0,
+        "RLIMIT_CORE": 0,
+        # Those that are open stay open, and no other can be opened: no file, no pipe, no connection.
+        "RLIMIT_NOFILE": 1,
+        "RLIMIT_NPROC": 0,
+    }
+    with suppress(OSError), open(memory_file, encoding="ascii") as file:  # noqa: PTH123 - nothing more is loaded here than is needed
+        pages = int(file.read().split()[0])
+        limits["RLIMIT_AS"] = pages * os.sysconf("SC_PAGE_SIZE") + MEMORY_BYTES
+    for name, value in limits.items():
+        with suppress(OSError, ValueError, AttributeError):
+            resource.setrlimit(getattr(resource, name), (value, value))
+
+
+def _answer(channel: Channel, recipe: Recipe, rows: Rows, excesses: Counter[Recipe]) -> None:
+    """Send the outcomes, each within its time, up to the one that is one too many."""
+    pending: list[object] = []
+    size, due = 0, time.monotonic() + _SEND_SECONDS
+    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+    for outcome in recipe.render(rows, MOST_STEPS):
+        pending.append(outcome)
+        if type(outcome) is Excess:
+            excesses[recipe] += 1
+            if excesses[recipe] >= MOST_EXCESSES:
+                pending.append(Stopped(f"on {MOST_EXCESSES} rows it does too much: {outcome.message}"))
+                break
+        size += len(outcome) if type(outcome) is str else _OUTCOME_CHARACTERS
+        if size > _SEND_CHARACTERS or time.monotonic() > due:
+            channel.send(_write(pending))
+            pending.clear()
+            size, due = 0, time.monotonic() + _SEND_SECONDS
+        signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    if pending:
+        channel.send(_write(pending))
+
+
+def _write(outcomes: Sequence[object]) -> bytes:
+    """Return outcomes as JSON; in place of one that cannot be written stands why."""
+    written: list[str] = []
+    for outcome in outcomes:
+        try:
+            written.append(json.dumps(encode(outcome)))
+        except (ValueError, RecursionError, MemoryError) as error:
+            excess = Excess(f"the value cannot be handed on: {error or type(error).__name__}")
+            written.append(json.dumps(encode(excess)))
+    return f"[{','.join(written)}]".encode()

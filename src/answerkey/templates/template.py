@@ -1,11 +1,14 @@
-"""A compiled per-row template: a constant, a column, or an expression."""
+"""A compiled per-row template, and the row filters of datasets and actions, which are made of one."""
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, partial
-from typing import Literal, cast
+from functools import cached_property, lru_cache
+from typing import Any, Final, Literal, cast
 
 import polars as pl
 from jinja2 import nodes
@@ -17,18 +20,16 @@ from answerkey.templates.analysis import (
     find_literal_text,
     find_lone_expression,
     find_path,
-    find_paths_from,
+    find_paths,
     find_reads,
+    is_tame,
+    parse_template,
 )
-from answerkey.templates.compiling import NotConstantError, fold_constant, parse_template
-from answerkey.templates.distinct import Distinct, make_constant
-from answerkey.templates.form_reading import read_form, read_text_form
-from answerkey.templates.placeholders import find_config_names
-from answerkey.templates.planner import Plan, Program
-from answerkey.templates.recipes import Recipe, compile_recipe
-from answerkey.templates.rendering import Feed, follow_path, render_feed, render_one
-from answerkey.templates.tameness import is_tame
-from answerkey.templates.trouble import RowTrouble
+from answerkey.templates.config import find_config_names
+from answerkey.templates.limits import count_within
+from answerkey.templates.planner import LARGE_ROW, SAMPLE, Distinct, Plan, Program
+from answerkey.templates.rendering import Recipe, Rows, compile_recipe, render_rows
+from answerkey.templates.values import FOREIGN, RowTrouble, describe_type, make_plain
 from answerkey.types import Row, Samples
 
 Kind = Literal["constant", "column", "expression"]
@@ -55,13 +56,14 @@ class Template:
     kind: Kind
     columns: frozenset[str] | None = frozenset()
     path: tuple[str | int, ...] | None = None
-    names: tuple[str, ...] = ("sample",)
+    names: tuple[str, ...] = (SAMPLE,)
     _constant: object = field(default=None, repr=False)
-    _recipe: Recipe | None = field(default=None, repr=False)
     _steps: Path = field(default=(), repr=False)
+    _tree: nodes.Template = field(default_factory=nodes.Template, repr=False)
+    _recipe: Recipe | None = field(default=None, repr=False)
 
     @classmethod
-    def compile(cls, source: object, *, names: Sequence[str] = ("sample",)) -> Template:
+    def compile(cls, source: object, *, names: Sequence[str] = (SAMPLE,)) -> Template:
         """Return the template that a text is; any other value is a constant.
 
         Raise SpecError E112 for what is no template, with its line within the text, and `UnresolvedConfig`.
@@ -75,28 +77,23 @@ class Template:
 
     def paths_from(self, name: str) -> frozenset[tuple[str | int, ...]]:
         """Return where constant steps lead from a name: `scores.a.b` leads to `("a", "b")`."""
-        if self.kind == "constant":
-            return frozenset()
-        return find_paths_from(parse_template(str(self.source), self.names), name)
+        found = () if self.kind == "constant" else find_paths(self._tree, name)
+        return frozenset(tuple(step.key for step in path) for path in found)
 
     def evaluate(self, **context: object) -> object:
         """Return the value for one row: of a lone `{{ expression }}` with its type, otherwise text.
 
         Raise RowTrouble.
         """
-        value = self._attempt(context)
-        if isinstance(value, RowTrouble):
-            raise value
-        return value
+        if self.kind == "constant" or self._recipe is None:
+            return self._constant
+        return _render_one(self._recipe, context)
 
     def render(self, **context: object) -> str:
         """Return the text that Jinja prints for one row. Raise RowTrouble."""
-        if not isinstance(self.source, str):
+        if self._recipe is None:
             return str(self.source)
-        printed = render_one(self._text_recipe, _wrap_sample(context))
-        if isinstance(printed, RowTrouble):
-            raise printed
-        return str(printed)
+        return str(_render_one(replace(self._recipe, keeps_value=False), context))
 
     def values(self, samples: Samples, **others: Samples) -> list[object]:
         """Return the value for every row; a failing row's value is a RowTrouble.
@@ -105,17 +102,17 @@ class Template:
         """
         if self.kind == "constant":
             return [self._constant] * len(samples)
-        return self._value_program.list_values({"sample": samples, **others})
+        return self._value_program.list_values({SAMPLE: samples, **others})
 
     def distinct(self, samples: Samples, **others: Samples) -> Distinct:
         """Return the distinct values, and for each row the position of its value among them."""
         if self.kind == "constant":
-            return make_constant(self._constant, len(samples))
+            return Distinct([self._constant], pl.zeros(len(samples), pl.UInt32, eager=True))
         if others:
-            return self._value_program.number({"sample": samples, **others})
+            return self._value_program.number({SAMPLE: samples, **others})
         key = "distinct", self.source, self.names
         if key not in samples.memo:
-            samples.memo[key] = self._value_program.number({"sample": samples})
+            samples.memo[key] = self._value_program.number({SAMPLE: samples})
         found: Distinct = samples.memo[key]
         return found
 
@@ -123,13 +120,13 @@ class Template:
         """Return the values as a column; None where columns cannot compute them, or a row is in trouble."""
         if self.kind == "constant":
             return None
-        return self._value_program.build_series({"sample": samples, **others})
+        return self._value_program.build_series({SAMPLE: samples, **others})
 
     def texts(self, samples: Samples, **others: Samples) -> list[str | RowTrouble]:
         """Return what `render` prints for every row; a failing row has its RowTrouble."""
-        if not isinstance(self.source, str):
+        if self._recipe is None:
             return [str(self.source)] * len(samples)
-        texts = self._text_program.list_values({"sample": samples, **others})
+        texts = self._text_program.list_values({SAMPLE: samples, **others})
         return cast("list[str | RowTrouble]", texts)
 
     def plan(self, samples: Samples, *, as_text: bool = False, later: Collection[str] = ()) -> Plan:
@@ -140,54 +137,36 @@ class Template:
         if self.kind == "constant":
             return Plan("constant")
         program = self._text_program if as_text else self._value_program
-        return program.plan({"sample": samples}, later)
+        return program.plan({SAMPLE: samples}, later)
 
     @cached_property
     def _value_program(self) -> Program:
-        if self._recipe is None or not self._recipe.keeps_value:
+        recipe = cast("Recipe", self._recipe)
+        if not recipe.keeps_value:
             return self._text_program
-        tree = parse_template(str(self.source), self.names)
-        return Program(
-            form=read_form(find_lone_expression(tree), self.names),
-            reads=find_reads(tree, self.names),
-            render=partial(self._render_values, self._recipe),
-            is_lone=self.kind == "column",
-        )
+        expression = find_lone_expression(self._tree)
+        return Program(recipe, expression, find_reads(self._tree, self.names), self._steps)
 
     @cached_property
     def _text_program(self) -> Program:
-        tree = parse_template(str(self.source), self.names)
-        return Program(
-            form=read_text_form(tree, self.names),
-            reads=find_reads(tree, self.names),
-            render=partial(render_feed, self._text_recipe),
-        )
-
-    def _render_values(self, recipe: Recipe, feed: Feed) -> list[object]:
-        if self._steps and self._steps[0].key in feed.tables["sample"].columns:
-            return follow_path(self._steps, feed)
-        return render_feed(recipe, feed)
-
-    def _attempt(self, context: Mapping[str, object]) -> object:
-        """Return the value or the trouble; not raising it keeps no traceback alive with the row in it."""
-        if self._recipe is None:
-            return self._constant
-        return render_one(self._recipe, _wrap_sample(context))
-
-    @cached_property
-    def _text_recipe(self) -> Recipe:
-        if self._recipe is None:
-            return _write_recipe(str(self.source), self.names, keeps_value=False)
-        return replace(self._recipe, keeps_value=False)
+        recipe = replace(cast("Recipe", self._recipe), keeps_value=False)
+        outputs = [one for one in self._tree.body if isinstance(one, nodes.Output)]
+        printed = nodes.Concat([node for output in outputs for node in output.nodes])
+        is_printed = len(outputs) == len(self._tree.body)
+        return Program(recipe, printed if is_printed else None, find_reads(self._tree, self.names))
 
 
-def _wrap_sample(context: Mapping[str, object]) -> dict[str, object]:
-    """Return the context with `sample` as a row, so that a missing key is named a missing column."""
-    wrapped = dict(context)
-    sample = context.get("sample")
+def _render_one(recipe: Recipe, context: Mapping[str, object]) -> object:
+    """Return the outcome for one row. Raise its RowTrouble, or TemplateStopped."""
+    given = dict(context)
+    sample = given.get(SAMPLE)
     if isinstance(sample, Mapping) and not isinstance(sample, Row):
-        wrapped["sample"] = Row(sample)
-    return wrapped
+        given[SAMPLE] = Row(sample)  # so that a missing key is named a missing column
+    is_large = count_within(list(given.values()), LARGE_ROW) > LARGE_ROW
+    [outcome] = render_rows(recipe, Rows(given), {0} if is_large else frozenset())
+    if isinstance(outcome, RowTrouble):
+        raise outcome
+    return outcome
 
 
 @lru_cache(maxsize=1024)
@@ -197,48 +176,176 @@ def _compile_once(source: str, names: tuple[str, ...]) -> Template:
         raise UnresolvedConfig(left)
     tree = parse_template(source, names)
     expression = find_lone_expression(tree)
+    columns = find_columns(tree)
+    recipe = Recipe(source, names, expression is not None, columns, is_tame(tree, names))
+    known: dict[str, Any] = {"names": names, "_tree": tree, "_recipe": recipe}
     if expression is None:
-        return _compile_text(source, tree, names)
-    try:
-        return Template(source, "constant", names=names, _constant=fold_constant(expression, names))
-    except NotConstantError:
-        return _compile_expression(source, tree, expression, names=names)
-
-
-def _compile_expression(
-    source: str, tree: nodes.Template, expression: nodes.Expr, *, names: tuple[str, ...]
-) -> Template:
-    steps = find_path(expression)
-    return Template(
-        source,
-        "column" if steps else "expression",
-        find_columns(tree),
-        tuple(step.key for step in steps) if steps else None,
-        names,
-        _recipe=_compile_recipe(source, names, keeps_value=True),
-        _steps=steps or (),
-    )
-
-
-def _compile_text(source: str, tree: nodes.Template, names: tuple[str, ...]) -> Template:
-    text = find_literal_text(tree)
-    if text is not None:
-        return Template(source, "constant", names=names, _constant=text)
-    recipe = _compile_recipe(source, names, keeps_value=False)
-    return Template(source, "expression", find_columns(tree), names=names, _recipe=recipe)
-
-
-def _compile_recipe(source: str, names: tuple[str, ...], *, keeps_value: bool) -> Recipe:
-    """Return the recipe, compiled now, so that what Jinja refuses is refused here."""
-    recipe = _write_recipe(source, names, keeps_value=keeps_value)
-    compile_recipe(recipe)
-    return recipe
-
-
-def _write_recipe(source: str, names: tuple[str, ...], *, keeps_value: bool) -> Recipe:
-    tree = parse_template(source, names)
-    return Recipe(source, names, keeps_value, find_columns(tree), is_tame(tree, names))
+        text = find_literal_text(tree)
+        if text is not None:
+            return Template(source, "constant", _constant=text, **known)
+    elif recipe.is_tame:
+        with suppress(nodes.Impossible, *FOREIGN):
+            return Template(source, "constant", _constant=make_plain(expression.as_const()), **known)
+    compile_recipe(recipe)  # so that what Jinja refuses is refused here
+    steps = find_path(expression, SAMPLE) if expression is not None else None
+    if steps and isinstance(steps[0].key, str):
+        path = tuple(step.key for step in steps)
+        return Template(source, "column", columns, path, _steps=steps, **known)
+    return Template(source, "expression", columns, **known)
 
 
 def _compile_again(source: object, names: tuple[str, ...]) -> Template:
     return Template.compile(source, names=names)
+
+
+FilterOp = Literal[
+    "equals",
+    "not_equals",
+    "greater_than",
+    "less_than",
+    "greater_or_equal",
+    "less_or_equal",
+    "in",
+    "not_in",
+    "exists",
+    "not_exists",
+    "is_true",
+    "is_false",
+]
+_ORDERS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "greater_than": operator.gt,
+    "less_than": operator.lt,
+    "greater_or_equal": operator.ge,
+    "less_or_equal": operator.le,
+}
+TRUTH_WORDS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,4000}")
+#: More digits than Python turns into a whole number are read as a float.
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+#: What the filter of a dataset sees, and that of an action.
+DATASET_NAMES: Final = ("sample",)
+ACTION_NAMES: Final = ("sample", "solver_output", "scores")
+
+
+@dataclass(frozen=True)
+class Sifted:
+    """Which rows a filter keeps; null, and here with the reason, where that cannot be said."""
+
+    is_kept: pl.Series
+    troubles: tuple[tuple[int, RowTrouble], ...] = ()
+
+
+@dataclass(frozen=True)
+class RowFilter:
+    """One condition on a row; `expression` is a template (`{{ sample.x }}`) or bare code (`sample.x`)."""
+
+    op: FilterOp
+    expression: str
+    value: object = None
+    values: tuple[object, ...] | None = None
+
+    def __post_init__(self) -> None:
+        needs_values = self.op in {"in", "not_in"}
+        if needs_values and self.values is None:
+            raise SpecError("E108", f"a filter with op `{self.op}` needs `values`", hint="`values: [a, b]`")
+        if not needs_values and self.values is not None:
+            message = f"a filter with op `{self.op}` has no `values`"
+            raise SpecError("E108", message, hint="use `in` or `not_in`")
+
+    @cached_property
+    def template(self) -> Template:
+        """The compiled expression of an action's filter. Raise SpecError E112."""
+        return self.compile(ACTION_NAMES)
+
+    @cached_property
+    def row_template(self) -> Template:
+        """The compiled expression of a dataset's filter, which sees the row alone. Raise SpecError E112."""
+        return self.compile(DATASET_NAMES)
+
+    def compile(self, names: Sequence[str]) -> Template:
+        """Return the expression as a template that sees these names. Raise SpecError E112."""
+        is_template = any(mark in self.expression for mark in ("{{", "{%", "{#"))
+        source = self.expression if is_template else f"{{{{ {self.expression} }}}}"
+        return Template.compile(source, names=names)
+
+    def matches(self, **context: object) -> bool:
+        """Say whether a row fulfils the condition. Raise RowTrouble."""
+        try:
+            value = self.template.evaluate(**context)
+        except RowTrouble as trouble:
+            value = trouble
+        verdict = self._judge(value)
+        if isinstance(verdict, RowTrouble):
+            raise verdict
+        return verdict
+
+    def sift(self, samples: Samples, **others: Samples) -> Sifted:
+        """Return which rows fulfil the condition, each distinct value judged once.
+
+        `others` are the tables behind the other names of an action's filter; without them it is a dataset's.
+        """
+        template = self.template if others else self.row_template
+        distinct = template.distinct(samples, **others)
+        verdicts = [self._judge(value) for value in distinct.values]
+        holds = pl.Series([one if isinstance(one, bool) else None for one in verdicts], dtype=pl.Boolean)
+        is_kept = holds.gather(distinct.codes)
+        rows = is_kept.is_null().arg_true()
+        reasons = (verdicts[code] for code in distinct.codes.gather(rows).to_list())
+        pairs = zip(rows.to_list(), reasons, strict=True)
+        return Sifted(is_kept, tuple((row, one) for row, one in pairs if isinstance(one, RowTrouble)))
+
+    def _judge(self, value: object) -> bool | RowTrouble:
+        """Say whether a value fulfils the condition; of trouble only whether something exists can be said."""
+        if isinstance(value, RowTrouble):
+            can_be_said = value.is_undefined and self.op in {"exists", "not_exists"}
+            return self.op == "not_exists" if can_be_said else value
+        match self.op:
+            case "exists" | "not_exists":  # an empty text exists
+                return (value is not None) is (self.op == "exists")
+            case "equals" | "not_equals":
+                return is_equal(value, self.value) is (self.op == "equals")
+            case "in" | "not_in":
+                return any(is_equal(value, one) for one in self.values or ()) is (self.op == "in")
+            case "is_true" | "is_false":
+                return _read_truth(value) is (self.op == "is_true")
+        pair: tuple[object, object] = value, self.value
+        if not (isinstance(value, str) and isinstance(self.value, str)):
+            pair = read_number(value), read_number(self.value)
+            if None in pair:
+                sides = [f"{one!r} ({describe_type(one)})" for one in (value, self.value)]
+                hint = "order is for two numbers or two texts; filter the others out with `exists`"
+                return RowTrouble(f"{' and '.join(sides)} have no order", hint=hint)
+        return _ORDERS[self.op](*pair)
+
+
+def is_equal(left: object, right: object) -> bool:
+    """Say whether two values are equal: numbers if one is a number and the other reads as one, else text."""
+    if left is None or right is None:
+        return left is right
+    if isinstance(left, bool) or isinstance(right, bool):
+        return _read_truth(left) is not None and _read_truth(left) is _read_truth(right)
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(map(is_equal, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(is_equal(left[key], right[key]) for key in left)
+    numbers = read_number(left), read_number(right)
+    if None not in numbers and not (isinstance(left, str) and isinstance(right, str)):
+        return numbers[0] == numbers[1]
+    return str(left) == str(right)
+
+
+def read_number(value: object) -> int | float | None:
+    """Return the number that a value is or reads as, else None."""
+    if isinstance(value, (int, float)):
+        return None if isinstance(value, bool) else value
+    text = value.strip() if isinstance(value, str) else ""
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def _read_truth(value: object) -> bool | None:
+    """Return the truth value that a boolean, a number or a word stands for, else None."""
+    if isinstance(value, (bool, int, float)):
+        return bool(value) if value in (0, 1) else None
+    return TRUTH_WORDS.get(value.strip().casefold()) if isinstance(value, str) else None

@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
-from answerkey.templates import isolated, isolation
-from answerkey.templates.recipes import Recipe
+from answerkey.templates import rendering
+from answerkey.templates.rendering import Recipe
 
 
 class HereWorker:
@@ -22,7 +22,7 @@ class HereWorker:
     def send_bytes(self, payload: bytes) -> float:
         """Take a message, and answer it at once."""
         recipe, rows = pickle.loads(payload)  # noqa: S301 - our own
-        isolated._answer(self, recipe, rows, self._excesses)  # type: ignore[arg-type]  # all of a channel that is used
+        rendering._answer(self, recipe, rows, self._excesses)  # type: ignore[arg-type]  # all of a channel that is used
         return 0.0
 
     def send(self, payload: bytes) -> None:
@@ -41,9 +41,9 @@ class HereWorker:
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Render in this process what would be rendered in another."""
-    monkeypatch.setattr(isolation, "_idle", [])
-    monkeypatch.setattr(isolation, "_stopped", {})
-    monkeypatch.setattr(isolation, "_start_worker", HereWorker)
+    monkeypatch.setattr(rendering, "_idle", [])
+    monkeypatch.setattr(rendering, "_stopped", {})
+    monkeypatch.setattr(rendering, "_start_worker", HereWorker)
     monkeypatch.setattr(signal, "setitimer", lambda _which, _seconds: None)
 
 

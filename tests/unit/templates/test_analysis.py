@@ -1,12 +1,16 @@
-"""Laws of what a template reads."""
+"""Laws of what a template reads, and of tame templates: those of honest tasks are."""
 
 from __future__ import annotations
 
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.templates.analysis import find_reads
-from answerkey.templates.compiling import parse_template
+from answerkey.templates import Template
+from answerkey.templates.analysis import TAME_FILTERS as FILTERS
+from answerkey.templates.analysis import TAME_METHODS as METHODS
+from answerkey.templates.analysis import find_reads, is_tame, parse_template
+from answerkey.templates.environment import open_environment
+from answerkey.trace import TRACE_METHODS
 
 
 def read(source: str) -> dict[str, set[tuple[str | int, ...]]]:
@@ -19,8 +23,7 @@ def read(source: str) -> dict[str, set[tuple[str | int, ...]]]:
 @pytest.mark.parametrize(
     ("source", "paths"),
     [
-        ("x", None),
-        ("{{ sample.a }}", {("a",)}),
+        *(("x", None), ("{{ sample.a }}", {("a",)})),
         ("{{ sample['a b'].c[0][-1] }}", {("a b", "c", 0, -1)}),
         ("{{ sample.a.b }}{{ sample.a.c }}", {("a", "b"), ("a", "c")}),
         ("{{ sample.a.b }}{{ sample.a }}", {("a",)}),
@@ -28,10 +31,8 @@ def read(source: str) -> dict[str, set[tuple[str | int, ...]]]:
         ("{{ sample.a[sample.b] }}", {("a",), ("b",)}),
         ("{{ sample.a[1:sample.b] }}", {("a",), ("b",)}),
         ("{{ sample.a[-sample.b] }}", {("a",), ("b",)}),
-        ("{{ sample.a[-1.0] }}", {("a",)}),
-        ("{{ sample[0] }}", {(0,)}),
-        ("{{ sample[sample.a] }}", {()}),
-        ("{{ sample.items() }}", {()}),
+        *(("{{ sample.a[-1.0] }}", {("a",)}), ("{{ sample[0] }}", {(0,)})),
+        *(("{{ sample[sample.a] }}", {()}), ("{{ sample.items() }}", {()})),
         ("{% for k in sample %}{{ sample.a }}{% endfor %}", {()}),
         ("{% for x in sample.a if x != sample.b.c %}{{ x }}{% endfor %}", {("a",), ("b", "c")}),
         ("{% set y = sample.a %}{{ y.b }}", {("a",)}),
@@ -56,3 +57,141 @@ def test_the_hint_for_a_hyphen_looks_at_every_difference() -> None:
     with pytest.raises(SpecError) as caught:
         parse_template("{{ 2 - 1 }}{{ sample.page-count }}", ("sample",))
     assert caught.value.hint == "a column with a hyphen is reached as `sample['page-count']`; names: `sample`"
+
+
+TAME = [
+    "{{ sample.answer }}",
+    "{{ sample.options | map(attribute='key') | list }}",
+    "{{ (sample.options | map('first') | list)[sample.position] }}",
+    "{{ sample.options | selectattr('right', 'equalto', true) | map(attribute='key') | first }}",
+    "{{ 'ABCD'[sample.index] }}",
+    "{{ sample.text.split(',')[0].strip().upper() }}",
+    "{{ sample.choices[1:] | join(', ') }}",
+    "{{ sample.meta.items() | list }}",
+    "{{ '%s: %s' % (sample.a, sample.b) }}",
+    "{{ '-' * 20 }}",
+    "{{ sample.text | regex_replace('[0-9]+', '#') }}",
+    "{{ sample.cell | fromjson }}",
+    "{{ sample.a ~ ' ' ~ sample.b if sample.a is defined else 'none' }}",
+    "{% for letter, text in sample.letters | zip(sample.texts) %}{{ letter }}. {{ text }}\n{% endfor %}",
+    "{% set letters = ['A', 'B'] %}{% for c in sample.c %}{{ letters[loop.index0] }}{{ c }}{% endfor %}",
+    "{% for x in sample.a %}{% for y in x %}{% if loop.first %}{{ y }}{% endif %}{% endfor %}{% endfor %}",
+    "{% set t %}{{ sample.a }}{% endset %}{{ t | trim }}",
+    "{% for i in range(sample.n) %}{{ i }}{% break %}{% endfor %}",
+    "{{ {'a': sample.a, 'b': [sample.b, 'x']} | tojson }}",
+]
+
+WILD = [
+    *("{{ 2 ** sample.n }}", "{{ sample.text.center(9) }}", "{{ sample.text.format(1) }}"),
+    *("{{ sample.text | center(9) }}", "{{ sample.text | attr('upper') }}"),
+    *("{{ sample.text | wordwrap(3) }}", "{{ sample.text | pprint }}"),
+    "{{ sample.list | map(sample.name) | list }}",
+    "{{ sample.list | map('map', 'upper') | list }}",
+    "{{ sample.list | join(', ', sample.name) }}",
+    "{{ sample.list | sort(attribute=sample.name) }}",
+    "{{ sample.list | map(attribute=sample.name) | list }}",
+    "{{ sample.list | selectattr(sample.name) | list }}",
+    "{{ sample.list | map('zip', sample.list) | list }}",
+    *("{{ sample._id }}x", "{{ sample['_id'] }}x", "{{ sample.text.__class__ }}"),
+    *("{{ ['__class__'] }}{{ sample.x }}", "{{ self }}", "{{ dict(a=1) }}"),
+    "{{ range(*sample.list) | list }}",
+    "{{ sample.list | join(**sample.meta) }}",
+    "{% set ns = namespace(x=1) %}{{ ns.x }}",
+    "{% do sample.list.append(1) %}",
+    "{% macro m() %}{% endmacro %}{{ m() }}",
+    "{% for x in sample.tree recursive %}{{ loop(x) }}{% endfor %}",
+    "{% for a in sample.x %}{% for b in a %}{% for c in b %}{% for d in c %}x" + "{% endfor %}" * 4,
+    "{% set a = [sample.x] %}{% set a = [a, a] %}{{ a }}",
+    "{% set a = sample.x %}{% set a = a | zip(a) %}{{ a }}",
+    "{% for x in sample.a %}{{ [x, x] == sample.a }}{% endfor %}",
+    *("{% block b %}{% endblock %}", "{% filter upper %}x{% endfilter %}"),
+    "{% with a = 1 %}{{ a }}{% endwith %}",
+    *("{% call sample.m() %}{% endcall %}", "{{ sample.a }}" * 300),
+]
+
+
+@pytest.mark.parametrize("source", TAME)
+def test_what_honest_tasks_need_is_tame(source: str) -> None:
+    """Reading, choosing, formatting and going through the row."""
+    assert is_tame(parse_template(source, ("sample",)), ("sample",))
+
+
+@pytest.mark.parametrize("source", WILD)
+def test_what_can_grow_or_reach_further_is_not(source: str) -> None:
+    """Names from the row, private names, functions, state that is kept, lists in lists, and sheer length."""
+    assert not is_tame(parse_template(source, ("sample",)), ("sample",))
+
+
+def test_every_tame_filter_exists() -> None:
+    """What is listed is what there is, so that a name that Jinja drops is noticed."""
+    assert set(open_environment().filters) >= FILTERS
+    values: tuple[object, ...] = ("", [], {})
+    others = METHODS - {"cycle", *TRACE_METHODS}
+    assert all(any(hasattr(value, name) for value in values) for name in others)
+
+
+TAKEN = "{% if sample.meta.a is defined %}"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        TAKEN + "{% set x = 'A' %}{% else %}{% set x = 'B' %}{% endif %}{{ x }}",
+        TAKEN + "{% set x = 'A' %}{% elif sample.meta.b is defined %}{% set x = 'B' %}{% endif %}{{ x }}",
+        "{% set x = 'B' %}" + TAKEN + "{% set x = 'A' %}{% endif %}{{ x }}",
+        TAKEN + "{% set x %}A{% endset %}{% else %}{% set x | upper %}a{% endset %}{% endif %}{{ x }}",
+        TAKEN + "{% set x, (y, z) = 1, (2, 3) %}{% else %}{% set x, y, z = 1, 2, 3 %}{% endif %}{{ x + z }}",
+        TAKEN + "{% set x = 'A' %}{% endif %}{% if x is defined %}{{ x }}{% else %}B{% endif %}",
+        TAKEN + "{% set x = 'A' %}{% endif %}{{ x | default('B') }}",
+        TAKEN + "{% macro m(q) %}{{ q }}{% endmacro %}{{ m('A') }}{% else %}B{% endif %}",
+        TAKEN + "{% set n = namespace(x=1) %}{% else %}{% set n = namespace(x=2) %}{% endif %}"
+        "{% for i in [1, 2] %}{% set n.x = n.x + i %}{% endfor %}{{ n.x }}",
+        "{% for i in [1] %}{% if i %}{% set x = i %}{% else %}{% set x = 2 %}{% endif %}{{ x }}{% endfor %}",
+        "{% for i in [] %}{{ i }}{{ loop.index }}{% else %}{% set x = 'A' %}{{ x }}{% endfor %}",
+        "{% with q = 'A' %}"
+        + TAKEN
+        + "{% set x = q %}{% else %}{% set x = q %}{% endif %}{{ x }}{% endwith %}",
+        "{% filter upper %}"
+        + TAKEN
+        + "{% set x = 'a' %}{% else %}{% set x = 'b' %}{% endif %}{{ x }}{% endfilter %}",
+        "{% macro m(q, r=q) %}{{ q }}{{ r }}{{ caller() }}{% endmacro %}"
+        "{% call m('A') %}" + TAKEN + "{% set x = 1 %}{% endif %}{{ x | default(2) }}{% endcall %}",
+        "{% autoescape false %}"
+        + TAKEN
+        + "{% set x = 1 %}{% endif %}{{ x | default(2) }}{% endautoescape %}",
+        TAKEN + "{% set x = 1 %}{% endif %}{% block b %}{{ x | default(2) }}{% endblock %}",
+    ],
+)
+def test_a_name_may_be_set_in_any_branch(template: str) -> None:
+    """What a branch of an `if` sets is known after it; the template is the valid Jinja that it is."""
+    assert Template.compile(template).render(sample={"meta": {"a": 1}})
+
+
+@pytest.mark.parametrize(
+    ("template", "name"),
+    [
+        ("{{ x }}{% set x = 1 %}", "x"),
+        ("{% set x = x %}{{ x }}", "x"),
+        (TAKEN + "{% set x = 1 %}{% else %}{{ x }}{% endif %}", "x"),
+        (TAKEN + "{% set x = 1 %}{% elif x %}2{% endif %}", "x"),
+        (TAKEN + "{% set x = 1 %}{% endif %}{{ x }}{{ y }}", "y"),
+        ("{% for i in [1] %}{% set x = i %}{% endfor %}{{ x }}", "x"),
+        ("{% for i in [1] %}{{ i }}{% else %}{{ i }}{% endfor %}", "i"),
+        ("{% for i in [1] %}{{ loop.index }}{% endfor %}{{ loop.index }}", "loop"),
+        ("{% with q = 1 %}{{ q }}{% endwith %}{{ q }}", "q"),
+        ("{% macro m(q) %}{{ q }}{% endmacro %}{{ m(1) }}{{ q }}", "q"),
+        ("{% filter upper %}{% set q = 1 %}{% endfilter %}{{ q }}", "q"),
+        ("{% set x %}{% set q = 1 %}{% endset %}{{ x }}{{ q }}", "q"),
+        ("{% if q %}{% set n.x = 1 %}{% endif %}", "q"),
+        ("{% set n.x = 1 %}", "n"),
+        ("{{ unknown | default('A') }}", "unknown"),
+    ],
+)
+def test_a_name_that_is_never_set_is_refused(template: str, name: str) -> None:
+    """Before it is set, in another branch, and after the block that it belongs to, there is no such name."""
+    with pytest.raises(SpecError) as caught:
+        Template.compile(template)
+    assert (caught.value.code, caught.value.message) == (
+        "E112",
+        f"`{name}` is not defined in this template",
+    )

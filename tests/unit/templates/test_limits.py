@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from answerkey.errors import SpecError
 from answerkey.templates import RowTrouble, Template
-from answerkey.templates.limits import MOST_STEPS, Effort, count_within, measure
+from answerkey.templates.limits import MOST_STEPS, Effort, count_tries, count_within, measure, replace_matches
+from answerkey.templates.values import ExcessError
 
 pytestmark = pytest.mark.usefixtures("everywhere")
 
 TEXT = "{% set ns = namespace(x='ab') %}{% for i in range(60) %}{% set ns.x = %s %}{% endfor %}{{ ns.x }}"
+
 LIST = "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = %s %}{% endfor %}{{ ns.x }}"
 
 
@@ -45,40 +49,29 @@ def test_a_row_has_a_number_of_steps(source: str) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "{{ '%1000000000d' % 1 }}",
-        "{{ '%*d' % (1000000000, 1) }}",
-        "{{ '%.1000000000f' % 1 }}",
-        "{{ '%1000000000d' | format(1) }}",
-        "{{ '{:1000000000}'.format(1) }}",
+        *("{{ '%1000000000d' % 1 }}", "{{ '%*d' % (1000000000, 1) }}", "{{ '%.1000000000f' % 1 }}"),
+        *("{{ '%1000000000d' | format(1) }}", "{{ '{:1000000000}'.format(1) }}"),
         "{{ '{:{}}'.format(1, 10 ** 9) }}",
         "{{ '{a:{b}}'.format_map({'a': 1, 'b': 10 ** 9}) }}",
-        "{{ 'x' | center(1000000000) }}",
-        "{{ 'x' | center(10 ** 9) }}",
+        *("{{ 'x' | center(1000000000) }}", "{{ 'x' | center(10 ** 9) }}"),
         "{{ ['x'] | map('center', 10 ** 9) | list }}",
-        "{{ 'x'.center(10 ** 9) }}",
-        "{{ 'x'.ljust(10 ** 9) }}",
-        "{{ 'x'.rjust(10 ** 9) }}",
-        "{{ 'x'.zfill(10 ** 9) }}",
-        r"{{ '\t'.expandtabs(10 ** 9) }}",
+        *("{{ 'x'.center(10 ** 9) }}", "{{ 'x'.ljust(10 ** 9) }}", "{{ 'x'.rjust(10 ** 9) }}"),
+        *("{{ 'x'.zfill(10 ** 9) }}", r"{{ '\t'.expandtabs(10 ** 9) }}"),
         r"{{ 'a\nb' | indent(10 ** 9) }}",
         "{{ 'a b c' | wordwrap(1, wrapstring='x' * 9999999) }}",
         "{{ 'aaa'.translate({97: 'x' * 9999999}) }}",
-        "{{ 'a'.encode() * 10 ** 9 }}",
-        "{{ (1).to_bytes(10 ** 9, 'big') }}",
-        "{{ 2 | round(10 ** 9, 'ceil') }}",
-        "{{ [1] | slice(10 ** 9) | list }}",
+        *("{{ 'a'.encode() * 10 ** 9 }}", "{{ (1).to_bytes(10 ** 9, 'big') }}"),
+        *("{{ 2 | round(10 ** 9, 'ceil') }}", "{{ [1] | slice(10 ** 9) | list }}"),
         "{{ [1] | batch(10 ** 9, 0) | list }}",
         "{{ {'a': 1} | tojson(indent=10 ** 9) }}",
-        TEXT.replace("%s", "ns.x ~ ns.x"),
-        TEXT.replace("%s", "ns.x + ns.x"),
+        *(TEXT.replace("%s", "ns.x ~ ns.x"), TEXT.replace("%s", "ns.x + ns.x")),
         TEXT.replace("%s", "[ns.x, ns.x] | join"),
         TEXT.replace("%s", "''.join([ns.x, ns.x])"),
         TEXT.replace("%s", "ns.x | replace('a', 'aa')"),
         TEXT.replace("%s", "ns.x.replace('a', 'aa')"),
         TEXT.replace("%s", "'%s%s' % (ns.x, ns.x)"),
         TEXT.replace("%s", "'{0}{0}'.format(ns.x)"),
-        LIST.replace("%s", "[ns.x, ns.x]"),
-        LIST.replace("%s", "ns.x + ns.x"),
+        *(LIST.replace("%s", "[ns.x, ns.x]"), LIST.replace("%s", "ns.x + ns.x")),
         LIST.replace("%s", "[ns.x, ns.x] | sum(start=[])"),
         "{% set xs = [1] %}{% for i in range(60) %}{% do xs.extend(xs) %}{% endfor %}{{ xs }}",
         "{% set ns = namespace(x=3) %}{% for i in range(60) %}{% set ns.x = ns.x * ns.x %}{% endfor %}",
@@ -99,9 +92,7 @@ def test_what_would_be_too_large_is_not_made(source: str) -> None:
         ("{{ '%(a)s' | format(a=1) }}", "1"),
         ("{{ '{:>3}{}'.format('a', 1) }}", "  a1"),
         ("{{ '{a}'.format_map({'a': 1}) }}", "1"),
-        ("{{ 7 % 3 }}", 1),
-        ("{{ 1 + 2 }}", 3),
-        ("{{ [1] + [2] }}", [1, 2]),
+        *(("{{ 7 % 3 }}", 1), ("{{ 1 + 2 }}", 3), ("{{ [1] + [2] }}", [1, 2])),
         ("{{ 'a' ~ 1 ~ none ~ ['b'] }}", "a1None['b']"),
         ("{{ 'x' ~ (sample.c | map('upper')) }}", "x['A', 'B']"),
         ("{{ sample.c | map('first') | map('replace', 'a', 'c') | list }}", ["c", "b"]),
@@ -132,12 +123,6 @@ def test_what_would_be_too_large_is_not_made(source: str) -> None:
 def test_honest_templates_do_not_notice_the_limits(source: str, value: object) -> None:
     """Every guarded operator, filter and method yields what Jinja's own does."""
     assert Template.compile(source).evaluate(sample={"c": ["a", "b"]}) == value
-
-
-def test_the_steps_of_one_row_are_not_taken_from_the_next() -> None:
-    """Each evaluation begins anew."""
-    template = Template.compile("{% for i in range(60000) %}{% endfor %}{{ sample.x }}")
-    assert [template.evaluate(sample={"x": number}) for number in range(20)] == [str(n) for n in range(20)]
 
 
 def test_a_value_is_as_long_as_its_texts() -> None:
@@ -205,16 +190,10 @@ def test_a_text_of_millions_of_characters_is_not_printed() -> None:
 @pytest.mark.parametrize(
     ("source", "value"),
     [
-        ("{{ 2 ** 0.5 }}", 2**0.5),
-        ("{{ 2 ** -1 }}", 0.5),
-        ("{{ 2 ** 10 }}", 1024),
-        ("{{ 1.5 * 2 }}", 3.0),
-        ("{{ 6 * 7 }}", 42),
-        ("{{ '  a '.strip() }}", "a"),
-        ("{{ 'abc'.strip('ac') }}", "b"),
-        ("{{ ' a ' | trim }}", "a"),
-        ("{{ 'abcab' | trim('ab') }}", "c"),
-        ("{{ 12 | trim }}", "12"),
+        *(("{{ 2 ** 0.5 }}", 2**0.5), ("{{ 2 ** -1 }}", 0.5), ("{{ 2 ** 10 }}", 1024)),
+        *(("{{ 1.5 * 2 }}", 3.0), ("{{ 6 * 7 }}", 42), ("{{ '  a '.strip() }}", "a")),
+        *(("{{ 'abc'.strip('ac') }}", "b"), ("{{ ' a ' | trim }}", "a")),
+        *(("{{ 'abcab' | trim('ab') }}", "c"), ("{{ 12 | trim }}", "12")),
         ("{{ 'ff' | int(0, 16) }}", 255),
         ("{{ namespace(a=' b ').a | trim }}", "b"),
     ],
@@ -249,3 +228,87 @@ def test_a_list_that_is_reached_twice_counts_once() -> None:
     """The trace shows the messages of the exchange again, and a judge's row is no larger for it."""
     shared = ["a"] * 10
     assert count_within([shared, {"again": shared}], 1_000) == 6 + (2 * 10 + 2 + 10) + (4 + len("again"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "size", "quick"),
+    [
+        *(("[aeiou]+", 1_000_000, True), ("[aeiou]+x", 5_000, True), ("[aeiou]+x", 50_000, False)),
+        *(("abc", 1_000_000, True), (r"^\s*([A-D])\s*$", 5_000, True)),
+        *((r"\s*([A-D])\s*$", 5_000, False), (r"\)*", 5_000, True), (r"[(+*)]", 5_000, True)),
+        *(("(a+)+$", 30, False), ("(?:a|b)*", 30, False), ("(a){5}", 30, False)),
+        *(("a?" * 40, 30, False), ("(?x)(a) *", 30, False), ("a|b", 5_000, True)),
+    ],
+)
+def test_the_worst_case_of_a_pattern_decides_who_runs_it(pattern: str, size: int, quick: bool) -> None:  # noqa: FBT001 - a column of the table
+    """Repeats multiply the size of the text, branches double, a repeated group has no bound."""
+    assert (count_tries(pattern, re.NOFLAG, size) <= 10**8) is quick
+
+
+def test_an_anchor_saves_the_tries_from_other_starts_unless_every_line_is_one() -> None:
+    """`^` means the beginning of the text only without the multi-line flag."""
+    assert count_tries(r"^\s*x.*y", re.NOFLAG, 5_000) <= 10**8 < count_tries(r"^\s*x.*y", re.MULTILINE, 5_000)
+
+
+@pytest.mark.parametrize("pattern", ["(a|a)*$", "(a|aa)+$"])
+def test_a_catastrophic_pattern_is_the_rows_trouble(pattern: str) -> None:
+    """It is stopped, and the message names it."""
+    template = Template.compile(f"{{{{ sample.x | regex_replace('{pattern}', 'x') }}}}")
+    with pytest.raises(RowTrouble) as caught:
+        template.evaluate(sample={"x": "a" * 5000 + "c"})
+    assert caught.value.message == f"`regex_replace`: the pattern {pattern!r} takes too long on this text"
+
+
+def test_a_replacement_that_fills_the_memory_is_refused() -> None:
+    """Also for a harmless pattern."""
+    with pytest.raises(OverflowError, match="more than 10,000,000 characters"):
+        replace_matches("a", "x" * 10_000, "a" * 10_000, flags=re.NOFLAG, effort=Effort())
+
+
+@pytest.mark.parametrize(
+    ("pattern", "repl"),
+    [
+        ("(a)(b)?", r"<\1\2>"),
+        ("(?P<n>[A-Z])+", r"\g<n>"),
+        (r"(?:\s|,)+", " "),
+        ("(x)*", "-"),
+        ("(?i)(É)+", "e"),
+    ],
+)
+def test_both_engines_agree(pattern: str, repl: str) -> None:
+    """A pattern that goes to the slower engine replaces as Python's own does."""
+    text = "ab, aB  ABC éÉ xx"
+    assert replace_matches(pattern, repl, text, flags=re.NOFLAG, effort=Effort()) == re.sub(
+        pattern, repl, text
+    )
+    long = text * 1000
+    assert replace_matches(pattern, repl, long, flags=re.NOFLAG, effort=Effort()) == re.sub(
+        pattern, repl, long
+    )
+
+
+def test_a_pattern_of_absurd_length_is_no_pattern() -> None:
+    """It is refused before it is compiled."""
+    with pytest.raises(re.error, match="the pattern has 2,001 characters; 2,000 are allowed"):
+        replace_matches("a" * 2_001, "", "a", flags=re.NOFLAG, effort=Effort())
+
+
+def test_a_pattern_without_end_takes_the_time_of_its_row() -> None:
+    """Then it is the row's trouble; what is left of the time is for the other patterns of the row."""
+    effort = Effort()
+    with pytest.raises(ExcessError, match="takes too long on this text"):
+        replace_matches("(a|aa)+$", "", "a" * 60 + "b", flags=re.NOFLAG, effort=effort)
+    assert 0 < effort.seconds < 0.5
+
+
+def test_a_group_that_a_slow_pattern_has_not_is_no_pattern() -> None:
+    """It is the same error whichever library replaces."""
+    for pattern in ("(a)", "(a+)+"):
+        with pytest.raises(re.error, match="invalid group reference"):
+            replace_matches(pattern, r"\9", "a", flags=re.NOFLAG, effort=Effort())
+
+
+def test_a_pattern_that_the_other_library_reads_otherwise_is_refused() -> None:
+    """What may take long is read by a library that knows more; where it cannot read it, that is said."""
+    with pytest.raises(re.error, match="nothing for fuzzy constraint"):
+        replace_matches("{e<=1}(a+)+", "", "a", flags=re.NOFLAG, effort=Effort())

@@ -1,11 +1,24 @@
-"""Laws of the planner: which way a template goes, in words, and what comes of it."""
+"""Laws of the planner: which way a template goes, and what columns compute exactly."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import polars as pl
 import pytest
 
 from answerkey.templates import Plan, RowTrouble, Template
+from answerkey.templates.analysis import Path, Step
+from answerkey.templates.limits import MOST_ELEMENTS, measure
+from answerkey.templates.planner import (
+    Computed,
+    find_keys,
+    find_small,
+    find_value_keys,
+    group_rows,
+    number_values,
+    print_cells,
+)
 from answerkey.types import Samples
 
 
@@ -147,3 +160,293 @@ def test_texts_print_the_white_space_around_a_lone_expression() -> None:
     assert Template.compile(["A"]).texts(samples) == ["['A']", "['A']"]
     (trouble, *_) = Template.compile("{{ sample.b }}").texts(samples)
     assert isinstance(trouble, RowTrouble)
+
+
+X = ...  # in place of a value: this row is left to Jinja
+
+LISTS = [["x", "y"], ["x"], [], None, [None, None]]
+
+BLANKS = "".join(chr(code) for code in range(128) if chr(code).isspace())
+
+
+def make_samples(*encoded: str, **columns: object) -> Samples:
+    """Return a table of these columns."""
+    frame = pl.DataFrame(columns, strict=False)
+    ids = pl.Series([str(n) for n in range(frame.height)], dtype=pl.String)
+    return Samples(frame, ids, encoded=frozenset(encoded))
+
+
+def compute(source: str, samples: Samples) -> list[object] | None:
+    """Return what columns compute for a template: a value per row, `...` where it is not exact."""
+    computed = Template.compile(source)._value_program._compute({"sample": samples})
+    if computed is None:
+        return None
+    good = computed.good
+    return [
+        value if good is None or good[row] else ... for row, value in enumerate(computed.series.to_list())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "columns", "values"),
+    [
+        *[
+            ("{{ sample.a }}", {"a": cells}, cells)
+            for cells in (["x", None], [1, None], [1.5, None], [True], [["x"], None], [{"k": [1]}, None])
+        ],
+        ("{{ sample['a b'] }}", {"a b": [1]}, [1]),
+        ("{{ sample.a.k }}", {"a": [{"k": 1}, {"k": None}]}, [1, None]),
+        ("{{ sample.a['k'] }}", {"a": [{"k": 1}, None, {"k": None}]}, [1, X, None]),
+        ("{{ sample.a.k.l }}", {"a": [{"k": {"l": 1}}, None, {"k": None}]}, [1, X, X]),
+        ("{{ sample.a[1] }}", {"a": LISTS}, ["y", X, X, X, None]),
+        ("{{ sample.a[-1] }}", {"a": LISTS}, ["y", "x", X, X, None]),
+        ("{{ sample.a[-2] }}", {"a": LISTS}, ["x", X, X, X, None]),
+        ("{{ sample.a[-1].k }}", {"a": [[{"k": 1}, {"k": 2}], []]}, [2, X]),
+        ("{{ sample.a[0] }}", {"a": [["x"]]}, ["x"]),
+        (
+            "{{ sample.a[sample.b] }}",
+            {"a": [["x", "y"]] * 7, "b": [0, 1, -2, 2, None, 2**62, -(2**40)]},
+            ["x", "y", "x", X, X, X, X],
+        ),
+        ("{{ sample.a[sample.b[0]] }}", {"a": [["x", "y"], ["x"]], "b": [[1], []]}, ["y", X]),
+        ("{{ sample.a[1] }}", {"a": ["aé", "e\u0301", "a", "", None]}, ["é", "\u0301", X, X, X]),
+        ("{{ sample.a[sample.b] }}", {"a": ["日本", "a"], "b": [-1, 1]}, ["本", X]),
+        ("{{ sample.a | upper }}", {"a": ["aB ", None, "ß ", ""]}, ["AB ", "NONE", X, ""]),
+        ("{{ sample.a | lower }}", {"a": ["aB ", None, "ß ", ""]}, ["ab ", "none", X, ""]),
+        ("{{ sample.a | trim }}", {"a": ["aB ", None, "ß ", ""]}, ["aB", "None", X, ""]),
+        ("{{ sample.a | trim | lower }}", {"a": [" A "]}, ["a"]),
+        ("{{ sample.a | trim }}", {"a": [f"{BLANKS}a{BLANKS}", "\x00a\x7f"]}, ["a", "\x00a\x7f"]),
+        ("{{ sample.a.upper() }}", {"a": ["a", None]}, ["A", X]),
+        ("{{ sample.a.lower() }}", {"a": ["A"]}, ["a"]),
+        ("{{ sample.a.strip() }}", {"a": [" a "]}, ["a"]),
+        ("{{ sample.a | string }}", {"a": [1, None]}, ["1", "None"]),
+        ("<{{ sample.a }}>", {"a": ["x", None]}, ["<x>", "<None>"]),
+        ("{{ sample.a }}.", {"a": [True, False, None]}, ["True.", "False.", "None."]),
+        ("{{ sample.a }}.", {"a": [-1, 2**62, None]}, ["-1.", f"{2**62}.", "None."]),
+        ("{{ sample.a }}|", {"a": [1.0, 1e16, 0.0, -0.0]}, ["1.0|", "1e+16|", "0.0|", "-0.0|"]),
+        ("{{ sample.a }}.", {"a": [["x", None], [], None]}, ["['x', None].", "[].", "None."]),
+        ("{{ sample.a }}.", {"a": [{"k": 0.1}]}, ["{'k': 0.1}."]),
+        ("{{ sample.a }}/{{ sample.b }}", {"a": ["x", "y"], "b": [1, None]}, ["x/1", "y/None"]),
+        ("{{ sample.a ~ ') ' ~ 1 ~ none }}", {"a": ["x"]}, ["x) 1None"]),
+        ("{{ (sample.a ~ sample.b) | trim }}", {"a": [" x"], "b": ["y "]}, ["xy"]),
+        ("a{# c #}{% raw %}{{{% endraw %}{{ 1.50 }}{{ sample.a }}", {"a": ["x"]}, ["a{{1.5x"]),
+        (
+            "{{ sample.a[0] }} {{ sample.b | upper }}",
+            {"a": [["x"], [], ["x"]], "b": ["y", "y", "ß"]},
+            ["x Y", X, X],
+        ),
+        ("<{{ sample.a }}>", {"a": pl.Series([], dtype=pl.String)}, []),
+        ("{{ sample.a }}!", {"a": ["x" * 500_000, "y"]}, [X, "y!"]),
+        ("{{ sample.a }}!", {"a": [["x" * 500_001], ["y"]]}, [X, "['y']!"]),
+        ("{{ sample.a }}" + "!" * 20_000, {"a": [1]}, [X]),
+    ],
+)
+def test_columns_compute_what_is_exact(source: str, columns: dict[str, object], values: list[object]) -> None:
+    """Columns, their parts, letters changed, text around them; where Jinja does otherwise it is asked."""
+    assert compute(source, make_samples(**columns)) == values
+
+
+@pytest.mark.parametrize(
+    ("source", "columns"),
+    [
+        *[
+            (f"{{{{ {expression} }}}}", {"a": ["x"], "b": [1]})
+            for expression in (
+                *("sample", "sample[0]", "sample[sample.a]", "sample.a[1:]", "sample.a[true]"),
+                *("sample.a[1.0]", "sample.a[sample.b | int]", "(sample.a | first).k"),
+                *("sample.a | trim('x')", "sample.a | replace('a', 'b')", "(sample.a | first) | upper"),
+                *("sample.upper()", "sample.a.strip('x')", "sample.a.title()", "(sample.a | first).upper()"),
+                *("sample.b + 1", "sample.a ~ [1]", "sample.a ~ (sample.b | int)", "range(3)", "sample.c"),
+                *("sample.c.k", "sample.c[0]", "sample.c | upper", "sample.c.upper()", "sample.a[sample.c]"),
+                *("sample.b.upper()", "sample.b[0]", "sample.a.k", "scores.a", "range(3).upper()"),
+            )
+        ],
+        ("{% if sample.a %}{{ sample.a }}{% endif %}", {"a": ["x"]}),
+        ("{{ sample.a | int }}{{ sample.a }}", {"a": ["x"]}),
+        ("{{ [1] }}{{ sample.a }}", {"a": ["x"]}),
+        ("{{ sample.a.l }}", {"a": [{"k": 1}]}),
+        ("{{ sample.a }}", {"a": pl.Series(["2026-01-02"]).str.to_date()}),
+        ("{{ sample.a[2147483648] }}", {"a": [["x"]]}),
+        *[("{{ sample.a[sample.b] }}", {"a": [["x"]], "b": other}) for other in (["0"], [True], [0.0])],
+        ("{{ sample.a }}.", {"a": [[0.0], [-0.0]]}),
+        ("{{ sample.a | upper }}", {"a": [[0.0], [-0.0]]}),
+        ("x" * 700_000 + "{{ sample.a }}", {"a": ["y"] * 100}),
+    ],
+)
+def test_what_only_jinja_computes(source: str, columns: dict[str, object]) -> None:
+    """Other expressions, statements, other types, and texts that would take much memory."""
+    if "scores" in source:
+        template = Template.compile(source, names=("sample", "scores"))
+        assert template._value_program._compute({"sample": make_samples(**columns)}) is None
+    else:
+        assert compute(source, make_samples(**columns)) is None
+
+
+def test_an_encoded_column_is_left_to_jinja() -> None:
+    """Its cells are the JSON text of their values."""
+    assert compute("{{ sample.a }}", make_samples("a", a=["1"])) is None
+
+
+def test_a_value_beyond_all_limits_is_neither_printed_nor_handed_on() -> None:
+    """One that counts more than a template may make; its neighbour is."""
+    cells = pl.Series([["x"] * (MOST_ELEMENTS // 2), ["y"]])
+    printed = print_cells(Computed(cells))
+    assert printed is not None
+    assert printed.good is not None
+    assert printed.good.to_list() == [False, True]
+    assert compute("{{ sample.a }}", make_samples(a=cells)) == [X, ["y"]]
+
+
+def test_rows_that_two_sides_call_exact_are_exact() -> None:
+    """None stands for all rows."""
+    first, second = pl.Series([True, True, False]), pl.Series([True, False, True])
+    cells = Computed(pl.Series([1, 2, 3]))
+    assert cells.require(None).good is None
+    assert cells.require(first).require(None).good is first
+    assert cells.require(first).require(second).good.to_list() == [True, False, False]  # type: ignore[union-attr]
+
+
+def path(*keys: str | int) -> Path:
+    """Return a path of attributes and, for numbers, of subscripts."""
+    return tuple(Step("subscript" if isinstance(key, int) else "attribute", key) for key in keys)
+
+
+STRUCTS = pl.Series([None, {"k": None}, None, {"k": 1}], dtype=pl.Struct({"k": pl.Int64}))
+
+INSIDE = pl.Series([[None], [{"k": None}], [None]], dtype=pl.List(pl.Struct({"k": pl.Int64})))
+
+META = [{"k": "x", "rest": 1}, {"k": "x", "rest": 2}, {"k": None, "rest": 1}, None]
+
+LONG = [["x", "a"], ["x", "b"], ["x"], [], None, ["x", None], [None, "x"]]
+
+
+@pytest.mark.parametrize(
+    ("way", "cells", "groups"),
+    [
+        (("a",), ["x", "y", None, "x", None], [0, 1, 2, 0, 2]),
+        # A null list is not an empty one, and a null struct is not one of nulls.
+        (("a",), [None, [], [None], None, [], ["a"]], [0, 1, 2, 0, 1, 3]),
+        (("a",), STRUCTS, [0, 1, 0, 2]),
+        (("a",), INSIDE, [0, 1, 0]),
+        # Only what is read counts: of a struct a field, of a list an element and how long it is.
+        (("a", "k"), META, [0, 0, 1, 2]),
+        (("a",), META, [0, 1, 2, 3]),
+        (("a", 0), LONG, [0, 0, 1, 2, 3, 0, 4]),
+        (("a", -1), LONG, [0, 1, 2, 3, 4, 5, 6]),
+        (("a", 2**40), LONG, [0, 1, 2, 3, 4, 5, 6]),
+        # A method, a character, a key of a list: the whole value decides.
+        (("a", 0), ["xy", "xz", "xy"], [0, 1, 0]),
+        (("a", "upper"), ["x", "y", "x"], [0, 1, 0]),
+        (("a", "k"), [["x"], ["y"]], [0, 1]),
+        # A field that is not there reads whether its struct is; unless it is a method, which reads all of it.
+        (("a", "kex"), [{"k": 1}, {"k": 2}, None], [0, 0, 1]),
+        (("a", "items"), [{"k": 1}, {"k": 2}, None], [0, 1, 2]),
+        # A column that is not there reads nothing.
+        (("b",), [1, 2], [0, 0]),
+        ((0,), [1, 2], [0, 0]),
+        # The two zeros equal each other and print differently.
+        (("a",), [0.0, -0.0, 0.0, None, 1.0], [0, 1, 0, 2, 3]),
+        (("a",), [float("nan"), 1.0, float("nan")], [0, 1, 0]),
+        (("a",), [["A", "B"], ["A", "B"]], [0, 0]),
+        (("a",), [["A", "B"], ["A", "C"]], [0, 1]),
+        (("a",), [[], []], [0, 0]),
+        # Beyond a thousand texts another way is taken, to the same groups.
+        (("a",), [str(n % 1_001) for n in range(2_500)], [n % 1_001 for n in range(2_500)]),
+    ],
+)
+def test_rows_are_grouped_by_what_is_read(
+    way: tuple[str | int, ...], cells: Iterable[object], groups: list[int]
+) -> None:
+    """Groups are numbered by their first rows; null is a value like any other."""
+    samples = make_samples(a=cells)
+    keys = find_keys(path(*way), samples, is_lone=False)
+    assert not isinstance(keys, str)
+    leaders, codes = group_rows(keys, len(samples))
+    assert codes.to_list() == groups
+    assert codes.dtype == pl.UInt32
+    assert leaders.to_list() == [groups.index(number) for number in range(max(groups) + 1)]
+
+
+def test_a_lone_path_calls_no_method() -> None:
+    """A template that is nothing but the path, and brackets, lead to fields alone."""
+    samples = make_samples(meta=[{"k": 1}, {"k": 2}, None])
+    for way, is_lone in ((path("meta", "items"), True), ((*path("meta"), Step("subscript", "items")), False)):
+        keys = find_keys(way, samples, is_lone=is_lone)
+        assert not isinstance(keys, str)
+        assert group_rows(keys, 3)[1].to_list() == [0, 0, 1]
+    assert find_keys(path("keys"), samples, is_lone=True) == []
+
+
+@pytest.mark.parametrize(("height", "leaders", "codes"), [(3, [0], [0, 0, 0]), (0, [], [])])
+def test_without_keys_all_rows_are_alike(height: int, leaders: list[int], codes: list[int]) -> None:
+    """A template that reads nothing is rendered once, and not at all for no rows."""
+    assert [one.to_list() for one in group_rows([], height)] == [leaders, codes]
+
+
+def test_an_encoded_cell_counts_by_its_text() -> None:
+    """Its type is in the text: `1` and `"1"` differ."""
+    samples = make_samples("a", a=["1", '"1"', "1", None])
+    keys = find_keys(path("a", "k"), samples, is_lone=False)
+    assert not isinstance(keys, str)
+    assert group_rows(keys, 4)[1].to_list() == [0, 1, 0, 2]
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        pl.Series([[0.0], [-0.0]]),
+        pl.Series([{"k": 0.0}, {"k": -0.0}]),
+        pl.Series([[{"k": [0.0]}], [{"k": [-0.0]}]]),
+        pl.Series(["2026-01-02"]).str.to_date(),
+        pl.Series([["2026-01-02"]]).list.eval(pl.element().str.to_date()),
+    ],
+)
+def test_values_that_columns_cannot_tell_apart_are_rendered_one_by_one(series: pl.Series) -> None:
+    """A negative zero inside a list, and types that datasets do not have."""
+    assert find_value_keys(series) is None
+    found = find_keys(path("a"), make_samples(a=series), is_lone=False)
+    assert found == "the values of column `a` cannot be told apart by the column library"
+
+
+def test_values_are_numbered_as_they_appear() -> None:
+    """Values of different types stay apart, and lists, mappings and troubles that differ in any part."""
+    values: list[object] = [
+        *("b", "a", None, 1, 1.0, True, "1", 0.0, -0.0, [1], [True], [0.0], [-0.0]),
+        *({"a": 1}, {"a": 1.0}, {"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        *([], ["a", "b"], ["ab"], ["1"], ["[1]"], [[1]], "[1]", ["texts"], [None], "m"),
+        *(RowTrouble("m"), RowTrouble("m", hint="h"), RowTrouble("m", column="c"), RowTrouble("n")),
+        RowTrouble("m", is_undefined=True),
+    ]
+    distinct = number_values([*values, *values])
+    assert list(map(repr, distinct.values)) == list(map(repr, values))
+    assert distinct.codes.to_list() == [*range(len(values)), *range(len(values))]
+    assert distinct.codes.dtype == pl.UInt32
+
+
+SIZED = [
+    pl.Series(["", "ab", None, "日本"]),
+    pl.Series([["a", "bc"], [], None, [None, ""]]),
+    pl.Series([[1, 2, 3], None, []]),
+    pl.Series([[True, False], [None]]),
+    pl.Series([{"k": "abc", "n": [1, 2]}, None, {"k": None, "n": None}]),
+    pl.Series([[{"k": "abc", "n": [["x"], []]}], [], None]),
+]
+
+
+@pytest.mark.parametrize("series", SIZED)
+def test_no_value_counts_less_than_its_measure(series: pl.Series) -> None:
+    """Whatever may be more than the limit is not called small; far below it all are."""
+    for most in range(25):
+        small = find_small(series, most)
+        calls_small = [True] * len(series) if small is None else small.to_list()
+        for value, is_small in zip(series.to_list(), calls_small, strict=True):
+            assert not is_small or measure(value) <= most
+    assert find_small(series, 1000) is None
+
+
+def test_one_large_value_does_not_make_the_others_large() -> None:
+    """Large columns are looked at row by row."""
+    small = find_small(pl.Series([["x" * 50], ["y"], None]), 20)
+    assert small is not None
+    assert small.to_list() == [False, True, True]
+    assert find_small(pl.Series(["x" * 15] * 4), 20) is None

@@ -1,12 +1,29 @@
-"""Laws of rendering many rows in one context: no row sees anything of the one before."""
+"""Laws of rendering: no row sees anything of another, and a worker process gives the same outcomes."""
 
 from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import pickle
+import resource
+import signal
+import sys
+import zoneinfo
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
-from answerkey.templates import RowTrouble, Template
-from answerkey.types import Samples
+from answerkey.errors import Place, SpecError
+from answerkey.sandbox.snippet import SnippetTrouble
+from answerkey.templates import RowTrouble, Template, TemplateStopped, rendering
+from answerkey.templates.rendering import Recipe, Rows, render_isolated
+from answerkey.templates.values import Excess
+from answerkey.types import Row, Samples
 
 
 def make_samples(*encoded: str, **columns: object) -> Samples:
@@ -57,13 +74,6 @@ def test_lazy_values_are_read_before_the_next_row() -> None:
     assert values("{{ sample.x | map('upper') }}", samples) == [["A"], ["B", "C"]]
     assert values("{{ sample | map('upper') }}", samples) == [["X"], ["X"]]
     assert values("{{ sample }}", samples) == [{"x": ["a"]}, {"x": ["b", "c"]}]
-
-
-def test_values_of_a_row_cannot_be_changed() -> None:
-    """In any row."""
-    samples = make_samples(x=[["a"], ["b"]])
-    message = "not allowed in a template: `append` would change a value of the row"
-    assert values("{% do sample.x.append('c') %}{{ sample.x }}", samples) == [message, message]
 
 
 def test_trouble_in_a_long_template_names_the_line() -> None:
@@ -123,10 +133,352 @@ def test_a_template_may_read_two_tables() -> None:
     assert (trouble.message, trouble.hint) == ("there is no field `t`", "fields: `s`")
 
 
-def test_a_name_without_a_table_is_undefined() -> None:
-    """In every row."""
-    template = Template.compile("{{ scores.s }}{{ sample.x }}", names=("sample", "scores"))
-    first, second = template.values(make_samples(x=["a", "b"]))
-    assert isinstance(first, RowTrouble)
-    assert isinstance(second, RowTrouble)
-    assert first.message == second.message == "`scores` is not defined in this row"
+#: Not tame, and does nothing.
+WILD = "{% set ns = namespace(x=1) %}"
+
+ENDLESS = (
+    "{% set ns = namespace(x=[1], y=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}"
+    "{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}"
+)
+
+
+def make_recipe(source: str, *, keeps_value: bool = True) -> Recipe:
+    """Return a recipe that is not tame."""
+    return Recipe(source, ("sample",), keeps_value, None, is_tame=False)
+
+
+def render(source: str, **sample: object) -> object:
+    """Return what a worker makes of one row."""
+    return render_isolated(make_recipe(source), Rows({"sample": Row(sample)}))[0]
+
+
+@pytest.mark.usefixtures("everywhere")
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("text", "", "é\n\u2028", 7, -(10**300), 1.5, True, None),
+        *(["a", 1], [[1], {"a": [None]}], {"a": 1, "b": {"c": []}}, {}, []),
+        *({1: "a", None: 2}, float("inf"), {"mapping": [["a", 1]]}, {"RowTrouble": 1}),
+        *(
+            dt.date(2024, 2, 29),
+            dt.datetime(2024, 2, 29, 1, 2, 3, 4),  # noqa: DTZ001 - as cells of tables are
+            dt.time(1, 2, 3),
+            dt.timedelta(1, 2, 3),
+        ),
+        *(Decimal("1.50"), b"\x00\xff", [dt.date(2024, 1, 1)]),
+    ],
+)
+def test_values_come_back_as_they_are(value: object) -> None:
+    """With their types, whatever a cell can hold."""
+    found = render("{{ sample.x }}", x=value)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.usefixtures("everywhere")
+def test_a_time_comes_back_with_its_distance_to_utc() -> None:
+    """Zones are files, which the worker cannot open; what is printed is the same."""
+    value = dt.datetime(2024, 7, 1, 12, tzinfo=zoneinfo.ZoneInfo("Europe/Zurich"))
+    assert render("{{ sample.x }}", x=value) == value
+    assert render("{{ sample.x ~ '' }}", x=value) == str(value)
+
+
+@pytest.mark.usefixtures("everywhere")
+def test_troubles_come_back_whole() -> None:
+    """With hint, column and all."""
+    found = render("{{ sample.nothing }}", a=1)
+    assert isinstance(found, RowTrouble)
+    parts = (found.message, found.hint, found.column, found.is_undefined)
+    assert parts == ("`nothing` is not a column", "columns: `a`", "nothing", True)
+
+
+@pytest.mark.usefixtures("everywhere")
+def test_many_rows_keep_their_order() -> None:
+    """In batches, with the troubles in between."""
+    frame = pl.DataFrame({"x": list(range(3000))})
+    samples = Samples(frame, pl.Series([str(number) for number in range(3000)]))
+    template = Template.compile(WILD + "{{ 10 // (sample.x % 1000) }}{{ sample.x }}")
+    found = template.texts(samples)
+    troubles = [place for place, one in enumerate(found) if isinstance(one, RowTrouble)]
+    assert troubles == [0, 1000, 2000]
+    assert found[1] == "101"
+    assert found[2999] == "02999"
+
+
+@pytest.mark.usefixtures("everywhere")
+def test_large_rows_are_sent_a_few_at_a_time() -> None:
+    """However many there are, no message is larger than the worker can hold; one that must be is refused."""
+    rows = [{"x": "y" * 3_000_000} for _ in range(5)]
+    samples = Samples(pl.DataFrame(rows), pl.Series(["1", "2", "3", "4", "5"]))
+    assert Template.compile(WILD + "{{ sample.x | length }}").texts(samples) == ["3000000"] * 5
+    found = render("{{ sample.x | length }}", x="y" * 40_000_000)
+    assert isinstance(found, Excess)
+    assert found.message == "a row of 38 MB is too large for this template"
+
+
+@pytest.mark.usefixtures("everywhere")
+def test_a_tame_template_that_takes_many_steps_is_rendered_elsewhere() -> None:
+    """The value is the same; only a template that takes more than all steps is refused."""
+    template = Template.compile(
+        "{% for i in range(9999) %}{% if i == sample.x %}{{ i }}{% endif %}{% endfor %}"
+    )
+    assert template.evaluate(sample={"x": 9998}) == "9998"
+    samples = Samples(pl.DataFrame({"x": [3, 4]}), pl.Series(["1", "2"]))
+    assert template.values(samples) == ["3", "4"]
+
+
+@pytest.mark.usefixtures("everywhere")
+def test_rows_that_are_large_are_rendered_elsewhere() -> None:
+    """Among others, each in its place."""
+    rows = [{"x": ["a"]}, {"x": ["b" * 20_000]}, {"x": ["c"]}]
+    samples = Samples(pl.DataFrame(rows), pl.Series(["1", "2", "3"]))
+    found = Template.compile("{% for y in sample.x %}{{ y | upper }}{% endfor %}").values(samples)
+    assert found == ["A", "B" * 20_000, "C"]
+
+
+def test_a_template_that_never_ends_is_stopped() -> None:
+    """After a second of computing; another template is rendered as ever, and this one is not tried again."""
+    for _ in range(2):
+        with pytest.raises(TemplateStopped) as caught:
+            Template.compile(ENDLESS).evaluate(sample={})
+        assert caught.value.code == "E120"
+        assert caught.value.source == ENDLESS
+        assert "it takes more than 1 s of computing time on one row" in caught.value.message
+    assert render("{{ sample.x }}", x=1) == 1
+
+
+def test_a_template_that_takes_memory_without_end_is_the_rows_trouble() -> None:
+    """The worker has its own limit, and goes on."""
+    source = "{% set kept = [] %}{% for i in range(999) %}{% do kept.append('x' * 9999999) %}{% endfor %}"
+    found = render(source.replace("'x'", "'\U0001f600'"))
+    assert isinstance(found, Excess)
+
+
+@pytest.mark.usefixtures("everywhere")
+def test_a_template_that_does_too_much_on_row_after_row_is_stopped() -> None:
+    """On the fifth row; the first four are in trouble of their own."""
+    frame = pl.DataFrame({"x": list(range(8))})
+    samples = Samples(frame, pl.Series([str(number) for number in range(8)]))
+    template = Template.compile("{{ sample.x }}{% for i in range(99999) %}xxxxxxxxxx{% endfor %}")
+    found = template.texts(samples.slice(0, 4))
+    assert all(isinstance(one, Excess) for one in found)
+    with pytest.raises(TemplateStopped, match="on 5 rows it does too much: the template makes 999,991"):
+        template.texts(samples)
+
+
+def test_an_error_that_travels_keeps_its_template() -> None:
+    """Between processes, and when it is placed."""
+    stopped = TemplateStopped("{{ x }}", "too slow").at(Place("task.yaml", 3))
+    again = pickle.loads(pickle.dumps(stopped))  # noqa: S301 - our own
+    assert (again.code, again.source, again.where) == ("E120", "{{ x }}", Place("task.yaml", 3))
+    assert again.message == "the template was stopped: too slow"
+    assert again.hint == stopped.hint
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Return the process of a worker, started in an environment with a secret in it."""
+    monkeypatch.setenv("SECRET_TOKEN", "this is the secret")
+    monkeypatch.setattr(rendering, "_idle", [])
+    assert render("{{ sample.x }}", x=1) == 1
+    (process,) = rendering._idle
+    return process._process.pid
+
+
+@pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="needs /proc")
+def test_the_worker_has_an_empty_environment_and_no_way_to_files(worker: int) -> None:
+    """No secret is in it; it can open no file and no connection, write none, and start no process."""
+    environment = Path(f"/proc/{worker}/environ").read_bytes()
+    assert b"SECRET" not in environment
+    assert os.environ["HOME"].encode() not in environment.replace(b"PYTHON", b"")
+    limits = Path(f"/proc/{worker}/limits").read_text(encoding="utf-8").splitlines()
+    found = {line[:26].strip(): line[26:].split()[:2] for line in limits}
+    assert found["Max open files"] == ["1", "1"]
+    assert found["Max file size"] == ["0", "0"]
+    assert found["Max processes"] == ["0", "0"]
+    assert found["Max core file size"] == ["0", "0"]
+    assert int(found["Max address space"][0]) < 2**30
+
+
+class Worker:
+    """A worker that fails in one way, or says nonsense."""
+
+    def __init__(self, failure: BaseException | bytes) -> None:
+        self.failure = failure
+        self.is_closed = False
+
+    def send_bytes(self, payload: bytes) -> float:
+        """Take a message."""
+        return len(payload) / 10**9
+
+    def receive_bytes(self, *, seconds: float) -> bytes:
+        """Fail."""
+        assert seconds
+        if isinstance(self.failure, bytes):
+            return self.failure
+        raise self.failure
+
+    def close(self) -> None:
+        """End."""
+        self.is_closed = True
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (
+            SnippetTrouble("died", "killed by signal 9"),
+            "its process ended (killed by signal 9); it may have 128 MB of memory",
+        ),
+        (b'[{"what": "is this"}]', "its process broke its connection"),
+        (b"1", "its process broke its connection"),
+    ],
+)
+def test_a_worker_that_dies_or_says_nonsense_stops_the_template(
+    monkeypatch: pytest.MonkeyPatch, failure: BaseException | bytes, reason: str
+) -> None:
+    """What it says is data: anything that is no outcome ends it."""
+    worker = Worker(failure)
+    monkeypatch.setattr(rendering, "_idle", [worker])
+    monkeypatch.setattr(rendering, "_stopped", {})
+    with pytest.raises(TemplateStopped) as caught:
+        render("{{ sample.x }}", x=1)
+    assert caught.value.message == f"the template was stopped: {reason}"
+    assert (worker.is_closed, rendering._idle) == (True, [])
+
+
+def test_an_interruption_ends_the_worker_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it was about to say would be taken for the answer to the next question."""
+    worker = Worker(KeyboardInterrupt())
+    monkeypatch.setattr(rendering, "_idle", [worker])
+    with pytest.raises(KeyboardInterrupt):
+        render("{{ sample.x }}", x=1)
+    assert (worker.is_closed, rendering._idle) == (True, [])
+
+
+def test_a_worker_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what it said, and no worker is kept."""
+    worker = Worker(SnippetTrouble("died", "no Python here"))
+    monkeypatch.setattr(rendering, "_idle", [])
+    monkeypatch.setattr(rendering, "WorkerProcess", lambda *_words: worker)
+    with pytest.raises(SpecError) as caught:
+        render("{{ sample.x }}", x=1)
+    assert (caught.value.code, worker.is_closed) == ("E120", True)
+    assert caught.value.message == "the process for templates does not start: no Python here"
+
+
+@pytest.mark.usefixtures("here")
+def test_rows_are_sent_in_halves_where_they_are_large_together() -> None:
+    """Each half is halved again; the outcomes are in order."""
+    texts = [letter * 2_000_000 for letter in "abcde"]
+    rows = Rows({"sample": Row()}, 5, {"sample": ["x"]}, {"sample": [texts]})
+    assert render_isolated(make_recipe("{{ sample.x[0] }}"), rows) == list("abcde")
+
+
+class Wire:
+    """A channel that keeps what is sent, and hangs up after its last message."""
+
+    def __init__(self, *messages: bytes) -> None:
+        self.sent: list[Any] = []
+        self._messages = list(messages)
+
+    def send(self, payload: bytes) -> None:
+        """Keep an answer."""
+        self.sent.append(json.loads(payload))
+
+    def receive_bytes(self) -> bytes:
+        """Return the next message; end like a worker whose parent is gone."""
+        if not self._messages:
+            raise SystemExit
+        return self._messages.pop(0)
+
+
+def pack(source: str, *values: object) -> bytes:
+    """Return the message that asks for a template over rows with these values of `x`."""
+    recipe = Recipe(source, ("sample",), keeps_value=True, columns=None, is_tame=False)
+    rows = Rows({"sample": Row()}, len(values), {"sample": ["x"]}, {"sample": [list(values)]})
+    return pickle.dumps((recipe, rows))
+
+
+@pytest.fixture
+def timers(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the list into which the seconds of every timer go; none is set."""
+    found: list[float] = []
+    monkeypatch.setattr(signal, "setitimer", lambda _which, seconds: found.append(seconds))
+    return found
+
+
+def answer(payload: bytes) -> list[Any]:
+    """Return the messages with which one is answered."""
+    wire = Wire()
+    recipe, rows = pickle.loads(payload)  # noqa: S301 - our own
+    rendering._answer(wire, recipe, rows, Counter())  # type: ignore[arg-type]  # all of a channel that is used
+    return wire.sent
+
+
+def test_a_worker_limits_itself_before_the_first_row(
+    monkeypatch: pytest.MonkeyPatch, timers: list[float]
+) -> None:
+    """It says that it is ready when it can open nothing any more, and answers message by message."""
+    wire = Wire(pack("{{ sample.x + 1 }}", 1, 2), pack("{{ sample.x }}", "a"))
+    events: list[object] = []
+    monkeypatch.setattr(sys, "argv", ["worker", "7", "/a/folder"])
+
+    def open_channel(descriptor: int, folder: str) -> Wire:
+        events.append((descriptor, folder))
+        return wire
+
+    monkeypatch.setattr(rendering, "Channel", open_channel)
+    monkeypatch.setattr(rendering, "_limit_process", lambda: events.append(("limited", list(wire.sent))))
+    with pytest.raises(SystemExit):
+        rendering.serve()
+    assert events == [(7, "/a/folder"), ("limited", [])]
+    assert wire.sent == [[], [2, 3], ["a"]]
+    assert timers == [1.0, 1.0, 1.0, 0, 1.0, 1.0, 0]
+
+
+def test_limits_that_a_system_does_not_know_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All others are set, the memory to a little more than the process has."""
+    limits: dict[int, tuple[int, int]] = {}
+
+    def keep(which: int, value: tuple[int, int]) -> None:
+        if which == resource.RLIMIT_NPROC:
+            raise ValueError
+        limits[which] = value
+
+    monkeypatch.setattr(resource, "setrlimit", keep)
+    rendering._limit_process()
+    memory = limits.pop(resource.RLIMIT_AS)[0]
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    assert abs(memory - rendering.MEMORY_BYTES - pages * resource.getpagesize()) < 2**26
+    assert limits == {
+        resource.RLIMIT_FSIZE: (0, 0),
+        resource.RLIMIT_CORE: (0, 0),
+        resource.RLIMIT_NOFILE: (1, 1),
+    }
+
+
+def test_a_system_that_tells_no_memory_sets_no_limit_on_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Elsewhere than on Linux the computing time alone is limited, and what can be opened."""
+    limits: dict[int, tuple[int, int]] = {}
+    monkeypatch.setattr(resource, "setrlimit", limits.__setitem__)
+    rendering._limit_process(str(tmp_path / "statm"))
+    assert resource.RLIMIT_AS not in limits
+    assert resource.RLIMIT_NOFILE in limits
+
+
+@pytest.mark.usefixtures("timers")
+def test_a_value_that_cannot_be_written_is_the_trouble_of_its_row() -> None:
+    """The other rows of its message have their values."""
+    ((first, spoiled, last),) = answer(pack("{{ [sample.x] }}", 1, 10**5000, 2))
+    assert (first, last) == ([1], [2])
+    assert spoiled["Excess"][0].startswith("the value cannot be handed on: Exceeds the limit (4300 digits)")
+
+
+@pytest.mark.usefixtures("timers")
+def test_long_outcomes_are_sent_as_they_come() -> None:
+    """No message is kept back until all rows are done; after the last there is nothing left to say."""
+    found = answer(pack("{{ sample.x * 30 }}", "y" * 9_000, "z" * 9_000))
+    assert found == [["y" * 270_000], ["z" * 270_000]]

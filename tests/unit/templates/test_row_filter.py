@@ -10,7 +10,6 @@ import pytest
 
 from answerkey.errors import SpecError
 from answerkey.templates import FilterOp, RowFilter, RowTrouble
-from answerkey.templates.row_filter import _TESTS
 from answerkey.types import Samples
 
 
@@ -22,38 +21,16 @@ def matches(op: FilterOp, cell: object, value: object = None) -> bool:
 @pytest.mark.parametrize(
     ("cell", "value", "equal"),
     [
-        ("3", 3, True),
-        (3, "3", True),
-        (" 3 ", 3, True),
-        ("3.0", 3, True),
-        ("3", "3", True),
-        ("3.0", "3", False),
-        ("1e3", 1000, True),
-        ("three", 3, False),
+        *(("3", 3, True), (3, "3", True), (" 3 ", 3, True), ("3.0", 3, True), ("3", "3", True)),
+        *(("3.0", "3", False), ("1e3", 1000, True), ("three", 3, False)),
         ("9007199254740993", 9007199254740993, True),
         ("9007199254740992", 9007199254740993, False),
-        ("9" * 5000, 3, False),
-        ("a", "a", True),
-        ("a", "A", False),
-        (True, "true", True),
-        ("True", True, True),
-        ("yes", True, True),
-        ("no", False, True),
-        ("no", True, False),
-        ("maybe", False, False),
-        (1, True, True),
-        (2, True, False),
-        (True, True, True),
-        (None, None, True),
-        (None, "None", False),
-        ("None", None, False),
-        ("", None, False),
-        (0, None, False),
-        (["A", 1], ["A", "1"], True),
-        (["A"], ["A", "B"], False),
-        ({"a": 1}, {"a": "1"}, True),
-        ({"a": 1}, {"b": 1}, False),
-        (["A"], "['A']", True),
+        *(("9" * 5000, 3, False), ("a", "a", True), ("a", "A", False), (True, "true", True)),
+        *(("True", True, True), ("yes", True, True), ("no", False, True), ("no", True, False)),
+        *(("maybe", False, False), (1, True, True), (2, True, False), (True, True, True)),
+        *((None, None, True), (None, "None", False), ("None", None, False), ("", None, False)),
+        *((0, None, False), (["A", 1], ["A", "1"], True), (["A"], ["A", "B"], False)),
+        *(({"a": 1}, {"a": "1"}, True), ({"a": 1}, {"b": 1}, False), (["A"], "['A']", True)),
     ],
 )
 def test_equality_is_by_value(cell: object, value: object, equal: bool) -> None:  # noqa: FBT001 - a column of the table
@@ -65,14 +42,8 @@ def test_equality_is_by_value(cell: object, value: object, equal: bool) -> None:
 @pytest.mark.parametrize(
     ("cell", "value", "order"),
     [
-        ("9", 10, -1),
-        (9, "10", -1),
-        ("9", "10", 1),
-        ("10", "2", -1),
-        (10, 9.5, 1),
-        ("10", 10.0, 0),
-        ("b", "a", 1),
-        ("b", "10", 1),
+        *(("9", 10, -1), (9, "10", -1), ("9", "10", 1), ("10", "2", -1), (10, 9.5, 1)),
+        *(("10", 10.0, 0), ("b", "a", 1), ("b", "10", 1)),
     ],
 )
 def test_order_is_of_numbers_or_of_texts(cell: object, value: object, order: int) -> None:
@@ -100,18 +71,8 @@ def test_the_message_about_order_names_both_values() -> None:
 @pytest.mark.parametrize(
     ("cell", "truth"),
     [
-        (True, True),
-        ("true", True),
-        ("True", True),
-        ("1", True),
-        ("yes", True),
-        ("YES ", True),
-        (1, True),
-        (1.0, True),
-        (False, False),
-        ("false", False),
-        ("0", False),
-        ("no", False),
+        *((True, True), ("true", True), ("True", True), ("1", True), ("yes", True), ("YES ", True)),
+        *((1, True), (1.0, True), (False, False), ("false", False), ("0", False), ("no", False)),
         (0, False),
     ],
 )
@@ -144,13 +105,8 @@ def test_in_compares_with_each_of_the_values() -> None:
 @pytest.mark.parametrize(
     ("row", "there"),
     [
-        ({"x": {"y": 1}}, True),
-        ({"x": {"y": ""}}, True),
-        ({"x": {"y": False}}, True),
-        ({"x": {"y": None}}, False),
-        ({"x": {}}, False),
-        ({"x": None}, False),
-        ({}, False),
+        *(({"x": {"y": 1}}, True), ({"x": {"y": ""}}, True), ({"x": {"y": False}}, True)),
+        *(({"x": {"y": None}}, False), ({"x": {}}, False), ({"x": None}, False), ({}, False)),
     ],
 )
 def test_exists_asks_for_something_that_is_not_null(row: dict[str, object], there: bool) -> None:  # noqa: FBT001 - a column of the table
@@ -245,9 +201,11 @@ def test_the_filter_of_an_action_is_sifted_with_the_tables_it_sees() -> None:
     assert condition.sift(samples, scores=scores).is_kept.to_list() == [True, False, False]
 
 
-def test_every_op_has_its_rule() -> None:
-    """The names of the format and the table of rules are the same."""
-    assert set(get_args(FilterOp)) == {*_TESTS, "exists", "not_exists"}
+@pytest.mark.parametrize("op", get_args(FilterOp))
+def test_every_op_has_its_rule(op: FilterOp) -> None:
+    """No name of the format is without one."""
+    values = ("a",) if op in {"in", "not_in"} else None
+    assert isinstance(RowFilter(op, "sample.x", "b", values).matches(sample={"x": "a"}), bool)
 
 
 def test_a_filter_can_be_sent_to_another_process() -> None:

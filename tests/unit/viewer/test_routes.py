@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from answerkey.serve.app import Answer, App, Line
-from answerkey.serve.catalog import make_id
-from answerkey.serve.guard import Request
-from answerkey.serve.routes import MOST_COMPARED, ROUTES
+from answerkey.viewer.catalog import make_id
+from answerkey.viewer.guard import Request
+from answerkey.viewer.server import MOST_COMPARED, ROUTES, Answer, App
 
 FIRST, SECOND = make_id("first"), make_id("second")
 TASK = f"/api/runs/{FIRST}/tasks/0"
@@ -113,9 +112,8 @@ def test_a_query_that_cannot_be_carried_out_is_refused(app: App, query: str) -> 
 
 def test_a_search_that_nobody_waits_for_does_not_begin(app: App) -> None:
     """Who types a word gives up what its first letters would find."""
-    gone = Line(is_given_up=lambda: True)
     with pytest.raises(ConnectionAbortedError):
-        app.answer(Request("GET", f"{TASK}/rows?text=two", HEADERS), gone)
+        app.answer(Request("GET", f"{TASK}/rows?text=two", HEADERS), lambda: True)
     assert len(read(app, f"{TASK}/rows?text=two")["rows"]) == 1
 
 

@@ -9,8 +9,15 @@ from pathlib import Path
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.serve.browser import draw_redirect, open_browser
-from answerkey.serve.server import MOST_CONNECTIONS, Server, list_names, open_server, resolve_host
+from answerkey.viewer.server import (
+    MOST_CONNECTIONS,
+    Server,
+    draw_redirect,
+    list_names,
+    open_browser,
+    open_server,
+    resolve_host,
+)
 
 from .conftest import Client, read_answer
 
@@ -26,7 +33,7 @@ def test_the_page_is_served_to_who_has_the_address(server: Server, client: Clien
 
 
 def test_runs_are_served(client: Client) -> None:
-    """Asked with the token in the header."""
+    """ApiRequest with the token in the header."""
     assert [one["label"] for one in client.ask("/api/runs").json["runs"]] == ["second", "first"]
 
 

@@ -14,8 +14,8 @@ import pytest
 from answerkey.errors import RunError, ServeError
 from answerkey.runs import Run, load_run
 from answerkey.runs.journal import JOURNAL_NAME
-from answerkey.serve import catalog as module
-from answerkey.serve.catalog import Catalog, Kept, make_id
+from answerkey.viewer import catalog as module
+from answerkey.viewer.catalog import Cache, Catalog, make_id
 
 
 def change_status(run: Path, status: str) -> None:
@@ -54,10 +54,10 @@ def test_new_runs_appear_and_gone_ones_go(catalog: Catalog, runs: Path) -> None:
 
 def test_a_run_that_is_gone_is_said_to_be_gone(catalog: Catalog, runs: Path) -> None:
     """Between the list and the click it may vanish."""
-    shelf = catalog.find(make_id("first"))
+    entry = catalog.find(make_id("first"))
     shutil.rmtree(runs / "first")
     with pytest.raises(RunError) as caught:
-        catalog.open(shelf)
+        catalog.open(entry)
     assert caught.value.code == "E501"
 
 
@@ -122,7 +122,7 @@ def test_a_run_whose_process_is_gone_is_incomplete(catalog: Catalog, runs: Path)
 
 def test_of_several_who_ask_at_once_one_makes_it() -> None:
     """The others wait, and are given the same."""
-    kept: Kept[object] = Kept(2)
+    kept: Cache[object] = Cache(2)
     barrier, made = threading.Barrier(4), []
 
     def make() -> object:
@@ -145,7 +145,7 @@ def test_of_several_who_ask_at_once_one_makes_it() -> None:
 
 def test_the_last_used_are_kept() -> None:
     """What nobody asked for the longest time is made anew."""
-    kept: Kept[int] = Kept(2)
+    kept: Cache[int] = Cache(2)
     made: list[str] = []
 
     def count(key: str) -> int:
@@ -159,7 +159,7 @@ def test_the_last_used_are_kept() -> None:
 
 def test_what_cannot_be_made_is_tried_again() -> None:
     """An error is no value."""
-    kept: Kept[int] = Kept(2)
+    kept: Cache[int] = Cache(2)
     with pytest.raises(ZeroDivisionError):
         kept.get("a", lambda: 1 // 0)
     assert kept.get("a", lambda: 1) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from answerkey.errors import ServeError
-from answerkey.serve.guard import MOST_TARGET, Address, Guard, Request
+from answerkey.viewer.guard import MOST_TARGET, Address, Guard, Request
 
 TOKEN = "a-token-of-the-tests"  # noqa: S105 - of the tests
 HOST = "127.0.0.1:8765"
@@ -199,7 +199,7 @@ def test_other_methods_are_refused(method: str) -> None:
 
 
 def test_a_preflight_is_refused() -> None:
-    """Asked by its own page it is a method that is not taken; asked by another it is foreign."""
+    """ApiRequest by its own page it is a method that is not taken; asked by another it is foreign."""
     marks = (
         ("Access-Control-Request-Method", "PUT"),
         ("Access-Control-Request-Headers", "x-answerkey-token"),

@@ -13,11 +13,9 @@ from typing import Any
 
 import pytest
 
-from answerkey.serve.app import App
-from answerkey.serve.catalog import Catalog
-from answerkey.serve.guard import Guard
-from answerkey.serve.page import build_page
-from answerkey.serve.server import Server, open_server
+from answerkey.viewer.catalog import Catalog
+from answerkey.viewer.guard import Guard
+from answerkey.viewer.server import App, Server, build_page, open_server
 
 TASK = """\
 key: small

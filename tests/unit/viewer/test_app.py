@@ -8,13 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.serve import app as module
-from answerkey.serve.app import App
-from answerkey.serve.catalog import Catalog, make_id
-from answerkey.serve.door import DOOR, SCRIPT
-from answerkey.serve.guard import Request
-from answerkey.serve.page import build_page
-from answerkey.serve.routes import Asked
+from answerkey.viewer import server as module
+from answerkey.viewer.catalog import Catalog, make_id
+from answerkey.viewer.guard import Request
+from answerkey.viewer.server import LOCKED_PAGE, LOCKED_SCRIPT, ApiRequest, App, build_page
 
 HOST = ("Host", "127.0.0.1:8765")
 TOKEN = ("X-Answerkey-Token", "a-token-of-the-tests")
@@ -94,8 +91,8 @@ def test_a_browser_without_the_token_is_told_so(app: App) -> None:
     """The door says what is missing, and has nothing else in it; programs get JSON."""
     answer = app.answer(Request("GET", "/", [HOST]))
     assert (answer.status, answer.content_type) == (403, "text/html; charset=utf-8")
-    assert answer.body.decode() == DOOR
-    assert f"<script>{SCRIPT}</script>" in DOOR
+    assert answer.body.decode() == LOCKED_PAGE
+    assert f"<script>{LOCKED_SCRIPT}</script>" in LOCKED_PAGE
     api = app.answer(Request("GET", "/api/runs", [HOST]))
     assert json.loads(api.body)["error"]["code"] == "E704"
 
@@ -104,7 +101,7 @@ def test_a_page_that_is_loaded_again_is_no_failure_to_the_browser(app: App) -> N
     """It gets the same door, which has nothing of a run in it; another token or site is one."""
     opening = [("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document")]
     again = app.answer(Request("GET", "/", [HOST, *opening, ("Sec-Fetch-Site", "same-origin")]))
-    assert (again.status, again.body.decode()) == (200, DOOR)
+    assert (again.status, again.body.decode()) == (200, LOCKED_PAGE)
     elsewhere = app.answer(Request("GET", "/", [HOST, *opening, ("Sec-Fetch-Site", "cross-site")]))
     wrong = app.answer(Request("GET", "/?token=wrong", [HOST, *opening]))
     api = app.answer(Request("GET", "/api/runs", [HOST, *opening]))
@@ -125,9 +122,9 @@ def test_the_page_is_only_read(app: App) -> None:
 def test_a_bug_of_ours_ends_one_request_and_tells_nothing(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asked learns that it is a bug; the traceback goes to who started the viewer."""
     heard: list[str] = []
-    patched = App(app.guard, app.catalog, app.page, say_trouble=heard.append)
+    patched = App(app.guard, app.catalog, app.page, report_bug=heard.append)
 
-    def fail(_: Catalog, __: Asked) -> object:
+    def fail(_: Catalog, __: ApiRequest) -> object:
         raise KeyError("/secret/path")
 
     monkeypatch.setattr(module, "find_route", lambda *_: (fail, {}))

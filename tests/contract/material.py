@@ -22,7 +22,7 @@ from typing import Any
 import polars as pl
 
 ROOT = Path(__file__).parents[2]
-LOGS = ROOT / "tests" / "unit" / "exchange" / "logs"
+LOGS = ROOT / "tests" / "unit" / "importers" / "logs"
 Rows = Sequence[dict[str, Any]]
 GATES = """\
 policies:

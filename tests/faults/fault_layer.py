@@ -33,7 +33,7 @@ import answerkey
 
 warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside the threads of a library
 for module in pkgutil.walk_packages(answerkey.__path__, "answerkey."):
-    if not module.name.startswith(("answerkey.serve", "answerkey.testing", "answerkey.__main__")):
+    if not module.name.startswith(("answerkey.viewer", "answerkey.testing", "answerkey.__main__")):
         importlib.import_module(module.name)
 answerkey.spec.load_plan(os.environ.pop("FAULT_EXAMPLE"), answerkey.spec.Overrides())
 layer = ctypes.CDLL(os.environ.pop("FAULT_LAYER"))

@@ -28,7 +28,7 @@ WATCHED = {
     "choices": ("answerkey.scorers",),
     "template": ("answerkey.templates", "jinja2"),
     "config": ("answerkey.templates", "jinja2"),
-    "shown": ("answerkey.reports.sanitize", "answerkey.reports.spreadsheets", "answerkey.reports.junit"),
+    "shown": ("answerkey.reports.sanitize", "answerkey.exporters", "answerkey.reports.junit"),
     "yaml": ("answerkey.spec.nodes", "ruamel.yaml"),
     "task": ("answerkey.spec",),
     "reply": ("answerkey.models", "answerkey.scorers.answer_tokens"),
@@ -37,8 +37,8 @@ WATCHED = {
     "batch": ("answerkey.models",),
     "row_filter": ("answerkey.templates",),
     "http": ("answerkey.models",),
-    "log": ("answerkey.exchange", "answerkey.models.responses"),
-    "archive": ("answerkey.exchange",),
+    "log": ("answerkey.importers", "answerkey.models.responses"),
+    "archive": ("answerkey.importers",),
     "run": ("answerkey.runs", "answerkey.reports"),
 }
 OTHERS = ("answerkey.datasets",)

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 
 from answerkey.errors import AnswerkeyError
-from answerkey.exchange import READERS, Wishes, import_log
-from answerkey.exchange.archives import DamagedError, Member, iterate_members, open_member
-from answerkey.exchange.importing import detect_kind
+from answerkey.importers import READERS, ImportOptions, import_log
+from answerkey.importers.logs import DamagedError, Member, iterate_members, open_member
+from answerkey.importers.project import detect_kind
 from answerkey.spec import load_plan
 
 from .law import Law, list_stored, open_folder, refusing, require_error
@@ -54,7 +54,7 @@ def check_log(kind: str, raw: bytes) -> None:
     with refusing():
         detect_kind(path)
     try:
-        found = import_log(kind, path, out=out, wishes=Wishes(), allow_failed="100%")
+        found = import_log(kind, path, out=out, options=ImportOptions(), allow_failed="100%")
     except AnswerkeyError as error:
         require_error(error)
         assert [one.name for one in desk.iterdir()] == ["log"]

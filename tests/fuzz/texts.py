@@ -11,9 +11,9 @@ from xml.etree import ElementTree as ET
 
 import polars as pl
 
+from answerkey.exporters import guard_column
 from answerkey.reports.junit import _clean
 from answerkey.reports.sanitize import escape_json, make_visible, shorten
-from answerkey.reports.spreadsheets import guard_column
 from answerkey.scorers import PART_REASONS, PARTS, REASONS, StringEqualsMcqa, judge
 from answerkey.scorers.choices import parse_choices, parse_truth, read_options
 from answerkey.scorers.extraction import RULES, find_rule

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.errors import ServeError
-from answerkey.serve.guard import Address, Guard, Request
-from answerkey.serve.routes import find_route
+from answerkey.viewer.guard import Address, Guard, Request
+from answerkey.viewer.server import find_route
 
 TOKEN = "a-token-of-the-tests"  # noqa: S105 - of the tests
 GUARD = Guard(TOKEN, 8765, frozenset({"127.0.0.1", "localhost"}))
@@ -58,7 +58,7 @@ def test_what_is_let_in_is_plain(method: str, target: str) -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", part, re.ASCII) for part in found.parts)
     assert target.partition("?")[0] == "/" + "/".join(found.parts)
     try:
-        route, names = find_route(method, found.parts)
+        route, names = find_route(found.parts)
     except ServeError as error:
         assert error.status in {404, 405}  # noqa: PT017 - either outcome is lawful
     else:

@@ -10,8 +10,7 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from answerkey.exchange.archives import DamagedError
-from answerkey.exchange.json_streams import JsonStream
+from answerkey.importers.logs import DamagedError, JsonStream
 
 EXAMPLES = 1_000 if os.environ.get("ANSWERKEY_LONG") else 100
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -24,7 +23,7 @@ VALUES = st.recursive(
 
 def read(text: str, block: int, *path: str) -> list[object]:
     """Return the elements to which a path leads, read so many characters at a time."""
-    with patch("answerkey.exchange.json_streams._BLOCK", block):
+    with patch("answerkey.importers.logs._BLOCK", block):
         return [value for _, value in JsonStream(io.StringIO(text)).elements(*path)]
 
 

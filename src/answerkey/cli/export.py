@@ -37,7 +37,7 @@ def export_command(talk: Talk, run: str, *, form: str, out: str | None, task: st
 
     In CSV, a text that a spreadsheet would take for a formula has an apostrophe in front, unless `--raw`.
     """
-    from answerkey.reports.export import CSV, check_form, export_rows
+    from answerkey.exporters import CSV, check_form, export_rows
     from answerkey.reports.listing import find_run
 
     check_form(form)

@@ -13,7 +13,7 @@ from answerkey.cli.talk import Talk
 from answerkey.errors import SpecError
 
 if TYPE_CHECKING:
-    from answerkey.exchange import Imported
+    from answerkey.importers import Imported
 
 
 def read_columns(context: click.Context, option: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:  # noqa: ARG001  # click's signature
@@ -63,7 +63,7 @@ def import_command(
     *,
     out: str | None,
     allow_failed: str | None,
-    **wishes: Any,  # noqa: ANN401 - the options that are named like the fields of `Wishes`
+    **options: Any,  # noqa: ANN401 - those that are named like the fields of `ImportOptions`
 ) -> int:
     """Turn another tool's log at PATH into a project: dataset, completions, task and run file.
 
@@ -71,13 +71,17 @@ def import_command(
     `evalscope`, `opencompass`, `promptfoo`, `every_eval_ever`, `evidence` or `plain`. The tool's own verdicts
     come along: the summary of a run says how often ours differ, and why.
     """
-    from answerkey.exchange import Wishes, describe_import, import_log
+    from answerkey.importers import ImportOptions, describe_import, import_log
     from answerkey.reports.imports import draw_import
 
-    wanted = Wishes(**wishes)
     with talk.display() as display:
         found = import_log(
-            kind, path, out=out, wishes=wanted, allow_failed=allow_failed, progress=display.report
+            kind,
+            path,
+            out=out,
+            options=ImportOptions(**options),
+            allow_failed=allow_failed,
+            progress=display.report,
         )
     if talk.as_json:
         talk.print_json(describe_import(found) | {"next": list_next_commands(found)})

@@ -15,7 +15,7 @@ from answerkey.cli.talk import Talk
 from answerkey.errors import RunError
 
 if TYPE_CHECKING:
-    from answerkey.serve.server import Server
+    from answerkey.viewer.server import Server
 
 
 @click.command(
@@ -47,7 +47,7 @@ def view_command(
     machine only. DIR may also be a run folder.
     """
     from answerkey.datasets import is_stored
-    from answerkey.serve.server import open_server
+    from answerkey.viewer.server import open_server
 
     if folder is None and not Path(RUNS).is_dir():
         hint = "name the folder that holds your runs; `answerkey demo` makes one"
@@ -84,7 +84,7 @@ def _tell_address(talk: Talk, server: Server) -> None:
 
 
 def _open_browser(talk: Talk, server: Server) -> None:
-    from answerkey.serve.browser import open_browser
+    from answerkey.viewer.server import open_browser
 
     if not open_browser(server.url):
         talk.say_text("no browser could be opened; open the address above")

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from answerkey.errors import RunError, listing
-from answerkey.reports.export import describe_verdict, find_encoded, pick_task
+from answerkey.exporters import describe_verdict, find_encoded, pick_task
 from answerkey.reports.json_form import clean_numbers
 from answerkey.reports.problems import show_place
 from answerkey.runs import Run, TaskRun

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from answerkey.exporters import to_json
 from answerkey.reports.explain import Explained, Verdict
-from answerkey.reports.export import to_json
 from answerkey.reports.layout import BLANK, Line, Span, line, wrap
 from answerkey.reports.sanitize import make_visible, measure_width
 from answerkey.types import Completion

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from answerkey.exchange import Imported
+from answerkey.importers import Imported
 from answerkey.reports.figures import format_count, format_percent
 from answerkey.reports.layout import Cell, Line, Span, Table, lay_out, line
 from answerkey.reports.sanitize import make_visible
@@ -10,14 +10,14 @@ from answerkey.reports.sanitize import make_visible
 
 def draw_import(found: Imported, width: int) -> list[Line]:
     """Return what was read, how much of it, what the tool says of it, and where it lies now."""
-    told = found.told
+    told = found.description
     rows: list[tuple[Cell, Cell]] = [("log", make_visible(f"{found.title} ({found.kind})"))]
     rows += [("task", make_visible(told.task))] if told.task else []
     rows += [("model", make_visible(told.model))] if told.model else []
     rows.append(("samples", _say_samples(found)))
     rows.append(("completions", _say_statuses(found)))
     rows += [("their verdict", make_visible(_say_theirs(found)))] if found.judged else []
-    rows += [("left out", f"{found.spoiled} broken lines or members")] if found.spoiled else []
+    rows += [("left out", f"{found.broken} broken lines or members")] if found.broken else []
     rows.append(("folder", make_visible(str(found.folder))))
     facts = [(Span(name if isinstance(name, str) else name.text, "dim"), value) for name, value in rows]
     return [line(Span("Imported", "title")), *lay_out(Table(("", ""), facts, "<<", flexible=1), width)]
@@ -34,6 +34,8 @@ def _say_statuses(found: Imported) -> str:
 
 def _say_theirs(found: Imported) -> str:
     mean = "" if found.their_mean is None else f"{format_percent(found.their_mean)} right, "
-    name = f"`{found.told.score}`: " if found.told.score else ""
-    reported = ", ".join(f"{name} {value:.6g}" for name, value in list(found.told.reported.items())[:3])
+    name = f"`{found.description.score}`: " if found.description.score else ""
+    reported = ", ".join(
+        f"{name} {value:.6g}" for name, value in list(found.description.reported.items())[:3]
+    )
     return f"{name}{mean}{found.judged} judged" + (f"; the log reports {reported}" if reported else "")

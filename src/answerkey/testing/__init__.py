@@ -10,23 +10,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from answerkey.testing.asked import Asked, Request
-    from answerkey.testing.behaviour import FAULTS, Behaviour, read_config
-    from answerkey.testing.replies import KINDS, Answers, Reply, answer_by_hash
+    from answerkey.testing.replies import (
+        FAULTS,
+        KINDS,
+        Answers,
+        Asked,
+        Behaviour,
+        Reply,
+        Request,
+        answer_by_hash,
+        read_config,
+    )
     from answerkey.testing.server import TestServer
-
-_HOMES = {
-    "Asked": "asked",
-    "Request": "asked",
-    "FAULTS": "behaviour",
-    "Behaviour": "behaviour",
-    "read_config": "behaviour",
-    "KINDS": "replies",
-    "Answers": "replies",
-    "Reply": "replies",
-    "answer_by_hash": "replies",
-    "TestServer": "server",
-}
 
 __all__ = [
     "FAULTS",
@@ -43,6 +38,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name in _HOMES:
-        return getattr(import_module(f"answerkey.testing.{_HOMES[name]}"), name)
-    raise AttributeError(f"module `answerkey.testing` has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module `answerkey.testing` has no attribute {name!r}")
+    module = "server" if name == "TestServer" else "replies"
+    return getattr(import_module(f"answerkey.testing.{module}"), name)

@@ -127,9 +127,9 @@ class KeptReader:
 
     def read(self, log: Any) -> Iterator[Any]:  # noqa: ANN401 - the log and its lines
         """Yield what was asked and said."""
-        from answerkey.exchange import Asked, Line
+        from answerkey.importers import Question, Record
 
         for text in log.path.read_text(encoding="utf-8").splitlines():
             row = json.loads(text)
-            asked = Asked(row["q"], ("A", "B"), ("yes", "no"), row["t"])
-            yield Line(row["id"], asked, Completion(row["c"]))
+            asked = Question(row["q"], ("A", "B"), ("yes", "no"), row["t"])
+            yield Record(row["id"], asked, Completion(row["c"]))

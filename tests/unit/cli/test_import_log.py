@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.serve.catalog import Catalog
+from answerkey.viewer.catalog import Catalog
 
 Call = Callable[..., Any]
 ROWS = [

@@ -38,7 +38,7 @@ from answerkey.models.providers import OPENAI_CHAT, Connection
 from answerkey.models.retry import Clock, NoReply, Reply, Request
 from answerkey.models.settings import Caller, Generation, Secret
 from answerkey.testing import Behaviour, TestServer
-from answerkey.testing.batches import BatchDesk
+from answerkey.testing.server import BatchStore
 from answerkey.types import Completion, CompletionStatus
 
 KEY = "sk-canary-0123456789"
@@ -77,7 +77,7 @@ class FakeDesk:
     `GET content`, and `GET batch` for a look at one batch.
     """
 
-    desk: BatchDesk = field(default_factory=lambda: BatchDesk(echo))
+    desk: BatchStore = field(default_factory=lambda: BatchStore(echo))
     behaviour: Behaviour = field(default_factory=Behaviour)
     faults: dict[str, list[Reply | NoReply]] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
@@ -249,7 +249,7 @@ def test_every_call_is_kept_before_it_is_told() -> None:
 
 def test_lines_that_failed_are_errors_and_asked_again() -> None:
     """What stands in the error file is a failed call: kept, but not found by the next asking."""
-    desk, kept = FakeDesk(BatchDesk(refuse_some)), Kept()
+    desk, kept = FakeDesk(BatchStore(refuse_some)), Kept()
     assert tell(kept.ask(desk, "a", "x", "b")) == ["A", "HTTP 400: no x, please", "B"]
     assert kept.ledger.kept[make_calls("x")[0].key].status is ERROR
     desk.desk.serve = echo
@@ -301,7 +301,7 @@ def test_lines_without_sense_are_errors(line: bytes, said: str) -> None:
 
 def test_an_answer_wins_over_an_error() -> None:
     """A call that stands in both files was answered."""
-    desk, kept = FakeDesk(BatchDesk(refuse_some)), Kept()
+    desk, kept = FakeDesk(BatchStore(refuse_some)), Kept()
     error = {"custom_id": make_calls("a")[0].key, "response": None, "error": {"message": "late"}}
     good = {
         "custom_id": make_calls("a")[0].key,
@@ -640,7 +640,7 @@ def test_a_key_that_is_sent_back_is_hidden() -> None:
         500,
         {"error": f"no {KEY}"},
     )
-    (completion,) = Kept().ask(FakeDesk(BatchDesk(serve)), "a")
+    (completion,) = Kept().ask(FakeDesk(BatchStore(serve)), "a")
     assert completion.error == "HTTP 500: no ***"
     assert "canary" not in str(completion)
     desk = FakeDesk()

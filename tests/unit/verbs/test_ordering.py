@@ -13,7 +13,7 @@ import pytest
 import answerkey as ak
 from answerkey import working
 from answerkey.errors import AnswerkeyError
-from answerkey.reports.export import read_rows
+from answerkey.exporters import read_rows
 from answerkey.testing import TestServer
 from answerkey.verbs import plan_calls, reopen
 

@@ -12,7 +12,7 @@ import pytest
 
 import answerkey as ak
 from answerkey import working
-from answerkey.reports.export import read_rows
+from answerkey.exporters import read_rows
 from answerkey.testing import TestServer
 from answerkey.verbs import plan_calls, reopen
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from answerkey.errors import Place
-from answerkey.reports.export import to_json
+from answerkey.exporters import to_json
 from answerkey.reports.json_form import clean_numbers
 from answerkey.reports.pages.cutting import CutText, cut, cut_middle
 from answerkey.reports.pages.excerpts import Excerpt

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from answerkey.exporters import describe_verdict
 from answerkey.metrics.observed import read_number
-from answerkey.reports.export import describe_verdict
 from answerkey.reports.pages.excerpts import Excerpt
 from answerkey.reports.pages.sample_source import SampleSource
 from answerkey.scorers import ChoiceProbabilities, Scorer, StringEqualsMcqa, explain_verdict

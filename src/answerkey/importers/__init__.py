@@ -1,0 +1,30 @@
+"""Logs of other tools in: what they asked, what was said to it, and how they judged it."""
+
+from answerkey.importers.logs import (
+    ImportOptions,
+    Log,
+    LogDescription,
+    LogPreview,
+    LogReader,
+    Question,
+    Record,
+    Verdict,
+)
+from answerkey.importers.project import AUTO, READERS, Imported, describe_import, detect_kind, import_log
+
+__all__ = [
+    "AUTO",
+    "READERS",
+    "ImportOptions",
+    "Imported",
+    "Log",
+    "LogDescription",
+    "LogPreview",
+    "LogReader",
+    "Question",
+    "Record",
+    "Verdict",
+    "describe_import",
+    "detect_kind",
+    "import_log",
+]

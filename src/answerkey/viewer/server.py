@@ -1,0 +1,571 @@
+"""The viewer's server: sockets and limits, then the app (guard, route, headers), then the routes.
+
+Whatever goes wrong on the way of a request becomes an answer, too.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ipaddress
+import json
+import os
+import re
+import secrets
+import socket
+import sys
+import tempfile
+import threading
+import traceback
+import webbrowser
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from html import escape
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from selectors import EVENT_READ, DefaultSelector
+from socketserver import TCPServer
+from typing import Any
+
+from answerkey.errors import AnswerkeyError, ServeError, SpecError, hide_secrets
+from answerkey.reports.explain import count_trials, find_position
+from answerkey.reports.json_form import clean_numbers
+from answerkey.reports.pages.filtering import Query
+from answerkey.reports.pages.skeleton import hash_source, load_skeleton
+from answerkey.reports.sanitize import make_visible
+from answerkey.viewer.catalog import Catalog
+from answerkey.viewer.guard import Guard, Request, is_foreign, is_opening, miss, refuse
+
+# ── routes: what can be asked for, with one function for each ───────────────────────────────────────────────
+
+MOST_ROWS = 500
+USUAL_ROWS = 100
+#: So many runs are compared at once; with more, pairs say nothing any more.
+MOST_COMPARED = 12
+MOST_TEXT = 1000
+
+
+@dataclass(frozen=True)
+class ApiRequest:
+    """A request that is in order: the names in its path, and its parameters.
+
+    `is_given_up` says whether who asked does not wait any more.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    is_given_up: Callable[[], bool] = field(default=lambda: False, repr=False)
+
+    @property
+    def run(self) -> str:
+        """The id of the run that is meant."""
+        return self.names["run"]
+
+    @property
+    def task(self) -> int:
+        """The number of the task that is meant."""
+        return read_number(self.names["task"])
+
+    @property
+    def position(self) -> int:
+        """The number of the row that is meant."""
+        return read_number(self.names["position"])
+
+    def require_only(self, *names: str) -> None:
+        """Refuse parameters of other names."""
+        for name in self.query:
+            if name not in names:
+                refuse("there is a parameter that means nothing here")
+
+
+Route = Callable[[Catalog, ApiRequest], object]
+
+
+def list_runs(catalog: Catalog, asked: ApiRequest) -> object:
+    """Return the runs of the folder, newest first."""
+    asked.require_only()
+    made = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return {"folder": catalog.folder.name, "runs": catalog.list(), "made": made}
+
+
+def show_run(catalog: Catalog, asked: ApiRequest) -> object:
+    """Return the overview of a run."""
+    asked.require_only()
+    return catalog.describe(asked.run)
+
+
+def list_rows(catalog: Catalog, asked: ApiRequest) -> object:
+    """Return some rows of a task, and how many there are that fit the query."""
+    asked.require_only("offset", "limit", *(one.name for one in fields(Query)))
+    if any(len(text) > MOST_TEXT for text in asked.query.values()):
+        refuse(f"a text to look for has at most {MOST_TEXT:,} characters")
+    query = Query.parse(asked.query)
+    offset = read_number(asked.query.get("offset", "0"))
+    limit = read_number(asked.query.get("limit", str(USUAL_ROWS)), most=MOST_ROWS)
+    _, _, book = catalog.open_rows(asked.run, asked.task)
+    with catalog.search if query.text else nullcontext():
+        if asked.is_given_up():  # who types a word does not wait for what its first letters find
+            raise ConnectionAbortedError
+        if query.is_plain:  # all rows in their order need no search
+            total = len(book)
+            positions = list(range(min(offset, total), min(offset + limit, total)))
+        else:
+            found = book.find(query)
+            total, positions = len(found), found.slice(offset, limit).to_list()
+    return {"total": total, "rows": book.list(positions)}
+
+
+def show_sample(catalog: Catalog, asked: ApiRequest) -> object:
+    """Return one sample's whole way."""
+    asked.require_only()
+    _, _, book = catalog.open_rows(asked.run, asked.task)
+    if asked.position >= len(book):
+        miss("there is no such row in this task")
+    return book.describe(asked.position)
+
+
+def find_sample(catalog: Catalog, asked: ApiRequest) -> object:
+    """Return where a sample stands, by its id and, where it was asked several times, the trial."""
+    asked.require_only("id", "trial")
+    trial = read_number(asked.query.get("trial", "0"))
+    _, task = catalog.open_task(asked.run, asked.task)
+    position = find_position(task, asked.query.get("id", ""))
+    if position is None or trial >= count_trials(task):
+        return {"p": None}
+    return {"p": position + trial}
+
+
+def compare_runs(catalog: Catalog, asked: ApiRequest) -> object:
+    """Return the comparison of two runs or more, in the order in which they are named."""
+    asked.require_only("runs")
+    names = asked.query.get("runs", "").split(",")
+    if len(names) < 2 or len(names) > MOST_COMPARED or len(set(names)) < len(names):  # noqa: PLR2004 - a pair
+        refuse(f"name two to {MOST_COMPARED} different runs")
+    return catalog.compare(names)
+
+
+_TASK = "api/runs/{run}/tasks/{task}"
+ROUTES: dict[str, Route] = {
+    "api/runs": list_runs,
+    "api/compare": compare_runs,
+    "api/runs/{run}": show_run,
+    f"{_TASK}/rows": list_rows,
+    f"{_TASK}/rows/{{position}}": show_sample,
+    f"{_TASK}/find": find_sample,
+}
+
+
+def find_route(parts: tuple[str, ...]) -> tuple[Route, dict[str, str]]:
+    """Return the function of a path and the names in it; E703 for no path."""
+    for pattern, route in ROUTES.items():
+        wanted = pattern.split("/")
+        if len(wanted) == len(parts):
+            pairs = list(zip(wanted, parts, strict=True))
+            if all(one.startswith("{") or one == part for one, part in pairs):
+                return route, {one[1:-1]: part for one, part in pairs if one.startswith("{")}
+    return miss()
+
+
+def read_number(text: str, *, most: int = 2**32 - 1) -> int:
+    """Return a whole number of plain digits; E702 for anything else."""
+    if re.fullmatch(r"[0-9]{1,10}", text, re.ASCII) is None or int(text) > most:
+        refuse(f"a whole number from 0 to {most:,} is needed")
+    return int(text)
+
+
+# ── pages ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+TITLE = "answerkey"
+#: Beyond what a report needs: asking this server, and no frame around the page. Text can then not become
+#: markup in any way that a browser knows of.
+ADDED = (
+    "connect-src 'self'",
+    "frame-ancestors 'none'",
+    "require-trusted-types-for 'script'",
+    "trusted-types 'none'",
+)
+
+
+@dataclass(frozen=True)
+class Page:
+    """The bytes of the page, and the policy that is sent with them."""
+
+    content: bytes
+    policy: str
+
+
+def build_page() -> Page:
+    """Return the page of the viewer."""
+    skeleton = load_skeleton(is_viewer=True)
+    text = f"{skeleton.begin(TITLE, with_policy=False)}{skeleton.end()}"
+    return Page(text.encode(), "; ".join((skeleton.policy, *ADDED)))
+
+
+# What a browser shows that comes without the token: it says so, or goes on where the token is still known.
+# The page takes the token out of the address bar, so that it is in no bookmark and on no screenshot. When
+# such an address is opened again, a token that this browser keeps for the server opens it, nothing else.
+LOCKED_STYLE = """\
+:root { color-scheme: light dark; font: 1rem/1.6 system-ui, sans-serif }
+body { max-width: 34rem; margin: 15vh auto; padding: 0 1.5rem }
+code { font-family: ui-monospace, monospace }"""
+LOCKED_SCRIPT = """\
+"use strict";
+const name = "answerkey-token";
+const given = new URLSearchParams(location.search).has("token");
+try {
+  const kept = localStorage.getItem(name);
+  if (given) localStorage.removeItem(name);
+  else if (kept) location.replace("/?token=" + encodeURIComponent(kept) + location.hash);
+} catch (error) {
+  document.documentElement.dataset.storage = "closed";
+}"""
+LOCKED_PAGE = f"""\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<title>answerkey: no token</title>
+<style>{LOCKED_STYLE}</style>
+</head>
+<body>
+<main>
+<h1>This address lacks the token</h1>
+<p>Runs are shown only to who has the whole address that <code>answerkey view</code> printed, with the token
+at its end. Each start has a token of its own.</p>
+</main>
+<script>{LOCKED_SCRIPT}</script>
+</body>
+</html>
+"""
+LOCKED_POLICY = (
+    f"default-src 'none'; script-src '{hash_source(LOCKED_SCRIPT)}'; "
+    f"style-src '{hash_source(LOCKED_STYLE)}'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+# ── the app: from a request to its answer ───────────────────────────────────────────────────────────────────
+
+#: Of everything that is no page: there is nothing in it to run or to show.
+BARE_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+#: On every answer, whatever it is. No header opens anything to another origin.
+HEADERS = (
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Cache-Control", "no-store"),
+)
+#: Browsers heed it only where the address is that of the machine itself, and complain elsewhere.
+LOCAL_HEADERS = (("Cross-Origin-Opener-Policy", "same-origin"),)
+JSON = "application/json; charset=utf-8"
+HTML = "text/html; charset=utf-8"
+#: Where an error is not the viewer's own: missing, changed on disk, in use, not to be written.
+STATUSES = {"E501": 404, "E504": 404, "E505": 409, "E506": 409, "E508": 409, "E502": 500, "E503": 500}
+METHODS_TAKEN = "GET"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer: what goes over the wire, but for what the wire itself adds."""
+
+    status: int
+    body: bytes
+    content_type: str = JSON
+    policy: str = BARE_POLICY
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class App:
+    """Answers requests from the runs of a catalog, the page being the same for all of them.
+
+    `report_bug` hears of what is a bug of ours; who asked is told no more than that it is one.
+    """
+
+    guard: Guard
+    catalog: Catalog
+    page: Page
+    is_local: bool = True
+    report_bug: Callable[[str], object] = field(default=sys.stderr.write, repr=False)
+
+    def answer(self, request: Request, is_given_up: Callable[[], bool] = lambda: False) -> Answer:
+        """Return the answer to a request."""
+        try:
+            return self._decorate(self._admit(request, is_given_up))
+        except AnswerkeyError as error:
+            return self.refuse(error, request)
+        except (ConnectionError, TimeoutError):
+            raise  # who asked has gone away
+        except Exception as error:  # noqa: BLE001  # a front door: one request that fails must not end the rest
+            told = hide_secrets("".join(traceback.format_exception(error)))
+            self.report_bug(make_visible(told, keep_lines=True))
+            return self._decorate(_make_json(500, _describe("E901", "a bug in answerkey", None)))
+
+    def refuse(self, error: AnswerkeyError, request: Request | None = None) -> Answer:
+        """Return the answer to a request that is refused, or could not be carried out."""
+        status = error.status if isinstance(error, ServeError) else STATUSES.get(error.code, 400)
+        if error.code == "E704" and request is not None and request.target.partition("?")[0] == "/":
+            # A browser that loads the page again goes on from there; to it, that is no failure.
+            is_again = request.target == "/" and is_opening(request) and not is_foreign(request)
+            return self._decorate(
+                Answer(200 if is_again else status, LOCKED_PAGE.encode(), HTML, LOCKED_POLICY)
+            )
+        # Who has the token may see file names; where the folder lies is nobody's business but its owner's.
+        texts = [
+            None if text is None else text.replace(str(self.catalog.folder), self.catalog.folder.name)
+            for text in (error.message, error.hint)
+        ]
+        allow = (("Allow", METHODS_TAKEN),) if status == 405 else ()  # noqa: PLR2004  # as HTTP asks for
+        return self._decorate(_make_json(status, _describe(error.code, *texts), allow))
+
+    def _admit(self, request: Request, is_given_up: Callable[[], bool]) -> Answer:
+        address = self.guard.admit(request)
+        if address.is_page:
+            return Answer(200, self.page.content, HTML, self.page.policy)
+        route, names = find_route(address.parts)
+        asked = ApiRequest(names, address.query, is_given_up)
+        return _make_json(200, route(self.catalog, asked))
+
+    def _decorate(self, answer: Answer) -> Answer:
+        added = (*HEADERS, *(LOCAL_HEADERS if self.is_local else ()))
+        named = (("Content-Type", answer.content_type), ("Content-Security-Policy", answer.policy))
+        headers = (*named, *added, *answer.headers)
+        return Answer(answer.status, answer.body, answer.content_type, answer.policy, headers)
+
+
+def _describe(code: str, message: str | None, hint: str | None) -> dict[str, object]:
+    return {"error": {"code": code, "message": message, "hint": hint}}
+
+
+def _make_json(status: int, content: object, headers: tuple[tuple[str, str], ...] = ()) -> Answer:
+    # ASCII, so that half a surrogate pair in a completion is no trouble.
+    text = json.dumps(clean_numbers(content), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return Answer(status, text.encode(), headers=headers)
+
+
+# ── sockets ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+LOOPBACK = "127.0.0.1"
+#: A browser opens six connections to a server; beyond so many, a new one is closed at once.
+MOST_CONNECTIONS = 64
+#: Seconds that a connection may be silent, in the middle of a request or between two.
+PATIENCE = 20.0
+#: What is read of a body that was refused, so that the refusal arrives before the connection ends.
+MOST_DRAINED = 1 << 20
+DRAIN_SECONDS = 2.0
+VERSIONS = ("HTTP/1.0", "HTTP/1.1")
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where to listen: the address as given, as resolved, and whether it is of this machine alone."""
+
+    host: str
+    address: str
+    family: socket.AddressFamily
+    is_loopback: bool
+    is_everywhere: bool
+
+
+class Server(ThreadingHTTPServer):
+    """Serves the runs of a folder; `url` is what to open, with the token."""
+
+    daemon_threads = True
+    request_queue_size = 64
+    # Elsewhere the option would let another program listen on the same port at the same time.
+    allow_reuse_address = os.name == "posix"
+
+    def __init__(self, listening: Listening, port: int) -> None:
+        self.address_family = listening.family
+        self.app: App
+        self.url = ""
+        self.listen: Callable[[str], object] | None = None
+        self._places = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        super().__init__((listening.address, port), Handler)
+
+    def server_bind(self) -> None:
+        """Bind without asking for the name of this machine, which may take long."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401  # as in its base
+        """Begin with a connection in a thread of its own, or close it when there are too many."""
+        if not self._places.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401  # same
+        """Work on a connection until it ends."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401  # same
+        """Say nothing: who asked has gone away."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    server: Server
+    protocol_version = "HTTP/1.1"
+    timeout = PATIENCE
+
+    def do_GET(self) -> None:
+        """Answer a GET."""
+        self._answer()
+
+    do_PUT = do_GET  # noqa: N815 - refused by the guard like any other method, its body read first
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
+        """Refuse what its base could not read, or a method that is not taken."""
+        self.close_connection = True
+        status = 405 if code == 501 else int(code)  # noqa: PLR2004  # to its base, other methods are not made yet
+        text = "the method is not taken" if status == 405 else "the request cannot be read"  # noqa: PLR2004
+        if self.request_version not in VERSIONS:
+            self.request_version = "HTTP/1.0"  # else the answer would have no headers
+        self._send(self.server.app.refuse(ServeError("E702", text, status=status)))
+
+    def version_string(self) -> str:
+        """Return what the answers say of who made them: no versions."""
+        return "answerkey"
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name in its base
+        """Write nothing; `_send` tells who listens, without the token."""
+
+    def _answer(self) -> None:
+        if self.request_version not in VERSIONS:
+            self.send_error(505)
+            return
+        if self.headers.defects:  # a line that is no header, which ends the headers for its base
+            self.send_error(400)
+            return
+        # Its base makes one slash of several at the beginning; the guard is to see what came.
+        target = self.requestline.split()[1]
+        request = Request(self.command, target, list(self.headers.items()))
+        answer = self.server.app.answer(request, self._is_given_up)
+        has_body = any(self.headers.get(name) for name in ("Content-Length", "Transfer-Encoding"))
+        is_left = has_body and self.headers.get("Content-Length") != "0"
+        self.close_connection = self.close_connection or is_left
+        self._send(answer)
+        if is_left:
+            self._drain()
+
+    def _is_given_up(self) -> bool:
+        """Return whether the other side has closed the connection; what it may have sent is not read."""
+        with DefaultSelector() as selector:
+            selector.register(self.connection, EVENT_READ)
+            return bool(selector.select(0)) and self.connection.recv(1, socket.MSG_PEEK) == b""
+
+    def _send(self, answer: Answer) -> None:
+        if self.server.listen is not None:
+            words = (self.requestline or "").split()[:2]
+            shown = " ".join(word.partition("?")[0][:200] for word in words)
+            self.server.listen(f"{answer.status} {shown} {len(answer.body)} bytes")
+        self.send_response(answer.status)
+        for name, value in answer.headers:
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(answer.body)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(answer.body)
+
+    def _drain(self) -> None:
+        """Read on for a moment: closing on unread bytes would take the answer back."""
+        with suppress(OSError):
+            self.connection.settimeout(DRAIN_SECONDS)
+            self.connection.shutdown(socket.SHUT_WR)
+            left = MOST_DRAINED
+            while left > 0 and (read := self.connection.recv(min(left, 65_536))):
+                left -= len(read)
+
+
+def open_server(
+    folder: str | Path, *, host: str = LOOPBACK, port: int = 0, allow_network: bool = False
+) -> Server:
+    """Return a server over the runs of a folder, bound and not serving yet.
+
+    E119 for an address beyond this machine without `allow_network`, and for one that cannot be had.
+    """
+    listening = resolve_host(host)
+    if not listening.is_loopback and not allow_network:
+        raise SpecError(
+            "E119",
+            f"`--host {host}` would show your runs to other machines",
+            hint="`--allow-network` says that this is meant; `ssh -L` needs neither",
+        )
+    catalog = Catalog(folder)
+    try:
+        server = Server(listening, port)
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        where = f"port {port} of `{host}`" if port else f"`{host}`"
+        hint = "leave `--port` out to have a free one chosen" if port else f"leave it out for {LOOPBACK}"
+        raise SpecError("E119", f"cannot listen on {where}: {why}", hint=hint) from error
+    token = secrets.token_urlsafe(32)
+    guard = Guard(token, server.server_port, list_names(listening), takes_addresses=listening.is_everywhere)
+    server.app = App(guard, catalog, build_page(), is_local=listening.is_loopback)
+    shown = LOOPBACK if listening.is_everywhere else bracket(host)
+    server.url = f"http://{shown}:{server.server_port}/?token={token}"
+    return server
+
+
+def resolve_host(host: str) -> Listening:
+    """Return where a host is; E119 when it is nowhere."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        message = f"`--host {host}` is no address of this machine"
+        raise SpecError("E119", message, hint=f"leave it out for {LOOPBACK}") from error
+    family, _, _, _, place = found[0]
+    address = str(place[0])
+    number = ipaddress.ip_address(address.partition("%")[0])
+    return Listening(host, address, family, number.is_loopback, number.is_unspecified)
+
+
+def list_names(listening: Listening) -> frozenset[str]:
+    """Return the names by which a request may call the server."""
+    names = {bracket(listening.host).lower(), bracket(listening.address).lower()}
+    if listening.is_loopback or listening.is_everywhere:
+        names |= {"localhost", LOOPBACK, "[::1]"}
+    if listening.is_everywhere:
+        names.add(socket.gethostname().lower())
+    return frozenset(names)
+
+
+def bracket(host: str) -> str:
+    """Return a host as an address has it: IPv6 in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
+def open_browser(url: str) -> bool:
+    """Open an address by way of a file that only this user can read; return whether a browser was found."""
+    handle, name = tempfile.mkstemp(prefix="answerkey-view-", suffix=".html")
+    atexit.register(Path(name).unlink, missing_ok=True)
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        stream.write(draw_redirect(url))
+    try:
+        return webbrowser.open(Path(name).as_uri())
+    except webbrowser.Error:
+        return False
+
+
+def draw_redirect(url: str) -> str:
+    """Return a page that goes on to an address at once."""
+    safe = escape(url, quote=True)
+    return (
+        "<!doctype html>\n"
+        '<meta charset="utf-8">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        f'<meta http-equiv="refresh" content="0; url={safe}">\n'
+        "<title>answerkey</title>\n"
+        f'<p><a href="{safe}">Go on to the runs</a></p>\n'
+    )

@@ -1,0 +1,113 @@
+"""Logs of other tools, as small as they can be."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import zstandard
+
+from answerkey.importers import Imported, ImportOptions, import_log
+
+STORED, DEFLATED, ZSTANDARD = 0, 8, 93
+Files = Mapping[str, object] | Iterable[tuple[str, object]]
+
+
+def pack(raw: bytes, method: int) -> bytes:
+    """Return bytes as a member of an archive holds them; Zstandard in two frames."""
+    if method == DEFLATED:
+        packer = zlib.compressobj(wbits=-15)
+        return packer.compress(raw) + packer.flush()
+    if method == ZSTANDARD:
+        half = len(raw) // 2
+        return zstandard.compress(raw[:half]) + zstandard.compress(raw[half:])
+    return raw
+
+
+def write_archive(
+    path: Path, files: Files, *, method: int = ZSTANDARD, flags: int = 0, start: bytes = b""
+) -> Path:
+    """Write a zip archive; what is no bytes is written as JSON. A name may come twice."""
+    listed = files.items() if isinstance(files, Mapping) else files
+    body, entries, count = start, b"", 0
+    for name, content in listed:
+        raw = content if isinstance(content, bytes) else json.dumps(content).encode()
+        packed, title = pack(raw, method), name.encode()
+        shape = (flags, method, 0, 0, zlib.crc32(raw), len(packed), len(raw), len(title), 0)
+        local = struct.pack("<4s5H3L2H", b"PK\x03\x04", 20, *shape) + title + packed
+        entries += struct.pack(
+            "<4s6H3L5H2L", b"PK\x01\x02", 20, 20, *shape, 0, 0, 0, 0, len(body) - len(start)
+        )
+        entries += title
+        body += local
+        count += 1
+    at = len(body) - len(start)
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count, count, len(entries), at, 0)
+    path.write_bytes(body + entries + end)
+    return path
+
+
+def write_lines(path: Path, rows: Iterable[object]) -> Path:
+    """Write a file with one JSON value on each line."""
+    path.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A folder in which logs are written and imported."""
+
+    folder: Path
+
+    def archive(self, name: str, files: Files, **options: Any) -> Path:  # noqa: ANN401 - those of the function
+        """Write a zip archive: `method`, `flags` and `start` as in `write_archive`."""
+        return write_archive(self.folder / name, files, **options)
+
+    def lines(self, name: str, rows: Iterable[object]) -> Path:
+        """Write a file with one JSON value on each line."""
+        return write_lines(self.folder / name, rows)
+
+    def json(self, name: str, content: object) -> Path:
+        """Write a file that is one JSON value."""
+        path = self.folder / name
+        path.write_text(json.dumps(content), encoding="utf-8")
+        return path
+
+    def bring(
+        self,
+        path: Path,
+        kind: str = "auto",
+        *,
+        out: str = "out",
+        allow_failed: str | None = None,
+        **options: Any,  # noqa: ANN401 - the fields of `ImportOptions`
+    ) -> Imported:
+        """Import a log into a folder of the desk."""
+        return import_log(
+            kind, path, out=self.folder / out, options=ImportOptions(**options), allow_failed=allow_failed
+        )
+
+    def dataset(self, out: str = "out") -> list[dict[str, Any]]:
+        """Return the rows of the dataset that was written."""
+        return pl.read_parquet(self.folder / out / "dataset.parquet").to_dicts()
+
+    def completions(self, out: str = "out") -> list[dict[str, Any]]:
+        """Return the rows of the completions that were written."""
+        return pl.read_parquet(self.folder / out / "completions.parquet").to_dicts()
+
+    def text(self, name: str, out: str = "out") -> str:
+        """Return a file that was written."""
+        return (self.folder / out / name).read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """Return an empty desk."""
+    return Desk(tmp_path)

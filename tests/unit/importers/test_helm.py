@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from answerkey.errors import DataError, Problems
+
+if TYPE_CHECKING:
+    from tests.unit.importers.conftest import Desk
+
+RUN = "mmlu:subject=maps,model=some_model"
+
+
+def state(number: int = 1, text: str = " B", **fields: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the state of a question that shows its options; the second reference is right."""
+    return {
+        "instance": {
+            "id": f"id{number}",
+            "input": {"text": "Which?"},
+            "split": "test",
+            "references": [
+                {"output": {"text": "one"}, "tags": []},
+                {"output": {"text": "two"}, "tags": ["correct"]},
+            ],
+        },
+        "train_trial_index": 0,
+        "output_mapping": {"A": "one", "B": "two"},
+        "request": {"model": "some/model", "prompt": "Which?\nA. one\nB. two\nAnswer:"},
+        "result": {"success": True, "completions": [{"text": text, "logprob": -1}], "request_time": 0.5},
+        **fields,
+    }
+
+
+def stats(number: int, value: float, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the statistics of a question."""
+    listed = [
+        {"name": {"name": "num_references", "split": "test"}, "mean": 2},
+        {"name": {"name": "exact_match", "split": "test"}, "count": 1, "sum": value, "mean": value},
+    ]
+    return {"instance_id": f"id{number}", "train_trial_index": 0, "stats": listed, **fields}
+
+
+def write_run(
+    desk: Desk,
+    states: list[Any],
+    verdicts: list[Any] | None = None,
+    *,
+    name: str = RUN,
+    method: str = "multiple_choice_joint",
+    model: str = "some/model",
+) -> Path:
+    """Write the folder of a run."""
+    folder: Path = desk.folder / name
+    folder.mkdir(parents=True)
+    spec = {"method": method, "model": model}
+    desk.json(f"{name}/run_spec.json", {"name": name, "adapter_spec": spec})
+    desk.json(f"{name}/scenario_state.json", {"adapter_spec": spec, "request_states": states})
+    if verdicts is not None:
+        desk.json(f"{name}/per_instance_stats.json", verdicts)
+    return folder
+
+
+def test_a_state_is_a_question_with_the_verdict_of_its_statistics(desk: Desk) -> None:
+    """The truth is the label of the reference that is tagged; statistics come in any order."""
+    log = write_run(desk, [state(1), state(2, "A or B")], [stats(2, 0.0), stats(1, 1.0)])
+    found = desk.bring(log)
+    assert (found.kind, found.description.task, found.description.model) == (
+        "helm",
+        "mmlu:subject=maps",
+        "some/model",
+    )
+    assert (found.description.score, found.their_mean) == ("exact_match", 0.5)
+    assert desk.dataset()[0] == {
+        "sample_id": "id1",
+        "question": "Which?",
+        "options": ["one", "two"],
+        "choices": ["A", "B"],
+        "answer": "B",
+        "original": json.dumps({"id": "id1", "split": "test"}),
+    }
+    first = desk.completions()[0]
+    assert (first["completion"], first["their_score"], first["their_answer"]) == (" B", 1.0, "B")
+    assert (first["latency"], desk.completions()[1]["their_answer"]) == (0.5, None)
+
+
+def test_references_asked_one_by_one_are_ranked(desk: Desk) -> None:
+    """The log-probability of each is that of its last tokens, compared for one token."""
+
+    def one(number: int, place: int, logprob: float) -> dict[str, Any]:
+        tokens = [{"text": "Which?", "logprob": -9.0}, {"text": " one", "logprob": logprob}]
+        parts = state(number, result={"success": True, "completions": [{"text": "", "tokens": tokens}]})
+        del parts["output_mapping"]
+        return {**parts, "reference_index": place, "request_mode": "original"}
+
+    log = write_run(
+        desk,
+        [one(1, 0, -2.0), one(1, 1, -1.0), one(2, 0, -1.0), one(2, 1, -2.0)],
+        method="multiple_choice_separate_original",
+    )
+    desk.bring(log)
+    assert [line["completion"] for line in desk.completions()] == ["B", "A"]
+    ranking = json.loads(desk.completions()[0]["logprobs"])["ranking"]
+    assert [(part["continuation"], part["logprob"]) for part in ranking] == [(" one", -2.0), (" two", -1.0)]
+    assert "choice_probabilities" in desk.text("task.yaml")
+
+
+def test_several_choices_of_worked_examples_are_trials(desk: Desk) -> None:
+    """The verdict of each is its own."""
+    states = [state(1), state(1, "A", train_trial_index=1)]
+    log = write_run(desk, states, [stats(1, 1.0), stats(1, 0.0, train_trial_index=1)])
+    assert desk.bring(log).num_trials == 2
+    assert [line["their_score"] for line in desk.completions()] == [1.0, 0.0]
+
+
+def test_failed_requests_are_errors(desk: Desk) -> None:
+    """With the reason that HELM gives."""
+    failed = state(1, result={"success": False, "completions": [], "error": "HTTP 500"})
+    desk.bring(write_run(desk, [failed, state(2)]))
+    assert [(line["completion_status"], line["error"]) for line in desk.completions()] == [
+        ("ERROR", "HTTP 500"),
+        ("OK", None),
+    ]
+
+
+def test_altered_questions_are_left_aside_and_counted(desk: Desk) -> None:
+    """They would count twice."""
+    altered = state(1)
+    altered["instance"]["perturbation"] = {"name": "typos"}
+    found = desk.bring(write_run(desk, [state(1), altered], [stats(1, 1.0)]))
+    assert found.samples == 1
+    assert "1 questions with altered wording" in found.notices[0].message
+
+
+def test_runs_of_one_model_are_one_log_and_of_several_are_refused(desk: Desk) -> None:
+    """Ids then begin with what was run."""
+    write_run(desk, [state(1)], name="runs/a:model=m")
+    write_run(desk, [state(1)], name="runs/b:model=m")
+    assert desk.bring(desk.folder / "runs").samples == 2
+    assert [row["sample_id"] for row in desk.dataset()] == ["a/id1", "b/id1"]
+    write_run(desk, [state(1)], name="runs/c:model=n", model="other")
+    with pytest.raises(DataError, match="runs of several models: `other`, `some/model`"):
+        desk.bring(desk.folder / "runs", out="other")
+
+
+def test_compressed_files_and_the_states_alone_are_read(desk: Desk) -> None:
+    """What lies beside the states is found."""
+    log = write_run(desk, [state(1)], [stats(1, 1.0)])
+    states = log / "scenario_state.json"
+    (log / "scenario_state.json.gz").write_bytes(gzip.compress(states.read_bytes()))
+    states.unlink()
+    found = desk.bring(log / "scenario_state.json.gz")
+    assert (found.kind, found.their_mean, found.description.model) == ("helm", 1.0, "some/model")
+
+
+def test_states_that_cannot_be_read_are_named(desk: Desk) -> None:
+    """By file and line; the rest can be had."""
+    log = write_run(desk, [state(1), {"instance": {}}, 3], [])
+    with pytest.raises(Problems) as caught:
+        desk.bring(log)
+    assert [one.message for one in caught.value.errors] == ["the state has no `instance.id`"] * 2
+    assert str(caught.value.errors[0].where).endswith("scenario_state.json:1")
+    assert desk.bring(log, allow_failed="2").broken == 2

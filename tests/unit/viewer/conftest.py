@@ -1,0 +1,148 @@
+"""A folder of runs, a server over it, and a client that says what it is told to the letter."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answerkey.viewer.catalog import Catalog
+from answerkey.viewer.guard import Guard
+from answerkey.viewer.server import App, Server, build_page, open_server
+
+TASK = """\
+key: small
+display_name: Small
+description: Four questions.
+definition:
+  scorers:
+    - type: string_equals_mcqa
+      ground_truth_choice: "{{ sample.answer }}"
+      choices: ["A", "B", "C"]
+"""
+ROWS = """\
+{"question": "one", "answer": "A", "category": "easy", "completion": "A"}
+{"question": "two", "answer": "B", "category": "easy", "completion": "Answer: B"}
+{"question": "three", "answer": "C", "category": "hard", "completion": null}
+{"question": "four", "answer": "C", "category": "hard", "completion": "\\u001b[31mB"}
+"""
+TOKEN = "a-token-of-the-tests"  # noqa: S105 - of the tests
+PORT = 8765
+HOST = f"127.0.0.1:{PORT}"
+
+
+@pytest.fixture(scope="session")
+def made_runs(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., Any]) -> Path:
+    """Make a folder with two runs of four samples; the second one has all right."""
+    project = tmp_path_factory.mktemp("project")
+    (project / "task.yaml").write_text(TASK, encoding="utf-8")
+    for name, rows in (("first", ROWS), ("second", ROWS.replace("Answer: B", "B"))):
+        (project / f"{name}.jsonl").write_text(rows, encoding="utf-8")
+        words = ("score", project / "task.yaml", "--dataset", project / f"{name}.jsonl")
+        assert call(*words, "--out", project / "runs" / name).code == 0
+    return project / "runs"
+
+
+@pytest.fixture
+def runs(made_runs: Path, tmp_path: Path) -> Path:
+    """Return a copy of the folder of runs, to change."""
+    return Path(shutil.copytree(made_runs, tmp_path / "runs"))
+
+
+@pytest.fixture
+def catalog(runs: Path) -> Catalog:
+    """Return the catalog of the runs."""
+    return Catalog(runs)
+
+
+@pytest.fixture
+def app(catalog: Catalog) -> App:
+    """Return an app over the runs, with a token that is known."""
+    guard = Guard(TOKEN, PORT, frozenset({"127.0.0.1", "localhost", "[::1]"}))
+    return App(guard, catalog, build_page())
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a server answered."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401  # whatever was answered
+        """The body as JSON."""
+        return json.loads(self.body)
+
+
+class Client:
+    """Speaks to a server; host and token are right unless told otherwise."""
+
+    def __init__(self, server: Server) -> None:
+        self.port = server.server_port
+        self.token = server.url.partition("token=")[2]
+
+    def say(self, words: bytes) -> Said:
+        """Send bytes as they are, and return the answer; the connection is then closed."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=120) as connection:
+            connection.sendall(words)
+            return read_answer(connection)
+
+    def ask(
+        self, target: str, method: str = "GET", body: bytes | None = None, /, **changes: str | None
+    ) -> Said:
+        """Send a request; changes are headers, `_` for `-`, None for none."""
+        headers: dict[str, str | None] = {
+            "Host": f"127.0.0.1:{self.port}",
+            "X-Answerkey-Token": self.token,
+            "Connection": "close",
+        }
+        if body is not None:
+            headers |= {"Content-Length": str(len(body)), "Content-Type": "application/json"}
+        headers |= {name.replace("_", "-"): value for name, value in changes.items()}
+        lines = [
+            f"{method} {target} HTTP/1.1",
+            *(f"{one}: {two}" for one, two in headers.items() if two is not None),
+        ]
+        return self.say("\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b""))
+
+
+def read_answer(connection: socket.socket) -> Said:
+    """Return one answer of a connection."""
+    read = b""
+    while b"\r\n\r\n" not in read:
+        more = connection.recv(65_536)
+        if not more:
+            return Said(0, {}, read)
+        read += more
+    head, _, body = read.partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (one.partition(":") for one in lines)}
+    while len(body) < int(headers.get("content-length", 0)) and (more := connection.recv(65_536)):
+        body += more
+    return Said(int(first.split()[1]), headers, body)
+
+
+@pytest.fixture
+def server(runs: Path) -> Iterator[Server]:
+    """Serve the runs on a free port."""
+    with open_server(runs) as opened:
+        thread = threading.Thread(target=opened.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        yield opened
+        opened.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def client(server: Server) -> Client:
+    """Return a client of the server."""
+    return Client(server)

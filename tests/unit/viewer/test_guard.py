@@ -1,0 +1,329 @@
+"""Laws of the guard: what it lets in, and everything that it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from answerkey.errors import ServeError
+from answerkey.viewer.guard import MOST_TARGET, Address, Guard, Request
+
+TOKEN = "a-token-of-the-tests"  # noqa: S105 - of the tests
+HOST = "127.0.0.1:8765"
+GUARD = Guard(TOKEN, 8765, frozenset({"127.0.0.1", "localhost", "[::1]"}))
+GIVEN = ("X-Answerkey-Token", TOKEN)
+
+
+def make_request(
+    target: str = "/api/runs",
+    *more: tuple[str, str],
+    method: str = "GET",
+    host: str = HOST,
+    token: tuple[str, str] | None = GIVEN,
+) -> Request:
+    """Return a request that is in order but for what is told."""
+    return Request(method, target, [("Host", host), *([token] if token else []), *more])
+
+
+def refuse(request: Request, guard: Guard = GUARD) -> tuple[str, int]:
+    """Return the code and the status with which a request is refused."""
+    with pytest.raises(ServeError) as caught:
+        guard.admit(request)
+    return caught.value.code, caught.value.status
+
+
+def test_a_request_with_the_token_is_let_in() -> None:
+    """What is asked for comes back in parts."""
+    found = GUARD.admit(make_request("/api/runs/r12/tasks/0/rows?offset=10&text=a%20b%26c"))
+    assert found == Address(("api", "runs", "r12", "tasks", "0", "rows"), {"offset": "10", "text": "a b&c"})
+
+
+def test_the_page_has_its_token_in_the_address() -> None:
+    """A browser that opens the page cannot set a header."""
+    assert GUARD.admit(make_request(f"/?token={TOKEN}", token=None)).is_page
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8765", "localhost:8765", "LOCALHOST:8765", "[::1]:8765"])
+def test_the_names_of_this_machine_are_known(host: str) -> None:
+    """Each name for it with the right port is taken."""
+    GUARD.admit(make_request(host=host))
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:8765",
+        "127.0.0.1",
+        "127.0.0.1:8766",
+        "127.0.0.1:87650",
+        "localhost",
+        "localhost.:8765",
+        "localhost.evil.example:8765",
+        "127.0.0.1.nip.io:8765",
+        "127.1:8765",
+        "2130706433:8765",
+        "0x7f000001:8765",
+        "0.0.0.0:8765",
+        "192.168.0.10:8765",
+        "user@127.0.0.1:8765",
+        "127.0.0.1:8765@evil.example",
+        "127.0.0.1:8765, evil.example",
+        "127.0.0.1:8765/",
+        "[::1]",
+        "[::ffff:127.0.0.1]:8765",
+        "::1:8765",
+        "127.0.0.1:",
+        "127.0.0.1:8765 evil",
+        "１２７.0.0.1:8765",
+        "",
+    ],
+)
+def test_a_foreign_host_is_refused(host: str) -> None:
+    """A name that is made to point here stays a foreign name, token or not."""
+    assert refuse(make_request(host=host)) == ("E701", 403)
+    assert refuse(make_request(f"/?token={TOKEN}", host=host)) == ("E701", 403)
+
+
+def test_a_missing_host_is_refused() -> None:
+    """Without a name there is nothing to trust."""
+    assert refuse(Request("GET", "/api/runs", [GIVEN])) == ("E701", 403)
+
+
+def test_a_second_host_is_refused() -> None:
+    """Of two names each reader could take another."""
+    assert refuse(make_request("/api/runs", ("host", "evil.example"))) == ("E702", 400)
+
+
+def test_a_server_on_all_addresses_takes_numbers_and_its_own_names() -> None:
+    """A number cannot be made to point elsewhere; any other name is foreign."""
+    guard = Guard(TOKEN, 8765, frozenset({"localhost", "box"}), takes_addresses=True)
+    for host in ("192.168.0.10:8765", "[2001:db8::1]:8765", "box:8765"):
+        guard.admit(make_request(host=host))
+    for host in ("evil.example:8765", "192.168.0.10:80", "192.168.0.10.nip.io:8765", "192.168.0:8765"):
+        assert refuse(make_request(host=host), guard) == ("E701", 403)
+
+
+def test_port_80_needs_not_be_named() -> None:
+    """Browsers leave out the usual port."""
+    guard = Guard(TOKEN, 80, frozenset({"127.0.0.1"}))
+    guard.admit(make_request(host="127.0.0.1"))
+    guard.admit(make_request(host="127.0.0.1:80"))
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://evil.example",
+        "https://127.0.0.1:8765",
+        "http://127.0.0.1",
+        "http://127.0.0.1:8766",
+        "http://localhost:8765",
+        "http://127.0.0.1:8765.evil.example",
+        "http://127.0.0.1:8765/",
+        "http://user@127.0.0.1:8765",
+        "file://",
+        "null",
+        "",
+        "chrome-extension://abc",
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "PUT", "OPTIONS", "POST"])
+def test_a_foreign_origin_is_refused(origin: str, method: str) -> None:
+    """It must be this very server, under the name by which it is called; the token changes nothing."""
+    request = make_request("/api/runs", ("Origin", origin), ("Content-Length", "0"), method=method)
+    assert refuse(request) == ("E701", 403)
+
+
+def test_the_own_origin_is_taken() -> None:
+    """The page itself may name it."""
+    GUARD.admit(make_request("/api/runs", ("Origin", f"http://{HOST}")))
+    GUARD.admit(make_request("/api/runs", ("Origin", "http://localhost:8765"), host="localhost:8765"))
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "Cross-Site"])
+def test_what_a_browser_marks_as_foreign_is_refused(site: str) -> None:
+    """A page elsewhere can neither ask nor frame; another port of this machine is elsewhere, too."""
+    marks = (("Sec-Fetch-Site", site), ("Sec-Fetch-Mode", "no-cors"), ("Sec-Fetch-Dest", "script"))
+    assert refuse(make_request("/api/runs", *marks)) == ("E701", 403)
+    assert refuse(make_request(f"/?token={TOKEN}", *marks)) == ("E701", 403)
+    framed = (("Sec-Fetch-Site", site), ("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "iframe"))
+    assert refuse(make_request(f"/?token={TOKEN}", *framed)) == ("E701", 403)
+
+
+def test_a_link_to_the_page_may_stand_anywhere() -> None:
+    """Following it opens the page itself, which nobody else can look into."""
+    marks = (("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document"))
+    GUARD.admit(make_request(f"/?token={TOKEN}", *marks))
+    assert refuse(make_request("/api/runs", *marks)) == ("E701", 403)
+
+
+@pytest.mark.parametrize(
+    "token",
+    ["", "wrong", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), f" {TOKEN}x", "é", "\x00", f"{TOKEN},{TOKEN}"],
+)
+def test_a_wrong_token_is_refused(token: str) -> None:
+    """In the header and in the address, alike."""
+    assert refuse(make_request(token=("X-Answerkey-Token", token))) == ("E704", 403)
+
+
+@pytest.mark.parametrize("target", ["/", "/?token=", "/?token=wrong", "/?TOKEN=" + TOKEN, "/?x=" + TOKEN])
+def test_the_page_is_not_shown_without_its_token(target: str) -> None:
+    """The header does not open it, and no other parameter."""
+    assert refuse(make_request(target)) == ("E704", 403)
+
+
+@pytest.mark.parametrize("target", ["/api/runs", f"/api/runs?token={TOKEN}", "/api/runs/r1/tasks/0/rows/1"])
+def test_nothing_but_the_page_takes_the_token_from_the_address(target: str) -> None:
+    """A link or a form of another site could carry it there."""
+    assert refuse(make_request(target, token=None)) == ("E704", 403)
+
+
+def test_a_cookie_is_no_token() -> None:
+    """Browsers send cookies for whoever asks."""
+    request = make_request("/api/runs", ("Cookie", f"token={TOKEN}; X-Answerkey-Token={TOKEN}"), token=None)
+    assert refuse(request) == ("E704", 403)
+
+
+def test_a_token_that_is_there_twice_is_refused() -> None:
+    """It is not asked which of them counts."""
+    assert refuse(make_request("/api/runs", GIVEN)) == ("E702", 400)
+    assert refuse(make_request(f"/?token={TOKEN}&token={TOKEN}")) == ("E702", 400)
+
+
+@pytest.mark.parametrize(
+    "method", ["POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "get", "GETS", ""]
+)
+def test_other_methods_are_refused(method: str) -> None:
+    """Reading needs one."""
+    assert refuse(make_request(method=method)) == ("E702", 405)
+
+
+def test_a_preflight_is_refused() -> None:
+    """ApiRequest by its own page it is a method that is not taken; asked by another it is foreign."""
+    marks = (
+        ("Access-Control-Request-Method", "PUT"),
+        ("Access-Control-Request-Headers", "x-answerkey-token"),
+    )
+    assert refuse(make_request("/api/runs", *marks, method="OPTIONS", token=None)) == ("E702", 405)
+    foreign = ("Origin", "http://evil.example")
+    assert refuse(make_request("/api/runs", *marks, foreign, method="OPTIONS", token=None)) == ("E701", 403)
+
+
+TRAVERSALS = [
+    "/..",
+    "/../",
+    "/../../etc/passwd",
+    "/api/../../etc/passwd",
+    "/api/runs/../../../etc/passwd",
+    "/api/runs/..",
+    "/api/runs/.",
+    "/api/runs/%2e%2e",
+    "/api/runs/%2e%2e%2f%2e%2e%2fetc%2fpasswd",
+    "/api/runs/%2E%2E%2Fx",
+    "/api/runs/.%2e/x",
+    "/api/runs/..%2fx",
+    "/api/runs/..%5cx",
+    "/api/runs/..\\..\\windows\\win.ini",
+    "/api/runs/\\..\\x",
+    "\\..\\x",
+    "/api/runs/%5c%2e%2e%5cx",
+    "/api/runs/%252e%252e%252fetc%252fpasswd",
+    "/api/runs/%25252e%25252e",
+    "/api/runs/%c0%ae%c0%ae%c0%afetc",
+    "/api/runs/%e0%80%ae%e0%80%ae",
+    "/api/runs/%ef%bc%8e%ef%bc%8e",
+    "/api/runs/%e2%80%a5",
+    "/api/runs/%u002e%u002e",
+    "/api/runs/first%00",
+    "/api/runs/%00",
+    "/api/runs/....//....//etc",
+    "/api/runs/..;/x",
+    "/api/runs//etc/passwd",
+    "//etc/passwd",
+    "///etc/passwd",
+    "/etc/passwd",
+    "/api/runs/%2fetc%2fpasswd",
+    "/api/runs/C:%5cwindows",
+    "/api/runs/C:/windows",
+    "/api/runs/file:///etc/passwd",
+    "/api/runs/~root",
+    "/api/runs/first",
+    "/api/runs/first/run.json",
+    "/api/runs/r0/tasks/%2e%2e/rows",
+    "/api/runs/r0/tasks/0/rows/../../x",
+    "/api/runs/r0/tasks/0/rows/%2e%2e",
+    "/api/runs/",
+    "/api/runs/r0/",
+    "/api%2fruns",
+    "/%61pi/runs",
+    "/api/runs#x",
+    "/api/runs;x=1",
+    "api/runs",
+    "*",
+    "http://evil.example/api/runs",
+    "http://127.0.0.1:8765/api/runs",
+    "/static/core.js",
+    "/favicon.ico",
+    "/" + "a/" * 200,
+    "/" + "a" * 65,
+]
+#: Of these the guard knows only that they are well formed; there is no run of such an id.
+UNKNOWN = {"/etc/passwd", "/api/runs/first"}
+
+
+@pytest.mark.parametrize("target", [one for one in TRAVERSALS if one not in UNKNOWN])
+def test_a_path_that_is_no_route_is_refused(target: str) -> None:
+    """A path has letters, digits, `-` and `_` between single slashes, and is never decoded."""
+    assert refuse(make_request(target)) == ("E703", 404)
+
+
+@pytest.mark.parametrize("target", TRAVERSALS)
+def test_without_the_token_every_path_is_refused_alike(target: str) -> None:
+    """Nobody learns which paths there are."""
+    assert refuse(make_request(target, token=None)) == ("E704", 403)
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["/api/runs/\x00", "/api/runs/\u2025", "/api/runs/\uff0e\uff0e", "/api/runs\x7f", "/api/runs \t", ""],
+)
+def test_characters_that_no_address_has_are_refused(target: str) -> None:
+    """They have to be encoded, and in a path nothing is."""
+    assert refuse(make_request(target)) == ("E702", 400)
+
+
+def test_an_address_that_is_too_long_is_refused() -> None:
+    """It is not even split."""
+    assert refuse(make_request("/api/runs?text=" + "x" * MOST_TARGET)) == ("E702", 414)
+
+
+@pytest.mark.parametrize("query", ["a=1&a=2", "a=%ff", "&".join(f"p{n}=1" for n in range(30))])
+def test_parameters_that_cannot_be_read_are_refused(query: str) -> None:
+    """Twice the same, no UTF-8, too many."""
+    assert refuse(make_request(f"/api/runs?{query}")) == ("E702", 400)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ([("Transfer-Encoding", "chunked")], 411),
+        ([("Transfer-Encoding", "chunked"), ("Content-Length", "3")], 411),
+        ([("Content-Length", "999999999999")], 400),
+        ([("Content-Length", "9999999999999")], 400),
+        ([("Content-Length", "-1")], 400),
+        ([("Content-Length", "+3")], 400),
+        ([("Content-Length", "0x3")], 400),
+        ([("Content-Length", "３")], 400),
+        ([("Content-Length", "3"), ("Content-Length", "3")], 400),
+        ([("Content-Length", "3, 3")], 400),
+    ],
+)
+def test_a_body_is_refused_however_its_length_is_stated(headers: list[tuple[str, str]], status: int) -> None:
+    """Where a body ends must not be a matter of opinion."""
+    assert refuse(make_request("/api/runs", *headers)) == ("E702", status)
+
+
+def test_a_get_has_no_body() -> None:
+    """What it would mean is nowhere said."""
+    assert refuse(make_request("/api/runs", ("Content-Length", "3"))) == ("E702", 400)
+    GUARD.admit(make_request("/api/runs", ("Content-Length", "0")))

@@ -1,0 +1,253 @@
+"""Laws of the wire: what comes over a socket, to the letter."""
+
+from __future__ import annotations
+
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from answerkey.errors import SpecError
+from answerkey.viewer.server import (
+    MOST_CONNECTIONS,
+    Server,
+    draw_redirect,
+    list_names,
+    open_browser,
+    open_server,
+    resolve_host,
+)
+
+from .conftest import Client, read_answer
+
+
+def test_the_page_is_served_to_who_has_the_address(server: Server, client: Client) -> None:
+    """The address that is printed is all that a browser needs."""
+    assert server.url.startswith(f"http://127.0.0.1:{server.server_port}/?token=")
+    shown = client.ask(
+        server.url.removeprefix(f"http://127.0.0.1:{server.server_port}"), X_Answerkey_Token=None
+    )
+    assert (shown.status, shown.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert b"<!doctype html>" in shown.body
+
+
+def test_runs_are_served(client: Client) -> None:
+    """ApiRequest with the token in the header."""
+    assert [one["label"] for one in client.ask("/api/runs").json["runs"]] == ["second", "first"]
+
+
+def test_each_start_has_a_token_and_a_port_of_its_own(runs: Path) -> None:
+    """Two viewers of the same folder know nothing of each other."""
+    with open_server(runs) as one, open_server(runs) as other:
+        assert one.server_port != other.server_port
+        tokens = [server.url.partition("token=")[2] for server in (one, other)]
+    assert tokens[0] != tokens[1]
+    assert all(len(token) == 43 for token in tokens)
+
+
+def test_it_listens_on_this_machine_alone(server: Server) -> None:
+    """The socket itself is bound to 127.0.0.1."""
+    assert server.socket.getsockname()[0] == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"Host": "evil.example"}, 403),
+        ({"Host": None}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"X_Answerkey_Token": None}, 403),
+        ({"X_Answerkey_Token": "wrong"}, 403),
+        ({"Sec_Fetch_Site": "cross-site"}, 403),
+    ],
+)
+def test_a_request_from_elsewhere_is_refused(
+    client: Client, changes: dict[str, str | None], status: int
+) -> None:
+    """Over the wire as in the guard."""
+    answer = client.ask("/api/runs", **changes)
+    assert (answer.status, answer.headers["x-content-type-options"]) == (status, "nosniff")
+    assert answer.json["error"]["code"] in {"E701", "E704"}
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        b"/../../../etc/passwd",
+        b"/api/runs/../../x",
+        b"//etc/passwd",
+        b"/%2e%2e/%2e%2e/etc/passwd",
+        b"/%252e%252e/x",
+        b"/..%5c..%5cx",
+        b"/..\\..\\x",
+        b"/api/runs/\x00",
+        b"/api/runs/\xe2\x80\xa5/x",
+        b"/api/runs/\xef\xbc\x8e\xef\xbc\x8e/x",
+        b"\\x",
+        b"file:///etc/passwd",
+        b"http://evil.example/",
+        b"*",
+    ],
+)
+def test_no_spelling_of_a_path_leads_out(client: Client, target: bytes) -> None:
+    """Nothing of it is decoded on its way to the guard."""
+    head = f" HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\nX-Answerkey-Token: {client.token}\r\n"
+    answer = client.say(b"GET " + target + head.encode() + b"Connection: close\r\n\r\n")
+    assert answer.status in {400, 404}
+    assert b"root:" not in answer.body
+
+
+@pytest.mark.parametrize(
+    "method", ["POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "BREW"]
+)
+def test_other_methods_are_refused(client: Client, method: str) -> None:
+    """With the methods that there are, and no more said."""
+    answer = client.ask("/api/runs", method)
+    assert (answer.status, answer.headers["allow"]) == (405, "GET")
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_a_preflight_gets_no_leave(client: Client) -> None:
+    """A browser then never sends what the foreign page wanted to send."""
+    answer = client.ask(
+        "/api/runs",
+        "OPTIONS",
+        Origin="http://evil.example",
+        Access_Control_Request_Method="PUT",
+        Access_Control_Request_Headers="x-answerkey-token",
+    )
+    assert answer.status == 405
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (b"GET / HTTP/2.0\r\n\r\n", 505),
+        (b"GET /\r\n\r\n", 505),
+        (b"nonsense\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", 400),
+        (b"GET / HTTP/1.1 x\r\n\r\n", 400),
+        (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", 414),
+        (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 150 + b"\r\n", 431),
+        (b"GET / HTTP/1.1\r\nX: " + b"y" * 70_000 + b"\r\n\r\n", 431),
+    ],
+)
+def test_what_is_no_request_is_refused_in_the_same_form(client: Client, words: bytes, status: int) -> None:
+    """As JSON, with all headers, and the connection ends."""
+    answer = client.say(words)
+    assert (answer.status, answer.headers["connection"]) == (status, "close")
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert answer.json["error"]["code"] == "E702"
+
+
+def test_header_lines_that_could_be_read_in_two_ways_are_refused(client: Client) -> None:
+    """A space before the colon, a line that goes on below."""
+    for line in ("Origin : http://evil.example", "X-Other: a\r\n b"):
+        head = f"GET /api/runs HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\n"
+        rest = f"X-Answerkey-Token: {client.token}\r\n{line}\r\nConnection: close\r\n\r\n"
+        answer = client.say(f"{head}{rest}".encode())
+        assert (answer.status, answer.json["error"]["code"]) == (400, "E702")
+
+
+def test_a_refusal_arrives_though_a_body_is_being_sent(client: Client) -> None:
+    """The body is read for a moment, then the connection ends."""
+    answer = client.ask("/api/runs", "PUT", b"x" * 600_000)
+    assert (answer.status, answer.headers["connection"]) == (405, "close")
+
+
+def test_a_connection_serves_several_requests(client: Client) -> None:
+    """And says nothing of the software that serves them."""
+    with socket.create_connection(("127.0.0.1", client.port), timeout=120) as connection:
+        for _ in range(3):
+            head = f"GET /api/runs HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\n"
+            connection.sendall(f"{head}X-Answerkey-Token: {client.token}\r\n\r\n".encode())
+            answer = read_answer(connection)
+            assert (answer.status, answer.headers["server"]) == (200, "answerkey")
+
+
+def test_too_many_connections_are_closed(client: Client) -> None:
+    """Those that there are go on."""
+    address = ("127.0.0.1", client.port)
+    held = [socket.create_connection(address, timeout=120) for _ in range(MOST_CONNECTIONS)]
+    try:
+        head = f"GET /api/runs HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\n"
+        words = f"{head}X-Answerkey-Token: {client.token}\r\n\r\n".encode()
+        held[0].sendall(words)
+        assert read_answer(held[0]).status == 200
+        with socket.create_connection(address, timeout=120) as one_more:
+            assert one_more.recv(1) == b""
+    finally:
+        for connection in held:
+            connection.close()
+
+
+def test_who_listens_hears_no_token(server: Server, client: Client) -> None:
+    """What `-v` prints has no parameters."""
+    heard: list[str] = []
+    server.listen = heard.append
+    client.ask(f"/?token={client.token}")
+    client.ask("/api/runs?x=1")
+    assert [line.rsplit(" ", 2)[0] for line in heard] == ["200 GET /", "400 GET /api/runs"]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])  # noqa: S104 - it is refused
+def test_listening_beyond_this_machine_needs_a_second_word(runs: Path, host: str) -> None:
+    """E119, and nothing is bound."""
+    with pytest.raises(SpecError) as caught:
+        open_server(runs, host=host)
+    assert caught.value.code == "E119"
+    assert "--allow-network" in (caught.value.hint or "")
+
+
+def test_a_server_for_the_network_is_called_by_numbers(runs: Path) -> None:
+    """Its printed address is one that works here; the policy of browsers for local pages is left out."""
+    with open_server(runs, host="0.0.0.0", allow_network=True) as server:  # noqa: S104 - the very point
+        assert server.url.startswith(f"http://127.0.0.1:{server.server_port}/")
+        assert (server.app.guard.takes_addresses, server.app.is_local) == (True, False)
+
+
+def test_names_of_a_host() -> None:
+    """This machine has three, whichever of them is given; another address has its own."""
+    assert list_names(resolve_host("127.0.0.1")) == {"127.0.0.1", "localhost", "[::1]"}
+    assert not resolve_host("192.0.2.1").is_loopback
+    assert list_names(resolve_host("192.0.2.1")) == {"192.0.2.1"}
+
+
+@pytest.mark.parametrize("host", ["", "no such host", "\udcff"])
+def test_a_host_that_is_nowhere_is_refused(runs: Path, host: str) -> None:
+    """E119 with what to do."""
+    with pytest.raises(SpecError) as caught:
+        open_server(runs, host=host)
+    assert caught.value.code == "E119"
+
+
+def test_a_port_that_is_taken_is_refused(runs: Path, server: Server) -> None:
+    """E119, which says which port."""
+    with pytest.raises(SpecError) as caught:
+        open_server(runs, port=server.server_port)
+    assert (caught.value.code, str(server.server_port) in caught.value.message) == ("E119", True)
+
+
+def test_the_browser_is_opened_by_way_of_a_private_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The token is on no command line, and the file is for this user alone."""
+    opened: list[str] = []
+
+    def note(address: str) -> bool:
+        opened.append(address)
+        return True
+
+    monkeypatch.setattr("webbrowser.open", note)
+    assert open_browser("http://127.0.0.1:1/?token=secret")
+    assert "secret" not in opened[0]
+    file = Path(opened[0].removeprefix("file://"))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "token=secret" in file.read_text(encoding="utf-8")
+    file.unlink()
+
+
+def test_the_redirect_is_escaped() -> None:
+    """Whatever the address is, it stays within its attribute."""
+    assert '"><script>' not in draw_redirect('http://x/"><script>')

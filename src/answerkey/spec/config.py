@@ -13,7 +13,6 @@ from pydantic import Field, PrivateAttr
 
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.spec.nodes import (
-    Kind,
     ListNode,
     MapNode,
     Node,
@@ -378,7 +377,7 @@ class Config:
             if text is None or not names or any(name not in self.values for name in names):
                 return node
             try:
-                found = embed_config(text, self.look_up, is_template=kind_of(path) is Kind.TEMPLATE)
+                found = embed_config(text, self.look_up, is_template=kind_of(path) == "template")
             except SpecError as error:
                 report_text(error, node, problems)
                 return node
@@ -481,7 +480,7 @@ def resolve_config(
 def refuse_config(node: Node, problems: Problems) -> None:
     """Report `<< config.x >>` where no config is known; inline rows are left alone."""
     for path, scalar in walk_scalars(node):
-        if scalar.text is not None and kind_of(path) in {Kind.PLAIN, Kind.TEMPLATE}:
+        if scalar.text is not None and kind_of(path) in {"plain", "template"}:
             for name in find_config_names(scalar.text):
                 hint = "config values stand in tasks and in task specifications"
                 problems.add("E110", f"no config value `{name}` is known here", scalar.place, hint)

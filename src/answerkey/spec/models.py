@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from answerkey.errors import Place, SpecError, listing, suggest
@@ -13,7 +12,6 @@ from answerkey.models import (
     PROVIDERS,
     Adapter,
     Address,
-    Caller,
     CustomConfig,
     Generation,
     InferenceConfig,
@@ -21,10 +19,6 @@ from answerkey.models import (
     PlaceholderConfig,
     ProviderConfig,
     Tls,
-    connect,
-    is_live,
-    open_model,
-    read_name,
 )
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.spec import shapes
@@ -219,49 +213,3 @@ class ModelChoice:
     place: Place
     is_callers: bool = False
     generation: Generation = field(default_factory=Generation)
-
-
-@dataclass(frozen=True)
-class Models:
-    """The models that a reference can mean, their adapters, and on whose behalf they are called."""
-
-    known: Mapping[str, ModelSpec]
-    adapters: Mapping[str, Adapter]
-    caller: Caller
-
-    def find(self, choice: ModelChoice) -> str | ModelConfig:
-        """Return the model that a reference means; raises SpecError when it means none."""
-        name, spec = choice.reference, self.known.get(choice.reference)
-        if spec is None and "/" not in name and ":" not in name:
-            known = f"models: {listing(self.known)}; or name one as `builtin/random`"
-            hint = suggest(name, self.known) or known
-            raise SpecError("E113", f"model `{name}` is not defined", where=choice.place, hint=hint)
-        if spec is not None and spec.config is not None:
-            config = spec.config.config
-            if isinstance(config, CustomConfig) and spec.adapter is not None:
-                config = replace(config, adapter=self.adapters.get(spec.adapter))
-            return replace(spec.config, config=config, caller=self.caller)
-        name = spec.name if spec is not None and spec.name is not None else name
-        try:
-            if is_live(name):
-                return read_name(name, caller=self.caller, is_callers=choice.is_callers, place=choice.place)
-            open_model(name)
-        except SpecError as error:
-            raise SpecError(error.code, error.message, where=choice.place, hint=error.hint) from None
-        return name
-
-    def choose(self, choice: ModelChoice) -> str | ModelConfig:
-        """Return a model that can be called, for `open_model`; raises SpecError for one that cannot."""
-        model = self.find(choice)
-        spec = self.known.get(choice.reference)
-        if spec is not None and spec.task == "embeddings":
-            message = f"model `{choice.reference}` gives embeddings: it cannot be asked questions"
-            raise SpecError("E301", message, where=choice.place)
-        if isinstance(model, str):
-            return model
-        model = replace(model, generation=choice.generation.over(model.generation))
-        if not isinstance(model.config, InferenceConfig):
-            connect(model)
-        elif (error := check_snippet(model.config.snippet)) is not None:
-            raise error
-        return model

@@ -11,10 +11,9 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import cache
 from pathlib import Path as FilePath
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -158,6 +157,15 @@ class Node:
         """Return the deepest node that exists on the way along `path`."""
         return self.find(path)[0]
 
+    def of_line(self, path: Path, line: int | None) -> Place:
+        """Return where a line of the text at `path` stands."""
+        return self.at(*path).place_of_line(line)
+
+    def of_template(self, source: str) -> Place | None:
+        """Return where a template stands, with its braces or as a bare expression."""
+        written = {source, source.removeprefix("{{ ").removesuffix(" }}")}
+        return next((node.place for _, node in walk_scalars(self) if node.text in written), None)
+
     def key_place(self, key: str) -> Place:
         """Return where a key of a mapping stands; the node's own place when it is not written."""
         return self.keys.get(key, self.place) if isinstance(self, MapNode) else self.place
@@ -258,35 +266,9 @@ def map_scalars(node: Node, change: Callable[[Path, ScalarNode], Node], path: Pa
     return ListNode(tuple(entries), node.place)
 
 
-@dataclass(frozen=True)
-class Places:
-    """Where the parts of a task stand: called with a way such as `("definition", "scorers", 0)`."""
-
-    root: Node
-
-    def __call__(self, path: Path) -> Place:
-        """Return the place of the node at `path`, or of the nearest one above it."""
-        return self.root.at(*path).place
-
-    def of_line(self, path: Path, line: int | None) -> Place:
-        """Return where a line of the text at `path` stands."""
-        return self.root.at(*path).place_of_line(line)
-
-    def of_template(self, source: str) -> Place | None:
-        """Return where a template stands, with its braces or as a bare expression."""
-        written = {source, source.removeprefix("{{ ").removesuffix(" }}")}
-        return next((node.place for _, node in walk_scalars(self.root) if node.text in written), None)
-
-
-class Kind(Enum):
-    """How the text at a position is read: a prompt that begins with `$` stays a prompt."""
-
-    PLAIN = "a value: environment values are expanded"
-    TEMPLATE = "a Jinja template"
-    CODE = "a snippet"
-    MATERIAL = "rows, answers, column names: never expanded"
-
-
+#: How the text at a position is read: a value (environment values are expanded), a Jinja template, a snippet,
+#: or material: rows, answers and column names, which are never expanded.
+Kind = Literal["plain", "template", "code", "material"]
 _MATERIAL_FIELDS = frozenset(
     {"value", "values", "positive_answer", "negative_answer", "ground_truth_choice_field", "choices_field"}
 )
@@ -306,20 +288,20 @@ def kind_of(path: Path) -> Kind:
     names = ["", *(step for step in path if isinstance(step, str))]
     last, above, pairs = names[-1], set(names[:-1]), set(itertools.pairwise(names))
     if pairs & {("source", "rows"), ("source", "header")}:
-        return Kind.MATERIAL
+        return "material"
     if last in _CODE_FIELDS:
-        return Kind.CODE
+        return "code"
     if "solver" in above:
-        return Kind.TEMPLATE if last in _PROMPT_FIELDS else Kind.PLAIN
+        return "template" if last in _PROMPT_FIELDS else "plain"
     if above & {"filter", "filters"} or ("source", "derive") in pairs:
         is_template = last == "expression" or "derive" in above
     elif "scorers" in above:
         is_template = names[names.index("scorers") + 1] in _scorer_templates()
     else:
-        return Kind.PLAIN
+        return "plain"
     if is_template:
-        return Kind.TEMPLATE
-    return Kind.MATERIAL if last in _MATERIAL_FIELDS else Kind.PLAIN
+        return "template"
+    return "material" if last in _MATERIAL_FIELDS else "plain"
 
 
 def resolve_path(path: FilePath, place: Place | None) -> FilePath:

@@ -11,9 +11,20 @@ from typing import Any
 
 from answerkey.datasets import Selection, is_stored, name_lasting, require_address
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, raise_all, suggest
-from answerkey.models import Adapter, Caller, Generation, ModelConfig
+from answerkey.models import (
+    Adapter,
+    Caller,
+    CustomConfig,
+    Generation,
+    InferenceConfig,
+    ModelConfig,
+    connect,
+    is_live,
+    open_model,
+    read_name,
+)
 from answerkey.models.config import is_url
-from answerkey.sandbox import Snippet
+from answerkey.sandbox import Snippet, check_snippet
 from answerkey.scorers import AskingScorer
 from answerkey.solvers import ChatInput, GenericInput
 from answerkey.spec import models, policies, shapes
@@ -29,7 +40,7 @@ from answerkey.spec.config import (
     refuse_config,
     resolve_config,
 )
-from answerkey.spec.models import ModelChoice, Models, ModelSpec
+from answerkey.spec.models import ModelChoice, ModelSpec
 from answerkey.spec.nodes import MapNode, Node, Problems, resolve_path
 from answerkey.spec.policies import Policy
 from answerkey.spec.project import Loaded, Overrides, Project, find_file, load_environment
@@ -240,20 +251,51 @@ class Definitions(Project):
             self.broken_datasets.add(key)
         return found
 
-    def list_models(self) -> Models:
-        """Return the models that a reference can mean."""
-        environment = self.environment
-        hosts = frozenset(self.overrides.allow_hosts)
+    def read_model(self, choice: ModelChoice) -> str | ModelConfig:
+        """Return the model that a reference means; raises SpecError when it means none."""
+        name, spec = choice.reference, self.models.get(choice.reference)
+        environment, hosts = self.environment, frozenset(self.overrides.allow_hosts)
         caller = Caller(environment.values, environment.project_names, hosts)
-        return Models(self.models, self.adapters, caller)
+        if spec is None and "/" not in name and ":" not in name:
+            known = f"models: {listing(self.models)}; or name one as `builtin/random`"
+            hint = suggest(name, self.models) or known
+            raise SpecError("E113", f"model `{name}` is not defined", where=choice.place, hint=hint)
+        if spec is not None and spec.config is not None:
+            config = spec.config.config
+            if isinstance(config, CustomConfig) and spec.adapter is not None:
+                config = replace(config, adapter=self.adapters.get(spec.adapter))
+            return replace(spec.config, config=config, caller=caller)
+        name = spec.name if spec is not None and spec.name is not None else name
+        try:
+            if is_live(name):
+                return read_name(name, caller=caller, is_callers=choice.is_callers, place=choice.place)
+            open_model(name)
+        except SpecError as error:
+            raise SpecError(error.code, error.message, where=choice.place, hint=error.hint) from None
+        return name
+
+    def choose_model(self, choice: ModelChoice) -> str | ModelConfig:
+        """Return a model that can be called, for `open_model`; raises SpecError for one that cannot."""
+        model = self.read_model(choice)
+        spec = self.models.get(choice.reference)
+        if spec is not None and spec.task == "embeddings":
+            message = f"model `{choice.reference}` gives embeddings: it cannot be asked questions"
+            raise SpecError("E301", message, where=choice.place)
+        if isinstance(model, str):
+            return model
+        model = replace(model, generation=choice.generation.over(model.generation))
+        if not isinstance(model.config, InferenceConfig):
+            connect(model)
+        elif (error := check_snippet(model.config.snippet)) is not None:
+            raise error
+        return model
 
     def find_model(self, choice: ModelChoice, *, is_called: bool) -> str | ModelConfig | None:
         """Return a model to call, or None; report one that is not defined, or cannot be called."""
         if choice.reference in self.broken_models or "<<" in choice.reference:
             return None
-        known = self.list_models()
         try:
-            found = known.choose(choice) if is_called else known.find(choice)
+            found = self.choose_model(choice) if is_called else self.read_model(choice)
         except SpecError as error:
             if error.code != "E113" or "models" not in self.unread:
                 self.problems.report(error)
@@ -379,7 +421,7 @@ def load_model(
             known.define(node)
     if reference in known.broken_models:
         raise problems.errors[0]
-    return known.list_models().choose(ModelChoice(reference, Place(file=str(file)), generation=generation))
+    return known.choose_model(ModelChoice(reference, Place(file=str(file)), generation=generation))
 
 
 def load_judges(

@@ -20,7 +20,6 @@ from answerkey.spec.nodes import (
     INCLUDE_TAG,
     MAX_NODES,
     Broken,
-    Kind,
     ListNode,
     MapNode,
     Node,
@@ -333,12 +332,7 @@ class Project:
     def _expand(self, path: Way, node: ScalarNode) -> Node:
         """Return a scalar with its environment value filled in."""
         text = node.text
-        if (
-            text is None
-            or not text.startswith("$")
-            or node.style == "include"
-            or kind_of(path) is not Kind.PLAIN
-        ):
+        if text is None or not text.startswith("$") or node.style == "include" or kind_of(path) != "plain":
             return node
         is_secret = path[:1] == ("secrets",) or may_hold_secret(path)
         try:
@@ -356,7 +350,7 @@ class Project:
     def _fill_secret(self, path: Way, node: ScalarNode, secrets: Mapping[str, Secret | Broken]) -> Node:
         """Return a scalar with `<< secrets.NAME >>` replaced where it may stand; report it elsewhere."""
         text = node.text
-        if text is None or not _SECRET_ANYWHERE.search(text) or kind_of(path) is Kind.MATERIAL:
+        if text is None or not _SECRET_ANYWHERE.search(text) or kind_of(path) == "material":
             return node
         found = _SECRET.fullmatch(text)
         hint = "secrets may be the whole value of `api_key`, of a header or of an environment value"

@@ -23,7 +23,7 @@ from answerkey.datasets.downloads import hide_query
 from answerkey.errors import AnswerkeyError, Place, SpecError
 from answerkey.models.config import is_url
 from answerkey.spec.config import refuse_config
-from answerkey.spec.nodes import ListNode, MapNode, Node, Places, Problems, from_plain, resolve_path
+from answerkey.spec.nodes import ListNode, MapNode, Node, Problems, from_plain, resolve_path
 from answerkey.spec.shapes import DatasetFields, carry_over
 from answerkey.spec.validation import Fields, Part, fields_of, report_template, try_build, validate_node
 from answerkey.templates import DATASET_NAMES, RowFilter, Template, TemplateStopped
@@ -47,7 +47,7 @@ class DatasetSpec:
     display_name: str | None = None
     description: str | None = None
     place: Place | None = None
-    places: Places | None = field(default=None, repr=False, compare=False)
+    places: Node | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of_path(cls, path: str | Path) -> DatasetSpec:
@@ -74,7 +74,7 @@ class DatasetSpec:
             return error
         if isinstance(error, TemplateStopped):
             return error.at(self.places.of_template(error.source))
-        where = self._find_fault(error, self.places.root.at("source"))
+        where = self._find_fault(error, self.places.at("source"))
         return (
             error if where is None else type(error)(error.code, error.message, where=where, hint=error.hint)
         )
@@ -125,7 +125,7 @@ def build_dataset(node: Node, problems: Problems, *, base: Path) -> DatasetSpec 
     source = build_source(part, problems, base=base)
     if fields is None or source is None:
         return None
-    return DatasetSpec(fields.key, source, fields.display_name, fields.description, node.place, Places(node))
+    return DatasetSpec(fields.key, source, fields.display_name, fields.description, node.place, node)
 
 
 def build_source(node: Node, problems: Problems, *, base: Path) -> Source | None:

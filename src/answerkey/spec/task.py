@@ -25,7 +25,7 @@ from answerkey.solvers import (
 )
 from answerkey.spec import shapes
 from answerkey.spec.config import Config, Given, read_parameters, resolve_config
-from answerkey.spec.nodes import MapNode, Node, Places, Problems, ScalarNode, from_plain, walk_scalars
+from answerkey.spec.nodes import MapNode, Node, Problems, ScalarNode, from_plain, walk_scalars
 from answerkey.spec.shapes import carry_over
 from answerkey.spec.sources import build_filter
 from answerkey.spec.validation import (
@@ -94,9 +94,7 @@ class Task:
     choice_order: ChoiceOrder | None = None
     snippets: tuple[Snippet, ...] = ()
     file: str | None = None
-    places: Places = field(
-        default_factory=lambda: Places(ScalarNode(None, Place())), repr=False, compare=False
-    )
+    places: Node = field(default=ScalarNode(None, Place()), repr=False, compare=False)
     config_places: Mapping[str, Place] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -126,7 +124,7 @@ class Task:
         """Return where a part of the task stands; `("config_spec", name)` is where that value was given."""
         if len(path) > 1 and path[0] == "config_spec" and path[1] in self.config_places:
             return self.config_places[str(path[1])]
-        return self.places(path)
+        return self.places.at(*path).place
 
     def templates(self) -> Iterator[tuple[str, Template]]:
         """Yield every template that is evaluated per row, with the name of its field."""
@@ -269,7 +267,7 @@ def _build(node: MapNode, config: Config, problems: Problems, columns: Mapping[s
         fingerprint=hash_definition(source["definition"]),
         source=source,
         file=node.place.file,
-        places=Places(node),
+        places=node,
         config_places=config.places,
     )
 

@@ -198,9 +198,7 @@ def _list_tags(model: type[BaseModel]) -> tuple[str, ...]:
 
 def build(fields: Fields) -> Built:
     """Return the dataclass that a model's values describe."""
-    built = fields.built_class
-    if built is None:
-        raise TypeError(f"{type(fields).__name__} was not made from a dataclass")
+    built: Any = fields.built_class
     names = [entry.name for entry in dataclasses.fields(built) if entry.init and hasattr(fields, entry.name)]
     return built(**{name: _build_value(getattr(fields, name)) for name in names})
 

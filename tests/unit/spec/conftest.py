@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
+
+from answerkey.spec import Loaded
+from answerkey.spec.nodes import Problems
+
+T = TypeVar("T")
 
 TASK = """\
 key: mcqa
@@ -39,7 +45,25 @@ evaluation:
     - task_key: mcqa
 """
 
+SOLVER = """\
+  solver:
+    type: single_turn_solver
+    input_builder: {type: chat_completion, input_messages: [{role: user, content: "{{ sample.answer }}"}]}
+"""
+
 Write = Callable[..., Path]
+
+
+def list_errors(found: Loaded[Any] | Problems) -> list[str]:
+    """Return code and place of every error: `E107 task.yaml:4:1`."""
+    return [f"{error.code} {error.where}" for error in found.errors]
+
+
+def value_of(loaded: Loaded[T]) -> T:
+    """Return what was loaded without errors."""
+    assert [str(error) for error in loaded.errors] == []
+    assert loaded.value is not None
+    return loaded.value
 
 
 @pytest.fixture

@@ -12,30 +12,30 @@ Spec = dict[str, object]
 
 def declare(spec: Spec) -> tuple[Config, Problems]:
     """Return a config of one parameter `p`, with its default."""
-    findings = Problems()
+    problems = Problems()
     node = from_plain([{"key": "p", "display_name": "P"} | spec], Place("task.yaml", 1, 1))
-    parameters = read_parameters(node, findings)
-    return resolve_config(parameters, {}, findings, place=Place("task.yaml"), needs_all=False), findings
+    parameters = read_parameters(node, problems)
+    return resolve_config(parameters, {}, problems, place=Place("task.yaml"), needs_all=False), problems
 
 
 def give(spec: Spec, value: object) -> object:
     """Return the value that a parameter `p` takes when it is given one, or the message of the error."""
-    config, findings = declare(spec)
-    assert findings.errors == []
+    config, problems = declare(spec)
+    assert problems.errors == []
     found = resolve_config(
-        config.parameters, {"p": Given(value, Place("run.yaml", 2, 3))}, findings, place=Place()
+        config.parameters, {"p": Given(value, Place("run.yaml", 2, 3))}, problems, place=Place()
     )
-    if findings.errors:
-        assert [(error.code, str(error.where)) for error in findings.errors] == [("E111", "run.yaml:2:3")]
-        return findings.errors[0].message
+    if problems.errors:
+        assert [(error.code, str(error.where)) for error in problems.errors] == [("E111", "run.yaml:2:3")]
+        return problems.errors[0].message
     return found.values["p"]
 
 
 def type_in(spec: Spec, text: str) -> object:
     """Return the value of `--config p=text`, or the message of the error."""
-    config, findings = declare(spec)
-    found = resolve_config(config.parameters, given_by_caller({"p": text}), findings, place=Place())
-    return findings.errors[0].message if findings.errors else found.values["p"]
+    config, problems = declare(spec)
+    found = resolve_config(config.parameters, given_by_caller({"p": text}), problems, place=Place())
+    return problems.errors[0].message if problems.errors else found.values["p"]
 
 
 INT: Spec = {"type": "int", "min": 1, "max": 3}
@@ -148,28 +148,28 @@ def test_command_line_texts_are_read_by_type(spec: Spec, text: str, taken: objec
 )  # fmt: skip
 def test_declarations_are_checked(spec: Spec, code: str, message: str) -> None:
     """Defaults, bounds and fields of a parameter are checked before anything runs."""
-    _, findings = declare(spec)
-    assert [(error.code, error.message) for error in findings.errors] == [(code, message)]
+    _, problems = declare(spec)
+    assert [(error.code, error.message) for error in problems.errors] == [(code, message)]
 
 
 def test_parameters_are_declared_once() -> None:
     """Two parameters with one key are an error."""
-    findings = Problems()
+    problems = Problems()
     one = {"type": "int", "key": "n", "display_name": "N"}
-    read_parameters(from_plain([one, one], Place()), findings)
-    assert [error.code for error in findings.errors] == ["E114"]
+    read_parameters(from_plain([one, one], Place()), problems)
+    assert [error.code for error in problems.errors] == ["E114"]
 
 
 def test_a_missing_value_is_an_error() -> None:
     """A parameter without a default must be given; a nullable one is null."""
-    findings = Problems()
+    problems = Problems()
     spec = [
         {"type": "int", "key": "n", "display_name": "N"},
         {"type": "int", "key": "m", "display_name": "M", "nullable": True},
     ]
-    parameters = read_parameters(from_plain(spec, Place()), findings)
-    config = resolve_config(parameters, {}, findings, place=Place("task.yaml", 1, 1))
-    assert [(error.code, error.message) for error in findings.errors] == [
+    parameters = read_parameters(from_plain(spec, Place()), problems)
+    config = resolve_config(parameters, {}, problems, place=Place("task.yaml", 1, 1))
+    assert [(error.code, error.message) for error in problems.errors] == [
         ("E111", "config value `n` is missing")
     ]
     assert config.values == {"m": None}
@@ -177,16 +177,16 @@ def test_a_missing_value_is_an_error() -> None:
 
 def test_an_unknown_name_gets_a_suggestion() -> None:
     """A value for a name that is not declared is an error with the nearest name."""
-    config, findings = declare(INT | {"key": "number", "default_value": 1})
-    resolve_config(config.parameters, given_by_caller({"nmber": "1"}), findings, place=Place())
-    assert [(error.code, error.hint) for error in findings.errors] == [("E110", "did you mean `number`?")]
+    config, problems = declare(INT | {"key": "number", "default_value": 1})
+    resolve_config(config.parameters, given_by_caller({"nmber": "1"}), problems, place=Place())
+    assert [(error.code, error.hint) for error in problems.errors] == [("E110", "did you mean `number`?")]
 
 
 def fill(text: str, spec: Spec, value: object) -> tuple[object, Problems]:
     """Return a YAML text with `<< config.p >>` filled in."""
-    config, findings = declare(spec)
-    filled = resolve_config(config.parameters, {"p": Given(value, Place())}, findings, place=Place())
-    return to_plain(filled.fill(parse_yaml(text, "task.yaml", findings), findings)), findings
+    config, problems = declare(spec)
+    filled = resolve_config(config.parameters, {"p": Given(value, Place())}, problems, place=Place())
+    return to_plain(filled.fill(parse_yaml(text, "task.yaml", problems), problems)), problems
 
 
 def test_a_whole_value_keeps_its_type() -> None:
@@ -218,15 +218,15 @@ def test_config_is_resolved_once() -> None:
 
 def test_an_unknown_name_stays_in_the_text() -> None:
     """An unknown name is reported at its place, and the text stays so that the rest can be checked."""
-    found, findings = fill("a: x\nb: << config.q >>", INT, 2)
+    found, problems = fill("a: x\nb: << config.q >>", INT, 2)
     assert found == {"a": "x", "b": "<< config.q >>"}
-    assert [(error.code, str(error.where)) for error in findings.errors] == [("E110", "task.yaml:2:4")]
+    assert [(error.code, str(error.where)) for error in problems.errors] == [("E110", "task.yaml:2:4")]
 
 
 def test_a_value_is_never_run_as_a_template() -> None:
     """A freeform text with Jinja marks stays literal in a template field."""
     text = 'definition: {scorers: [{choices: "<< config.p >>"}]}'
-    config, findings = declare(STRING | {"default_value": "{{ 1 + 1 }}"})
-    filled = config.fill(parse_yaml(text, "task.yaml", findings), findings)
+    config, problems = declare(STRING | {"default_value": "{{ 1 + 1 }}"})
+    filled = config.fill(parse_yaml(text, "task.yaml", problems), problems)
     source = filled.at("definition", "scorers", 0, "choices")
     assert Template.compile(to_plain(source)).render() == "{{ 1 + 1 }}"

@@ -16,14 +16,9 @@ from answerkey.models import (
 )
 from answerkey.spec import Loaded, Overrides, Plan, load_plan
 
-from .conftest import RUN, TASK, Write
+from .conftest import RUN, SOLVER, TASK, Write, value_of
 
 KEY = "sk-canary-0123456789"
-SOLVER = """\
-  solver:
-    type: single_turn_solver
-    input_builder: {type: chat_completion, input_messages: [{role: user, content: "{{ sample.answer }}"}]}
-"""
 CERTIFICATE = """\
 -----BEGIN CERTIFICATE-----
 MIIBcDCCARWgAwIBAgIUAfHZ9LeLJOnluYa7kCa9bxzEaB4wCgYIKoZIzj0EAwIw
@@ -50,9 +45,7 @@ def load(
 
 def model_of(loaded: Loaded[Plan]) -> ModelConfig:
     """Return the model of the only specification."""
-    assert loaded.errors == []
-    assert loaded.value is not None
-    model = loaded.value.specifications[0].model
+    model = value_of(loaded).specifications[0].model
     assert isinstance(model, ModelConfig)
     return model
 

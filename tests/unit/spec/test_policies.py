@@ -9,7 +9,7 @@ import pytest
 from answerkey.spec import Loaded, Overrides, Plan, Policy, load_plan, name_baseline, policies_from_source
 from answerkey.spec.policies import Exists, NotWorse, Scope, ShareLimit, Threshold
 
-from .conftest import RUN, TASK, Write
+from .conftest import RUN, TASK, Write, value_of
 
 NAMED = (
     TASK
@@ -53,9 +53,7 @@ def load(project: Write, policies: str, overrides: Overrides | None = None) -> L
 
 def policies_of(loaded: Loaded[Plan]) -> tuple[Policy, ...]:
     """Return the policies of a plan that was loaded without errors."""
-    assert [str(error) for error in loaded.errors] == []
-    assert loaded.value is not None
-    return loaded.value.policies
+    return value_of(loaded).policies
 
 
 def only_error(loaded: Loaded[Plan]) -> tuple[str, str, str | None]:

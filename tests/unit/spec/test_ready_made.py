@@ -16,6 +16,8 @@ from answerkey.spec import Overrides, Specification, load_plan, load_task, schem
 from answerkey.spec.ready_made import find_ready_made, list_ready_made, load_ready_made, write_project
 from answerkey.verbs import check
 
+from .conftest import value_of
+
 NAMES = [
     *("agieval", "arc", "bbq", "cmmlu", "commonsenseqa", "hellaswag", "jcommonsenseqa", "logiqa", "medmcqa"),
     *("mmlu", "mmlu_pro", "openbookqa", "truthfulqa_mc"),
@@ -198,10 +200,7 @@ def write_files(files: Mapping[str, str]) -> Path:
 
 def plan(name: str, **overrides: Any) -> Specification:  # noqa: ANN401 - the fields of Overrides
     """Return the only specification of a ready-made task."""
-    loaded = load_plan(name, Overrides(**overrides))
-    assert loaded.errors == []
-    assert loaded.value is not None
-    return loaded.value.specifications[0]
+    return value_of(load_plan(name, Overrides(**overrides))).specifications[0]
 
 
 def test_these_are_ready() -> None:
@@ -313,10 +312,7 @@ evaluation:
     - {task_key: mmlu, task_config: {dataset: mine}, model_key: builtin/random}
 """
     )
-    loaded = load_plan("run.yaml")
-    assert loaded.errors == []
-    assert loaded.value is not None
-    keys = [(one.key, one.dataset.key) for one in loaded.value.specifications]
+    keys = [(one.key, one.dataset.key) for one in value_of(load_plan("run.yaml")).specifications]
     assert keys == [("arc", "arc"), ("arc-2", "arc-2"), ("mmlu", "mine")]
 
 

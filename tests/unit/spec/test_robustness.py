@@ -7,111 +7,55 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from ruamel.yaml import YAML
 
 from answerkey.spec import Overrides, load_plan, task_from_source
 
-TASK: dict[str, object] = {
-    "key": "t",
-    "display_name": "T",
-    "description": "d",
-    "config_spec": [
-        {"type": "dataset_column", "key": "answer", "display_name": "A", "default_value": "answer key"},
-        {"type": "list", "dtype": "integer", "key": "l", "display_name": "L", "default_value": [1]},
-    ],
-    "definition": {
-        "dataset": {"key": "rows"},
-        "solver": {
-            "type": "single_turn_solver",
-            "input_builder": {
-                "type": "chat_completion",
-                "input_messages": [{"role": "user", "content": "{{ sample.q }}"}],
-            },
-            "examples": {"dataset": "rows", "num_examples": 1},
-        },
-        "scorers": [
-            {
-                "type": "string_equals_mcqa",
-                "ground_truth_choice": "{{ sample.<< config.answer >> }}",
-                "choices_field": "choices",
-                "metrics": [{"type": "mean", "field": "is_correct", "name": "Acc"}],
-            },
-            {
-                "type": "python",
-                "compute_scores_snippet": "def compute_scores(sample): return {}",
-                "metrics": [{"type": "weighted_average", "field": "x", "weights": {"a": 1}}],
-            },
-        ],
-        "actions": [{"key": "x", "filter": {"op": "in", "expression": "{{ sample.a }}", "values": [1]}}],
-    },
-}
-RUN: dict[str, object] = {
-    "secrets": {"A": "x"},
-    "models": [
-        {"$provider": "openai/x"},
-        {
-            "key": "m",
-            "display_name": "M",
-            "config": {"url": "x", "api_key": "<< secrets.A >>", "adapter": {"key": "a"}},
-        },
-    ],
-    "model_adapters": [
-        {"key": "a", "process_input": {"source_code": "x"}, "process_output": {"source_code": "x"}}
-    ],
-    "datasets": [
-        {
-            "key": "rows",
-            "display_name": "I",
-            "source": {
-                "type": "inline",
-                "rows": [{"a": 1}],
-                "filters": [{"op": "equals", "expression": "sample.a", "value": 1}],
-            },
-        },
-        {"key": "file", "display_name": "F", "source": {"type": "local", "file_path": "x.csv"}},
-    ],
-    "tasks": [TASK],
-    "evaluation": {
-        "key": "e",
-        "config_spec": [{"type": "int", "key": "n", "display_name": "N", "default_value": 3}],
-        "task_specifications": [
-            {
-                "task_key": "t",
-                "task_config": {"answer": "b"},
-                "num_samples": "<< config.n >>",
-                "model_key": "builtin/random",
-            }
-        ],
-    },
-    "run_config": {"num_samples": 3},
-    "config": {"n": 4},
-}
+RUN: dict[str, object] = YAML(typ="safe").load("""
+secrets: {A: x}
+models:
+  - {$provider: openai/x}
+  - {key: m, display_name: M, config: {url: x, api_key: << secrets.A >>, adapter: {key: a}}}
+model_adapters: [{key: a, process_input: {source_code: x}, process_output: {source_code: x}}]
+datasets:
+  - key: rows
+    display_name: I
+    source: {type: inline, rows: [{a: 1}], filters: [{op: equals, expression: sample.a, value: 1}]}
+  - {key: file, display_name: F, source: {type: local, file_path: x.csv}}
+tasks:
+  - key: t
+    display_name: T
+    description: d
+    config_spec:
+      - {type: dataset_column, key: answer, display_name: A, default_value: answer key}
+      - {type: list, dtype: integer, key: l, display_name: L, default_value: [1]}
+    definition:
+      dataset: {key: rows}
+      solver:
+        type: single_turn_solver
+        input_builder: {type: chat_completion, input_messages: [{role: user, content: "{{ sample.q }}"}]}
+        examples: {dataset: rows, num_examples: 1}
+      scorers:
+        - type: string_equals_mcqa
+          ground_truth_choice: "{{ sample.<< config.answer >> }}"
+          choices_field: choices
+          metrics: [{type: mean, field: is_correct, name: Acc}]
+        - type: python
+          compute_scores_snippet: "def compute_scores(sample): return {}"
+          metrics: [{type: weighted_average, field: x, weights: {a: 1}}]
+      actions: [{key: x, filter: {op: in, expression: "{{ sample.a }}", values: [1]}}]
+evaluation:
+  key: e
+  config_spec: [{type: int, key: n, display_name: N, default_value: 3}]
+  task_specifications:
+    - {task_key: t, task_config: {answer: b}, num_samples: << config.n >>, model_key: builtin/random}
+run_config: {num_samples: 3}
+config: {n: 4}
+""")
 ODD: list[object] = [
-    None,
-    True,
-    3,
-    1.5,
-    10**400,
-    float("nan"),
-    "",
-    "x",
-    "a" * 300,
-    "\ud800",
-    "a\0b",
-    "<< config.zzz >>",
-    "<< config.n >>",
-    "<< secrets.A >>",
-    "$X",
-    "{{ x",
-    "{{ sample.y }}",
-    [],
-    {},
-    [1],
-    {"a": 1},
-    ["x", {"type": "mean"}],
-    {"type": "mean"},
-    {"$ref": "none.yaml"},
-    {"$ref": "\0"},
-    {"$ref": 3},
+    *(None, True, 3, 1.5, 10**400, float("nan"), "", "x", "a" * 300, "\ud800", "a\0b", "<< config.zzz >>"),
+    *("<< config.n >>", "<< secrets.A >>", "$X", "{{ x", "{{ sample.y }}", [], {}, [1], {"a": 1}),
+    *(["x", {"type": "mean"}], {"type": "mean"}, {"$ref": "none.yaml"}, {"$ref": "\0"}, {"$ref": 3}),
 ]
 KEYS = ["keyy", "type", "key", "trials", "file_path", "choices_field", "mode", "$ref", "metrics", "policies"]
 

@@ -1,20 +1,42 @@
+"""Laws of task files: what is built, and every mistake at its place."""
+
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import jsonschema
 import pytest
 
+from answerkey.metrics import Aggregator, ScoreAggregator, Trials
 from answerkey.scorers import StringEqualsMcqa
-from answerkey.spec import Loaded, Task, load_task, task_from_source
+from answerkey.spec import Loaded, Task, load_plan, load_task, schema, task_from_source
+from answerkey.spec.validation import parse_number, parse_whole
 
-from .conftest import TASK, Write
+from .conftest import RUN, TASK, Write, list_errors, value_of
 
-
-def codes(loaded: Loaded[Task]) -> list[tuple[str, str]]:
-    """Return code and place of every error."""
-    return [(error.code, str(error.where)) for error in loaded.errors]
+SOLVER = """\
+  solver:
+    type: single_turn_solver
+    input_builder:
+      type: chat_completion
+      input_messages:
+        - role: system
+          content: $HOME
+        - role: user
+          content: |
+            {{ sample.question }}
+            {% for x in sample.y %}
+"""
+PYTHON = """\
+    - type: python
+      compute_scores_snippet: |
+        def compute_scores(sample):
+            return {"length": len(sample["x"])}
+"""
+TRUTH = '"{{ sample.<< config.answer_column >> }}"'
+ZERO_HINT = "a leading 0 may mean octal or nothing: leave it out, or write `0o10` for 8"
 
 
 def load(write: Write, text: str, config: dict[str, object] | None = None) -> Loaded[Task]:
@@ -23,33 +45,30 @@ def load(write: Write, text: str, config: dict[str, object] | None = None) -> Lo
     return load_task("task.yaml", config=config)
 
 
+def declare(parameter: str) -> str:
+    """Return a task with one parameter more."""
+    return TASK.replace("config_spec:\n", f"config_spec:\n  - {parameter}\n")
+
+
 def test_a_task_has_nothing_left_to_look_up(write: Write) -> None:
     """Config is filled in, templates compile, defaults are there."""
-    loaded = load(write, TASK)
-    task = loaded.value
-    assert loaded.errors == []
-    assert task is not None
-    assert task.key == "mcqa"
-    assert task.config == {"answer_column": "answer"}
-    assert task.dataset_columns == {"answer_column": "answer"}
-    assert task.dataset_key == "questions"
-    assert task.file == "task.yaml"
+    task = value_of(load(write, TASK))
+    assert (task.key, task.dataset_key, task.file) == ("mcqa", "questions", "task.yaml")
+    assert task.config == task.dataset_columns == {"answer_column": "answer"}
     step = task.main_step
     assert isinstance(step.scorer, StringEqualsMcqa)
     assert step.scorer.ground_truth_choice == "{{ sample.answer }}"
     assert (step.key, step.purpose) == ("string_equals_mcqa", "score")
     assert [(one.key, one.metric.type) for one in step.metrics] == [("mean", "mean")]
     assert [value.name for value in step.metrics[0].metric.finish({"n": 0})] == ["Accuracy"]
-    assert [name for name, _ in task.templates()] == [
-        "string_equals_mcqa.ground_truth_choice",
-        "string_equals_mcqa.choices",
-    ]
+    names = ["string_equals_mcqa.ground_truth_choice", "string_equals_mcqa.choices"]
+    assert [name for name, _ in task.templates()] == names
+    assert (task.trials, task.num_trials, "trials" in str(task.source)) == (None, 1, False)
 
 
 def test_places_of_parts_are_known(write: Write) -> None:
     """Every part of a task can say where it stands, also where a config value was given."""
-    task = load(write, TASK, {"answer_column": "key"}).value
-    assert task is not None
+    task = value_of(load(write, TASK, {"answer_column": "key"}))
     assert str(task.place("definition", "scorers", 0, "choices")) == "task.yaml:11:16"
     assert str(task.place("definition", "scorers", 0, "options")) == "task.yaml:9:7"
     assert str(task.place("config_spec", "answer_column")) == "--config"
@@ -77,113 +96,59 @@ definition:
       purpose: grade
 """
     loaded = load(write, text)
-    assert codes(loaded) == [
-        ("E107", "task.yaml:4:1"),
-        ("E110", "task.yaml:8:28"),
-        ("E112", "task.yaml:9:16"),
-        ("E107", "task.yaml:10:7"),
-        ("E115", "task.yaml:12:31"),
-        ("E107", "task.yaml:13:57"),
-        ("E108", "task.yaml:17:16"),
-    ]
+    places = ("E107 4:1", "E110 8:28", "E112 9:16", "E107 10:7", "E115 12:31", "E107 13:57", "E108 17:16")
+    assert list_errors(loaded) == [one.replace(" ", " task.yaml:") for one in places]
     assert loaded.value is not None
     assert [step.key for step in loaded.value.scoring] == ["string_equals_mcqa", "string_equals_mcqa-2"]
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "hint"),
+    ("old", "new", "error", "words"),
     [
-        ("display_name: Questions", "display_nme: Questions", "did you mean `display_name`?"),
-        ("dataset: {key", "dataset: {ky", "did you mean `key`?"),
-        ("      choices:", "      choicess:", "did you mean `choices`?"),
+        ("display_name: Questions", "display_nme: Q", "E107 2:1", "did you mean `display_name`?"),
+        ("dataset: {key", "dataset: {ky", "E107 7:13", "did you mean `key`?"),
+        ("      choices:", "      choicess:", "E107 11:7", "did you mean `choices`?"),
+        ("display_name: Questions\n", "", "E108 1:1", "`display_name` is missing"),
+        ("{key: questions}", "questions", "E108 7:12", "must be a mapping"),
+        *(
+            (TRUTH, text, "E108 10:28", "")
+            for text in ("true", "null", "[A]", "{a: 1}", "1.0")
+        ),
+        ("", "    - type: bleu\n", "E116 12:13", "`bleu` of the original platform"),
+        ("", "    - type: rag_checker\n", "E116 12:13", "original platform"),
+        ("", "    - type: string_equal\n", "E109 12:13", "unknown scorer type 'string_equal'"),
+        ("", "    - key: x\n", "E108 12:7", "`type` is missing in `scorer`"),
+        ("", "    - x\n", "E108 12:7", "must be a mapping"),
+        *(
+            ("", f"      extraction: {rule}\n", "E108 12:19", "")
+            for rule in ("last_label", "{pattern: 'x'}", "{pattern: '(x'}", "{regex: '(x)'}")
+        ),
+        *(
+            ("", f"  solver: {{type: {kind}}}\n", "E303 12:18", "is outside the scope of multiple choice")
+            for kind in ("multi_turn_solver", "grouped_single_turn_solver")
+        ),
+        ("", SOLVER, "E112 22", ""),
+        ("", SOLVER.replace("role: user", "rol: user"), "E107 19:11", ""),
+        ("", SOLVER.replace("chat_completion", "chat"), "E109 15:13", ""),
+        ("", "      metrics: [{type: mean, field: is_corect}]\n", "E115 12:37", "did you mean `is_correct`?"),
+        ("", PYTHON, "E108 12:7", "needs `metrics`"),
+        ("", PYTHON.replace("scores(sample)", "other(") + "      metrics: []\n", "E108 14", ""),
+        ("", "      display_name: 1.50\n      key: 7\n", "E108 12:21", "put the value in quotes"),
+        ("config_spec:\n", "config_spec:\n  - {type: int, key: n, display_name: N, min: true, default_value: 1}\n", "E108 5:47", "`min` must be a whole number, not True"),  # noqa: E501 - one case, one line
     ],
-)
-def test_unknown_keys_get_the_nearest_name(write: Write, old: str, new: str, hint: str) -> None:
-    """An unknown key is an error with the nearest valid name."""
-    loaded = load(write, TASK.replace(old, new))
-    assert hint in [error.hint for error in loaded.errors if error.code == "E107"]
-
-
-def test_missing_names_do_not_hide_the_rest(write: Write) -> None:
-    """A task without a display name is an error, and is still built to be checked."""
-    loaded = load(write, TASK.replace("display_name: Questions\n", "", 1))
-    assert codes(loaded) == [("E108", "task.yaml:1:1")]
-    assert loaded.value is not None
-
-
-def scorer(text: str) -> str:
-    """Return a task with one scorer more."""
-    return TASK + text
-
-
-@pytest.mark.parametrize(
-    ("text", "code", "place", "words"),
-    [
-        ("    - type: bleu\n", "E116", "12:13", "`bleu` of the original platform"),
-        ("    - type: rag_checker\n", "E116", "12:13", "original platform"),
-        ("    - type: string_equal\n", "E109", "12:13", "unknown scorer type 'string_equal'"),
-        ("    - key: x\n", "E108", "12:7", "`type` is missing"),
-        ("    - x\n", "E108", "12:7", "must be a mapping"),
-    ],
-)
-def test_scorer_types_are_named(write: Write, text: str, code: str, place: str, words: str) -> None:
-    """An unknown scorer type is an error that lists the supported ones."""
-    loaded = load(write, scorer(text))
-    assert codes(loaded) == [(code, f"task.yaml:{place}")]
-    assert words in loaded.errors[0].message
-    assert "`string_equals_mcqa`" in str(loaded.errors[0].hint)
+)  # fmt: skip
+def test_a_mistake_is_told_at_its_place(write: Write, old: str, new: str, error: str, words: str) -> None:
+    """Unknown names with the nearest ones, wrong types, templates and snippets that do not parse."""
+    loaded = load(write, TASK.replace(old, new, 1) if old else TASK + new)
+    assert error.replace(" ", " task.yaml:") in list_errors(loaded)
+    found = [one for one in loaded.errors if one.code == error[:4]]
+    assert any(words in f"{one.message} {one.hint}" for one in found)
 
 
 @pytest.mark.parametrize("rule", ["leading_label", "stated_answer", "{pattern: 'x(.)'}"])
 def test_extraction_rules_are_named_or_written(write: Write, rule: str) -> None:
     """A rule is a name, or a pattern of the user's own."""
-    assert codes(load(write, scorer(f"      extraction: {rule}\n"))) == []
-
-
-@pytest.mark.parametrize("rule", ["last_label", "{pattern: 'x'}", "{pattern: '(x'}", "{regex: '(x)'}"])
-def test_bad_extraction_rules_are_refused_with_their_place(write: Write, rule: str) -> None:
-    """An unknown rule, and a pattern that is none, are errors where they stand."""
-    assert codes(load(write, scorer(f"      extraction: {rule}\n"))) == [("E108", "task.yaml:12:19")]
-
-
-@pytest.mark.parametrize("kind", ["multi_turn_solver", "grouped_single_turn_solver"])
-def test_solvers_outside_multiple_choice_say_so(write: Write, kind: str) -> None:
-    """Solvers of the original that have no place here are refused with the reason."""
-    loaded = load(write, TASK + f"  solver: {{type: {kind}}}\n")
-    assert codes(loaded) == [("E303", "task.yaml:12:18")]
-    assert loaded.errors[0].message == f"solver type `{kind}` is outside the scope of multiple choice"
-
-
-SOLVER = """\
-  solver:
-    type: single_turn_solver
-    input_builder:
-      type: chat_completion
-      input_messages:
-        - role: system
-          content: $HOME
-        - role: user
-          content: |
-            {{ sample.question }}
-            {% for x in sample.y %}
-"""
-
-
-def test_template_mistakes_in_a_block_have_their_line(write: Write) -> None:
-    """A template that does not parse is reported at its line of the file; prompts are never expanded."""
-    loaded = load(write, TASK + SOLVER)
-    assert codes(loaded) == [("E112", "task.yaml:22")]
-    assert loaded.value is not None
-    assert "$HOME" in json.dumps(loaded.value.source)
-
-
-def test_a_wrong_input_builder_is_named(write: Write) -> None:
-    """Nested types are told apart by `type`, and nested keys are checked."""
-    text = TASK + SOLVER.replace("{% for x in sample.y %}", "").replace("role: user", "rol: user")
-    assert codes(load(write, text)) == [("E108", "task.yaml:19:11"), ("E107", "task.yaml:19:11")]
-    text = TASK + SOLVER.replace("{% for x in sample.y %}", "").replace("chat_completion", "chat")
-    loaded = load(write, text)
-    assert codes(loaded) == [("E109", "task.yaml:15:13")]
+    assert load(write, f"{TASK}      extraction: {rule}\n").errors == []
 
 
 def test_metric_keys_and_scorer_keys_are_unique(write: Write) -> None:
@@ -195,86 +160,47 @@ def test_metric_keys_and_scorer_keys_are_unique(write: Write) -> None:
         - {type: mean, field: is_correct, name: two}
         - {type: mean, field: is_correct, key: m}
         - {type: max, field: is_correct, key: m}
+        - {type: frequency, field: completion_validity}
     - {type: string_equals, ground_truth: x, value: y, key: a}
 """
-    loaded = load(write, scorer(text))
-    assert codes(loaded) == [("E114", "task.yaml:17:11"), ("E114", "task.yaml:18:7")]
+    loaded = load(write, TASK + text)
+    assert list_errors(loaded) == ["E114 task.yaml:17:11", "E114 task.yaml:19:7"]
     assert loaded.value is not None
-    assert [one.key for one in loaded.value.scoring[0].metrics] == ["mean", "mean-2", "m", "m"]
-
-
-def test_metric_fields_reach_metadata(write: Write) -> None:
-    """A metric may name a value or a metadata field of its scorer; another name lists what there is."""
-    good = "      metrics: [{type: frequency, field: completion_validity}]\n"
-    assert load(write, scorer(good)).errors == []
-    loaded = load(write, scorer(good.replace("completion_validity", "completion_valid")))
-    assert codes(loaded) == [("E115", "task.yaml:12:42")]
-    assert str(loaded.errors[0].hint).startswith("did you mean `completion_validity`? fields: `is_correct`,")
-
-
-PYTHON = """\
-    - type: python
-      compute_scores_snippet: |
-        def compute_scores(sample):
-            return {"length": len(sample["x"])}
-"""
-
-
-def test_python_scorers_need_metrics(write: Write) -> None:
-    """A `python` scorer has no default metric, and its metric fields are not known before it runs."""
-    loaded = load(write, scorer(PYTHON))
-    assert codes(loaded) == [("E108", "task.yaml:12:7")]
-    loaded = load(write, scorer(PYTHON + "      metrics: [{type: mean, field: length}]\n"))
-    assert loaded.errors == []
+    assert [one.key for one in loaded.value.scoring[0].metrics] == ["mean", "mean-2", "m", "m", "frequency"]
 
 
 def test_snippets_are_listed(write: Write) -> None:
-    """A task lists its Python snippets with their place; one that is not Python is an error."""
+    """A task lists its Python snippets with their place; the fields of their scores are not known before."""
     metrics = """\
       metrics:
+        - {type: mean, field: length}
         - type: python
           compute_metrics_snippet: "def compute_metrics(scores): return {}"
 """
-    task = load(write, scorer(PYTHON + metrics)).value
-    assert task is not None
+    task = value_of(load(write, TASK + PYTHON + metrics))
     assert [(one.function, one.label, str(one.place)) for one in task.snippets] == [
         ("compute_scores", "python", "task.yaml:13:31"),
-        ("compute_metrics", "python.python", "task.yaml:18:36"),
+        ("compute_metrics", "python.python", "task.yaml:19:36"),
     ]
-    loaded = load(write, scorer(PYTHON.replace("def compute_scores(sample):", "def other(") + metrics))
-    assert codes(loaded) == [("E108", "task.yaml:14")]
 
 
-def test_a_mistake_in_an_included_snippet_is_at_its_line_and_column(write: Write) -> None:
-    """In the file that `!include` names."""
-    scores = "\n\ndef compute_scores(sample):\n    return $\n"
-    write(scores_md=scores)
+def test_a_mistake_in_an_included_text_is_at_its_line(write: Write) -> None:
+    """In the file that `!include` names; lines that are stripped count."""
+    write(
+        scores_md="\n\ndef compute_scores(sample):\n    return $\n", truth_md="\n\n{# x #}\n{{ a | uper }}\n"
+    )
     text = "    - type: python\n      compute_scores_snippet: !include scores.md\n      metrics: []\n"
     errors = load(write, TASK[: TASK.index("    - type")] + text).errors
     assert [str(error.where) for error in errors if "not Python" in error.message] == ["scores.md:4:12"]
-
-
-def test_a_mistake_in_an_included_template_is_at_its_line(write: Write) -> None:
-    """Lines that are stripped count."""
-    write(truth_md="\n\n{# the truth #}\n{{ sample.answer | uper }}\n")
-    old = '"{{ sample.<< config.answer_column >> }}"'
-    assert codes(load(write, TASK.replace(old, "!include truth.md"))) == [("E112", "truth.md:4")]
+    assert list_errors(load(write, TASK.replace(TRUTH, "!include truth.md"))) == ["E112 truth.md:4"]
 
 
 @pytest.mark.parametrize("spaces", ["", " "])
 def test_a_dataset_may_be_a_config_value(write: Write, spaces: str) -> None:
     """`dataset: << config.x >>` means `{key: << config.x >>}`."""
-    spec = "config_spec:\n  - {type: dataset, key: ds, display_name: D, default_value: questions}\n"
-    text = TASK.replace("config_spec:\n", spec).replace("{key: questions}", f"<<{spaces}config.ds{spaces}>>")
-    loaded = load(write, text)
-    assert loaded.errors == []
-    assert loaded.value is not None
-    assert loaded.value.dataset_key == "questions"
-
-
-def test_a_dataset_that_is_plain_text_is_a_mistake(write: Write) -> None:
-    """Only a config value may stand for the mapping."""
-    assert codes(load(write, TASK.replace("{key: questions}", "questions"))) == [("E108", "task.yaml:7:12")]
+    text = declare("{type: dataset, key: ds, display_name: D, default_value: questions}")
+    text = text.replace("{key: questions}", f"<<{spaces}config.ds{spaces}>>")
+    assert value_of(load(write, text)).dataset_key == "questions"
 
 
 @pytest.mark.parametrize(
@@ -283,34 +209,69 @@ def test_a_dataset_that_is_plain_text_is_a_mistake(write: Write) -> None:
         ('{op: equals, expression: "{{ sample.x }}", value: 3}', []),
         ('{op: in, expression: "{{ sample.x }}", values: [3]}', []),
         ('{op: exists, expression: "{{ scores.string_equals_mcqa.is_correct }}"}', []),
-        ('{op: equals, expression: "{{ sample.x }}"}', [("E108", "task.yaml:13:34")]),
-        ('{op: is_true, expression: "{{ sample.x }}", value: 1}', [("E108", "task.yaml:13:78")]),
-        ('{op: in, expression: "{{ sample.x }}"}', [("E108", "task.yaml:13:34")]),
-        ('{op: is, expression: "{{ sample.x }}"}', [("E108", "task.yaml:13:39")]),
-        ('{op: exists, expression: "{{ sample.x"}', [("E112", "task.yaml:13:59")]),
+        ('{op: equals, expression: "{{ sample.x }}"}', ["E108 task.yaml:13:34"]),
+        ('{op: is_true, expression: "{{ sample.x }}", value: 1}', ["E108 task.yaml:13:78"]),
+        ('{op: in, expression: "{{ sample.x }}"}', ["E108 task.yaml:13:34"]),
+        ('{op: is, expression: "{{ sample.x }}"}', ["E108 task.yaml:13:39"]),
+        ('{op: exists, expression: "{{ sample.x"}', ["E112 task.yaml:13:59"]),
     ],
 )
-def test_actions_are_checked(write: Write, rule: str, errors: list[tuple[str, str]]) -> None:
+def test_actions_are_checked(write: Write, rule: str, errors: list[str]) -> None:
     """The filter of an action has what its op needs, and its expression compiles."""
     loaded = load(write, TASK + f"  actions:\n    - {{key: skip_bad, filter:    {rule}}}\n")
-    assert codes(loaded) == errors
+    assert list_errors(loaded) == errors
+
+
+NO_SCORER = "E113 action `skip`: no scorer has the key"
+NO_VALUE = "E113 action `skip`: scorer `string_equals_mcqa` has no value"
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("{{ scores.string_equals_mcqa.is_correct }}", None),
+        ("scores['string_equals_mcqa'].is_correct", None),
+        ("scores.string_equals_mcqa.completion_validity == 'VALID'", None),
+        ("scores.string_equals_mcqa", None),
+        ("scores.items() | list | length > 1", None),
+        ("scores[sample.key].is_correct", None),
+        ("sample.strin.is_correct", None),
+        ("scores.python.anything", None),
+        ("scores.string_equals_mcqa['is_correct.mean']", None),
+        ("{{ scores.string_equal_mcqa.is_correct }}", f"{NO_SCORER} `string_equal_mcqa`: did you mean `string_equals_mcqa`?"),  # noqa: E501 - one case, one line
+        ("scores.x.y", f"{NO_SCORER} `x`: scorers: `string_equals_mcqa`, `python`"),
+        ("scores.string_equals_mcqa.is_corect", f"{NO_VALUE} `is_corect`: did you mean `is_correct`?"),
+    ],
+)  # fmt: skip
+def test_what_actions_read_of_the_scores_is_there(write: Write, expression: str, told: str | None) -> None:
+    """Values and metadata by name; what only the scores can tell is not questioned."""
+    action = f'  actions:\n    - {{key: skip, filter: {{op: is_true, expression: "{expression}"}}}}\n'
+    errors = load(write, f"{TASK}{PYTHON}      metrics: [{{type: mean, field: x}}]\n{action}").errors
+    assert [f"{one.code} {one.message}: {one.hint}" for one in errors] == ([] if told is None else [told])
+
+
+def test_references_to_scores_have_their_own_place(write: Write) -> None:
+    """That of the action's filter; while one scorer is not known, no reference is questioned."""
+    action = "  actions:\n    - key: skip\n      filter: {op: is_true, expression: scores.x.y}\n"
+    assert list_errors(load(write, TASK + action)) == ["E113 task.yaml:14:41"]
+    broken = "    - {type: string_equals, key: x}\n"
+    assert {error.code for error in load(write, TASK + broken + action).errors} == {"E108"}
 
 
 def test_the_source_builds_the_same_task(write: Write) -> None:
-    """`Task.source` is plain JSON from which the same task is built, without files or config."""
+    """`Task.source` is plain JSON from which the same task is built; prompts are never expanded."""
     text = TASK + SOLVER.replace("{% for x in sample.y %}", "")
     text += '  actions: [{key: a, filter: {op: equals, expression: "{{ sample.x }}", value: null}}]\n'
-    task = load(write, text, {"answer_column": "answer key"}).value
-    assert task is not None
+    task = value_of(load(write, text, {"answer_column": "answer key"}))
     again = task_from_source(json.loads(json.dumps(task.source)))
     assert again == task
     assert again.source == task.source
+    assert "$HOME" in json.dumps(task.source)
 
 
-def fingerprints(write: Write, texts: Sequence[str]) -> list[str]:
+def fingerprints(write: Write, texts: Sequence[str]) -> set[str]:
     """Return the fingerprints of several task files."""
-    tasks = [load(write, text).value for text in texts]
-    return [task.fingerprint for task in tasks if task is not None]
+    return {value_of(load(write, text)).fingerprint for text in texts}
 
 
 def test_the_fingerprint_is_of_what_counts(write: Write) -> None:
@@ -322,65 +283,203 @@ def test_the_fingerprint_is_of_what_counts(write: Write) -> None:
         TASK.replace("<< config.answer_column >>", "answer"),
         TASK + "      metrics: [{type: mean, field: is_correct, name: Accuracy}]\n",
     ]
-    assert len(set(fingerprints(write, same))) == 1
+    assert len(fingerprints(write, same)) == 1
     other = [TASK, TASK + "      extraction: first_character_literal\n", TASK + "      purpose: qa\n"]
-    assert len(set(fingerprints(write, other))) == 3
+    assert len(fingerprints(write, other)) == 3
 
 
 def test_a_mapping_is_a_task_too() -> None:
     """`load_task` takes a mapping of the same form as the file."""
-    loaded = load_task(
-        {
-            "key": "t",
-            "display_name": "T",
-            "description": "",
-            "definition": {
-                "scorers": [{"type": "string_equals_mcqa", "ground_truth_choice": "A", "choices": ["A", "B"]}]
-            },
-        }
-    )
-    assert loaded.errors == []
-    assert loaded.value is not None
-    assert loaded.value.file is None
+    scorer = {"type": "string_equals_mcqa", "ground_truth_choice": "A", "choices": ["A", "B"]}
+    task = {"key": "t", "display_name": "T", "description": "", "definition": {"scorers": [scorer]}}
+    assert value_of(load_task(task)).file is None
 
 
-def test_words_for_true_are_read_in_boolean_fields_only(write: Write) -> None:
-    """`yes` is true where a boolean is asked for, and text among choices and answers."""
-    task = load(write, TASK.replace('"{{ sample.choices }}"', "[Y, N]") + "      key: yes\n").value
-    assert task is not None
-    assert task.scoring[0].key == "yes"
-    assert isinstance(task.scoring[0].scorer, StringEqualsMcqa)
-    assert task.scoring[0].scorer.choices == ["Y", "N"]
-
-
-def test_text_is_not_made_of_decimals_and_truths(write: Write) -> None:
-    """Whole numbers are their digits where text is asked for; `1.50` and `true` must be quoted."""
-    loaded = load(write, TASK + "      display_name: 1.50\n      key: 7\n")
-    assert codes(loaded) == [("E108", "task.yaml:12:21")]
-    assert loaded.errors[0].hint == "put the value in quotes to make it text"
-
-
-def test_something_else_is_no_task(write: Write) -> None:
+@pytest.mark.parametrize("text", ["- 1\n", "", "tasks: []\nevaluation: {}\n"])
+def test_something_else_is_no_task(write: Write, text: str) -> None:
     """A file that is no mapping, or no task, is an error."""
-    assert [error.code for error in load(write, "- 1\n").errors] == ["E108"]
-    assert [error.code for error in load(write, "").errors] == ["E108"]
-    assert [error.code for error in load(write, "tasks: []\nevaluation: {}\n").errors] == ["E108"]
+    assert [error.code for error in load(write, text).errors] == ["E108"]
     assert [error.code for error in load_task(Path("none.yaml")).errors] == ["E101"]
 
 
-@pytest.mark.parametrize("text", ["true", "null", "[A]", "{a: 1}", "1.0"])
-def test_a_truth_is_text_or_a_whole_number(write: Write, text: str) -> None:
-    """A ground truth that is true, null, a decimal or nested is an error, never read as 1."""
-    loaded = load(write, TASK.replace('"{{ sample.<< config.answer_column >> }}"', text))
-    assert [error.code for error in loaded.errors] == ["E108"]
+@pytest.mark.parametrize(
+    ("text", "whole", "number"),
+    [
+        *(("1_000", 1000, 1000.0), ("0x1F", 31, 31.0), ("-0x1f", -31, -31.0), ("0o17", 15, 15.0)),
+        *(("0b101", 5, 5.0), ("+7", 7, 7.0), (" 12 ", 12, 12.0), ("0", 0, 0.0), ("010", None, None)),
+        *(("08", None, None), ("1.5", None, 1.5), ("1e3", None, 1000.0), ("0x", None, None)),
+        *(("_1", None, None), ("1:30", None, None), ("", None, None), ("9" * 400, None, None)),
+        *(("1_000.5", None, 1000.5), (".5", None, 0.5), ("5.", None, 5.0), ("01.5", None, 1.5)),
+        *(("nan", None, None), (".inf", None, None), ("1e999", None, None), ("1.2.3", None, None)),
+    ],
+)
+def test_numbers_have_several_spellings(text: str, whole: int | None, number: float | None) -> None:
+    """Underscores, hexadecimal, octal and binary; finite ones; a leading 0 is none: it means two things."""
+    assert (parse_whole(text), parse_number(text)) == (whole, number)
 
 
-def test_numbers_are_not_made_of_truths(write: Write) -> None:
-    """`true` is no number: neither in bounds nor in sizes."""
-    text = TASK.replace(
-        "config_spec:\n",
-        "config_spec:\n  - {type: int, key: n, display_name: N, min: true, default_value: 1}\n",
-    )
-    loaded = load(write, text)
-    assert codes(loaded) == [("E108", "task.yaml:5:47")]
-    assert loaded.errors[0].message == "`min` must be a whole number, not True"
+@pytest.mark.parametrize(("text", "number"), [("1_000", 1000), ("0x1F", 31), ('"0o17"', 15)])
+def test_a_parameter_reads_them(write: Write, text: str, number: int) -> None:
+    """In the file and from the command line alike."""
+    spec = declare(f"{{type: int, key: n, display_name: N, min: 0x1, default_value: {text}}}")
+    assert value_of(load(write, spec)).config["n"] == number
+    assert value_of(load(write, spec, {"n": text.strip('"')})).config["n"] == number
+
+
+def test_a_numeric_field_reads_them(project: Write) -> None:
+    """As a value of `run_config` and of a specification; a leading zero is refused with both meanings."""
+    project(run_yaml=RUN + "      num_samples: 1_0\nrun_config: {seed: 0x1F}\n")
+    selection = value_of(load_plan("run.yaml")).specifications[0].selection
+    assert (selection.num_samples, selection.seed) == (10, 31)
+    spec = declare("{type: int, key: n, display_name: N, default_value: 010}")
+    project(run_yaml=RUN + "run_config: {seed: 010}\n", task_yaml=spec)
+    assert [(error.message, error.hint) for error in load_plan("run.yaml").errors] == [
+        ("`seed` must be a whole number, not '010'", ZERO_HINT),
+        ("default of config parameter `n` must be a whole number, not '010'", ZERO_HINT),
+    ]
+
+
+@pytest.mark.parametrize("choices", [["Y", "N"], ["0x1F", "1_000"]])
+def test_words_and_numbers_stay_text_where_text_stands(write: Write, choices: list[str]) -> None:
+    """A choice, a truth and a key are what is written."""
+    text = TASK.replace('"{{ sample.choices }}"', f"[{', '.join(choices)}]") + "      key: yes\n"
+    task = load(write, text).value
+    step = task.main_step if task else None
+    assert step is not None
+    assert isinstance(step.scorer, StringEqualsMcqa)
+    assert (step.key, step.scorer.choices) == ("yes", choices)
+
+
+AGGREGATORS = "  trials:\n    num_trials: 5\n    score_aggregators:\n"
+THREE = "run_config: {trials_config: {num_trials: 3}}\n"
+MAX = ScoreAggregator("is_correct", Aggregator("max"))
+
+
+def aggregate(function: str, name: str = "is_correct") -> str:
+    """Return one aggregator as YAML."""
+    return f"      - {{score_name: {name}, aggregator: {{function: {function}}}}}\n"
+
+
+def test_a_task_says_how_often_it_asks(write: Write) -> None:
+    """`trials` becomes the task's, and is stored with it."""
+    loaded = load(write, TASK + AGGREGATORS + aggregate("mean") + aggregate("pass@k_plugin, k: 9"))
+    task = value_of(loaded)
+    functions = (Aggregator("mean"), Aggregator("pass@k_plugin", 9))
+    assert task.trials == Trials(5, tuple(ScoreAggregator("is_correct", one) for one in functions))
+    assert (task.num_trials, loaded.notices) == (5, [])
+    assert task_from_source(task.source).trials == task.trials
+
+
+@pytest.mark.parametrize("before", ["", "score_name: is_correct, "])
+def test_an_aggregator_may_name_its_score(write: Write, before: str) -> None:
+    """Files of late 2026 write the name there."""
+    text = f"      - {{{before}aggregator: {{function: max, score_name: is_correct}}}}\n"
+    assert value_of(load(write, TASK + AGGREGATORS + text)).trials == Trials(5, (MAX,))
+
+
+def test_the_unbiased_forms_are_announced_once(write: Write) -> None:
+    """A file that uses `pass@k` or `pass^k` hears once that they are not the plug-in forms."""
+    text = AGGREGATORS + aggregate("pass@k, k: 2") + aggregate("pass^k, k: 2") + aggregate("pass@k, k: 3")
+    (notice,) = load(write, TASK + text).notices
+    assert "unbiased" in notice.message
+    assert "pass@k_plugin" in str(notice.hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("      - {aggregator: {function: mean}}\n", "E108 15:9 `score_name` is missing in"),
+        ("      - {score_name: x, aggregator: {function: mean, score_name: other}}\n", "E108 15:9 `score_name` and that of the"),  # noqa: E501 - one case, one line
+        ("      - {aggregator: {function: mean, score_name: is_corect}}\n", "E115 15:51 `score_name` `is_corect` is not"),  # noqa: E501 - same
+        (aggregate("pass@k"), "E108 15:9 the aggregator `pass@k` needs `k`"),
+        (aggregate("pass^k, k: 6"), "E108 15:9 `pass^k` with `k` 6 needs 6 trials, and there are 5"),
+        (aggregate("mean, k: 2"), "E108 15:9 the aggregator `mean` has no `k`"),
+        (aggregate("max") * 2, "E108 16:9 the aggregate `is_correct.max` is asked for twice"),
+        (aggregate("max", "is_corect"), "E115 15:22 `score_name` `is_corect` is not a value of a scorer"),
+        (aggregate("max", "predicted_choice"), "E115 15:22 `score_name` `predicted_choice` is not a value"),
+        (aggregate("pass@n, k: 1"), "E108 15:57 `score_aggregators.0.aggregator.function` is 'pass@n'"),
+    ],
+)  # fmt: skip
+def test_aggregators_are_checked_at_load(write: Write, text: str, told: str) -> None:
+    """What an aggregator cannot do is found before anything is asked."""
+    (error,) = load(write, TASK + AGGREGATORS + text).errors
+    assert f"{error.code} {error.where} {error.message}".startswith(told.replace(" ", " task.yaml:", 1))
+
+
+def test_metrics_may_name_aggregates(write: Write) -> None:
+    """`is_correct.pass@2` is a field under trials that ask for it, and no other is."""
+    scorer = TASK + "      metrics:\n        - {type: mean, field: is_correct.pass@2}\n"
+    assert load(write, scorer + AGGREGATORS + aggregate("pass@k, k: 2")).errors == []
+    (error,) = load(write, scorer + AGGREGATORS + aggregate("pass@k, k: 3")).errors
+    assert error.message == "metric field `is_correct.pass@2` is not produced by `string_equals_mcqa`"
+    assert "is_correct.pass@3" in str(error.hint)
+    assert [error.code for error in load(write, scorer).errors] == ["E115"]
+
+
+def test_default_metrics_say_which_aggregate_they_are(write: Write) -> None:
+    """A scorer without `metrics` gets one for each aggregator; only the mean is called accuracy alone."""
+    task = value_of(load(write, TASK + AGGREGATORS + aggregate("pass@k, k: 2") + aggregate("mean")))
+    metrics = [(one.key, one.metric.fields(), one.metric.name) for one in task.main_step.metrics]  # type: ignore[attr-defined]  # means have a name
+    assert metrics == [
+        ("mean", ("is_correct.pass@2",), "Accuracy pass@2"),
+        ("mean-2", ("is_correct.mean",), "Accuracy"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("run", "task", "trials"),
+    [
+        (THREE + RUN, TASK, Trials(3)),
+        (THREE + RUN, TASK + AGGREGATORS + aggregate("max"), Trials(3, (MAX,))),
+        (
+            THREE + RUN + "      trials: {num_trials: 4}\n",
+            TASK + AGGREGATORS + aggregate("max"),
+            Trials(4, (MAX,)),
+        ),
+        (
+            THREE + RUN + "      trials: {num_trials: 4, score_aggregators: []}\n",
+            TASK + AGGREGATORS + aggregate("max"),
+            Trials(4),
+        ),
+    ],
+)
+def test_the_run_sets_the_number(project: Write, run: str, task: str, trials: Trials) -> None:
+    """A specification wins over `run_config`, which wins over the task, key by key."""
+    project(run_yaml=run, task_yaml=task)
+    assert value_of(load_plan("run.yaml")).specifications[0].task.trials == trials
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "run_config: {trials_config: {num_trials: 1}}\n" + RUN,
+        "run_config: {trials_config: {}}\n" + RUN,
+        RUN + "      trials: {num_trials: 1}\n",
+        RUN + "      repeatability: {num_runs: 1}\n",
+        RUN + "      repeatability: {}\n",
+    ],
+)
+def test_numbers_below_two_are_refused(project: Write, text: str) -> None:
+    """One trial, or one run, is not several."""
+    project(run_yaml=text)
+    assert [error.code for error in load_plan("run.yaml").errors] == ["E108"]
+
+
+def test_repeatability_is_a_number_of_runs(project: Write) -> None:
+    """A specification says how often it is run; once unless it does."""
+    for more, runs in (("      repeatability: {num_runs: 3}\n", 3), ("", 1)):
+        project(run_yaml=RUN + more)
+        assert value_of(load_plan("run.yaml")).specifications[0].num_runs == runs
+
+
+def test_the_schema_knows_trials() -> None:
+    """Editors accept what the loader accepts, and refuse what it refuses."""
+    aggregator = {"score_name": "is_correct", "aggregator": {"function": "pass^k_plugin", "k": 2}}
+    trials: dict[str, object] = {"num_trials": 3, "score_aggregators": [aggregator]}
+    scorer = {"type": "string_equals_mcqa", "ground_truth_choice": "A", "choices": ["A"]}
+    definition = {"scorers": [scorer], "trials": trials}
+    task = {"key": "t", "display_name": "T", "description": "d", "definition": definition}
+    jsonschema.validate(task, schema("task"))
+    trials["num_trials"] = 1
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(task, schema("task"))

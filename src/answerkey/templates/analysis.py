@@ -106,9 +106,9 @@ def _check_tree(tree: nodes.Template, names: Sequence[str]) -> None:
             check_repeatable(node, node.name)
             hint = suggest(node.name, names) or f"a column is reached as `sample.{node.name}`;"
             for difference in tree.find_all(nodes.Sub):
-                column = _read_column(difference.left)
-                if difference.right is node and column is not None:
-                    hint = f"a column with a hyphen is reached as `sample['{column}-{node.name}']`;"
+                path = find_path(difference.left, "sample")
+                if difference.right is node and path and len(path) == 1:
+                    hint = f"a column with a hyphen is reached as `sample['{path[0].key}-{node.name}']`;"
             raise refuse(
                 node, f"`{node.name}` is not defined in this template", f"{hint} names: {listing(names)}"
             )
@@ -258,31 +258,9 @@ def find_reads(tree: nodes.Template, names: Sequence[str]) -> dict[str, frozense
 
 def find_columns(tree: nodes.Template) -> frozenset[str] | None:
     """Return the columns of `sample` that a template reads; None: any, because it uses the row as a whole."""
-
-    def walk(node: nodes.Node) -> Iterator[str | None]:
-        column = _read_column(node)
-        if column is not None:
-            yield column
-            return
-        if isinstance(node, nodes.Name) and node.name == "sample":
-            yield None
-        if isinstance(node, nodes.Call):
-            method = _read_column(node.node)
-            if method is not None and hasattr(dict, method):
-                yield None
-        for child in node.iter_child_nodes():
-            yield from walk(child)
-
-    found = list(walk(tree))
-    return None if None in found else frozenset(name for name in found if name is not None)
-
-
-def _read_column(node: nodes.Node) -> str | None:
-    """Return the column that `sample.x` or `sample['x']` is; None for any other node."""
-    step = read_step(node)
-    owner = node.node if isinstance(node, (nodes.Getattr, nodes.Getitem)) else None
-    is_column = isinstance(owner, nodes.Name) and owner.name == "sample" and step is not None
-    return step.key if is_column and step is not None and isinstance(step.key, str) else None
+    found = {path[0].key if path else None for path in find_paths(tree, "sample")}
+    columns = frozenset(name for name in found if isinstance(name, str))
+    return columns if len(columns) == len(found) else None
 
 
 #: What a tame template may consist of: exactly these, not what is derived from them.

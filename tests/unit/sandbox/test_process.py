@@ -1,3 +1,5 @@
+"""Laws of the process of a snippet: what it is given, what it gives, what it may not, and that it ends."""
+
 from __future__ import annotations
 
 import contextlib
@@ -11,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.sandbox import Snippet, SnippetProcess, SnippetTrouble
+from answerkey.sandbox import Snippet, SnippetProcess, SnippetTrouble, worker
 
 #: Far more than any call here needs, however busy the machine.
 SECONDS = 60.0
+
 #: For calls that never end.
 SHORT = 1.0
+
 MEMORY_BYTES = 256 * 1024**2
 
 
@@ -59,10 +63,136 @@ def find_children() -> set[str]:
     return found
 
 
-def test_function_sees_sample_and_solver_output() -> None:
-    """Two parameters get the sample and the solver's output as dicts."""
-    source = "def compute_scores(sample, solver_output):\n    return {'x': sample['a'] + solver_output['b']}"
-    assert run(source, [{"a": 1}, {"b": 2}]) == [{"x": 3}]
+COPYING = (
+    "import copy\ndef compute_scores(sample):\n    one = copy.deepcopy(sample)\n    one.meta['x'] = 2\n"
+    "    return [sample.meta.x, one.meta.x, copy.copy(sample) == sample]\n"
+)
+DATACLASS = """
+from __future__ import annotations
+import pickle
+from dataclasses import dataclass
+from typing import ClassVar
+@dataclass
+class Point:
+    x: int
+    k: ClassVar[int] = 1
+def compute_scores(s):
+    return pickle.loads(pickle.dumps(Point(s['n']))).x
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "value"),
+    [
+        ("def compute_scores(a, b): return {'x': a['n'] + b['m']}", [{"n": 1}, {"m": 2}], {"x": 3}),
+        # A function of one parameter gets the sample alone, one of `*arguments` gets both.
+        ("def compute_scores(sample): return sample", [{"n": 1}, {}], {"n": 1}),
+        ("def compute_scores(sample, *, strict=False): return sample", [{"n": 1}, {}], {"n": 1}),
+        ("def compute_scores(s, /): return s", [{"n": 1}, {}], {"n": 1}),
+        ("def compute_scores(*a): return len(a)", [{}, {}], 2),
+        ("def compute_scores(s): return 'é🙂'", [{}, {}], "é🙂"),
+        # A column named as a method of dicts is read with brackets; its dots mean the method.
+        ("def compute_scores(s): return [s['items'], callable(s.items)]", [{"items": 3}, {}], [3, True]),
+        ("def compute_scores(s): return s['d']", [{"d": date(2026, 11, 5)}, {}], "2026-11-05"),
+        (
+            COPYING,
+            [{"meta": {"x": 1}}, {}],
+            [1, 2, True],
+        ),
+        (DATACLASS, [{"n": 4}, {}], 4),
+        ("import sys\ndef compute_scores(s):\n    print('hi')\n    return sys.stdin.read()", [{}, {}], ""),
+        ("import os\ndef compute_scores(s):\n    os.fork()\n    return s['n']", [{"n": 1}, {}], 1),
+    ],
+)
+def test_function_is_called_and_gives_its_value(source: str, arguments: list[object], value: object) -> None:
+    """Once for each call, with what it asks for; printing is harmless, and standard input is empty."""
+    assert run(source, arguments, arguments) == [value, value]
+    with SnippetProcess(make_snippet(source)) as process:
+        assert process.call(arguments) == value
+
+
+ODD = "class Odd(Exception):\n    def __str__(self): raise RuntimeError\ndef compute_scores(s): raise Odd"
+DEEP = "def compute_scores(s):\n    v = []\n    for _ in range(100000):\n        v = [v]\n    return v"
+FAILING = "class Odd(dict):\n    def items(self): raise OSError\ndef compute_scores(s): return Odd(a=1)"
+DEAF = (
+    "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    "signal.signal(signal.SIGXCPU, signal.SIG_IGN)\ndef compute_scores(s):\n    while True: pass\n"
+)
+BIG_FILE = "def compute_scores(s):\n    with open('big', 'wb') as f:\n        f.write(bytes(32 << 20))"
+INTRUDER = (
+    "import os, stat\ndef compute_scores(s):\n    for fd in range(3, 512):\n        try:\n"
+    "            if stat.S_ISSOCK(os.fstat(fd).st_mode): os.write(fd, FRAME)\n"
+    "        except OSError: pass\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "message"),
+    [
+        ("import time\ndef compute_scores(s): time.sleep(60)", "timeout", "the snippet took longer"),
+        (DEAF, "timeout", "the snippet took longer"),
+        ("def compute_scores(s):\n    while True: print('x' * 1000)", "timeout", "the snippet took longer"),
+        (ODD, "raised", ""),
+        ("def compute_scores(s): return {}['x']", "raised", "KeyError: 'x'"),
+        ("import sys\ndef compute_scores(s): sys.exit(2)", "raised", "SystemExit: 2"),
+        (BIG_FILE, "raised", "OSError"),
+        (DEEP, "bad_value", "the snippet returned a value that is nested too deeply"),
+        (FAILING, "bad_value", "the snippet returned a value that is not plain JSON"),
+        ("import os\ndef compute_scores(s): os._exit(3)", "died", "the snippet's process ended: exit code 3"),
+        ("import os\ndef compute_scores(s): os._exit(0)", "died", "the snippet's process ended: exit code 0"),
+        (
+            "import os\ndef compute_scores(s): os.kill(os.getpid(), 11)",
+            "died",
+            "the snippet's process ended: signal SIGSEGV",
+        ),
+        (
+            "import os\ndef compute_scores(s): os.abort()",
+            "died",
+            "the snippet's process ended: signal SIGABRT",
+        ),
+        ("import os\ndef compute_scores(s): os.closerange(0, 64)", "died", ""),
+        # What writes into the private connection is told, not believed.
+        (INTRUDER.replace("FRAME", "bytes(7) + b'\\x02{}'"), "died", "the snippet broke its connection"),
+        (INTRUDER.replace("FRAME", "bytes(7) + b'\\x02}{'"), "died", "the snippet broke its connection"),
+        (INTRUDER.replace("FRAME", "b'\\xff' * 64"), "bad_value", "the snippet returned more than 64 MiB"),
+    ],
+)
+def test_call_without_a_value_is_told_with_its_cause(source: str, kind: str, message: str) -> None:
+    """Time, exceptions, values that are none, and deaths, each by its kind."""
+    trouble = find_trouble(source, seconds=SHORT if kind == "timeout" else SECONDS)
+    assert trouble.kind == kind
+    assert trouble.message.startswith(message)
+
+
+UNFIT = "`compute_scores({})` cannot be called with the arguments it is given"
+
+
+@pytest.mark.parametrize(
+    ("source", "message", "line"),
+    [
+        ("x = 1", "the snippet defines no function `compute_scores`", ""),
+        ("def compute_scores(): return 1", UNFIT.format(""), ""),
+        ("def compute_scores(a, b, c): return 1", UNFIT.format("a, b, c"), ""),
+        ("def compute_scores(a, *, b): return 1", UNFIT.format("a, *, b"), ""),
+        ("while True: pass", "the snippet took longer than its limit of 1 s while it was loaded", ""),
+        ("import os\nos._exit(4)", "the snippet's process ended: exit code 4 while it was loaded", ""),
+        (
+            "def compute_scores(sample)",
+            "SyntaxError while the snippet was loaded",
+            'File "<scorers[0]>", line 1',
+        ),
+        (
+            "import no_such_module_here",
+            "ModuleNotFoundError while the snippet was loaded",
+            "import no_such_module_here",
+        ),
+    ],
+)
+def test_snippet_that_does_not_load_is_found_at_the_start(source: str, message: str, line: str) -> None:
+    """No function, one that cannot take the arguments, no Python, no end: with the line if there is one."""
+    trouble = find_load_trouble(source, seconds=SHORT if "while" in source else SECONDS)
+    assert trouble.message == message
+    assert line in trouble.traceback
 
 
 def test_solver_output_is_read_with_dots_or_brackets() -> None:
@@ -82,41 +212,11 @@ def test_solver_output_is_read_with_dots_or_brackets() -> None:
     assert value == ["B", "B", 1, "assistant", "art", 7, [["meta", {"topic": "art"}]], True, sample]
 
 
-def test_method_of_a_dict_wins_over_a_key_of_that_name() -> None:
-    """A column named as a method of dicts is read with brackets; its dots mean the method."""
-    source = "def compute_scores(sample):\n    return [sample['items'], callable(sample.items)]"
-    assert run(source, [{"items": 3}, {}]) == [[3, True]]
-
-
 def test_missing_key_after_a_dot_is_named_with_the_keys_there_are() -> None:
     """A name that is no key is an AttributeError that lists the keys."""
     (trouble,) = run("def compute_scores(sample):\n    return sample.anser", [{"answer": "A"}, {}])
     assert isinstance(trouble, SnippetTrouble)
     assert trouble.message == "AttributeError: there is no key 'anser'; keys: 'answer'"
-
-
-def test_arguments_can_be_copied() -> None:
-    """Copies are independent of what was copied, however deep."""
-    source = (
-        "import copy, pickle\ndef compute_scores(sample):\n    one = copy.deepcopy(sample)\n"
-        "    one.meta['x'] = 2\n    return [sample.meta.x, one.meta.x, copy.copy(sample) == sample]\n"
-    )
-    assert run(source, [{"meta": {"x": 1}}, {}]) == [[1, 2, True]]
-
-
-@pytest.mark.parametrize(
-    "signature",
-    ["sample", "sample, *, strict=False", "sample, /", "s"],
-)
-def test_function_with_one_parameter_sees_the_sample(signature: str) -> None:
-    """A function of one parameter gets the sample alone."""
-    name = signature.partition(",")[0]
-    assert run(f"def compute_scores({signature}):\n    return {name}", [{"a": 1}, {"b": 2}]) == [{"a": 1}]
-
-
-def test_function_may_take_any_number_of_arguments() -> None:
-    """A function of `*arguments` gets both."""
-    assert run("def compute_scores(*a):\n    return len(a)", [{}, {}]) == [2]
 
 
 def test_function_may_be_async() -> None:
@@ -167,21 +267,6 @@ def test_many_calls_come_back_in_order() -> None:
     assert run("def compute_scores(sample):\n    return sample['n']", *calls) == list(range(250))
 
 
-def test_call_returns_one_value() -> None:
-    """`call` gives the value itself."""
-    with SnippetProcess(make_snippet("def compute_scores(s):\n    return 'é🙂'")) as process:
-        assert process.call([{}, {}]) == "é🙂"
-
-
-def test_call_raises_trouble() -> None:
-    """`call` raises what `call_all` yields."""
-    with (
-        SnippetProcess(make_snippet("def compute_scores(s):\n    return {}['x']")) as process,
-        pytest.raises(SnippetTrouble, match="KeyError: 'x'"),
-    ):
-        process.call([{}, {}])
-
-
 def test_exception_shows_only_the_users_lines() -> None:
     """A traceback begins at the snippet's first own line and shows its source."""
     trouble = find_trouble(
@@ -194,6 +279,13 @@ def test_exception_shows_only_the_users_lines() -> None:
     assert trouble.traceback.endswith("ZeroDivisionError: division by zero")
     assert "worker" not in trouble.traceback
     assert str(trouble) == f"{trouble.message}\n{trouble.traceback}"
+
+
+def test_call_raises_trouble() -> None:
+    """`call` raises what `call_all` yields."""
+    process = SnippetProcess(make_snippet("def compute_scores(s): return {}['x']"))
+    with process, pytest.raises(SnippetTrouble, match="KeyError: 'x'"):
+        process.call([{}, {}])
 
 
 def test_async_exception_shows_only_the_users_lines() -> None:
@@ -221,15 +313,6 @@ def test_endless_recursion_is_an_exception_with_a_short_traceback() -> None:
     assert len(trouble.traceback) < 8100
 
 
-def test_exception_that_cannot_be_shown_is_still_told() -> None:
-    """An exception whose own text fails is a trouble like any other."""
-    source = (
-        "class Odd(Exception):\n    def __str__(self):\n        raise RuntimeError\n"
-        "def compute_scores(sample):\n    raise Odd\n"
-    )
-    assert find_trouble(source).kind == "raised"
-
-
 def test_failure_of_one_call_leaves_the_others() -> None:
     """A call that raises takes nothing from its neighbours, nor from what the snippet remembers."""
     source = (
@@ -254,44 +337,6 @@ def test_working_folder_is_empty_and_goes_away() -> None:
         assert value[1] == []
         assert folder.exists()
     assert not folder.exists()
-
-
-def test_missing_function_is_found_at_the_start() -> None:
-    """A snippet without the function does not load."""
-    assert find_load_trouble("x = 1").message == "the snippet defines no function `compute_scores`"
-
-
-@pytest.mark.parametrize("signature", ["", "a, b, c", "sample, *, needed"])
-def test_unfit_function_is_found_at_the_start(signature: str) -> None:
-    """A function that cannot take the arguments does not load."""
-    message = find_load_trouble(f"def compute_scores({signature}):\n    return 1").message
-    assert message.endswith("cannot be called with the arguments it is given")
-
-
-def test_syntax_error_is_found_at_the_start() -> None:
-    """A snippet that is not Python does not load; its line is shown."""
-    trouble = find_load_trouble("def compute_scores(sample)\n    return 1")
-    assert trouble.message == "SyntaxError while the snippet was loaded"
-    assert 'File "<scorers[0]>", line 1' in trouble.traceback
-
-
-def test_failing_import_is_found_at_the_start() -> None:
-    """A module that is not there is told with the line that wants it."""
-    trouble = find_load_trouble("import no_such_module_here\ndef compute_scores(s):\n    return 1")
-    assert trouble.message == "ModuleNotFoundError while the snippet was loaded"
-    assert "import no_such_module_here" in trouble.traceback
-
-
-def test_top_level_that_does_not_end_is_found_at_the_start() -> None:
-    """Loading has the time of one call."""
-    message = find_load_trouble("while True:\n    pass", seconds=SHORT).message
-    assert message == "the snippet took longer than its limit of 1 s while it was loaded"
-
-
-def test_top_level_that_exits_is_found_at_the_start() -> None:
-    """A snippet that ends its process while loading does not load."""
-    message = find_load_trouble("import os\nos._exit(4)").message
-    assert message == "the snippet's process ended: exit code 4 while it was loaded"
 
 
 def test_no_process_is_left() -> None:
@@ -369,17 +414,183 @@ def test_closed_process_can_be_called_again() -> None:
     process.close()
 
 
-def test_dates_reach_the_snippet_as_text() -> None:
-    """A value without a JSON form arrives as its text."""
-    day = date(2026, 11, 5)
-    assert run("def compute_scores(s):\n    return s['d']", [{"d": day}, {}]) == ["2026-11-05"]
+def test_endless_loop_is_a_timeout() -> None:
+    """A call that does not end is ended after its time, and the next has a new process."""
+    source = "def compute_scores(sample):\n    while sample['n']:\n        pass\n    return 'done'"
+    first, second, third = run(source, [{"n": 0}, {}], [{"n": 1}, {}], [{"n": 0}, {}], seconds=3.0)
+    assert (first, third) == ("done", "done")
+    assert isinstance(second, SnippetTrouble)
+    assert (second.kind, second.message) == ("timeout", "the snippet took longer than its limit of 3 s")
 
 
-def test_snippet_may_define_dataclasses() -> None:
-    """Classes that look up their own module find it."""
+def test_memory_hog_is_told() -> None:
+    """More memory than allowed is a trouble of its own kind, with the line."""
+    trouble = find_trouble("def compute_scores(sample):\n    return len(bytearray(10**9))")
+    assert trouble.kind == "memory"
+    assert trouble.message == "the snippet ran out of memory; its limit is 256 MiB"
+    assert "line 2, in compute_scores" in trouble.traceback
+
+
+def test_growing_list_is_told() -> None:
+    """Memory that grows bit by bit ends in the same trouble, and the next call works."""
     source = (
-        "from __future__ import annotations\nimport pickle\nfrom dataclasses import dataclass\n"
-        "from typing import ClassVar\n@dataclass\nclass Point:\n    x: int\n    k: ClassVar[int] = 1\n"
-        "def compute_scores(s):\n    return pickle.loads(pickle.dumps(Point(s['n']))).x\n"
+        "def compute_scores(sample):\n    kept = []\n    while sample['n']:\n"
+        "        kept.append(bytearray(1 << 20))\n    return 'done'\n"
     )
-    assert run(source, [{"n": 4}, {}]) == [4]
+    first, second = run(source, [{"n": 1}, {}], [{"n": 0}, {}])
+    assert isinstance(first, SnippetTrouble)
+    assert first.kind == "memory"
+    assert second == "done"
+
+
+def test_death_leaves_the_other_calls() -> None:
+    """The call after a death runs in a new process; the values before it are kept."""
+    source = "import os\ndef compute_scores(s):\n    return os._exit(1) if s['n'] == 1 else s['n']"
+    first, second, third = run(source, [{"n": 0}, {}], [{"n": 1}, {}], [{"n": 2}, {}])
+    assert (first, third) == (0, 2)
+    assert isinstance(second, SnippetTrouble)
+
+
+def test_print_flood_breaks_nothing() -> None:
+    """What a snippet prints goes elsewhere than its values, however much it is; the end is kept."""
+    source = (
+        "import sys\ndef compute_scores(s):\n    for n in range(3000):\n"
+        "        print('{\"value\": 0}' * 100)\n    print('é end')\n    sys.stdout.flush()\n    1 / 0\n"
+    )
+    trouble = find_trouble(source)
+    assert trouble.kind == "raised"
+    assert trouble.output.endswith("é end\n")
+    assert len(trouble.output) <= 4000
+
+
+def test_environment_holds_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller's environment does not reach the snippet."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-to-be-seen")
+    (names,) = run("import os\ndef compute_scores(s):\n    return sorted(os.environ)")
+    assert isinstance(names, list)
+    threads = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"}
+    assert set(names) <= {"HOME", "TMPDIR", "LC_CTYPE", "LD_LIBRARY_PATH", *threads}
+
+
+def test_python_settings_of_the_caller_do_not_reach_the_snippet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller's PYTHONPATH and working folder are not searched for modules."""
+    monkeypatch.setenv("PYTHONPATH", "/somewhere/else")
+    (paths,) = run("import sys\ndef compute_scores(s):\n    return sys.path")
+    assert isinstance(paths, list)
+    assert "/somewhere/else" not in paths
+    assert str(Path.cwd()) not in paths
+
+
+def test_death_with_a_living_child_is_told_as_death() -> None:
+    """A child that keeps the connection open does not turn a death into a timeout."""
+    source = "import os, time\ndef compute_scores(s):\n    os.fork() or time.sleep(60)\n    os._exit(5)\n"
+    process = SnippetProcess(make_snippet(source), seconds=SECONDS)
+    with process, pytest.raises(SnippetTrouble) as caught:
+        process.call([{}, {}])
+    assert (caught.value.kind, caught.value.message) == ("died", "the snippet's process ended: exit code 5")
+
+
+def test_closing_ends_what_the_snippet_started() -> None:
+    """Processes that the snippet has started end with it."""
+    source = "import os, time\ndef compute_scores(s):\n    pid = os.fork()\n    return pid or time.sleep(60)"
+    with SnippetProcess(make_snippet(source), seconds=SECONDS) as process:
+        child = process.call([{}, {}])
+        assert isinstance(child, int)
+        handle = os.pidfd_open(child)
+    ended = select.poll()
+    ended.register(handle, select.POLLIN)
+    assert ended.poll(60_000)
+    os.close(handle)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("float('nan')", "the snippet returned NaN or an infinity"),
+        ("{'a': [float('inf')]}", "the snippet returned NaN or an infinity"),
+        ("{1, 2}", "the snippet returned a value that is not plain JSON (TypeError: set is not JSON)"),
+        ("object", "the snippet returned a value that is not plain JSON (TypeError: type is not JSON)"),
+        ("{(1, 2): 3}", "the snippet returned a value that is not plain JSON"),
+        ("'\\ud800'", "the snippet returned text that is not valid Unicode"),
+        ("loop", "the snippet returned a value that holds itself"),
+    ],
+)
+def test_value_that_cannot_be_passed_on_is_told(value: str, message: str) -> None:
+    """Only plain JSON comes back: no NaN, no infinity, no foreign object."""
+    trouble = find_trouble(f"loop = []\nloop.append(loop)\ndef compute_scores(s):\n    return {value}")
+    assert trouble.kind == "bad_value"
+    assert trouble.message.startswith(message)
+
+
+def test_arguments_beyond_the_memory_are_told() -> None:
+    """Arguments that the process cannot hold are a trouble with memory, not a death."""
+    snippet = make_snippet("def compute_metrics(scores):\n    return len(scores)", "compute_metrics")
+    scores = [{"values": {"x": 1.0}, "metadata": {}}] * 400_000
+    with (
+        SnippetProcess(snippet, memory_bytes=64 * 1024**2) as process,
+        pytest.raises(SnippetTrouble) as caught,
+    ):
+        process.call([scores])
+    assert caught.value.kind == "memory"
+
+
+can_refuse = pytest.mark.skipif(
+    sys.platform != "linux" or os.uname().machine not in worker.NETWORK_CALLS,
+    reason="this system cannot refuse sockets to a process",
+)
+
+#: What each of them does, and the words that tell that it was refused.
+ATTEMPTS = {
+    "import socket; socket.socket()": "PermissionError: [Errno 13] Permission denied",
+    "import socket; socket.socket(socket.AF_UNIX)": "PermissionError: [Errno 13] Permission denied",
+    "import socket; socket.getaddrinfo('example.invalid', 80)": "gaierror",
+    "import urllib.request as r; r.urlopen('http://127.0.0.1:9/')": "<urlopen error [Errno 13]",
+    "import asyncio; asyncio.run(asyncio.open_connection('127.0.0.1', 9))": "PermissionError: [Errno 13]",
+}
+
+
+def call(body: str, function: str = "compute_scores") -> object:
+    """Return what a snippet gives, or its trouble."""
+    source = f"def {function}(first, second=None):\n    {body}\n    return {{'said': 1}}\n"
+    with SnippetProcess(Snippet(function, source), seconds=60) as process:
+        return next(process.call_all([[{}, {}]]))
+
+
+@can_refuse
+@pytest.mark.parametrize("body", ATTEMPTS)
+def test_a_snippet_reaches_nobody(body: str) -> None:
+    """Every way to a socket is refused, and the trouble says why."""
+    trouble = call(body)
+    assert isinstance(trouble, SnippetTrouble)
+    assert trouble.kind == "raised"
+    assert ATTEMPTS[body] in trouble.message
+    assert trouble.message.endswith("(snippets of scorers and metrics have no network)")
+
+
+@can_refuse
+def test_children_of_a_snippet_reach_nobody() -> None:
+    """What a snippet starts is bound as it is."""
+    body = (
+        "import subprocess, sys; return {'said': subprocess.run("
+        "[sys.executable, '-c', 'import socket; socket.socket()'], capture_output=True, text=True).stderr}"
+    )
+    said = call(body)
+    assert isinstance(said, dict)
+    assert "PermissionError" in str(said["said"])
+
+
+def test_an_event_loop_still_works() -> None:
+    """A pair of sockets inside the process is no network."""
+    assert call("import asyncio; asyncio.run(asyncio.sleep(0))") == {"said": 1}
+
+
+def test_a_file_that_is_refused_is_not_blamed_on_the_network() -> None:
+    """An exception that names a file says nothing of the network."""
+    trouble = call("raise PermissionError(13, 'Permission denied', 'secret.txt')")
+    assert isinstance(trouble, SnippetTrouble)
+    assert "network" not in trouble.message
+
+
+def test_a_snippet_that_stands_for_a_model_may_ask() -> None:
+    """`infer` gets its sockets."""
+    assert call("import socket; socket.socket().close()", function="infer") == {"said": 1}

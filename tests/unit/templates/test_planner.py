@@ -25,7 +25,8 @@ from answerkey.types import Samples
 def make_samples(*encoded: str, **columns: object) -> Samples:
     """Return a table of these columns."""
     frame = pl.DataFrame(columns, strict=False)
-    return Samples(frame, pl.Series([str(n) for n in range(frame.height)]), encoded=frozenset(encoded))
+    ids = pl.Series([str(n) for n in range(frame.height)], dtype=pl.String)
+    return Samples(frame, ids, encoded=frozenset(encoded))
 
 
 TABLE = make_samples(
@@ -167,13 +168,6 @@ X = ...  # in place of a value: this row is left to Jinja
 LISTS = [["x", "y"], ["x"], [], None, [None, None]]
 
 BLANKS = "".join(chr(code) for code in range(128) if chr(code).isspace())
-
-
-def make_samples(*encoded: str, **columns: object) -> Samples:
-    """Return a table of these columns."""
-    frame = pl.DataFrame(columns, strict=False)
-    ids = pl.Series([str(n) for n in range(frame.height)], dtype=pl.String)
-    return Samples(frame, ids, encoded=frozenset(encoded))
 
 
 def compute(source: str, samples: Samples) -> list[object] | None:

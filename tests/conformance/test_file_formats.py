@@ -17,16 +17,15 @@ from answerkey.datasets import (
     Dataset,
     LocalSource,
     Selection,
-    binary_blocks,
+    columns,
     content,
-    json_rows,
     load_table,
     match_completions,
     open_dataset,
+    parquet,
     samples_from,
-    text_rows,
 )
-from answerkey.datasets.cells import ColumnKind
+from answerkey.datasets.values import ColumnKind
 from answerkey.templates import RowFilter
 
 TEXTS = [
@@ -153,7 +152,7 @@ def test_every_format_is_the_same_when_it_is_streamed(
     selection = Selection(7, "random", 3)
     held = [open_rows(path), open_rows(path, selection)]
     monkeypatch.setattr(content, "HELD_BYTES", 0)
-    for module in (json_rows, text_rows, binary_blocks):
+    for module in (columns, parquet):
         monkeypatch.setattr(module, "CHUNK_ROWS", 13)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for _ in ("read", "from the cache"):

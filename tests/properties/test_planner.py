@@ -10,7 +10,7 @@ from functools import cache
 import polars as pl
 import pytest
 
-from answerkey.datasets.shapes import build_frame
+from answerkey.datasets.columns import build_frame
 from answerkey.templates import RowTrouble, Template
 from answerkey.types import Row, Samples
 

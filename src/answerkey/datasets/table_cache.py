@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -21,9 +21,10 @@ from typing import Any
 
 import polars as pl
 
-from answerkey.datasets.gathering import LINE, FileDrafts, Gathered
+from answerkey.datasets.columns import LINE, BuiltTable, SpillFolder
+from answerkey.datasets.downloads import open_cache_folder
+from answerkey.datasets.parquet import StoredRows
 from answerkey.datasets.rows import BLOCK_ROWS
-from answerkey.datasets.stored import StoredRows
 from answerkey.errors import Place, SpecError
 from answerkey.types import Notice
 
@@ -37,7 +38,7 @@ VERSION = 1
 REST_SECONDS, GIVEN_UP_SECONDS = 3600.0, 86_400.0
 GROUP_BYTES = 64 * 2**20
 _KEY = "answerkey"
-_DRAFT = ".draft-"
+_SPILL = ".draft-"
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,11 @@ class TableCache:
         return None
 
     @contextmanager
-    def open_drafts(self) -> Iterator[FileDrafts]:
+    def open_spill_folder(self) -> Iterator[SpillFolder]:
         """Yield a folder for the chunks of a table; it is removed afterwards."""
         folder = self._make_folder()
         try:
-            yield FileDrafts(folder)
+            yield SpillFolder(folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -82,7 +83,7 @@ class TableCache:
         try:
             if self.folder is not None:
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                return Path(tempfile.mkdtemp(prefix=_DRAFT, dir=self.folder))
+                return Path(tempfile.mkdtemp(prefix=_SPILL, dir=self.folder))
         except OSError as error:
             message = (
                 f"the table cache `{self.folder}` cannot be used: {error}; large files are read each time"
@@ -92,42 +93,51 @@ class TableCache:
             self.folder = None
         return Path(tempfile.mkdtemp(prefix="answerkey-table-"))
 
-    def keep(self, key: str, drafts: FileDrafts, gathered: Gathered, file: str) -> StoredTable:
+    def keep(self, key: str, chunks: SpillFolder, built: BuiltTable, file: str) -> StoredTable:
         """Make one table of the chunks and return it: an entry of the cache, or a temporary file."""
-        draft = drafts.folder / "whole"
-        _write_whole(draft, drafts, gathered)
-        if self.folder is None:
-            return _open_entry(_keep_until_exit(draft, key), file)
-        path = self.folder / f"{key}.parquet"
-        draft.replace(path)
-        self._make_room(path)
+        whole = chunks.folder / "whole"
+        scan = pl.scan_parquet(sorted(chunks.folder.glob("*.parquet")), glob=False)
+        rows = max(1, GROUP_BYTES * built.rows // max(built.size, 1))  # groups of a bearable size
+        (scan if built.first_line is None else scan.drop(LINE)).sink_parquet(
+            whole,
+            compression="zstd",
+            compression_level=1,
+            statistics=False,
+            row_group_size=min(rows, BLOCK_ROWS),
+            metadata={_KEY: json.dumps(_describe(built))},
+        )
+        if self.folder is not None:
+            path = whole.replace(self.folder / f"{key}.parquet")
+            self._make_room(self.folder, path)
+        else:
+            folder = Path(tempfile.mkdtemp(prefix="answerkey-table-"))
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            path = Path(shutil.move(whole, folder / f"{key}.parquet"))
         return _open_entry(path, file)
 
-    def _make_room(self, kept: Path) -> None:
+    def _make_room(self, folder: Path, kept: Path) -> None:
         """Delete what was not used for longest until the rest fits."""
+        entries: list[tuple[float, Path, int]] = []
+        for path in folder.iterdir():
+            with suppress(OSError):  # another process may have deleted it
+                found = path.stat()
+                entries.append((found.st_mtime, path, found.st_size))
         now, size = time.time(), 0
-        for used, path, length in sorted(_list_entries(self.folder or kept.parent), reverse=True):
-            is_draft = path.name.startswith(_DRAFT)
-            size += 0 if is_draft else length
-            if is_draft and now - used > GIVEN_UP_SECONDS:
-                shutil.rmtree(path, ignore_errors=True)
-            elif not is_draft and size > self.limit and path != kept and now - used > REST_SECONDS:
+        for used, path, length in sorted(entries, reverse=True):
+            if path.name.startswith(_SPILL):
+                if now - used > GIVEN_UP_SECONDS:
+                    shutil.rmtree(path, ignore_errors=True)
+                continue
+            size += length
+            if size > self.limit and path != kept and now - used > REST_SECONDS:
                 path.unlink(missing_ok=True)
                 size -= length
-
-
-def _list_entries(folder: Path) -> Iterator[tuple[float, Path, int]]:
-    for path in folder.iterdir():
-        with suppress(OSError):  # another process may have deleted it
-            found = path.stat()
-            yield found.st_mtime, path, found.st_size
 
 
 def open_cache() -> TableCache:
     """Return the cache as the environment says; SpecError E119 when it says nonsense."""
     setting = os.environ.get(VARIABLE, "").strip().lower()
-    base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    folder = base / "answerkey" / "tables"
+    folder = open_cache_folder("tables")
     if not setting:
         return TableCache(folder)
     try:
@@ -146,34 +156,16 @@ def name_entry(digest: str, form: str, kinds: Mapping[str, str]) -> str:
     return sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _write_whole(path: Path, drafts: FileDrafts, gathered: Gathered) -> None:
-    """Write all chunks into one file with groups of rows of a bearable size."""
-    scan = pl.scan_parquet(drafts.paths(), glob=False)
-    rows = max(1, GROUP_BYTES * gathered.rows // max(gathered.size, 1))
-    (scan if gathered.first_line is None else scan.drop(LINE)).sink_parquet(
-        path,
-        compression="zstd",
-        compression_level=1,
-        statistics=False,
-        row_group_size=min(rows, BLOCK_ROWS),
-        metadata={_KEY: json.dumps(_describe(gathered))},
-    )
-
-
-def _describe(gathered: Gathered) -> dict[str, Any]:
+def _describe(built: BuiltTable) -> dict[str, Any]:
+    """Return what is stored beside the rows; notices without the name of the file, another each time."""
+    places = [(one, one.where or Place()) for one in built.notices]
     return {
-        "rows": gathered.rows,
-        "encoded": sorted(gathered.encoded),
-        "first_line": gathered.first_line,
-        "notices": [_describe_notice(one) for one in gathered.notices],
-        "spans": list(gathered.spans),
+        "rows": built.rows,
+        "encoded": sorted(built.encoded),
+        "first_line": built.first_line,
+        "notices": [[one.message, one.hint, where.line, where.field] for one, where in places],
+        "spans": list(built.spans),
     }
-
-
-def _describe_notice(notice: Notice) -> list[object]:
-    """Return a notice without the name of the file, which is another each time."""
-    where = notice.where or Place()
-    return [notice.message, notice.hint, where.line, where.field]
 
 
 def _open_entry(path: Path, file: str) -> StoredTable:
@@ -183,17 +175,8 @@ def _open_entry(path: Path, file: str) -> StoredTable:
     rows = StoredRows(
         path, schema, 0, known["rows"], file, frozenset(known["encoded"]), first_line=known["first_line"]
     )
-    return StoredTable(rows, _read_notices(known["notices"], file), tuple(known.get("spans", ())))
-
-
-def _read_notices(stored: Sequence[Sequence[Any]], file: str) -> tuple[Notice, ...]:
-    return tuple(
+    notices = tuple(
         Notice(message, where=Place(file=file, line=line, field=name), hint=hint)
-        for message, hint, line, name in stored
+        for message, hint, line, name in known["notices"]
     )
-
-
-def _keep_until_exit(draft: Path, key: str) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="answerkey-table-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(shutil.move(draft, folder / f"{key}.parquet"))
+    return StoredTable(rows, notices, tuple(known.get("spans", ())))

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import polars as pl
 
+from answerkey.datasets.columns import fill_column
 from answerkey.datasets.content import MAX_CELL
-from answerkey.datasets.shapes import fill_column
 from answerkey.exchange.lines import Asked, Line
 from answerkey.models.message import mend_text
 from answerkey.types import Completion

@@ -19,8 +19,8 @@ from pathlib import Path
 import polars as pl
 
 from answerkey._version import __version__
+from answerkey.datasets.columns import without_collecting
 from answerkey.datasets.content import require_plain
-from answerkey.datasets.gathering import without_collecting
 from answerkey.errors import DataError, Place, RunError, SpecError, listing, suggest
 from answerkey.exchange.batch_outputs import AnthropicBatchReader, OpenAiBatchReader
 from answerkey.exchange.drafts import LineDrafts, Seen

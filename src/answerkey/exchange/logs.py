@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar
 
-from answerkey.datasets.troubles import Troubles
+from answerkey.datasets.content import RowErrors
 from answerkey.errors import AnswerkeyError, Place
 from answerkey.exchange.archives import DamagedError
 from answerkey.exchange.json_streams import JsonStream, parse_json
@@ -66,10 +66,10 @@ class Log:
     notices: list[Notice] = field(default_factory=list)
     seen: int = 0
     spoiled: int = 0
-    troubles: Troubles = field(init=False)
+    troubles: RowErrors = field(init=False)
 
     def __post_init__(self) -> None:
-        self.troubles = Troubles(str(self.path))
+        self.troubles = RowErrors(str(self.path))
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the files of the log."""

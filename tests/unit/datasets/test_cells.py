@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.datasets import read_table
-from answerkey.datasets.cells import ColumnKind
+from answerkey.datasets.values import ColumnKind
 from answerkey.errors import AnswerkeyError, DataError
 
 Write = Callable[[str, str | bytes], Path]

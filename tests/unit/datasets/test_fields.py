@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from answerkey.datasets import HeldRows, samples_from
-from answerkey.datasets.fields import find_field
+from answerkey.datasets.recorded import find_field
 
 
 def reach(rows: list[dict[str, object]], name: str) -> list[object] | None:

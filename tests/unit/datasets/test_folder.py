@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.datasets import FolderSource
-from answerkey.datasets.folder import list_files
+from answerkey.datasets import FolderSource, list_files
 from answerkey.errors import DataError
 
 Write = Callable[[str, str | bytes], Path]

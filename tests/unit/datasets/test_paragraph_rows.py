@@ -7,7 +7,7 @@ import pytest
 
 from answerkey.datasets import LocalSource, load_table
 from answerkey.datasets.tables import Layout
-from answerkey.datasets.text_rows import Heading
+from answerkey.datasets.text_files import Heading
 from answerkey.errors import DataError, Problems
 
 Write = Callable[[str, str | bytes], Path]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.datasets import HeldRows, Selection, samples_from
-from answerkey.datasets.selection import rank_ids, select_rows, share_out
+from answerkey.datasets.dataset import rank_ids, select_rows, share_out
 from answerkey.errors import DataError, SpecError
 from answerkey.types import Samples
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.datasets import load_table, read_table, text_rows
+from answerkey.datasets import columns, load_table, read_table
 from answerkey.errors import AnswerkeyError, DataError
 
 Write = Callable[[str, str | bytes], Path]
@@ -134,7 +134,7 @@ def test_white_space_around_a_name_is_noticed(write: Write) -> None:
 
 def test_files_longer_than_a_chunk_keep_their_order(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are gathered in pieces; none is lost or moved."""
-    monkeypatch.setattr(text_rows, "CHUNK_ROWS", 7_000)
+    monkeypatch.setattr(columns, "CHUNK_ROWS", 7_000)
     count = 50_001
     samples = read_table(write("a.csv", "n,m\n" + "".join(f"{n},x\n" for n in range(count))))
     assert samples.values("n") == [str(n) for n in range(count)]

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.datasets import stores
+from answerkey.datasets import storage
 from answerkey.engines import LocalEngine
 from answerkey.errors import AnswerkeyError, RunError
 from answerkey.runs import StoredFolder, load_run, reopen_run
@@ -390,7 +390,7 @@ def test_an_upload_that_fails_leaves_nothing_half_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """E509 says which and why, without a secret; a run that could not be started leaves nothing behind."""
-    monkeypatch.setattr(stores, "TRIES", 1)
+    monkeypatch.setattr(storage, "TRIES", 1)
     faulty.statuses = {(method, ending): 403}
     with pytest.raises(RunError) as caught:
         score(project, f"{bucket.url}/runs/one")
@@ -441,13 +441,13 @@ def test_a_store_without_conditions_still_keeps_a_second_process_out(
 ) -> None:
     """The lock is looked at before it is written, and again afterwards."""
 
-    def put(store: stores.S3Store, path: str, content: bytes, mark: str | None) -> str | None:
+    def put(store: storage.S3Store, path: str, content: bytes, mark: str | None) -> str | None:
         del mark
         store.put(path, content)
         found = store.look_up(path)
         return found.mark if found else None
 
-    monkeypatch.setattr(stores.S3Store, "put_new", put)
+    monkeypatch.setattr(storage.S3Store, "put_new", put)
     lock = ObjectLock(f"{bucket.url}/runs/one")
     with pytest.raises(RunError, match="is in use by process"):
         ObjectLock(f"{bucket.url}/runs/one")

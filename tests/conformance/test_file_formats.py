@@ -19,13 +19,13 @@ from answerkey.datasets import (
     Selection,
     columns,
     content,
+    load_rows,
     load_table,
     match_completions,
     open_dataset,
     parquet,
-    samples_from,
 )
-from answerkey.datasets.values import ColumnKind
+from answerkey.datasets.columns import ColumnKind
 from answerkey.templates import RowFilter
 
 TEXTS = [
@@ -138,7 +138,7 @@ def test_every_format_gives_the_same_filtered_rows(path: Path) -> None:
 
 def test_every_format_gives_the_same_completions(path: Path) -> None:
     """Recorded completions are the same text in every format, without any typing."""
-    samples = samples_from(list(reversed(ROWS)), name="reversed")
+    samples = load_rows(list(reversed(ROWS)), name="reversed").samples
     dataset = Dataset.of(samples, name="reversed")
     completions = match_completions(load_table(path).rows, dataset).read(samples)
     assert completions.frame["completion"].to_list() == [row["completion"] for row in reversed(ROWS)]

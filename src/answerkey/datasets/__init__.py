@@ -1,5 +1,6 @@
 """Files become Samples with stable ids and a fingerprint; recorded completions become Completions."""
 
+from answerkey.datasets.columns import ColumnKind
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, Shard, cut_shards, open_dataset
 from answerkey.datasets.downloads import digest_file
 from answerkey.datasets.hub import HuggingFaceSource
@@ -23,17 +24,7 @@ from answerkey.datasets.sources import (
     pin_source,
 )
 from answerkey.datasets.storage import is_stored, name_lasting, require_address
-from answerkey.datasets.tables import (
-    FileFields,
-    Layout,
-    Table,
-    load_rows,
-    load_table,
-    matches,
-    read_table,
-    samples_from,
-)
-from answerkey.datasets.values import ColumnKind
+from answerkey.datasets.tables import FileFields, Table, load_rows, load_table, matches
 
 __all__ = [
     "DEFAULT_MEGABYTES",
@@ -47,7 +38,6 @@ __all__ = [
     "HeldRows",
     "HuggingFaceSource",
     "InlineSource",
-    "Layout",
     "LocalSource",
     "Recorded",
     "Rows",
@@ -69,8 +59,6 @@ __all__ = [
     "name_lasting",
     "open_dataset",
     "pin_source",
-    "read_table",
     "refuse_single",
     "require_address",
-    "samples_from",
 ]

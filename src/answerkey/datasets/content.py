@@ -132,6 +132,12 @@ class Content:
         """Return a place in this file."""
         return Place(file=self.file, line=line, column=column)
 
+    def error(
+        self, code: str, message: str, line: int | None = None, *, hint: str | None = None
+    ) -> DataError:
+        """Return an error in this file."""
+        return DataError(code, message, where=self.place(line), hint=hint)
+
     def guess(self) -> str | None:
         """Return the hint what this file is by its first bytes, if its name says otherwise."""
         for mark, (kind, endings) in _SIGNATURES.items():

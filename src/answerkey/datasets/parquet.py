@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
@@ -28,11 +28,11 @@ import polars as pl
 from answerkey.datasets.columns import (
     CHUNK_ROWS,
     LINE,
-    Columns,
+    Cells,
     TableBuilder,
-    build_column,
     check_names,
     check_sizes,
+    make_plain,
 )
 from answerkey.datasets.content import Content, RowErrors
 from answerkey.datasets.rows import (
@@ -45,14 +45,11 @@ from answerkey.datasets.rows import (
     read_ids,
 )
 from answerkey.datasets.storage import BLOCK, StoredObject
-from answerkey.datasets.values import make_plain
 from answerkey.errors import DataError, Place
 from answerkey.types import Notice, Samples
 
 #: What Polars raises about a file that is not what it should be.
 FOREIGN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
-#: The first bytes of an Arrow file; a stream has none.
-ARROW_FILE = b"ARROW1"
 #: Begins each message of an Arrow stream; before a length of zero it ends the stream. Without that end mark a
 #: stream that was cut between two batches would look whole.
 _MESSAGE = b"\xff\xff\xff\xff"
@@ -66,66 +63,100 @@ _CASTS: dict[type[pl.DataType], pl.DataType] = {
 }
 
 
-def read_parquet(content: Content) -> Columns:
-    """Return the columns of a Parquet file; the line of a row is its number."""
-    return _read(content, "Parquet", lambda source: pl.read_parquet(source, glob=False))
+def read_parquet(content: Content, table: TableBuilder) -> tuple[Notice, ...]:
+    """Hand over the rows of a Parquet file; return what is odd about it. The line of a row is its number."""
+    whole, parts = partial(pl.read_parquet, glob=False), partial(pl.scan_parquet, glob=False)
+    return _read(content, table, "Parquet", whole, parts)
 
 
-def read_arrow(content: Content) -> Columns:
-    """Return the columns of an Arrow file or stream; the line of a row is its number."""
+def read_arrow(content: Content, table: TableBuilder) -> tuple[Notice, ...]:
+    """Hand over the rows of an Arrow file or stream; return what is odd about it."""
     if content.head.startswith(b"FEA1"):
         hint = "write it anew as Feather version 2 or as Parquet"
-        raise DataError("E202", "Feather version 1 is not read", where=content.place(), hint=hint)
-    return _read(content, "Arrow", pl.read_ipc if content.head.startswith(ARROW_FILE) else pl.read_ipc_stream)
+        raise content.error("E202", "Feather version 1 is not read", hint=hint)
+    if is_arrow_file(content):
+        return _read(content, table, "Arrow", pl.read_ipc, partial(pl.scan_ipc, glob=False))
+    return _read(content, table, "Arrow", pl.read_ipc_stream, None)
 
 
-def _read(content: Content, kind: str, read: Callable[[io.BytesIO], pl.DataFrame]) -> Columns:
-    with content.open() as stream:
-        raw = stream.read()
-    if not raw:
-        raise DataError("E210", "the file is empty", where=content.place())
-    if kind == "Arrow" and raw.startswith(_MESSAGE) and not raw.endswith(_END_OF_STREAM):
-        hint = content.guess() or "copy or download it again"
-        raise DataError("E202", "the Arrow stream has no end mark", where=content.place(), hint=hint)
+def is_arrow_file(content: Content) -> bool:
+    """Return whether an Arrow content can be read in parts; a stream cannot."""
+    return content.head.startswith(b"ARROW1")
+
+
+def _read(
+    content: Content,
+    table: TableBuilder,
+    kind: str,
+    read: Callable[[io.BytesIO], pl.DataFrame],
+    scan: Callable[[Path], pl.LazyFrame] | None,
+) -> tuple[Notice, ...]:
+    """Hand over a file as a whole where it is held in memory, or packed, or a stream; else in chunks."""
     try:
-        frame = read(io.BytesIO(raw))
+        if content.raw is None and not content.is_packed and scan is not None:
+            return read_frames(scan(content.path), table)
+        with content.open() as stream:
+            raw = stream.read()
+        if not raw:
+            raise content.error("E210", "the file is empty")
+        if raw.startswith(_MESSAGE) and not raw.endswith(_END_OF_STREAM) and kind == "Arrow":
+            hint = content.guess() or "copy or download it again"
+            raise content.error("E202", "the Arrow stream has no end mark", hint=hint)
+        return read_frames(read(io.BytesIO(raw)), table)
     except FOREIGN as error:
         _refuse_damage(content, kind, error)
-    return adopt_frame(frame, content.place())
 
 
 def _refuse_damage(content: Content, kind: str, error: BaseException) -> NoReturn:
     """Raise E202 for a file that is not what its name says."""
     hint = content.guess() or "copy or download it again"
     message = f"not a valid {kind} file: {(str(error).splitlines() or ['damaged'])[0]}"
-    raise DataError("E202", message, where=content.place(), hint=hint) from None
+    raise content.error("E202", message, hint=hint) from None
 
 
-def adopt_frame(frame: pl.DataFrame, where: Place) -> Columns:
-    """Return a frame's columns with types that JSON also has."""
-    notices = list(check_names(frame.columns, where))
-    encoded: set[str] = set()
-    columns: list[pl.Series] = []
-    for series in frame.iter_columns():
-        dtype = _find_cast(series.dtype)
-        if dtype is not None:
-            columns.append(series if dtype == series.dtype else series.cast(dtype))
+def read_frames(source: pl.DataFrame | pl.LazyFrame, table: TableBuilder) -> tuple[Notice, ...]:
+    """Hand over a frame with types that JSON also has, whole or in chunks; return what is odd about it."""
+
+    def iterate(part: pl.DataFrame | pl.LazyFrame) -> Iterator[pl.DataFrame]:
+        if isinstance(part, pl.DataFrame):
+            return iter([part])
+        height = int(part.select(pl.len()).collect().item())
+        return (part.slice(offset, CHUNK_ROWS).collect() for offset in range(0, height, CHUNK_ROWS))
+
+    place = table.content.place()
+    schema = source.schema if isinstance(source, pl.DataFrame) else source.collect_schema()
+    notices = list(check_names(schema.names(), place))
+    casts = {name: _find_cast(dtype) for name, dtype in schema.items()}
+    for name, dtype in schema.items():
+        if "Binary" not in str(dtype):
             continue
-        if series.dtype == pl.Binary and _is_utf8([series]):
-            columns.append(series.cast(pl.String))
-            continue
-        try:
-            values = make_plain(series.to_list())
-        except TypeError as error:
-            message = f"column `{series.name}` holds {error}, which has no form in JSON"
-            raise DataError("E202", message, where=where) from None
-        column, is_encoded = build_column(series.name, values)
-        columns.append(column)
-        encoded |= {series.name} if is_encoded else set()
-        if "Binary" in str(series.dtype):
-            notices.append(_notice_bytes(series.name, where))
-    lines = pl.int_range(1, frame.height + 1, eager=True, dtype=pl.Int64).alias("line")
-    return Columns(pl.DataFrame(columns), lines, frozenset(encoded), tuple(notices))
+        only = source.select(pl.selectors.by_name(name))
+        if dtype == pl.Binary and all(_is_utf8(frame[name]) for frame in iterate(only)):
+            casts[name] = pl.String()  # some writers do not mark their text as such
+        else:
+            message = f"column `{name}` holds bytes; templates see them in base64"
+            notices.append(Notice(message, where=Place(file=place.file, field=name)))
+    first = 1
+    for frame in iterate(source):
+        columns: dict[str, Cells] = {}
+        for name, to_type in casts.items():
+            try:
+                series = frame[name]
+                columns[name] = make_plain(series.to_list()) if to_type is None else series.cast(to_type)
+            except TypeError as error:
+                message = f"column `{name}` holds {error}, which has no form in JSON"
+                raise DataError("E202", message, where=place) from None
+        table.add(columns, range(first, first + frame.height))
+        first += frame.height
+    return tuple(notices)
+
+
+def _is_utf8(series: pl.Series) -> bool:
+    try:
+        series.cast(pl.String)
+    except pl.exceptions.PolarsError:
+        return False
+    return True
 
 
 def _find_cast(dtype: pl.DataType) -> pl.DataType | None:
@@ -138,62 +169,6 @@ def _find_cast(dtype: pl.DataType) -> pl.DataType | None:
         known = {name: one for name, one in fields.items() if one is not None}
         return pl.Struct(known) if len(known) == len(fields) else None
     return _CASTS.get(type(dtype))
-
-
-def _is_utf8(parts: Iterable[pl.Series]) -> bool:
-    """Return whether all bytes of a column are text: some writers do not mark their text as such."""
-    try:
-        for part in parts:
-            part.cast(pl.String)
-    except pl.exceptions.PolarsError:
-        return False
-    return True
-
-
-def _notice_bytes(name: str, where: Place) -> Notice:
-    message = f"column `{name}` holds bytes; templates see them in base64"
-    return Notice(message, where=Place(file=where.file, field=name))
-
-
-def read_parquet_blocks(content: Content, table: TableBuilder) -> tuple[Notice, ...]:
-    """Hand over the rows of a Parquet file that is too large to be held; return what is odd about it."""
-    return _read_blocks(content, table, "Parquet", pl.scan_parquet(content.path, glob=False))
-
-
-def read_arrow_blocks(content: Content, table: TableBuilder) -> tuple[Notice, ...]:
-    """Hand over the rows of an Arrow file, not of a stream; return what is odd about it."""
-    return _read_blocks(content, table, "Arrow", pl.scan_ipc(content.path, glob=False))
-
-
-def _read_blocks(content: Content, table: TableBuilder, kind: str, scan: pl.LazyFrame) -> tuple[Notice, ...]:
-    try:
-        schema = scan.collect_schema()
-        notices = check_names(schema.names(), content.place())
-        texts = {
-            name for name, dtype in schema.items() if dtype == pl.Binary and _is_utf8(_iterate(scan, name))
-        }
-        casts = {name: pl.String() if name in texts else _find_cast(dtype) for name, dtype in schema.items()}
-        first = 1
-        for frame in _iterate_frames(scan):
-            columns = {
-                name: make_plain(frame[name].to_list()) if dtype is None else frame[name].cast(dtype)
-                for name, dtype in casts.items()
-            }
-            table.add(columns, range(first, first + frame.height))
-            first += frame.height
-    except FOREIGN as error:
-        _refuse_damage(content, kind, error)
-    odd = [name for name, dtype in schema.items() if "Binary" in str(dtype) and name not in texts]
-    return (*notices, *(_notice_bytes(name, content.place()) for name in odd))
-
-
-def _iterate_frames(scan: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-    height = int(scan.select(pl.len()).collect().item())
-    return (scan.slice(offset, CHUNK_ROWS).collect() for offset in range(0, height, CHUNK_ROWS))
-
-
-def _iterate(scan: pl.LazyFrame, name: str) -> Iterator[pl.Series]:
-    return (frame[name] for frame in _iterate_frames(scan.select(pl.selectors.by_name(name))))
 
 
 @dataclass(frozen=True)
@@ -304,7 +279,7 @@ def open_parquet(content: Content) -> StoredRows | None:
     """Return the rows of a Parquet file; None when some of its columns need a look at every value."""
     stamp = _read_stamp(content.path)
     if not content.head:
-        raise DataError("E210", "the file is empty", where=content.place())
+        raise content.error("E210", "the file is empty")
     path = content.path.absolute()  # it is read by whoever works on it, wherever that is
     found = _describe(content.path, content)
     return None if found is None else replace(found, path=path, stamp=stamp)
@@ -314,7 +289,7 @@ def open_stored_parquet(stored: StoredObject, file: str) -> StoredRows | None:
     """Return the rows of a Parquet object on shared storage; None as above. Only its end is read."""
     content = Content(file, Path(stored.name), raw=b"")
     if not stored.size:
-        raise DataError("E210", "the file is empty", where=content.place())
+        raise content.error("E210", "the file is empty")
     with lay_out(stored, range(0), ()) as path:
         found = _describe(path, content)
     return None if found is None else replace(found, path=content.path, stored=stored)

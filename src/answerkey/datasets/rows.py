@@ -13,7 +13,6 @@ from typing import Protocol
 
 import polars as pl
 
-from answerkey.datasets.columns import Columns
 from answerkey.datasets.content import RowErrors
 from answerkey.errors import Place
 from answerkey.types import Samples
@@ -219,13 +218,13 @@ def iterate_blocks(
         yield offset, rows.slice(offset, step).load(columns)
 
 
-def name_samples(columns: Columns, file: str | None) -> Samples:
-    """Return the columns with their sample ids; null where the column has no suitable one."""
-    if ID_COLUMN in columns.frame.columns:
-        ids = read_ids(columns.frame[ID_COLUMN], is_encoded=ID_COLUMN in columns.encoded)
+def name_samples(frame: pl.DataFrame, lines: pl.Series, encoded: frozenset[str], file: str | None) -> Samples:
+    """Return rows with their sample ids; null where the column has no suitable one."""
+    if ID_COLUMN in frame.columns:
+        ids = read_ids(frame[ID_COLUMN], is_encoded=ID_COLUMN in encoded)
     else:
-        ids = number_rows(1, columns.frame.height)
-    return Samples(columns.frame, ids, file, columns.lines, columns.encoded)
+        ids = number_rows(1, frame.height)
+    return Samples(frame, ids, file, lines, encoded)
 
 
 def number_rows(first: int, count: int) -> pl.Series:

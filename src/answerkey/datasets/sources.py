@@ -224,7 +224,7 @@ class UrlSource(FileFields):
 
     def fetch(self) -> Fetched:
         """Return the file on this machine."""
-        self.layout.find_format(Path(self._name or "file"))
+        self.find_format(self._name or "file")
         endings, most = "".join(split_endings(self._name)), self.max_megabytes * MEGABYTE
         if is_stored(self.url):
             return fetch_object(self._find_stored(), endings, most)
@@ -237,8 +237,7 @@ class UrlSource(FileFields):
     @property
     def _lies_in_place(self) -> bool:
         """Whether the rows are read by ranges: a Parquet file on shared storage, taken as it stands."""
-        is_as_it_stands = is_stored(self.url) and self.makes_no_column and not self.columns
-        return is_as_it_stands and self.layout.is_plain_parquet(self._name)
+        return is_stored(self.url) and self.lies_in_place(self._name)
 
     def _find_stored(self) -> StoredObject:
         """Return the object as it is now; E214 when it has not the hash it must have."""

@@ -1,35 +1,44 @@
 """Files become tables: which reader for which file, several files as one table, columns that are derived.
 
-The format is told by the ending of the name, or stated; it is never guessed from the content.
+The format is told by the ending of the name, or stated; it is never guessed from the content. Large files
+that are no Parquet are read once, and kept as Parquet in the user's cache folder. An entry there is named by
+a hash of the decompressed content, of the format and of how cells are typed. Nothing depends on the cache:
+where it is switched off, or cannot be written, the table is a temporary file.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
+import shutil
+import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import partial
 from hashlib import sha256
 from itertools import accumulate
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 
 from answerkey.datasets.columns import (
     CHUNK_ROWS,
+    LINE,
     BuiltTable,
-    Columns,
-    Kinds,
+    Cells,
+    Chunks,
+    ColumnKind,
     SpillFolder,
     TableBuilder,
-    build_frame,
     check_names,
-    check_sizes,
     join_chunks,
-    type_columns,
+    make_plain,
     without_collecting,
 )
 from answerkey.datasets.content import (
@@ -37,84 +46,74 @@ from answerkey.datasets.content import (
     HELD_BYTES,
     SHOWN,
     Content,
-    RowErrors,
     describe_unreadable,
     read_content,
 )
-from answerkey.datasets.downloads import fetch_object, find_digest, open_object
+from answerkey.datasets.downloads import fetch_object, find_digest, open_cache_folder, open_object
 from answerkey.datasets.parquet import (
-    ARROW_FILE,
-    adopt_frame,
+    StoredRows,
+    is_arrow_file,
     open_parquet,
     open_stored_parquet,
     read_arrow,
-    read_arrow_blocks,
+    read_frames,
     read_parquet,
-    read_parquet_blocks,
 )
 from answerkey.datasets.rows import (
-    HeldRows,
+    BLOCK_ROWS,
     PickedRows,
     Positions,
     Rows,
     RowsOver,
     check_ids,
     iterate_blocks,
-    name_samples,
 )
 from answerkey.datasets.storage import is_stored
-from answerkey.datasets.table_cache import name_entry, open_cache
-from answerkey.datasets.text_files import (
-    Heading,
-    read_csv,
-    read_json_lines,
-    read_json_list,
-    read_paragraphs,
-    read_tsv,
-)
-from answerkey.datasets.values import ColumnKind, make_plain
+from answerkey.datasets.text_files import read_csv, read_json_lines, read_json_list, read_paragraphs, read_tsv
 from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, listing, raise_all
 from answerkey.templates import RowFilter, RowTrouble, Template
 from answerkey.types import Notice, Samples
 
 FormatName = Literal["csv", "tsv", "jsonl", "json", "parquet", "arrow", "paragraphs"]
-#: Files that hold several times their size.
-_EXPANDING = frozenset({*COMPRESSIONS, ".parquet", ".pq", ".arrow", ".feather", ".ipc"})
-_EXPANSION = 8
-
-
-@dataclass(frozen=True)
-class Format:
-    """How files of one kind are read: as a stream, and (where that is not the same) into memory.
-
-    A stream hands the rows of a file over, chunk by chunk, and returns what is odd about it.
-    """
-
-    name: str
-    stream: Callable[[Content, TableBuilder], tuple[Notice, ...]]
-    hold: Callable[[Content], Columns] | None = None
-
-
-_CSV, _TSV = Format("csv", read_csv), Format("tsv", read_tsv)
-_JSON_LINES, _JSON = Format("jsonl", read_json_lines), Format("json", read_json_list)
-_PARQUET = Format("parquet", read_parquet_blocks, read_parquet)
-_ARROW = Format("arrow", read_arrow_blocks, read_arrow)
-#: Ending of a file name to its format.
-FORMATS: dict[str, Format] = {
-    ".csv": _CSV,
-    ".tsv": _TSV,
-    ".jsonl": _JSON_LINES,
-    ".ndjson": _JSON_LINES,
-    ".json": _JSON,
-    ".parquet": _PARQUET,
-    ".pq": _PARQUET,
-    ".arrow": _ARROW,
-    ".feather": _ARROW,
-    ".ipc": _ARROW,
+#: Hands the rows of a file over, chunk by chunk, and returns what is odd about it.
+Reader = Callable[[Content, TableBuilder], tuple[Notice, ...]]
+READERS: dict[FormatName, Reader] = {
+    "csv": read_csv,
+    "tsv": read_tsv,
+    "jsonl": read_json_lines,
+    "json": read_json_list,
+    "parquet": read_parquet,
+    "arrow": read_arrow,
+    "paragraphs": read_paragraphs,
 }
-#: Formats by their own names; paragraphs have no ending of their own.
-_BY_NAME = {one.name: one for one in (*FORMATS.values(), Format("paragraphs", read_paragraphs))}
+#: Ending of a file name to its format; paragraphs have none.
+FORMATS: dict[str, FormatName] = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
 _DELIMITED = {"csv": read_csv, "tsv": read_tsv}
+_BINARY = frozenset({"parquet", "arrow"})
+#: Compressed and binary files hold several times their size.
+_EXPANSION = 8
+#: `off`, or how many gigabytes the cache may hold.
+VARIABLE = "ANSWERKEY_TABLE_CACHE"
+GIGABYTE = 10**9
+DEFAULT_BYTES = 20 * GIGABYTE
+#: Changes when the same file would be stored otherwise.
+VERSION = 1
+#: What was used so many seconds ago may be in use, and what was begun so long ago was given up.
+REST_SECONDS, GIVEN_UP_SECONDS = 3600.0, 86_400.0
+GROUP_BYTES = 64 * 2**20
+_KEY = "answerkey"
+_SPILL = ".draft-"
 
 
 def split_endings(name: str | Path) -> tuple[str, str]:
@@ -129,39 +128,54 @@ def matches(name: str, pattern: str) -> bool:
     return fnmatch(name, pattern) or ("/" not in pattern and fnmatch(name.rpartition("/")[2], pattern))
 
 
-@dataclass(frozen=True)
-class Layout:
-    """What is said about a file beyond its name: its format, and for CSV and TSV where names come from."""
+@dataclass(frozen=True, kw_only=True)
+class FileFields:
+    """How the files of a source are read; the fields that all sources with files have in YAML.
 
-    form: FormatName | None = None
-    heading: Heading = field(default_factory=Heading)
+    `format` says what a name does not. `header` names the columns of CSV and TSV without a header line, and
+    `skip_rows` are passed over at the top. `columns` types text cells. `file_column` is a column to hold the
+    name of each row's file. `derive` has templates for new columns.
+    """
 
-    def find_format(self, path: Path) -> Format:
-        """Return how files with this name are read; raises DataError E201 and E202."""
-        ending, _ = split_endings(path.name)
-        if not self.form and not ending:
-            message = f"the ending of `{path.name}` names no format"
+    format: FormatName | None = None
+    header: tuple[str, ...] | None = None
+    skip_rows: int = 0
+    columns: dict[str, ColumnKind] = field(default_factory=dict)
+    file_column: str | None = None
+    derive: dict[str, str] = field(default_factory=dict)
+    filters: tuple[RowFilter, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.skip_rows < 0:
+            raise SpecError("E108", f"`skip_rows` is {self.skip_rows}, it must not be negative")
+
+    def find_format(self, path: str | Path) -> FormatName:
+        """Return the format of a file with this name; raises DataError E201 and E202."""
+        name, ending = Path(path).name, split_endings(path)[0]
+        if not self.format and not ending:
+            message = f"the ending of `{name}` names no format"
             hint = f"endings: {listing(FORMATS)}, each also with {listing(COMPRESSIONS)}"
             raise DataError("E201", message, where=Place(file=str(path)), hint=hint)
-        form = _BY_NAME[self.form] if self.form else FORMATS[ending]
-        if self.heading == Heading():
-            return form
-        if form.name not in _DELIMITED:
-            message = f"`header` and `skip_rows` are for CSV and TSV, and `{path.name}` is {form.name}"
+        form = self.format or FORMATS[ending]
+        if (self.header is not None or self.skip_rows) and form not in _DELIMITED:
+            message = f"`header` and `skip_rows` are for CSV and TSV, and `{name}` is {form}"
             raise DataError("E202", message, where=Place(file=str(path)))
-        # The name is part of the key under which a large file is kept as a table.
-        name = f"{form.name} {json.dumps([self.heading.names, self.heading.skipped])}"
-        return replace(form, name=name, stream=partial(_DELIMITED[form.name], heading=self.heading))
+        return form
 
-    def is_plain_parquet(self, name: str) -> bool:
-        """Return whether a file with this name is Parquet that is not compressed as a whole."""
-        return self.find_format(Path(name)).name == _PARQUET.name and not split_endings(name)[1]
+    def lies_in_place(self, name: str) -> bool:
+        """Return whether a file with this name on shared storage is read there: Parquet, as it stands."""
+        is_plain = self.find_format(name) == "parquet" and not split_endings(name)[1]
+        return is_plain and not self.columns and self.makes_no_column
 
-    def describe(self) -> list[object]:
+    @property
+    def makes_no_column(self) -> bool:
+        """Whether a single file is read as it stands."""
+        return not self.derive and self.file_column is None
+
+    def describe_layout(self) -> list[object]:
         """Return what makes rows other rows, for a digest; empty where the name says it all."""
-        if self == Layout():
-            return []
-        return [self.form, self.heading.names, self.heading.skipped]
+        layout: list[object] = [self.format, self.header, self.skip_rows]
+        return [] if layout == [None, None, 0] else layout
 
 
 @dataclass(frozen=True)
@@ -178,161 +192,129 @@ class Table:
         return self.rows.load()
 
 
-def read_table(path: str | Path, *, columns: Kinds | None = None, by_trial: bool = False) -> Samples:
-    """Return the rows of a data file, compressed or not, with their sample ids.
-
-    With `by_trial`, rows of one sample may differ in the column `trial`.
-    """
-    return load_table(path, columns=columns, by_trial=by_trial).samples
-
-
 def load_table(
-    path: str | Path,
-    *,
-    columns: Kinds | None = None,
-    by_trial: bool = False,
-    layout: Layout | None = None,
-    shown: str | None = None,
+    path: str | Path, how: FileFields | None = None, *, by_trial: bool = False, shown: str | None = None
 ) -> Table:
-    """Return the rows of a data file with the digest of its content and what is odd about it.
+    """Return the rows of a data file, compressed or not, with the digest of its content and what is odd.
 
     The file may be on shared storage (`s3://…`): Parquet is read where it lies, another object is fetched.
-    `shown` is the file's name in errors.
+    Of `how` it is used how one file is read. With `by_trial`, rows of one sample may differ in the column
+    `trial`. `shown` is the file's name in errors.
     """
-    layout, kinds = layout or Layout(), columns or {}
+    how = how or FileFields()
     if isinstance(path, str) and is_stored(path):
         shown = shown or path
         stored = open_object(path)
-        lies_in_place = layout.is_plain_parquet(stored.name) and not kinds
-        found = open_stored_parquet(stored, shown) if lies_in_place else None
+        found = open_stored_parquet(stored, shown) if how.lies_in_place(stored.name) else None
         if found is not None:
-            if not len(found):
-                raise DataError("E210", "the file has no rows", where=Place(file=shown))
-            check_ids(found, by_trial=by_trial)
-            return Table(found, find_digest(stored), check_names(found.columns, Place(file=shown)))
+            return _check_table(found, find_digest(stored), (), by_trial=by_trial)
         path = fetch_object(stored, "".join(split_endings(stored.name))).path
     content = read_content(path, shown=shown)
     try:
-        rows, notices = _open_rows(content, layout.find_format(Path(path)), kinds)
-        if not len(rows):
-            raise DataError("E210", "the file has no rows", where=content.place())
-        check_ids(rows, by_trial=by_trial)
-        return Table(rows, content.digest, notices)
+        rows, notices = _open_rows(content, how, how.find_format(path))
+        return _check_table(rows, content.digest, notices, by_trial=by_trial)
     except OSError as error:
         raise describe_unreadable(content.path, error) from None
 
 
-def _open_rows(content: Content, form: Format, kinds: Kinds) -> tuple[Rows, tuple[Notice, ...]]:
+def _check_table(rows: Rows, digest: str, notices: tuple[Notice, ...], *, by_trial: bool) -> Table:
+    notices = notices or check_names(rows.columns, Place(file=rows.file))
+    if not len(rows):
+        raise DataError("E210", "the file has no rows", where=Place(file=rows.file))
+    check_ids(rows, by_trial=by_trial)
+    return Table(rows, digest, notices)
+
+
+def _open_rows(content: Content, how: FileFields, form: FormatName) -> tuple[Rows, tuple[Notice, ...]]:
     """Return where the rows lie: in the file itself, in memory when they are few, else in the cache."""
-    if form.name == _PARQUET.name and not content.is_packed and not kinds:
+    if form == "parquet" and not content.is_packed and not how.columns:
         found = open_parquet(content)
         if found is not None:
-            return found, check_names(found.columns, content.place())
-    is_stream = form.name == _ARROW.name and not content.head.startswith(ARROW_FILE)
-    if content.raw is not None or is_stream:
-        held = _hold(content, form, kinds)
-        return HeldRows(name_samples(held, content.file)), held.notices
+            return found, ()
+    name, read = str(form), READERS[form]
+    if how.header is not None or how.skip_rows:
+        # The name is part of the key under which a large file is kept as a table.
+        name = f"{form} {json.dumps([how.header, how.skip_rows])}"
+        read = partial(_DELIMITED[form], names=how.header, skipped=how.skip_rows)
 
-    def build(chunks: SpillFolder) -> BuiltTable:
-        readable = chunks.unpack(content) if form.hold else content
-        return _build(readable, form, TableBuilder(content, kinds, chunks))
+    def build(chunks: Chunks) -> BuiltTable:
+        is_binary = form in _BINARY
+        readable = chunks.unpack(content) if is_binary and isinstance(chunks, SpillFolder) else content
+        table = TableBuilder(content, how.columns, chunks)
+        try:
+            with without_collecting():
+                return table.finish(read(readable, table))
+        except (AnswerkeyError, UnicodeDecodeError):
+            if not is_binary:
+                content.check_text()  # what is no text at all is told first
+            raise
 
-    key = name_entry(content.digest, form.name, kinds)
-    rows, notices, _ = _keep(key, content.file, build, lambda: (_hold(content, form, kinds), ()))
+    is_small = content.raw is not None or (form == "arrow" and not is_arrow_file(content))
+    key = "" if is_small else name_entry(content.digest, name, how.columns)
+    rows, notices, _ = _build_rows(build, key, content.file, is_small=is_small)
     return rows, notices
 
 
-def _hold(content: Content, form: Format, kinds: Kinds) -> Columns:
-    """Return the rows of a file in memory."""
-    if form.hold is None:
-        chunks: dict[int, pl.DataFrame] = {}
-        return join_chunks(chunks, _build(content, form, TableBuilder(content, kinds, chunks)))
-    found = form.hold(content)
-    if not found.frame.height:
-        raise DataError("E210", "the file has no rows", where=content.place())
-    errors = RowErrors(content.file)
-    for series in found.frame.iter_columns():
-        check_sizes(series, found.lines, errors)
-    errors.raise_any()
-    return type_columns(found, kinds, content.file) if kinds else found
-
-
-def _build(content: Content, form: Format, table: TableBuilder) -> BuiltTable:
-    try:
-        with without_collecting():
-            return table.finish(form.stream(content, table))
-    except (AnswerkeyError, UnicodeDecodeError):
-        if form.hold is None:
-            content.check_text()  # what is no text at all is told first
-        raise
-
-
-def _keep(
-    key: str,
-    file: str,
-    build: Callable[[SpillFolder], BuiltTable],
-    hold: Callable[[], tuple[Columns, tuple[int, ...]]],
+def _build_rows(
+    build: Callable[[Chunks], BuiltTable], key: str, file: str, *, is_small: bool
 ) -> tuple[Rows, tuple[Notice, ...], tuple[int, ...]]:
-    """Return the rows of a large table from the cache, its notices, and how many rows each of its files has.
+    """Return the rows of a table, its notices, and how many rows each of its files has.
 
-    It is built only if it has not been before. Where there is no room, not even for temporary files, it is
-    held in memory.
+    A small one is held in memory; a large one is kept in the cache, and built only if it has not been before.
+    Where there is no room, not even for temporary files, it is held, too.
     """
-    cache = open_cache()
-    found = cache.find(key, file)
-    if found is None:
+    notices: tuple[Notice, ...] = ()
+    if not is_small:
+        cache = open_cache()
         try:
-            with cache.open_spill_folder() as chunks:
-                found = cache.keep(key, chunks, build(chunks), file)
+            found = cache.find(key, file)
+            if found is None:
+                with cache.open_spill_folder() as spill:
+                    found = cache.keep(key, spill, build(spill), file)
         except (OSError, pl.exceptions.PolarsError) as error:
-            held, spans = hold()
-            notice = Notice(f"`{file}` is held in memory: it cannot be kept as a table: {error}")
-            return HeldRows(name_samples(held, file)), (*held.notices, notice), spans
-    return found.rows, (*found.notices, *cache.notices), found.spans
-
-
-def samples_from(
-    rows: pl.DataFrame | Sequence[Mapping[str, object]], *, name: str, by_trial: bool = False
-) -> Samples:
-    """Return rows that are in memory as samples; `name` stands for the file in errors."""
-    return load_rows(rows, name=name, by_trial=by_trial).samples
+            notices = (Notice(f"`{file}` is held in memory: it cannot be kept as a table: {error}"),)
+        else:
+            return found.rows, (*found.notices, *cache.notices), found.spans
+    chunks: dict[int, pl.DataFrame] = {}
+    built = build(chunks)
+    return join_chunks(chunks, built, file), (*built.notices, *notices), built.spans
 
 
 def load_rows(
     rows: pl.DataFrame | Sequence[Mapping[str, object]], *, name: str, by_trial: bool = False
 ) -> Table:
-    """Return rows that are in memory with the digest of their content."""
-    where = Place(file=name)
-    found = adopt_frame(rows, where) if isinstance(rows, pl.DataFrame) else _adopt_rows(rows, where)
-    if not found.frame.height:
-        raise DataError("E210", f"`{name}` has no rows", where=where)
-    held = HeldRows(name_samples(found, name))
+    """Return rows that are in memory with the digest of their content; `name` is their name in errors."""
+    if not len(rows) or not (isinstance(rows, pl.DataFrame) or any(rows)):
+        raise DataError("E210", f"`{name}` has no rows", where=Place(file=name))
+    chunks: dict[int, pl.DataFrame] = {}
+    table = TableBuilder(Content(name, Path(name), raw=b""), {}, chunks, max_cell=None)
+    notices = read_frames(rows, table) if isinstance(rows, pl.DataFrame) else _add_rows(rows, table)
+    built = table.finish(notices)
+    held = join_chunks(chunks, built, name)
     check_ids(held, by_trial=by_trial)
-    return Table(held, digest_rows(held), found.notices)
+    return Table(held, digest_rows(held), built.notices)
 
 
-def _adopt_rows(rows: Sequence[Mapping[str, object]], where: Place) -> Columns:
-    names: dict[object, None] = {}
-    for row in rows:
-        names.update(dict.fromkeys(row))
+def _add_rows(rows: Sequence[Mapping[str, object]], table: TableBuilder) -> tuple[Notice, ...]:
+    content = table.content
+    names = list(dict.fromkeys(key for row in rows for key in row))
     for key in names:
         if not isinstance(key, str):
-            raise DataError("E202", f"the column name {key!r} is not text", where=where)
-    columns: dict[str, Sequence[object]] = {}
-    notices = check_names([str(key) for key in names], where)
-    for name in map(str, names):
+            raise content.error("E202", f"the column name {key!r} is not text")
+    notices = check_names(names, content.place())
+    columns: dict[str, Cells] = {}
+    for name in names:
         try:
             columns[name] = make_plain([row.get(name) for row in rows])
         except TypeError as error:
-            place = Place(file=where.file, field=name)
+            place = Place(file=content.file, field=name)
             raise DataError("E202", f"the column holds {error}", where=place) from None
     try:
-        frame, encoded = build_frame(columns)
+        table.add(columns, range(1, len(rows) + 1))
     except UnicodeEncodeError as error:
         message = f"the text {error.object!r} holds half of a surrogate pair, which is not a character"
-        raise DataError("E203", message, where=where) from None
-    lines = pl.int_range(1, len(rows) + 1, eager=True, dtype=pl.Int64)
-    return Columns(frame, lines.alias("line"), encoded, notices)
+        raise content.error("E203", message) from None
+    return notices
 
 
 def digest_rows(rows: Rows, *, with_ids: bool = False) -> str:
@@ -412,38 +394,6 @@ class DerivedColumns:
         return columns
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileFields:
-    """How the files of a source are read; the fields that all sources with files have in YAML.
-
-    `format` says what a name does not. `header` names the columns of CSV and TSV without a header line, and
-    `skip_rows` are passed over at the top. `columns` types text cells. `file_column` is a column to hold the
-    name of each row's file. `derive` has templates for new columns.
-    """
-
-    format: FormatName | None = None
-    header: tuple[str, ...] | None = None
-    skip_rows: int = 0
-    columns: dict[str, ColumnKind] = field(default_factory=dict)
-    file_column: str | None = None
-    derive: dict[str, str] = field(default_factory=dict)
-    filters: tuple[RowFilter, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.skip_rows < 0:
-            raise SpecError("E108", f"`skip_rows` is {self.skip_rows}, it must not be negative")
-
-    @property
-    def layout(self) -> Layout:
-        """What is said about the files beyond their names."""
-        return Layout(self.format, Heading(self.header, self.skip_rows))
-
-    @property
-    def makes_no_column(self) -> bool:
-        """Whether a single file is read as it stands."""
-        return not self.derive and self.file_column is None
-
-
 @dataclass(frozen=True)
 class DataFile:
     """A file to be read: its name in errors, and what `file_column` says of it.
@@ -458,10 +408,10 @@ class DataFile:
 
 def read_files(files: Sequence[DataFile], how: FileFields, *, shown: str) -> Table:
     """Return the rows of all files, in their order; `shown` is the name of them all in errors."""
-    said = how.layout.describe()
+    said = how.describe_layout()
     if len(files) == 1 and how.makes_no_column:
         file = files[0]
-        table = load_table(file.path, columns=how.columns, layout=how.layout, shown=file.shown)
+        table = load_table(file.path, how, shown=file.shown)
         return replace(table, digest=_hash([table.digest, *said])) if said else table
     shown = files[0].shown if len(files) == 1 else shown
     if how.file_column is not None:
@@ -473,23 +423,11 @@ def read_files(files: Sequence[DataFile], how: FileFields, *, shown: str) -> Tab
         for one in files
     ]
     digest = _hash([contents, said, how.file_column, list(how.derive.items())])
+    paths = [Path(one.path) for one in files]
+    sizes = (path.stat().st_size * (_EXPANSION if _is_expanding(path) else 1) for path in paths)
     build = partial(_join_files, files, how, shown)
-
-    def hold() -> tuple[Columns, tuple[int, ...]]:
-        chunks: dict[int, pl.DataFrame] = {}
-        built = build(chunks)
-        return join_chunks(chunks, built), built.spans
-
-    sizes = (
-        path.stat().st_size * (_EXPANSION if path.suffix.lower() in _EXPANDING else 1)
-        for path in (Path(one.path) for one in files)
-    )
-    if sum(sizes) <= HELD_BYTES:
-        held, spans = hold()
-        rows: Rows = HeldRows(name_samples(held, shown))
-        notices = held.notices
-    else:
-        rows, notices, spans = _keep(name_entry(digest, "joined", {}), shown, build, hold)
+    key, is_small = name_entry(digest, "joined", {}), sum(sizes) <= HELD_BYTES
+    rows, notices, spans = _build_rows(build, key, shown, is_small=is_small)
     if len(files) > 1:
         starts = tuple(accumulate(spans, initial=0))[:-1]
         rows = FiledRows(rows, tuple(one.shown for one in files), starts)
@@ -497,13 +435,16 @@ def read_files(files: Sequence[DataFile], how: FileFields, *, shown: str) -> Tab
     return Table(rows, digest, notices)
 
 
+def _is_expanding(path: Path) -> bool:
+    ending, packed = split_endings(path)
+    return bool(packed) or FORMATS.get(ending) in _BINARY
+
+
 def _hash(parts: object) -> str:
     return sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _join_files(
-    files: Sequence[DataFile], how: FileFields, shown: str, chunks: dict[int, pl.DataFrame] | SpillFolder
-) -> BuiltTable:
+def _join_files(files: Sequence[DataFile], how: FileFields, shown: str, chunks: Chunks) -> BuiltTable:
     """Read one file after the other; only what is read of the one at hand is in memory."""
     derived = DerivedColumns(how.derive)
     joined = TableBuilder(Content(shown, Path(shown), raw=b""), {}, chunks)
@@ -511,7 +452,7 @@ def _join_files(
     spans: list[int] = []
     with without_collecting():
         for file in files:
-            table = load_table(file.path, columns=how.columns, layout=how.layout, shown=file.shown)
+            table = load_table(file.path, how, shown=file.shown)
             notices.update(dict.fromkeys(table.notices))
             spans.append(len(table.rows))
             for columns, lines in _extend_rows(table.rows, file, how, derived):
@@ -522,7 +463,7 @@ def _join_files(
 
 def _extend_rows(
     rows: Rows, file: DataFile, how: FileFields, derived: DerivedColumns
-) -> Iterator[tuple[Mapping[str, Sequence[object] | pl.Series], Sequence[int]]]:
+) -> Iterator[tuple[Mapping[str, Cells], Sequence[int]]]:
     """Yield the rows of a file chunk by chunk, with the columns that are made for them, and their lines."""
     if how.file_column in rows.columns:
         message = f"`file_column` is `{how.file_column}`, which is a column of the file"
@@ -534,7 +475,7 @@ def _extend_rows(
         if how.file_column is not None:
             label = pl.lit(file.label, pl.String).alias(how.file_column)
             samples = replace(block, frame=block.frame.with_columns(label))
-        columns: dict[str, Sequence[object] | pl.Series] = {
+        columns: dict[str, Cells] = {
             name: samples.values(name) if name in samples.encoded else samples.frame[name]
             for name in samples.columns
         }
@@ -599,3 +540,144 @@ def read_documents(folder: Path, paths: Sequence[Path], how: FileFields) -> Tabl
         for row, cell in zip(rows, cells, strict=True):
             row[name] = cell
     return load_rows(rows, name=str(folder))
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A table in the cache, and what is said about it."""
+
+    rows: StoredRows
+    notices: tuple[Notice, ...] = ()
+    #: How many rows each of several files has.
+    spans: tuple[int, ...] = ()
+
+
+@dataclass
+class TableCache:
+    """The cache folder, None when it is switched off; `notices` says why it cannot be used, if so."""
+
+    folder: Path | None
+    limit: int = DEFAULT_BYTES
+    notices: list[Notice] = field(default_factory=list)
+
+    def find(self, key: str, file: str) -> StoredTable | None:
+        """Return the table with this key; `file` is its name in errors."""
+        if self.folder is None:
+            return None
+        path = self.folder / f"{key}.parquet"
+        with suppress(OSError, pl.exceptions.PolarsError, ValueError, KeyError):
+            found = _open_entry(path, file)
+            os.utime(path)
+            return found
+        return None
+
+    @contextmanager
+    def open_spill_folder(self) -> Iterator[SpillFolder]:
+        """Yield a folder for the chunks of a table; it is removed afterwards."""
+        folder = self._make_folder()
+        try:
+            yield SpillFolder(folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _make_folder(self) -> Path:
+        try:
+            if self.folder is not None:
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                return Path(tempfile.mkdtemp(prefix=_SPILL, dir=self.folder))
+        except OSError as error:
+            message = (
+                f"the table cache `{self.folder}` cannot be used: {error}; large files are read each time"
+            )
+            hint = f"make room or correct its rights; `{VARIABLE}=off` switches it off"
+            self.notices.append(Notice(message, hint=hint))
+            self.folder = None
+        return Path(tempfile.mkdtemp(prefix="answerkey-table-"))
+
+    def keep(self, key: str, chunks: SpillFolder, built: BuiltTable, file: str) -> StoredTable:
+        """Make one table of the chunks and return it: an entry of the cache, or a temporary file."""
+        whole = chunks.folder / "whole"
+        scan = pl.scan_parquet(sorted(chunks.folder.glob("*.parquet")), glob=False)
+        rows = max(1, GROUP_BYTES * built.rows // max(built.size, 1))  # groups of a bearable size
+        (scan if built.first_line is None else scan.drop(LINE)).sink_parquet(
+            whole,
+            compression="zstd",
+            compression_level=1,
+            statistics=False,
+            row_group_size=min(rows, BLOCK_ROWS),
+            metadata={_KEY: json.dumps(_describe(built))},
+        )
+        if self.folder is not None:
+            path = whole.replace(self.folder / f"{key}.parquet")
+            self._make_room(self.folder, path)
+        else:
+            folder = Path(tempfile.mkdtemp(prefix="answerkey-table-"))
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            path = Path(shutil.move(whole, folder / f"{key}.parquet"))
+        return _open_entry(path, file)
+
+    def _make_room(self, folder: Path, kept: Path) -> None:
+        """Delete what was not used for longest until the rest fits."""
+        entries: list[tuple[float, Path, int]] = []
+        for path in folder.iterdir():
+            with suppress(OSError):  # another process may have deleted it
+                found = path.stat()
+                entries.append((found.st_mtime, path, found.st_size))
+        now, size = time.time(), 0
+        for used, path, length in sorted(entries, reverse=True):
+            if path.name.startswith(_SPILL):
+                if now - used > GIVEN_UP_SECONDS:
+                    shutil.rmtree(path, ignore_errors=True)
+                continue
+            size += length
+            if size > self.limit and path != kept and now - used > REST_SECONDS:
+                path.unlink(missing_ok=True)
+                size -= length
+
+
+def open_cache() -> TableCache:
+    """Return the cache as the environment says; SpecError E119 when it says nonsense."""
+    setting = os.environ.get(VARIABLE, "").strip().lower()
+    folder = open_cache_folder("tables")
+    if not setting:
+        return TableCache(folder)
+    try:
+        limit = 0 if setting == "off" else int(float(setting) * GIGABYTE)
+    except (ValueError, OverflowError):
+        limit = -1
+    if limit < 0:
+        hint = f"write `{VARIABLE}=off`, or a number of gigabytes"
+        raise SpecError("E119", f"`{VARIABLE}` is {setting!r}", hint=hint)
+    return TableCache(folder if limit else None, limit)
+
+
+def name_entry(digest: str, form: str, kinds: Mapping[str, str]) -> str:
+    """Return the name of the entry of a content that is read in this way."""
+    parts = [VERSION, digest, form, sorted(kinds.items())]
+    return sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _describe(built: BuiltTable) -> dict[str, Any]:
+    """Return what is stored beside the rows; notices without the name of the file, another each time."""
+    places = [(one, one.where or Place()) for one in built.notices]
+    return {
+        "rows": built.rows,
+        "encoded": sorted(built.encoded),
+        "first_line": built.first_line,
+        "notices": [[one.message, one.hint, where.line, where.field] for one, where in places],
+        "spans": list(built.spans),
+    }
+
+
+def _open_entry(path: Path, file: str) -> StoredTable:
+    known: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[_KEY])
+    held = pl.scan_parquet(path, glob=False).collect_schema()
+    schema = {name: dtype for name, dtype in held.items() if name != LINE}
+    rows = StoredRows(
+        path, schema, 0, known["rows"], file, frozenset(known["encoded"]), first_line=known["first_line"]
+    )
+    notices = tuple(
+        Notice(message, where=Place(file=file, line=line, field=name), hint=hint)
+        for message, hint, line, name in known["notices"]
+    )
+    return StoredTable(rows, notices, tuple(known.get("spans", ())))

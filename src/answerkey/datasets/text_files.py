@@ -10,15 +10,22 @@ import csv
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from operator import itemgetter
 from typing import TextIO
 
-from answerkey.datasets.columns import RowWriter, TableBuilder, check_names
+from answerkey.datasets.columns import (
+    DECODER,
+    BadJsonError,
+    RowWriter,
+    TableBuilder,
+    check_names,
+    check_row,
+    parse_json,
+    refuse_size,
+)
 from answerkey.datasets.content import MAX_CELL, Content, RowErrors
-from answerkey.datasets.values import DECODER, BadJsonError, check_row, parse_json, refuse_size
 from answerkey.errors import DataError, Place
 from answerkey.types import Notice
 
@@ -32,43 +39,39 @@ _SHOWN = 2**20
 _EDGE = 16
 
 
-@dataclass(frozen=True)
-class Heading:
-    """Where the column names of a delimited file come from.
+def read_csv(
+    content: Content, table: TableBuilder, names: tuple[str, ...] | None = None, skipped: int = 0
+) -> tuple[Notice, ...]:
+    """Hand over the rows of a file with commas; return what is odd about it.
 
     `names` are those of a file without a header line. `skipped` rows at its top are passed over first.
     """
-
-    names: tuple[str, ...] | None = None
-    skipped: int = 0
+    return _read_delimited(content, table, ",", names, skipped)
 
 
-def read_csv(content: Content, table: TableBuilder, heading: Heading | None = None) -> tuple[Notice, ...]:
-    """Hand over the rows of a file with commas; return what is odd about it."""
-    return _read_delimited(content, table, ",", heading or Heading())
-
-
-def read_tsv(content: Content, table: TableBuilder, heading: Heading | None = None) -> tuple[Notice, ...]:
-    """Hand over the rows of a file with tabs; return what is odd about it."""
-    return _read_delimited(content, table, "\t", heading or Heading())
+def read_tsv(
+    content: Content, table: TableBuilder, names: tuple[str, ...] | None = None, skipped: int = 0
+) -> tuple[Notice, ...]:
+    """Hand over the rows of a file with tabs, as above."""
+    return _read_delimited(content, table, "\t", names, skipped)
 
 
 def _read_delimited(
-    content: Content, table: TableBuilder, separator: str, heading: Heading
+    content: Content, table: TableBuilder, separator: str, names: tuple[str, ...] | None, skipped: int
 ) -> tuple[Notice, ...]:
     with content.open_text() as stream:
         rows = _iterate_rows(content, stream, separator)
-        for _ in range(heading.skipped):
+        for _ in range(skipped):
             next(rows, None)
         line, first = next(((line, cells) for line, cells in rows if cells), (1, []))
         if not first:
-            raise DataError("E210", "the file is empty", where=content.place(), hint=content.guess())
-        header = first if heading.names is None else list(heading.names)
+            raise content.error("E210", "the file is empty", hint=content.guess())
+        header = first if names is None else list(names)
         notices = check_names(header, content.place(line))
-        if heading.names is not None:
+        if names is not None:
             if first == header:  # its header line would count as a row
                 message = "the file has a header line with these names"
-                raise DataError("E202", message, where=content.place(line), hint="leave `header` out")
+                raise content.error("E202", message, line, hint="leave `header` out")
             rows = chain([(line, first)], rows)
         _write_rows(content, table, rows, header, separator)
     return notices

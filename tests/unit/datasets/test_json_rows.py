@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from answerkey.datasets import read_table
+from answerkey.datasets import load_table
 from answerkey.errors import AnswerkeyError, DataError
 
 Write = Callable[[str, str | bytes], Path]
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("way")
 def refuse(path: Path) -> list[tuple[str, str, int | None, int | None]]:
     """Return code, message and place of each error."""
     with pytest.raises(AnswerkeyError) as caught:
-        read_table(path)
+        load_table(path)
     errors: list[AnswerkeyError] = list(getattr(caught.value, "errors", [caught.value]))
     return [
         (error.code, error.message, error.where.line, error.where.column) for error in errors if error.where
@@ -26,7 +26,7 @@ def refuse(path: Path) -> list[tuple[str, str, int | None, int | None]]:
 def test_values_keep_their_types(write: Write) -> None:
     """A column whose values share one shape is stored natively."""
     text = '{"n": 1, "x": 0.5, "ok": true, "options": ["a", "b"], "by": {"m1": "A", "m2": null}}\n'
-    samples = read_table(write("a.jsonl", text + text.replace("null", '"B"')))
+    samples = load_table(write("a.jsonl", text + text.replace("null", '"B"'))).samples
     assert samples.encoded == frozenset()
     assert samples.frame.schema == {
         "n": pl.Int64(),
@@ -40,22 +40,24 @@ def test_values_keep_their_types(write: Write) -> None:
 
 def test_mixed_values_stay_exact(write: Write) -> None:
     """A column without a common type is kept as JSON text and read back exactly."""
-    samples = read_table(
+    samples = load_table(
         write("a.jsonl", '{"a": 1}\n{"a": "1"}\n{"a": 1.0}\n{"a": [1, null]}\n{"a": null}\n')
-    )
+    ).samples
     assert samples.encoded == {"a"}
     assert repr(samples.values("a")) == "[1, '1', 1.0, [1, None], None]"
 
 
 def test_whole_numbers_beyond_64_bits_stay_exact(write: Write) -> None:
     """No digit of a whole number is lost."""
-    samples = read_table(write("a.jsonl", '{"a": 18446744073709551617}\n{"a": -9223372036854775808}\n'))
+    samples = load_table(
+        write("a.jsonl", '{"a": 18446744073709551617}\n{"a": -9223372036854775808}\n')
+    ).samples
     assert samples.values("a") == [18446744073709551617, -9223372036854775808]
 
 
 def test_a_missing_key_is_a_null_cell(write: Write) -> None:
     """Columns are the keys of all rows in the order they first appear; a missing key is null."""
-    samples = read_table(write("a.jsonl", '{"b": 1}\n{"a": "x", "b": 2}\n{"c": true}\n'))
+    samples = load_table(write("a.jsonl", '{"b": 1}\n{"a": "x", "b": 2}\n{"c": true}\n')).samples
     assert samples.columns == ["b", "a", "c"]
     assert [dict(row) for row in samples.rows()] == [
         {"b": 1, "a": None, "c": None},
@@ -66,14 +68,14 @@ def test_a_missing_key_is_a_null_cell(write: Write) -> None:
 
 def test_blank_lines_count_as_lines(write: Write) -> None:
     """Blank lines of JSON Lines are skipped and line numbers stay right."""
-    samples = read_table(write("a.jsonl", '\n{"a": 1}\r\n  \n{"a": 2}'))
+    samples = load_table(write("a.jsonl", '\n{"a": 1}\r\n  \n{"a": 2}')).samples
     assert samples.lines is not None
     assert samples.lines.to_list() == [2, 4]
 
 
 def test_other_line_separators_do_not_end_a_line(write: Write) -> None:
     """U+2028 and U+0085 inside a text belong to it."""
-    assert read_table(write("a.jsonl", '{"a": "x\u2028y\x85"}\n')).row(0) == {"a": "x\u2028y\x85"}
+    assert load_table(write("a.jsonl", '{"a": "x\u2028y\x85"}\n')).samples.row(0) == {"a": "x\u2028y\x85"}
 
 
 def test_bad_lines_are_reported_together(write: Write) -> None:
@@ -116,7 +118,7 @@ def test_bad_lines_are_reported_together(write: Write) -> None:
 
 def test_whole_surrogate_pairs_are_characters(write: Write) -> None:
     """An escaped pair is one character; an escaped NUL is a character too."""
-    assert read_table(write("a.jsonl", '{"a": "\\ud83d\\ude00\\u0000"}')).row(0) == {"a": "😀\0"}
+    assert load_table(write("a.jsonl", '{"a": "\\ud83d\\ude00\\u0000"}')).samples.row(0) == {"a": "😀\0"}
 
 
 @pytest.mark.parametrize(
@@ -155,7 +157,7 @@ def test_deep_nesting_is_refused(write: Write, value: str, name: str, start: str
 
 def test_wide_rows_are_not_deep(write: Write) -> None:
     """Many lists side by side are no nesting."""
-    assert len(str(read_table(write("a.jsonl", '{"a": [' + "[]," * 200 + "[]]}")).row(0))) > 200
+    assert len(str(load_table(write("a.jsonl", '{"a": [' + "[]," * 200 + "[]]}")).samples.row(0))) > 200
 
 
 def test_a_number_of_thousands_of_digits_is_refused(write: Write) -> None:
@@ -168,13 +170,13 @@ def test_a_number_of_thousands_of_digits_is_refused(write: Write) -> None:
 def test_a_huge_cell_is_refused(write: Write) -> None:
     """A cell of more than 16 MiB gives E202 with its column, also when it is nested."""
     with pytest.raises(DataError) as caught:
-        read_table(write("a.jsonl", '{"a": 1, "b": ["' + "x" * 16 * 2**20 + '"]}'))
+        load_table(write("a.jsonl", '{"a": 1, "b": ["' + "x" * 16 * 2**20 + '"]}'))
     assert (caught.value.code, caught.value.where and caught.value.where.field) == ("E202", "b")
 
 
 def test_json_rows_know_their_lines(write: Write) -> None:
     """The line of a row of a JSON list is the line on which its object starts."""
-    samples = read_table(write("a.json", '\n[ {"a": 1}, {"a": 2},\n\n{\n"a":\n3}\n, {"a": 4}]\n'))
+    samples = load_table(write("a.json", '\n[ {"a": 1}, {"a": 2},\n\n{\n"a":\n3}\n, {"a": 4}]\n')).samples
     assert samples.lines is not None
     assert samples.lines.to_list() == [2, 2, 4, 7]
     assert samples.values("a") == [1, 2, 3, 4]
@@ -183,5 +185,5 @@ def test_json_rows_know_their_lines(write: Write) -> None:
 def test_json_lines_under_the_name_of_json_are_recognised(write: Write) -> None:
     """A `.json` file with an object per line is refused with the ending that fits."""
     with pytest.raises(DataError) as caught:
-        read_table(write("a.json", '{"a": 1}\n{"a": 2}\n'))
+        load_table(write("a.json", '{"a": 1}\n{"a": 2}\n'))
     assert caught.value.hint == "this looks like one object per line: name it `.jsonl`"

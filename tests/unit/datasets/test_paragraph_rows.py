@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.datasets import LocalSource, load_table
-from answerkey.datasets.tables import Layout
-from answerkey.datasets.text_files import Heading
+from answerkey.datasets import FileFields, LocalSource, load_table
 from answerkey.errors import DataError, Problems
 
 Write = Callable[[str, str | bytes], Path]
@@ -16,7 +14,7 @@ Write = Callable[[str, str | bytes], Path]
 def test_a_paragraph_is_a_row(write: Write) -> None:
     """Blank lines part them, however many; the line is that on which one begins."""
     path = write("Test.txt", "\nc\nA passage.\nWhy?\n\n\n \t\nb\nOther.\n")
-    samples = load_table(path, layout=Layout("paragraphs")).samples
+    samples = load_table(path, how=FileFields(format="paragraphs")).samples
     assert samples.frame["lines"].to_list() == [["c", "A passage.", "Why?"], ["b", "Other."]]
     assert samples.lines is not None
     assert samples.lines.to_list() == [2, 8]
@@ -25,7 +23,7 @@ def test_a_paragraph_is_a_row(write: Write) -> None:
 def test_nothing_but_blank_lines_has_no_rows(write: Write) -> None:
     """E210, as for any file."""
     with pytest.raises(DataError, match="no rows") as caught:
-        load_table(write("a.txt", "\n\n"), layout=Layout("paragraphs"))
+        load_table(write("a.txt", "\n\n"), how=FileFields(format="paragraphs"))
     assert caught.value.code == "E210"
 
 
@@ -52,8 +50,8 @@ def test_names_that_do_not_fit_are_refused(write: Write) -> None:
     """Too few of them, those of a header line that is there, and those of a file that is no CSV."""
     path = write("q.csv", "a,b\nc,d\n")
     with pytest.raises(Problems, match="the row has 2 cells, the header has 1"):
-        load_table(path, layout=Layout(heading=Heading(("x",))))
+        load_table(path, how=FileFields(header=("x",)))
     with pytest.raises(DataError, match="the file has a header line with these names"):
-        load_table(path, layout=Layout(heading=Heading(("a", "b"))))
+        load_table(path, how=FileFields(header=("a", "b")))
     with pytest.raises(DataError, match="`header` and `skip_rows` are for CSV and TSV"):
-        load_table(write("q.jsonl", '{"a": 1}\n'), layout=Layout(heading=Heading(("a",))))
+        load_table(write("q.jsonl", '{"a": 1}\n'), how=FileFields(header=("a",)))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.datasets.columns import build_column, choose_type, find_shape, merge_shapes
+from answerkey.datasets.columns import choose_type, fill_column, find_shape, merge_shapes
 
 scalars = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()
@@ -30,11 +30,11 @@ def alike(depth: int) -> st.SearchStrategy[object]:
 
 def read_back(cells: list[object]) -> tuple[list[object], bool]:
     """Return the cells after storing them, and whether they were stored as JSON text."""
-    series, is_encoded = build_column("x", cells)
-    stored: list[object] = series.to_list()
-    if is_encoded:
+    dtype = choose_type(find_shape(cells))
+    stored: list[object] = fill_column("x", cells, dtype).to_list()
+    if dtype is None:
         stored = [None if one is None else json.loads(str(one)) for one in stored]
-    return stored, is_encoded
+    return stored, dtype is None
 
 
 @given(st.lists(values, max_size=6))

@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 import zstandard
 
-from answerkey.datasets import Layout, UrlSource, is_stored, load_table, open_dataset, pin_source, storage
+from answerkey.datasets import FileFields, UrlSource, is_stored, load_table, open_dataset, pin_source, storage
 from answerkey.datasets.storage import (
     StoredObject,
     copy_object,
@@ -219,7 +219,7 @@ def test_what_is_not_there_is_told_apart(bucket: Bucket) -> None:
     assert str(caught.value.where) == f"{bucket.url}/rows.jsonl"
     bucket.put("folder/rows.jsonl", LINES)
     with pytest.raises(DataError, match="is a folder"):
-        load_table(f"{bucket.url}/folder", layout=Layout("jsonl"))
+        load_table(f"{bucket.url}/folder", how=FileFields(format="jsonl"))
 
 
 def test_what_is_no_parquet_is_told(bucket: Bucket, parquet: Path) -> None:

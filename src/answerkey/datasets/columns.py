@@ -56,6 +56,15 @@ _INT = re.compile(r"[+-]?[0-9]+")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _JSON_KINDS = {str: "text", bool: "a boolean", int: "a number", float: "a number", list: "a list"}
+#: The Python type of a cell that is typed, and what it is called.
+_KINDS: dict[ColumnKind, tuple[type, str]] = {
+    "text": (str, "text"),
+    "int": (int, "a whole number"),
+    "float": (float, "a number"),
+    "bool": (bool, "true or false"),
+    "list": (list, "a list"),
+    "json": (object, "JSON"),
+}
 #: Python literals longer than this are not parsed; JSON has no such limit.
 _LITERAL_LIMIT = 100_000
 #: Characters of a bad cell that are shown.
@@ -224,7 +233,7 @@ def type_cells(
             except _UnfitError as error:
                 text = repr(cell)
                 shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-                message = f"{shown} is not {_WANTED[kind]}{error}"
+                message = f"{shown} is not {_KINDS[kind][1]}{error}"
                 errors.add("E211", message, where=replace(where, line=int(lines[position])))
                 typed.append(None)
     return typed
@@ -234,61 +243,46 @@ def _type_cell(cell: object, kind: ColumnKind, known: dict[str, object]) -> obje
     if isinstance(cell, str):
         if cell not in known:
             is_empty = kind != "text" and not cell.strip()
-            known[cell] = None if is_empty else _PARSERS[kind](cell)
+            known[cell] = None if is_empty else _parse_cell(cell, kind)
         return known[cell]
-    if cell is None or kind == "json" or type(cell) is _PYTHON[kind]:
+    if cell is None or kind == "json" or type(cell) is _KINDS[kind][0]:
         return cell
     if kind in {"float", "text"} and type(cell) is int:
         return float(cell) if kind == "float" else str(cell)
     raise _UnfitError
 
 
-def _parse_int(text: str) -> int:
-    if not _INT.fullmatch(text.strip()):
-        raise _UnfitError
-    try:
-        return int(text)
-    except ValueError:
-        raise _UnfitError(": too many digits") from None
+def _parse_cell(text: str, kind: ColumnKind) -> object:
+    match kind:
+        case "text":
+            return text
+        case "bool" if text.strip().lower() in _BOOLEANS:
+            return _BOOLEANS[text.strip().lower()]
+        case "float" if _FLOAT.fullmatch(text.strip()) and math.isfinite(float(text)):
+            return float(text)
+        case "int" if _INT.fullmatch(text.strip()):
+            try:
+                return int(text)
+            except ValueError:
+                raise _UnfitError(": too many digits") from None
+        case "list" | "json":
+            return _parse_nested(text, kind)
+    raise _UnfitError
 
 
-def _parse_float(text: str) -> float:
-    if not _FLOAT.fullmatch(text.strip()) or abs(number := float(text)) == float("inf"):
-        raise _UnfitError
-    return number
-
-
-def _parse_bool(text: str) -> bool:
-    try:
-        return _BOOLEANS[text.strip().lower()]
-    except KeyError:
-        raise _UnfitError from None
-
-
-def _parse_any(text: str) -> object:
-    try:
-        return _require_characters(text, parse_json(text))
-    except json.JSONDecodeError as error:
-        raise _UnfitError(f": {error.msg.lower()} at character {error.pos + 1}") from None
-    except BadJsonError as error:
-        raise _UnfitError(f": {error.message}") from None
-
-
-def _parse_list(text: str) -> list[object]:
+def _parse_nested(text: str, kind: ColumnKind) -> object:
+    """Return the value of JSON; a list may also be a Python literal."""
     try:
         value = parse_json(text)
-    except json.JSONDecodeError:
-        value = _parse_literal(text.strip())
     except BadJsonError as error:
         raise _UnfitError(f": {error.message}") from None
-    if not isinstance(value, list):
+    except json.JSONDecodeError as error:
+        if kind == "json":
+            raise _UnfitError(f": {error.msg.lower()} at character {error.pos + 1}") from None
+        value = _parse_literal(text.strip())
+    if kind == "list" and not isinstance(value, list):
         raise _UnfitError
-    _require_characters(text, value)
-    return value
-
-
-def _require_characters(text: str, value: object) -> object:
-    """Return the value if its texts are whole characters; only an escape can smuggle in half of one."""
+    # Only an escape can smuggle in half of a character.
     if "\\" in text and _SURROGATE.search(json.dumps(value, ensure_ascii=False)):
         raise _UnfitError(": half of a surrogate pair is not a character")
     return value
@@ -323,25 +317,6 @@ def _as_json(value: object) -> object:
     if value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
     raise _UnfitError(f": {value!r} has no form in JSON")
-
-
-_PARSERS: dict[ColumnKind, Callable[[str], object]] = {
-    "text": str,
-    "int": _parse_int,
-    "float": _parse_float,
-    "bool": _parse_bool,
-    "list": _parse_list,
-    "json": _parse_any,
-}
-_PYTHON: dict[ColumnKind, type] = {"text": str, "int": int, "float": float, "bool": bool, "list": list}
-_WANTED: dict[ColumnKind, str] = {
-    "text": "text",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "list": "a list",
-    "json": "JSON",
-}
 
 
 def check_names(names: Sequence[str], where: Place) -> tuple[Notice, ...]:

@@ -423,21 +423,19 @@ def read_files(files: Sequence[DataFile], how: FileFields, *, shown: str) -> Tab
         for one in files
     ]
     digest = _hash([contents, said, how.file_column, list(how.derive.items())])
-    paths = [Path(one.path) for one in files]
-    sizes = (path.stat().st_size * (_EXPANSION if _is_expanding(path) else 1) for path in paths)
+    size = 0
+    for path in (Path(one.path) for one in files):
+        ending, packed = split_endings(path)
+        is_expanding = packed or FORMATS.get(ending) in _BINARY
+        size += path.stat().st_size * (_EXPANSION if is_expanding else 1)
     build = partial(_join_files, files, how, shown)
-    key, is_small = name_entry(digest, "joined", {}), sum(sizes) <= HELD_BYTES
+    key, is_small = name_entry(digest, "joined", {}), size <= HELD_BYTES
     rows, notices, spans = _build_rows(build, key, shown, is_small=is_small)
     if len(files) > 1:
         starts = tuple(accumulate(spans, initial=0))[:-1]
         rows = FiledRows(rows, tuple(one.shown for one in files), starts)
     check_ids(rows)
     return Table(rows, digest, notices)
-
-
-def _is_expanding(path: Path) -> bool:
-    ending, packed = split_endings(path)
-    return bool(packed) or FORMATS.get(ending) in _BINARY
 
 
 def _hash(parts: object) -> str:

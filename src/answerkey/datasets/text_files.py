@@ -26,7 +26,7 @@ from answerkey.datasets.columns import (
     refuse_size,
 )
 from answerkey.datasets.content import MAX_CELL, Content, RowErrors
-from answerkey.errors import DataError, Place
+from answerkey.errors import Place
 from answerkey.types import Notice
 
 _SEPARATOR_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "vertical bars"}
@@ -103,8 +103,7 @@ def _write_rows(
         else:
             if blank is not None and len(header) == 1:  # it may be a skipped line or an empty cell
                 hint = 'write `""` for an empty cell, or remove the line'
-                where = content.place(blank)
-                raise DataError("E202", "blank line in a file of one column", where=where, hint=hint)
+                raise content.error("E202", "blank line in a file of one column", blank, hint=hint)
             writer.add(cells, line, sum(map(len, cells)))
             is_first = False
     errors.raise_any()
@@ -132,7 +131,7 @@ def _iterate_rows(content: Content, stream: TextIO, separator: str) -> Iterator[
             else:
                 message = f"misplaced double quote: {reason}"
             hint = 'a cell in double quotes ends at the next double quote; one inside it is written `""`'
-            raise DataError("E202", message, where=content.place(line), hint=hint) from None
+            raise content.error("E202", message, line, hint=hint) from None
         yield line, cells
 
 
@@ -149,7 +148,7 @@ def _refuse_separator(content: Content, header: str, row: str, separator: str) -
         if other in header and other in row:
             message = f"the header is one column {header!r}; the columns seem to be separated by {name}"
             hint = f"separate columns by {_SEPARATOR_NAMES[separator]}, or use the ending that fits"
-            raise DataError("E202", message, where=content.place(1), hint=hint)
+            raise content.error("E202", message, 1, hint=hint)
 
 
 def read_paragraphs(content: Content, table: TableBuilder) -> tuple[Notice, ...]:
@@ -210,9 +209,9 @@ class _ObjectWriter:
         self.errors.raise_any()
         self.writer.flush()
         if self.is_empty:
-            raise DataError("E210", "the file has no rows", where=self.content.place())
+            raise self.content.error("E210", "the file has no rows")
         if not self.names:
-            raise DataError("E210", "the rows of the file have no columns", where=self.content.place())
+            raise self.content.error("E210", "the rows of the file have no columns")
         return check_names(list(self.names), self.content.place())
 
 
@@ -227,7 +226,7 @@ def read_json_lines(content: Content, table: TableBuilder) -> tuple[Notice, ...]
             if is_first and raw.lstrip().startswith("["):  # one error instead of one per line
                 message = "the file starts with a list, not with an object"
                 hint = "name it `.json`, or write one object per line"
-                raise DataError("E202", message, where=content.place(1), hint=hint)
+                raise content.error("E202", message, 1, hint=hint)
             is_first = False
             line = raw.removesuffix("\n")
             try:
@@ -274,13 +273,12 @@ class _ListScanner:
         self._lines_before, self._columns_before = 0, 0
         self._skip_space()
         if self.at == len(self.text):
-            raise DataError("E210", "the file is empty", where=content.place())
+            raise content.error("E210", "the file is empty")
         if not self._take("["):
             hint = "write a list of objects: `[{...}, {...}]`"
             if re.match(r"\s*\{.*\}\s*\n\s*\{", self.text + stream.read(_SHOWN)):
                 hint = "this looks like one object per line: name it `.jsonl`"
-            where = content.place(self.line)
-            raise DataError("E202", "the file is not a JSON list of objects", where=where, hint=hint)
+            raise content.error("E202", "the file is not a JSON list of objects", self.line, hint=hint)
 
     def elements(self) -> Iterator[tuple[str, object]]:
         """Yield the source and the value of each element."""

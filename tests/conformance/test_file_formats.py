@@ -17,16 +17,15 @@ from answerkey.datasets import (
     Dataset,
     LocalSource,
     Selection,
-    binary_blocks,
+    columns,
     content,
-    json_rows,
+    load_rows,
     load_table,
     match_completions,
     open_dataset,
-    samples_from,
-    text_rows,
+    parquet,
 )
-from answerkey.datasets.cells import ColumnKind
+from answerkey.datasets.columns import ColumnKind
 from answerkey.templates import RowFilter
 
 TEXTS = [
@@ -139,7 +138,7 @@ def test_every_format_gives_the_same_filtered_rows(path: Path) -> None:
 
 def test_every_format_gives_the_same_completions(path: Path) -> None:
     """Recorded completions are the same text in every format, without any typing."""
-    samples = samples_from(list(reversed(ROWS)), name="reversed")
+    samples = load_rows(list(reversed(ROWS)), name="reversed").samples
     dataset = Dataset.of(samples, name="reversed")
     completions = match_completions(load_table(path).rows, dataset).read(samples)
     assert completions.frame["completion"].to_list() == [row["completion"] for row in reversed(ROWS)]
@@ -153,7 +152,7 @@ def test_every_format_is_the_same_when_it_is_streamed(
     selection = Selection(7, "random", 3)
     held = [open_rows(path), open_rows(path, selection)]
     monkeypatch.setattr(content, "HELD_BYTES", 0)
-    for module in (json_rows, text_rows, binary_blocks):
+    for module in (columns, parquet):
         monkeypatch.setattr(module, "CHUNK_ROWS", 13)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for _ in ("read", "from the cache"):

@@ -15,7 +15,7 @@ import pytest
 
 import answerkey as ak
 from answerkey import working
-from answerkey.datasets import content, json_rows, text_rows
+from answerkey.datasets import columns, content
 from answerkey.verbs import opening, spreading
 
 TEXTS = ["A", "B.", " C", "Answer: D", "", "A or B", "b", "D because", "A. x\nB. y\nC. z", "Ｂ", "B́", "1"]
@@ -161,8 +161,7 @@ def test_streamed_files_in_shards_give_the_same_numbers(
     """A file that is too large to be held gives the same numbers, read now and from the cache."""
     monkeypatch.setattr(content, "HELD_BYTES", 100)
     monkeypatch.setattr(working, "SHARD_ROWS", size)
-    for module in (json_rows, text_rows):
-        monkeypatch.setattr(module, "CHUNK_ROWS", 17)
+    monkeypatch.setattr(columns, "CHUNK_ROWS", 17)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for turn in ("now", "from the cache"):
         folder = tmp_path / turn

@@ -13,8 +13,7 @@ from pathlib import Path
 import polars as pl
 import zstandard
 
-from answerkey.datasets import load_table
-from answerkey.datasets.tables import Layout
+from answerkey.datasets import FileFields, load_table
 from answerkey.spec import load_plan, load_task
 from answerkey.spec.nodes import (
     MAX_DEPTH,
@@ -109,19 +108,19 @@ def check_task_file(raw: bytes) -> None:
     json.dumps([str(notice) for notice in (*plan.notices, *task.notices)])
 
 
-def check_table(ending: str, raw: bytes, layout: Layout | None = None) -> None:
+def check_table(ending: str, raw: bytes, how: FileFields | None = None) -> None:
     """Require that a data file is refused, or has rows with ids, the same when it is read again."""
     path = open_folder() / f"table{ending}"
     path.write_bytes(raw)
     with refusing():
-        table = load_table(path, layout=layout)
+        table = load_table(path, how)
         samples = table.samples
         assert len(samples) == len(table.rows) > 0
         assert samples.ids.dtype == pl.String
         assert samples.ids.n_unique() == len(samples)
         first = [dict(row) for row in samples.rows()]
         assert len(first) == len(samples)
-        again = load_table(path, layout=layout)
+        again = load_table(path, how)
         assert again.digest == table.digest
         assert again.samples.frame.equals(samples.frame)
         for name in samples.columns:
@@ -212,7 +211,7 @@ def make_laws() -> dict[str, Law]:
             100,
         ),
         "paragraphs": Law(
-            partial(check_table, ".txt", layout=Layout("paragraphs")),
+            partial(check_table, ".txt", how=FileFields(format="paragraphs")),
             lambda: [b"One\ntwo\n\nthree\n", b"\n\n a \r\n\r\nb"],
             marks,
             60,

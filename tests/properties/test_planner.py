@@ -7,10 +7,9 @@ import random
 from collections.abc import Iterator
 from functools import cache
 
-import polars as pl
 import pytest
 
-from answerkey.datasets.shapes import build_frame
+from answerkey.datasets import load_rows
 from answerkey.templates import RowTrouble, Template
 from answerkey.types import Row, Samples
 
@@ -183,8 +182,7 @@ def make_text(draw: random.Random) -> dict[str, object]:
 
 def build_samples(rows: list[dict[str, object]]) -> Samples:
     """Return the table of some rows, stored as a dataset would be."""
-    frame, encoded = build_frame({name: [row[name] for row in rows] for name in rows[0]})
-    return Samples(frame, pl.Series([str(n) for n in range(len(rows))]), encoded=encoded)
+    return load_rows(rows, name="rows").samples
 
 
 @cache

@@ -5,21 +5,21 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, Literal, TextIO
 
-from answerkey.datasets.troubles import Troubles
-from answerkey.errors import DataError, Place, listing, suggest
+from answerkey.errors import DataError, Place, listing, raise_all, suggest
 
 #: The longest cell, in bytes; longer ones are nearly always an unclosed quote.
 MAX_CELL = 16 * 2**20
 #: A content of at most so many bytes is held in memory; a larger one is read as a stream.
 HELD_BYTES = 32 * 2**20
+#: How many bad rows of one file are shown; the rest is counted.
+SHOWN = 20
 _BLOCK = 2**20
 #: One block of Zstandard data may expand many thousand times.
 _PACKED_BLOCK = 2**13
@@ -43,6 +43,36 @@ _SIGNATURES: dict[bytes, tuple[str, tuple[str, ...]]] = {
 }
 
 
+@dataclass
+class RowErrors:
+    """The bad rows of one file so far: the first `SHOWN` as errors, the rest as a count."""
+
+    file: str | None
+    errors: list[DataError] = field(default_factory=list)
+    unshown: int = 0
+
+    def add(self, code: str, message: str, *, where: Place, hint: str | None = None) -> None:
+        """Remember one bad row."""
+        if len(self.errors) < SHOWN:
+            self.errors.append(DataError(code, message, where=where, hint=hint))
+        else:
+            self.unshown += 1
+
+    def extend(self, others: RowErrors) -> None:
+        """Remember the bad rows that were found elsewhere, after these."""
+        left = SHOWN - len(self.errors)
+        self.errors += others.errors[:left]
+        self.unshown += others.unshown + len(others.errors[left:])
+
+    def raise_any(self) -> None:
+        """Raise what was found; nothing if nothing was."""
+        errors = list(self.errors)
+        if self.unshown:
+            message = f"{self.unshown} more bad rows in this file are not shown"
+            errors.append(DataError(errors[-1].code, message, where=Place(file=self.file)))
+        raise_all(errors)
+
+
 @dataclass(frozen=True)
 class Content:
     """What a data file holds after decompression; `file` is its name in errors.
@@ -63,15 +93,17 @@ class Content:
         """Return a stream of the decompressed bytes; damage is found when it is read."""
         if self.raw is not None:
             return io.BytesIO(self.raw)
-        expand = COMPRESSIONS.get(self.path.suffix.lower())
         try:
             require_plain(self.path)
             stream = self.path.open("rb")
         except FileNotFoundError:
-            raise _missing(self.path) from None
+            raise _describe_missing(self.path) from None
         except (OSError, ValueError) as error:
             raise describe_unreadable(self.path, error) from None
-        return io.BufferedReader(expand(stream, self.file), _BLOCK) if expand else stream  # type: ignore[type-var]  # a raw stream
+        expand = COMPRESSIONS.get(self.path.suffix.lower())
+        if expand is None:
+            return stream
+        return io.BufferedReader(_Expanded(stream, expand(stream, self.file)), _BLOCK)  # type: ignore[type-var]  # a raw stream
 
     def open_text(self, newline: Literal["", "\n"] = "") -> TextIO:
         """Return a stream of the text, without its byte order mark and with its line ends as they are.
@@ -100,6 +132,12 @@ class Content:
         """Return a place in this file."""
         return Place(file=self.file, line=line, column=column)
 
+    def error(
+        self, code: str, message: str, line: int | None = None, *, hint: str | None = None
+    ) -> DataError:
+        """Return an error in this file."""
+        return DataError(code, message, where=self.place(line), hint=hint)
+
     def guess(self) -> str | None:
         """Return the hint what this file is by its first bytes, if its name says otherwise."""
         for mark, (kind, endings) in _SIGNATURES.items():
@@ -117,26 +155,22 @@ class Content:
     def check_text(self) -> None:
         """Raise E203 with all lines that are not UTF-8, or that hold a NUL; nothing if there are none."""
         self.refuse_wide()
-        broken, nul = Troubles(self.file), Troubles(self.file)
+        broken, nul = RowErrors(self.file), RowErrors(self.file)
         with self.open() as stream:
             for number, raw in enumerate(stream, 1):
-                line = raw.removeprefix(_UTF8_MARK) if number == 1 else raw
-                self._check_line(line.removesuffix(b"\n"), number, broken, nul)
+                line = (raw.removeprefix(_UTF8_MARK) if number == 1 else raw).removesuffix(b"\n")
+                try:
+                    at = line.decode().find("\0")
+                except UnicodeDecodeError as error:
+                    where = self.place(number, len(line[: error.start].decode()) + 1)
+                    message = f"byte 0x{line[error.start]:02x} is not valid UTF-8"
+                    broken.add("E203", message, where=where, hint=self.guess() or "save the file as UTF-8")
+                    continue
+                if at >= 0:
+                    hint = self.guess() or "the file is damaged, or is UTF-16: save it as UTF-8"
+                    nul.add("E203", "NUL byte in the text", where=self.place(number, at + 1), hint=hint)
         broken.raise_any()
         nul.raise_any()
-
-    def _check_line(self, line: bytes, number: int, broken: Troubles, nul: Troubles) -> None:
-        try:
-            text = line.decode()
-        except UnicodeDecodeError as error:
-            column = len(line[: error.start].decode()) + 1
-            message = f"byte 0x{line[error.start]:02x} is not valid UTF-8"
-            hint = self.guess() or "save the file as UTF-8"
-            broken.add("E203", message, where=self.place(number, column), hint=hint)
-            return
-        if (at := text.find("\0")) >= 0:
-            hint = self.guess() or "the file is damaged, or is UTF-16: save it as UTF-8"
-            nul.add("E203", "NUL byte in the text", where=self.place(number, at + 1), hint=hint)
 
 
 def read_content(path: str | Path, *, shown: str | None = None) -> Content:
@@ -166,33 +200,28 @@ def require_plain(path: Path) -> None:
         raise DataError("E201", f"`{path}` is not a plain file", where=Place(file=str(path)), hint=hint)
 
 
-def _missing(path: Path) -> DataError:
+def _describe_missing(path: Path) -> DataError:
     folder = path.parent
-    if not folder.is_dir():
-        hint = f"there is no folder `{folder}`"
-    else:
+    hint = f"there is no folder `{folder}`"
+    if folder.is_dir():
         names = sorted(one.name for one in folder.iterdir() if one.is_file())
         hint = suggest(path.name, names) or f"files there: {listing(names, limit=5)}"
     return DataError("E201", f"there is no data file `{path}`", where=Place(file=str(path)), hint=hint)
 
 
-class _Expanding(io.RawIOBase):
-    """Decompressed bytes; damage is raised as E202 by whoever reads."""
+class _Expanded(io.RawIOBase):
+    """Decompressed blocks as a stream; damage is raised as E202 by whoever reads."""
 
-    kind = ""
-
-    def __init__(self, packed: BinaryIO, file: str) -> None:
+    def __init__(self, packed: BinaryIO, blocks: Iterator[bytes]) -> None:
         super().__init__()
-        self._packed = packed
-        self._file = file
-        self._rest = b""
+        self._packed, self._blocks, self._rest = packed, blocks, b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]  # what BufferedReader hands in
         while not self._rest:
-            part = self.expand()
+            part = next(self._blocks, None)
             if part is None:
                 return 0
             self._rest = part
@@ -200,74 +229,51 @@ class _Expanding(io.RawIOBase):
         buffer[:count], self._rest = self._rest[:count], self._rest[count:]
         return count
 
-    @abstractmethod
-    def expand(self) -> bytes | None:
-        """Return some more bytes, None at the end."""
-
     def close(self) -> None:
         self._packed.close()
         super().close()
 
-    def truncated(self) -> DataError:
-        """Return the error about a file that was cut off."""
-        message = f"the {self.kind} file ends in the middle"
-        return DataError("E202", message, where=Place(file=self._file), hint="copy or download it again")
 
-    def damaged(self, reason: str) -> DataError:
-        """Return the error about a file that is not compressed as its name says."""
-        hint = f"copy or download it again; a file that is not compressed must not be named as {self.kind}"
-        message = f"not a valid {self.kind} file: {reason}"
-        return DataError("E202", message, where=Place(file=self._file), hint=hint)
+def _expand_gzip(packed: BinaryIO, file: str) -> Iterator[bytes]:
+    stream = gzip.GzipFile(fileobj=packed)
+    try:
+        while block := stream.read(_BLOCK):
+            yield block
+    except EOFError:
+        raise _refuse_packed("gzip", file) from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise _refuse_packed("gzip", file, error) from None
 
 
-class _Gzip(_Expanding):
-    kind = "gzip"
+def _expand_zstd(packed: BinaryIO, file: str) -> Iterator[bytes]:
+    """Yield the content of all frames of a Zstandard file, one after the other."""
+    import zstandard
 
-    def __init__(self, packed: BinaryIO, file: str) -> None:
-        super().__init__(packed, file)
-        self._stream = gzip.GzipFile(fileobj=packed)
-
-    def expand(self) -> bytes | None:
-        """Return some more bytes, None at the end."""
+    start = zstandard.ZstdDecompressor().decompressobj
+    frame, is_open, left = start(), False, b""
+    while block := left or packed.read(_PACKED_BLOCK):
         try:
-            return self._stream.read(_BLOCK) or None
-        except EOFError:
-            raise self.truncated() from None
-        except (gzip.BadGzipFile, zlib.error) as error:
-            raise self.damaged(str(error)) from None
+            part = frame.decompress(block)
+        except zstandard.ZstdError as error:
+            raise _refuse_packed("zstd", file, error) from None
+        is_open, left = not frame.eof, frame.unused_data
+        frame = start() if frame.eof else frame
+        yield part
+    if is_open:
+        raise _refuse_packed("zstd", file)
 
 
-class _Zstd(_Expanding):
-    """All frames of a Zstandard file, one after the other."""
-
-    kind = "zstd"
-
-    def __init__(self, packed: BinaryIO, file: str) -> None:
-        import zstandard
-
-        super().__init__(packed, file)
-        self._start = zstandard.ZstdDecompressor().decompressobj
-        self._errors = zstandard.ZstdError
-        self._frame = self._start()
-        self._is_open = False
-        self._left = b""
-
-    def expand(self) -> bytes | None:
-        """Return some more bytes, None at the end."""
-        block = self._left or self._packed.read(_PACKED_BLOCK)
-        if not block:
-            if self._is_open:
-                raise self.truncated()
-            return None
-        try:
-            part = self._frame.decompress(block)
-        except self._errors as error:
-            raise self.damaged(str(error)) from None
-        self._is_open, self._left = not self._frame.eof, self._frame.unused_data
-        if self._frame.eof:
-            self._frame = self._start()
-        return part
+def _refuse_packed(kind: str, file: str, error: Exception | None = None) -> DataError:
+    """Return the error about a file that was cut off, or that is not compressed as its name says."""
+    message, hint = f"the {kind} file ends in the middle", "copy or download it again"
+    if error is not None:
+        message = f"not a valid {kind} file: {error}"
+        hint += f"; a file that is not compressed must not be named as {kind}"
+    return DataError("E202", message, where=Place(file=file), hint=hint)
 
 
 #: Ending of a compressed file to what expands its bytes.
-COMPRESSIONS: dict[str, Callable[[BinaryIO, str], _Expanding]] = {".gz": _Gzip, ".zst": _Zstd}
+COMPRESSIONS: dict[str, Callable[[BinaryIO, str], Iterator[bytes]]] = {
+    ".gz": _expand_gzip,
+    ".zst": _expand_zstd,
+}

@@ -1,21 +1,42 @@
-"""A dataset ready for use: filtered, selected, with a fingerprint; its rows are loaded part by part."""
+"""A dataset ready for use: filtered, selected, with a fingerprint, and cut into shards.
+
+Rows are used that pass every filter: the first of them, or a seeded random choice, in whole or by strata.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+import sys
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from hashlib import sha256
-from typing import Self
+from hashlib import blake2b, sha256
+from itertools import pairwise
+from typing import Literal, Protocol, Self
 
-from answerkey.datasets.filtering import filter_rows
-from answerkey.datasets.rows import HeldRows, Positions, Rows, join_positions
-from answerkey.datasets.selection import Selection, select_rows
+import polars as pl
+
+from answerkey.datasets.rows import BLOCK_ROWS, HeldRows, Positions, Rows, iterate_blocks, join_positions
 from answerkey.datasets.sources import Source
-from answerkey.datasets.tables import Table, digest_rows
-from answerkey.errors import DataError, Place
-from answerkey.types import Notice, Samples
+from answerkey.datasets.tables import TemplateErrors, digest_rows
+from answerkey.errors import DataError, Place, SpecError, listing, suggest
+from answerkey.templates import RowFilter
+from answerkey.types import Completions, Notice, Samples
+
+_DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How many samples to use and which; with `stratify_by`, each value of that column keeps its share."""
+
+    num_samples: int | None = None
+    subsampling: Literal["head", "random"] = "head"
+    seed: int = 0
+    stratify_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -84,38 +105,235 @@ def open_dataset(source: Source, *, selection: Selection | None = None, name: st
     table = source.read(name=name)
     kept = filter_rows(table.rows, source.filters)
     if not len(kept):
-        _refuse_empty(table, name)
+        message = f"dataset `{name}`: the filters leave none of its {len(table.rows)} rows"
+        where = Place(file=table.rows.file)
+        raise DataError("E210", message, where=where, hint="loosen the filters of the dataset")
     chosen = select_rows(table.rows.take(kept), selection)
-    return Dataset(
-        name=name,
-        fingerprint=_fingerprint(table, source, selection),
-        table=table.rows,
-        kept=kept,
-        chosen=join_positions(kept, chosen),
-        notices=(*table.notices, *_notice_shortage(len(kept), selection, name)),
-    )
-
-
-def _refuse_empty(table: Table, name: str) -> None:
-    message = f"dataset `{name}`: the filters leave none of its {len(table.rows)} rows"
-    where = Place(file=table.rows.file)
-    raise DataError("E210", message, where=where, hint="loosen the filters of the dataset")
-
-
-def _notice_shortage(count: int, selection: Selection, name: str) -> tuple[Notice, ...]:
-    wanted = selection.num_samples
-    if wanted is None or wanted <= count:
-        return ()
-    return (Notice(f"dataset `{name}` has {count} rows, fewer than `num_samples` {wanted}: all are used"),)
-
-
-def _fingerprint(table: Table, source: Source, selection: Selection) -> str:
-    """Return the sha256 over the content and all that decides which rows are used and how they are read."""
-    typing = getattr(source, "columns", {})
+    notices, wanted = table.notices, selection.num_samples
+    if wanted is not None and wanted > len(kept):
+        text = f"dataset `{name}` has {len(kept)} rows, fewer than `num_samples` {wanted}: all are used"
+        notices = (*notices, Notice(text))
+    # The fingerprint is over the content and all that decides which rows are used and how they are read.
     filters = [
         {"op": one.op, "expression": one.expression, "value": one.value, "values": one.values}
         for one in source.filters
     ]
-    used = Selection() if selection.num_samples is None else selection
-    parts = [table.digest, sorted(typing.items()), filters, asdict(used)]
-    return sha256(json.dumps(parts, ensure_ascii=True, sort_keys=True, default=str).encode()).hexdigest()
+    typing = sorted(getattr(source, "columns", {}).items())
+    parts = [table.digest, typing, filters, asdict(Selection() if wanted is None else selection)]
+    said = json.dumps(parts, ensure_ascii=True, sort_keys=True, default=str)
+    fingerprint = sha256(said.encode()).hexdigest()
+    return Dataset(name, fingerprint, table.rows, kept, join_positions(kept, chosen), notices)
+
+
+def filter_rows(rows: Rows, filters: Sequence[RowFilter]) -> Positions:
+    """Return where the rows stand that pass every filter, in order.
+
+    A filter is shown only rows that passed those before it; a row on which it fails does not pass.
+    """
+    if not filters:
+        return range(len(rows))
+    read: set[str] | None = set()  # the columns that filters read; None for all, also when one does not exist
+    for one in filters:
+        columns = one.row_template.columns
+        read = None if read is None or columns is None else read | columns
+    if read is not None and not read <= set(rows.columns):
+        read = None
+    errors = [TemplateErrors() for _ in filters]
+    kept: list[pl.Series] = []
+    for offset, block in iterate_blocks(rows, read):
+        passed = pl.int_range(len(block), dtype=pl.Int64, eager=True)
+        for one, failed in zip(filters, errors, strict=True):
+            left = block if len(passed) == len(block) else block.take(passed)
+            sifted = one.sift(left)
+            for row, error in sifted.troubles:
+                failed.add(f"filter `{one.expression}`", error, left, row)
+            passed = passed.filter(sifted.is_kept)
+        kept.append(passed + offset)
+    for failed in errors:
+        failed.raise_any()
+    return pl.concat(kept)
+
+
+def select_rows(rows: Rows, selection: Selection) -> Positions:
+    """Return where the selected rows stand, in order; all of them if fewer are there than asked for."""
+    wanted, column = selection.num_samples, selection.stratify_by
+    if wanted is not None and wanted < 1:
+        raise SpecError("E108", f"`num_samples` is {wanted}; it must be at least 1")
+    if column is not None and column not in rows.columns:
+        hint = suggest(column, rows.columns) or f"columns: {listing(rows.columns)}"
+        message = f"`stratify_by` names `{column}`, which is not a column"
+        raise DataError("E206", message, where=Place(file=rows.file), hint=hint)
+    if wanted is None or wanted >= len(rows):
+        return range(len(rows))
+    if column is not None:
+        return _pick_strata(rows, column, selection.seed, wanted)
+    if selection.subsampling == "head":
+        return range(wanted)
+    best = _Best(wanted)
+    for offset in range(0, len(rows), BLOCK_ROWS):
+        ids = rows.slice(offset, BLOCK_ROWS).ids().to_list()
+        best.add(rank_ids(ids, selection.seed).with_columns(pl.col("row") + offset))
+    return best.rows().sort()
+
+
+def rank_ids(ids: Sequence[str], seed: int) -> pl.DataFrame:
+    """Return the rank of each row, which depends on nothing but the seed and its id; smaller comes first.
+
+    The rank is the pair of `high` and `low`; `row` is the position of the id.
+    """
+    start = blake2b(f"{seed}\0".encode(), digest_size=_DIGEST_BYTES)
+    digests = bytearray()
+    for name in ids:
+        digest = start.copy()
+        digest.update(name.encode())
+        digests += digest.digest()
+    numbers = array("Q", bytes(digests))  # the first byte of each counts most
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    halves = pl.Series(numbers, dtype=pl.UInt64)
+    row = pl.int_range(len(ids), dtype=pl.Int64, eager=True)
+    return pl.DataFrame({"row": row, "high": halves.gather_every(2), "low": halves.gather_every(2, 1)})
+
+
+class _Best:
+    """The rows with the smallest ranks among all that were seen; of the others nothing is kept."""
+
+    def __init__(self, wanted: int) -> None:
+        self._wanted = wanted
+        self._found: list[pl.DataFrame] = []
+
+    def add(self, ranked: pl.DataFrame) -> None:
+        self._found.append(ranked)
+        if sum(one.height for one in self._found) > 2 * self._wanted:
+            self._found = [self._take()]
+
+    def _take(self) -> pl.DataFrame:
+        return pl.concat(self._found).sort("high", "low", "row").head(self._wanted)
+
+    def rows(self) -> pl.Series:
+        return self._take()["row"] if self._found else pl.Series(dtype=pl.Int64)
+
+
+def share_out(wanted: int, sizes: Sequence[int]) -> list[int]:
+    """Return how many of `wanted` each stratum gets: its proportion, rest to the largest remainders.
+
+    Equal remainders go to the larger stratum, then to the earlier one.
+    """
+    total = sum(sizes)
+    shares = [wanted * size // total for size in sizes]
+    order = sorted(range(len(sizes)), key=lambda one: (-(wanted * sizes[one] % total), -sizes[one], one))
+    for one in order[: wanted - sum(shares)]:
+        shares[one] += 1
+    return shares
+
+
+def _pick_strata(rows: Rows, column: str, seed: int, wanted: int) -> pl.Series:
+    sizes: Counter[str] = Counter()
+    for _, block in iterate_blocks(rows, [column]):
+        sizes.update(map(repr, block.values(column)))
+    names = sorted(sizes)
+    shares = share_out(wanted, [sizes[name] for name in names])
+    strata = {name: _Best(share) for name, share in zip(names, shares, strict=True)}
+    for offset, block in iterate_blocks(rows, [column]):
+        ranked = rank_ids(block.ids.to_list(), seed).with_columns(pl.col("row") + offset)
+        values = pl.Series("stratum", list(map(repr, block.values(column))), dtype=pl.String)
+        parts = ranked.with_columns(values).partition_by("stratum", as_dict=True, include_key=False)
+        for (name,), part in parts.items():
+            strata[name].add(part)
+    return pl.concat([one.rows() for one in strata.values()]).sort()
+
+
+class Recorded(Protocol):
+    """Completions that somebody once gave; a slice of them says where to read, and is small."""
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns of the dataset that are read."""
+
+    @property
+    def num_trials(self) -> int:
+        """How many there are for each sample."""
+
+    def slice(self, offset: int, length: int) -> Self:
+        """Return those of `length` samples from `offset` on."""
+
+    def read(self, samples: Samples) -> Completions:
+        """Return the completions of the samples, which are all that these are for."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Some consecutive samples: the how manieth shard, where it starts in the dataset, and where to read it.
+
+    `recorded` are their completions, where there are any; `failed` the positions of rows that are wrong.
+    Of rows at the positions `withheld` nothing but the ids is used, for `reason`: they end the process that
+    works on them, unless it says otherwise. What comes of a shard that `is_trial` is not kept.
+    """
+
+    index: int
+    offset: int
+    samples: Rows
+    recorded: Recorded | None = None
+    failed: tuple[int, ...] = ()
+    withheld: tuple[int, ...] = ()
+    is_trial: bool = False
+    reason: str = "ENDED_WORKER"
+
+    @property
+    def left(self) -> list[int]:
+        """The positions of the rows that are worked on."""
+        return sorted(set(range(len(self.samples))).difference(self.withheld))
+
+    def cut(self, start: int, stop: int) -> Shard:
+        """Return a part of the shard, in which nothing is withheld."""
+        return replace(
+            self,
+            offset=self.offset + start,
+            samples=self.samples.slice(start, stop - start),
+            recorded=None if self.recorded is None else self.recorded.slice(start, stop - start),
+            failed=tuple(row - start for row in self.failed if start <= row < stop),
+            withheld=(),
+        )
+
+    def cut_around(self) -> list[Shard]:
+        """Return the stretches between the rows that are withheld; one without rows where there is none."""
+        ends = [-1, *self.withheld, len(self.samples)]
+        spans = [(before + 1, after) for before, after in pairwise(ends) if after > before + 1]
+        return [self.cut(*span) for span in spans or [(0, 0)]]
+
+    def halve(self) -> tuple[Shard, Shard] | None:
+        """Return both halves, for trial only; None when there is a single row."""
+        size = len(self.samples)
+        if size < 2:  # noqa: PLR2004 - two halves
+            return None
+        trial = replace(self, is_trial=True)
+        return trial.cut(0, size // 2), trial.cut(size // 2, size)
+
+    def leave_out(self, reason: str) -> Shard:
+        """Return the shard with all its rows left out of the work."""
+        return replace(self, withheld=tuple(range(len(self.samples))), reason=reason)
+
+    def withhold(self, rows: Sequence[Shard]) -> Shard:
+        """Return the shard with these rows, shards of one row each, left out of the work."""
+        found = {one.offset - self.offset for one in rows}
+        return replace(self, withheld=tuple(sorted(found.union(self.withheld))))
+
+    @property
+    def places(self) -> range:
+        """Where its samples stand in the dataset."""
+        return range(self.offset, self.offset + len(self.samples))
+
+
+def cut_shards(
+    dataset: Dataset, rows: int, recorded: Recorded | None = None, failed: Sequence[int] = ()
+) -> Iterator[Shard]:
+    """Yield the dataset in shards of at most `rows` samples, in order; nothing is loaded yet.
+
+    `failed` are the positions of rows that are wrong, in order.
+    """
+    for index, span in enumerate(dataset.cut(rows)):
+        offset = span.start
+        samples = dataset.rows.slice(offset, len(span))
+        own = failed[bisect_left(failed, offset) : bisect_left(failed, offset + len(samples))]
+        part = None if recorded is None else recorded.slice(offset, len(samples))
+        yield Shard(index, offset, samples, part, tuple(row - offset for row in own))

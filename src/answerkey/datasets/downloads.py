@@ -1,7 +1,8 @@
-"""Files from the web: fetched over TLS, no larger than allowed, kept by the hash of their content.
+"""Files that are fetched whole, from the web or from shared storage, and kept by the hash of their content.
 
-`$XDG_CACHE_HOME/answerkey/downloads` holds the contents, each under its sha256, and under `urls` what was
-last found at an address: the address itself, which may hold a key, is not stored. All of it may be deleted.
+From the web they come over TLS, and no larger than allowed. `$XDG_CACHE_HOME/answerkey/downloads` holds the
+contents, each under its sha256, and under `urls` what was last found at an address: the address itself, which
+may hold a key, is not stored. All of it may be deleted.
 """
 
 from __future__ import annotations
@@ -16,10 +17,9 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from email.message import Message
 from hashlib import sha256
 from http.client import HTTPMessage
 from pathlib import Path
@@ -27,6 +27,7 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 from answerkey._version import __version__
+from answerkey.datasets.storage import StoredObject, is_stored, look_up, refuse, require_address
 from answerkey.errors import DataError, Place, hide_secrets, remember_url
 from answerkey.models.proxy import find_proxy, open_tls_context
 
@@ -40,6 +41,11 @@ MOST_REDIRECTS = 5
 _BLOCK = 2**18
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _UNCHANGED = 304
+#: What the standard library raises about the network and about addresses that are none.
+_FOREIGN = (
+    *(urllib.error.URLError, http.client.HTTPException, ssl.SSLError, TimeoutError, ConnectionError),
+    ValueError,
+)
 
 
 @dataclass(frozen=True)
@@ -59,14 +65,15 @@ class Wanted:
     endings: str = ""
     digest: str | None = None
 
-    @property
-    def shown(self) -> str:
-        """The address without what may be secret in it."""
-        return hide_query(self.url)
-
     def refuse(self, message: str, hint: str | None = None) -> DataError:
-        """Return the error about a file that cannot be had."""
-        return DataError("E214", f"`{self.shown}` {message}", where=Place(file=self.shown), hint=hint)
+        """Return the error about a file that cannot be had, without what may be secret in its address."""
+        shown = hide_query(self.url)
+        return DataError("E214", f"`{shown}` {message}", where=Place(file=shown), hint=hint)
+
+    def refuse_size(self, size: int) -> DataError:
+        """Return the error about a file that is too large."""
+        hint = f"allow more with `max_megabytes: {size // MEGABYTE + 1}`"
+        return self.refuse(f"is larger than {self.max_bytes // MEGABYTE:,} MB", hint)
 
 
 def is_offline() -> bool:
@@ -104,14 +111,18 @@ def open_cache_folder(name: str) -> Path:
     return base / "answerkey" / name
 
 
-def fetch(wanted: Wanted, *, wait: Callable[[float], None] = time.sleep) -> Fetched:
-    """Return a file, from the cache where that is certain to be the right one."""
+class _PassingError(Exception):
+    """An error that may be over at the next attempt."""
+
+
+def fetch(wanted: Wanted) -> Fetched:
+    """Return a file from the web, from the cache where that is certain to be the right one."""
     folder = open_cache_folder("downloads")
-    if wanted.digest is not None and (found := find_content(folder, wanted.digest, wanted.endings)):
+    if wanted.digest is not None and (found := _find_content(folder, wanted.digest, wanted.endings)):
         return found
     note_path = folder / "urls" / f"{sha256(wanted.url.encode()).hexdigest()}.json"
-    note = read_note(note_path)
-    known = find_content(folder, str(note.get("sha256")), wanted.endings)
+    note = _read_note(note_path)
+    known = _find_content(folder, str(note.get("sha256")), wanted.endings)
     if wanted.digest is not None and known is not None and known.digest != wanted.digest:
         known = None
     if is_offline():
@@ -119,37 +130,20 @@ def fetch(wanted: Wanted, *, wait: Callable[[float], None] = time.sleep) -> Fetc
             hint = f"unset `{OFFLINE}` to fetch it once"
             raise wanted.refuse("has not been fetched yet, and nothing is fetched now", hint)
         return known
-    return _fetch_again(wanted, folder, note_path, known, note, wait)
-
-
-def _fetch_again(
-    wanted: Wanted,
-    folder: Path,
-    note_path: Path,
-    known: Fetched | None,
-    note: dict[str, Any],
-    wait: Callable[[float], None],
-) -> Fetched:
     marks = {"If-None-Match": note.get("etag"), "If-Modified-Since": note.get("last_modified")}
     headers = {name: str(value) for name, value in marks.items() if value and known is not None}
     for pause in (*WAITS, None):
         try:
-            return _download(wanted, folder, note_path, headers) or _require(known, wanted)
-        except _PassingError as trouble:
+            fetched = _download(wanted, folder, note_path, headers) or known
+        except _PassingError as error:
             if pause is None:
-                raise wanted.refuse(str(trouble), "try again later") from None
-            wait(pause)
+                raise wanted.refuse(str(error), "try again later") from None
+            time.sleep(pause)
+            continue
+        if fetched is None:
+            raise wanted.refuse("is said to be unchanged, and was never fetched")
+        return fetched
     raise AssertionError
-
-
-class _PassingError(Exception):
-    """Trouble that may be over at the next attempt."""
-
-
-def _require(known: Fetched | None, wanted: Wanted) -> Fetched:
-    if known is None:
-        raise wanted.refuse("is said to be unchanged, and was never fetched")
-    return known
 
 
 def _download(wanted: Wanted, folder: Path, note_path: Path, headers: dict[str, str]) -> Fetched | None:
@@ -166,43 +160,30 @@ def _download(wanted: Wanted, folder: Path, note_path: Path, headers: dict[str, 
     )
     try:
         with opener.open(request, timeout=TIMEOUT) as reply:
-            fetched = _store(reply, wanted, folder)
-            _write_note(note_path, fetched.digest, reply.headers)
+            fetched = _store(folder, wanted.endings, _iterate_reply(reply, wanted))
+            marks = {"etag": reply.headers.get("ETag"), "last_modified": reply.headers.get("Last-Modified")}
+            _keep_note(note_path, {"sha256": fetched.digest, **marks})
             return fetched
     except urllib.error.HTTPError as error:
         with error:
             if error.code == _UNCHANGED:
                 return None
-        raise _translate_status(error.code, wanted) from None
-    except FOREIGN as error:
-        raise _translate(error, wanted) from None
-
-
-#: What the standard library raises about the network and about addresses that are none; `_translate` puts it
-#: into words.
-FOREIGN = (
-    *(urllib.error.URLError, http.client.HTTPException, ssl.SSLError, TimeoutError, ConnectionError),
-    ValueError,
-)
-
-
-def _translate(error: Exception, wanted: Wanted) -> Exception:
-    reason = getattr(error, "reason", error)
-    if isinstance(reason, ssl.SSLCertVerificationError):
-        message = f"does not prove who it is: {reason.verify_message}"
-        return wanted.refuse(message, "`SSL_CERT_FILE` names further certificates to trust")
-    if isinstance(reason, ValueError):
-        return wanted.refuse(f"cannot be fetched: {reason}", "check the address")
-    if isinstance(reason, TimeoutError):
-        return _PassingError(f"did not answer within {TIMEOUT:.0f} s")
-    return _PassingError(f"cannot be fetched: {reason}")
-
-
-def _translate_status(code: int, wanted: Wanted) -> Exception:
-    phrase = http.client.responses.get(code, "unknown status")
-    if code in _AGAIN:
-        return _PassingError(f"cannot be fetched: status {code} ({phrase})")
-    return wanted.refuse(f"cannot be fetched: status {code} ({phrase})", "check the address")
+        phrase = http.client.responses.get(error.code, "unknown status")
+        message = f"cannot be fetched: status {error.code} ({phrase})"
+        if error.code in _AGAIN:
+            raise _PassingError(message) from None
+        raise wanted.refuse(message, "check the address") from None
+    except _FOREIGN as error:
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            message = f"does not prove who it is: {reason.verify_message}"
+            hint = "`SSL_CERT_FILE` names further certificates to trust"
+            raise wanted.refuse(message, hint) from None
+        if isinstance(reason, ValueError):
+            raise wanted.refuse(f"cannot be fetched: {reason}", "check the address") from None
+        if isinstance(reason, TimeoutError):
+            raise _PassingError(f"did not answer within {TIMEOUT:.0f} s") from None
+        raise _PassingError(f"cannot be fetched: {reason}") from None
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -246,61 +227,107 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _store(reply: http.client.HTTPResponse, wanted: Wanted, folder: Path) -> Fetched:
-    """Write a reply into the cache under its hash, whole or not at all."""
+def _iterate_reply(reply: http.client.HTTPResponse, wanted: Wanted) -> Iterator[bytes]:
+    """Yield the blocks of a reply; at the end its size and its hash must be the right ones."""
     stated = reply.headers.get("Content-Length", "")
     length = int(stated) if stated.isdigit() else None
     if length is not None and length > wanted.max_bytes:
-        raise _refuse_size(wanted, length)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=".draft-", dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as out:
-            digest, size = _copy(reply, out, wanted)
-        if length is not None and size != length:
-            raise _PassingError(f"ended after {size:,} of {length:,} bytes")
-        if wanted.digest is not None and digest != wanted.digest:
-            message = f"has the sha256 {digest}, and {wanted.digest} is expected"
-            raise wanted.refuse(message, "it was changed: look at it, then correct or remove `sha256`")
-        path = folder / f"{digest}{wanted.endings}"
-        Path(name).replace(path)
-        return Fetched(path, digest)
-    finally:
-        Path(name).unlink(missing_ok=True)
-
-
-def _copy(reply: http.client.HTTPResponse, out: IO[bytes], wanted: Wanted) -> tuple[str, int]:
+        raise wanted.refuse_size(length)
     digest, size = sha256(), 0
     while block := reply.read(_BLOCK):
         size += len(block)
         if size > wanted.max_bytes:
-            raise _refuse_size(wanted, size)
+            raise wanted.refuse_size(size)
         digest.update(block)
-        out.write(block)
-    return digest.hexdigest(), size
+        yield block
+    if length is not None and size != length:
+        raise _PassingError(f"ended after {size:,} of {length:,} bytes")
+    if wanted.digest is not None and digest.hexdigest() != wanted.digest:
+        message = f"has the sha256 {digest.hexdigest()}, and {wanted.digest} is expected"
+        raise wanted.refuse(message, "it was changed: look at it, then correct or remove `sha256`")
 
 
-def _refuse_size(wanted: Wanted, size: int) -> DataError:
-    message = f"is larger than {wanted.max_bytes // MEGABYTE:,} MB"
-    hint = f"allow more with `max_megabytes: {size // MEGABYTE + 1}`"
-    return wanted.refuse(message, hint)
+def open_object(url: str) -> StoredObject:
+    """Return the object of a dataset as it is now; E214 when there is none, or nothing is to be fetched."""
+    require_address(url)
+    if is_offline():
+        raise refuse(url, "is on shared storage, and nothing is fetched now", f"unset `{OFFLINE}`")
+    return look_up(url)
 
 
-def find_content(folder: Path, digest: str, endings: str) -> Fetched | None:
+def fetch_object(stored: StoredObject, endings: str, max_bytes: int | None = None) -> Fetched:
+    """Return an object of shared storage as a file of this machine; `endings` are those of its name."""
+    if max_bytes is not None and stored.size > max_bytes:
+        raise Wanted(stored.url, max_bytes).refuse_size(stored.size)
+    folder = open_cache_folder("downloads")
+    note = _find_note(stored)
+    found = _find_content(folder, str(_read_note(note).get("sha256")), endings)
+    if found is None:
+        found = _store(folder, endings, stored.iterate())
+        _keep_note(note, {"sha256": found.digest})
+    return found
+
+
+def find_digest(stored: StoredObject) -> str:
+    """Return the sha256 of an object's bytes; it is read once as long as it stays the same."""
+    note = _find_note(stored)
+    known = _read_note(note).get("sha256")
+    if isinstance(known, str):
+        return known
+    digest = stored.digest()
+    with suppress(OSError):  # where nothing can be written it is read again the next time
+        _keep_note(note, {"sha256": digest})
+    return digest
+
+
+def digest_file(path: str | Path) -> str:
+    """Return the sha256 of the bytes of a file, here or on shared storage."""
+    if isinstance(path, str) and is_stored(path):
+        return find_digest(open_object(path))
+    return _digest_file(Path(path))
+
+
+def _digest_file(path: Path) -> str:
+    digest = sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _store(folder: Path, endings: str, blocks: Iterable[bytes]) -> Fetched:
+    """Write a content into the cache under its hash, whole or not at all."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=".draft-", dir=folder)
+    try:
+        digest = sha256()
+        with os.fdopen(handle, "wb") as out:
+            for block in blocks:
+                digest.update(block)
+                out.write(block)
+        path = folder / f"{digest.hexdigest()}{endings}"
+        Path(name).replace(path)
+        return Fetched(path, digest.hexdigest())
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _find_content(folder: Path, digest: str, endings: str) -> Fetched | None:
     """Return a content by its hash; one that does not have it any more is deleted."""
     path = folder / f"{digest}{endings}"
     with suppress(OSError):
-        with path.open("rb") as stream:
-            found = sha256()
-            while block := stream.read(_BLOCK):
-                found.update(block)
-        if found.hexdigest() == digest:
+        if _digest_file(path) == digest:
             return Fetched(path, digest)
         path.unlink()
     return None
 
 
-def read_note(path: Path) -> dict[str, Any]:
+def _find_note(stored: StoredObject) -> Path:
+    mark = f"{stored.url} {stored.size} {stored.mark}"
+    return open_cache_folder("downloads") / "urls" / f"{sha256(mark.encode()).hexdigest()}.json"
+
+
+def _read_note(path: Path) -> dict[str, Any]:
     """Return what was written down about an address; nothing where there is no such note."""
     try:
         note = json.loads(path.read_text(encoding="utf-8"))
@@ -309,12 +336,7 @@ def read_note(path: Path) -> dict[str, Any]:
     return note if isinstance(note, dict) else {}
 
 
-def _write_note(path: Path, digest: str, headers: Message) -> None:
-    marks = {"etag": headers.get("ETag"), "last_modified": headers.get("Last-Modified")}
-    keep_note(path, {"sha256": digest, **marks})
-
-
-def keep_note(path: Path, note: Mapping[str, object]) -> None:
+def _keep_note(path: Path, note: Mapping[str, object]) -> None:
     """Write down what was found at an address."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_suffix(f".{os.getpid()}")

@@ -1,33 +1,290 @@
-"""Completions that are there already, in the order of the samples; they are read shard by shard."""
+"""Completions that are there already: which column holds them, which row belongs to which sample.
+
+They are read shard by shard, in the order of the samples. Where a file of completions has the order of the
+dataset, which is found by comparing ids part by part, it is read where it lies. Only when it has another are
+ids compared, and completions put in order, in memory.
+"""
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Self
 
 import polars as pl
 
-from answerkey.datasets.completion_cells import CompletionColumn, find_completion_column, refuse_column
-from answerkey.datasets.rows import Rows
-from answerkey.types import Completions, Samples
+from answerkey.datasets.content import RowErrors
+from answerkey.datasets.dataset import Dataset
+from answerkey.datasets.rows import (
+    BLOCK_ROWS,
+    ID_COLUMN,
+    TRIAL_COLUMN,
+    HeldRows,
+    Rows,
+    iterate_blocks,
+    locate_positions,
+)
+from answerkey.errors import DataError, Place, listing, suggest
+from answerkey.models import read_message
+from answerkey.types import THEIR_SCHEMA, Completion, Completions, CompletionStatus, Samples
+
+COMPLETION_COLUMN = "completion"
+#: Accepted instead of `completion` when exactly one of them is there.
+OTHER_NAMES = ("output", "response", "model_output")
+STATUS_COLUMN = "completion_status"
+#: Log-probabilities as an endpoint sent them, as an object or its JSON text.
+LOGPROBS_COLUMN = "logprobs"
+#: Why the model stopped; `length` is a completion that was cut off.
+END_COLUMN = "finish_reason"
+#: Columns beside the completion that are read where a table has them.
+BESIDE = (STATUS_COLUMN, LOGPROBS_COLUMN, END_COLUMN, *THEIR_SCHEMA)
+SOURCE = "recorded"
+_MESSAGE_KEYS = frozenset(
+    {"role", "content", "refusal", "tool_calls", "function_call", "choices", "messages", "message", "output"}
+)
+_STATUSES = tuple(status.value for status in CompletionStatus)
+#: How many ids are named in an error.
+_SHOWN_IDS = 5
+#: Stands for a field that a value does not have; null is a value.
+_ABSENT = object()
 
 
-class Recorded(Protocol):
-    """Completions that somebody once gave; a slice of them says where to read, and is small."""
+@dataclass(frozen=True)
+class Field:
+    """A column, and the dotted name of a field inside its values; empty for the column itself."""
+
+    column: str
+    inside: str = ""
+
+    def read(self, samples: Samples) -> pl.Series | list[object]:
+        """Return the cells; a row without the field has a null cell."""
+        is_encoded = self.column in samples.encoded
+        if not self.inside:
+            return samples.values(self.column) if is_encoded else samples.frame[self.column]
+        if not is_encoded:
+            found = _find_inside(samples.frame[self.column], self.inside)
+            return [None] * len(samples) if found is None else found
+        values = [_get_inside(value, self.inside) for value in samples.values(self.column)]
+        return [None if value is _ABSENT else value for value in values]
+
+    def is_in(self, rows: Rows) -> bool:
+        """Return whether any row has the field."""
+        if self.column not in rows.encoded:
+            empty = rows.slice(0, 0).load([self.column])
+            return _find_inside(empty.frame[self.column], self.inside) is not None
+        return any(
+            _get_inside(value, self.inside) is not _ABSENT
+            for _, block in iterate_blocks(rows, [self.column])
+            for value in block.values(self.column)
+        )
+
+
+def find_field(rows: Rows, name: str) -> Field | None:
+    """Return what a name reaches, or None if there is no such column or field.
+
+    The exact column first, then the field with the longest matching column name, and so on inwards:
+    `completions.org/model-1.5` reaches the field `org/model-1.5` of the column `completions`.
+    """
+    if name in rows.columns:
+        return Field(name)
+    known = (Field(column, rest) for column, rest in _split(name, rows.columns))
+    return next((one for one in known if one.is_in(rows)), None)
+
+
+def _split(name: str, known: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the known names that begin the dotted name, longest first, each with what is left."""
+    heads = [head for head in known if name.startswith(f"{head}.")]
+    return [(head, name[len(head) + 1 :]) for head in sorted(heads, key=len, reverse=True)]
+
+
+def _find_inside(series: pl.Series, name: str) -> pl.Series | None:
+    if not isinstance(series.dtype, pl.Struct):
+        return None
+    names = [one.name for one in series.dtype.fields]
+    if name in names:
+        return series.struct.field(name)
+    inner = (_find_inside(series.struct.field(head), rest) for head, rest in _split(name, names))
+    return next((one for one in inner if one is not None), None)
+
+
+def _get_inside(value: object, name: str) -> object:
+    if not isinstance(value, Mapping):
+        return _ABSENT
+    if name in value:
+        return value[name]
+    inner = (_get_inside(value[head], rest) for head, rest in _split(name, value))
+    return next((one for one in inner if one is not _ABSENT), _ABSENT)
+
+
+@dataclass(frozen=True)
+class CompletionColumn:
+    """Where the completions of a table stand, by the name that errors give, and what else it has of them."""
+
+    name: str
+    field: Field
+    beside: frozenset[str] = frozenset()
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns of the dataset that are read."""
+        """The columns that are read."""
+        return self.beside | {self.field.column}
 
-    @property
-    def num_trials(self) -> int:
-        """How many there are for each sample."""
+    def check(self, rows: Rows) -> None:
+        """Raise E209 for all cells of the rows that are no completions; the rows are read part by part."""
+        cells = self.field.read(rows.slice(0, 0).load(self.columns))
+        if _is_text(cells) and STATUS_COLUMN not in self.beside:
+            return
+        dtype = cells.dtype if isinstance(cells, pl.Series) else None
+        fields = [one.name for one in dtype.fields] if isinstance(dtype, pl.Struct) else []
+        if fields and _MESSAGE_KEYS.isdisjoint(fields):  # one error, not one per row
+            message = f"column `{self.name}` holds objects that are no messages"
+            hint = f"name a field: {listing(f'{self.name}.{one}' for one in fields)}"
+            raise DataError("E209", message, where=Place(file=rows.file, field=self.name), hint=hint)
+        unfit, statuses = RowErrors(rows.file), RowErrors(rows.file)
+        for _, block in iterate_blocks(rows, self.columns):
+            self._read(block, block.ids, unfit, statuses)
+        unfit.raise_any()
+        statuses.raise_any()
 
-    def slice(self, offset: int, length: int) -> Self:
-        """Return those of `length` samples from `offset` on."""
+    def read(self, table: Samples, ids: pl.Series) -> Completions:
+        """Return the completions of these rows under these ids; all unfit cells are reported together."""
+        unfit, statuses = RowErrors(table.file), RowErrors(table.file)
+        found = self._read(table, ids, unfit, statuses)
+        unfit.raise_any()
+        statuses.raise_any()
+        return found
 
-    def read(self, samples: Samples) -> Completions:
-        """Return the completions of the samples, which are all that these are for."""
+    def _read(self, table: Samples, ids: pl.Series, unfit: RowErrors, statuses: RowErrors) -> Completions:
+        cells = self.field.read(table)
+        if isinstance(cells, pl.Series) and _is_text(cells):
+            completions = Completions.build_texts(ids, cells.cast(pl.String), source=SOURCE)
+        else:  # messages, numbers or a mixture
+            read: list[Completion] = []
+            for position, cell in enumerate(cells):
+                if (reason := _find_fault(cell)) is not None:
+                    message = f"the completion of sample `{table.ids[position]}` is {reason}"
+                    hint = "a completion is text, null, or a message with `content`"
+                    unfit.add("E209", message, where=table.place(position, self.name), hint=hint)
+                read.append(read_message(cell))
+            completions = Completions.build(ids, read, source=SOURCE)
+        frame = completions.frame
+        if LOGPROBS_COLUMN in self.beside:
+            own = [_write_logprobs(cell) for cell in table.values(LOGPROBS_COLUMN)]
+            given = pl.Series("given", own, dtype=pl.String)
+            frame = frame.with_columns(pl.coalesce(given, "logprobs").alias("logprobs"))
+        # Why each completion ended, and verdicts that others gave; they decide nothing.
+        types = {END_COLUMN: pl.String(), **THEIR_SCHEMA}
+        told = [name for name in types if name in self.beside and table.frame[name].dtype != pl.Null]
+        frame = frame.with_columns(_read_told(table, name, types[name]) for name in told) if told else frame
+        if STATUS_COLUMN in self.beside:
+            frame = _apply_statuses(frame, _read_statuses(table, statuses))
+        return Completions(frame)
+
+
+def find_completion_column(rows: Rows, column: str | None = None) -> CompletionColumn | None:
+    """Return where the completions stand, None if nowhere; several that could be meant are E209."""
+    beside = frozenset(rows.columns).intersection(BESIDE)
+    if column is not None:
+        found = find_field(rows, column)
+        return None if found is None else CompletionColumn(column, found, beside)
+    names = [name for name in OTHER_NAMES if name in rows.columns]
+    if COMPLETION_COLUMN in rows.columns:
+        names = [COMPLETION_COLUMN]
+    if len(names) > 1:
+        message = f"several columns may hold the completions: {listing(names)}"
+        hint = "name one with `--completion-column`"
+        raise DataError("E209", message, where=Place(file=rows.file), hint=hint)
+    return CompletionColumn(names[0], Field(names[0]), beside) if names else None
+
+
+def _refuse_column(rows: Rows, column: str | None) -> DataError:
+    """Return the error about a table without the completion column."""
+    names: list[str] = []  # columns, or the fields of those that are structs
+    for name, dtype in rows.slice(0, 0).load().frame.schema.items():
+        fields = dtype.fields if isinstance(dtype, pl.Struct) else []
+        names += [f"{name}.{one.name}" for one in fields] or [name]
+    hint = f"columns: {listing(names)}"
+    if column is None:
+        message = f"no column holds completions; looked for {listing((COMPLETION_COLUMN, *OTHER_NAMES))}"
+    else:
+        message = f"there is no completion column `{column}`"
+        near = suggest(column, names)
+        hint = f"{near}; {hint}" if near else hint
+    return DataError("E209", message, where=Place(file=rows.file), hint=hint)
+
+
+def _is_text(cells: pl.Series | Sequence[object]) -> bool:
+    """Return whether cells need no look one by one: texts, and whole numbers, which are read as text."""
+    return isinstance(cells, pl.Series) and cells.dtype in {pl.String, pl.Int64}
+
+
+def _find_fault(cell: object) -> str | None:
+    """Return what a cell is if it cannot be a completion, else None."""
+    if isinstance(cell, bool):
+        return f"the boolean {cell}"
+    if isinstance(cell, float) and not math.isfinite(cell):
+        return f"the number {cell}"
+    if isinstance(cell, dict) and _MESSAGE_KEYS.isdisjoint(cell):
+        return f"an object with the fields {listing(cell)}, no message"
+    if isinstance(cell, list) and not all(isinstance(one, dict) for one in cell):
+        return "a list"
+    return None
+
+
+def _write_logprobs(cell: object) -> str | None:
+    """Return log-probabilities as JSON text; what is none is left out."""
+    if isinstance(cell, str):
+        try:
+            cell = json.loads(cell)
+        except ValueError:
+            return None
+    return json.dumps(cell, ensure_ascii=False) if isinstance(cell, dict) else None
+
+
+def _read_told(table: Samples, name: str, dtype: pl.DataType) -> pl.Series:
+    """Return what others said; what is no text, or no number, is left out."""
+    column = table.frame[name]
+    if name in table.encoded or column.dtype.is_nested():
+        return pl.Series(name, [None] * len(column), dtype=dtype)
+    found = column.cast(dtype, strict=False)
+    return found.fill_nan(None) if dtype == pl.Float64 else found
+
+
+def _read_statuses(table: Samples, errors: RowErrors) -> pl.Series:
+    """Return the statuses in the file; null where it leaves them open."""
+    column = table.frame[STATUS_COLUMN]
+    if column.dtype != pl.String or STATUS_COLUMN in table.encoded:
+        texts = [None if one is None else str(one) for one in table.values(STATUS_COLUMN)]
+        column = pl.Series(texts, dtype=pl.String)
+    column = column.replace("", None)
+    for position in (column.is_not_null() & ~column.is_in(_STATUSES)).arg_true():
+        message = f"{column[position]!r} is not a completion status"
+        where = table.place(position, STATUS_COLUMN)
+        errors.add("E209", message, where=where, hint=f"statuses: {listing(_STATUSES)}")
+    return column
+
+
+def _apply_statuses(frame: pl.DataFrame, given: pl.Series) -> pl.DataFrame:
+    """Return completions with the statuses that the file gives; a text that is no answer goes to `reply`."""
+    text, status, reply = pl.col("completion"), pl.col("status"), pl.col("reply")
+    is_other = pl.col("given").is_not_null() & (pl.col("given") != CompletionStatus.OK.value)
+    changed = frame.with_columns(given.alias("given")).with_columns(
+        pl.when(is_other).then(None).otherwise(text).alias("completion"),
+        pl.when(is_other).then(pl.col("given")).otherwise(status).alias("status"),
+        pl.when(is_other & text.is_not_null() & reply.is_null())
+        .then(pl.struct("completion", "given").map_elements(_write_reply, return_dtype=pl.String))
+        .otherwise(reply)
+        .alias("reply"),
+    )
+    return changed.drop("given")
+
+
+def _write_reply(row: dict[str, str]) -> str:
+    is_refusal = row["given"] == CompletionStatus.REFUSED.value
+    message = {"role": "assistant", "content": None if is_refusal else row["completion"]}
+    return json.dumps(message | ({"refusal": row["completion"]} if is_refusal else {}), ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -83,7 +340,7 @@ class FileCompletions:
 
     def read(self, samples: Samples) -> Completions:
         """Return what the column says, under the ids of the samples."""
-        ids = repeat_ids(samples.ids, self.num_trials)
+        ids = _repeat_ids(samples.ids, self.num_trials)
         found = self.column.read(self.rows.load(self.column.columns), ids)
         return found if self.num_trials == 1 else found.number(range(self.num_trials))
 
@@ -96,14 +353,197 @@ def find_own_completions(rows: Rows, *, column: str | None = None) -> OwnComplet
     found = find_completion_column(rows, column)
     if found is None:
         if column is not None:
-            raise refuse_column(rows, column)
+            raise _refuse_column(rows, column)
         return None
     found.check(rows)
     return OwnCompletions(found)
 
 
-def repeat_ids(ids: pl.Series, times: int) -> pl.Series:
+def match_completions(
+    table: Rows, dataset: Dataset, *, column: str | None = None, num_trials: int = 1
+) -> FileCompletions:
+    """Return the completions of a table for the selected samples, in their order.
+
+    Matched by `sample_id` if the table has it, else by position: it then has as many rows as the dataset, as
+    its filtered rows, or as the selected head of them. Rows for samples of the dataset that are not selected
+    are left aside; rows for unknown samples are an error. Several trials are told apart by the column
+    `trial`; those of a sample stand one after the other.
+    """
+    found = find_completion_column(table, column)
+    if found is None:
+        raise _refuse_column(table, column)
+    has_ids, has_trials = ID_COLUMN in table.columns, TRIAL_COLUMN in table.columns
+    if num_trials > 1:
+        if not (has_ids and has_trials):
+            raise refuse_single(num_trials, table.file)
+        rows = _match_trials(table, dataset, num_trials, found.columns)
+    else:
+        if has_ids and has_trials:
+            _refuse_trials(table)
+        rows = _match_ids(table, dataset, found.columns) if has_ids else _match_order(table, dataset)
+    found.check(rows)
+    return FileCompletions(rows, found, num_trials)
+
+
+def _iterate_ids(rows: Rows) -> Iterator[pl.Series]:
+    return (rows.slice(offset, BLOCK_ROWS).ids() for offset in range(0, len(rows), BLOCK_ROWS))
+
+
+def _hash_ids(rows: Rows) -> pl.Series:
+    """Return a hash of each id; hashes take less memory than ids."""
+    return pl.concat([ids.hash() for ids in _iterate_ids(rows)]).alias("hash")
+
+
+def _has_same_ids(one: Rows, other: Rows) -> bool:
+    pairs = zip(_iterate_ids(one), _iterate_ids(other), strict=True)
+    return all(ours.equals(theirs, check_names=False) for ours, theirs in pairs)
+
+
+def _repeat_ids(ids: pl.Series, times: int) -> pl.Series:
     """Return each id `times` times, one after the other."""
     if times == 1:
         return ids
     return ids.gather(pl.int_range(len(ids) * times, dtype=pl.UInt32, eager=True) // times)
+
+
+def _match_ids(table: Rows, dataset: Dataset, columns: frozenset[str]) -> Rows:
+    """Return for each sample the row of its completion."""
+    if len(table) == len(dataset) and _has_same_ids(table, dataset.rows):
+        return table
+    for whole in (range(len(dataset.table)), dataset.kept):
+        if len(whole) == len(table) and _has_same_ids(table, dataset.table.take(whole)):
+            return table.take(locate_positions(whole, dataset.chosen))
+    positions = _pair_hashes(table, dataset.rows)
+    if positions is not None:
+        found = HeldRows(table.load(columns).take(positions))
+        if _has_same_ids(found, dataset.rows):
+            return found
+    ids = dataset.rows.ids()
+    rows = pl.DataFrame({"id": table.ids()}).with_row_index("row")
+    positions = pl.DataFrame({"id": ids}).join(rows, on="id", how="left", maintain_order="left")["row"]
+    missing = ids.filter(positions.is_null())
+    known = pl.DataFrame({"id": dataset.table.ids()})
+    unknown = rows.join(known, on="id", how="anti", maintain_order="left")["id"]
+    if len(missing) or len(unknown):
+        hint = f"`{ID_COLUMN}` must hold the ids of this dataset; without ids its rows are"
+        hint += " `000001`, `000002`, ..."
+        lists = {"samples without a completion": missing, "completions without a sample": unknown}
+        raise _refuse_match(table.file, lists, hint)
+    return HeldRows(table.load(columns).take(positions))
+
+
+def _pair_hashes(table: Rows, samples: Rows) -> pl.Series | None:
+    """Return for each sample the row with its id, as far as hashes tell; None for a mismatch."""
+    if len(table) != len(samples):
+        return None
+    ours, theirs = _hash_ids(samples), _hash_ids(table)
+    order, other = ours.arg_sort(), theirs.arg_sort()
+    ours, theirs = ours.gather(order), theirs.gather(other)
+    if not ours.equals(theirs) or (ours == ours.shift()).any():
+        return None
+    return pl.DataFrame({"sample": order, "row": other}).sort("sample")["row"]
+
+
+def _match_order(table: Rows, dataset: Dataset) -> Rows:
+    """Return for each sample the row at its position in the dataset, whole or filtered."""
+    for whole in (range(len(dataset.table)), dataset.kept):
+        places = locate_positions(whole, dataset.chosen)
+        if len(whole) == len(table):
+            return table.take(places)
+        if len(places) == len(table) and places[-1] == len(places) - 1:  # they are the first ones
+            return table
+    count = len(dataset.table)
+    there = f"there {'is' if len(table) == 1 else 'are'} {_count(len(table), 'completion')}"
+    message = f"{there} without `{ID_COLUMN}` for {_count(count, 'sample')}"
+    if len(dataset) != count:
+        message += f", {len(dataset)} of them selected"
+    hint = f"add a column `{ID_COLUMN}`, or give exactly one completion per sample, in the dataset's order"
+    raise DataError("E209", message, where=Place(file=table.file), hint=hint)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _match_trials(table: Rows, dataset: Dataset, num_trials: int, columns: frozenset[str]) -> Rows:
+    """Return for each sample, and each of its trials, the row of its completion.
+
+    Trials are numbered from 0. Rows for samples of the dataset that are not selected are left aside; a trial
+    that is missing, and a row that belongs nowhere, are errors.
+    """
+    if len(table) == len(dataset) * num_trials and _has_trials_in_order(table, dataset.rows, num_trials):
+        return table
+    found = table.load(columns | {TRIAL_COLUMN})
+    rows = pl.DataFrame({"id": found.ids, "trial": _read_trials(found)}).with_row_index("row")
+    numbers = pl.DataFrame({"trial": pl.int_range(0, num_trials, eager=True)})
+    wanted = pl.DataFrame({"id": dataset.rows.ids()}).join(numbers, how="cross", maintain_order="left_right")
+    matched = wanted.join(rows, on=["id", "trial"], how="left", maintain_order="left")
+    missing = matched.filter(pl.col("row").is_null())
+    is_known = pl.col("id").is_in(dataset.table.ids().implode())
+    is_known &= pl.col("trial").is_between(0, num_trials - 1)
+    unknown = rows.filter(~is_known.fill_null(value=False))
+    if missing.height or unknown.height:
+        hint = f"each sample needs the trials 0 to {num_trials - 1} in the column `{TRIAL_COLUMN}`"
+        both = [pl.col(one).cast(pl.String).fill_null("None") for one in ("id", "trial")]
+        name = pl.format("{} trial {}", *both)
+        lists = {
+            "trials without a completion": missing.select(name).to_series(),
+            "completions that belong nowhere": unknown.select(name).to_series(),
+        }
+        raise _refuse_match(table.file, lists, hint)
+    return HeldRows(found.take(matched["row"]))
+
+
+def _has_trials_in_order(table: Rows, samples: Rows, num_trials: int) -> bool:
+    """Return whether the trials of each sample stand one after the other, in the order of the samples."""
+    step = max(1, BLOCK_ROWS // num_trials)
+    for offset in range(0, len(samples), step):
+        ids = samples.slice(offset, step).ids()
+        block = table.slice(offset * num_trials, len(ids) * num_trials).load([TRIAL_COLUMN])
+        expected = pl.int_range(len(block), dtype=pl.Int64, eager=True) % num_trials
+        if not block.ids.equals(_repeat_ids(ids, num_trials), check_names=False):
+            return False
+        if not _read_trials(block).equals(expected, check_names=False):
+            return False
+    return True
+
+
+def _read_trials(table: Samples) -> pl.Series:
+    return table.frame[TRIAL_COLUMN].cast(pl.Int64, strict=False)
+
+
+def _refuse_trials(table: Rows) -> None:
+    """Raise E209 when a table holds several trials of a sample and one is wanted."""
+    hashes = _hash_ids(table)
+    if hashes.n_unique() == len(hashes):
+        return
+    most = int(hashes.value_counts()["count"].max())  # type: ignore[arg-type]  # there are rows
+    raise DataError(
+        "E209",
+        f"the completions hold up to {most} trials of a sample, and the task asks each sample once",
+        where=Place(file=table.file, field=TRIAL_COLUMN),
+        hint=f"add `trials: {{num_trials: {most}}}` to the task, or keep one trial of each sample",
+    )
+
+
+def refuse_single(num_trials: int, file: str | None = None) -> DataError:
+    """Return the error about completions of which there is one for each sample, where several are wanted."""
+    return DataError(
+        "E209",
+        f"the task asks each sample {num_trials} times, and there is one completion for each",
+        where=Place(file=file),
+        hint=f"ask a model, or bring a file with the columns `{ID_COLUMN}` and `{TRIAL_COLUMN}` (0, 1, …) by"
+        " `--completions FILE`",
+    )
+
+
+def _refuse_match(file: str | None, lists: Mapping[str, pl.Series], hint: str) -> DataError:
+    """Return the error about completions that do not fit; of each list a few names are shown."""
+    parts = [
+        f"{what}: {len(names)} ({listing(names.head(_SHOWN_IDS).to_list())}"
+        f"{' ...' if len(names) > _SHOWN_IDS else ''})"
+        for what, names in lists.items()
+        if len(names)
+    ]
+    message = f"the completions do not fit the dataset: {'; '.join(parts)}"
+    return DataError("E209", message, where=Place(file=file), hint=hint)

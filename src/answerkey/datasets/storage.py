@@ -1,26 +1,40 @@
 """Objects on shared storage, `s3://…` and `gs://…`: looked up, read by ranges, written whole.
 
 Who may read, and which host is asked, is the caller's to say: keys, region and endpoint come from the
-environment and the user's own settings, never from a project. Libraries are imported for the first address
-that needs one. An object is read as it was looked up: one that has changed since is an error.
+environment and the user's own settings, never from a project. Stores are asked through fsspec; libraries are
+imported for the first address that needs one. An object is read as it was looked up: one that has changed
+since is an error.
 """
 
 from __future__ import annotations
 
+import importlib
+import os
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from answerkey.datasets.stores import STORES, Store, open_store
 from answerkey.errors import DataError, Place, SpecError, listing
+from answerkey.models.settings import Secret
 
 #: Read at a time, and how many such blocks are on the way together.
 BLOCK = 8 * 2**20
 AHEAD = 4
+#: Seconds to connect, seconds without a byte, and how often a call is tried.
+CONNECT_SECONDS = 5.0
+READ_SECONDS = 20.0
+TRIES = 3
+_SETTINGS = ("AWS_", "FSSPEC_", "GOOGLE_", "GCSFS_", "STORAGE_EMULATOR_HOST")
+_SECRETS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+_CHANGED = ("has changed while it was being read", "start again when it is complete")
+_NO_BUCKET = "NoSuchBucket"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -44,13 +58,10 @@ def require_address(url: str, where: Place | None = None) -> str:
         raise SpecError(
             "E117", f"the address `{shown}` holds more than a bucket and a name", where=where, hint=hint
         )
-    if not parts.netloc or not parts.path.strip("/") or "//" in parts.path or _climbs(parts.path):
+    climbs = not {".", ".."}.isdisjoint(parts.path.split("/"))
+    if not parts.netloc or not parts.path.strip("/") or "//" in parts.path or climbs:
         raise SpecError("E108", f"`{url}` names no object", where=where, hint="write `scheme://bucket/name`")
     return url.rstrip("/")
-
-
-def _climbs(path: str) -> bool:
-    return any(part in {".", ".."} for part in path.split("/"))
 
 
 @dataclass(frozen=True)
@@ -71,7 +82,7 @@ class StoredObject:
         store, path = _open(self.url)
         raw = store.read(path, self.mark, start, stop)
         if len(raw) != stop - start:
-            raise refuse(self.url, "has changed while it was being read", "start again when it is complete")
+            raise refuse(self.url, *_CHANGED)
         return raw
 
     def iterate(self) -> Iterator[bytes]:
@@ -107,20 +118,19 @@ def find_object(url: str) -> StoredObject | None:
     """Return the object at an address as it is now; None when there is none, E214 when that is not known."""
     store, path = _open(url)
     found = store.look_up(path)
-    return None if found is None else StoredObject(url, found.size, found.mark)
+    return None if found is None else replace(found, url=url)
 
 
 def list_objects(url: str) -> list[StoredObject]:
     """Return the objects below an address, at any depth, by name; none when there is nothing."""
     store, path = _open(url)
-    base = urlsplit(url).scheme
-    return [StoredObject(f"{base}://{one.path}", one.size, one.mark) for one in store.find(path)]
+    return store.find(path)
 
 
 def put_object(url: str, content: bytes | Path) -> None:
     """Write an object, whole or not at all, in place of what is there."""
     store, path = _open(url)
-    store.put_file(path, content) if isinstance(content, Path) else store.put(path, content)
+    store.put(path, content)
 
 
 def copy_object(source: str, url: str) -> None:
@@ -151,9 +161,274 @@ def refuse(url: str, message: str, hint: str | None = None) -> DataError:
 
 
 def _open(url: str) -> tuple[Store, str]:
-    """Return the store of an address, and where the object is in it."""
+    """Return the store of an address as the environment says, opened once, and where the object is in it."""
     scheme, _, path = url.partition("://")
-    if scheme.lower() not in STORES:
+    scheme = scheme.lower()
+    if scheme not in STORES:
         message = f"`{url}` is on no storage that is known"
         raise SpecError("E108", message, hint=f"schemes: {listing(STORES)}")
-    return open_store(scheme.lower()), path
+    settings = tuple(sorted(pair for pair in os.environ.items() if pair[0].startswith(_SETTINGS)))
+    key = (STORES[scheme], os.getpid(), settings)
+    with _opening:
+        if key not in _opened:
+            for name in _SECRETS:
+                Secret(os.environ.get(name, ""), "caller")
+            _opened[key] = STORES[scheme]()
+        return _opened[key], path
+
+
+class Store:
+    """A store that fsspec knows; every error is DataError E214, and says what to do."""
+
+    scheme: ClassVar[str] = ""
+    library: ClassVar[str] = ""
+
+    def __init__(self) -> None:
+        self._foreign: tuple[type[BaseException], ...] = (OSError, ValueError)
+        try:
+            importlib.import_module(self.library)
+            fsspec = importlib.import_module("fsspec")
+        except ImportError:
+            message = (
+                f"addresses `{self.scheme}://…` need the package `{self.library}`, which is not installed"
+            )
+            raise DataError("E214", message, hint=f"pip install {self.library}") from None
+        self._files: Any = self._connect(fsspec)
+
+    def look_up(self, path: str) -> StoredObject | None:
+        """Return an object; None when there is none, though its bucket is there."""
+        with self._translated(path):
+            try:
+                told = self._files.info(path)
+            except FileNotFoundError as error:
+                if _read_code(error) == _NO_BUCKET:
+                    raise
+                return None
+        return self._describe(path, told) if told.get("type") == "file" else None
+
+    def find(self, path: str) -> list[StoredObject]:
+        """Return the objects below a path, by name."""
+        with self._translated(path):
+            try:
+                found: Mapping[str, Any] = self._files.find(path, detail=True)
+            except FileNotFoundError as error:
+                if _read_code(error) == _NO_BUCKET:
+                    raise
+                return []
+        base = f"{path.strip('/')}/"
+        names = {name.strip("/"): told for name, told in found.items()}
+        return [self._describe(name, told) for name, told in sorted(names.items()) if name.startswith(base)]
+
+    def _describe(self, path: str, told: Mapping[str, Any]) -> StoredObject:
+        marks = (told.get(name) for name in ("ETag", "etag", "generation", "mtime", "created"))
+        mark = str(next((one for one in marks if one), ""))
+        return StoredObject(f"{self.scheme}://{path}", int(told["size"]), mark)
+
+    def read(self, path: str, mark: str, start: int, stop: int) -> bytes:
+        """Return a range of an object that has the mark; E214 when it has another."""
+        with self._translated(path):
+            raw: bytes = self._files.cat_file(path, start=start, end=stop)
+        found = self.look_up(path)
+        if found is None or found.mark != mark:
+            raise refuse(f"{self.scheme}://{path}", *_CHANGED)
+        return raw
+
+    def put(self, path: str, content: bytes | Path) -> None:
+        """Write an object whole."""
+        with self._translated(path):
+            if isinstance(content, Path):
+                self._files.put_file(str(content), path)
+            else:
+                self._files.pipe_file(path, content)
+
+    def put_new(self, path: str, content: bytes, mark: str | None) -> str | None:
+        """Write an object if there is none, or the one with a mark; return its mark, None if it is not so."""
+        before = None if mark is None else self.look_up(path)
+        if mark is not None and (before is None or before.mark != mark):
+            return None
+        with self._translated(path):
+            try:
+                self._files.pipe_file(path, content, mode="create" if mark is None else "overwrite")
+            except FileExistsError:
+                return None
+        found = self.look_up(path)
+        return None if found is None else found.mark
+
+    def copy(self, source: str, path: str) -> None:
+        """Copy an object."""
+        with self._translated(path):
+            self._files.cp_file(source, path)
+
+    def remove(self, path: str) -> None:
+        """Remove an object, if it is there."""
+        with self._translated(path), suppress(FileNotFoundError):
+            self._files.rm_file(path)
+
+    def _connect(self, library: Any) -> Any:  # noqa: ANN401 - a foreign library and its class
+        return library.filesystem(self.scheme, skip_instance_cache=True, use_listings_cache=False)
+
+    @contextmanager
+    def _translated(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except DataError:
+            raise
+        except self._foreign as error:
+            raise refuse(f"{self.scheme}://{path}", *self._explain(error)) from None
+
+    def _explain(self, error: BaseException) -> tuple[str, str | None]:
+        """Return what an error of a library means, and what to do about it."""
+        if _read_code(error) == _NO_BUCKET:
+            return "cannot be had: there is no such bucket", "check the name of the bucket"
+        if isinstance(error, FileNotFoundError):
+            return "is not there", "check the address; names are told apart by case"
+        if isinstance(error, PermissionError):
+            hint = "look at the keys of the environment or of the profile, and at the rights of the bucket"
+            return f"cannot be had: the store refuses it ({_shorten(error)})", hint
+        if isinstance(error, TimeoutError):
+            return f"cannot be had: no answer within {READ_SECONDS:.0f} s", "try again later"
+        return f"cannot be had: {_shorten(error)}", None
+
+
+class S3Store(Store):
+    """Amazon S3, and what speaks as it does; every condition is the store's own to check."""
+
+    scheme = "s3"
+    library = "s3fs"
+
+    def look_up(self, path: str) -> StoredObject | None:
+        """Return an object; None when there is none, though its bucket is there."""
+        bucket, _, key = path.partition("/")
+        with self._translated(path):
+            try:
+                told = self._files.call_s3("head_object", Bucket=bucket, Key=key)
+            except FileNotFoundError:
+                # A HEAD says nothing more: a listing tells a missing bucket from a missing object.
+                self._files.call_s3("list_objects_v2", Bucket=bucket, Prefix=key, MaxKeys=1)
+                return None
+        return StoredObject(f"s3://{path}", int(told["ContentLength"]), str(told["ETag"]))
+
+    def read(self, path: str, mark: str, start: int, stop: int) -> bytes:
+        """Return a range of an object that has the mark; E214 when it has another."""
+        bucket, _, key = path.partition("/")
+        span = f"bytes={start}-{stop - 1}"
+
+        async def fetch() -> bytes:
+            reply = await self._files._call_s3(  # noqa: SLF001 - the call that the library itself makes
+                "get_object", Bucket=bucket, Key=key, Range=span, IfMatch=mark
+            )
+            async with reply["Body"] as body:
+                raw: bytes = await body.read()
+                return raw
+
+        with self._translated(path):
+            for left in reversed(range(TRIES)):
+                try:
+                    return bytes(self._sync(self._files.loop, fetch))
+                except self._broken:  # in the middle of the body, where the library does not try again
+                    if not left:
+                        raise
+        raise AssertionError
+
+    def put_new(self, path: str, content: bytes, mark: str | None) -> str | None:
+        """Write an object if there is none, or the one with a mark; return its mark, None if it is not so."""
+        bucket, _, key = path.partition("/")
+        condition = {"IfNoneMatch": "*"} if mark is None else {"IfMatch": mark}
+        with self._translated(path):
+            try:
+                told = self._files.call_s3("put_object", Bucket=bucket, Key=key, Body=content, **condition)
+            except OSError as error:
+                if _read_code(error) in {"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"}:
+                    return None
+                if _read_code(error) != "NotImplemented":
+                    raise
+                told = self._files.call_s3("put_object", Bucket=bucket, Key=key, Body=content)
+        return str(told["ETag"])
+
+    def _connect(self, library: Any) -> Any:  # noqa: ANN401 - a foreign library and its class
+        errors: Any = importlib.import_module("botocore.exceptions")
+        web: Any = importlib.import_module("aiohttp")
+        self._errors = errors
+        self._foreign = (*self._foreign, errors.BotoCoreError, web.ClientError)
+        self._broken = (web.ClientPayloadError, errors.HTTPClientError, errors.IncompleteReadError)
+        self._sync: Callable[..., Any] = importlib.import_module("fsspec.asyn").sync
+        settings = {
+            "connect_timeout": CONNECT_SECONDS,
+            "read_timeout": READ_SECONDS,
+            "retries": {"total_max_attempts": TRIES, "mode": "standard"},
+        }
+        files = library.filesystem(
+            "s3", skip_instance_cache=True, use_listings_cache=False, config_kwargs=settings
+        )
+        files.retries = 1  # the client tries again by itself, and its tries are counted
+
+        async def find_keys() -> Any:  # noqa: ANN401 - a foreign library's class
+            found = await files.session.get_credentials()
+            return None if found is None else await found.get_frozen_credentials()
+
+        try:
+            files.connect()
+            keys = self._sync(files.loop, find_keys)
+        except self._foreign as error:
+            message = f"cannot connect to the store: {_shorten(error)}"
+            hint = "look at the `AWS_…` variables of the environment, and at your AWS settings"
+            raise DataError("E214", message, hint=hint) from None
+        # What must never be shown is learned, wherever the library found it.
+        for text in (keys.access_key, keys.secret_key, keys.token) if keys else ():
+            Secret(text or "", "caller")
+        return files
+
+    def _explain(self, error: BaseException) -> tuple[str, str | None]:
+        """Return what an error of the library means, and what to do about it."""
+        kinds = self._errors
+        if _read_code(error) == "PreconditionFailed":
+            return _CHANGED
+        if isinstance(error, kinds.NoCredentialsError | kinds.PartialCredentialsError):
+            keys = "set `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or `AWS_PROFILE`"
+            hint = f"{keys}; `FSSPEC_S3_ANON=true` asks for what is public without any"
+            return "cannot be had: there are no keys to ask with", hint
+        if isinstance(error, kinds.ConnectionError | kinds.HTTPClientError | TimeoutError):
+            host = urlsplit(str(self._files._s3.meta.endpoint_url)).hostname  # noqa: SLF001 - asked of the client itself
+            hint = "look at the network, and at `AWS_ENDPOINT_URL` or `endpoint_url` of your AWS settings"
+            return f"cannot be had: no answer from `{host}`", hint
+        if isinstance(error, PermissionError) or _read_code(error) in {"403", "SignatureDoesNotMatch"}:
+            return super()._explain(PermissionError(str(error)))
+        return super()._explain(error)
+
+
+class GoogleStore(Store):
+    """Google Cloud Storage."""
+
+    scheme = "gs"
+    library = "gcsfs"
+
+    def _connect(self, library: Any) -> Any:  # noqa: ANN401 - a foreign library and its class
+        web: Any = importlib.import_module("aiohttp")
+        keys: Any = importlib.import_module("google.auth.exceptions")
+        calls: Any = importlib.import_module("gcsfs.retry")
+        self._foreign = (*self._foreign, web.ClientError, keys.GoogleAuthError, calls.HttpError)
+        try:
+            return super()._connect(library)
+        except self._foreign as error:
+            message = f"cannot connect to the store: {_shorten(error)}"
+            hint = "look at `GOOGLE_APPLICATION_CREDENTIALS`, and at your Google settings"
+            raise DataError("E214", message, hint=hint) from None
+
+
+#: Kinds of stores by the scheme of their addresses.
+STORES: dict[str, type[Store]] = {"s3": S3Store, "gs": GoogleStore}
+_opened: dict[tuple[object, ...], Store] = {}
+_opening = threading.Lock()
+
+
+def _read_code(error: BaseException) -> str | None:
+    """Return the code of S3 behind an error, as the library keeps it."""
+    response = getattr(error.__cause__, "response", None) or {}
+    code = response.get("Error", {}).get("Code")
+    return None if code is None else str(code)
+
+
+def _shorten(error: BaseException) -> str:
+    """Return the first line of what a library says."""
+    text = str(getattr(error, "strerror", None) or error).strip()
+    return text.partition("\n")[0] or type(error).__name__

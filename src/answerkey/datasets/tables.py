@@ -1,100 +1,181 @@
-"""Files become tables: the format is told by the ending of the name, never guessed from the content."""
+"""Files become tables: which reader for which file, several files as one table, columns that are derived.
+
+The format is told by the ending of the name, or stated; it is never guessed from the content. Large files
+that are no Parquet are read once, and kept as Parquet in the user's cache folder. An entry there is named by
+a hash of the decompressed content, of the format and of how cells are typed. Nothing depends on the cache:
+where it is switched off, or cannot be written, the table is a temporary file.
+"""
 
 from __future__ import annotations
 
+import atexit
 import json
-from collections.abc import Callable, Mapping, Sequence
+import os
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
 from functools import partial
 from hashlib import sha256
+from itertools import accumulate
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 
-from answerkey.datasets.binary import adopt_frame, read_arrow, read_parquet
-from answerkey.datasets.binary_blocks import read_arrow_blocks, read_parquet_blocks
-from answerkey.datasets.cells import ColumnKind, type_columns
-from answerkey.datasets.content import COMPRESSIONS, Content, describe_unreadable, read_content
-from answerkey.datasets.gathering import Gathered, Gatherer, gather_held, refuse_huge, without_collecting
-from answerkey.datasets.ids import check_ids, name_samples
-from answerkey.datasets.json_rows import read_json_lines, read_json_list
-from answerkey.datasets.names import check_names
-from answerkey.datasets.paragraph_rows import read_paragraphs
-from answerkey.datasets.plain import make_plain
-from answerkey.datasets.rows import HeldRows, Rows, iterate_blocks
-from answerkey.datasets.shapes import Columns, build_frame
+from answerkey.datasets.columns import (
+    CHUNK_ROWS,
+    LINE,
+    BuiltTable,
+    Cells,
+    Chunks,
+    ColumnKind,
+    SpillFolder,
+    TableBuilder,
+    check_names,
+    join_chunks,
+    make_plain,
+    without_collecting,
+)
+from answerkey.datasets.content import (
+    COMPRESSIONS,
+    HELD_BYTES,
+    SHOWN,
+    Content,
+    describe_unreadable,
+    read_content,
+)
+from answerkey.datasets.downloads import fetch_object, find_digest, open_cache_folder, open_object
+from answerkey.datasets.parquet import (
+    StoredRows,
+    is_arrow_file,
+    open_parquet,
+    open_stored_parquet,
+    read_arrow,
+    read_frames,
+    read_parquet,
+)
+from answerkey.datasets.rows import (
+    BLOCK_ROWS,
+    PickedRows,
+    Positions,
+    Rows,
+    RowsOver,
+    check_ids,
+    iterate_blocks,
+)
 from answerkey.datasets.storage import is_stored
-from answerkey.datasets.stored import open_parquet, open_stored_parquet
-from answerkey.datasets.stored_files import fetch_object, find_digest, open_object
-from answerkey.datasets.table_cache import name_entry, open_cache
-from answerkey.datasets.text_rows import Heading, read_csv, read_tsv
-from answerkey.datasets.troubles import Troubles
-from answerkey.errors import AnswerkeyError, DataError, Place, listing
+from answerkey.datasets.text_files import read_csv, read_json_lines, read_json_list, read_paragraphs, read_tsv
+from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, listing, raise_all
+from answerkey.templates import RowFilter, RowTrouble, Template
 from answerkey.types import Notice, Samples
 
-Kinds = Mapping[str, ColumnKind]
 FormatName = Literal["csv", "tsv", "jsonl", "json", "parquet", "arrow", "paragraphs"]
 #: Hands the rows of a file over, chunk by chunk, and returns what is odd about it.
-Reader = Callable[[Content, Gatherer], tuple[Notice, ...]]
-_ARROW_FILE = b"ARROW1"
-
-
-@dataclass(frozen=True)
-class Format:
-    """How files of one kind are read: as a stream, and (where that is not the same) into memory."""
-
-    name: str
-    stream: Reader
-    hold: Callable[[Content], Columns] | None = None
-
-
-_CSV, _TSV = Format("csv", read_csv), Format("tsv", read_tsv)
-_JSON_LINES, _JSON = Format("jsonl", read_json_lines), Format("json", read_json_list)
-_PARQUET = Format("parquet", read_parquet_blocks, read_parquet)
-_ARROW = Format("arrow", read_arrow_blocks, read_arrow)
-#: Ending of a file name to its format.
-FORMATS: dict[str, Format] = {
-    ".csv": _CSV,
-    ".tsv": _TSV,
-    ".jsonl": _JSON_LINES,
-    ".ndjson": _JSON_LINES,
-    ".json": _JSON,
-    ".parquet": _PARQUET,
-    ".pq": _PARQUET,
-    ".arrow": _ARROW,
-    ".feather": _ARROW,
-    ".ipc": _ARROW,
+Reader = Callable[[Content, TableBuilder], tuple[Notice, ...]]
+READERS: dict[FormatName, Reader] = {
+    "csv": read_csv,
+    "tsv": read_tsv,
+    "jsonl": read_json_lines,
+    "json": read_json_list,
+    "parquet": read_parquet,
+    "arrow": read_arrow,
+    "paragraphs": read_paragraphs,
 }
-#: Formats by their own names; paragraphs have no ending of their own.
-_BY_NAME = {one.name: one for one in (*FORMATS.values(), Format("paragraphs", read_paragraphs))}
+#: Ending of a file name to its format; paragraphs have none.
+FORMATS: dict[str, FormatName] = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
 _DELIMITED = {"csv": read_csv, "tsv": read_tsv}
+_BINARY = frozenset({"parquet", "arrow"})
+#: Compressed and binary files hold several times their size.
+_EXPANSION = 8
+#: `off`, or how many gigabytes the cache may hold.
+VARIABLE = "ANSWERKEY_TABLE_CACHE"
+GIGABYTE = 10**9
+DEFAULT_BYTES = 20 * GIGABYTE
+#: Changes when the same file would be stored otherwise.
+VERSION = 1
+#: What was used so many seconds ago may be in use, and what was begun so long ago was given up.
+REST_SECONDS, GIVEN_UP_SECONDS = 3600.0, 86_400.0
+GROUP_BYTES = 64 * 2**20
+_KEY = "answerkey"
+_SPILL = ".draft-"
 
 
-@dataclass(frozen=True)
-class Layout:
-    """What is said about a file beyond its name: its format, and for CSV and TSV where names come from."""
+def split_endings(name: str | Path) -> tuple[str, str]:
+    """Return the ending of a name that says its format, and that of its compression; empty for none."""
+    endings = [ending.lower() for ending in PurePosixPath(name).suffixes]
+    packed = endings.pop() if endings and endings[-1] in COMPRESSIONS else ""
+    return (endings[-1] if endings and endings[-1] in FORMATS else ""), packed
 
-    form: FormatName | None = None
-    heading: Heading = field(default_factory=Heading)
 
-    def find_format(self, path: Path) -> Format:
-        """Return how files with this name are read; raises DataError E201 and E202."""
-        form = _BY_NAME[self.form] if self.form else find_format(path)
-        if self.heading == Heading():
-            return form
-        if form.name not in _DELIMITED:
-            message = f"`header` and `skip_rows` are for CSV and TSV, and `{path.name}` is {form.name}"
+def matches(name: str, pattern: str) -> bool:
+    """Return whether a path within a folder, or the name at its end, fits a pattern with `*` and `?`."""
+    return fnmatch(name, pattern) or ("/" not in pattern and fnmatch(name.rpartition("/")[2], pattern))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileFields:
+    """How the files of a source are read; the fields that all sources with files have in YAML.
+
+    `format` says what a name does not. `header` names the columns of CSV and TSV without a header line, and
+    `skip_rows` are passed over at the top. `columns` types text cells. `file_column` is a column to hold the
+    name of each row's file. `derive` has templates for new columns.
+    """
+
+    format: FormatName | None = None
+    header: tuple[str, ...] | None = None
+    skip_rows: int = 0
+    columns: dict[str, ColumnKind] = field(default_factory=dict)
+    file_column: str | None = None
+    derive: dict[str, str] = field(default_factory=dict)
+    filters: tuple[RowFilter, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.skip_rows < 0:
+            raise SpecError("E108", f"`skip_rows` is {self.skip_rows}, it must not be negative")
+
+    def find_format(self, path: str | Path) -> FormatName:
+        """Return the format of a file with this name; raises DataError E201 and E202."""
+        name, ending = Path(path).name, split_endings(path)[0]
+        if not self.format and not ending:
+            message = f"the ending of `{name}` names no format"
+            hint = f"endings: {listing(FORMATS)}, each also with {listing(COMPRESSIONS)}"
+            raise DataError("E201", message, where=Place(file=str(path)), hint=hint)
+        form = self.format or FORMATS[ending]
+        if (self.header is not None or self.skip_rows) and form not in _DELIMITED:
+            message = f"`header` and `skip_rows` are for CSV and TSV, and `{name}` is {form}"
             raise DataError("E202", message, where=Place(file=str(path)))
-        # The name is part of the key under which a large file is kept as a table.
-        name = f"{form.name} {json.dumps([self.heading.names, self.heading.skipped])}"
-        return replace(form, name=name, stream=partial(_DELIMITED[form.name], heading=self.heading))
+        return form
 
-    def describe(self) -> list[object]:
+    def lies_in_place(self, name: str) -> bool:
+        """Return whether a file with this name on shared storage is read there: Parquet, as it stands."""
+        is_plain = self.find_format(name) == "parquet" and not split_endings(name)[1]
+        return is_plain and not self.columns and self.makes_no_column
+
+    @property
+    def makes_no_column(self) -> bool:
+        """Whether a single file is read as it stands."""
+        return not self.derive and self.file_column is None
+
+    def describe_layout(self) -> list[object]:
         """Return what makes rows other rows, for a digest; empty where the name says it all."""
-        if self == Layout():
-            return []
-        return [self.form, self.heading.names, self.heading.skipped]
+        layout: list[object] = [self.format, self.header, self.skip_rows]
+        return [] if layout == [None, None, 0] else layout
 
 
 @dataclass(frozen=True)
@@ -111,187 +192,129 @@ class Table:
         return self.rows.load()
 
 
-def read_table(path: str | Path, *, columns: Kinds | None = None, by_trial: bool = False) -> Samples:
-    """Return the rows of a data file, compressed or not, with their sample ids.
-
-    With `by_trial`, rows of one sample may differ in the column `trial`.
-    """
-    return load_table(path, columns=columns, by_trial=by_trial).samples
-
-
 def load_table(
-    path: str | Path,
-    *,
-    columns: Kinds | None = None,
-    by_trial: bool = False,
-    layout: Layout | None = None,
-    shown: str | None = None,
+    path: str | Path, how: FileFields | None = None, *, by_trial: bool = False, shown: str | None = None
 ) -> Table:
-    """Return the rows of a data file with the digest of its content and what is odd about it.
+    """Return the rows of a data file, compressed or not, with the digest of its content and what is odd.
 
-    The file may be on shared storage (`s3://…`). `shown` is the file's name in errors.
+    The file may be on shared storage (`s3://…`): Parquet is read where it lies, another object is fetched.
+    Of `how` it is used how one file is read. With `by_trial`, rows of one sample may differ in the column
+    `trial`. `shown` is the file's name in errors.
     """
+    how = how or FileFields()
     if isinstance(path, str) and is_stored(path):
-        how = layout or Layout()
         shown = shown or path
-        found = _open_stored(path, how, columns or {}, shown, by_trial=by_trial)
-        if isinstance(found, Table):
-            return found
-        path = found
+        stored = open_object(path)
+        found = open_stored_parquet(stored, shown) if how.lies_in_place(stored.name) else None
+        if found is not None:
+            return _check_table(found, find_digest(stored), (), by_trial=by_trial)
+        path = fetch_object(stored, "".join(split_endings(stored.name))).path
     content = read_content(path, shown=shown)
     try:
-        form = (layout or Layout()).find_format(Path(path))
-        rows, notices = _open_rows(content, form, columns or {})
-        if not len(rows):
-            raise DataError("E210", "the file has no rows", where=content.place())
-        check_ids(rows, by_trial=by_trial)
-        return Table(rows, content.digest, notices)
+        rows, notices = _open_rows(content, how, how.find_format(path))
+        return _check_table(rows, content.digest, notices, by_trial=by_trial)
     except OSError as error:
         raise describe_unreadable(content.path, error) from None
 
 
-def _open_stored(url: str, layout: Layout, kinds: Kinds, shown: str, *, by_trial: bool) -> Table | Path:
-    """Return the rows of a Parquet object, read where it lies; another object as a file of this machine."""
-    stored = open_object(url)
-    if is_plain_parquet(stored.name, layout) and not kinds:
-        rows = open_stored_parquet(stored, shown)
-        if rows is not None:
-            if not len(rows):
-                raise DataError("E210", "the file has no rows", where=Place(file=shown))
-            check_ids(rows, by_trial=by_trial)
-            return Table(rows, find_digest(stored), check_names(rows.columns, Place(file=shown)))
-    return fetch_object(stored, find_endings(stored.name)).path
+def _check_table(rows: Rows, digest: str, notices: tuple[Notice, ...], *, by_trial: bool) -> Table:
+    notices = notices or check_names(rows.columns, Place(file=rows.file))
+    if not len(rows):
+        raise DataError("E210", "the file has no rows", where=Place(file=rows.file))
+    check_ids(rows, by_trial=by_trial)
+    return Table(rows, digest, notices)
 
 
-def is_plain_parquet(name: str, layout: Layout) -> bool:
-    """Return whether a file with this name is Parquet that is not compressed as a whole."""
-    packed = PurePosixPath(name).suffix.lower() in COMPRESSIONS
-    return layout.find_format(Path(name)).name == _PARQUET.name and not packed
-
-
-def find_endings(name: str) -> str:
-    """Return the endings of a name that say what the file is."""
-    endings = [ending.lower() for ending in PurePosixPath(name).suffixes]
-    packed = endings.pop() if endings and endings[-1] in COMPRESSIONS else ""
-    return (endings[-1] if endings and endings[-1] in FORMATS else "") + packed
-
-
-def _open_rows(content: Content, form: Format, kinds: Kinds) -> tuple[Rows, tuple[Notice, ...]]:
+def _open_rows(content: Content, how: FileFields, form: FormatName) -> tuple[Rows, tuple[Notice, ...]]:
     """Return where the rows lie: in the file itself, in memory when they are few, else in the cache."""
-    if form.name == _PARQUET.name and not content.is_packed and not kinds:
+    if form == "parquet" and not content.is_packed and not how.columns:
         found = open_parquet(content)
         if found is not None:
-            return found, check_names(found.columns, content.place())
-    is_stream = form.name == _ARROW.name and not content.head.startswith(_ARROW_FILE)
-    if content.raw is not None or is_stream:
-        held = _hold(content, form, kinds)
-        return HeldRows(name_samples(held, content.file)), held.notices
-    return _cache(content, form, kinds)
+            return found, ()
+    name, read = str(form), READERS[form]
+    if how.header is not None or how.skip_rows:
+        # The name is part of the key under which a large file is kept as a table.
+        name = f"{form} {json.dumps([how.header, how.skip_rows])}"
+        read = partial(_DELIMITED[form], names=how.header, skipped=how.skip_rows)
+
+    def build(chunks: Chunks) -> BuiltTable:
+        is_binary = form in _BINARY
+        readable = chunks.unpack(content) if is_binary and isinstance(chunks, SpillFolder) else content
+        table = TableBuilder(content, how.columns, chunks)
+        try:
+            with without_collecting():
+                return table.finish(read(readable, table))
+        except (AnswerkeyError, UnicodeDecodeError):
+            if not is_binary:
+                content.check_text()  # what is no text at all is told first
+            raise
+
+    is_small = content.raw is not None or (form == "arrow" and not is_arrow_file(content))
+    key = "" if is_small else name_entry(content.digest, name, how.columns)
+    rows, notices, _ = _build_rows(build, key, content.file, is_small=is_small)
+    return rows, notices
 
 
-def _hold(content: Content, form: Format, kinds: Kinds) -> Columns:
-    if form.hold is None:
-        drafts: dict[int, pl.DataFrame] = {}
-        gathered = _gather(content, form, Gatherer(content, kinds, drafts))
-        return gather_held(drafts, gathered)
-    found = form.hold(content)
-    if not found.frame.height:
-        raise DataError("E210", "the file has no rows", where=content.place())
-    troubles = Troubles(content.file)
-    for series in found.frame.iter_columns():
-        refuse_huge(series, found.lines, troubles)
-    troubles.raise_any()
-    return type_columns(found, kinds, content.file) if kinds else found
+def _build_rows(
+    build: Callable[[Chunks], BuiltTable], key: str, file: str, *, is_small: bool
+) -> tuple[Rows, tuple[Notice, ...], tuple[int, ...]]:
+    """Return the rows of a table, its notices, and how many rows each of its files has.
 
-
-def _cache(content: Content, form: Format, kinds: Kinds) -> tuple[Rows, tuple[Notice, ...]]:
-    """Return the rows of a large file, which is read only if it has not been read before."""
-    cache = open_cache()
-    key = name_entry(content.digest, form.name, kinds)
-    found = cache.find(key, content.file)
-    if found is not None:
-        return found.rows, found.notices
-    try:
-        with cache.open_drafts() as drafts:
-            gatherer = Gatherer(content, kinds, drafts)
-            gathered = _gather(drafts.unpack(content) if form.hold else content, form, gatherer)
-            found = cache.keep(key, drafts, gathered, content.file)
-    except (OSError, pl.exceptions.PolarsError) as error:  # there is no room, not even for temporary files
-        held = _hold(content, form, kinds)
-        notice = Notice(f"`{content.file}` is held in memory: it cannot be kept as a table: {error}")
-        return HeldRows(name_samples(held, content.file)), (*held.notices, notice)
-    return found.rows, (*found.notices, *cache.notices)
-
-
-def _gather(content: Content, form: Format, gatherer: Gatherer) -> Gathered:
-    try:
-        with without_collecting():
-            return gatherer.finish(form.stream(content, gatherer))
-    except (AnswerkeyError, UnicodeDecodeError):
-        if form.hold is None:
-            content.check_text()  # what is no text at all is told first
-        raise
-
-
-def find_format(path: Path) -> Format:
-    """Return how files with this name are read."""
-    endings = [ending.lower() for ending in path.suffixes]
-    if endings and endings[-1] in COMPRESSIONS:
-        endings.pop()
-    if endings and endings[-1] in FORMATS:
-        return FORMATS[endings[-1]]
-    message = f"the ending of `{path.name}` names no format"
-    hint = f"endings: {listing(FORMATS)}, each also with {listing(COMPRESSIONS)}"
-    raise DataError("E201", message, where=Place(file=str(path)), hint=hint)
-
-
-def samples_from(
-    rows: pl.DataFrame | Sequence[Mapping[str, object]], *, name: str, by_trial: bool = False
-) -> Samples:
-    """Return rows that are in memory as samples; `name` stands for the file in errors."""
-    return load_rows(rows, name=name, by_trial=by_trial).samples
+    A small one is held in memory; a large one is kept in the cache, and built only if it has not been before.
+    Where there is no room, not even for temporary files, it is held, too.
+    """
+    notices: tuple[Notice, ...] = ()
+    if not is_small:
+        cache = open_cache()
+        try:
+            found = cache.find(key, file)
+            if found is None:
+                with cache.open_spill_folder() as spill:
+                    found = cache.keep(key, spill, build(spill), file)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            notices = (Notice(f"`{file}` is held in memory: it cannot be kept as a table: {error}"),)
+        else:
+            return found.rows, (*found.notices, *cache.notices), found.spans
+    chunks: dict[int, pl.DataFrame] = {}
+    built = build(chunks)
+    return join_chunks(chunks, built, file), (*built.notices, *notices), built.spans
 
 
 def load_rows(
     rows: pl.DataFrame | Sequence[Mapping[str, object]], *, name: str, by_trial: bool = False
 ) -> Table:
-    """Return rows that are in memory with the digest of their content."""
-    where = Place(file=name)
-    found = adopt_frame(rows, where) if isinstance(rows, pl.DataFrame) else _gather_rows(rows, where)
-    if not found.frame.height:
-        raise DataError("E210", f"`{name}` has no rows", where=where)
-    held = HeldRows(name_samples(found, name))
+    """Return rows that are in memory with the digest of their content; `name` is their name in errors."""
+    if not len(rows) or not (isinstance(rows, pl.DataFrame) or any(rows)):
+        raise DataError("E210", f"`{name}` has no rows", where=Place(file=name))
+    chunks: dict[int, pl.DataFrame] = {}
+    table = TableBuilder(Content(name, Path(name), raw=b""), {}, chunks, max_cell=None)
+    notices = read_frames(rows, table) if isinstance(rows, pl.DataFrame) else _add_rows(rows, table)
+    built = table.finish(notices)
+    held = join_chunks(chunks, built, name)
     check_ids(held, by_trial=by_trial)
-    return Table(held, digest_rows(held), found.notices)
+    return Table(held, digest_rows(held), built.notices)
 
 
-def _gather_rows(rows: Sequence[Mapping[str, object]], where: Place) -> Columns:
-    names: dict[object, None] = {}
-    for row in rows:
-        names.update(dict.fromkeys(row))
-    notices = check_names([_check_name(key, where) for key in names], where)
-    columns = {str(key): _plain_column(rows, str(key), where) for key in names}
+def _add_rows(rows: Sequence[Mapping[str, object]], table: TableBuilder) -> tuple[Notice, ...]:
+    content = table.content
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    for key in names:
+        if not isinstance(key, str):
+            raise content.error("E202", f"the column name {key!r} is not text")
+    notices = check_names(names, content.place())
+    columns: dict[str, Cells] = {}
+    for name in names:
+        try:
+            columns[name] = make_plain([row.get(name) for row in rows])
+        except TypeError as error:
+            place = Place(file=content.file, field=name)
+            raise DataError("E202", f"the column holds {error}", where=place) from None
     try:
-        frame, encoded = build_frame(columns)
+        table.add(columns, range(1, len(rows) + 1))
     except UnicodeEncodeError as error:
         message = f"the text {error.object!r} holds half of a surrogate pair, which is not a character"
-        raise DataError("E203", message, where=where) from None
-    lines = pl.int_range(1, len(rows) + 1, eager=True, dtype=pl.Int64)
-    return Columns(frame, lines.alias("line"), encoded, notices)
-
-
-def _check_name(key: object, where: Place) -> str:
-    if isinstance(key, str):
-        return key
-    raise DataError("E202", f"the column name {key!r} is not text", where=where)
-
-
-def _plain_column(rows: Sequence[Mapping[str, object]], name: str, where: Place) -> Sequence[object]:
-    try:
-        return make_plain([row.get(name) for row in rows])
-    except TypeError as error:
-        place = Place(file=where.file, field=name)
-        raise DataError("E202", f"the column holds {error}", where=place) from None
+        raise content.error("E203", message) from None
+    return notices
 
 
 def digest_rows(rows: Rows, *, with_ids: bool = False) -> str:
@@ -305,3 +328,354 @@ def digest_rows(rows: Rows, *, with_ids: bool = False) -> str:
         # JSON lines write a float that is not a number as null; as text it stays apart.
         digest.update(frame.with_columns(pl.selectors.float().cast(pl.String)).write_ndjson().encode())
     return (digest or sha256()).hexdigest()
+
+
+@dataclass
+class TemplateErrors:
+    """Rows on which templates fail, by kind: the first of them, and how many.
+
+    A template that fails everywhere in the same way is one mistake, told once at its first row. What is
+    undefined is E206, with `only_columns` only where a column is; any other failure is E207.
+    """
+
+    only_columns: bool = False
+    first: dict[tuple[str, str], tuple[RowTrouble, Place]] = field(default_factory=dict)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(self, label: str, error: RowTrouble, samples: Samples, row: int) -> None:
+        """Remember that what `label` names failed on a row."""
+        kind = label, error.message
+        if kind not in self.first:
+            self.first[kind] = error, samples.place(row, error.column)
+        self.counts[kind] += 1
+
+    def raise_any(self) -> None:
+        """Raise what failed; nothing if nothing did."""
+        errors: list[DataError] = []
+        for kind, (error, where) in list(self.first.items())[:SHOWN]:
+            rest = f" (and in {self.counts[kind] - 1} more rows)" if self.counts[kind] > 1 else ""
+            is_missing = error.is_undefined and not (self.only_columns and error.column is None)
+            text = f"{kind[0]}: {kind[1]}{rest}"
+            errors.append(DataError("E206" if is_missing else "E207", text, where=where, hint=error.hint))
+        raise_all(errors)
+
+
+@dataclass
+class DerivedColumns:
+    """`derive`: templates of new columns, over the row as its file has it, and where they failed so far."""
+
+    templates: Mapping[str, str]
+    errors: TemplateErrors = field(default_factory=lambda: TemplateErrors(only_columns=True))
+
+    def refuse_lost(self, names: Collection[str], file: str) -> None:
+        """Raise E212 for a column of the file that a template would replace without reading it."""
+        for name, source in self.templates.items():
+            read = Template.compile(source).columns
+            if name in names and read is not None and name not in read:
+                message = f"derived column `{name}` would replace the column `{name}` of the file"
+                hint = f"rename one of them; a template that reads `sample.{name}` may replace it"
+                where = Place(file=file, field=name)
+                raise DataError("E212", f"{message}, which it does not read", where=where, hint=hint)
+
+    def derive(self, samples: Samples) -> dict[str, Sequence[object]]:
+        """Return the new columns of some rows; a row on which a template fails has a null cell."""
+        columns: dict[str, Sequence[object]] = {}
+        for name, source in self.templates.items():
+            values = list(Template.compile(source).values(samples))
+            for row, value in enumerate(values):
+                if isinstance(value, RowTrouble):
+                    self.errors.add(f"derived column `{name}`", value, samples, row)
+                    values[row] = None
+            try:
+                columns[name] = make_plain(values)
+            except TypeError as error:
+                where = Place(file=samples.file, field=name)
+                raise DataError("E207", f"derived column `{name}` yields {error}", where=where) from None
+        return columns
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file to be read: its name in errors, and what `file_column` says of it.
+
+    A single one that is read as it stands may be an address on shared storage.
+    """
+
+    path: Path | str
+    shown: str
+    label: str
+
+
+def read_files(files: Sequence[DataFile], how: FileFields, *, shown: str) -> Table:
+    """Return the rows of all files, in their order; `shown` is the name of them all in errors."""
+    said = how.describe_layout()
+    if len(files) == 1 and how.makes_no_column:
+        file = files[0]
+        table = load_table(file.path, how, shown=file.shown)
+        return replace(table, digest=_hash([table.digest, *said])) if said else table
+    shown = files[0].shown if len(files) == 1 else shown
+    if how.file_column is not None:
+        check_names([how.file_column], Place(file=shown))
+    check_names(list(how.derive), Place(file=shown))
+    # The contents stand for the rows, and all that is said about how they are read.
+    contents = [
+        [read_content(one.path, shown=one.shown).digest, one.label if how.file_column else None]
+        for one in files
+    ]
+    digest = _hash([contents, said, how.file_column, list(how.derive.items())])
+    size = 0
+    for path in (Path(one.path) for one in files):
+        ending, packed = split_endings(path)
+        is_expanding = packed or FORMATS.get(ending) in _BINARY
+        size += path.stat().st_size * (_EXPANSION if is_expanding else 1)
+    build = partial(_join_files, files, how, shown)
+    key, is_small = name_entry(digest, "joined", {}), size <= HELD_BYTES
+    rows, notices, spans = _build_rows(build, key, shown, is_small=is_small)
+    if len(files) > 1:
+        starts = tuple(accumulate(spans, initial=0))[:-1]
+        rows = FiledRows(rows, tuple(one.shown for one in files), starts)
+    check_ids(rows)
+    return Table(rows, digest, notices)
+
+
+def _hash(parts: object) -> str:
+    return sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _join_files(files: Sequence[DataFile], how: FileFields, shown: str, chunks: Chunks) -> BuiltTable:
+    """Read one file after the other; only what is read of the one at hand is in memory."""
+    derived = DerivedColumns(how.derive)
+    joined = TableBuilder(Content(shown, Path(shown), raw=b""), {}, chunks)
+    notices: dict[Notice, None] = {}
+    spans: list[int] = []
+    with without_collecting():
+        for file in files:
+            table = load_table(file.path, how, shown=file.shown)
+            notices.update(dict.fromkeys(table.notices))
+            spans.append(len(table.rows))
+            for columns, lines in _extend_rows(table.rows, file, how, derived):
+                joined.add(columns, lines)
+        derived.errors.raise_any()
+        return replace(joined.finish(tuple(notices)), spans=tuple(spans))
+
+
+def _extend_rows(
+    rows: Rows, file: DataFile, how: FileFields, derived: DerivedColumns
+) -> Iterator[tuple[Mapping[str, Cells], Sequence[int]]]:
+    """Yield the rows of a file chunk by chunk, with the columns that are made for them, and their lines."""
+    if how.file_column in rows.columns:
+        message = f"`file_column` is `{how.file_column}`, which is a column of the file"
+        hint = "choose another name there, or rename the column in the file"
+        raise DataError("E212", message, where=Place(file=file.shown), hint=hint)
+    derived.refuse_lost(rows.columns, file.shown)
+    for _, block in iterate_blocks(rows, size=CHUNK_ROWS):
+        samples = block
+        if how.file_column is not None:
+            label = pl.lit(file.label, pl.String).alias(how.file_column)
+            samples = replace(block, frame=block.frame.with_columns(label))
+        columns: dict[str, Cells] = {
+            name: samples.values(name) if name in samples.encoded else samples.frame[name]
+            for name in samples.columns
+        }
+        lines = range(1, len(samples) + 1) if samples.lines is None else samples.lines.to_list()
+        yield {**columns, **derived.derive(samples)}, lines
+
+
+@dataclass(frozen=True)
+class FiledRows(RowsOver):
+    """Rows out of several files, one after the other, of which each knows its file.
+
+    `starts` are the positions of the first rows of the files; `offset` is that of the first row here.
+    """
+
+    names: tuple[str, ...]
+    starts: tuple[int, ...]
+    offset: int = 0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def slice(self, offset: int, length: int) -> Rows:
+        """Return the rows from `offset` on, at most `length` of them."""
+        return replace(self, rows=self.rows.slice(offset, length), offset=self.offset + offset)
+
+    def take(self, positions: Positions) -> Rows:
+        """Return the rows at these positions."""
+        if isinstance(positions, range):
+            return self.slice(positions.start, len(positions))
+        return PickedRows(self, positions)
+
+    def load(self, columns: Collection[str] | None = None) -> Samples:
+        """Return the rows, with all columns or with those named that there are, each with its file."""
+        samples = self.rows.load(columns)
+        places = pl.int_range(self.offset, self.offset + len(samples), eager=True, dtype=pl.Int64)
+        numbers = pl.Series(self.starts, dtype=pl.Int64).search_sorted(places, side="right") - 1
+        return replace(samples, files=pl.Series("file", self.names, dtype=pl.String).gather(numbers))
+
+    def ids(self) -> pl.Series:
+        """Return the ids of all rows."""
+        return self.rows.ids()
+
+
+def read_documents(folder: Path, paths: Sequence[Path], how: FileFields) -> Table:
+    """Return a row for each text file: `sample_id` (the hash of its text), `file_name` and `content`."""
+    rows: list[dict[str, object]] = []
+    for path in paths:
+        content = Content(str(path), path)
+        content.check_text()
+        with content.open_text() as stream:
+            text = stream.read()
+        name = path.relative_to(folder).as_posix()
+        rows.append({"sample_id": sha256(text.encode()).hexdigest(), "file_name": name, "content": text})
+    table = load_rows(rows, name=str(folder))
+    if not how.derive:
+        return table
+    derived = DerivedColumns(how.derive)
+    derived.refuse_lost(table.rows.columns, str(folder))
+    columns = derived.derive(table.samples)
+    derived.errors.raise_any()
+    for name, cells in columns.items():
+        for row, cell in zip(rows, cells, strict=True):
+            row[name] = cell
+    return load_rows(rows, name=str(folder))
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A table in the cache, and what is said about it."""
+
+    rows: StoredRows
+    notices: tuple[Notice, ...] = ()
+    #: How many rows each of several files has.
+    spans: tuple[int, ...] = ()
+
+
+@dataclass
+class TableCache:
+    """The cache folder, None when it is switched off; `notices` says why it cannot be used, if so."""
+
+    folder: Path | None
+    limit: int = DEFAULT_BYTES
+    notices: list[Notice] = field(default_factory=list)
+
+    def find(self, key: str, file: str) -> StoredTable | None:
+        """Return the table with this key; `file` is its name in errors."""
+        if self.folder is None:
+            return None
+        path = self.folder / f"{key}.parquet"
+        with suppress(OSError, pl.exceptions.PolarsError, ValueError, KeyError):
+            found = _open_entry(path, file)
+            os.utime(path)
+            return found
+        return None
+
+    @contextmanager
+    def open_spill_folder(self) -> Iterator[SpillFolder]:
+        """Yield a folder for the chunks of a table; it is removed afterwards."""
+        folder = self._make_folder()
+        try:
+            yield SpillFolder(folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _make_folder(self) -> Path:
+        try:
+            if self.folder is not None:
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                return Path(tempfile.mkdtemp(prefix=_SPILL, dir=self.folder))
+        except OSError as error:
+            message = (
+                f"the table cache `{self.folder}` cannot be used: {error}; large files are read each time"
+            )
+            hint = f"make room or correct its rights; `{VARIABLE}=off` switches it off"
+            self.notices.append(Notice(message, hint=hint))
+            self.folder = None
+        return Path(tempfile.mkdtemp(prefix="answerkey-table-"))
+
+    def keep(self, key: str, chunks: SpillFolder, built: BuiltTable, file: str) -> StoredTable:
+        """Make one table of the chunks and return it: an entry of the cache, or a temporary file."""
+        whole = chunks.folder / "whole"
+        scan = pl.scan_parquet(sorted(chunks.folder.glob("*.parquet")), glob=False)
+        rows = max(1, GROUP_BYTES * built.rows // max(built.size, 1))  # groups of a bearable size
+        (scan if built.first_line is None else scan.drop(LINE)).sink_parquet(
+            whole,
+            compression="zstd",
+            compression_level=1,
+            statistics=False,
+            row_group_size=min(rows, BLOCK_ROWS),
+            metadata={_KEY: json.dumps(_describe(built))},
+        )
+        if self.folder is not None:
+            path = whole.replace(self.folder / f"{key}.parquet")
+            self._make_room(self.folder, path)
+        else:
+            folder = Path(tempfile.mkdtemp(prefix="answerkey-table-"))
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            path = Path(shutil.move(whole, folder / f"{key}.parquet"))
+        return _open_entry(path, file)
+
+    def _make_room(self, folder: Path, kept: Path) -> None:
+        """Delete what was not used for longest until the rest fits."""
+        entries: list[tuple[float, Path, int]] = []
+        for path in folder.iterdir():
+            with suppress(OSError):  # another process may have deleted it
+                found = path.stat()
+                entries.append((found.st_mtime, path, found.st_size))
+        now, size = time.time(), 0
+        for used, path, length in sorted(entries, reverse=True):
+            if path.name.startswith(_SPILL):
+                if now - used > GIVEN_UP_SECONDS:
+                    shutil.rmtree(path, ignore_errors=True)
+                continue
+            size += length
+            if size > self.limit and path != kept and now - used > REST_SECONDS:
+                path.unlink(missing_ok=True)
+                size -= length
+
+
+def open_cache() -> TableCache:
+    """Return the cache as the environment says; SpecError E119 when it says nonsense."""
+    setting = os.environ.get(VARIABLE, "").strip().lower()
+    folder = open_cache_folder("tables")
+    if not setting:
+        return TableCache(folder)
+    try:
+        limit = 0 if setting == "off" else int(float(setting) * GIGABYTE)
+    except (ValueError, OverflowError):
+        limit = -1
+    if limit < 0:
+        hint = f"write `{VARIABLE}=off`, or a number of gigabytes"
+        raise SpecError("E119", f"`{VARIABLE}` is {setting!r}", hint=hint)
+    return TableCache(folder if limit else None, limit)
+
+
+def name_entry(digest: str, form: str, kinds: Mapping[str, str]) -> str:
+    """Return the name of the entry of a content that is read in this way."""
+    parts = [VERSION, digest, form, sorted(kinds.items())]
+    return sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _describe(built: BuiltTable) -> dict[str, Any]:
+    """Return what is stored beside the rows; notices without the name of the file, another each time."""
+    places = [(one, one.where or Place()) for one in built.notices]
+    return {
+        "rows": built.rows,
+        "encoded": sorted(built.encoded),
+        "first_line": built.first_line,
+        "notices": [[one.message, one.hint, where.line, where.field] for one, where in places],
+        "spans": list(built.spans),
+    }
+
+
+def _open_entry(path: Path, file: str) -> StoredTable:
+    known: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[_KEY])
+    held = pl.scan_parquet(path, glob=False).collect_schema()
+    schema = {name: dtype for name, dtype in held.items() if name != LINE}
+    rows = StoredRows(
+        path, schema, 0, known["rows"], file, frozenset(known["encoded"]), first_line=known["first_line"]
+    )
+    notices = tuple(
+        Notice(message, where=Place(file=file, line=line, field=name), hint=hint)
+        for message, hint, line, name in known["notices"]
+    )
+    return StoredTable(rows, notices, tuple(known.get("spans", ())))

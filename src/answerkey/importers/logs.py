@@ -24,8 +24,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Protocol, Self, TextIO
 
-from answerkey.datasets.content import Content
-from answerkey.datasets.troubles import Troubles
+from answerkey.datasets.content import Content, RowErrors
 from answerkey.errors import AnswerkeyError, DataError, Place, RunError
 from answerkey.types import Completion, Notice
 
@@ -429,10 +428,10 @@ class Log:
     notices: list[Notice] = field(default_factory=list)
     seen: int = 0
     broken: int = 0
-    errors: Troubles = field(init=False)
+    errors: RowErrors = field(init=False)
 
     def __post_init__(self) -> None:
-        self.errors = Troubles(str(self.path))
+        self.errors = RowErrors(str(self.path))
 
     def files(self) -> Iterator[LogFile]:
         """Yield the files of the log."""

@@ -22,9 +22,8 @@ from typing import Literal
 import polars as pl
 
 from answerkey._version import __version__
+from answerkey.datasets.columns import fill_column, without_collecting
 from answerkey.datasets.content import MAX_CELL, require_plain
-from answerkey.datasets.gathering import without_collecting
-from answerkey.datasets.shapes import fill_column
 from answerkey.errors import DataError, Place, RunError, SpecError, listing, suggest
 from answerkey.importers.evalscope import EvalscopeReader
 from answerkey.importers.evidence import DATASET_KEY, EvidenceReader

@@ -23,8 +23,9 @@ from typing import Any, Self, TypeVar
 import polars as pl
 
 from answerkey.datasets.downloads import open_cache_folder
-from answerkey.datasets.ranges import lay_out, load_footer
+from answerkey.datasets.parquet import lay_out, load_footer
 from answerkey.datasets.storage import (
+    STORES,
     StoredObject,
     copy_object,
     find_object,
@@ -34,7 +35,6 @@ from answerkey.datasets.storage import (
     remove_objects,
     require_address,
 )
-from answerkey.datasets.stores import STORES
 from answerkey.errors import DataError, RunError, SpecError, listing
 from answerkey.runs.lock import LOCK_NAME, FolderLock, ObjectLock, RunLock
 

@@ -241,7 +241,7 @@ def _read_columns(path: Path, node: Node) -> list[str]:
     """Return the columns that a file has when it is read so; none when it cannot be."""
     how: Any = build_source(node, Problems(), base=Path())
     try:
-        return load_table(path, columns=how.columns, layout=how.layout).rows.columns
+        return load_table(path, how).rows.columns
     except AnswerkeyError:
         return []
 

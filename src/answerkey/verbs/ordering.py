@@ -14,8 +14,7 @@ from typing import Self
 import polars as pl
 
 from answerkey.datasets import Dataset, Rows, iterate_blocks
-from answerkey.datasets.ids import ORDER_COLUMN
-from answerkey.datasets.rows import RowsOver
+from answerkey.datasets.rows import ORDER_COLUMN, RowsOver
 from answerkey.errors import DataError, Place, listing
 from answerkey.scorers import RowProblem
 from answerkey.solvers import UNSUITABLE, ChoiceOrder, RowOrders, plan_row

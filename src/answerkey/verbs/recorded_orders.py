@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from answerkey.datasets import HeldRows, Rows
-from answerkey.datasets.ids import ID_COLUMN, ORDER_COLUMN
+from answerkey.datasets.rows import ID_COLUMN, ORDER_COLUMN
 from answerkey.errors import DataError, Place
 from answerkey.types import Samples
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from answerkey.datasets import load_table, read_table, samples_from
+from answerkey.datasets import load_rows, load_table
 from answerkey.errors import DataError
 
 Write = Callable[[str, str | bytes], Path]
@@ -43,7 +43,7 @@ def dump(frame: pl.DataFrame, kind: str) -> bytes:
 )
 def test_binary_tables_are_read_with_row_numbers_as_lines(write: Write, name: str, kind: str) -> None:
     """Parquet, Arrow files and Arrow streams are read natively; a row's line is its number."""
-    samples = read_table(write(name, dump(FRAME, kind)))
+    samples = load_table(write(name, dump(FRAME, kind))).samples
     assert samples.frame.equals(FRAME)
     assert samples.lines is not None
     assert samples.lines.to_list() == [1, 2, 3]
@@ -75,13 +75,13 @@ def test_binary_tables_are_read_with_row_numbers_as_lines(write: Write, name: st
 )
 def test_foreign_types_become_values_of_json(column: pl.Series, expected: list[object]) -> None:
     """Every column type gives values that a template can print and a run folder can hold."""
-    samples = samples_from(pl.DataFrame({"x": column}), name="frame")
+    samples = load_rows(pl.DataFrame({"x": column}), name="frame").samples
     assert samples.values("x") == expected
 
 
 def test_a_float_that_is_no_number_stays_one() -> None:
     """NaN in a binary file is kept as a float."""
-    value = samples_from(pl.DataFrame({"x": [math.nan, 1.0]}), name="frame").row(0)["x"]
+    value = load_rows(pl.DataFrame({"x": [math.nan, 1.0]}), name="frame").samples.row(0)["x"]
     assert isinstance(value, float)
     assert math.isnan(value)
 
@@ -103,7 +103,7 @@ def test_every_cut_is_refused(write: Write, name: str, kind: str) -> None:
     whole = dump(FRAME, kind)
     for size in {1, 5, 10, len(whole) // 3, len(whole) // 2, len(whole) - 9, len(whole) - 8, len(whole) - 1}:
         with pytest.raises(DataError) as caught:
-            read_table(write(name, whole[:size]))
+            load_table(write(name, whole[:size]))
         assert caught.value.code == "E202"
 
 
@@ -112,7 +112,7 @@ def test_a_file_without_rows_is_refused(write: Write, name: str) -> None:
     """No bytes, and no rows, give E210."""
     for raw in (b"", dump(FRAME.clear(), name.removeprefix("a."))):
         with pytest.raises(DataError) as caught:
-            read_table(write(name, raw))
+            load_table(write(name, raw))
         assert caught.value.code == "E210"
 
 
@@ -128,21 +128,21 @@ def test_a_file_without_rows_is_refused(write: Write, name: str) -> None:
 def test_other_files_are_refused_with_what_they_are(write: Write, name: str, raw: bytes, hint: str) -> None:
     """A file of another format gives E202 and what it seems to be."""
     with pytest.raises(DataError) as caught:
-        read_table(write(name, raw))
+        load_table(write(name, raw))
     assert (caught.value.code, caught.value.hint) == ("E202", hint)
 
 
 def test_a_column_without_a_name_is_refused() -> None:
     """An empty column name gives E202."""
     with pytest.raises(DataError, match="column 1 has no name"):
-        samples_from(pl.DataFrame({"": [1]}), name="frame")
+        load_rows(pl.DataFrame({"": [1]}), name="frame")
 
 
 def test_a_huge_cell_is_refused(write: Write) -> None:
     """A text of more than 16 MiB gives E202 with row and column."""
     frame = pl.DataFrame({"a": ["x", "y" * (16 * 2**20 + 1)]})
     with pytest.raises(DataError) as caught:
-        read_table(write("a.parquet", dump(frame, "parquet")))
+        len(load_table(write("a.parquet", dump(frame, "parquet"))).samples)
     where = caught.value.where
     assert where is not None
     assert (caught.value.code, where.line, where.field) == ("E202", 2, "a")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.datasets import read_table
-from answerkey.datasets.cells import ColumnKind
+from answerkey.datasets import FileFields, load_table
+from answerkey.datasets.columns import ColumnKind
 from answerkey.errors import AnswerkeyError, DataError
 
 Write = Callable[[str, str | bytes], Path]
@@ -16,7 +16,8 @@ pytestmark = pytest.mark.usefixtures("way")
 def type_cell(write: Write, cell: str, kind: ColumnKind) -> object:
     """Return a CSV cell after typing."""
     quoted = cell.replace('"', '""')
-    return read_table(write("a.csv", f'x,y\n"{quoted}",1\n'), columns={"x": kind}).row(0)["x"]
+    path = write("a.csv", f'x,y\n"{quoted}",1\n')
+    return load_table(path, FileFields(columns={"x": kind})).samples.row(0)["x"]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ def test_hostile_literals_are_refused(write: Write, cell: str) -> None:
 def test_unfit_cells_of_all_columns_are_reported_together(write: Write) -> None:
     """Every bad cell has its own error."""
     with pytest.raises(AnswerkeyError) as caught:
-        read_table(write("a.csv", "n,ok\n1,yes\nx,no\n3,?\n"), columns={"n": "int", "ok": "bool"})
+        load_table(write("a.csv", "n,ok\n1,yes\nx,no\n3,?\n"), FileFields(columns={"n": "int", "ok": "bool"}))
     errors: list[AnswerkeyError] = list(getattr(caught.value, "errors", ()))
     assert [error.where and (error.where.line, error.where.field) for error in errors] == [
         (3, "n"),
@@ -128,14 +129,15 @@ def test_unfit_cells_of_all_columns_are_reported_together(write: Write) -> None:
 def test_an_unknown_column_is_refused(write: Write) -> None:
     """Typing a column that is not there gives E206 with the nearest name."""
     with pytest.raises(DataError) as caught:
-        read_table(write("a.csv", "choices,b\n[],1\n"), columns={"choice": "list"})
+        load_table(write("a.csv", "choices,b\n[],1\n"), FileFields(columns={"choice": "list"}))
     assert (caught.value.code, caught.value.hint) == ("E206", "did you mean `choices`?")
 
 
 def test_cells_that_have_the_type_stay(write: Write) -> None:
     """In JSON, cells of the type asked for stay, and only text is parsed; whole numbers may become text."""
     text = '{"a": ["x"], "b": 1, "c": 1}\n{"a": "[\\"y\\"]", "b": "2", "c": "x"}\n'
-    samples = read_table(write("a.jsonl", text), columns={"a": "list", "b": "float", "c": "text"})
+    how = FileFields(columns={"a": "list", "b": "float", "c": "text"})
+    samples = load_table(write("a.jsonl", text), how).samples
     assert samples.encoded == frozenset()
     assert [dict(row) for row in samples.rows()] == [
         {"a": ["x"], "b": 1.0, "c": "1"},
@@ -146,4 +148,4 @@ def test_cells_that_have_the_type_stay(write: Write) -> None:
 def test_cells_of_another_type_are_refused(write: Write) -> None:
     """A value that is no text is not converted to another type."""
     with pytest.raises(DataError, match=r"1\.5 is not a whole number"):
-        read_table(write("a.jsonl", '{"a": 1.5}\n'), columns={"a": "int"})
+        load_table(write("a.jsonl", '{"a": 1.5}\n'), FileFields(columns={"a": "int"}))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from answerkey.datasets import content, gathering, json_rows, load_table, rows, text_rows
+from answerkey.datasets import columns, content, load_table, rows, text_files
 from answerkey.errors import AnswerkeyError
 
 WHOLE = {
@@ -47,9 +47,8 @@ def read_as_stream(size: int, folder: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(content, "HELD_BYTES", -1)
         patch.setattr(rows, "BLOCK_ROWS", size)
-        for module in (json_rows, text_rows, gathering):
-            patch.setattr(module, "CHUNK_ROWS", size)
-        patch.setattr(json_rows, "_BLOCK", size)
+        patch.setattr(columns, "CHUNK_ROWS", size)
+        patch.setattr(text_files, "_BLOCK", size)
         patch.setenv("XDG_CACHE_HOME", str(folder))
         yield
 

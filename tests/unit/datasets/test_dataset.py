@@ -12,8 +12,8 @@ from answerkey.datasets import (
     LocalSource,
     Selection,
     cut_shards,
+    load_rows,
     open_dataset,
-    samples_from,
 )
 from answerkey.errors import AnswerkeyError, DataError
 from answerkey.templates import RowFilter
@@ -134,9 +134,9 @@ def test_a_compressed_file_has_the_fingerprint_of_its_content(write: Write) -> N
 
 def test_samples_in_memory_are_a_dataset() -> None:
     """`Dataset.of` uses all samples and gives equal samples equal fingerprints."""
-    samples = samples_from(ROWS, name="rows")
+    samples = load_rows(ROWS, name="rows").samples
     dataset = Dataset.of(samples, name="mine")
     assert (dataset.name, len(dataset), dataset.rows_read, dataset.rows_filtered) == ("mine", 10, 10, 0)
     assert dataset.samples() is samples
-    assert dataset.fingerprint == Dataset.of(samples_from(ROWS, name="more"), name="other").fingerprint
+    assert dataset.fingerprint == Dataset.of(load_rows(ROWS, name="more").samples, name="other").fingerprint
     assert dataset.fingerprint != Dataset.of(samples.slice(0, 9), name="mine").fingerprint

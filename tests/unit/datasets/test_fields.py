@@ -3,13 +3,13 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from answerkey.datasets import HeldRows, samples_from
-from answerkey.datasets.fields import find_field
+from answerkey.datasets import HeldRows, load_rows
+from answerkey.datasets.recorded import find_field
 
 
 def reach(rows: list[dict[str, object]], name: str) -> list[object] | None:
     """Return the cells that a name reaches."""
-    samples = samples_from(rows, name="rows")
+    samples = load_rows(rows, name="rows").samples
     found = find_field(HeldRows(samples), name)
     cells = None if found is None else found.read(samples)
     return cells.to_list() if isinstance(cells, pl.Series) else cells

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.datasets import FolderSource
-from answerkey.datasets.folder import list_files
+from answerkey.datasets import FolderSource, list_files
 from answerkey.errors import DataError
 
 Write = Callable[[str, str | bytes], Path]
@@ -56,26 +55,18 @@ def test_hidden_files_and_links_to_folders_are_left_out(write: Write, tmp_path: 
 
 
 def test_documents_are_rows(write: Write, tmp_path: Path) -> None:
-    """Each text file is a row: the hash of its content, its name, its content, and what its header says."""
+    """Each text file is a row: the hash of its content, its name, all of it; columns may be derived."""
     (tmp_path / "deep").mkdir()
-    write("deep/one.md", "---\nanswer: B\nchoices: [A, 'B']\nlevel: 3\n---\n\nWhich? A) x B) y\n")
-    write("two.md", "---\nanswer: NO\ntags:\n  - a\n  - b\n---\nWhy?\n")
-    write("three.md", "No header.\n")
-    frame = FolderSource(str(tmp_path), extension="md").read(name="x").samples.frame
-    assert frame.columns == ["sample_id", "file_name", "content", "answer", "choices", "level", "tags"]
+    write("deep/one.md", "---\nanswer: B\n---\n\nWhich? A) x B) y\n")
+    write("two.md", "Why?\n")
+    derive = {"words": "{{ sample.content.split() | length }}"}
+    frame = FolderSource(str(tmp_path), extension="md", derive=derive).read(name="x").samples.frame
+    assert frame.columns == ["sample_id", "file_name", "content", "words"]
     assert frame.drop("sample_id").rows() == [
-        ("deep/one.md", "Which? A) x B) y\n", "B", ["A", "B"], 3, None),
-        ("three.md", "No header.\n", None, None, None, None),
-        ("two.md", "Why?\n", "NO", None, None, ["a", "b"]),
+        ("deep/one.md", "---\nanswer: B\n---\n\nWhich? A) x B) y\n", 9),
+        ("two.md", "Why?\n", 1),
     ]
-    assert frame["sample_id"].str.len_chars().to_list() == [64, 64, 64]
-
-
-def test_columns_may_be_derived_from_documents(write: Write, tmp_path: Path) -> None:
-    """As from any other row."""
-    write("one.md", "---\nright: b\n---\nWhich?\n")
-    source = FolderSource(str(tmp_path), extension="md", derive={"answer": "{{ sample.right | upper }}"})
-    assert source.read(name="x").samples.frame["answer"].to_list() == ["B"]
+    assert frame["sample_id"].str.len_chars().to_list() == [64, 64]
 
 
 def test_pdf_documents_are_passed_over_and_counted(write: Write, tmp_path: Path) -> None:
@@ -85,27 +76,6 @@ def test_pdf_documents_are_passed_over_and_counted(write: Write, tmp_path: Path)
     table = FolderSource(str(tmp_path)).read(name="x")
     assert len(table.rows) == 1
     assert [notice.message.split(" of")[0] for notice in table.notices] == ["1 PDF files"]
-
-
-@pytest.mark.parametrize(
-    ("header", "code", "message"),
-    [
-        ("a: {b: 1}", "E202", "this line of the header is not understood"),
-        ("no colon", "E202", "this line of the header is not understood"),
-        ("a: |", "E202", "this line of the header is not understood"),
-        ("a: 1\na: 2", "E212", "`a` stands twice"),
-        ("content: x", "E212", "`content` stands twice"),
-    ],
-)
-def test_a_header_that_is_not_understood_is_refused(
-    write: Write, tmp_path: Path, header: str, code: str, message: str
-) -> None:
-    """With file and line, and without guessing."""
-    path = write("one.md", f"---\n{header}\n---\ntext\n")
-    with pytest.raises(DataError) as caught:
-        FolderSource(str(tmp_path)).read(name="x")
-    assert (caught.value.code, caught.value.message) == (code, message)
-    assert str(caught.value.where).startswith(f"{path}:")
 
 
 def test_a_document_that_is_no_text_is_refused(write: Write, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import pytest
 
 from answerkey.cli import main
 from answerkey.datasets import HuggingFaceSource, open_dataset, pin_source
-from answerkey.datasets.hub_files import Choice, choose_files, list_missing_shards
+from answerkey.datasets.hub import Choice, choose_files, list_missing_shards
 from answerkey.errors import DataError, SpecError
 
 pytest.importorskip("huggingface_hub")

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from answerkey.datasets import FolderSource, LocalSource, Table, joining, open_dataset
+from answerkey.datasets import FolderSource, LocalSource, Table, open_dataset, tables
 from answerkey.datasets import rows as rows_module
 from answerkey.errors import DataError, Problems, SpecError
 from answerkey.templates import RowFilter
@@ -20,9 +20,9 @@ def _both_ways(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     """Let joined files be held in memory, or be kept in a table cache of their own."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "stored":
-            patch.setattr(joining, "HELD_BYTES", 0)
+            patch.setattr(tables, "HELD_BYTES", 0)
             patch.setattr(rows_module, "BLOCK_ROWS", 2)
-            patch.setattr(joining, "CHUNK_ROWS", 2)
+            patch.setattr(tables, "CHUNK_ROWS", 2)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
 

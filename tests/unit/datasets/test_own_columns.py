@@ -9,6 +9,8 @@ import pytest
 
 import answerkey
 from answerkey.cli import main
+from answerkey.datasets import FolderSource
+from answerkey.errors import DataError
 
 HEAD = "question,A,B,C,D,answer"
 ROWS = ["2+2?,4,5,6,7,A", "Capital of France?,Rome,Paris,Oslo,Bern,B"]
@@ -107,16 +109,10 @@ def test_a_derived_column_does_not_replace_one_that_it_does_not_read(
     assert "= help: rename one of them; a template that reads `sample.answer` may replace it" in told
 
 
-def test_a_derived_column_of_documents_replaces_no_header(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What stands in a header is a column as any other."""
-    (tmp_path / "cards").mkdir()
-    (tmp_path / "cards" / "one.md").write_text("---\nanswer: A\n---\nText\n")
-    run = write_derived(tmp_path, "{{ sample.content }}")
-    whole = json.loads(run.read_text())
-    source = {"type": "folder", "directory_path": str(tmp_path / "cards"), "extension": "md"}
-    whole["datasets"][0]["source"] = {**source, "derive": {"answer": "{{ sample.content }}"}}
-    run.write_text(json.dumps(whole))
-    assert main(["run", str(run), "-q"]) == 2
-    assert "error[E212]: derived column `answer` would replace" in capsys.readouterr().err
+def test_a_derived_column_of_documents_replaces_no_other(tmp_path: Path) -> None:
+    """The columns of a document are columns as any others."""
+    (tmp_path / "one.md").write_text("Text\n")
+    source = FolderSource(str(tmp_path), derive={"content": "{{ sample.file_name }}"})
+    with pytest.raises(DataError, match="derived column `content` would replace") as caught:
+        source.read(name="x")
+    assert caught.value.code == "E212"

@@ -9,9 +9,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from answerkey.datasets import load_table, ranges, stores
-from answerkey.datasets.parquet_footer import TAIL, Footer, merge_spans, read_footer, read_length
-from answerkey.datasets.ranges import lay_out
+from answerkey.datasets import load_table, parquet, storage
+from answerkey.datasets.parquet import TAIL, Footer, lay_out, load_footer, merge_spans, read_footer
 from answerkey.datasets.storage import StoredObject, look_up, put_object
 from answerkey.errors import DataError
 
@@ -28,7 +27,7 @@ FRAME = pl.DataFrame(
 )
 
 
-class _MemoryStore(stores.Store):
+class _MemoryStore(storage.Store):
     scheme = "memory"
     library = "fsspec"
 
@@ -36,13 +35,13 @@ class _MemoryStore(stores.Store):
 @pytest.fixture
 def memory(monkeypatch: pytest.MonkeyPatch) -> str:
     """Return an address in memory, which is known as a store in this test only."""
-    monkeypatch.setitem(stores.STORES, "memory", _MemoryStore)
+    monkeypatch.setitem(storage.STORES, "memory", _MemoryStore)
     return f"memory://footer/{id(monkeypatch)}"
 
 
 def load(raw: bytes) -> Footer:
     """Return the footer of a whole file."""
-    length = read_length(raw[-TAIL:]) + TAIL
+    length = int.from_bytes(raw[-TAIL:-4], "little") + TAIL
     return read_footer(raw[-length:], len(raw) - length)
 
 
@@ -104,7 +103,7 @@ def test_the_same_rows_are_fetched_once(memory: str, tmp_path: Path, monkeypatch
         with lay_out(stored, rows, ["long"]):
             pass
     assert sum(fetched) < 1.2 * sum(FRAME["long"].str.len_bytes()) + 70_000
-    monkeypatch.setattr(ranges, "MOST_BYTES", 0)
+    monkeypatch.setattr(parquet, "MOST_BYTES", 0)
     before = len(fetched)
     with lay_out(stored, range(500, 510), ["long"]):
         assert len(fetched) == before
@@ -113,11 +112,11 @@ def test_the_same_rows_are_fetched_once(memory: str, tmp_path: Path, monkeypatch
     assert len(fetched) > before
 
 
-def test_a_damaged_footer_is_an_error_whatever_its_bytes(tmp_path: Path) -> None:
+def test_a_damaged_footer_is_an_error_whatever_its_bytes(memory: str, tmp_path: Path) -> None:
     """Bytes that are changed, cut or drawn at random end in ValueError, or in a footer; in no other way."""
     FRAME.head(50).write_parquet(tmp_path / "rows.parquet", row_group_size=10)
     raw = (tmp_path / "rows.parquet").read_bytes()
-    length = read_length(raw[-TAIL:]) + TAIL
+    length = int.from_bytes(raw[-TAIL:-4], "little") + TAIL
     footer, start = raw[-length:], len(raw) - length
     draws = random.Random(11)
     refused = 0
@@ -140,8 +139,9 @@ def test_a_damaged_footer_is_an_error_whatever_its_bytes(tmp_path: Path) -> None
     ):
         with pytest.raises(ValueError, match="its footer is damaged"):
             read_footer(nonsense + b"\x00" * TAIL, 100)
-    with pytest.raises(ValueError, match="mark"):
-        read_length(b"12345678")
+    put_object(f"{memory}/nonsense.parquet", b"12345678")
+    with pytest.raises(DataError, match="the mark at its end is missing"):
+        load_footer(look_up(f"{memory}/nonsense.parquet"))
 
 
 def test_a_disk_that_is_full_is_told_from_a_damaged_file(

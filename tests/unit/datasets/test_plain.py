@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import pytest
 
-from answerkey.datasets.plain import make_plain, plain
+from answerkey.datasets.columns import make_plain, plain
 
 
 class Letter(StrEnum):

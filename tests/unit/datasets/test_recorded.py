@@ -13,7 +13,6 @@ from answerkey.datasets import (
     find_own_completions,
     load_rows,
     match_completions,
-    samples_from,
 )
 from answerkey.errors import AnswerkeyError, DataError
 from answerkey.types import COMPLETION_SCHEMA, Completions, CompletionStatus
@@ -24,7 +23,9 @@ ALL = ("a", "b", "c")
 
 def build(ids: Sequence[str] = ALL, kept: Sequence[str] = ALL, every: Sequence[str] = ALL) -> Dataset:
     """Return a dataset with these samples selected, out of those kept, out of all."""
-    whole = Dataset.of(samples_from([{"sample_id": one} for one in every], name="samples"), name="samples")
+    whole = Dataset.of(
+        load_rows([{"sample_id": one} for one in every], name="samples").samples, name="samples"
+    )
     places = [pl.Series([every.index(one) for one in some], dtype=pl.Int64) for some in (kept, ids)]
     return replace(whole, kept=places[0], chosen=places[1])
 
@@ -239,17 +240,17 @@ def test_an_unknown_status_is_refused() -> None:
 
 def test_completions_may_stand_beside_the_questions() -> None:
     """A dataset with a completion column holds its completions; one without holds none."""
-    samples = samples_from([{"question": "?", "completion": "B"}], name="both")
+    samples = load_rows([{"question": "?", "completion": "B"}], name="both").samples
     found = find_own_completions(HeldRows(samples))
     assert found is not None
     assert texts(found.read(samples)) == ["B"]
-    assert find_own_completions(HeldRows(samples_from([{"question": "?"}], name="bare"))) is None
+    assert find_own_completions(HeldRows(load_rows([{"question": "?"}], name="bare").samples)) is None
 
 
 def test_a_named_column_must_be_in_the_dataset() -> None:
     """Naming a completion column that is not there gives E209."""
     with pytest.raises(DataError) as caught:
-        find_own_completions(HeldRows(samples_from([{"question": "?"}], name="bare")), column="reply")
+        find_own_completions(HeldRows(load_rows([{"question": "?"}], name="bare").samples), column="reply")
     assert caught.value.code == "E209"
 
 
@@ -279,7 +280,7 @@ def test_a_file_in_the_order_of_the_dataset_is_read_where_it_lies() -> None:
 def test_cells_of_a_field_that_some_parts_lack_are_null() -> None:
     """Which column a dotted name means is decided for the whole file, not for each part of it."""
     cells: list[object] = [{"m1": "A"}, {"m2": "B", "x": 1}, {"m1": "C", "x": [1]}]
-    samples = samples_from([{"by": cell} for cell in cells], name="both")
+    samples = load_rows([{"by": cell} for cell in cells], name="both").samples
     own = find_own_completions(HeldRows(samples), column="by.m1")
     assert own is not None
     assert own.read(samples.slice(1, 1)).frame["completion"].to_list() == [None]

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.datasets import Dataset, Rows, load_rows, load_table, match_completions, samples_from
+from answerkey.datasets import Dataset, Rows, load_rows, load_table, match_completions
 from answerkey.errors import DataError
 from answerkey.types import Completions
 
-SAMPLES = samples_from([{"sample_id": "a"}, {"sample_id": "b"}], name="samples")
+SAMPLES = load_rows([{"sample_id": "a"}, {"sample_id": "b"}], name="samples").samples
 ROWS: list[dict[str, object]] = [
     {"sample_id": name, "trial": trial, "completion": f"{name}{trial}"} for trial in (1, 0) for name in "ba"
 ]

@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.datasets import HeldRows, Selection, samples_from
-from answerkey.datasets.selection import rank_ids, select_rows, share_out
+from answerkey.datasets import HeldRows, Selection, load_rows
+from answerkey.datasets.dataset import rank_ids, select_rows, share_out
 from answerkey.errors import DataError, SpecError
 from answerkey.types import Samples
 
 
 def build(count: int, subjects: int = 3) -> Samples:
     """Return samples with ids `s0`, `s1`, … and subjects in turn."""
-    return samples_from(
+    return load_rows(
         [{"sample_id": f"s{n}", "subject": f"t{n % subjects}", "n": n} for n in range(count)], name="rows"
-    )
+    ).samples
 
 
 def select(samples: Samples, selection: Selection) -> Samples:
@@ -65,7 +65,7 @@ def test_random_is_fair() -> None:
 def test_strata_keep_their_shares() -> None:
     """Each value of the column is there in proportion, picked by the same ranking, in dataset order."""
     rows = [{"sample_id": f"s{n}", "subject": "big" if n < 60 else "small"} for n in range(90)]
-    samples = samples_from(rows, name="rows")
+    samples = load_rows(rows, name="rows").samples
     chosen = select(samples, Selection(9, "random", 1, "subject"))
     assert chosen.frame["subject"].to_list() == ["big"] * 6 + ["small"] * 3
     ranked = [n for n in rank(samples.ids.to_list(), 1) if n >= 60][:3]
@@ -74,7 +74,7 @@ def test_strata_keep_their_shares() -> None:
 
 def test_null_is_a_stratum_of_its_own() -> None:
     """Rows without a value form a stratum and are not mistaken for a text."""
-    samples = samples_from([{"x": value} for value in [None, None, "None", "None"]], name="rows")
+    samples = load_rows([{"x": value} for value in [None, None, "None", "None"]], name="rows").samples
     chosen = select(samples, Selection(2, stratify_by="x"))
     assert chosen.values("x") == [None, "None"]
 

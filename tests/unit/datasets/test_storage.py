@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 import zstandard
 
-from answerkey.datasets import Layout, UrlSource, is_stored, load_table, open_dataset, pin_source, stores
+from answerkey.datasets import FileFields, UrlSource, is_stored, load_table, open_dataset, pin_source, storage
 from answerkey.datasets.storage import (
     StoredObject,
     copy_object,
@@ -219,7 +219,7 @@ def test_what_is_not_there_is_told_apart(bucket: Bucket) -> None:
     assert str(caught.value.where) == f"{bucket.url}/rows.jsonl"
     bucket.put("folder/rows.jsonl", LINES)
     with pytest.raises(DataError, match="is a folder"):
-        load_table(f"{bucket.url}/folder", layout=Layout("jsonl"))
+        load_table(f"{bucket.url}/folder", how=FileFields(format="jsonl"))
 
 
 def test_what_is_no_parquet_is_told(bucket: Bucket, parquet: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_store_that_refuses_or_is_gone_is_told(
     status: int, words: str, faulty: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error says what to look at; no key is in it, though the server repeats one."""
-    monkeypatch.setattr(stores, "TRIES", 1)
+    monkeypatch.setattr(storage, "TRIES", 1)
     faulty.statuses = {("HEAD", "rows.jsonl"): status, ("GET", "rows.jsonl"): status}
     with pytest.raises(DataError, match=words) as caught:
         load_table("s3://some-bucket/rows.jsonl")
@@ -277,7 +277,7 @@ def test_no_keys_at_all_is_told(bucket: Bucket, monkeypatch: pytest.MonkeyPatch)
 def test_a_missing_package_is_named(scheme: str, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The library is imported for the first address; without it the package is named."""
     monkeypatch.setitem(sys.modules, library, None)
-    monkeypatch.setattr(stores, "_opened", {})
+    monkeypatch.setattr(storage, "_opened", {})
     with pytest.raises(DataError, match=f"need the package `{library}`") as caught:
         load_table(f"{scheme}://bucket/rows.jsonl")
     assert caught.value.hint == f"pip install {library}"
@@ -302,7 +302,7 @@ def test_a_condition_is_kept_by_the_store(bucket: Bucket) -> None:
     assert bucket.get("lock") == b"two"
 
 
-class _MemoryStore(stores.Store):
+class _MemoryStore(storage.Store):
     """A store in memory, with what every store of fsspec has and nothing more."""
 
     scheme = "memory"
@@ -312,7 +312,7 @@ class _MemoryStore(stores.Store):
 @pytest.fixture
 def memory(monkeypatch: pytest.MonkeyPatch) -> str:
     """Return an address in memory, which is known as a store in this test only."""
-    monkeypatch.setitem(stores.STORES, "memory", _MemoryStore)
+    monkeypatch.setitem(storage.STORES, "memory", _MemoryStore)
     return f"memory://{id(monkeypatch)}"
 
 
@@ -422,8 +422,8 @@ def test_a_store_that_never_answers_is_given_up(
 ) -> None:
     """The time is bounded, whatever the server does with the connection."""
     pytest.importorskip("s3fs")
-    monkeypatch.setattr(stores, "READ_SECONDS", 0.3)
-    monkeypatch.setattr(stores, "TRIES", 2)
+    monkeypatch.setattr(storage, "READ_SECONDS", 0.3)
+    monkeypatch.setattr(storage, "TRIES", 2)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

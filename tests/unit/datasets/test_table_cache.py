@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from answerkey.datasets import Table, binary_blocks, content, load_table, table_cache
+from answerkey.datasets import FileFields, Table, content, load_table, parquet, tables
 from answerkey.errors import DataError, SpecError
 
 ROWS: list[dict[str, object]] = [{"q": f"question {n}", " odd": n or "zero", "list": [n]} for n in range(40)]
@@ -21,7 +21,7 @@ HOUR = 3600.0
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Let files of more than a hundred bytes be large, and return the cache folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv(table_cache.VARIABLE, raising=False)
+    monkeypatch.delenv(tables.VARIABLE, raising=False)
     monkeypatch.setattr(content, "HELD_BYTES", 100)
     return tmp_path / "cache" / "answerkey" / "tables"
 
@@ -50,7 +50,7 @@ def test_a_large_file_is_read_once(tmp_path: Path, folder: Path, monkeypatch: py
     first = load_table(write_rows(tmp_path / "a.jsonl"))
     assert len(list_entries(folder)) == 1
     assert str(first.rows.file).endswith("a.jsonl")
-    monkeypatch.setattr(table_cache.TableCache, "open_drafts", None)
+    monkeypatch.setattr(tables.TableCache, "open_spill_folder", None)
     assert describe(load_table(tmp_path / "a.jsonl")) == describe(first)
     (tmp_path / "a.jsonl").rename(tmp_path / "b.jsonl")
     again = load_table(tmp_path / "b.jsonl")
@@ -73,7 +73,7 @@ def test_the_format_and_the_typing_are_part_of_the_name(tmp_path: Path, folder: 
     assert load_table(tmp_path / "a.csv").samples.values("n")[:2] == ["0", "1"]
     assert load_table(tmp_path / "a.csv.gz").samples.values("n")[:2] == ["0", "1"]
     assert len(list_entries(folder)) == 1
-    assert load_table(tmp_path / "a.csv", columns={"n": "int"}).samples.values("n")[:2] == [0, 1]
+    assert load_table(tmp_path / "a.csv", FileFields(columns={"n": "int"})).samples.values("n")[:2] == [0, 1]
     load_table(tmp_path / "a.tsv")
     assert len(list_entries(folder)) == 3
 
@@ -100,7 +100,7 @@ def test_the_cache_can_be_switched_off(tmp_path: Path, folder: Path, monkeypatch
     """The table is then a temporary file, and says the same."""
     first = describe(load_table(write_rows(tmp_path / "a.jsonl")))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
-    monkeypatch.setenv(table_cache.VARIABLE, "off")
+    monkeypatch.setenv(tables.VARIABLE, "off")
     assert describe(load_table(tmp_path / "a.jsonl")) == first
     assert not (tmp_path / "other").exists()
     assert len(list_entries(folder)) == 1
@@ -109,7 +109,7 @@ def test_the_cache_can_be_switched_off(tmp_path: Path, folder: Path, monkeypatch
 def test_a_setting_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is neither `off` nor a number of gigabytes is E119."""
     for setting in ("big", "-1", "nan"):
-        monkeypatch.setenv(table_cache.VARIABLE, setting)
+        monkeypatch.setenv(tables.VARIABLE, setting)
         with pytest.raises(SpecError, match="ANSWERKEY_TABLE_CACHE") as caught:
             load_table(write_rows(tmp_path / "a.jsonl"))
         assert caught.value.code == "E119"
@@ -137,14 +137,14 @@ def test_the_oldest_entries_make_room(tmp_path: Path, folder: Path, monkeypatch:
     (folder / ".draft-old").mkdir()
     os.utime(folder / ".draft-old", (0, 0))
     size = names[0].stat().st_size
-    monkeypatch.setenv(table_cache.VARIABLE, str(3.5 * size / table_cache.GIGABYTE))
+    monkeypatch.setenv(tables.VARIABLE, str(3.5 * size / tables.GIGABYTE))
     load_table(paths[3])
     left = list_entries(folder)
     assert names[1] not in left
     assert names[0] in left
     assert names[2] in left
     assert len(left) == 3
-    monkeypatch.setenv(table_cache.VARIABLE, str(1 / table_cache.GIGABYTE))
+    monkeypatch.setenv(tables.VARIABLE, str(1 / tables.GIGABYTE))
     load_table(write_rows(tmp_path / "5.jsonl"))
     assert len(list_entries(folder)) == 3, "only what was used within the hour is left"
 
@@ -173,7 +173,7 @@ def test_binary_files_with_foreign_types_are_kept_as_ours(
     tmp_path: Path, folder: Path, ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A column that needs a look at every value is the same whether the file is held or read in blocks."""
-    monkeypatch.setattr(binary_blocks, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(parquet, "CHUNK_ROWS", 7)
     dates = pl.date_range(pl.date(2026, 1, 1), pl.date(2026, 1, 30), eager=True)
     frame = pl.DataFrame(
         {

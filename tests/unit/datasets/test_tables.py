@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from answerkey.datasets import load_rows, load_table, read_table, samples_from
+from answerkey.datasets import load_rows, load_table
 from answerkey.errors import DataError
 
 Write = Callable[[str, str | bytes], Path]
@@ -18,19 +18,19 @@ pytestmark = pytest.mark.usefixtures("way")
 def test_an_unknown_ending_is_refused(write: Write, name: str) -> None:
     """A name whose ending names no format gives E201 with the endings there are."""
     with pytest.raises(DataError) as caught:
-        read_table(write(name, gzip.compress(b"a\n1\n", mtime=0) if name == "a.gz" else "a\n1\n"))
+        load_table(write(name, gzip.compress(b"a\n1\n", mtime=0) if name == "a.gz" else "a\n1\n"))
     assert caught.value.code == "E201"
     assert str(caught.value.hint).startswith("endings: `.csv`, `.tsv`, `.jsonl`")
 
 
 def test_endings_may_be_upper_case_and_names_may_hold_dots(write: Write) -> None:
     """Only the last endings of a name count, in any case."""
-    assert len(read_table(write("mmlu.v1.2.CSV", "a\n1\n"))) == 1
+    assert len(load_table(write("mmlu.v1.2.CSV", "a\n1\n")).samples) == 1
 
 
 def test_rows_in_memory_are_samples() -> None:
     """Lists of mappings become samples like the rows of a JSON file."""
-    samples = samples_from([{"a": 1, "b": ("x",)}, {"a": 2}], name="rows")
+    samples = load_rows([{"a": 1, "b": ("x",)}, {"a": 2}], name="rows").samples
     assert [dict(row) for row in samples.rows()] == [{"a": 1, "b": ["x"]}, {"a": 2, "b": None}]
     assert str(samples.place(1, "b")) == "rows:2, column `b`"
 
@@ -51,7 +51,7 @@ def test_unsuitable_rows_in_memory_are_refused(
 ) -> None:
     """What no file could hold is refused in memory too."""
     with pytest.raises(DataError, match=message) as caught:
-        samples_from(rows, name="rows")
+        load_rows(rows, name="rows")
     assert caught.value.code == code
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from answerkey.datasets import stores
+from answerkey.datasets import storage
 from answerkey.errors import RunError
 from answerkey.runs import lock as locks
 from answerkey.runs.lock import FolderLock, ObjectLock
@@ -95,14 +95,14 @@ def test_one_process_at_a_time_on_object_storage(
 ) -> None:
     """A second one is refused (E506), also where the store cannot write under a condition."""
 
-    def put(store: stores.S3Store, path: str, content: bytes, mark: str | None) -> str | None:
+    def put(store: storage.S3Store, path: str, content: bytes, mark: str | None) -> str | None:
         del mark
         store.put(path, content)
         found = store.look_up(path)
         return found.mark if found else None
 
     if not has_conditions:
-        monkeypatch.setattr(stores.S3Store, "put_new", put)
+        monkeypatch.setattr(storage.S3Store, "put_new", put)
     lock = ObjectLock(f"{bucket.url}/runs/one")
     with pytest.raises(RunError, match="is in use by process") as caught:
         ObjectLock(f"{bucket.url}/runs/one")

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.datasets import stores
+from answerkey.datasets import storage
 from answerkey.engines import LocalEngine
 from answerkey.errors import AnswerkeyError, RunError
 from answerkey.models.calls import Call
@@ -309,7 +309,7 @@ def test_an_upload_that_fails_leaves_nothing_half_written(
 
     Once the store takes objects again, `resume` finishes a run that was started.
     """
-    monkeypatch.setattr(stores, "TRIES", 1)
+    monkeypatch.setattr(storage, "TRIES", 1)
     url, faulty.statuses = f"{bucket.url}/runs/one", {(method, ending): 403}
     with pytest.raises(RunError) as caught:
         score(project, url)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import answerkey as ak
-from answerkey.datasets import samples_from
+from answerkey.datasets import load_rows
 from answerkey.types import Completion, CompletionStatus
 from answerkey.verbs.judging import Judged, QuickJudge
 from answerkey.verbs.nonsense import FIRST, EarlyWarning, judge_first
@@ -84,7 +84,7 @@ def test_it_speaks_with_the_fiftieth_completion_and_only_once() -> None:
             },
         }
     )
-    samples = samples_from([{"question": "q"}] * 200, name="rows")
+    samples = load_rows([{"question": "q"}] * 200, name="rows").samples
     early = EarlyWarning(QuickJudge(task, samples))
     ids = samples.ids.to_list()
     failed = Completion(None, CompletionStatus.ERROR)

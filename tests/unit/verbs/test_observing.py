@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import answerkey as ak
-from answerkey.datasets import Dataset, samples_from
+from answerkey.datasets import Dataset, load_rows
 from answerkey.errors import SolverError
 from answerkey.models import Adapted, BatchLeft, BatchSeen, Call, Finished, Retried
 from answerkey.pipeline import Prepared
@@ -44,7 +44,7 @@ def prepare(rows: int = 200, **definition: Any) -> Prepared:  # noqa: ANN401 - a
         }
     )
     return Prepared(
-        "quiz", task, Dataset.of(samples_from([{"answer": "A"}] * rows, name="rows"), name="rows")
+        "quiz", task, Dataset.of(load_rows([{"answer": "A"}] * rows, name="rows").samples, name="rows")
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from answerkey.datasets import HeldRows, samples_from
+from answerkey.datasets import HeldRows, load_rows
 from answerkey.verbs.option_cells import read_option_cell
 from answerkey.verbs.question_fields import FieldNames, find_fields
 from answerkey.verbs.question_reading import Question, find_place, guess_form, name_options, read_questions
@@ -13,7 +13,7 @@ from answerkey.verbs.question_reading import Question, find_place, guess_form, n
 
 def read(rows: list[dict[str, Any]], **said: Any) -> list[Question]:  # noqa: ANN401 - the names of FieldNames
     """Return the questions of rows, with the parts found by name unless said."""
-    samples = samples_from(rows, name="rows")
+    samples = load_rows(rows, name="rows").samples
     return read_questions(samples, find_fields(HeldRows(samples), FieldNames(**said)))
 
 
@@ -136,5 +136,5 @@ def test_options_without_names_get_letters() -> None:
 def test_fields_say_which_columns_they_read() -> None:
     """Only the columns of the parts are loaded."""
     frame = pl.DataFrame({"question": ["q"], "options": [["x", "y"]], "answer": ["A"], "notes": ["long"]})
-    rows = HeldRows(samples_from(frame, name="rows"))
+    rows = HeldRows(load_rows(frame, name="rows").samples)
     assert find_fields(rows, FieldNames()).columns == frozenset({"question", "options", "answer"})

@@ -56,7 +56,7 @@ def test_a_killed_process_loses_nothing_that_was_added(tmp_path: Path) -> None:
     """What `add` or `keep_batch` returned for is on disk, however the process ends."""
     script = (
         "import os, sys; from pathlib import Path; from answerkey.runs.journal import Journal;"
-        "from answerkey.models.batch_book import Submitted;"
+        "from answerkey.models.batch import Submitted;"
         "from answerkey.models.calls import Call; from answerkey.types import Completion;"
         "journal = Journal(Path(sys.argv[1]));"
         "[journal.add([(Call(key=str(n), sample_id='1', trial=0, messages=[], purpose='solve'),"

@@ -336,7 +336,14 @@ class HandOver:
             if kept > self._kept:
                 self._kept = kept
                 self._changed.notify_all()
-            self._changed.wait_for(self._has_news, seconds)
+            self._changed.wait_for(
+                lambda: (
+                    self._number > self._kept
+                    or self._is_over
+                    or (self._reason is not None and not self._is_told)
+                ),
+                seconds,
+            )
             batch = self._batch if self._number > self._kept else ()
             finished = [(int(call.key), replace(one, prompt=None)) for call, one in batch]
             retried, self._retried = self._retried, []
@@ -344,10 +351,6 @@ class HandOver:
             if reason is not None and not isinstance(reason, AnswerkeyError):
                 raise reason
             return News(self._number, finished, retried, self._is_over and not batch, reason)
-
-    def _has_news(self) -> bool:
-        is_troubled = self._reason is not None and not self._is_told
-        return self._number > self._kept or self._is_over or is_troubled
 
 
 SECONDS_PER_MINUTE = 60
@@ -407,7 +410,7 @@ class WorkerPool:
             if self._connection.is_per_node or not nodes:
                 self.workers.remove(worker)
                 return False
-            worker.node = min(nodes, key=self._count_workers)
+            worker.node = min(nodes, key=lambda node: sum(one.node == node for one in self.workers))
         worker.actor = self._open_actor(worker.node, worker.order)
         return True
 
@@ -416,9 +419,6 @@ class WorkerPool:
         for worker in self.workers:
             worker.actor.close()
         self.workers = []
-
-    def _count_workers(self, node: Node) -> int:
-        return sum(one.node == node for one in self.workers)
 
     def _open_worker(self, node: Node, order: Order) -> Worker:
         payload = Payload.pack(order)

@@ -381,7 +381,8 @@ class BatchApi:
     def _read(self, found: Mapping[str, Any]) -> BatchState:
         counts = found.get("request_counts")
         counts = counts if isinstance(counts, Mapping) else {}
-        status = found.get("status")
+        status, errors = found.get("status"), found.get("errors")
+        errors = errors.get("data", errors) if isinstance(errors, Mapping) else errors
         if not isinstance(status, str):
             raise self._fail("a batch that it shows has no status")
         return BatchState(
@@ -390,7 +391,7 @@ class BatchApi:
             files=tuple(filter(_is_name, (found.get("output_file_id"), found.get("error_file_id")))),
             done=_count(counts, "completed") + _count(counts, "failed"),
             total=_count(counts, "total"),
-            complaint=self._endpoint.connection.hide(_take_complaint(found.get("errors"))),
+            complaint=self._endpoint.connection.hide(shorten(find_complaint(errors))),
         )
 
     def _take_id(self, found: Mapping[str, Any]) -> str:
@@ -404,11 +405,6 @@ class BatchApi:
         path = parts.path.removesuffix(CHAT_PATH) + "".join(f"/{quote(name, safe='')}" for name in names)
         asked = "&".join(one for one in (parts.query, urlencode(query)) if one)
         return urlunsplit((parts.scheme, parts.netloc, path, asked, ""))
-
-
-def _take_complaint(errors: object) -> str:
-    inner = errors.get("data", errors) if isinstance(errors, Mapping) else errors
-    return shorten(find_complaint(inner))
 
 
 def _is_name(value: object) -> TypeGuard[str]:
@@ -483,7 +479,9 @@ class BatchRound:
                     await self._submit(file)
                 await self._collect_all()
         finally:
-            self._tell_left()
+            for one in self._open:
+                if one.batch is not None:
+                    self._tell(BatchLeft(one.batch, len(one.keys)))
         return self._answered
 
     def stop(self, reason: BaseException | None, *, grace: float | None = None) -> None:
@@ -642,11 +640,6 @@ class BatchRound:
     def _tell(self, event: Event) -> None:
         if self._terms.watch is not None:
             self._terms.watch(event)
-
-    def _tell_left(self) -> None:
-        for one in self._open:
-            if one.batch is not None:
-                self._tell(BatchLeft(one.batch, len(one.keys)))
 
 
 def _see(state: BatchState, one: Submitted) -> BatchSeen:

@@ -62,74 +62,73 @@ OPTIONS_HINT = (
 
 
 @dataclass(frozen=True)
-class ConstantModel:
-    """Answers every question alike."""
+class BuiltinModel:
+    """A model of ours: its class knows its parameters and what it needs to know of a sample."""
 
     name: str
-    choice: str
     is_simulated: ClassVar[bool] = False
     needs: ClassVar[frozenset[str]] = frozenset()
-    parameters: ClassVar[dict[str, Parameter]] = {"choice": Parameter("A", "the text of every completion")}
+    parameters: ClassVar[dict[str, Parameter]] = {}
 
     def answer(self, questions: Sequence[Question]) -> list[Completion]:
-        """Return the same completion for each question."""
-        return [Completion(self.choice, finish_reason="stop") for _ in questions]
+        """Return one completion for each question, in order."""
+        return [self.answer_one(question) for question in questions]
+
+    def answer_one(self, question: Question) -> Completion:
+        """Return the completion of a question."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class RandomModel:
+class ConstantModel(BuiltinModel):
+    """Answers every question alike."""
+
+    choice: str
+    parameters: ClassVar[dict[str, Parameter]] = {"choice": Parameter("A", "the text of every completion")}
+
+    def answer_one(self, question: Question) -> Completion:
+        """Return the same completion for each question."""
+        del question
+        return Completion(self.choice, finish_reason="stop")
+
+
+@dataclass(frozen=True)
+class RandomModel(BuiltinModel):
     """Draws one of the sample's choices, each as likely as the others."""
 
-    name: str
     seed: int
-    is_simulated: ClassVar[bool] = False
     needs: ClassVar[frozenset[str]] = frozenset({"choices"})
     parameters: ClassVar[dict[str, Parameter]] = {"seed": SEED}
 
-    def answer(self, questions: Sequence[Question]) -> list[Completion]:
-        """Return a drawn choice for each question."""
-        return [self._answer_one(question) for question in questions]
-
-    def _answer_one(self, question: Question) -> Completion:
+    def answer_one(self, question: Question) -> Completion:
+        """Return the completion of a question."""
         draws = Draws(self.seed, question.sample_id, question.trial)
         return Completion(draws.pick(read_choices(self.name, question), "choice"), finish_reason="stop")
 
 
 @dataclass(frozen=True)
-class LongestModel:
+class LongestModel(BuiltinModel):
     """Picks the choice with the longest option text, in characters; ties are drawn."""
 
-    name: str
-    is_simulated: ClassVar[bool] = False
     needs: ClassVar[frozenset[str]] = frozenset({"choices", "options"})
-    parameters: ClassVar[dict[str, Parameter]] = {}
 
-    def answer(self, questions: Sequence[Question]) -> list[Completion]:
-        """Return the choice of the longest option for each question."""
-        return [self._answer_one(question) for question in questions]
-
-    def _answer_one(self, question: Question) -> Completion:
+    def answer_one(self, question: Question) -> Completion:
+        """Return the completion of a question."""
         lengths = [len(option.strip()) for option in read_options(self.name, question)]
         return pick_highest(self.name, question, lengths)
 
 
 @dataclass(frozen=True)
-class OverlapModel:
+class OverlapModel(BuiltinModel):
     """Picks the choice whose option shares most distinct words with the question; ties are drawn.
 
     Words are compared without case. Where the question text lists the options, those lines do not count.
     """
 
-    name: str
-    is_simulated: ClassVar[bool] = False
     needs: ClassVar[frozenset[str]] = frozenset({"choices", "options"})
-    parameters: ClassVar[dict[str, Parameter]] = {}
 
-    def answer(self, questions: Sequence[Question]) -> list[Completion]:
-        """Return the choice of the option nearest to the question for each question."""
-        return [self._answer_one(question) for question in questions]
-
-    def _answer_one(self, question: Question) -> Completion:
+    def answer_one(self, question: Question) -> Completion:
+        """Return the completion of a question."""
         options = read_options(self.name, question)
         words = split_words(remove_options(question.text, options))
         return pick_highest(self.name, question, [len(split_words(option) & words) for option in options])
@@ -217,14 +216,13 @@ STYLE_NAMES = ("mixed", "bare", "punctuated", "text", "sentence", "markdown")
 
 
 @dataclass(frozen=True)
-class SimulatedModel:
+class SimulatedModel(BuiltinModel):
     """Means the right choice with probability `accuracy`, otherwise a wrong one, and puts it in some style.
 
     Each sample is drawn by itself, from the seed, its id and the trial. `accuracy` is what the model means;
     what a scorer reads of it depends on the style.
     """
 
-    name: str
     accuracy: float
     style: str
     seed: int
@@ -236,11 +234,8 @@ class SimulatedModel:
         "seed": SEED,
     }
 
-    def answer(self, questions: Sequence[Question]) -> list[Completion]:
-        """Return a simulated completion for each question."""
-        return [self._answer_one(question) for question in questions]
-
-    def _answer_one(self, question: Question) -> Completion:
+    def answer_one(self, question: Question) -> Completion:
+        """Return the completion of a question."""
         draws = Draws(self.seed, question.sample_id, question.trial)
         style = draws.pick_share(MIXED_SHARES, "style") if self.style == "mixed" else self.style
         form = draws.pick(STYLES[style], "form")

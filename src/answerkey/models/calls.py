@@ -215,7 +215,14 @@ class Budget:
         Raises SolverError E305 when the next call would pass a limit, whatever those under way cost.
         """
         with self._lock:
-            self._check(cost)
+            if self.max_calls is not None and self.calls >= self.max_calls:
+                raise SolverError("E305", f"stopped at the limit of {self.max_calls} calls", hint=RESUME_HINT)
+            if self.max_cost is not None and self.spent + cost > self.max_cost:
+                message = (
+                    f"stopped before the limit of {self.max_cost:g}: {self.spent:.4f} is spent, "
+                    f"and the next call may cost {cost:.4f}"
+                )
+                raise SolverError("E305", message, hint=RESUME_HINT)
             if self.max_cost is not None and self.spent + self._reserved + cost > self.max_cost:
                 return False
             self.calls += 1
@@ -232,16 +239,6 @@ class Budget:
         with self._lock:
             self._reserved = max(0.0, self._reserved - reserved)
             self.spent += cost
-
-    def _check(self, cost: float) -> None:
-        if self.max_calls is not None and self.calls >= self.max_calls:
-            raise SolverError("E305", f"stopped at the limit of {self.max_calls} calls", hint=RESUME_HINT)
-        if self.max_cost is not None and self.spent + cost > self.max_cost:
-            message = (
-                f"stopped before the limit of {self.max_cost:g}: {self.spent:.4f} is spent, "
-                f"and the next call may cost {cost:.4f}"
-            )
-            raise SolverError("E305", message, hint=RESUME_HINT)
 
 
 #: So long after one writing to a swift ledger comes the next: each costs as much as a few calls do.
@@ -266,17 +263,7 @@ class Notes:
     fail: Callable[[BaseException], None]
 
 
-class Commits(Protocol):
-    """The way of finished calls to a ledger; used inside one event loop."""
-
-    def put(self, call: Call, completion: Completion) -> None:
-        """Hand in a finished call."""
-
-    async def flush(self) -> None:
-        """Wait until everything is safe, or the ledger has failed."""
-
-
-def open_commits(ledger: Ledger, executor: Executor, notes: Notes) -> Commits:
+def open_commits(ledger: Ledger, executor: Executor, notes: Notes) -> PlainCommits:
     """Return the way to a ledger; `executor` has one thread."""
     if isinstance(ledger, SwiftLedger):
         return SwiftCommits(ledger, executor, notes)
@@ -284,7 +271,7 @@ def open_commits(ledger: Ledger, executor: Executor, notes: Notes) -> Commits:
 
 
 class PlainCommits:
-    """Writes in the thread of the executor, one batch after the other."""
+    """Writes in the thread of the executor, one batch after the other; used inside one event loop."""
 
     def __init__(self, ledger: Ledger, executor: Executor, notes: Notes) -> None:
         self._ledger = ledger
@@ -318,6 +305,9 @@ class PlainCommits:
         except AnswerkeyError:
             self._gathered = batch + self._gathered
             raise
+        self._note_kept(batch)
+
+    def _note_kept(self, batch: Batch) -> None:
         for call, completion in batch:
             self._notes.keep(call, completion)
         self._notes.free(len(batch))
@@ -328,38 +318,31 @@ class PlainCommits:
             return
         error = task.exception()
         if error is not None:
-            self._has_failed = True
-            self._notes.fail(error)
+            self._fail(error)
         self._go_on()
 
+    def _fail(self, error: BaseException) -> None:
+        self._has_failed = True
+        self._notes.fail(error)
 
-class SwiftCommits:
+
+class SwiftCommits(PlainCommits):
     """Writes in the event loop itself, and has it made safe in the thread of the executor."""
 
     def __init__(self, ledger: SwiftLedger, executor: Executor, notes: Notes) -> None:
-        self._ledger = ledger
-        self._executor = executor
-        self._notes = notes
+        super().__init__(ledger, executor, notes)
+        self._swift = ledger
         self._loop = asyncio.get_running_loop()
-        self._gathered: Batch = []
         self._unsettled: Batch = []
         self._writing: asyncio.Handle | None = None
         self._settling: asyncio.Handle | None = None
-        self._task: asyncio.Task[None] | None = None
         self._written_at = -GATHER_SECONDS
-        self._has_failed = False
-
-    def put(self, call: Call, completion: Completion) -> None:
-        """Hand in a finished call."""
-        self._gathered.append((call, completion))
-        if self._writing is None:
-            self._go_on()
 
     async def flush(self) -> None:
         """Wait until everything is safe, or the ledger has failed."""
         while (self._gathered or self._unsettled or self._task) and not self._has_failed:
             if self._task is None:
-                self._write()
+                self._write_now()
                 self._settle()
             if self._task is not None:
                 await asyncio.wait({self._task})
@@ -370,20 +353,23 @@ class SwiftCommits:
 
     def _go_on(self) -> None:
         """See to it that what is gathered will be written, unless too much is not safe yet."""
-        if not self._gathered or self._has_failed or len(self._unsettled) >= MOST_UNSETTLED:
+        is_held = self._has_failed or len(self._unsettled) >= MOST_UNSETTLED
+        if not self._gathered or self._writing is not None or is_held:
             return
         at = self._written_at + GATHER_SECONDS
         is_late = self._loop.time() >= at
-        self._writing = self._loop.call_soon(self._write) if is_late else self._loop.call_at(at, self._write)
+        self._writing = (
+            self._loop.call_soon(self._write_now) if is_late else self._loop.call_at(at, self._write_now)
+        )
 
-    def _write(self) -> None:
+    def _write_now(self) -> None:
         _cancel(self._writing)
         self._writing = None
         if not self._gathered or self._has_failed:
             return
         batch, self._gathered = self._gathered, []
         try:
-            self._ledger.write(batch)
+            self._swift.write(batch)
         except AnswerkeyError as error:
             self._take_back(batch, error)
             return
@@ -393,9 +379,7 @@ class SwiftCommits:
         self._written_at = self._loop.time()
         self._unsettled += batch
         self._settle_soon()
-        for call, completion in batch:
-            self._notes.keep(call, completion)
-        self._notes.free(len(batch))
+        self._note_kept(batch)
 
     def _settle_soon(self) -> None:
         """See to it that what is written will be made safe, together with more."""
@@ -410,28 +394,17 @@ class SwiftCommits:
             self._task.add_done_callback(self._end)
 
     async def _settle_batch(self, batch: Batch) -> None:
-        await self._loop.run_in_executor(self._executor, self._ledger.settle, batch)
+        await self._loop.run_in_executor(self._executor, self._swift.settle, batch)
         del self._unsettled[: len(batch)]
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        self._task = None
-        if task.cancelled():
-            return
-        error = task.exception()
-        if error is not None:
-            self._fail(error)
-            return
-        self._settle_soon()
-        if self._writing is None:
-            self._go_on()
+        super()._end(task)
+        if not self._has_failed and not task.cancelled():
+            self._settle_soon()
 
     def _take_back(self, batch: Batch, error: BaseException) -> None:
         self._gathered = batch + self._gathered
         self._fail(error)
-
-    def _fail(self, error: BaseException) -> None:
-        self._has_failed = True
-        self._notes.fail(error)
 
 
 def _cancel(handle: asyncio.Handle | None) -> None:

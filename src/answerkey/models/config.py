@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -201,20 +201,7 @@ def connect(model: str | ModelConfig, *, caller: Caller | None = None) -> Connec
         raise SpecError(error.code, error.message, where=place, hint=error.hint) from None
 
 
-@dataclass(frozen=True)
-class _Reached:
-    """Where and how a model is reached, before its limits are added."""
-
-    style: ApiStyle
-    url: str
-    model: str | None
-    headers: Mapping[str, Secret | str] = field(default_factory=dict)
-    key: Secret | None = None
-    missing_key: str | None = None
-    tls: Tls | None = None
-
-
-def _reach(model: ModelConfig) -> _Reached:
+def _reach(model: ModelConfig) -> Connection:
     config = model.config
     if isinstance(config, ProviderConfig):
         return _reach_provider(config, model)
@@ -228,7 +215,7 @@ def _reach(model: ModelConfig) -> _Reached:
     raise SpecError("E301", f"model `{model.name}` is a Python snippet: there is nothing to connect to")
 
 
-def _reach_provider(config: ProviderConfig, model: ModelConfig) -> _Reached:
+def _reach_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
     provider = PROVIDERS[config.provider]
     base = _find_base(config, provider, model)
     api = find_api(config.api or provider.api, base.url, provider.name)
@@ -238,7 +225,8 @@ def _reach_provider(config: ProviderConfig, model: ModelConfig) -> _Reached:
         what = f"`{provider.key_name}`" if is_ours else "key"
         _guard(key, base, model, what=what, own_host=provider.own_host)
     is_own = base.url.startswith(f"https://{provider.own_host}/")
-    return _Reached(
+    return Connection(
+        model.name,
         api.style,
         api.find_endpoint(base.url, config.model),
         config.model,
@@ -268,7 +256,7 @@ def _find_base(config: ProviderConfig, provider: Provider, model: ModelConfig) -
     return Address(url, base.is_callers)
 
 
-def _reach_url(config: UrlConfig, model: ModelConfig) -> _Reached:
+def _reach_url(config: UrlConfig, model: ModelConfig) -> Connection:
     url = check_url(config.address.url, model.name)
     api = find_api(config.api, url)
     name = _name_url_key(url, model.caller)
@@ -276,7 +264,7 @@ def _reach_url(config: UrlConfig, model: ModelConfig) -> _Reached:
     if key:
         _guard(key, config.address, model, what=f"`{name}`")
     endpoint = api.find_endpoint(url, config.model)
-    return _Reached(api.style, endpoint, config.model, headers=_hold(api, key), key=key)
+    return Connection(model.name, api.style, endpoint, config.model, _hold(api, key), key)
 
 
 def _name_url_key(url: str, caller: Caller) -> str | None:
@@ -292,7 +280,7 @@ def _name_url_key(url: str, caller: Caller) -> str | None:
     return LOCAL_KEY if is_loopback(url) else None
 
 
-def _reach_custom(config: CustomConfig, model: ModelConfig) -> _Reached:
+def _reach_custom(config: CustomConfig, model: ModelConfig) -> Connection:
     url = check_url(config.address.url, model.name)
     api = find_api(config.api, url)
     style: ApiStyle = api.style
@@ -304,8 +292,10 @@ def _reach_custom(config: CustomConfig, model: ModelConfig) -> _Reached:
         if secret:
             _guard(secret, config.address, model, what="key")
     headers: dict[str, Secret | str] = {**_hold(api, config.api_key), **_open_headers(config, model)}
-    return _Reached(
-        style, url, config.model, headers=_keep_last(headers), key=config.api_key or None, tls=config.tls
+    # Each name once, whatever its case; the later one wins.
+    headers = {name: headers[name] for name in {name.lower(): name for name in headers}.values()}
+    return Connection(
+        model.name, style, url, config.model, headers, key=config.api_key or None, tls=config.tls
     )
 
 
@@ -318,12 +308,6 @@ def _open_headers(config: CustomConfig, model: ModelConfig) -> dict[str, Secret 
         is_plain = value.origin == "written" and not _AUTH_HEADER.fullmatch(name)
         headers[name] = value.reveal() if is_plain else value
     return headers
-
-
-def _keep_last(headers: Mapping[str, Secret | str]) -> dict[str, Secret | str]:
-    """Return the headers with each name once, whatever its case; the later one wins."""
-    names = {name.lower(): name for name in headers}
-    return {name: headers[name] for name in names.values()}
 
 
 def _hold(api: Api, key: Secret | None) -> dict[str, Secret | str]:
@@ -347,7 +331,7 @@ def _find_own_host(secret: Secret, url: str, caller: Caller) -> str | None:
     return host.own_host if host is not None and secret.reveal().strip() not in others else None
 
 
-def _finish(reached: _Reached, model: ModelConfig) -> Connection:
+def _finish(reached: Connection, model: ModelConfig) -> Connection:
     unfit = [name for name in model.generation.given() if name in reached.style.unsupported]
     if unfit:
         hint = "leave it out of `generation`"
@@ -357,34 +341,22 @@ def _finish(reached: _Reached, model: ModelConfig) -> Connection:
         if not _HEADER_TEXT.fullmatch(text):
             message = f"model `{model.name}`: the value of the header `{name}` cannot be sent"
             raise SpecError("E117", message, hint="it holds a line break, or characters other than ASCII")
-    _check_certificates(reached.tls, model)
-    return Connection(
-        name=model.name,
-        style=reached.style,
-        url=reached.url,
-        model=reached.model,
-        headers=reached.headers,
-        key=reached.key,
+    if reached.tls is not None and reached.tls.trusted_ca is not None:
+        import ssl
+
+        try:
+            ssl.create_default_context(cadata=reached.tls.trusted_ca)
+        except (ssl.SSLError, ValueError):
+            hint = "it holds the text of a PEM file: `trusted_ca: !include certificates.pem`"
+            message = f"model `{model.name}`: `trusted_ca` holds no certificate that can be read"
+            raise SpecError("E108", message, hint=hint) from None
+    return replace(
+        reached,
         generation=model.generation,
-        tls=reached.tls,
         max_concurrent=model.max_concurrent,
         requests_per_minute=model.requests_per_minute,
         tokens_per_minute=model.tokens_per_minute,
-        missing_key=reached.missing_key,
     )
-
-
-def _check_certificates(tls: Tls | None, model: ModelConfig) -> None:
-    if tls is None or tls.trusted_ca is None:
-        return
-    import ssl
-
-    try:
-        ssl.create_default_context(cadata=tls.trusted_ca)
-    except (ssl.SSLError, ValueError):
-        hint = "it holds the text of a PEM file: `trusted_ca: !include certificates.pem`"
-        message = f"model `{model.name}`: `trusted_ca` holds no certificate that can be read"
-        raise SpecError("E108", message, hint=hint) from None
 
 
 #: Tokens for which a price is asked; few enough for the price of an ordinary request.

@@ -7,12 +7,19 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
-from typing import ClassVar, Protocol, Self, cast
+from typing import ClassVar, Protocol, Self
 
 from answerkey.errors import HIDDEN, SolverError, SpecError, listing, suggest
 from answerkey.models.actors import ActorClient, ActorHost
 from answerkey.models.batch import BatchBook, BatchClient, BatchMeans
-from answerkey.models.builtin import ConstantModel, LongestModel, OverlapModel, RandomModel, SimulatedModel
+from answerkey.models.builtin import (
+    BuiltinModel,
+    ConstantModel,
+    LongestModel,
+    OverlapModel,
+    RandomModel,
+    SimulatedModel,
+)
 from answerkey.models.calls import (
     Budget,
     Call,
@@ -30,7 +37,7 @@ from answerkey.models.config import InferenceConfig, ModelConfig, connect, is_li
 from answerkey.models.providers import PROVIDERS, Connection
 from answerkey.models.responses import fail, read_message
 from answerkey.models.retry import Limits
-from answerkey.models.settings import SECRET_NAME, SHORTEST_KEY, Caller, Parameter, Secret, read_query
+from answerkey.models.settings import SECRET_NAME, SHORTEST_KEY, Caller, Secret, read_query
 from answerkey.sandbox import Snippet, SnippetProcess, SnippetTrouble
 from answerkey.types import Completion, CompletionStatus, Known, Question
 
@@ -285,19 +292,12 @@ class Model(Protocol):
         ...
 
 
-class BuiltinModel(Model, Protocol):
-    """A model of ours: its class knows its parameters and what it needs to know of a sample."""
-
-    needs: ClassVar[frozenset[str]]
-    parameters: ClassVar[dict[str, Parameter]]
-
-
 BUILTIN_MODELS: dict[str, type[BuiltinModel]] = {
-    "constant": cast("type[BuiltinModel]", ConstantModel),
-    "random": cast("type[BuiltinModel]", RandomModel),
-    "longest": cast("type[BuiltinModel]", LongestModel),
-    "overlap": cast("type[BuiltinModel]", OverlapModel),
-    "simulated": cast("type[BuiltinModel]", SimulatedModel),
+    "constant": ConstantModel,
+    "random": RandomModel,
+    "longest": LongestModel,
+    "overlap": OverlapModel,
+    "simulated": SimulatedModel,
 }
 
 
@@ -319,7 +319,9 @@ def open_model(model: str | ModelConfig, *, caller: Caller | None = None) -> Mod
             return _open_plugin(model, plugin)
     if not slash or suggest(prefix, [PREFIX]):
         raise _refuse_unknown(model, (rest if slash else model).partition("?")[0])
-    raise _refuse_provider(model, prefix)
+    known = [PREFIX, *PROVIDERS]
+    rest = f"providers: {listing(known)}; any other endpoint is named by its URL: `http://HOST/v1#NAME`"
+    raise SpecError("E301", f"unknown model `{model}`", hint=suggest(prefix, known) or rest)
 
 
 def _open_config(model: ModelConfig) -> Model:
@@ -343,7 +345,7 @@ def _open_builtin(name: str, rest: str) -> Model:
     found = BUILTIN_MODELS.get(kind)
     if found is None:
         raise _refuse_unknown(name, kind)
-    build = cast("Callable[..., Model]", found)
+    build: Callable[..., Model] = found
     return build(name, **read_query(name, query, found.parameters))
 
 
@@ -358,16 +360,9 @@ def _open_plugin(name: str, plugin: EntryPoint) -> Model:
 
 def _refuse_unknown(name: str, kind: str) -> SpecError:
     near = suggest(kind, BUILTIN_MODELS)
-    hint = near.replace("`", f"`{PREFIX}/", 1) if near else f"built-in models: {_list_builtin()}"
+    hint = (
+        near.replace("`", f"`{PREFIX}/", 1)
+        if near
+        else f"built-in models: {listing(f'{PREFIX}/{one}' for one in BUILTIN_MODELS)}"
+    )
     return SpecError("E301", f"unknown model `{name}`", hint=hint)
-
-
-def _refuse_provider(name: str, prefix: str) -> SpecError:
-    known = [PREFIX, *PROVIDERS]
-    near = suggest(prefix, known)
-    rest = f"providers: {listing(known)}; any other endpoint is named by its URL: `http://HOST/v1#NAME`"
-    return SpecError("E301", f"unknown model `{name}`", hint=near or rest)
-
-
-def _list_builtin() -> str:
-    return listing(f"{PREFIX}/{kind}" for kind in BUILTIN_MODELS)

@@ -55,13 +55,10 @@ def _is_trace(value: object, depth: int) -> bool:
     if depth == 0:
         return False
     if isinstance(value, Mapping):
-        return any(_holds_trace(value[key], depth - 1) for key in WRAPPER_KEYS if key in value)
+        held = [value[key] for key in WRAPPER_KEYS if key in value]
+        return any(_is_trace(one, depth - 1) for held_one in held for one in (held_one, *_entries(held_one)))
     entries = _entries(value)
     return bool(entries) and all(isinstance(one, Mapping) and "role" in one for one in entries)
-
-
-def _holds_trace(value: object, depth: int) -> bool:
-    return _is_trace(value, depth) or any(_is_trace(one, depth) for one in _entries(value))
 
 
 def _entries(value: object) -> Sequence[object]:
@@ -278,27 +275,16 @@ class Unreadable(Exception):  # noqa: N818 - it becomes a completion, never an e
 def read_body(status: int, body: bytes, take: Callable[[Mapping[str, object]], Said]) -> Completion:
     """Return what a body says; `take` reads the JSON object of an answer that was given (status 2xx)."""
     try:
-        return _read_answer(status, body, take)
-    except Unreadable as trouble:
-        return fail(str(trouble), body)
-
-
-def _read_answer(status: int, body: bytes, take: Callable[[Mapping[str, object]], Said]) -> Completion:
-    if status not in ANSWERED:
-        raise Unreadable(_join(f"HTTP {status}", _explain(body)))
-    parsed = _parse(body)
-    if not isinstance(parsed, Mapping):
-        raise Unreadable(f"the body is JSON, but no object: {type(parsed).__name__}")
-    if _is_complaint(parsed):
-        raise Unreadable(_join("the endpoint reports an error", find_complaint(parsed)))
-    return _conclude(take(parsed))
-
-
-def _explain(body: bytes) -> str:
-    try:
-        return find_complaint(_parse(body))
-    except Unreadable as trouble:
-        return str(trouble)
+        parsed = _parse(body)
+        if status not in ANSWERED:
+            return fail(_join(f"HTTP {status}", find_complaint(parsed)), body)
+        if not isinstance(parsed, Mapping):
+            return fail(f"the body is JSON, but no object: {type(parsed).__name__}", body)
+        if parsed.get("error") or "error" in {_word(parsed.get("object")), _word(parsed.get("type"))}:
+            return fail(_join("the endpoint reports an error", find_complaint(parsed)), body)
+        return _conclude(take(parsed))
+    except Unreadable as error:
+        return fail(str(error) if status in ANSWERED else _join(f"HTTP {status}", str(error)), body)
 
 
 def fail(reason: str, body: bytes = b"") -> Completion:
@@ -344,10 +330,6 @@ def _describe_text(text: str) -> str:
     if start.startswith("<"):
         return "the body is HTML, not JSON"
     return "the body is a stream of events, not JSON" if start.startswith("data:") else "the body is not JSON"
-
-
-def _is_complaint(body: Mapping[str, object]) -> bool:
-    return bool(body.get("error")) or "error" in {_word(body.get("object")), _word(body.get("type"))}
 
 
 def find_complaint(body: object, depth: int = DEPTH) -> str:
@@ -435,10 +417,16 @@ def _take_message(message: Found) -> tuple[Sequence[str], Sequence[str], str | N
     if isinstance(content, str) and not any(map(message.get, _BESIDE_CONTENT)):  # nearly all are so
         return [content], (), None, None
     parts = _take_parts(content)
-    thoughts = [*_take_thoughts(message), *parts.thoughts]
-    refusal = _take_refusal(message) if parts.refusal is None else parts.refusal
-    texts = parts.texts if any(text.strip() for text in parts.texts) or not _has_calls(message) else ()
-    return texts, thoughts, refusal, _keep_reply(message)
+    own_thoughts = _find_text(message, *THOUGHT_FIELDS)
+    thoughts = [*([own_thoughts] if own_thoughts else []), *parts.thoughts]
+    refusal = message.get("refusal") if parts.refusal is None else parts.refusal
+    has_calls = bool(message.get("tool_calls") or message.get("function_call"))
+    texts = parts.texts if any(text.strip() for text in parts.texts) or not has_calls else ()
+    reply = None  # kept, without its thoughts, if it says more than one text
+    if not isinstance(content, str) or any(message.get(name) for name in _SAYS_MORE):
+        reply = {name: value for name, value in message.items() if name not in THOUGHT_FIELDS}
+    is_refused = isinstance(refusal, str) and (refusal or parts.refusal is not None)
+    return texts, thoughts, str(refusal) if is_refused else None, reply
 
 
 def take_text(body: Found) -> Said:
@@ -472,7 +460,10 @@ def take_anthropic(body: Found) -> Said:
         refusal=refusal,
         reply=reply if refusal is not None or not parts.texts else None,
         finish_reason=end,
-        prompt_tokens=_add_cached(usage),
+        # Anthropic counts the tokens that were cached apart from the others.
+        prompt_tokens=_add_counts(
+            *map(usage.get, ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"))
+        ),
         completion_tokens=usage.get("output_tokens"),
     )
 
@@ -481,7 +472,9 @@ def take_gemini(body: Found) -> Said:
     """Return what the first candidate of Gemini's API says; thoughts are apart from the text."""
     usage = body.get("usageMetadata")
     usage = usage if isinstance(usage, dict) else {}
-    blocked = _take_block(body)
+    feedback = body.get("promptFeedback")
+    reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
+    blocked = reason if isinstance(reason, str) and reason else None
     has_candidates = "candidates" in body
     if not has_candidates and blocked is None:
         raise Unreadable("the body has no `candidates`")
@@ -565,42 +558,10 @@ def _find_text(part: object, *names: str) -> str:
     return ""
 
 
-def _take_thoughts(message: Found) -> list[str]:
-    return [text for text in [_find_text(message, *THOUGHT_FIELDS)] if text]
-
-
-def _take_refusal(message: Found) -> str | None:
-    refusal = message.get("refusal")
-    return refusal if isinstance(refusal, str) and refusal else None
-
-
-def _has_calls(message: Found) -> bool:
-    return bool(message.get("tool_calls") or message.get("function_call"))
-
-
-def _keep_reply(message: Found) -> Found | None:
-    """Return the message without its thoughts, if it says more than one text."""
-    if isinstance(message.get("content"), str) and not any(message.get(name) for name in _SAYS_MORE):
-        return None
-    return {name: value for name, value in message.items() if name not in THOUGHT_FIELDS}
-
-
-def _add_cached(usage: Found) -> int | None:
-    """Return the prompt's tokens: Anthropic counts those that were cached apart from the others."""
-    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    return _add_counts(*(usage.get(name) for name in names))
-
-
-def _add_counts(first: object, *others: object) -> int | None:
+def _add_counts(first: object = None, *others: object) -> int | None:
     if not isinstance(first, int) or isinstance(first, bool):
         return None
     return first + sum(one for one in others if isinstance(one, int))
-
-
-def _take_block(body: Found) -> str | None:
-    feedback = body.get("promptFeedback")
-    reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
-    return reason if isinstance(reason, str) and reason else None
 
 
 def _take_gemini_parts(content: object) -> Said:

@@ -319,11 +319,10 @@ class Patience:
         ends_at = self._ends_at
         if not is_reached and outcome.label in SILENT_KINDS:
             ends_at = self._begun_at + (0 if outcome.label == "timeout" else self._limits.reach_seconds)
-        is_over = self._is_exhausted() or self._clock.now() + wait >= ends_at
-        return None if is_over else wait
-
-    def _is_exhausted(self) -> bool:
-        return self.attempts >= self._limits.attempts or self._unreadable >= self._limits.unreadable_attempts
+        is_exhausted = (
+            self.attempts >= self._limits.attempts or self._unreadable >= self._limits.unreadable_attempts
+        )
+        return None if is_exhausted or self._clock.now() + wait >= ends_at else wait
 
     def _back_off(self, count: int, *, longest: float) -> float:
         most = min(longest, self._limits.first_wait * 2.0 ** min(count - 1, 60))
@@ -464,7 +463,8 @@ class Pace:
             self._cut()
         elif share - self._usual_share < LIGHT_SHARE:
             self._usual_share = (self._usual_share + share) / 2
-            self._grow()
+            step = self.limit if self._is_starting else max(1, self.cap // 16)
+            self.limit = min(self.cap, self.limit + step)
         elif trial is not None and share > trial[0] / 2:
             self._usual_share = share
             self.limit = trial[1]
@@ -476,10 +476,6 @@ class Pace:
         self._is_starting = False
         self.limit = max(1, self.limit // 2)
         self.epoch += 1
-
-    def _grow(self) -> None:
-        step = self.limit if self._is_starting else max(1, self.cap // 16)
-        self.limit = min(self.cap, self.limit + step)
 
 
 class RequestSemaphore:

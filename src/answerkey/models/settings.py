@@ -10,9 +10,10 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from math import inf
 from typing import Literal, Self
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
@@ -71,6 +72,81 @@ class Secret:
 
 
 @dataclass(frozen=True)
+class Parameter:
+    """One parameter of a built-in model: a text, a whole number, a number, or one of some words."""
+
+    default: str | int | float
+    meaning: str
+    minimum: float | None = None
+    maximum: float | None = None
+    allowed: tuple[str, ...] = ()
+
+    def read(self, text: str) -> str | int | float:
+        """Return the value of a text; ValueError says what is expected."""
+        if self.allowed and text not in self.allowed:
+            is_yes_or_no = self.allowed == ("true", "false")
+            raise ValueError("`true` or `false`" if is_yes_or_no else f"one of {listing(self.allowed)}")
+        if isinstance(self.default, str):
+            if not text:
+                raise ValueError("a text that is not empty")
+            return text
+        wanted = "a whole number" if isinstance(self.default, int) else "a number"
+        if self.minimum is not None:
+            wanted += f" from {self.minimum:g} " + ("on" if self.maximum is None else f"to {self.maximum:g}")
+        try:
+            number = type(self.default)(text)
+        except ValueError:
+            raise ValueError(wanted) from None
+        low = -inf if self.minimum is None else self.minimum
+        high = inf if self.maximum is None else self.maximum
+        if not low <= number <= high or number == inf:
+            raise ValueError(wanted)
+        return number
+
+
+def read_query(name: str, query: str, parameters: Mapping[str, Parameter]) -> dict[str, str | int | float]:
+    """Return the value of every parameter, given or default; SpecError E301 for anything else."""
+    values = {key: parameter.default for key, parameter in parameters.items()}
+    for key, text in split_query(name, query):
+        parameter = parameters.get(key)
+        if parameter is None:
+            raise _refuse_key(name, key, parameters)
+        try:
+            values[key] = parameter.read(text)
+        except ValueError as error:
+            near = suggest(text, parameter.allowed)
+            raise SpecError("E301", f"model `{name}`: `{key}` is {text!r}, not {error}", hint=near) from None
+    return values
+
+
+def split_query(name: str, query: str) -> list[tuple[str, str]]:
+    """Return what stands behind `?` in a model's name; SpecError E301 for a name that is there twice."""
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else []
+    except ValueError:
+        hint = "write `NAME?parameter=value&parameter=value`"
+        raise SpecError("E301", f"model `{name}`: {query!r} is not `parameter=value`", hint=hint) from None
+    keys = [key for key, _ in pairs]
+    twice = sorted({key for key in keys if keys.count(key) > 1})
+    if twice:
+        raise SpecError("E301", f"model `{name}`: given more than once: {listing(twice)}")
+    return pairs
+
+
+def _refuse_key(name: str, key: str, known: Iterable[str]) -> SpecError:
+    known = list(known)
+    words = f"parameters: {listing(known)}" if known else "it has no parameters"
+    return SpecError("E301", f"model `{name}` has no parameter `{key}`", hint=suggest(key, known) or words)
+
+
+ALLOW_HOSTS = "ANSWERKEY_ALLOW_HOSTS"
+#: Stands for the host where whoever asks is a node of a cluster: the endpoint is on the node itself.
+NODE_IP = "{node_ip}"
+_SECRET_QUERY = re.compile(HIDDEN_PARAMETER, re.IGNORECASE)
+_ODD = re.compile(r"[\s\\\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True)
 class Generation:
     """What is sent beside the messages; None leaves it to the endpoint."""
 
@@ -120,143 +196,25 @@ def read_generation(name: str, given: dict[str, str], others: tuple[str, ...] = 
             known = (*READERS, *others)
             hint = suggest(key, known) or f"parameters: {listing(known)}"
             raise SpecError("E301", f"model `{name}` has no parameter `{key}`", hint=hint)
-        wanted, read = READERS[key]
         try:
-            values[key] = read(text)
-        except ValueError:
-            raise SpecError("E301", f"model `{name}`: `{key}` is {text!r}, not {wanted}") from None
+            value = READERS[key].read(text)
+        except ValueError as error:
+            raise SpecError("E301", f"model `{name}`: `{key}` is {text!r}, not {error}") from None
+        values[key] = text == "true" if READERS[key].allowed else (value,) if key == "stop" else value
     return Generation(**values)  # type: ignore[arg-type]  # each reader gives the type of its field
 
 
-def _read_whole(least: int | None) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        number = int(text)
-        if least is not None and number < least:
-            raise ValueError
-        return number
-
-    return read
-
-
-def _read_number(most: float) -> Callable[[str], float]:
-    def read(text: str) -> float:
-        number = float(text)
-        if not 0 <= number <= most:
-            raise ValueError
-        return number
-
-    return read
-
-
-def _read_stop(text: str) -> tuple[str, ...]:
-    if not text:
-        raise ValueError
-    return (text,)
-
-
-def _read_truth(text: str) -> bool:
-    if text not in {"true", "false"}:
-        raise ValueError
-    return text == "true"
-
-
-_MOST_TEMPERATURE = 1e9
-
-#: What each parameter must be, in words, and how its text is read.
-READERS: dict[str, tuple[str, Callable[[str], object]]] = {
-    "temperature": ("a number from 0 on", _read_number(_MOST_TEMPERATURE)),
-    "top_p": ("a number from 0 to 1", _read_number(1)),
-    "max_tokens": ("a whole number from 1 on", _read_whole(1)),
-    "seed": ("a whole number", _read_whole(None)),
-    "stop": ("a text that is not empty", _read_stop),
-    "logprobs": ("`true` or `false`", _read_truth),
-    "top_logprobs": ("a whole number from 0 on", _read_whole(0)),
-    "echo": ("`true` or `false`", _read_truth),
+#: What each parameter must be.
+READERS: dict[str, Parameter] = {
+    "temperature": Parameter(0.0, "how freely it is drawn", minimum=0),
+    "top_p": Parameter(0.0, "from which share of likely tokens", minimum=0, maximum=1),
+    "max_tokens": Parameter(0, "how long an answer may be", minimum=1),
+    "seed": Parameter(0, "another seed, other draws"),
+    "stop": Parameter("", "where an answer ends"),
+    "logprobs": Parameter("", "log-probabilities of tokens", allowed=("true", "false")),
+    "top_logprobs": Parameter(0, "how many alternatives of each token", minimum=0),
+    "echo": Parameter("", "repeat the prompt", allowed=("true", "false")),
 }
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter of a built-in model: a text, a whole number, a number, or one of some words."""
-
-    default: str | int | float
-    meaning: str
-    minimum: float | None = None
-    maximum: float | None = None
-    allowed: tuple[str, ...] = ()
-
-    def read(self, text: str) -> str | int | float:
-        """Return the value of a text; ValueError says what is expected."""
-        if self.allowed and text not in self.allowed:
-            raise ValueError(f"one of {listing(self.allowed)}")
-        if isinstance(self.default, str):
-            return self._read_text(text)
-        return self._read_number(text)
-
-    def _read_text(self, text: str) -> str:
-        if not text:
-            raise ValueError("a text that is not empty")
-        return text
-
-    def _read_number(self, text: str) -> int | float:
-        wanted = self._describe_number()
-        try:
-            number = type(self.default)(text)
-        except ValueError:
-            raise ValueError(wanted) from None
-        low = float("-inf") if self.minimum is None else self.minimum
-        high = float("inf") if self.maximum is None else self.maximum
-        if isinstance(number, str) or not low <= number <= high:
-            raise ValueError(wanted)
-        return number
-
-    def _describe_number(self) -> str:
-        kind = "a whole number" if isinstance(self.default, int) else "a number"
-        if self.minimum is not None and self.maximum is not None:
-            return f"{kind} from {self.minimum:g} to {self.maximum:g}"
-        return kind if self.minimum is None else f"{kind} from {self.minimum:g} on"
-
-
-def read_query(name: str, query: str, parameters: Mapping[str, Parameter]) -> dict[str, str | int | float]:
-    """Return the value of every parameter, given or default; SpecError E301 for anything else."""
-    values = {key: parameter.default for key, parameter in parameters.items()}
-    for key, text in split_query(name, query):
-        parameter = parameters.get(key)
-        if parameter is None:
-            raise _refuse_key(name, key, parameters)
-        try:
-            values[key] = parameter.read(text)
-        except ValueError as error:
-            near = suggest(text, parameter.allowed)
-            raise SpecError("E301", f"model `{name}`: `{key}` is {text!r}, not {error}", hint=near) from None
-    return values
-
-
-def split_query(name: str, query: str) -> list[tuple[str, str]]:
-    """Return what stands behind `?` in a model's name; SpecError E301 for a name that is there twice."""
-    try:
-        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else []
-    except ValueError:
-        hint = "write `NAME?parameter=value&parameter=value`"
-        raise SpecError("E301", f"model `{name}`: {query!r} is not `parameter=value`", hint=hint) from None
-    keys = [key for key, _ in pairs]
-    twice = sorted({key for key in keys if keys.count(key) > 1})
-    if twice:
-        raise SpecError("E301", f"model `{name}`: given more than once: {listing(twice)}")
-    return pairs
-
-
-def _refuse_key(name: str, key: str, known: Iterable[str]) -> SpecError:
-    known = list(known)
-    words = f"parameters: {listing(known)}" if known else "it has no parameters"
-    return SpecError("E301", f"model `{name}` has no parameter `{key}`", hint=suggest(key, known) or words)
-
-
-ALLOW_HOSTS = "ANSWERKEY_ALLOW_HOSTS"
-#: Stands for the host where whoever asks is a node of a cluster: the endpoint is on the node itself.
-NODE_IP = "{node_ip}"
-_SECRET_QUERY = re.compile(HIDDEN_PARAMETER, re.IGNORECASE)
-_ODD = re.compile(r"[\s\\\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pytest
 
 from answerkey.errors import RunError
 from answerkey.models import calls as commits
-from answerkey.models.calls import Call, Commits, MemoryLedger, Notes, open_commits
+from answerkey.models.calls import Call, MemoryLedger, Notes, PlainCommits, open_commits
 from answerkey.types import Completion
 
 Finished = Sequence[tuple[Call, Completion]]
@@ -85,13 +85,13 @@ async def come_true(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-def put(way: Commits, *keys: str) -> None:
+def put(way: PlainCommits, *keys: str) -> None:
     """Hand in calls with these keys."""
     for key in keys:
         way.put(Call(key, "000001", 0, []), Completion(key))
 
 
-def follow(ledger: Swift | MemoryLedger, heard: Heard, steps: Callable[[Commits], object]) -> None:
+def follow(ledger: Swift | MemoryLedger, heard: Heard, steps: Callable[[PlainCommits], object]) -> None:
     """Open the way to a ledger, take steps on it, and flush it; a step that is a coroutine is awaited."""
 
     async def run() -> None:
@@ -109,7 +109,7 @@ def test_a_swift_ledger_frees_places_before_it_is_safe() -> None:
     """Once written, calls need no place; all is over when they are safe."""
     ledger, heard = Swift(), Heard()
 
-    async def steps(way: Commits) -> None:
+    async def steps(way: PlainCommits) -> None:
         ledger.may_settle.clear()
         put(way, "a", "b")
         await come_true(lambda: bool(heard.freed))
@@ -125,7 +125,7 @@ def test_calls_gather_while_others_are_made_safe() -> None:
     """What is written meanwhile is made safe in the next go, all of it at once."""
     ledger, heard = Swift(), Heard()
 
-    async def steps(way: Commits) -> None:
+    async def steps(way: PlainCommits) -> None:
         ledger.may_settle.clear()
         sent: list[str] = []
         for key in ("a", "b", "c"):
@@ -146,7 +146,7 @@ def test_a_disk_that_is_too_slow_holds_places(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(commits, "MOST_UNSETTLED", 2)
     ledger, heard = Swift(), Heard()
 
-    async def steps(way: Commits) -> None:
+    async def steps(way: PlainCommits) -> None:
         ledger.may_settle.clear()
         put(way, "a", "b")
         await come_true(lambda: bool(heard.freed))
@@ -170,7 +170,7 @@ def test_what_a_swift_ledger_does_not_take_is_handed_over_once_more(step: str, s
     full = RunError("E502", "no room")
     ledger, heard = Swift(fails={step: full}), Heard()
 
-    async def steps(way: Commits) -> None:
+    async def steps(way: PlainCommits) -> None:
         put(way, "a", "b")
         await come_true(lambda: bool(heard.failures))
         put(way, "c")
@@ -186,7 +186,7 @@ def test_a_bug_of_a_ledger_does_not_make_anyone_wait_for_ever() -> None:
     ledger, heard = Swift(fails={"write": bug}), Heard()
     heard_by_loop: list[object] = []
 
-    async def steps(way: Commits) -> None:
+    async def steps(way: PlainCommits) -> None:
         asyncio.get_running_loop().set_exception_handler(
             lambda _, what: heard_by_loop.append(what["exception"])
         )
@@ -217,7 +217,7 @@ def test_a_swift_ledger_that_fails_while_others_are_made_safe_waits_for_them() -
     ledger, heard = Swift(), Heard()
     full = RunError("E502", "no room")
 
-    async def steps(way: Commits) -> None:
+    async def steps(way: PlainCommits) -> None:
         ledger.may_settle.clear()
         put(way, "a")
         await come_true(lambda: bool(heard.freed))
@@ -244,7 +244,7 @@ def test_what_is_safe_already_is_not_made_safe_twice() -> None:
     """A time that comes when there is nothing left to do passes."""
     ledger, heard = Swift(), Heard()
 
-    async def steps(way: Commits) -> None:
+    async def steps(way: PlainCommits) -> None:
         put(way, "a")
         await way.flush()
         assert isinstance(way, commits.SwiftCommits)
@@ -259,7 +259,7 @@ def test_a_writing_keeps_its_time_when_others_become_safe(monkeypatch: pytest.Mo
     monkeypatch.setattr(commits, "GATHER_SECONDS", 60.0)
     ledger, heard = Swift(), Heard()
 
-    async def steps(way: Commits) -> None:
+    async def steps(way: PlainCommits) -> None:
         put(way, "a")
         await come_true(lambda: bool(heard.freed))
         put(way, "b")
@@ -279,12 +279,13 @@ def test_a_way_that_is_cut_off_says_nothing(kind: type[Swift | MemoryLedger]) ->
             way = open_commits(kind(), executor, heard.notes)
             put(way, "a")
             if isinstance(way, commits.SwiftCommits):
-                way._write()
+                way._write_now()
                 way._settle()
-            task = way._task  # type: ignore[attr-defined]  # both ways have one
+            task = way._task
+            assert task is not None
             task.cancel()
             await asyncio.wait({task})
-            assert way._task is None  # type: ignore[attr-defined]  # same
+            assert task.done()
 
     asyncio.run(run())
     assert heard.failures == []
@@ -302,7 +303,7 @@ def test_a_bug_of_a_plain_ledger_is_told_and_its_calls_are_not_tried_again() -> 
     for later in ([], ["b"]):
         ledger, heard = Buggy(), Heard()
 
-        async def steps(way: Commits, heard: Heard = heard, later: list[str] = later) -> None:
+        async def steps(way: PlainCommits, heard: Heard = heard, later: list[str] = later) -> None:
             put(way, "a")
             await come_true(lambda: bool(heard.failures))
             put(way, *later)
@@ -327,7 +328,7 @@ def test_what_a_plain_ledger_does_not_take_is_handed_over_once_more() -> None:
 
     ledger, heard = Full(), Heard()
 
-    async def steps(way: Commits) -> None:
+    async def steps(way: PlainCommits) -> None:
         put(way, "a")
         await come_true(lambda: bool(heard.failures))
         put(way, "b")

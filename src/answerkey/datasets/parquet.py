@@ -35,15 +35,7 @@ from answerkey.datasets.columns import (
     make_plain,
 )
 from answerkey.datasets.content import Content, RowErrors
-from answerkey.datasets.rows import (
-    ID_COLUMN,
-    PickedRows,
-    Positions,
-    Rows,
-    choose_names,
-    number_rows,
-    read_ids,
-)
+from answerkey.datasets.rows import ID_COLUMN, Rows, SlicedRows, choose_names, number_rows, read_ids
 from answerkey.datasets.storage import BLOCK, StoredObject
 from answerkey.errors import DataError, Place
 from answerkey.types import Notice, Samples
@@ -172,7 +164,7 @@ def _find_cast(dtype: pl.DataType) -> pl.DataType | None:
 
 
 @dataclass(frozen=True)
-class StoredRows:
+class StoredRows(SlicedRows):
     """Some consecutive rows of a Parquet file.
 
     `schema` holds the types as samples have them, `casts` those that the file has otherwise. Each row is on
@@ -204,12 +196,6 @@ class StoredRows:
         """Return the rows from `offset` on, at most `length` of them."""
         length = max(0, min(length, self.length - offset))
         return replace(self, offset=self.offset + offset, length=length)
-
-    def take(self, positions: Positions) -> Rows:
-        """Return the rows at these positions."""
-        if isinstance(positions, range):
-            return self.slice(positions.start, len(positions))
-        return PickedRows(self, positions)
 
     def load(self, columns: Collection[str] | None = None) -> Samples:
         """Return the rows, with all columns or with those named that there are."""

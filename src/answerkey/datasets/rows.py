@@ -59,6 +59,16 @@ class Rows(Protocol):
         """Return the ids of all rows."""
 
 
+class SlicedRows:
+    """Rows that are picked one by one where they do not follow each other."""
+
+    def take(self: Rows, positions: Positions) -> Rows:
+        """Return the rows at these positions."""
+        if isinstance(positions, range):
+            return self.slice(positions.start, len(positions))
+        return PickedRows(self, positions)
+
+
 @dataclass(frozen=True)
 class HeldRows:
     """Rows in memory."""
@@ -105,7 +115,7 @@ class HeldRows:
 
 
 @dataclass(frozen=True)
-class RowsOver:
+class RowsOver(SlicedRows):
     """Rows made of other rows, with their columns and their name."""
 
     rows: Rows

@@ -182,6 +182,8 @@ class Store:
 
     scheme: ClassVar[str] = ""
     library: ClassVar[str] = ""
+    #: What to do when there is no connection.
+    settings: ClassVar[str | None] = None
 
     def __init__(self) -> None:
         self._foreign: tuple[type[BaseException], ...] = (OSError, ValueError)
@@ -193,7 +195,11 @@ class Store:
                 f"addresses `{self.scheme}://…` need the package `{self.library}`, which is not installed"
             )
             raise DataError("E214", message, hint=f"pip install {self.library}") from None
-        self._files: Any = self._connect(fsspec)
+        try:
+            self._files: Any = self._connect(fsspec)
+        except self._foreign as error:
+            message = f"cannot connect to the store: {_shorten(error)}"
+            raise DataError("E214", message, hint=self.settings) from None
 
     def look_up(self, path: str) -> StoredObject | None:
         """Return an object; None when there is none, though its bucket is there."""
@@ -295,6 +301,7 @@ class S3Store(Store):
 
     scheme = "s3"
     library = "s3fs"
+    settings = "look at the `AWS_…` variables of the environment, and at your AWS settings"
 
     def look_up(self, path: str) -> StoredObject | None:
         """Return an object; None when there is none, though its bucket is there."""
@@ -352,13 +359,13 @@ class S3Store(Store):
         self._foreign = (*self._foreign, errors.BotoCoreError, web.ClientError)
         self._broken = (web.ClientPayloadError, errors.HTTPClientError, errors.IncompleteReadError)
         self._sync: Callable[..., Any] = importlib.import_module("fsspec.asyn").sync
-        settings = {
+        limits = {
             "connect_timeout": CONNECT_SECONDS,
             "read_timeout": READ_SECONDS,
             "retries": {"total_max_attempts": TRIES, "mode": "standard"},
         }
         files = library.filesystem(
-            "s3", skip_instance_cache=True, use_listings_cache=False, config_kwargs=settings
+            "s3", skip_instance_cache=True, use_listings_cache=False, config_kwargs=limits
         )
         files.retries = 1  # the client tries again by itself, and its tries are counted
 
@@ -366,13 +373,8 @@ class S3Store(Store):
             found = await files.session.get_credentials()
             return None if found is None else await found.get_frozen_credentials()
 
-        try:
-            files.connect()
-            keys = self._sync(files.loop, find_keys)
-        except self._foreign as error:
-            message = f"cannot connect to the store: {_shorten(error)}"
-            hint = "look at the `AWS_…` variables of the environment, and at your AWS settings"
-            raise DataError("E214", message, hint=hint) from None
+        files.connect()
+        keys = self._sync(files.loop, find_keys)
         # What must never be shown is learned, wherever the library found it.
         for text in (keys.access_key, keys.secret_key, keys.token) if keys else ():
             Secret(text or "", "caller")
@@ -401,18 +403,14 @@ class GoogleStore(Store):
 
     scheme = "gs"
     library = "gcsfs"
+    settings = "look at `GOOGLE_APPLICATION_CREDENTIALS`, and at your Google settings"
 
     def _connect(self, library: Any) -> Any:  # noqa: ANN401 - a foreign library and its class
         web: Any = importlib.import_module("aiohttp")
         keys: Any = importlib.import_module("google.auth.exceptions")
         calls: Any = importlib.import_module("gcsfs.retry")
         self._foreign = (*self._foreign, web.ClientError, keys.GoogleAuthError, calls.HttpError)
-        try:
-            return super()._connect(library)
-        except self._foreign as error:
-            message = f"cannot connect to the store: {_shorten(error)}"
-            hint = "look at `GOOGLE_APPLICATION_CREDENTIALS`, and at your Google settings"
-            raise DataError("E214", message, hint=hint) from None
+        return super()._connect(library)
 
 
 #: Kinds of stores by the scheme of their addresses.

@@ -61,8 +61,6 @@ from answerkey.datasets.parquet import (
 )
 from answerkey.datasets.rows import (
     BLOCK_ROWS,
-    PickedRows,
-    Positions,
     Rows,
     RowsOver,
     check_ids,
@@ -498,12 +496,6 @@ class FiledRows(RowsOver):
     def slice(self, offset: int, length: int) -> Rows:
         """Return the rows from `offset` on, at most `length` of them."""
         return replace(self, rows=self.rows.slice(offset, length), offset=self.offset + offset)
-
-    def take(self, positions: Positions) -> Rows:
-        """Return the rows at these positions."""
-        if isinstance(positions, range):
-            return self.slice(positions.start, len(positions))
-        return PickedRows(self, positions)
 
     def load(self, columns: Collection[str] | None = None) -> Samples:
         """Return the rows, with all columns or with those named that there are, each with its file."""

@@ -1,8 +1,11 @@
+"""Recorded completions: columns, matching, trials."""
+
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -10,14 +13,17 @@ import pytest
 from answerkey.datasets import (
     Dataset,
     HeldRows,
+    Rows,
     find_own_completions,
     load_rows,
+    load_table,
     match_completions,
 )
+from answerkey.datasets.recorded import find_field
 from answerkey.errors import AnswerkeyError, DataError
 from answerkey.types import COMPLETION_SCHEMA, Completions, CompletionStatus
 
-Rows = Sequence[dict[str, object]]
+Cells = Sequence[dict[str, object]]
 ALL = ("a", "b", "c")
 
 
@@ -30,13 +36,13 @@ def build(ids: Sequence[str] = ALL, kept: Sequence[str] = ALL, every: Sequence[s
     return replace(whole, kept=places[0], chosen=places[1])
 
 
-def match(rows: Rows, dataset: Dataset, column: str | None = None) -> Completions:
+def match(rows: Cells, dataset: Dataset, column: str | None = None) -> Completions:
     """Return the completions of these rows for the samples of a dataset."""
     table = load_rows(rows, name="answers.jsonl", by_trial=True).rows
     return match_completions(table, dataset, column=column).read(dataset.samples())
 
 
-def load(rows: Rows, ids: Sequence[str] = ALL, column: str | None = None) -> Completions:
+def load(rows: Cells, ids: Sequence[str] = ALL, column: str | None = None) -> Completions:
     """Return the completions of these rows for these samples, which are all there are."""
     return match(rows, build(ids, ids, ids), column)
 
@@ -48,7 +54,7 @@ def texts(completions: Completions) -> list[object]:
 
 def test_rows_are_matched_by_id_in_any_order() -> None:
     """With `sample_id`, the order of the file does not matter."""
-    rows: Rows = [{"sample_id": name, "completion": name.upper()} for name in "cab"]
+    rows: Cells = [{"sample_id": name, "completion": name.upper()} for name in "cab"]
     found = load(rows)
     assert texts(found) == ["A", "B", "C"]
     assert found.frame["sample_id"].to_list() == ["a", "b", "c"]
@@ -73,7 +79,7 @@ def test_null_is_no_text() -> None:
 
 def test_a_mismatch_shows_both_sides() -> None:
     """Samples without completion and completions without sample are both counted and shown, five of each."""
-    rows: Rows = [
+    rows: Cells = [
         {"sample_id": name, "completion": "A"} for name in ["a", "x1", "x2", "x3", "x4", "x5", "x6"]
     ]
     with pytest.raises(DataError) as caught:
@@ -87,14 +93,14 @@ def test_a_mismatch_shows_both_sides() -> None:
 
 def test_completions_of_samples_that_are_not_selected_are_left_aside() -> None:
     """Completions may cover the whole dataset when only a part is used."""
-    rows: Rows = [{"sample_id": name, "completion": name} for name in "abc"]
+    rows: Cells = [{"sample_id": name, "completion": name} for name in "abc"]
     assert texts(match(rows, build(["c"]))) == ["c"]
     assert texts(match(rows[::-1], build(["a", "c"]))) == ["a", "c"]
 
 
 def test_completions_of_unknown_samples_are_refused() -> None:
     """An id outside the whole dataset gives E209 even if every sample has its completion."""
-    rows: Rows = [{"sample_id": name, "completion": name} for name in "abz"]
+    rows: Cells = [{"sample_id": name, "completion": name} for name in "abz"]
     with pytest.raises(DataError, match=r"completions without a sample: 1 \(`z`\)"):
         match(rows, build(["a"]))
 
@@ -208,7 +214,7 @@ def test_a_struct_of_models_is_no_completion() -> None:
 
 def test_statuses_of_the_file_are_kept() -> None:
     """`completion_status` says what became of the question; a text that is no answer is kept as the reply."""
-    rows: Rows = [
+    rows: Cells = [
         {"completion": "B", "completion_status": "OK"},
         {"completion": "Sorry", "completion_status": "REFUSED"},
         {"completion": "cut", "completion_status": "ERROR"},
@@ -270,7 +276,7 @@ def test_one_is_not_several(rows: int, ids: str, message: str) -> None:
 
 def test_a_file_in_the_order_of_the_dataset_is_read_where_it_lies() -> None:
     """Ids that line up, with all samples or with the selected ones, need no join in memory."""
-    rows: Rows = [{"sample_id": name, "completion": name} for name in "abc"]
+    rows: Cells = [{"sample_id": name, "completion": name} for name in "abc"]
     table = load_rows(rows, name="answers.jsonl").rows
     assert match_completions(table, build()).rows is table
     chosen = match_completions(table, build(["a", "c"], ["a", "c"]))
@@ -289,7 +295,7 @@ def test_cells_of_a_field_that_some_parts_lack_are_null() -> None:
 
 def test_verdicts_of_others_come_along() -> None:
     """They are numbers and texts; what is none is left out, for it decides nothing."""
-    rows: Rows = [
+    rows: Cells = [
         {"completion": "A", "their_score": 1, "their_answer": "A"},
         {"completion": "B", "their_score": 0, "their_answer": None},
     ]
@@ -306,3 +312,124 @@ def test_why_a_completion_ended_comes_along() -> None:
     """So that those which were cut off are counted."""
     found = load([{"completion": "A", "finish_reason": "length"}], "a").frame
     assert found["finish_reason"].to_list() == ["length"]
+
+
+SAMPLES = load_rows([{"sample_id": "a"}, {"sample_id": "b"}], name="samples").samples
+ROWS: list[dict[str, object]] = [
+    {"sample_id": name, "trial": trial, "completion": f"{name}{trial}"} for trial in (1, 0) for name in "ba"
+]
+
+
+def load_trials(rows: Sequence[dict[str, object]], num_trials: int = 2) -> Completions:
+    """Return the completions of these rows for the samples `a` and `b`."""
+    return match_trials(load_rows(rows, name="answers.jsonl", by_trial=True).rows, num_trials)
+
+
+def match_trials(table: Rows, num_trials: int = 2) -> Completions:
+    """Return the completions of a table for the samples `a` and `b`."""
+    dataset = Dataset.of(SAMPLES, name="samples")
+    return match_completions(table, dataset, num_trials=num_trials).read(SAMPLES)
+
+
+def test_rows_are_matched_by_sample_and_trial() -> None:
+    """In whatever order the file has them, the trials of a sample stand one after the other."""
+    frame = load_trials(ROWS).frame
+    assert frame["completion"].to_list() == ["a0", "a1", "b0", "b1"]
+    assert frame["sample_id"].to_list() == ["a", "a", "b", "b"]
+    assert frame["trial"].to_list() == [0, 1, 0, 1]
+
+
+def test_trial_numbers_in_text_files_are_read(tmp_path: Path) -> None:
+    """The cells of a CSV file are text, and still numbers."""
+    file = tmp_path / "answers.csv"
+    file.write_text("sample_id,trial,completion\na,0,x\na,1,y\nb,1,v\nb,0,u\n")
+    found = match_trials(load_table(file, by_trial=True).rows)
+    assert found.frame["completion"].to_list() == ["x", "y", "u", "v"]
+
+
+def test_a_missing_trial_and_one_too_many_are_shown() -> None:
+    """A mismatch names what is missing on both sides."""
+    rows = [*ROWS[1:], {"sample_id": "a", "trial": 7, "completion": "?"}]
+    with pytest.raises(DataError) as caught:
+        load_trials(rows)
+    assert caught.value.code == "E209"
+    assert "trials without a completion: 1 (`b trial 1`)" in caught.value.message
+    assert "completions that belong nowhere: 1 (`a trial 7`)" in caught.value.message
+
+
+def test_one_completion_for_each_sample_is_not_enough() -> None:
+    """Without a column `trial` the trials need a model."""
+    with pytest.raises(DataError, match="asks each sample 2 times") as caught:
+        load_trials([{"sample_id": "a", "completion": "x"}, {"sample_id": "b", "completion": "x"}])
+    assert caught.value.code == "E209"
+    assert "ask a model" in str(caught.value.hint)
+
+
+def test_trials_for_a_task_that_asks_once_are_refused() -> None:
+    """The hint says how to use them."""
+    with pytest.raises(DataError, match="up to 2 trials of a sample") as caught:
+        load_trials(ROWS, num_trials=1)
+    assert "num_trials: 2" in str(caught.value.hint)
+
+
+def test_a_single_trial_is_as_good_as_none() -> None:
+    """What `export` writes of a run without trials can be scored again."""
+    rows = [{"sample_id": name, "trial": 0, "completion": name} for name in "ab"]
+    assert load_trials(rows, num_trials=1).frame["completion"].to_list() == ["a", "b"]
+
+
+def test_the_same_trial_twice_is_refused() -> None:
+    """A sample and its trial are there once."""
+    with pytest.raises(DataError, match="trial 0 of sample id `a` is used twice") as caught:
+        load_trials([*ROWS, {"sample_id": "a", "trial": 0, "completion": "?"}])
+    assert caught.value.code == "E208"
+
+
+def test_trials_in_the_order_of_the_samples_are_read_where_they_lie() -> None:
+    """A file that has each sample's trials one after the other is not put in order in memory."""
+    table = load_rows(sorted(ROWS, key=str), name="answers.jsonl", by_trial=True).rows
+    found = match_completions(table, Dataset.of(SAMPLES, name="samples"), num_trials=2)
+    assert found.rows is table
+    assert found.read(SAMPLES).frame["completion"].to_list() == ["a0", "a1", "b0", "b1"]
+    second = found.slice(1, 1).read(SAMPLES.slice(1, 1))
+    assert second.frame["completion"].to_list() == ["b0", "b1"]
+
+
+def reach(rows: list[dict[str, object]], name: str) -> list[object] | None:
+    """Return the cells that a name reaches."""
+    samples = load_rows(rows, name="rows").samples
+    found = find_field(HeldRows(samples), name)
+    cells = None if found is None else found.read(samples)
+    return cells.to_list() if isinstance(cells, pl.Series) else cells
+
+
+@pytest.mark.parametrize(
+    ("row", "name"),
+    [
+        ({"a": "x"}, "a"),
+        ({"a.b": "x", "a": {"b": "no"}}, "a.b"),
+        ({"a": {"b": "x"}}, "a.b"),
+        ({"a": {"b.c": "x", "b": {"c": "no"}}}, "a.b.c"),
+        ({"a": {"b": {"c": "x"}}}, "a.b.c"),
+        ({"a.b": {"c": "x"}, "a": {"b": {"c": "no"}}}, "a.b.c"),
+        ({"a.b": {"z": "no"}, "a": {"b": {"c": "x"}}}, "a.b.c"),
+        ({"by": {"org_model-1.5@001": "x"}}, "by.org_model-1.5@001"),
+        ({"by": {"v1": {"no": 1}, "v1.5": "x"}}, "by.v1.5"),
+    ],
+)
+def test_the_exact_name_first_then_the_longest(row: dict[str, object], name: str) -> None:
+    """A dotted name reaches the exact column, else the field under the longest matching name."""
+    assert reach([row], name) == ["x"]
+
+
+@pytest.mark.parametrize("name", ["b", "a.c", "a.b.c", "a.", ".a", "a..b"])
+def test_names_that_reach_nothing(name: str) -> None:
+    """A name without a column or field reaches nothing."""
+    assert reach([{"a": {"b": "x"}, "t": "text"}], name) is None
+
+
+def test_objects_of_different_shapes_are_searched_row_by_row() -> None:
+    """A row without the field has a null cell."""
+    rows: list[dict[str, object]] = [{"by": {"m": "x"}}, {"by": {"n": 1}}, {"by": None}, {"by": {"m": None}}]
+    assert reach(rows, "by.m") == ["x", None, None, None]
+    assert reach(rows, "by.k") is None

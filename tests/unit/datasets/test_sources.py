@@ -1,8 +1,14 @@
+"""Sources: rows in YAML, files, folders."""
+
 from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from answerkey.datasets import SOURCES, InlineSource, LocalSource, Source
+from answerkey.datasets import SOURCES, FolderSource, InlineSource, LocalSource, Source, list_files
+from answerkey.errors import DataError
 
 
 def test_the_built_in_kinds_are_found_by_type() -> None:
@@ -21,3 +27,81 @@ def test_an_unknown_kind_is_no_key() -> None:
     """A kind that nobody registered raises KeyError."""
     with pytest.raises(KeyError):
         SOURCES["nowhere"]
+
+
+Write = Callable[[str, str | bytes], Path]
+
+
+def test_only_the_named_files_are_read(write: Write, tmp_path: Path) -> None:
+    """`extension` with or without its dot, compressed or not; `pattern` over the path within the folder."""
+    write("a.csv", "q\none\n")
+    write("b_test.csv", "q\ntwo\n")
+    write("LICENSE", "text")
+    for extension in ("csv", ".CSV"):
+        table = FolderSource(str(tmp_path), extension=extension).read(name="x")
+        assert table.samples.frame["q"].to_list() == ["one", "two"]
+    table = FolderSource(str(tmp_path), pattern="*_test.csv").read(name="x")
+    assert table.samples.frame["q"].to_list() == ["two"]
+
+
+def test_a_mixture_of_data_files_and_others_is_refused(write: Write, tmp_path: Path) -> None:
+    """E201 names the others and says what to write: nothing is left out by guess."""
+    write("a.jsonl", '{"q": 1}\n')
+    write("README.md", "text")
+    with pytest.raises(DataError, match=r"holds data files and others: `README\.md`") as caught:
+        FolderSource(str(tmp_path)).read(name="x")
+    assert (caught.value.code, caught.value.hint) == ("E201", "say which are meant: `extension: jsonl`")
+
+
+def test_nothing_to_read_is_refused(write: Write, tmp_path: Path) -> None:
+    """No folder, an empty one, and one without such files: E201 with what there is."""
+    with pytest.raises(DataError, match="does not exist"):
+        FolderSource(str(tmp_path / "none")).read(name="x")
+    with pytest.raises(DataError, match="the folder is empty"):
+        FolderSource(str(tmp_path)).read(name="x")
+    path = write("a.csv", "q\none\n")
+    with pytest.raises(DataError, match="is a file, not a folder"):
+        FolderSource(str(path)).read(name="x")
+    with pytest.raises(DataError, match="matches `extension` 'jsonl'") as caught:
+        FolderSource(str(tmp_path), extension="jsonl").read(name="x")
+    assert caught.value.hint == "files there: `a.csv`"
+
+
+def test_hidden_files_and_links_to_folders_are_left_out(write: Write, tmp_path: Path) -> None:
+    """A link that leads in a circle does no harm."""
+    write("a.csv", "q\none\n")
+    write(".hidden.csv", "q\ntwo\n")
+    (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
+    assert [path.name for path in list_files(tmp_path)] == ["a.csv"]
+
+
+def test_documents_are_rows(write: Write, tmp_path: Path) -> None:
+    """Each text file is a row: the hash of its content, its name, all of it; columns may be derived."""
+    (tmp_path / "deep").mkdir()
+    write("deep/one.md", "---\nanswer: B\n---\n\nWhich? A) x B) y\n")
+    write("two.md", "Why?\n")
+    derive = {"words": "{{ sample.content.split() | length }}"}
+    frame = FolderSource(str(tmp_path), extension="md", derive=derive).read(name="x").samples.frame
+    assert frame.columns == ["sample_id", "file_name", "content", "words"]
+    assert frame.drop("sample_id").rows() == [
+        ("deep/one.md", "---\nanswer: B\n---\n\nWhich? A) x B) y\n", 9),
+        ("two.md", "Why?\n", 1),
+    ]
+    assert frame["sample_id"].str.len_chars().to_list() == [64, 64]
+
+
+def test_pdf_documents_are_passed_over_and_counted(write: Write, tmp_path: Path) -> None:
+    """They are no text; a notice says how many."""
+    write("one.md", "text\n")
+    write("two.pdf", b"%PDF-1.7 \xff")
+    table = FolderSource(str(tmp_path)).read(name="x")
+    assert len(table.rows) == 1
+    assert [notice.message.split(" of")[0] for notice in table.notices] == ["1 PDF files"]
+
+
+def test_a_document_that_is_no_text_is_refused(write: Write, tmp_path: Path) -> None:
+    """E203, as for any file."""
+    write("one.txt", b"\xff\xfe text")
+    with pytest.raises(DataError) as caught:
+        FolderSource(str(tmp_path)).read(name="x")
+    assert caught.value.code == "E203"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from answerkey.metrics.observed import read_number
+from answerkey.metrics.base import read_number
 from answerkey.reports.export import describe_verdict
 from answerkey.reports.pages.excerpts import Excerpt
 from answerkey.reports.pages.sample_source import SampleSource

@@ -19,12 +19,12 @@ from answerkey.engines import Engine
 from answerkey.errors import EngineError
 from answerkey.metrics import (
     STOPPED_EARLY,
-    conclude_metric,
+    count_shard,
     find_same_failure,
+    finish_metric,
     measure_metrics,
-    merge_tallies,
+    merge_counts,
     name_values,
-    tally_shard,
 )
 from answerkey.runs import TaskWriter
 from answerkey.scorers import count_readings, join_scores, pick_spots
@@ -115,7 +115,7 @@ def run_shard(prepared: Prepared, writer: TaskWriter, shard: Shard, rows: Sample
     if not shard.is_trial:
         writer.write_scores(shard.index, join_scores(completions, scores))
     parts = [measure_metrics(one.metrics, scores[one.key], samples, task.trials) for one in task.scoring]
-    tally = tally_shard(samples, completions, scores, main=task.main_step.key, num_trials=size)
+    tally = count_shard(samples, completions, scores, main=task.main_step.key, num_trials=size)
     main, spots = task.main_step, pick_spots(prepared.spots, shard.places, size)
     tally["readings"] = count_readings(main.scorer, samples, completions, scores[main.key], spots)
     errors = sum(one.count(ScoreStatus.ERROR) for one in scores.values())
@@ -134,7 +134,7 @@ def require_rows(prepared: Prepared, writer: TaskWriter, measured: Sequence[Meas
 
 def merge_shards(task: Task, measured: Sequence[Measured]) -> Outcome:
     """Put the parts of all shards together."""
-    tally = merge_tallies([one.tally for one in measured])
+    tally = merge_counts([one.tally for one in measured])
     keys = [step.key for step in task.scoring]
     encoded = {key: sorted(frozenset().union(*(one.encoded[key] for one in measured))) for key in keys}
     return Outcome(merge_metrics(task, measured), tally, encoded, sum(one.errors for one in measured))
@@ -145,6 +145,6 @@ def merge_metrics(task: Task, measured: Sequence[Measured]) -> list[MetricValue]
     groups = []
     for i, step in enumerate(task.scoring):
         for j, one in enumerate(step.metrics):
-            values = conclude_metric(one, [shard.parts[i][j] for shard in measured], task.trials)
+            values = finish_metric(one, [shard.parts[i][j] for shard in measured], task.trials)
             groups.append((step.key, one.key, step.purpose, one.metric.type, values))
     return name_values(groups)

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from ruamel.yaml import YAML
 
-from answerkey.metrics import METRICS, observed
+from answerkey.metrics import METRICS, base
 from answerkey.types import Scores
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
@@ -39,13 +39,13 @@ def test_every_field_has_its_line(name: str) -> None:
 def test_every_reason_has_its_line() -> None:
     """Whatever can stand in `n_excluded` is explained."""
     reasons = (
-        observed.FAILED,
-        observed.ERROR,
+        base.FAILED,
+        base.ERROR,
         "excluded:<key>",
-        observed.NULL,
-        observed.NOT_FINITE,
-        observed.NO_WEIGHT,
-        observed.NEITHER_ANSWER,
+        base.NULL,
+        base.NOT_FINITE,
+        base.NO_WEIGHT,
+        base.NEITHER_ANSWER,
     )
     table = PAGE.partition("| reason in `n_excluded` |")[2].partition("\n\n")[0]
     assert re.findall(r"^\| `([^`]+)` \|", table, flags=re.MULTILINE) == list(reasons)

@@ -8,7 +8,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.metrics.observed import merge_parts
+from answerkey.metrics.base import merge_parts
 from answerkey.scorers import StringEqualsMcqa, count_readings
 from answerkey.scorers.rereading import RULE_NAMES, list_passages, list_readers, reread
 from answerkey.types import Completions, Samples

@@ -18,15 +18,13 @@ from answerkey.metrics import (
     KeyedMetric,
     Mean,
     Metric,
-    MulticlassClassification,
-    Precision,
-    StdDev,
     Trials,
-    WeightedAverage,
-    conclude_metric,
+    finish_metric,
+    intervals,
     measure_metrics,
-    resampling,
 )
+from answerkey.metrics.classification import MulticlassClassification, Precision
+from answerkey.metrics.moments import StdDev, WeightedAverage
 from answerkey.types import GroupValue, MetricValue, Samples, Scores
 
 Row = dict[str, object]
@@ -65,7 +63,7 @@ rows = st.fixed_dictionaries(
 def _resample_little() -> Iterator[None]:
     """Draw few resamples: that they are the same is the law, not what they are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resampling, "RESAMPLES", 20)
+        patch.setattr(intervals, "RESAMPLES", 20)
         yield
 
 
@@ -99,7 +97,7 @@ def conclude(one: KeyedMetric, shards: Sequence[Sequence[Row]], trials: Trials |
     parts = [
         measure_metrics([one], scores, samples, trials)[0] for scores, samples in map(make_tables, shards)
     ]
-    return conclude_metric(one, parts, trials)
+    return finish_metric(one, parts, trials)
 
 
 def write_values(values: Sequence[MetricValue]) -> str:

@@ -17,24 +17,23 @@ from hypothesis import strategies as st
 
 from answerkey.metrics import (
     METRICS,
-    BinaryClassification,
     Calibration,
-    F1Score,
     Frequency,
-    Max,
     Mean,
     Metric,
-    Min,
-    MulticlassClassification,
-    Precision,
     PythonMetric,
-    Recall,
-    StdDev,
-    WeightedAverage,
-    measure_tally,
-    merge_tallies,
+    merge_counts,
     wilson,
 )
+from answerkey.metrics.classification import (
+    BinaryClassification,
+    F1Score,
+    MulticlassClassification,
+    Precision,
+    Recall,
+)
+from answerkey.metrics.moments import Max, Min, StdDev, WeightedAverage
+from answerkey.metrics.task_counts import count_rows
 from answerkey.types import Completion, Completions, MetricValue, Samples, Scores
 
 SHARED_METRICS: tuple[Metric, ...] = (
@@ -226,8 +225,8 @@ def test_interval_holds_the_share(n: int, share: float) -> None:
 def test_tally_does_not_depend_on_shards(sampled: list[Row], cuts: list[int]) -> None:
     """The tally of consecutive shards is the tally of the whole, examples and all, and its counts add up."""
     numbered = [row | {"id": f"{number:06d}"} for number, row in enumerate(sampled, 1)]
-    whole = merge_tallies([_tally(numbered)])
-    assert json.dumps(merge_tallies([_tally(shard) for shard in cut_rows(numbered, cuts)])) == json.dumps(
+    whole = merge_counts([_tally(numbered)])
+    assert json.dumps(merge_counts([_tally(shard) for shard in cut_rows(numbered, cuts)])) == json.dumps(
         whole
     )
     counts = whole["counts"]
@@ -240,7 +239,7 @@ def _tally(sampled: Sequence[Row]) -> dict[str, object]:
     category = pl.Series([row["truth"] for row in sampled], dtype=pl.String)
     texts = [row["predicted"] for row in sampled]
     completions = [Completion(None if text is None else str(text)) for text in texts]
-    return measure_tally(
+    return count_rows(
         Samples(pl.DataFrame({"subject": category}), ids),
         Completions.build(ids, completions, source="recorded"),
         make_scores(sampled),

@@ -14,16 +14,15 @@ from answerkey.metrics import (
     Aggregator,
     Frequency,
     KeyedMetric,
-    Max,
     Mean,
     Metric,
     ScoreAggregator,
-    StdDev,
     Trials,
     aggregate_scores,
-    conclude_metric,
+    finish_metric,
     measure_metrics,
 )
+from answerkey.metrics.moments import Max, StdDev
 from answerkey.types import EMPTY_STRUCT_FIELD, MetricValue, Samples, Scores
 
 OUTCOMES = st.lists(st.booleans(), min_size=1, max_size=12)
@@ -110,7 +109,7 @@ def conclude(shards: list[Scores]) -> list[list[MetricValue]]:
     """Return the values of all metrics."""
     keyed = [KeyedMetric(one.type, one) for one in METRICS]
     parts = [measure_metrics(keyed, shard, number_samples(shard), TRIALS) for shard in shards]
-    return [conclude_metric(one, [part[i] for part in parts], TRIALS) for i, one in enumerate(keyed)]
+    return [finish_metric(one, [part[i] for part in parts], TRIALS) for i, one in enumerate(keyed)]
 
 
 def number_samples(scores: Scores) -> Samples:

@@ -1,28 +1,39 @@
 """Scores become metric values: each shard is measured alone, the parts are merged exactly, then finished."""
 
-from answerkey.metrics.aggregators import UNBIASED, WITH_K, Aggregator, AggregatorName
-from answerkey.metrics.averages import average_counts
-from answerkey.metrics.calibration import Calibration
-from answerkey.metrics.choice_order import ChoiceOrderMetric
-from answerkey.metrics.classification import BinaryClassification, MulticlassClassification
-from answerkey.metrics.counts import F1Score, Precision, Recall
-from answerkey.metrics.design import Design, KeyedMetric, find_scale
-from answerkey.metrics.failures import STOPPED_EARLY, find_same_failure
-from answerkey.metrics.frequency import Frequency
-from answerkey.metrics.intervals import wilson
-from answerkey.metrics.measuring import conclude_metric, measure_metrics
-from answerkey.metrics.moments import Max, Mean, Min, StdDev
-from answerkey.metrics.naming import name_values
-from answerkey.metrics.observed import Part
-from answerkey.metrics.pride import PrideMetric
+from answerkey.metrics.base import Metric, Part, ValueNames, foresee_names, name_values
+from answerkey.metrics.choice_order import ChoiceOrderMetric, PrideMetric
+from answerkey.metrics.classification import (
+    BinaryClassification,
+    Calibration,
+    F1Score,
+    Frequency,
+    MulticlassClassification,
+    Precision,
+    Recall,
+)
+from answerkey.metrics.intervals import average_counts, wilson
+from answerkey.metrics.measure import Design, KeyedMetric, find_scale, finish_metric, measure_metrics
+from answerkey.metrics.moments import Max, Mean, Min, StdDev, WeightedAverage
 from answerkey.metrics.python import PythonMetric
-from answerkey.metrics.registry import METRICS, Metric, finish_metric
-from answerkey.metrics.repeating import compare_repetitions, measure_agreement
-from answerkey.metrics.tally import Tally, find_category_column, measure_tally
-from answerkey.metrics.trial_tally import merge_tallies, tally_shard
-from answerkey.metrics.trials import ScoreAggregator, Trials, aggregate_scores
-from answerkey.metrics.value_names import ValueNames, foresee_names
-from answerkey.metrics.weighted import WeightedAverage
+from answerkey.metrics.task_counts import (
+    STOPPED_EARLY,
+    count_shard,
+    find_category_column,
+    find_same_failure,
+    merge_counts,
+)
+from answerkey.metrics.trials import (
+    UNBIASED,
+    WITH_K,
+    Aggregator,
+    AggregatorName,
+    ScoreAggregator,
+    Trials,
+    aggregate_scores,
+    compare_repetitions,
+    measure_agreement,
+)
+from answerkey.types import Registry
 
 __all__ = [
     "METRICS",
@@ -31,33 +42,23 @@ __all__ = [
     "WITH_K",
     "Aggregator",
     "AggregatorName",
-    "BinaryClassification",
     "Calibration",
     "ChoiceOrderMetric",
     "Design",
-    "F1Score",
     "Frequency",
     "KeyedMetric",
-    "Max",
     "Mean",
     "Metric",
-    "Min",
-    "MulticlassClassification",
     "Part",
-    "Precision",
     "PrideMetric",
     "PythonMetric",
-    "Recall",
     "ScoreAggregator",
-    "StdDev",
-    "Tally",
     "Trials",
     "ValueNames",
-    "WeightedAverage",
     "aggregate_scores",
     "average_counts",
     "compare_repetitions",
-    "conclude_metric",
+    "count_shard",
     "find_category_column",
     "find_same_failure",
     "find_scale",
@@ -65,9 +66,26 @@ __all__ = [
     "foresee_names",
     "measure_agreement",
     "measure_metrics",
-    "measure_tally",
-    "merge_tallies",
+    "merge_counts",
     "name_values",
-    "tally_shard",
     "wilson",
 ]
+
+_OWN: tuple[type[Metric], ...] = (
+    Mean,
+    Max,
+    Min,
+    StdDev,
+    Frequency,
+    WeightedAverage,
+    Precision,
+    Recall,
+    F1Score,
+    BinaryClassification,
+    MulticlassClassification,
+    Calibration,
+    PythonMetric,
+)
+
+#: All metric types by the name that stands in `type:`.
+METRICS: Registry[Metric] = Registry("answerkey.metrics", {metric.type: metric for metric in _OWN})

@@ -1,63 +1,101 @@
-"""What the order of the options does to a score: the numbers of a task with `choice_order`.
+"""What the order of the options does to a score: the numbers of a task with `choice_order`, and PriDe.
 
 Of the samples whose options could be moved: the mean over their orders, how many are right in all orders and
 in any, how many name the same option in all of them, and the recall by the place of the right option.
+
+PriDe is a model's liking for places, estimated on some samples and taken out of the answers to the others.
+The prior of a sample is the mean log-probability of each label over all rotations of its options, in which
+every option stands behind every label once; the prior of the model is the mean over the samples that are
+drawn for it. The other samples are answered by what is left of the probabilities when they are divided by it
+(Zheng et al. 2024, *Large Language Models Are Not Robust Multiple Choice Selectors*).
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import polars as pl
 
-from answerkey.metrics.clusters import Clustering, bound_clustered
-from answerkey.metrics.concluding import Margin, Share, state_share, state_value
-from answerkey.metrics.exact import divide_and_root
+from answerkey.metrics.base import (
+    ERROR,
+    FAILED,
+    NOTHING_COUNTED,
+    BaseMetric,
+    Part,
+    ValueCounts,
+    ValueNames,
+    name_left_out,
+    read_column,
+)
+from answerkey.metrics.exact import UNIT_BITS, divide_and_root, to_units
+from answerkey.metrics.intervals import Margin, Ratio, Share, measure_clustered_error
+from answerkey.metrics.measure import Design, bound_clustered
 from answerkey.metrics.moments import Mean
-from answerkey.metrics.observed import ERROR, FAILED, Observed, Part, merge_parts, name_left_out, read_column
-from answerkey.metrics.ratios import Ratio, measure_clustered_error
-from answerkey.metrics.value_names import ValueNames
+from answerkey.metrics.paired import measure_difference
 from answerkey.types import MetricValue, Scores
 
 LEFT_IN_PLACE = "left_in_place"
-NO_FORMULA = "no formula fits it; the recalls have intervals of their own"
+ESTIMATES, NO_PRIOR = "estimates_prior", "no_prior"
+NAMES = ("pride_accuracy", "pride_accuracy_before", "pride_difference", "pride_rstd", "pride_rstd_before")
 #: Settings under which each sample is shown once.
 SINGLE = frozenset({"original", "shuffled"})
 
+_SEPARATOR = "\0"
+
+#: How right an answer is, before and after the prior is taken out.
+BeforeAfter = tuple[float, float]
+
+
+class _OrderMetric(BaseMetric):
+    """A metric that reads all rows of a sample; a shard holds all rows of each of its samples."""
+
+    reads_rows: ClassVar[bool] = True
+    reads: ClassVar[tuple[str, ...]]
+
+    def fields(self) -> tuple[str, ...]:
+        """Return the names of the score values or metadata that it reads."""
+        return self.reads
+
+    def read_samples(self, scores: Scores) -> Iterator[dict[str, Any]]:
+        """Yield for each sample its fields, each as the list of its rows, and why each row does not count."""
+        columns = [read_column(scores, name).alias(name) for name in self.reads]
+        table = pl.DataFrame([*columns, scores.frame.select(name_left_out()).to_series()])
+        yield from table.group_by("base_sample_id", maintain_order=True).agg(pl.all()).iter_rows(named=True)
+
+    def state_mean(self, name: str, counts: Mapping[float, int], left_out: Mapping[str, int]) -> MetricValue:
+        """Return the mean of shares as `mean` states it."""
+        metric = Mean(field="is_correct", name=name)
+        found = ValueCounts([((one,), rows) for one, rows in counts.items()], left_out, ["is_correct"])
+        value = metric.finish({**metric.collect(found), "is_share": True})[0]
+        return replace(value, type=self.type)
+
+    def state_rstd(self, name: str, recalls: Sequence[Fraction], part: Part, **more: Any) -> MetricValue:  # noqa: ANN401 - as `state`
+        """Return RStd: the standard deviation (population form) of the recalls, in points."""
+        middle = sum(recalls, Fraction()) / len(recalls)
+        variance = 10_000 * sum(((one - middle) ** 2 for one in recalls), Fraction()) / len(recalls)
+        return self.state(name, divide_and_root(variance.numerator, variance.denominator), part, **more)
+
 
 @dataclass(frozen=True)
-class _Shown:
-    """The rows of one sample: right or not, the option named (by its label in the file), and the labels."""
-
-    right: tuple[bool, ...]
-    options: tuple[str | None, ...]
-    predicted: tuple[str | None, ...]
-    truths: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class ChoiceOrderMetric:
+class ChoiceOrderMetric(_OrderMetric):
     """The numbers of a task with `choice_order`; `orders` is its setting."""
 
     orders: str
 
     type: ClassVar[str] = "choice_order"
-    reads_rows: ClassVar[bool] = True
-
-    def fields(self) -> tuple[str, ...]:
-        """Return the names of the score values or metadata that it reads."""
-        return (
-            "is_correct",
-            "base_sample_id",
-            "predicted_option",
-            "predicted_choice",
-            "ground_truth_choice",
-            "left_in_place",
-        )
+    reads: ClassVar[tuple[str, ...]] = (
+        "is_correct",
+        "base_sample_id",
+        "predicted_option",
+        "predicted_choice",
+        "ground_truth_choice",
+        "left_in_place",
+    )
 
     def value_names(self) -> ValueNames:
         """Return what the values will be called."""
@@ -66,156 +104,245 @@ class ChoiceOrderMetric:
         return ValueNames(tuple(f"order_{name}" for name in names), patterns=(("order_recall_", ""),))
 
     def measure(self, scores: Scores) -> Part:
-        """Return the counts of one shard, which holds all rows of each of its samples."""
-        left_out: Counter[str] = Counter()
-        counts: dict[str, Counter[str]] = {name: Counter() for name in ("means", "modal", "flags")}
-        places: dict[str, dict[str, Counter[str]]] = {}
-        for sample, reason in self._read_samples(scores):
-            if sample is None:
-                left_out[str(reason)] += 1
-                continue
-            size = len(sample.right)
-            counts["means"][f"{sum(sample.right)}/{size}"] += 1
-            counts["modal"][f"{_count_modal(sample.options)}/{size}"] += 1
-            counts["flags"].update(_flag(sample))
-            _count_places(sample, places)
-        return {
-            "n": sum(counts["means"].values()),
-            "left_out": dict(left_out),
-            **{name: dict(one) for name, one in counts.items()},
-            "places": {
-                label: {name: dict(one) for name, one in kinds.items()} for label, kinds in places.items()
-            },
-        }
-
-    def _read_samples(self, scores: Scores) -> Iterator[tuple[_Shown | None, str | None]]:
-        """Yield each sample's rows, or why it does not count."""
-        table = pl.DataFrame(
-            [read_column(scores, name).alias(name) for name in self.fields()]
-            + [scores.frame.select(name_left_out()).to_series()]
-        )
-        groups = table.group_by("base_sample_id", maintain_order=True).agg(pl.all())
-        for row in groups.iter_rows(named=True):
-            reasons = [one for one in row["reason"] if one is not None] + [
-                LEFT_IN_PLACE for one in row["left_in_place"] if one is not None
-            ]
+        """Return the counts of one shard; shares of a sample's rows are written as `hits/rows`."""
+        left_out, means, modal, flags = (Counter[str]() for _ in range(4))
+        recalls: dict[str, Counter[str]] = {}
+        predicted: Counter[str] = Counter()
+        for row in self.read_samples(scores):
+            reasons = [one for one in row["reason"] if one is not None]
+            reasons += [LEFT_IN_PLACE for one in row["left_in_place"] if one is not None]
             if reasons:
-                yield None, next((one for one in (ERROR, FAILED) if one in reasons), reasons[0])
-            else:
-                yield _read_shown(row), None
-
-    def merge(self, parts: Sequence[Part]) -> Part:
-        """Return several parts as one, in any order."""
-        return merge_parts(parts)
+                left_out[next((one for one in (ERROR, FAILED) if one in reasons), reasons[0])] += 1
+                continue
+            right, options = [bool(one) for one in row["is_correct"]], row["predicted_option"]
+            size, named = len(right), Counter(one for one in options if one is not None)
+            # A sample that names no option has none that most of its rows name.
+            most = max(named.values(), default=0)
+            means[f"{sum(right)}/{size}"] += 1
+            modal[f"{most}/{size}"] += 1
+            flags["all_right"] += all(right)
+            flags["any_right"] += any(right)
+            flags["consistency"] += most == size
+            flags["invalid_rows"] += options.count(None)
+            truths = [str(one) for one in row["ground_truth_choice"]]
+            hits = Counter(truth for truth, is_hit in zip(truths, right, strict=True) if is_hit)
+            for label, rows in Counter(truths).items():
+                recalls.setdefault(label, Counter())[f"{hits[label]}/{rows}"] += 1
+            predicted.update(str(one) for one in row["predicted_choice"] if one is not None)
+        return {
+            "n": sum(means.values()),
+            "left_out": dict(left_out),
+            "means": dict(means),
+            "modal": dict(modal),
+            "flags": dict(flags),
+            "recalls": {label: dict(one) for label, one in recalls.items()},
+            "predicted": dict(predicted),
+        }
 
     def finish(self, part: Part) -> list[MetricValue]:
         """Return the values; those that compare orders only where samples were shown in several."""
-        mean = _state_mean("order_mean", part, "means", kind=self.type)
+        left_out = part.get("left_out", {})
+        mean = self.state_mean("order_mean", _read_shares(part.get("means", {})), left_out)
         if not part.get("n"):
             return [mean]
-        several = [] if self.orders in SINGLE else self._state_several(part)
-        recalls = [_state_recall(label, part, kind=self.type) for label in sorted(part["places"])]
-        return [mean, *several, *recalls, self._state_spread(part)]
-
-    def _state_several(self, part: Part) -> list[MetricValue]:
-        shares = [
-            state_share(f"order_{name}", Share(part["flags"].get(name, 0), part["n"]), part, kind=self.type)
-            for name in ("all_right", "any_right", "consistency")
-        ]
-        return [*shares, _state_mean("order_modal_share", part, "modal", kind=self.type)]
-
-    def _state_spread(self, part: Part) -> MetricValue:
-        """Return RStd: the standard deviation (population form) of the recalls, in points."""
-        counted = {label: _count_recall(kinds["recall"]) for label, kinds in sorted(part["places"].items())}
-        recalls = [Fraction(one.count, one.of) for one in counted.values() if one.of]
-        details = {
-            "true": {label: one.of for label, one in counted.items()},
-            "predicted": {
-                label: kinds["predicted"].get("n", 0) for label, kinds in sorted(part["places"].items())
-            },
-            "invalid": part["flags"].get("invalid_rows", 0),
+        several = []
+        if self.orders not in SINGLE:
+            names = ("all_right", "any_right", "consistency")
+            shares = {f"order_{name}": Share(part["flags"][name], part["n"]) for name in names}
+            several = [self.state_share(name, share, part) for name, share in shares.items()]
+            several.append(self.state_mean("order_modal_share", _read_shares(part["modal"]), left_out))
+        labels = sorted({*part["recalls"], *part["predicted"]})
+        recalls = {label: _read_hits(part["recalls"].get(label, {})) for label in labels}
+        totals = {
+            label: Share(sum(hits * n for hits, _, n in found), sum(rows * n for _, rows, n in found))
+            for label, found in recalls.items()
         }
-        size = len(recalls)  # not 0: every sample that counts has a truth
-        middle = sum(recalls, Fraction()) / size
-        variance = 10_000 * sum(((one - middle) ** 2 for one in recalls), Fraction()) / size
-        value = divide_and_root(variance.numerator, variance.denominator)
-        margin = Margin(note=NO_FORMULA)
-        return state_value("order_rstd", value, part, kind=self.type, details=details, margin=margin)
+        details = {
+            "true": {label: one.of for label, one in totals.items()},
+            "predicted": {label: part["predicted"].get(label, 0) for label in labels},
+            "invalid": part["flags"]["invalid_rows"],
+        }
+        margin = Margin(note="no formula fits it; the recalls have intervals of their own")
+        known = [Fraction(one.count, one.of) for one in totals.values() if one.of]
+        rstd = self.state_rstd("order_rstd", known, part, details=details, margin=margin)
+        stated = [self._state_recall(label, totals[label], recalls[label], part) for label in labels]
+        return [mean, *several, *stated, rstd]
+
+    def _state_recall(
+        self, label: str, share: Share, hits: Sequence[tuple[int, int, int]], part: Part
+    ) -> MetricValue:
+        """Return the share of rows with the right option at a label that name it."""
+        n = sum(samples for _, _, samples in hits)
+        value = self.state_share(f"order_recall_{label}", share, {**part, "n": n})
+        if all(rows == 1 for _, rows, _ in hits):
+            return value
+        error, _ = measure_clustered_error([(Ratio(one, rows, rows), count) for one, rows, count in hits])
+        return bound_clustered(replace(value, interval=None, interval_method=None), error, n, Design())
 
 
-def _read_shown(row: Mapping[str, Sequence[object]]) -> _Shown:
-    def take(name: str) -> tuple[str | None, ...]:
-        return tuple(None if one is None else str(one) for one in row[name])
-
-    right = tuple(bool(one) for one in row["is_correct"])
-    return _Shown(
-        right, take("predicted_option"), take("predicted_choice"), tuple(map(str, row["ground_truth_choice"]))
-    )
-
-
-def _count_modal(options: Sequence[str | None]) -> int:
-    """Return how many rows name the option that most of them name; none for a sample that names none."""
-    named = Counter(one for one in options if one is not None)
-    return max(named.values(), default=0)
-
-
-def _flag(sample: _Shown) -> Counter[str]:
-    """Return what is true of a sample, each counted once, and how many of its rows name no option."""
-    flags = {
-        "all_right": all(sample.right),
-        "any_right": any(sample.right),
-        "consistency": _count_modal(sample.options) == len(sample.options),
-    }
-    invalid = sum(one is None for one in sample.options)
-    return Counter({name: 1 for name, holds in flags.items() if holds}) + Counter(invalid_rows=invalid)
-
-
-def _count_places(sample: _Shown, places: dict[str, dict[str, Counter[str]]]) -> None:
-    """Count, by the label of the right option, how often it was named, and by any label how often it was."""
-    rows: Counter[str] = Counter(sample.truths)
-    hits = Counter(truth for truth, right in zip(sample.truths, sample.right, strict=True) if right)
-    for label in rows:
-        _open_place(places, label)["recall"][f"{hits[label]}/{rows[label]}"] += 1
-    for name in sample.predicted:
-        if name is not None:
-            _open_place(places, name)["predicted"]["n"] += 1
-
-
-def _open_place(places: dict[str, dict[str, Counter[str]]], label: str) -> dict[str, Counter[str]]:
-    return places.setdefault(label, {"recall": Counter(), "predicted": Counter()})
-
-
-def _read_kinds(kinds: Mapping[str, int]) -> list[tuple[int, int, int]]:
+def _read_hits(shares: Mapping[str, int]) -> list[tuple[int, int, int]]:
     """Return hits, rows, and how many samples have these."""
-    split = [(text.split("/"), count) for text, count in sorted(kinds.items())]
+    split = [(text.split("/"), count) for text, count in sorted(shares.items())]
     return [(int(hits), int(rows), count) for (hits, rows), count in split]
 
 
-def _count_recall(kinds: Mapping[str, int]) -> Share:
-    found = _read_kinds(kinds)
-    return Share(sum(hits * count for hits, _, count in found), sum(rows * count for _, rows, count in found))
+def _read_shares(shares: Mapping[str, int]) -> Counter[float]:
+    counts: Counter[float] = Counter()
+    for hits, rows, count in _read_hits(shares):
+        counts[hits / rows] += count
+    return counts
 
 
-def _state_mean(name: str, part: Part, kinds: str, *, kind: str) -> MetricValue:
-    """Return the mean of each sample's own share, as `mean` states it."""
-    found = [
-        ((float(Fraction(hits, rows)),), count) for hits, rows, count in _read_kinds(part.get(kinds, {}))
+@dataclass(frozen=True)
+class PrideMetric(_OrderMetric):
+    """Accuracy and RStd of the samples that do not estimate the prior, before and after it is taken out."""
+
+    share: float
+    seed: int = 0
+
+    type: ClassVar[str] = "pride"
+    reads_extra: ClassVar[bool] = True
+    reads: ClassVar[tuple[str, ...]] = (
+        "base_sample_id",
+        "probabilities",
+        "choices",
+        "ground_truth_choice",
+        "option_order",
+        "estimates_prior",
+    )
+
+    def value_names(self) -> ValueNames:
+        """Return what the values will be called."""
+        return ValueNames(NAMES)
+
+    def measure(self, scores: Scores) -> Part:
+        """Return the priors of this shard's samples, summed, and the answers of the others."""
+        part: Part = {"left_out": Counter(), "priors": {}, "answers": {}, "skipped": 0}
+        for row in self.read_samples(scores):
+            if row["estimates_prior"][0]:
+                _add_prior(row, part)
+            else:
+                _add_answer(row, part)
+        return {**part, "left_out": dict(part["left_out"])}
+
+    def finish(self, part: Part) -> list[MetricValue]:
+        """Return accuracy and RStd, before and after, and the paired difference of the accuracies."""
+        known = dict(sorted(part.get("priors", {}).items()))
+        priors = {
+            name: {
+                label: float(Fraction(total, one["n"] << UNIT_BITS)) for label, total in one["sums"].items()
+            }
+            for name, one in known.items()
+        }
+        left_out: Counter[str] = Counter(part.get("left_out", {}))
+        pairs: Counter[BeforeAfter] = Counter()
+        by_label: dict[str, Counter[BeforeAfter]] = {}
+        for name, answers in sorted(part.get("answers", {}).items()):
+            if name not in priors:
+                left_out[NO_PRIOR] += sum(answers.values())
+                continue
+            labels = name.split(_SEPARATOR)
+            for text, count in answers.items():
+                *shares, truth = text.split()
+                numbers, place = [float(share) for share in shares], int(truth)
+                pair = (judge_shares(numbers, place), judge_shares(numbers, place, priors[name].values()))
+                pairs[pair] += count
+                by_label.setdefault(labels[place], Counter())[pair] += count
+        whole = {**part, "n": sum(pairs.values()), "left_out": dict(sorted(left_out.items()))}
+        told = [
+            {"labels": list(prior), "prior": prior, "samples": known[name]["n"]}
+            for name, prior in priors.items()
+        ]
+        details = {"share": self.share, "seed": self.seed, "priors": told}
+        details["samples_without_prior"] = part.get("skipped", 0)
+        before, after = (Counter[float](), Counter[float]())
+        for pair, count in pairs.items():
+            before[pair[0]] += count
+            after[pair[1]] += count
+        accuracy = self.state_mean(NAMES[0], after, whole["left_out"])
+        return [
+            replace(accuracy, details={**accuracy.details, **details}),
+            self.state_mean(NAMES[1], before, whole["left_out"]),
+            self._state_difference(pairs, whole),
+            self._state_spread(NAMES[3], by_label, 1, whole),
+            self._state_spread(NAMES[4], by_label, 0, whole),
+        ]
+
+    def _state_difference(self, pairs: Mapping[BeforeAfter, int], whole: Part) -> MetricValue:
+        """Return after minus before over the same samples, with the interval of a paired difference."""
+        found = measure_difference(
+            [(after, before, count) for (before, after), count in sorted(pairs.items())]
+        )
+        if found is None:
+            return self.state(NAMES[2], None, whole, note=NOTHING_COUNTED)
+        sure = found.evidence
+        margin = Margin(sure.std_error, sure.interval, sure.interval_method, sure.interval_note)
+        details = {"p": sure.p, "p_method": sure.p_method}
+        return self.state(NAMES[2], found.value, whole, details=details, margin=margin)
+
+    def _state_spread(
+        self, name: str, by_label: Mapping[str, Mapping[BeforeAfter, int]], place: int, whole: Part
+    ) -> MetricValue:
+        """Return RStd of the recalls by label, before or after."""
+        if not by_label:
+            return self.state(name, None, whole, note=NOTHING_COUNTED)
+        recalls = [
+            sum((Fraction(pair[place]) * count for pair, count in counts.items()), Fraction())
+            / sum(counts.values())
+            for counts in by_label.values()
+        ]
+        return self.state_rstd(name, recalls, whole, margin=Margin(note="no formula fits it"))
+
+
+def _add_prior(row: Mapping[str, Any], part: Part) -> None:
+    """Add the prior of a sample; one of which a probability is not known estimates nothing."""
+    part["left_out"][ESTIMATES] += 1
+    choices = row["choices"][0]
+    turned = [
+        shares
+        for shares, names, order in zip(
+            row["probabilities"], row["choices"], row["option_order"], strict=True
+        )
+        if shares is not None and _is_rotation(order, names)
     ]
-    metric = Mean(field="is_correct", name=name)
-    observed = Observed(found, Counter(part.get("left_out", {})), ["is_correct"])
-    value = metric.finish({**metric.collect(observed), "is_share": True})[0]
-    return replace(value, type=kind)
+    is_known = all(share for shares in turned for share in shares)
+    if choices is None or not is_known or len(turned) < len(choices) or any(row["reason"]):
+        part["skipped"] += 1
+        return
+    size = len(turned)
+    logs = [math.fsum(math.log(shares[place]) for shares in turned) / size for place in range(len(choices))]
+    highest = max(logs)
+    weights = [math.exp(one - highest) for one in logs]
+    total = math.fsum(weights)
+    known = part["priors"].setdefault(_SEPARATOR.join(choices), {"n": 0, "sums": dict.fromkeys(choices, 0)})
+    known["n"] += 1
+    for label, weight in zip(choices, weights, strict=True):
+        known["sums"][label] += to_units(weight / total)
 
 
-def _state_recall(label: str, part: Part, *, kind: str) -> MetricValue:
-    """Return the share of rows with the right option at a label that name it."""
-    found = _read_kinds(part["places"][label]["recall"])
-    share = _count_recall(part["places"][label]["recall"])
-    samples = {**part, "n": sum(count for _, _, count in found)}
-    value = state_share(f"order_recall_{label}", share, samples, kind=kind)
-    if all(rows == 1 for _, rows, _ in found):
-        return value
-    ratios = [(Ratio(hits, rows, rows), count) for hits, rows, count in found]
-    error = measure_clustered_error(ratios, is_corrected=True)
-    bare = replace(value, interval=None, interval_method=None)
-    return bound_clustered(bare, error, samples["n"], Clustering("samples"))
+def _is_rotation(order: Sequence[str] | None, choices: Sequence[str] | None) -> bool:
+    if not order or not choices:
+        return False
+    start = list(choices).index(order[0])
+    return list(order) == [*choices[start:], *choices[:start]]
+
+
+def _add_answer(row: Mapping[str, Any], part: Part) -> None:
+    """Add the first row of a sample, which is its own order: the probabilities and the place of the truth."""
+    reason = row["reason"][0]
+    shares, choices, truth = (row[name][0] for name in ("probabilities", "choices", "ground_truth_choice"))
+    if reason is not None or shares is None or choices is None or truth not in choices:
+        part["left_out"][reason or "null"] += 1
+        return
+    # A probability that is not known is 0.
+    written = " ".join(repr(float(one or 0.0)) for one in shares)
+    known = part["answers"].setdefault(_SEPARATOR.join(choices), Counter())
+    known[f"{written} {list(choices).index(truth)}"] += 1
+
+
+def judge_shares(shares: Sequence[float], truth: int, prior: Iterable[float] | None = None) -> float:
+    """Return how right the likeliest label is, by probabilities or by what the prior leaves of them."""
+    weights = [1.0] * len(shares) if prior is None else prior
+    weighed = [share / weight for share, weight in zip(shares, weights, strict=True)]
+    best = [place for place, one in enumerate(weighed) if one == max(weighed)]
+    return 1.0 / len(best) if truth in best else 0.0

@@ -1,41 +1,304 @@
-"""`binary-classification` and `multiclass-classification`: truths against predictions, compared as text."""
+"""Shares: `precision`, `recall`, `f1_score`, `frequency`, the classifications, `calibration`."""
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
-from answerkey.errors import SpecError
-from answerkey.metrics.classes import (
-    AVERAGED,
-    ClassCounts,
-    count_classes,
-    list_ratios,
-    state_averages,
-    state_rates,
-)
-from answerkey.metrics.concluding import NOTHING_COUNTED, Share, check_part, state_share
-from answerkey.metrics.observed import (
+from answerkey.errors import ScoringError, SpecError
+from answerkey.metrics.base import (
     NEITHER_ANSWER,
+    NOT_FINITE,
+    NOTHING_COUNTED,
     NULL,
     SHOWN_EXAMPLES,
-    Ledger,
-    Observed,
+    CountingMetric,
     Part,
-    merge_parts,
-    observe,
+    PartBuilder,
+    ValueCounts,
+    ValueNames,
+    is_finite,
+    say_samples,
     show_value,
     write_label,
 )
-from answerkey.metrics.ratios import Ratio
-from answerkey.metrics.value_names import ValueNames
-from answerkey.types import MetricValue, Scores
+from answerkey.metrics.exact import UNIT_BITS, divide, to_units
+from answerkey.metrics.intervals import (
+    MOST_CELLS,
+    Margin,
+    Ratio,
+    Share,
+    Statistic,
+    average_shares,
+    measure_error,
+    measure_f1,
+    measure_ratio,
+    resample,
+)
+from answerkey.types import MetricValue
+
+RATES = ("precision", "recall", "f1_score")
+BIASED = "chance alone makes it larger than it is, which no interval around it allows for"
+
+_OUTSIDE = "outside_0_to_1"
+
+# Counts that a scorer gives per sample ---------------------------------------------------------------------
+
+
+class _CountMetric(CountingMetric):
+    """A ratio of summed counts: hits / (hits + all misses)."""
+
+    reads_numbers: ClassVar[bool] = True
+    sums: ClassVar[tuple[str, ...]] = ("n", "hits", "misses")
+    #: How often a hit weighs against a miss: twice in F1.
+    hit_factor: ClassVar[int] = 1
+    empty: ClassVar[str]
+    name: str | None
+
+    @abstractmethod
+    def fields(self) -> tuple[str, ...]:
+        """Return the names of the score values or metadata that it reads, true positives first."""
+
+    def collect(self, counts: ValueCounts) -> Part:
+        """Return the exact sums, and how many samples contribute more than one 0/1 outcome."""
+        builder = PartBuilder(counts)
+        sums: Counter[str] = Counter()
+        for values, rows in counts.counts:
+            numbers = builder.take_numbers(self.fields(), values, rows)
+            if numbers is not None:
+                hits, misses = to_units(numbers[0]), sum(to_units(number) for number in numbers[1:])
+                sums["hits"] += rows * hits
+                sums["misses"] += rows * misses
+                sums["hit_squares"] += rows * hits**2
+                sums["products"] += rows * hits * misses
+                sums["miss_squares"] += rows * misses**2
+                sums["negative"] += rows * (min(numbers) < 0)
+                sums["clustered"] += rows * (set(numbers) - {0, 1} != set() or sum(numbers) > 1)
+        names = ("hits", "misses", "negative", "clustered", "hit_squares", "products", "miss_squares")
+        return builder.build(**{name: sums[name] for name in names})
+
+    def finish(self, part: Part) -> list[MetricValue]:
+        """Return the one value; none for 0/0."""
+        self.check(part)
+        if part.get("negative"):
+            negative = say_samples(part["negative"])
+            message = f"`{self.type}` needs counts, but there are negative ones in {negative}"
+            raise ScoringError("E402", message, hint="a count is 0 or more")
+        name = self.name or self.type
+        if not part.get("n"):
+            return [self.state(name, None, part, note=NOTHING_COUNTED)]
+        factor, misses = self.hit_factor, part["misses"]
+        hits = factor * part["hits"]
+        if hits + misses == 0:
+            return [self.state(name, None, part, note=self.empty)]
+        if factor == 1 and not part["clustered"]:
+            share = Share(hits >> UNIT_BITS, (hits + misses) >> UNIT_BITS)
+            return [self.state_share(name, share, part)]
+        value = divide(hits, hits + misses)
+        if not part["clustered"]:
+            margin = measure_f1(part["hits"] >> UNIT_BITS, misses >> UNIT_BITS)
+        else:
+            # Squares of hits (as they weigh) over hits and misses.
+            tops, products = factor**2 * part["hit_squares"], factor * part["products"]
+            error = measure_error(
+                self.ratios(part, part)[name],
+                tops=tops,
+                products=tops + products,
+                bottoms=tops + 2 * products + part["miss_squares"],
+            )
+            margin = measure_ratio(value, error, part["n"], is_share=True)
+        return [self.state(name, value, part, margin=margin)]
+
+    def value_names(self) -> ValueNames:
+        """Return what the value will be called."""
+        return ValueNames((self.name or self.type,), is_share=True)
+
+    def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:  # noqa: ARG002 - the names need no whole
+        """Return the sums of some samples whose ratio is the value."""
+        hits = self.hit_factor * part["hits"]
+        return {self.name or self.type: Ratio(hits, hits + part["misses"], part["n"])}
 
 
 @dataclass(frozen=True)
-class BinaryClassification:
+class Precision(_CountMetric):
+    """TP / (TP + FP) of the summed counts."""
+
+    num_true_positives_field: str
+    num_false_positives_field: str
+    name: str | None = None
+
+    type: ClassVar[str] = "precision"
+    empty: ClassVar[str] = "0/0: there are no positives among the predictions"
+
+    def fields(self) -> tuple[str, ...]:
+        """Return the names of the score values or metadata that it reads, true positives first."""
+        return (self.num_true_positives_field, self.num_false_positives_field)
+
+
+@dataclass(frozen=True)
+class Recall(_CountMetric):
+    """TP / (TP + FN) of the summed counts."""
+
+    num_true_positives_field: str
+    num_false_negatives_field: str
+    name: str | None = None
+
+    type: ClassVar[str] = "recall"
+    empty: ClassVar[str] = "0/0: there are no positives among the truths"
+
+    def fields(self) -> tuple[str, ...]:
+        """Return the names of the score values or metadata that it reads, true positives first."""
+        return (self.num_true_positives_field, self.num_false_negatives_field)
+
+
+@dataclass(frozen=True)
+class F1Score(_CountMetric):
+    """2 TP / (2 TP + FP + FN) of the summed counts."""
+
+    num_true_positives_field: str
+    num_false_positives_field: str
+    num_false_negatives_field: str
+    name: str | None = None
+
+    type: ClassVar[str] = "f1_score"
+    hit_factor: ClassVar[int] = 2
+    empty: ClassVar[str] = "0/0: there are no positives among predictions or truths"
+
+    def fields(self) -> tuple[str, ...]:
+        """Return the names of the score values or metadata that it reads, true positives first."""
+        return (self.num_true_positives_field, self.num_false_positives_field, self.num_false_negatives_field)
+
+
+# How often each value occurs -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Frequency(CountingMetric):
+    """The share of each distinct value of a field, null left out; in the order of the values' text."""
+
+    field: str
+
+    type: ClassVar[str] = "frequency"
+    sums: ClassVar[tuple[str, ...]] = ("n", "kinds")
+
+    def fields(self) -> tuple[str, ...]:
+        """Return the names of the score values or metadata that it reads."""
+        return (self.field,)
+
+    def collect(self, counts: ValueCounts) -> Part:
+        """Return how often each value occurs; whole numbers, floats and the rest apart."""
+        builder = PartBuilder(counts)
+        kinds: dict[str, Counter[str]] = {"int": Counter(), "float": Counter(), "other": Counter()}
+        for (value,), rows in counts.counts:
+            kind = type(value).__name__
+            if value is None:
+                builder.leave_out(NULL, rows)
+            elif isinstance(value, float) and not is_finite(value):
+                builder.leave_out(NOT_FINITE, rows)
+            else:
+                builder.n += rows
+                kinds[kind if kind in kinds else "other"][write_label(value)] += rows
+        return builder.build(kinds={kind: dict(found) for kind, found in kinds.items()})
+
+    def finish(self, part: Part) -> list[MetricValue]:
+        """Return one share per value; a single one without value when nothing counts."""
+        self.check(part)
+        if not part.get("n"):
+            return [self.state(f"{self.field}_frequency", None, part, note=NOTHING_COUNTED)]
+        counts = _unite_numbers(part, part)
+        return [
+            self.state_share(f"{self.field}_{label}", Share(counts[label], part["n"]), part)
+            for label in sorted(counts)
+        ]
+
+    def value_names(self) -> ValueNames:
+        """Return how the names of the shares begin; the labels are not known yet."""
+        return ValueNames(patterns=((f"{self.field}_", ""),), is_share=True)
+
+    def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:
+        """Return the sums of some samples whose ratio is the value, for each label of the whole."""
+        counts = _unite_numbers(part, whole)
+        return {
+            f"{self.field}_{label}": Ratio(counts[label], part["n"], part["n"])
+            for label in _unite_numbers(whole, whole)
+        }
+
+
+def _unite_numbers(part: Part, whole: Part) -> Counter[str]:
+    """Return the counts by label; where the field holds any floats, whole numbers are written as floats."""
+    kinds, has_floats = part["kinds"], bool(whole["kinds"]["float"])
+    counts = Counter({**kinds["other"]})
+    counts.update(kinds["float"])
+    for label, rows in kinds["int"].items():
+        is_alike = has_floats and float(label) == int(label)
+        counts[str(float(label)) if is_alike else label] += rows
+    return counts
+
+
+# Truths against predictions, compared as text --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ClassCounts:
+    """How often a class was found, wrongly claimed and missed."""
+
+    hits: int = 0
+    false_alarms: int = 0
+    misses: int = 0
+
+    @property
+    def rates(self) -> dict[str, Share]:
+        """Precision, recall and F1 = 2 TP of 2 TP + FP + FN."""
+        hits, claims = self.hits, self.hits + self.false_alarms
+        shares = (
+            Share(hits, claims),
+            Share(hits, hits + self.misses),
+            Share(2 * hits, claims + hits + self.misses),
+        )
+        return dict(zip(RATES, shares, strict=True))
+
+    def ratios(self, prefix: str, n: int) -> dict[str, Ratio]:
+        """Return precision, recall and F1 as ratios."""
+        return {f"{prefix}{name}": Ratio(share.count, share.of, n) for name, share in self.rates.items()}
+
+
+class _Classification(CountingMetric):
+    """A metric of a field that holds the truth and one that holds the prediction."""
+
+    field_gt: str
+    field_pred: str
+
+    def fields(self) -> tuple[str, ...]:
+        """Return the names of the score values or metadata that it reads."""
+        return (self.field_gt, self.field_pred)
+
+    def state_rates(self, prefix: str, name: str, counts: ClassCounts, part: Part) -> list[MetricValue]:
+        """Return precision, recall and F1 of a class with their intervals."""
+        reasons = {
+            "precision": f"0/0: {name!r} is never predicted",
+            "recall": f"0/0: {name!r} is never the truth",
+            "f1_score": f"0/0: {name!r} is neither predicted nor the truth",
+        }
+        if not part.get("n"):
+            reasons = dict.fromkeys(RATES, NOTHING_COUNTED)
+        values = [
+            self.state_share(f"{prefix}{rate}", counts.rates[rate], part, empty=reasons[rate])
+            for rate in ("precision", "recall")
+        ]
+        label, f1 = f"{prefix}f1_score", counts.rates["f1_score"]
+        if not f1.of:
+            return [*values, self.state(label, None, part, note=reasons["f1_score"])]
+        margin = measure_f1(counts.hits, counts.false_alarms + counts.misses)
+        return [*values, self.state(label, divide(f1.count, f1.of), part, margin=margin)]
+
+
+@dataclass(frozen=True)
+class BinaryClassification(_Classification):
     """Accuracy, precision, recall and F1 of a yes/no question.
 
     A sample whose truth or prediction is neither of the two answers is left out and counted.
@@ -54,86 +317,65 @@ class BinaryClassification:
             message = f"`positive_answer` and `negative_answer` are both {self.positive_answer!r}"
             raise SpecError("E108", message, hint="give the two answers that are to be told apart")
 
-    def fields(self) -> tuple[str, ...]:
-        """Return the names of the score values or metadata that it reads."""
-        return (self.field_gt, self.field_pred)
-
-    def measure(self, scores: Scores) -> Part:
-        """Return the four counts of this shard, and examples of labels that are neither answer."""
-        return self.collect(observe(scores, self.fields()))
-
-    def collect(self, observed: Observed) -> Part:
-        """Return the part of what was observed."""
-        ledger = Ledger.open(observed)
+    def collect(self, counts: ValueCounts) -> Part:
+        """Return the four counts, and examples of labels that are neither answer."""
+        builder = PartBuilder(counts)
         answers = {
             write_label(self.positive_answer): "positive",
             write_label(self.negative_answer): "negative",
         }
-        counts: Counter[str] = Counter()
+        found: Counter[str] = Counter()
         others: set[str] = set()
-        for values, count in observed.counts:
+        for values, rows in counts.counts:
             labels = [write_label(value) for value in values]
             if None in values:
-                ledger.leave_out(NULL, count)
+                builder.leave_out(NULL, rows)
             elif not answers.keys() >= set(labels):
-                ledger.leave_out(NEITHER_ANSWER, count)
+                builder.leave_out(NEITHER_ANSWER, rows)
                 others = set(sorted(others | (set(labels) - answers.keys()))[:SHOWN_EXAMPLES])
             else:
-                ledger.n += count
-                counts[" as ".join(answers[label] for label in labels)] += count
-        return ledger.close(counts=dict(counts), others=sorted(others))
-
-    def merge(self, parts: Sequence[Part]) -> Part:
-        """Return several parts as one, in any order."""
-        return merge_parts(parts)
+                builder.n += rows
+                found[" as ".join(answers[label] for label in labels)] += rows
+        return builder.build(counts=dict(found), others=sorted(others))
 
     def finish(self, part: Part) -> list[MetricValue]:
         """Return accuracy, precision, recall and F1."""
-        check_part(part, self.type, self.fields())
-        counts: Counter[str] = Counter(part.get("counts", {}))
-        positive = _count_positive(part)
+        self.check(part)
+        positive, negatives = _count_answers(part)
         details = {
             "true_positives": positive.hits,
             "false_positives": positive.false_alarms,
             "false_negatives": positive.misses,
-            "true_negatives": counts["negative as negative"],
+            "true_negatives": negatives,
         }
-        accuracy = Share(positive.hits + counts["negative as negative"], part.get("n", 0))
+        accuracy = Share(positive.hits + negatives, part.get("n", 0))
+        others = ", ".join(show_value(label) for label in part.get("others", [])[:SHOWN_EXAMPLES])
+        answers = f"{self.positive_answer!r} or {self.negative_answer!r}"
+        empty = f"{NOTHING_COUNTED}: instead of {answers} there is {others}" if others else NOTHING_COUNTED
         return [
-            state_share(
-                "accuracy", accuracy, part, kind=self.type, empty=self._explain(part), details=details
-            ),
-            *state_rates("", write_label(self.positive_answer), positive, part, kind=self.type),
+            self.state_share("accuracy", accuracy, part, empty=empty, details=details),
+            *self.state_rates("", write_label(self.positive_answer), positive, part),
         ]
 
     def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:  # noqa: ARG002 - the names need no whole
         """Return the sums of some samples whose ratio is the value, for each value."""
-        positive = _count_positive(part)
-        right = positive.hits + part["counts"].get("negative as negative", 0)
-        return {"accuracy": Ratio(right, part["n"], part["n"]), **list_ratios("", positive, part["n"])}
+        (positive, negatives), n = _count_answers(part), part["n"]
+        return {"accuracy": Ratio(positive.hits + negatives, n, n), **positive.ratios("", n)}
 
     def value_names(self) -> ValueNames:
         """Return what the values will be called."""
-        return ValueNames(("accuracy", *AVERAGED), is_share=True)
-
-    def _explain(self, part: Part) -> str:
-        """Return why no sample counts, with what the fields hold instead of the two answers."""
-        others = ", ".join(show_value(label) for label in part.get("others", [])[:SHOWN_EXAMPLES])
-        answers = f"{self.positive_answer!r} or {self.negative_answer!r}"
-        return f"{NOTHING_COUNTED}: instead of {answers} there is {others}" if others else NOTHING_COUNTED
+        return ValueNames(("accuracy", *RATES), is_share=True)
 
 
-def _count_positive(part: Part) -> ClassCounts:
+def _count_answers(part: Part) -> tuple[ClassCounts, int]:
+    """Return the counts of the positive answer, and how often the negative one was found."""
     counts: Counter[str] = Counter(part.get("counts", {}))
-    return ClassCounts(
-        hits=counts["positive as positive"],
-        false_alarms=counts["negative as positive"],
-        misses=counts["positive as negative"],
-    )
+    pairs = ("positive as positive", "negative as positive", "positive as negative")
+    return ClassCounts(*(counts[pair] for pair in pairs)), counts["negative as negative"]
 
 
 @dataclass(frozen=True)
-class MulticlassClassification:
+class MulticlassClassification(_Classification):
     """Accuracy, and precision, recall and F1 of each class and on average over the classes.
 
     A null prediction is a miss of its true class; only a null truth is left out.
@@ -145,71 +387,276 @@ class MulticlassClassification:
     type: ClassVar[str] = "multiclass-classification"
     sums: ClassVar[tuple[str, ...]] = ("n", "confusion", "no_prediction")
 
-    def fields(self) -> tuple[str, ...]:
-        """Return the names of the score values or metadata that it reads."""
-        return (self.field_gt, self.field_pred)
-
-    def measure(self, scores: Scores) -> Part:
-        """Return the confusion counts of this shard: truth, then prediction; null predictions apart."""
-        return self.collect(observe(scores, self.fields()))
-
-    def collect(self, observed: Observed) -> Part:
-        """Return the part of what was observed."""
-        ledger = Ledger.open(observed)
+    def collect(self, counts: ValueCounts) -> Part:
+        """Return the confusion counts: truth, then prediction; null predictions apart."""
+        builder = PartBuilder(counts)
         confusion: dict[str, Counter[str]] = {}
         unanswered: Counter[str] = Counter()
-        for (truth, predicted), count in observed.counts:
+        for (truth, predicted), rows in counts.counts:
             if truth is None:
-                ledger.leave_out(NULL, count)
+                builder.leave_out(NULL, rows)
                 continue
-            ledger.n += count
+            builder.n += rows
             if predicted is None:
-                unanswered[write_label(truth)] += count
+                unanswered[write_label(truth)] += rows
             else:
-                confusion.setdefault(write_label(truth), Counter())[write_label(predicted)] += count
-        rows = {truth: dict(row) for truth, row in confusion.items()}
-        return ledger.close(confusion=rows, no_prediction=dict(unanswered))
-
-    def merge(self, parts: Sequence[Part]) -> Part:
-        """Return several parts as one, in any order."""
-        return merge_parts(parts)
+                confusion.setdefault(write_label(truth), Counter())[write_label(predicted)] += rows
+        found = {truth: dict(row) for truth, row in confusion.items()}
+        return builder.build(confusion=found, no_prediction=dict(unanswered))
 
     def finish(self, part: Part) -> list[MetricValue]:
         """Return accuracy, the values of each class in the order of their text, and the averages."""
-        check_part(part, self.type, self.fields())
-        confusion = {
-            truth: dict(sorted(row.items())) for truth, row in sorted(part.get("confusion", {}).items())
-        }
+        self.check(part)
+        rows = sorted(part.get("confusion", {}).items())
+        confusion = {truth: dict(sorted(row.items())) for truth, row in rows}
         unanswered = dict(sorted(part.get("no_prediction", {}).items()))
         counts = count_classes(confusion, unanswered)
         accuracy = Share(sum(one.hits for one in counts.values()), part.get("n", 0))
         details = {"confusion": confusion, "no_prediction": unanswered}
-        values = [state_share("accuracy", accuracy, part, kind=self.type, details=details)]
-        for name in sorted(counts):
-            values += state_rates(f"{name}_", name, counts[name], part, kind=self.type)
-        return values + state_averages(counts, part, kind=self.type)
+        values = [self.state_share("accuracy", accuracy, part, details=details)]
+        for name, one in counts.items():
+            values += self.state_rates(f"{name}_", name, one, part)
+        return values + [self._state_average(rate, list(counts.values()), part) for rate in RATES]
+
+    def _state_average(self, rate: str, classes: Sequence[ClassCounts], part: Part) -> MetricValue:
+        """Return the unweighted mean of a rate over the classes.
+
+        Given how often each class is true, the recalls of the classes are independent, and so are the
+        precisions given how often each is predicted. The F1 scores are not: one class's miss is another's
+        false alarm.
+        """
+        shares = [one.rates[rate] for one in classes]
+        defined = [share for share in shares if share.of]
+        if not defined:
+            return self.state(f"macro_{rate}", None, part, note=NOTHING_COUNTED)
+        # Equal denominators first: fractions over thousands of different ones grow large.
+        tops: Counter[int] = Counter()
+        for share in defined:
+            tops[share.of] += share.count
+        mean = sum((Fraction(top, of) for of, top in tops.items()), Fraction(0)) / len(defined)
+        note = f"mean over {len(defined)} of {len(shares)} classes, the others are 0/0"
+        return self.state(
+            f"macro_{rate}",
+            divide(mean.numerator, mean.denominator),
+            part,
+            note=note if len(defined) < len(shares) else None,
+            margin=_resample_f1(part) if rate == "f1_score" else average_shares(defined),
+        )
 
     def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:
         """Return the sums of some samples whose ratio is the value, for the classes of the whole."""
-        counts = count_classes(part["confusion"], part["no_prediction"])
-        right = sum(one.hits for one in counts.values())
-        found = {"accuracy": Ratio(right, part["n"], part["n"])}
+        counts, n = count_classes(part["confusion"], part["no_prediction"]), part["n"]
+        found = {"accuracy": Ratio(sum(one.hits for one in counts.values()), n, n)}
         for name in count_classes(whole["confusion"], whole["no_prediction"]):
-            found |= list_ratios(f"{name}_", counts.get(name, ClassCounts(0, 0, 0)), part["n"])
+            found |= counts.get(name, ClassCounts()).ratios(f"{name}_", n)
         return found
 
     def value_names(self) -> ValueNames:
         """Return what the values will be called; the classes are not known yet."""
-        averages = (f"macro_{kind}" for kind in AVERAGED)
-        return ValueNames(
-            ("accuracy", *averages), tuple(("", f"_{kind}") for kind in AVERAGED), is_share=True
-        )
+        names = ("accuracy", *(f"macro_{rate}" for rate in RATES))
+        return ValueNames(names, tuple(("", f"_{rate}") for rate in RATES), is_share=True)
 
     def averages(self, whole: Part) -> dict[str, list[str]]:
         """Return for each average the values whose mean it is; those that are 0/0 are not among them."""
-        whole_ratios = self.ratios(whole, whole)
-        names = count_classes(whole["confusion"], whole["no_prediction"])
+        classes = count_classes(whole["confusion"], whole["no_prediction"])
         return {
-            f"macro_{kind}": [f"{name}_{kind}" for name in names if whole_ratios[f"{name}_{kind}"].bottom]
-            for kind in AVERAGED
+            f"macro_{rate}": [f"{name}_{rate}" for name, one in classes.items() if one.rates[rate].of]
+            for rate in RATES
         }
+
+
+def count_classes(
+    confusion: Mapping[str, Mapping[str, int]], unanswered: Mapping[str, int]
+) -> dict[str, ClassCounts]:
+    """Return the counts of every class that is ever true or predicted, in the order of their text."""
+    hits: Counter[str] = Counter()
+    predicted: Counter[str] = Counter()
+    true = Counter(dict(unanswered))
+    for truth, row in confusion.items():
+        hits[truth] += row.get(truth, 0)
+        true[truth] += sum(row.values())
+        predicted.update(row)
+    names = sorted(true.keys() | predicted.keys())
+    return {
+        name: ClassCounts(hits[name], predicted[name] - hits[name], true[name] - hits[name]) for name in names
+    }
+
+
+def _resample_f1(part: Part) -> Margin:
+    """Return how sure the mean of the classes' F1 scores is, by resampling the cells of the confusion."""
+    # Classes are marked so that none is taken for a missing prediction.
+    confusion, unanswered = part["confusion"].items(), part["no_prediction"].items()
+    cells = sorted(
+        [(f"={truth}", f"={said}", rows) for truth, row in confusion for said, rows in row.items()]
+        + [(f"={truth}", "", rows) for truth, rows in unanswered]
+    )
+    if len(cells) > MOST_CELLS:
+        note = f"{len(cells)} pairs of truth and prediction are too many to resample"
+        return Margin(note=note, is_share=True)
+    statistic = _average_f1([(truth, said) for truth, said, _ in cells])
+    return resample([rows for _, _, rows in cells], statistic, part.get("seed", 0))
+
+
+def _average_f1(cells: Sequence[tuple[str, str]]) -> Statistic:
+    """Return the mean F1 over the classes that occur, as a function of the counts of the cells."""
+    names = sorted({name for cell in cells for name in cell} - {""})
+    places = {name: place for place, name in enumerate([*names, ""])}
+    pairs = [(places[truth], places[said]) for truth, said in cells]
+
+    def measure(counts: Sequence[int]) -> float | None:
+        hits, uses = [0] * len(places), [0] * len(places)
+        for count, (truth, predicted) in zip(counts, pairs, strict=True):
+            uses[truth] += count
+            uses[predicted] += count
+            if truth == predicted:
+                hits[truth] += count
+        scores = [2 * hit / use for hit, use in zip(hits[:-1], uses[:-1], strict=True) if use]
+        return sum(scores) / len(scores) if scores else None
+
+    return measure
+
+
+# Whether a model is right as often as it is sure -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Calibration(CountingMetric):
+    """The expected calibration error, for each number of bins.
+
+    Bins have equal width and include their upper end; the error is the mean distance between confidence and
+    share of right answers in a bin, each bin weighed by its samples.
+    """
+
+    field_confidence: str = "confidence"
+    field_correct: str = "is_correct"
+    bins: tuple[int, ...] = (10, 15)
+
+    type: ClassVar[str] = "calibration"
+    reads_numbers: ClassVar[bool] = True
+    reads_rows: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not self.bins or any(one < 1 for one in self.bins) or len(set(self.bins)) < len(self.bins):
+            message, hint = f"`bins` is {list(self.bins)!r}", "write numbers from 1 on, each once"
+            raise SpecError("E108", message, hint=hint)
+
+    def fields(self) -> tuple[str, ...]:
+        """Return the names of the score values or metadata that it reads."""
+        return (self.field_confidence, self.field_correct)
+
+    def value_names(self) -> ValueNames:
+        """Return what the values will be called."""
+        return ValueNames(tuple(f"ece_{size}" for size in self.bins), is_share=True)
+
+    def collect(self, counts: ValueCounts) -> Part:
+        """Return for each number of bins the samples of a bin that are right alike: count, confidence."""
+        builder = PartBuilder(counts)
+        cells: dict[str, Counter[str]] = {str(size): Counter() for size in self.bins}
+        sums: dict[str, Counter[str]] = {str(size): Counter() for size in self.bins}
+        for values, rows in counts.counts:
+            taken = builder.take_numbers(self.fields(), values, rows)
+            if taken is None:
+                continue
+            confidence, right = taken
+            if not 0 <= confidence <= 1 or not 0 <= right <= 1:
+                builder.n -= rows
+                builder.leave_out(_OUTSIDE, rows)
+                continue
+            for size in self.bins:
+                key = f"{find_bin(confidence, size)} {Fraction(right)}"
+                cells[str(size)][key] += rows
+                sums[str(size)][key] += rows * to_units(float(confidence))
+        return builder.build(
+            cells={size: dict(one) for size, one in cells.items()},
+            sums={size: dict(one) for size, one in sums.items()},
+        )
+
+    def finish(self, part: Part) -> list[MetricValue]:
+        """Return the error for each number of bins, with the curve of confidence and right answers."""
+        self.check(part)
+        return [self._state_error(size, part) for size in self.bins]
+
+    def _state_error(self, size: int, part: Part) -> MetricValue:
+        if not part.get("n"):
+            return self.state(f"ece_{size}", None, part, note=NOTHING_COUNTED)
+        counts, confidences = [0] * size, [Fraction()] * size
+        rights = [Fraction()] * size
+        for key, rows in part["cells"][str(size)].items():
+            place, right = int(key.split()[0]), Fraction(key.split()[1])
+            counts[place] += rows
+            confidences[place] += Fraction(part["sums"][str(size)][key], 1 << UNIT_BITS)
+            rights[place] += right * rows
+        gaps = [abs(sure - right) for sure, right in zip(confidences, rights, strict=True)]
+        bins = [
+            {
+                "from": place / size,
+                "to": (place + 1) / size,
+                "n": n,
+                "confidence": float(confidences[place] / n) if n else None,
+                "accuracy": float(rights[place] / n) if n else None,
+            }
+            for place, n in enumerate(counts)
+        ]
+        value, margin = float(sum(gaps, Fraction()) / part["n"]), Margin(note=BIASED, is_share=True)
+        return self.state(f"ece_{size}", value, part, details={"bins": bins}, margin=margin)
+
+
+def find_bin(confidence: float, size: int) -> int:
+    """Return the bin of a confidence: the first holds 0 to 1/size, both included, the next up to 2/size."""
+    top, bottom = float(confidence).as_integer_ratio()
+    return max(0, -(-top * size // bottom) - 1)
+
+
+# What guessing would get, and what is left of an accuracy when that is taken off ---------------------------
+
+#: True letter → predicted letter, or anything else for none → count.
+Letters = Mapping[str, Mapping[str, int]]
+
+
+def measure_chance(choice_counts: Mapping[int, int]) -> float | None:
+    """Return the mean of 1/K over samples; `choice_counts` says how many samples have K choices."""
+    total = sum(choice_counts.values())
+    if not total:
+        return None
+    chance = sum((Fraction(count, size) for size, count in choice_counts.items()), Fraction(0)) / total
+    return divide(chance.numerator, chance.denominator)
+
+
+def correct_for_chance(share: float, chance: float) -> float | None:
+    """Return (share - chance) / (1 - chance): 0 is guessing, 1 is all right; None when all is chance."""
+    return (share - chance) / (1 - chance) if chance < 1 else None
+
+
+def measure_kappa(letters: Letters) -> float | None:
+    """Return Cohen's kappa of truths and predictions; a sample without a prediction agrees with none.
+
+    None where agreement by accident would be complete.
+    """
+    total = sum(sum(row.values()) for row in letters.values())
+    if not total:
+        return None
+    hits = sum(row.get(letter, 0) for letter, row in letters.items())
+    by_accident = sum(
+        sum(row.values()) * sum(other.get(letter, 0) for other in letters.values())
+        for letter, row in letters.items()
+    )
+    bottom = total * total - by_accident
+    return divide(hits * total - by_accident, bottom) if bottom else None
+
+
+def measure_recalls(letters: Letters) -> dict[str, float]:
+    """Return, for each letter that is ever true, the share of its samples that were answered with it."""
+    return {
+        letter: row.get(letter, 0) / sum(row.values()) for letter, row in letters.items() if sum(row.values())
+    }
+
+
+def measure_rstd(recalls: Sequence[float]) -> float | None:
+    """Return RStd, the standard deviation of the recalls of letters, in points; None for a single letter.
+
+    The population form: the letters are all there are, no draw from more of them.
+    """
+    if len(recalls) <= 1:
+        return None
+    mean = math.fsum(recalls) / len(recalls)
+    return 100 * math.sqrt(math.fsum((one - mean) ** 2 for one in recalls) / len(recalls))

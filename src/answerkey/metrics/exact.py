@@ -9,12 +9,23 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import combinations_with_replacement
+
+import polars as pl
 
 #: Floats are whole multiples of 2**-UNIT_BITS.
 UNIT_BITS = 1074
 
 #: Bits of a root before its rounding: a float's 53, and enough that the rest only says "a little more".
 _ROOT_BITS = 64
+
+#: Bits of a digit of `sum_column`; the product of two, summed over a slice, fits into 63 bits.
+_DIGIT_BITS = 21
+#: So many digits are looked at: the bits of a float, and of one that is some ten binary places smaller.
+_DIGITS = 4
+_SLICE = 1 << 20
+#: Larger and smaller numbers would not stay exact when they are shifted into place.
+_LARGEST_EXPONENT = 900
 
 
 def to_units(number: float, bits: int = UNIT_BITS) -> int:
@@ -45,6 +56,49 @@ def sum_exactly(numbers: Iterable[tuple[float, int]]) -> tuple[int, int]:
 def _scale(top: int, bottom: int, bits: int = UNIT_BITS) -> int:
     """Return top / bottom in units of 2**-bits; the bottom is a power of two."""
     return top << (bits + 1 - bottom.bit_length())
+
+
+def sum_column(numbers: pl.Series) -> tuple[int, int]:
+    """Return what `sum_exactly` returns, for a column of finite numbers that are nearly all different.
+
+    A float is cut into whole numbers of some bits, as a decimal number is cut into digits. Digits, and
+    products of two, are summed up by columns, without any rounding; the few sums are put together in Python.
+    """
+    total = squares = 0
+    for offset in range(0, len(numbers), _SLICE):
+        part = numbers.slice(offset, _SLICE)
+        top = math.frexp(max(map(abs, find_ends(part))))[1]
+        digits, is_exact = _cut_digits(part, top)
+        digits = [digit.filter(is_exact) for digit in digits]
+        shifts = [UNIT_BITS + top - _DIGIT_BITS * (place + 1) for place in range(len(digits))]
+        total += sum(int(digit.sum()) << shift for digit, shift in zip(digits, shifts, strict=True))
+        for one, other in combinations_with_replacement(range(len(digits)), 2):
+            times = 1 if one == other else 2
+            squares += times * int((digits[one] * digits[other]).sum()) << shifts[one] + shifts[other]
+        rest = sum_exactly((number, 1) for number in part.filter(~is_exact).to_list())
+        total, squares = total + rest[0], squares + rest[1]
+    return total, squares
+
+
+def _cut_digits(numbers: pl.Series, top: int) -> tuple[list[pl.Series], pl.Series]:
+    """Return the first digits of numbers below 2**top, and which numbers have no others."""
+    if abs(top) > _LARGEST_EXPONENT:
+        return [], pl.repeat(False, len(numbers), dtype=pl.Boolean, eager=True)  # noqa: FBT003 - the value
+    is_tiny = (numbers.abs() < 2.0 ** (top - 100)) & (numbers != 0)
+    rest = numbers * 2.0 ** (_DIGIT_BITS - top)
+    digits: list[pl.Series] = []
+    for _ in range(_DIGITS):
+        digits.append(rest.cast(pl.Int64))
+        rest = (rest - digits[-1].cast(pl.Float64)) * 2.0**_DIGIT_BITS
+        if not (rest != 0).any():
+            break
+    return digits, (rest == 0) & ~is_tiny
+
+
+def find_ends(numbers: pl.Series) -> list[float]:
+    """Return the smallest and the largest number in order, once if they are the same; minus zero is zero."""
+    ends = numbers.to_frame("x").select(low=pl.min("x"), high=pl.max("x")).row(0)
+    return sorted({end + 0.0 for end in ends if end is not None})
 
 
 def divide(top: int, bottom: int) -> float | None:

@@ -1,11 +1,21 @@
-"""How sure a number is: its 95 % interval, by a formula for each kind of number."""
+"""How sure a number is: standard errors, 95 % intervals by a formula for each kind of number, the bootstrap.
+
+The distributions are here as far as intervals and tests need them: scipy has all of them and weighs more than
+everything else together; the tests compare with it.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import accumulate
+from random import Random
+from statistics import NormalDist
 
-from answerkey.metrics.distributions import Z_95, student_quantile
+from answerkey.metrics.exact import average, divide_and_root
+from answerkey.types import MetricValue
 
 Interval = tuple[float, float]
 #: The least and the greatest number that a value can be.
@@ -17,7 +27,176 @@ CLUSTERED_WILSON, CLUSTERED_STUDENT = "clustered_wilson", "clustered_t"
 RATIO_WILSON, RATIO_STUDENT = "ratio_wilson", "ratio_t"
 STRATIFIED, MOVER, NEWCOMBE = "stratified", "mover", "newcombe"
 
+TOO_LARGE_SPREAD = "the spread is too large for a float"
+ONE_SAMPLE = "there is one sample, and a spread needs two"
+ALL_ALIKE = "all samples are alike, which says nothing about the spread"
+SINGLE = "a part with one sample says nothing about its spread"
+NO_SPREAD = "no part shows any spread"
+
+NORMAL = NormalDist()
+#: The 97.5 % point of the standard normal distribution.
+Z_95 = 1.959963984540054
 _UPPER = 0.975
+
+#: Up to so many tosses a binomial tail is summed in whole numbers.
+_EXACT_TOSSES = 5_000
+#: From here on the expansion of the t quantile in powers of 1/df is exact to the last digits of a float.
+_MANY_DEGREES = 1_000
+_TINY = 1e-300
+_PRECISION = 1e-16
+_MOST_STEPS = 100_000
+
+RESAMPLES = 2_000
+#: With fewer samples a resample says too little about the next draw.
+FEWEST_SAMPLES = 10
+#: How many cells are resampled at most.
+MOST_CELLS = 500
+#: Among so many resamples one may be 0/0 before the interval is given up.
+_SELDOM = 100
+#: Below so many expected successes, waiting from one to the next is faster than rejection.
+_FEW_EXPECTED = 10
+#: While the samples are at most so many times the cells, drawing samples is faster than drawing counts.
+_SPARSE = 4
+_TAIL = 0.025
+
+
+# Distributions ---------------------------------------------------------------------------------------------
+
+
+def beta_share(first: float, second: float, point: float) -> float:
+    """Return the regularised incomplete beta function I_point(first, second)."""
+    if point <= 0:
+        return 0.0
+    if point >= 1:
+        return 1.0
+    logarithm = (
+        math.lgamma(first + second)
+        - math.lgamma(first)
+        - math.lgamma(second)
+        + first * math.log(point)
+        + second * math.log1p(-point)
+    )
+    # The fraction converges fast on this side of the mean; the other side is its mirror image.
+    if point < (first + 1) / (first + second + 2):
+        return math.exp(logarithm) * _continue_fraction(first, second, point) / first
+    return 1 - math.exp(logarithm) * _continue_fraction(second, first, 1 - point) / second
+
+
+def _continue_fraction(first: float, second: float, point: float) -> float:
+    """Return the continued fraction of the incomplete beta function, by Lentz's method."""
+
+    def keep_from_zero(number: float) -> float:
+        return number if abs(number) > _TINY else _TINY
+
+    top = 1.0
+    bottom = 1 / keep_from_zero(1 - (first + second) * point / (first + 1))
+    fraction = bottom
+    for step in range(1, _MOST_STEPS):
+        even = step * (second - step) * point / ((first + 2 * step - 1) * (first + 2 * step))
+        odd = -(first + step) * (first + second + step) * point
+        odd /= (first + 2 * step) * (first + 2 * step + 1)
+        change = 1.0
+        for term in (even, odd):
+            bottom = 1 / keep_from_zero(1 + term * bottom)
+            top = keep_from_zero(1 + term / top)
+            change = top * bottom
+            fraction *= change
+        if abs(change - 1) <= _PRECISION:
+            break
+    return fraction
+
+
+def student_tails(point: float, df: int) -> float:
+    """Return the probability that Student's t with `df` degrees lies further from 0 than a point."""
+    return beta_share(df / 2, 0.5, df / (df + point * point))
+
+
+@cache
+def student_quantile(share: float, df: int) -> float:
+    """Return the point below which Student's t with `df` degrees lies with a probability of 0.5 or more."""
+    # First from the normal quantile, in powers of 1/df (Abramowitz and Stegun 26.7.5).
+    point = NORMAL.inv_cdf(share)
+    square = point * point
+    terms = (
+        (square + 1) / 4,
+        ((5 * square + 16) * square + 3) / 96,
+        (((3 * square + 19) * square + 17) * square - 15) / 384,
+        ((((79 * square + 776) * square + 1482) * square - 1920) * square - 945) / 92160,
+    )
+    start = point + math.fsum(point * term / float(df**power) for power, term in enumerate(terms, 1))
+    if df >= _MANY_DEGREES:
+        return start
+    tails = 2 * (1 - share)
+    low, high = 0.0, max(2.0, 2 * start)
+    while student_tails(high, df) > tails:
+        low, high = high, 2 * high
+    while True:
+        middle = (low + high) / 2
+        if middle in {low, high}:
+            return middle
+        if student_tails(middle, df) > tails:
+            low = middle
+        else:
+            high = middle
+
+
+def toss_tail(heads: int, tosses: int) -> float:
+    """Return the probability of at most so many heads in tosses of a fair coin."""
+    if tosses > _EXACT_TOSSES:
+        return beta_share(tosses - heads, heads + 1, 0.5)
+    term = total = 1
+    for count in range(heads):
+        term = term * (tosses - count) // (count + 1)
+        total += term
+    return total / (1 << tosses)
+
+
+def toss_share(heads: int, tosses: int) -> float:
+    """Return the probability of exactly so many heads in tosses of a fair coin."""
+    if tosses <= _EXACT_TOSSES:
+        return math.comb(tosses, heads) / (1 << tosses)
+    ways = math.lgamma(tosses + 1) - math.lgamma(heads + 1) - math.lgamma(tosses - heads + 1)
+    return math.exp(ways - tosses * math.log(2))
+
+
+def chi_square_tail(point: float, df: int) -> float:
+    """Return the probability that a chi-square variable with `df` degrees is larger than a point."""
+    half = point / 2
+    if half <= 0:
+        return 1.0
+    if df > _MOST_STEPS:  # Wilson and Hilferty 1931
+        spread = 2 / (9 * df)
+        return NORMAL.cdf((1 - spread - (point / df) ** (1 / 3)) / math.sqrt(spread))
+    # Q(a + 1, x) = Q(a, x) + x^a e^-x / Γ(a + 1), from Q(1/2, x) or Q(1, x).
+    start, first = (0.5, math.erfc(math.sqrt(half))) if df % 2 else (1.0, math.exp(-half))
+    shapes = (start + step for step in range((df - 1) // 2))
+    terms = (math.exp(shape * math.log(half) - half - math.lgamma(shape + 1)) for shape in shapes)
+    return min(1.0, math.fsum([first, *terms]))
+
+
+@dataclass(frozen=True)
+class ChiSquare:
+    """The statistic, its degrees of freedom, and how often chance alone would give as large a one."""
+
+    statistic: float
+    df: int
+    p: float
+
+
+def compare_counts(groups: Iterable[tuple[Sequence[int], Sequence[float]]]) -> ChiSquare | None:
+    """Return Pearson's test of observed against expected counts in groups; None without any degree.
+
+    Each group has one degree less than it has cells; its expected counts are positive and have its sum.
+    """
+    statistic, df = 0.0, 0
+    for observed, expected in groups:
+        squares = ((one - other) ** 2 / other for one, other in zip(observed, expected, strict=True))
+        statistic += math.fsum(squares)
+        df += len(observed) - 1
+    return ChiSquare(statistic, df, chi_square_tail(statistic, df)) if df > 0 else None
+
+
+# Intervals -------------------------------------------------------------------------------------------------
 
 
 def wilson(successes: int, n: int) -> Interval:
@@ -32,16 +211,6 @@ def wilson(successes: int, n: int) -> Interval:
     low = 0.0 if successes == 0 else max(0.0, (centre - spread) / scale)
     high = 1.0 if successes == n else min(1.0, (centre + spread) / scale)
     return low, high
-
-
-def wilson_f1(hits: int, others: int) -> Interval:
-    """Return the 95 % interval of F1 = 2 TP / (2 TP + FP + FN); `others` are FP + FN.
-
-    Among the samples that are a hit, a false alarm or a miss, the hits are a share J with a Wilson interval,
-    and F1 is 2 J / (1 + J), which grows with J.
-    """
-    low, high = wilson(hits, hits + others)
-    return 2 * low / (1 + low), 2 * high / (1 + high)
 
 
 def student(value: float, std_error: float, df: int, *, is_share: bool = False) -> Interval:
@@ -77,3 +246,356 @@ def mover(parts: Iterable[tuple[float, Interval]]) -> Interval:
     below = math.fsum((value - low) ** 2 for value, (low, _) in found)
     above = math.fsum((high - value) ** 2 for value, (_, high) in found)
     return mean - math.sqrt(below) / size, mean + math.sqrt(above) / size
+
+
+# Standard errors of ratios of sums -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio of sums, which most metrics are: a mean is Σx over Σ1, precision is ΣTP over Σ(TP + FP).
+
+    Whole numbers, both in the same units; `n` samples stand behind them. What one sample, or one cluster of
+    samples, says differently from the whole is its residual `top - R · bottom`; the spread of the residuals
+    is the spread of R.
+    """
+
+    top: int
+    bottom: int
+    n: int
+
+
+def measure_error(ratio: Ratio, *, tops: int, products: int, bottoms: int) -> float | None:
+    """Return the standard error of a ratio over independent samples; None for fewer than two.
+
+    √(n/(n-1) · Σ(top - R · bottom)²) / Σ bottom, from Σ top², Σ top · bottom and Σ bottom². Of a mean it is
+    the sample standard deviation over √n.
+    """
+    if ratio.n <= 1 or not ratio.bottom:
+        return None
+    top, bottom = ratio.top, ratio.bottom
+    residuals = bottom**2 * tops - 2 * top * bottom * products + top**2 * bottoms
+    return divide_and_root(ratio.n * residuals, (ratio.n - 1) * bottom**4)
+
+
+def measure_clustered_error(
+    clusters: Sequence[tuple[Ratio, int]], *, is_corrected: bool = True
+) -> tuple[float | None, int]:
+    """Return the standard error of a ratio over clusters, and how many clusters have a sample that counts.
+
+    Each cluster is given with how often it occurs. √(Σ (top - R · bottom)²) / Σ bottom with the sums of each
+    cluster, times √(C/(C-1)) where corrected. None for fewer than two clusters.
+    """
+    size, union = sum(count for one, count in clusters if one.n), 0
+    for one, _ in clusters:
+        union |= one.top | one.bottom
+    # Without the binary zeros that all sums end with, the numbers to square are small.
+    shift = (union & -union).bit_length() - 1 if union else 0
+    small = [(one.top >> shift, one.bottom >> shift, count) for one, count in clusters]
+    top, bottom = sum(one[0] * one[2] for one in small), sum(one[1] * one[2] for one in small)
+    if size <= 1 or not bottom:
+        return None, size
+    residuals = sum(count * (own * bottom - top * of) ** 2 for own, of, count in small)
+    if is_corrected:
+        return divide_and_root(size * residuals, (size - 1) * bottom**4), size
+    return divide_and_root(residuals, bottom**4), size
+
+
+def average_clustered_error(
+    clusters: Sequence[tuple[Sequence[Ratio], int]], *, is_corrected: bool
+) -> tuple[float | None, int]:
+    """Return the standard error of the mean of several ratios over the same clusters, and how many these are.
+
+    Each cluster is given with its sums for every ratio and how often it occurs. Its residual is the mean of
+    its residuals: (top - R · bottom) / Σ bottom.
+    """
+    size = sum(count for ratios, count in clusters if any(one.n for one in ratios))
+    if size <= 1:
+        return None, size
+    columns = range(len(clusters[0][0]))
+    tops = [sum(ratios[i].top * count for ratios, count in clusters) for i in columns]
+    bottoms = [sum(ratios[i].bottom * count for ratios, count in clusters) for i in columns]
+    squares = []
+    try:
+        for ratios, count in clusters:
+            residual = math.fsum(
+                (ratios[i].top * bottoms[i] - tops[i] * ratios[i].bottom) / bottoms[i] ** 2 for i in columns
+            )
+            squares.append(count * residual * residual)
+        correction = size / (size - 1) if is_corrected else 1.0
+        error = math.sqrt(correction * math.fsum(squares)) / len(columns)
+    except OverflowError:
+        return None, size
+    return (error if math.isfinite(error) else None), size
+
+
+# Margins: standard error, interval and method of one value -------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of 0/1 outcomes, in counts."""
+
+    count: int
+    of: int
+
+
+@dataclass(frozen=True)
+class Margin:
+    """How sure a value is: its standard error, and its interval or why there is none.
+
+    `is_share` says that the value lies within [0, 1] by its nature.
+    """
+
+    std_error: float | None = None
+    interval: Interval | None = None
+    method: str | None = None
+    note: str | None = None
+    is_share: bool = False
+
+
+def bound_margin(std_error: float, interval: Interval, method: str) -> Margin:
+    """Return the margin, without an interval whose ends no float can hold."""
+    if not all(map(math.isfinite, interval)):
+        return Margin(std_error, note=TOO_LARGE_SPREAD)
+    return Margin(std_error, interval, method)
+
+
+def measure_share(share: Share) -> Margin:
+    """Return how sure a share of at least one 0/1 outcome is: the Wilson interval, whatever its size."""
+    spread = share.count * (share.of - share.count)
+    error = divide_and_root(spread, share.of**2 * (share.of - 1)) if share.of > 1 else None
+    return Margin(error, wilson(share.count, share.of), WILSON, is_share=True)
+
+
+def measure_f1(hits: int, others: int) -> Margin:
+    """Return how sure F1 = 2 TP / (2 TP + FP + FN) of at least one sample is; `others` are FP + FN.
+
+    Among the samples that are a hit, a false alarm or a miss, the hits are a share J with a Wilson interval,
+    and F1 is 2 J / (1 + J), which grows with J.
+    """
+    size = hits + others
+    # J = hits / size has the variance J (1 - J) / (size - 1), and F1 = 2 J / (1 + J) the slope 2 / (1 + J)².
+    error = None
+    if size > 1:
+        error = divide_and_root(4 * size**2 * hits * others, (size - 1) * (size + hits) ** 4)
+    low, high = wilson(hits, size)
+    return Margin(error, (2 * low / (1 + low), 2 * high / (1 + high)), WILSON, is_share=True)
+
+
+def measure_mean(value: float | None, std_error: float | None, n: int, *, is_share: bool = False) -> Margin:
+    """Return how sure a mean of `n` independent numbers is: Student's t."""
+    if value is None or not std_error:
+        return Margin(std_error, note=_explain_spread(std_error, n), is_share=is_share)
+    interval = student(value, std_error, n - 1, is_share=is_share)
+    return replace(bound_margin(std_error, interval, STUDENT), is_share=is_share)
+
+
+def measure_ratio(value: float | None, std_error: float | None, n: int, *, is_share: bool) -> Margin:
+    """Return how sure a ratio of sums over `n` independent samples is."""
+    if value is None or not std_error:
+        return Margin(std_error, note=_explain_spread(std_error, n), is_share=is_share)
+    if is_share:
+        return Margin(std_error, score_interval(value, std_error, n - 1), RATIO_WILSON, is_share=True)
+    return bound_margin(std_error, student(value, std_error, n - 1), RATIO_STUDENT)
+
+
+def _explain_spread(std_error: float | None, n: int) -> str:
+    """Return why there is no spread to make an interval from."""
+    if n == 1:
+        return ONE_SAMPLE
+    return TOO_LARGE_SPREAD if std_error is None else ALL_ALIKE
+
+
+def average_shares(shares: Sequence[Share]) -> Margin:
+    """Return how sure the mean of independent shares is, each of at least two 0/1 outcomes.
+
+    The squared standard errors add up. A share that is all or nothing shows no spread, which is chance as
+    often as truth: it is given that of the Jeffreys posterior. Degrees of freedom by Satterthwaite.
+    """
+    if any(share.of <= 1 for share in shares):
+        return Margin(note=SINGLE, is_share=True)
+    if not shares:
+        return Margin()
+    size = len(shares)
+    mean = math.fsum(share.count / share.of for share in shares) / size
+    spreads = [
+        one.count * (one.of - one.count) / (one.of * one.of * (one.of - 1))
+        if 0 < one.count < one.of
+        else (one.count + 0.5) * (one.of - one.count + 0.5) / ((one.of + 1) ** 2 * (one.of + 2))
+        for one in shares
+    ]
+    total = math.fsum(spreads)
+    error = math.sqrt(total) / size
+    if all(share.count in {0, share.of} for share in shares) and mean in {0.0, 1.0}:
+        found = mover((share.count / share.of, wilson(share.count, share.of)) for share in shares)
+        return Margin(error, found, MOVER, is_share=True)
+    weights = (one**2 / (share.of - 1) for one, share in zip(spreads, shares, strict=True))
+    found = score_interval(mean, error, max(1, int(total**2 / math.fsum(weights))))
+    return Margin(error, found, STRATIFIED, is_share=True)
+
+
+def average_counts(counts: Sequence[tuple[int, int]]) -> tuple[float, Interval | None]:
+    """Return the mean of shares, each given as how many of how many, and its interval if there is one."""
+    mean = math.fsum(count / of for count, of in counts) / len(counts)
+    return mean, average_shares([Share(count, of) for count, of in counts]).interval
+
+
+def average_errors(values: Sequence[MetricValue]) -> Margin:
+    """Return how sure the mean of independent values is, from their own standard errors."""
+    is_share = all(value.is_share for value in values)
+    known = [value.std_error for value in values if value.std_error is not None]
+    missing = len(values) - len(known)
+    if missing:
+        return Margin(note=f"{missing} of {len(values)} have no standard error", is_share=is_share)
+    largest = max(known)
+    if not largest:
+        return Margin(largest, note=NO_SPREAD, is_share=is_share)
+    mean = average([float(value.value or 0) for value in values])
+    squares = [(error / largest) ** 2 for error in known]  # no square is then too large for a float
+    total = math.fsum(squares)
+    error = largest * math.sqrt(total) / len(values)
+    # The degrees of freedom of a standard error are one less than its clusters, or samples.
+    degrees = [max(1, int(str(value.details.get("clusters", value.n))) - 1) for value in values]
+    weights = (square**2 / degree for square, degree in zip(squares, degrees, strict=True))
+    df = max(1, int(total**2 / math.fsum(weights)))
+    if is_share and 0 < mean < 1:
+        return Margin(error, score_interval(mean, error, df), STRATIFIED, is_share=True)
+    return bound_margin(error, student(mean, error, df, is_share=is_share), STRATIFIED)
+
+
+# The bootstrap, bias-corrected and accelerated -------------------------------------------------------------
+#
+# Samples that look alike to a metric form a cell, so a resample is a draw of cell counts: its work grows with
+# the cells, not with the samples. It depends on the counts and the seed alone. Only `random()` is used, the
+# one method whose sequence Python keeps from version to version.
+
+#: A number from the counts of the cells; None where it is 0/0.
+Statistic = Callable[[Sequence[int]], float | None]
+
+
+def resample(counts: Sequence[int], statistic: Statistic, seed: int | None = 0) -> Margin:
+    """Return the standard error and the 95 % BCa interval of a share computed from cell counts (Efron 1987).
+
+    A seed of None is for numbers whose spread something else will tell: nothing is drawn.
+    """
+
+    def give_up(note: str) -> Margin:
+        return Margin(note=note, is_share=True)
+
+    n, value = sum(counts), statistic(counts)
+    if value is None or seed is None:
+        return give_up("not resampled")
+    if n < FEWEST_SAMPLES:
+        return give_up(f"resampling needs at least {FEWEST_SAMPLES} samples, there are {n}")
+    draw = _choose_draw(counts, Random(seed).random)  # noqa: S311 - repeatable, no secret
+    drawn = [statistic(draw()) for _ in range(RESAMPLES)]
+    found = sorted(one for one in drawn if one is not None)
+    size = len(found)
+    if (RESAMPLES - size) * _SELDOM > RESAMPLES:
+        return give_up("too many resamples have no value (0/0)")
+    if found[0] == found[-1]:
+        return give_up("all resamples give the same number")
+    mean = math.fsum(found) / size
+    error = math.sqrt(math.fsum((one - mean) ** 2 for one in found) / (size - 1))
+    share = (sum(one < value for one in found) + sum(one == value for one in found) / 2) / size
+    if not 0 < share < 1:
+        return replace(give_up("all resamples lie on one side of the value"), std_error=error)
+    bias, acceleration = NORMAL.inv_cdf(share), _accelerate(counts, statistic)
+    ends = []
+    for tail in (_TAIL, 1 - _TAIL):
+        shifted = bias + NORMAL.inv_cdf(tail)
+        # It is positive: no acceleration is beyond 1/6, and no shift beyond 5.5 with so many resamples.
+        slope = 1 - acceleration * shifted
+        # The quantile lies between two resamples in proportion.
+        place = NORMAL.cdf(bias + shifted / slope) * (size - 1)
+        low = min(int(place), size - 2)
+        ends.append(found[low] + (place - low) * (found[low + 1] - found[low]))
+    return Margin(error, (ends[0], ends[1]), BCA, is_share=True)
+
+
+def _accelerate(counts: Sequence[int], statistic: Statistic) -> float:
+    """Return the acceleration, from the numbers that remain when one sample of a cell is left out."""
+    left = list(counts)
+    outcomes: list[tuple[float, int]] = []
+    for cell, count in enumerate(counts):
+        if count:
+            left[cell] -= 1
+            value = statistic(left)
+            left[cell] += 1
+            if value is not None:
+                outcomes.append((value, count))
+    n = sum(count for _, count in outcomes)
+    mean = math.fsum(value * count for value, count in outcomes) / n
+    squares = math.fsum(count * (mean - value) ** 2 for value, count in outcomes)
+    cubes = math.fsum(count * (mean - value) ** 3 for value, count in outcomes)
+    return cubes / (6 * squares**1.5) if squares else 0.0
+
+
+def _choose_draw(counts: Sequence[int], random: Callable[[], float]) -> Callable[[], list[int]]:
+    """Return what draws the cell counts of a resample: sample by sample, or cell by cell."""
+    n = sum(counts)
+    cells = (
+        [cell for cell, count in enumerate(counts) for _ in range(count)]
+        if n <= _SPARSE * len(counts)
+        else []
+    )
+    rest = list(accumulate(reversed(counts)))[::-1]
+    # Of each cell its share among itself and the cells after it.
+    shares = [count / left if left else 0.0 for count, left in zip(counts, rest, strict=True)]
+
+    def draw_samples() -> list[int]:
+        drawn = [0] * len(counts)
+        for _ in range(n):
+            drawn[cells[int(random() * n)]] += 1
+        return drawn
+
+    def draw_cells() -> list[int]:
+        drawn, left = [], n
+        for share in shares:
+            drawn.append(draw_binomial(left, share, random) if left else 0)
+            left -= drawn[-1]
+        return drawn
+
+    return draw_samples if cells else draw_cells
+
+
+def draw_binomial(n: int, share: float, random: Callable[[], float]) -> int:
+    """Return how many of `n` independent trials succeed."""
+    if share > 1 / 2:
+        return n - draw_binomial(n, 1 - share, random)
+    if share <= 0:
+        return 0
+    if n * share >= _FEW_EXPECTED:
+        return _reject(n, share, random)
+    # Draw how long each success is waited for.
+    scale, place, count = 1 / math.log1p(-share), 0, 0
+    while True:
+        place += int(math.log(1 - random()) * scale) + 1
+        if place > n:
+            return count
+        count += 1
+
+
+def _reject(n: int, share: float, random: Callable[[], float]) -> int:
+    """Return a binomial count by transformed rejection with squeeze (Hörmann 1993, algorithm BTRS)."""
+    spread = math.sqrt(n * share * (1 - share))
+    width = 1.15 + 2.53 * spread
+    skew = -0.0873 + 0.0248 * width + 0.01 * share
+    centre, inside = n * share + 0.5, 0.92 - 4.2 / width
+    mode = math.floor((n + 1) * share)
+    while True:
+        aside = random() - 0.5
+        reach = 0.5 - abs(aside)
+        height = 1 - random()
+        count = math.floor((2 * skew / reach + width) * aside + centre) if reach else -1
+        if not 0 <= count <= n:
+            continue
+        if reach >= 0.07 and height <= inside:  # noqa: PLR2004 - the constants of the algorithm
+            return count
+        scaled = height * (2.83 + 5.1 / width) * spread / (skew / (reach * reach) + width)
+        # The logarithm of the count's probability over that of the most probable one.
+        ways = math.lgamma(mode + 1) + math.lgamma(n - mode + 1)
+        ways -= math.lgamma(count + 1) + math.lgamma(n - count + 1)
+        if math.log(scaled) <= ways + (count - mode) * math.log(share / (1 - share)):
+            return count

@@ -1,38 +1,51 @@
-"""`mean`, `max`, `min` and `std_dev` of one field."""
+"""`mean`, `max`, `min` and `std_dev` of one field, and `weighted_average`."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import polars as pl
 
-from answerkey.metrics.columns import find_ends, sum_column
-from answerkey.metrics.concluding import (
+from answerkey.errors import ScoringError, SpecError
+from answerkey.metrics.base import (
+    NO_WEIGHT,
     NOTHING_COUNTED,
+    NULL,
     TOO_LARGE,
-    Margin,
-    Share,
-    check_part,
-    measure_mean,
-    state_share,
-    state_value,
-)
-from answerkey.metrics.exact import UNIT_BITS, divide, divide_and_root, sum_exactly
-from answerkey.metrics.intervals import Scale
-from answerkey.metrics.observed import (
-    Ledger,
-    Observed,
+    CountingMetric,
     Part,
+    PartBuilder,
+    ValueCounts,
+    ValueNames,
     count_left_out,
     find_many,
-    merge_parts,
-    observe,
+    is_finite,
+    read_number,
+    say_samples,
+    write_label,
 )
-from answerkey.metrics.ratios import Ratio, Squares, measure_error
-from answerkey.metrics.value_names import ValueNames
+from answerkey.metrics.exact import (
+    UNIT_BITS,
+    divide,
+    divide_and_root,
+    find_common_bits,
+    find_ends,
+    sum_column,
+    sum_exactly,
+    to_units,
+)
+from answerkey.metrics.intervals import (
+    Margin,
+    Ratio,
+    Scale,
+    Share,
+    measure_error,
+    measure_mean,
+    measure_ratio,
+)
 from answerkey.types import MetricValue, Scores
 
 NO_INTERVAL = "answerkey computes none for a standard deviation"
@@ -40,13 +53,12 @@ AN_END = "the end of a sample says nothing about values not seen"
 
 
 @dataclass(frozen=True)
-class _FieldMetric(ABC):
+class _FieldMetric(CountingMetric):
     """A number from the numbers of one field; booleans count as 1 and 0."""
 
     field: str
     name: str | None = None
 
-    type: ClassVar[str]
     reads_numbers: ClassVar[bool] = True
 
     def fields(self) -> tuple[str, ...]:
@@ -57,60 +69,49 @@ class _FieldMetric(ABC):
         """Return counts, exact sums and both ends of the field in this shard."""
         numbers = find_many(scores, self.field)
         if numbers is None:
-            return self.collect(observe(scores, [self.field]))
-        return self.collect_column(numbers, Observed([], count_left_out(scores), scores.names))
+            return super().measure(scores)
+        return self.collect_column(numbers, ValueCounts([], count_left_out(scores), scores.names))
 
-    def collect_column(self, numbers: pl.Series, observed: Observed) -> Part:
-        """Return the same part from a column of many different numbers."""
-        ledger = Ledger.open(observed)
-        finite = ledger.take_column(numbers)
+    def collect_column(self, numbers: pl.Series, counts: ValueCounts) -> Part:
+        """Return the same part as `collect` from a column of many different numbers."""
+        builder = PartBuilder(counts)
+        finite = builder.take_column(numbers)
         total, squares = sum_column(finite)
-        return ledger.close(
-            zeros=int((finite == 0).sum()),
-            ones=int((finite == 1).sum()),
-            sum=total,
-            squares=squares,
-            ends=find_ends(finite),
-        )
+        zeros, ones = int((finite == 0).sum()), int((finite == 1).sum())
+        return builder.build(zeros=zeros, ones=ones, sum=total, squares=squares, ends=find_ends(finite))
 
-    def collect(self, observed: Observed) -> Part:
-        """Return the part of what was observed."""
-        ledger = Ledger.open(observed)
-        numbers: list[tuple[float, int]] = []
-        for values, count in observed.counts:
-            taken = ledger.take_numbers([self.field], values, count)
-            if taken is not None:
-                numbers.append((taken[0], count))
+    def collect(self, counts: ValueCounts) -> Part:
+        """Return counts, exact sums and both ends of the numbers."""
+        builder = PartBuilder(counts)
+        taken = [(builder.take_numbers([self.field], values, rows), rows) for values, rows in counts.counts]
+        numbers = [(found[0], rows) for found, rows in taken if found is not None]
         total, squares = sum_exactly(numbers)
-        return ledger.close(
-            zeros=sum(count for number, count in numbers if number == 0),
-            ones=sum(count for number, count in numbers if number == 1),
+        return builder.build(
+            zeros=sum(rows for number, rows in numbers if number == 0),
+            ones=sum(rows for number, rows in numbers if number == 1),
             sum=total,
             squares=squares,
             ends=sorted({pick(numbers)[0] for pick in (min, max)}) if numbers else [],
         )
 
-    def merge(self, parts: Sequence[Part]) -> Part:
-        """Return several parts as one, in any order."""
-        return merge_parts(parts)
-
     def finish(self, part: Part) -> list[MetricValue]:
         """Return the one value; none when nothing counts."""
-        check_part(part, self.type, self.fields())
-        name = self._name_value()
+        self.check(part)
         if not part.get("n"):
-            return [state_value(name, None, part, kind=self.type, note=NOTHING_COUNTED)]
-        return [self._state(name, part)]
+            return [self.state(self.value_name, None, part, note=NOTHING_COUNTED)]
+        return [self._state_number(part)]
+
+    @property
+    def value_name(self) -> str:
+        """What the value is called."""
+        return self.name or f"{self.field}_{self.type}"
 
     def value_names(self) -> ValueNames:
         """Return what the value will be called; right or wrong is 1 or 0 in every scorer."""
-        return ValueNames((self._name_value(),), is_share=self.field.partition(".")[0] == "is_correct")
-
-    def _name_value(self) -> str:
-        return self.name or f"{self.field}_{self.type}"
+        return ValueNames((self.value_name,), is_share=self.field.partition(".")[0] == "is_correct")
 
     @abstractmethod
-    def _state(self, name: str, part: Part) -> MetricValue:
+    def _state_number(self, part: Part) -> MetricValue:
         """Return the value of a part that has numbers."""
 
 
@@ -121,15 +122,19 @@ class Mean(_FieldMetric):
     type: ClassVar[str] = "mean"
     sums: ClassVar[tuple[str, ...]] = ("n", "sum")
 
-    def _state(self, name: str, part: Part) -> MetricValue:
+    def _state_number(self, part: Part) -> MetricValue:
         n = part["n"]
         if part["zeros"] + part["ones"] == n:
-            return state_share(name, Share(part["ones"], n), part, kind=self.type)
+            return self.state_share(self.value_name, Share(part["ones"], n), part)
         value = divide(part["sum"], n << UNIT_BITS)
-        squares = Squares(part["squares"], part["sum"] << UNIT_BITS, n << 2 * UNIT_BITS)
-        error = measure_error(self.ratios(part, part)[name], squares)
+        error = measure_error(
+            self.ratios(part, part)[self.value_name],
+            tops=part["squares"],
+            products=part["sum"] << UNIT_BITS,
+            bottoms=n << 2 * UNIT_BITS,
+        )
         margin = measure_mean(value, error, n, is_share=part.get("is_share", False))
-        return state_value(name, value, part, kind=self.type, margin=margin)
+        return self.state(self.value_name, value, part, margin=margin)
 
     def find_scale(self, scales: Mapping[str, Scale]) -> Scale | None:
         """Return the scale of the field, whichever aggregate of trials it is: a mean does not leave it."""
@@ -137,7 +142,7 @@ class Mean(_FieldMetric):
 
     def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:  # noqa: ARG002 - the names need no whole
         """Return the sums of some samples whose ratio is the value."""
-        return {self._name_value(): Ratio(part["sum"], part["n"] << UNIT_BITS, part["n"])}
+        return {self.value_name: Ratio(part["sum"], part["n"] << UNIT_BITS, part["n"])}
 
 
 @dataclass(frozen=True)
@@ -146,9 +151,8 @@ class Max(_FieldMetric):
 
     type: ClassVar[str] = "max"
 
-    def _state(self, name: str, part: Part) -> MetricValue:
-        value = float(max(part["ends"]))
-        return state_value(name, value, part, kind=self.type, margin=Margin(note=AN_END))
+    def _state_number(self, part: Part) -> MetricValue:
+        return self.state(self.value_name, float(max(part["ends"])), part, margin=Margin(note=AN_END))
 
 
 @dataclass(frozen=True)
@@ -157,9 +161,8 @@ class Min(_FieldMetric):
 
     type: ClassVar[str] = "min"
 
-    def _state(self, name: str, part: Part) -> MetricValue:
-        value = float(min(part["ends"]))
-        return state_value(name, value, part, kind=self.type, margin=Margin(note=AN_END))
+    def _state_number(self, part: Part) -> MetricValue:
+        return self.state(self.value_name, float(min(part["ends"])), part, margin=Margin(note=AN_END))
 
 
 @dataclass(frozen=True)
@@ -168,13 +171,145 @@ class StdDev(_FieldMetric):
 
     type: ClassVar[str] = "std_dev"
 
-    def _state(self, name: str, part: Part) -> MetricValue:
+    def _state_number(self, part: Part) -> MetricValue:
         n = part["n"]
         if n == 1:
-            return state_value(
-                name, None, part, kind=self.type, note="it needs at least two values, there is one"
-            )
+            return self.state(self.value_name, None, part, note="it needs at least two values, there is one")
         spread = n * part["squares"] - part["sum"] ** 2
         value = divide_and_root(spread, n * (n - 1) << 2 * UNIT_BITS)
         note = TOO_LARGE if value is None else None
-        return state_value(name, value, part, kind=self.type, note=note, margin=Margin(note=NO_INTERVAL))
+        return self.state(self.value_name, value, part, note=note, margin=Margin(note=NO_INTERVAL))
+
+
+@dataclass(frozen=True)
+class WeightedAverage(CountingMetric):
+    """The mean of the weights of a field's values, or Σwx/Σw with the weights in another field.
+
+    A value finds its weight by its text, or, if both are numbers, as a number (`1.0` finds `1`). A value
+    without a weight is left out and counted.
+    """
+
+    field: str
+    weights: Mapping[str | bool | float, float] | str
+    name: str | None = None
+
+    type: ClassVar[str] = "weighted_average"
+    sums: ClassVar[tuple[str, ...]] = ("n", "top", "bottom")
+
+    def __post_init__(self) -> None:
+        if not self.weights:
+            hint = "give each value of the field a weight, or name the field that holds the weights"
+            raise SpecError("E108", "`weights` is empty", hint=hint)
+        table: Mapping[str | bool | float, object] = {} if isinstance(self.weights, str) else self.weights
+        for value, weight in table.items():
+            if isinstance(weight, bool) or not isinstance(weight, int | float) or not is_finite(weight):
+                raise SpecError("E108", f"the weight of {value!r} is {weight!r}, not a number")
+
+    def fields(self) -> tuple[str, ...]:
+        """Return the names of the score values or metadata that it reads."""
+        return (self.field, self.weights) if isinstance(self.weights, str) else (self.field,)
+
+    @property
+    def value_name(self) -> str:
+        """What the value is called."""
+        return self.name or f"{self.field}_{self.type}"
+
+    def value_names(self) -> ValueNames:
+        """Return what the value will be called."""
+        return ValueNames((self.value_name,))
+
+    def collect(self, counts: ValueCounts) -> Part:
+        """Return the exact sums of weights and of products."""
+        builder = PartBuilder(counts)
+        weighed = [(self._weigh(builder, values, rows), rows) for values, rows in counts.counts]
+        pairs = [(*pair, rows) for pair, rows in weighed if pair is not None]
+        # In units no smaller than the numbers need, for the sake of speed; the sums are then shifted.
+        bits = find_common_bits(number for value, weight, _ in pairs for number in (value, weight))
+        top = bottom = tops = products = bottoms = 0
+        for one, other, rows in pairs:
+            value, weight = to_units(one, bits), to_units(other, bits)
+            top += rows * value * weight
+            bottom += rows * weight
+            tops += rows * (value * weight) ** 2
+            products += rows * value * weight**2
+            bottoms += rows * weight**2
+        shift = UNIT_BITS - bits
+        return builder.build(
+            top=top << 2 * shift,
+            bottom=bottom << shift,
+            tops=tops << 4 * shift,
+            products=products << 3 * shift,
+            bottoms=bottoms << 2 * shift,
+            negative=sum(rows for _, weight, rows in pairs if weight < 0),
+        )
+
+    def _weigh(
+        self, builder: PartBuilder, values: tuple[object, ...], rows: int
+    ) -> tuple[float, float] | None:
+        """Return value and weight; a weight out of the table is a value of weight 1."""
+        if values[0] is None:
+            builder.leave_out(NULL, rows)
+            return None
+        if isinstance(self.weights, str):
+            if values[1] is None:
+                builder.leave_out(NO_WEIGHT, rows)
+                return None
+            numbers = builder.take_numbers(self.fields(), values, rows)
+            return None if numbers is None else (numbers[0], numbers[1])
+        weight = find_weight(self.weights, values[0])
+        if weight is None:
+            builder.leave_out(NO_WEIGHT, rows)
+            return None
+        builder.n += rows
+        return weight, 1
+
+    def finish(self, part: Part) -> list[MetricValue]:
+        """Return the one value; none when nothing counts or all weights are 0."""
+        self.check(part)
+        if part.get("negative"):
+            samples = say_samples(part["negative"])
+            message = f"`{self.type}`: `{self.weights}` holds negative weights in {samples}"
+            raise ScoringError("E402", message, hint="a weight is 0 or more")
+        if not part.get("n") or not part["bottom"]:
+            note = "all weights are 0" if part.get("n") else NOTHING_COUNTED
+            return [self.state(self.value_name, None, part, note=note)]
+        value = divide(part["top"], part["bottom"] << UNIT_BITS)
+        if value is None:
+            return [self.state(self.value_name, None, part, note=TOO_LARGE)]
+        error = measure_error(
+            self.ratios(part, part)[self.value_name],
+            tops=part["tops"],
+            products=part["products"] << UNIT_BITS,
+            bottoms=part["bottoms"] << 2 * UNIT_BITS,
+        )
+        if isinstance(self.weights, str):
+            margin = measure_ratio(value, error, part["n"], is_share=False)
+        else:
+            margin = measure_mean(value, error, part["n"])
+        return [self.state(self.value_name, value, part, margin=margin)]
+
+    def find_scale(self, scales: Mapping[str, Scale]) -> Scale | None:
+        """Return the least and the greatest weight of the table, or the scale of the field itself."""
+        if isinstance(self.weights, str):
+            return scales.get(self.field.partition(".")[0])
+        return float(min(self.weights.values())), float(max(self.weights.values()))
+
+    def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:  # noqa: ARG002 - the names need no whole
+        """Return the sums of some samples whose ratio is the value."""
+        return {self.value_name: Ratio(part["top"], part["bottom"] << UNIT_BITS, part["n"])}
+
+
+def find_weight(weights: Mapping[str | bool | float, float], value: object) -> float | None:
+    """Return the weight whose key is the value's text, else the same number, else None."""
+    label, number = write_label(value), read_number(value)
+    found = [weight for key, weight in weights.items() if write_label(key) == label]
+    if not found and number is not None:
+        found = [weight for key, weight in weights.items() if _reads_as(write_label(key), number)]
+    return found[0] if found else None
+
+
+def _reads_as(text: str, number: float) -> bool:
+    try:
+        return float(text) == number
+    except ValueError:
+        return False

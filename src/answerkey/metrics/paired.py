@@ -1,4 +1,10 @@
-"""Two runs on the same samples: the mean difference, how sure it is, and whether chance explains it."""
+"""Two runs on the same samples: the mean difference, how sure it is, and whether chance explains it.
+
+Below: how many samples a comparison needs, and what it can show with those there are (Miller 2024).
+A sample's difference of two models varies by the sample (`between`, ω²), and by chance each time a model is
+asked (`first` and `second`, σ²), which asking several times averages out. The plan is for a two-sided test of
+the mean difference, which is normal for as many samples as evaluations have.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +12,23 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from answerkey.metrics.clusters import FEWEST_CLUSTERS
-from answerkey.metrics.distributions import student_tails, toss_share, toss_tail
 from answerkey.metrics.exact import UNIT_BITS, to_units
-from answerkey.metrics.intervals import CLUSTERED_STUDENT, NEWCOMBE, STUDENT, Interval, student, wilson
-from answerkey.metrics.ratios import Ratio, Squares, measure_clustered_error, measure_error
+from answerkey.metrics.intervals import (
+    CLUSTERED_STUDENT,
+    NEWCOMBE,
+    NORMAL,
+    STUDENT,
+    Interval,
+    Ratio,
+    measure_clustered_error,
+    measure_error,
+    student,
+    student_tails,
+    toss_share,
+    toss_tail,
+    wilson,
+)
+from answerkey.metrics.measure import FEWEST_CLUSTERS
 
 #: With fewer samples on which the runs differ, mean ± t · error misses too often.
 FEWEST_FLIPS = 10
@@ -72,28 +90,25 @@ def measure_difference(
 
     `clusters` are the same pairs by cluster; the test and the interval then allow for them.
     """
-    sums = _add_up(pairs)
+    sums = _Sums.add_up(pairs)
     if not sums.n:
         return None
     flips = count_flips(pairs)
     exact, mid = mcnemar(flips) if flips is not None else (None, None)
-    if clusters is not None:
-        evidence = _weigh_clusters(sums, [_add_up(one) for one in clusters.values()], is_corrected)
-    elif flips is not None:
-        evidence = _weigh_flips(sums, flips, exact)
-    else:
-        evidence = _weigh_samples(sums)
     size = sums.n << UNIT_BITS
-    return Difference(
-        n=sums.n,
-        first=sums.first / size,
-        second=sums.second / size,
-        value=sums.value,
-        evidence=evidence,
-        flips=flips,
-        p_exact=exact,
-        p_mid=mid,
-    )
+    value, error = (sums.first - sums.second) / size, sums.std_error
+    if clusters is not None:
+        ratios = [(_Sums.add_up(one).ratio, 1) for one in clusters.values()]
+        error, _ = measure_clustered_error(ratios, is_corrected=is_corrected)
+        evidence = _weigh_clusters(value, error, len(ratios))
+    elif flips is None:
+        evidence = _weigh_samples(value, error, sums.n)
+    elif flips.first_only + flips.second_only < FEWEST_FLIPS:
+        evidence = Evidence(error, bound_flips(flips), NEWCOMBE, p=exact, p_method=EXACT_TEST)
+    else:
+        interval = student(value, error or 0.0, sums.n - 1)
+        evidence = Evidence(error or 0.0, interval, STUDENT, p=exact, p_method=EXACT_TEST)
+    return Difference(sums.n, sums.first / size, sums.second / size, value, evidence, flips, exact, mid)
 
 
 @dataclass(frozen=True)
@@ -105,30 +120,28 @@ class _Sums:
     second: int
     squares: int
 
+    @classmethod
+    def add_up(cls, pairs: Iterable[Pair]) -> _Sums:
+        n = first = second = squares = 0
+        for one, other, count in pairs:
+            left, right = to_units(one), to_units(other)
+            n += count
+            first += count * left
+            second += count * right
+            squares += count * (left - right) ** 2
+        return cls(n, first, second, squares)
+
     @property
     def ratio(self) -> Ratio:
         return Ratio(self.first - self.second, self.n << UNIT_BITS, self.n)
 
     @property
-    def value(self) -> float:
-        return (self.first - self.second) / (self.n << UNIT_BITS)
-
-    @property
     def std_error(self) -> float | None:
         """The standard error over independent samples; None for fewer than two."""
         products = (self.first - self.second) << UNIT_BITS
-        return measure_error(self.ratio, Squares(self.squares, products, self.n << 2 * UNIT_BITS))
-
-
-def _add_up(pairs: Iterable[Pair]) -> _Sums:
-    n = first = second = squares = 0
-    for one, other, count in pairs:
-        left, right = to_units(one), to_units(other)
-        n += count
-        first += count * left
-        second += count * right
-        squares += count * (left - right) ** 2
-    return _Sums(n, first, second, squares)
+        return measure_error(
+            self.ratio, tops=self.squares, products=products, bottoms=self.n << 2 * UNIT_BITS
+        )
 
 
 def count_flips(pairs: Iterable[Pair]) -> Flips | None:
@@ -151,16 +164,6 @@ def mcnemar(flips: Flips) -> tuple[float, float]:
     return exact, exact - toss_share(heads, tosses)
 
 
-def _weigh_flips(sums: _Sums, flips: Flips, exact: float | None) -> Evidence:
-    """Return the evidence of right and wrong answers: the exact test, and an interval that fits its size."""
-    if flips.first_only + flips.second_only < FEWEST_FLIPS:
-        interval, method = bound_flips(flips), NEWCOMBE
-        return Evidence(sums.std_error, interval, method, p=exact, p_method=EXACT_TEST)
-    error = sums.std_error or 0.0
-    interval = student(sums.value, error, sums.n - 1)
-    return Evidence(error, interval, STUDENT, p=exact, p_method=EXACT_TEST)
-
-
 def bound_flips(flips: Flips) -> Interval:
     """Return the 95 % interval of a difference of paired shares, for any number of flips.
 
@@ -171,49 +174,34 @@ def bound_flips(flips: Flips) -> Interval:
     first, second = flips.both + flips.first_only, flips.both + flips.second_only
     one, other = first / n, second / n
     (low, high), (other_low, other_high) = wilson(first, n), wilson(second, n)
-    tie = _correlate(flips)
+    # The correlation of right answers, drawn towards 0 by half a sample where it is positive.
+    tie = 0.0
+    spread = first * (n - first) * second * (n - second)
+    if spread:
+        product = flips.both * flips.neither - flips.first_only * flips.second_only
+        tie = (max(0.0, product - n / 2) if product > 0 else product) / math.sqrt(spread)
     below = (one - low) ** 2 - 2 * tie * (one - low) * (other_high - other) + (other_high - other) ** 2
     above = (high - one) ** 2 - 2 * tie * (high - one) * (other - other_low) + (other - other_low) ** 2
     value = one - other
     return value - math.sqrt(max(0.0, below)), value + math.sqrt(max(0.0, above))
 
 
-def _correlate(flips: Flips) -> float:
-    """Return the correlation of right answers, drawn towards 0 by half a sample where it is positive."""
-    first, second = flips.both + flips.first_only, flips.both + flips.second_only
-    n = first + flips.second_only + flips.neither
-    spread = first * (n - first) * second * (n - second)
-    if not spread:
-        return 0.0
-    product = flips.both * flips.neither - flips.first_only * flips.second_only
-    return (max(0.0, product - n / 2) if product > 0 else product) / math.sqrt(spread)
-
-
-def _weigh_samples(sums: _Sums) -> Evidence:
+def _weigh_samples(value: float, error: float | None, n: int) -> Evidence:
     """Return the evidence of values that are not all 0 or 1: Student's t over the samples' differences."""
-    error = sums.std_error
     if not error:
-        note = "there is one sample" if sums.n == 1 else "all samples differ alike"
+        note = "there is one sample" if n == 1 else "all samples differ alike"
         return Evidence(error, interval_note=note)
-    return _weigh_error(sums.value, error, sums.n - 1, STUDENT)
+    p = student_tails(value / error, n - 1)
+    return Evidence(error, student(value, error, n - 1), STUDENT, p=p, p_method=PAIRED_TEST)
 
 
-def _weigh_clusters(sums: _Sums, clusters: Sequence[_Sums], is_corrected: bool) -> Evidence:  # noqa: FBT001 - inner
-    size = len(clusters)
-    error = measure_clustered_error([(one.ratio, 1) for one in clusters], is_corrected=is_corrected)
+def _weigh_clusters(value: float, error: float | None, size: int) -> Evidence:
     if size < FEWEST_CLUSTERS or not error:
         alike = f"all {size} clusters differ alike"
         note = alike if size >= FEWEST_CLUSTERS else f"it needs {FEWEST_CLUSTERS} clusters, there are {size}"
         return Evidence(error, interval_note=note, clusters=size)
-    return _weigh_error(sums.value, error, size - 1, CLUSTERED_STUDENT, clusters=size)
-
-
-def _weigh_error(
-    value: float, error: float, df: int, method: str, *, clusters: int | None = None
-) -> Evidence:
-    test = PAIRED_TEST if clusters is None else CLUSTERED_TEST
-    p = student_tails(value / error, df)
-    return Evidence(error, student(value, error, df), method, p=p, p_method=test, clusters=clusters)
+    interval, p = student(value, error, size - 1), student_tails(value / error, size - 1)
+    return Evidence(error, interval, CLUSTERED_STUDENT, p=p, p_method=CLUSTERED_TEST, clusters=size)
 
 
 def adjust_by_holm(chances: Sequence[float | None]) -> list[float | None]:
@@ -225,3 +213,53 @@ def adjust_by_holm(chances: Sequence[float | None]) -> list[float | None]:
         largest = max(largest, min(1.0, (len(known) - rank) * p))
         adjusted[place] = largest
     return adjusted
+
+
+# Planning a comparison -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The variance of one sample's difference, in its parts; each model is asked so many times."""
+
+    between: float
+    first: float = 0.0
+    second: float = 0.0
+    first_trials: int = 1
+    second_trials: int = 1
+
+    @property
+    def total(self) -> float:
+        """ω² + σ₁²/K₁ + σ₂²/K₂."""
+        return self.between + self.first / self.first_trials + self.second / self.second_trials
+
+
+@dataclass(frozen=True)
+class Aim:
+    """How sure a test is to be: `alpha` of calling chance a difference, `power` of seeing one."""
+
+    alpha: float = 0.05
+    power: float = 0.8
+
+    @property
+    def reach(self) -> float:
+        """How many standard errors a difference must have."""
+        return NORMAL.inv_cdf(1 - self.alpha / 2) + NORMAL.inv_cdf(self.power)
+
+
+def count_samples(variance: float, difference: float, aim: Aim) -> int:
+    """Return how many samples it takes to see a difference; at least one."""
+    return max(1, math.ceil((aim.reach / difference) ** 2 * variance))
+
+
+def find_smallest(variance: float, samples: int, aim: Aim) -> float:
+    """Return the smallest difference that so many samples show."""
+    return aim.reach * math.sqrt(variance / samples)
+
+
+def measure_power(variance: float, samples: int, difference: float, alpha: float) -> float:
+    """Return how often so many samples show a difference that is there."""
+    if not variance:
+        return 1.0
+    errors, critical = difference / math.sqrt(variance / samples), NORMAL.inv_cdf(1 - alpha / 2)
+    return NORMAL.cdf(errors - critical) + NORMAL.cdf(-errors - critical)

@@ -7,12 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from answerkey.errors import SpecError
-from answerkey.metrics.concluding import NOTHING_COUNTED, Margin, state_value
-from answerkey.metrics.observed import Part, count_left_out, is_number, merge_parts, read_number, show_value
+from answerkey.metrics.base import (
+    NOTHING_COUNTED,
+    BaseMetric,
+    Part,
+    count_left_out,
+    merge_parts,
+    read_number,
+    show_value,
+)
+from answerkey.metrics.intervals import Margin
 from answerkey.types import MetricValue, Scores
 
 if TYPE_CHECKING:
-    from answerkey.sandbox import Snippet, SnippetTrouble
+    from answerkey.sandbox import Snippet
 
 OWN_FUNCTION = "how sure the number of your own function is, only you can tell"
 
@@ -21,7 +29,7 @@ SECONDS = 300.0
 
 
 @dataclass(frozen=True)
-class PythonMetric:
+class PythonMetric(BaseMetric):
     """What `compute_metrics(scores)` returns: names to numbers.
 
     The snippet sees the samples that count, in dataset order, so parts must be merged in that order.
@@ -62,33 +70,25 @@ class PythonMetric:
         from answerkey.sandbox import SnippetProcess, SnippetTrouble
 
         if not part["scores"]:
-            return [state_value(self.type, None, part, kind=self.type, note=NOTHING_COUNTED)]
+            return [self.state(self.type, None, part, note=NOTHING_COUNTED)]
         try:
             with SnippetProcess(self.snippets()[0], seconds=SECONDS) as process:
                 computed = process.call([part["scores"]])
         except SnippetTrouble as trouble:
-            return [self._state_failure(trouble, part)]
-        return self._state_computed(computed, part)
-
-    def _state_failure(self, trouble: SnippetTrouble, part: Part) -> MetricValue:
-        lines = trouble.traceback.strip().splitlines() if trouble.kind in {"raised", "load"} else []
-        note = f"the snippet failed: {lines[-1] if lines else trouble.message}"
-        details = {"kind": trouble.kind, "traceback": trouble.traceback}
-        return state_value(self.type, None, part, kind=self.type, note=note, details=details)
-
-    def _state_computed(self, computed: object, part: Part) -> list[MetricValue]:
+            lines = trouble.traceback.strip().splitlines() if trouble.kind in {"raised", "load"} else []
+            note = f"the snippet failed: {lines[-1] if lines else trouble.message}"
+            details = {"kind": trouble.kind, "traceback": trouble.traceback}
+            return [self.state(self.type, None, part, note=note, details=details)]
         if not isinstance(computed, Mapping) or not computed:
-            note = (
-                f"the snippet failed: it returned {show_value(computed)}, not a mapping of names to numbers"
-            )
-            return [
-                state_value(self.type, None, part, kind=self.type, note=note, details={"kind": "bad_value"})
-            ]
-        return [self._state_one(str(name), value, part) for name, value in computed.items()]
+            what = f"it returned {show_value(computed)}, not a mapping of names to numbers"
+            note, details = f"the snippet failed: {what}", {"kind": "bad_value"}
+            return [self.state(self.type, None, part, note=note, details=details)]
+        return [self._state_computed(str(name), value, part) for name, value in computed.items()]
 
-    def _state_one(self, name: str, value: object, part: Part) -> MetricValue:
+    def _state_computed(self, name: str, value: object, part: Part) -> MetricValue:
         number = read_number(value)
         if number is not None:
-            return state_value(name, float(number), part, kind=self.type, margin=Margin(note=OWN_FUNCTION))
-        what = "a number that is not finite" if is_number(value) else f"{show_value(value)}, not a number"
-        return state_value(name, None, part, kind=self.type, note=f"the snippet returned {what}")
+            return self.state(name, float(number), part, margin=Margin(note=OWN_FUNCTION))
+        is_number = isinstance(value, int | float)
+        what = "a number that is not finite" if is_number else f"{show_value(value)}, not a number"
+        return self.state(name, None, part, note=f"the snippet returned {what}")

@@ -1,25 +1,91 @@
-"""Trials: each sample is asked several times, and the metrics see one row per sample.
+"""Samples that are asked several times: one row per sample from the rows of its trials or orders of options.
 
-A table of trials has `num_trials` rows for each sample, one after the other, in dataset order.
+A table of trials has `num_trials` rows for each sample, one after the other, in dataset order. A table of
+orders has one for each order and trial, one after the other; samples may have different numbers of them.
+Below: the same task run several times, how far its numbers, and the score of each sample, stay the same.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
 
 import polars as pl
 
-from answerkey.metrics.aggregators import Aggregator
-from answerkey.metrics.observed import is_number, read_column
-from answerkey.types import EMPTY_STRUCT_FIELD, Scores, ScoreStatus
+from answerkey.metrics.base import is_finite, read_column
+from answerkey.metrics.classification import Frequency
+from answerkey.metrics.exact import UNIT_BITS, divide, divide_and_root, sum_exactly
+from answerkey.types import EMPTY_STRUCT_FIELD, MetricValue, Samples, Scores, ScoreStatus
+
+AggregatorName = Literal["mean", "min", "max", "pass@k", "pass^k", "pass@k_plugin", "pass^k_plugin"]
+
+#: The functions that need `k`, and among them those that draw k of the trials without putting them back.
+WITH_K = frozenset({"pass@k", "pass^k", "pass@k_plugin", "pass^k_plugin"})
+UNBIASED = frozenset({"pass@k", "pass^k"})
+
+#: A sample counts as its worst row.
+SEVERITY = {ScoreStatus.ERROR.value: 4, ScoreStatus.FAILED.value: 3}
+
+#: Columns of these types and of numbers can be compared row by row.
+_COMPARED = (pl.String, pl.Boolean, pl.List(pl.String))
+
+
+@dataclass(frozen=True)
+class Aggregator:
+    """A function of a sample's trials; `k` is for the `pass` functions only."""
+
+    function: AggregatorName
+    k: int | None = None
+
+    @property
+    def label(self) -> str:
+        """The name with `k` filled in: `mean`, `pass@3`, `pass^3_plugin`."""
+        return self.function if self.k is None else self.function.replace("k", str(self.k), 1)
+
+    def apply(self, values: Sequence[object]) -> float | None:
+        """Return the aggregate of one sample, in whatever order its trials are given; rounded once.
+
+        None when a value is missing or no number, or when it is not what the function is about; NaN when one
+        is not finite.
+        """
+        numbers = [value for value in values if isinstance(value, int | float)]
+        if not values or len(numbers) < len(values):
+            return None
+        if not all(is_finite(number) for number in numbers):
+            return math.nan
+        found = self._compute([Fraction(number) for number in numbers])
+        return None if found is None else float(found)
+
+    def _compute(self, values: Sequence[Fraction]) -> Fraction | None:
+        n, k, total = len(values), self.k or 1, sum(values, Fraction())
+        share = total / n
+        if self.function in UNBIASED and (k > n or any(value not in {0, 1} for value in values)):
+            return None
+        if self.function in WITH_K - UNBIASED and not 0 <= share <= 1:
+            return None
+        match self.function:
+            case "mean":
+                return share
+            case "min":
+                return min(values)
+            case "max":
+                return max(values)
+            case "pass@k":  # the chance that k trials, drawn without putting back, hold a success
+                return 1 - Fraction(math.comb(n - int(total), k), math.comb(n, k))
+            case "pass^k":  # the chance that they are all successes
+                return Fraction(math.comb(int(total), k), math.comb(n, k))
+            case "pass@k_plugin":  # 1 - (1-p)^k with the mean as p
+                return 1 - (1 - share) ** k
+            case "pass^k_plugin":
+                return share**k
+
 
 #: What stands for a score that no aggregator is given for.
 DEFAULT = Aggregator("mean")
-
-#: A sample counts as its worst trial.
-SEVERITY = {ScoreStatus.ERROR.value: 4, ScoreStatus.FAILED.value: 3}
 
 
 @dataclass(frozen=True)
@@ -46,6 +112,44 @@ class Trials:
         return [name, *(f"{name}.{one.label}" for one in self.aggregators_of(name))]
 
 
+# Which rows belong together --------------------------------------------------------------------------------
+
+
+def find_owners(samples: Samples) -> pl.Series:
+    """Return the id of the sample that each row is of; its own where options stand as in the file."""
+    return samples.ids if samples.orders is None else samples.orders["base_sample_id"]
+
+
+def number_samples(samples: Samples, num_trials: int) -> pl.Series:
+    """Return a number for each row, the same for all rows of a sample."""
+    if samples.orders is not None:
+        return find_owners(samples).rle_id()
+    return pl.int_range(len(samples), eager=True) // num_trials
+
+
+def find_own_rows(samples: Samples) -> pl.Series | None:
+    """Return which rows count: all but those that are there to estimate a prior; None where all do."""
+    if samples.orders is None or "is_extra" not in samples.orders.columns:
+        return None
+    is_extra = samples.orders["is_extra"]
+    return ~is_extra if is_extra.any() else None
+
+
+def find_first_rows(owners: pl.Series) -> pl.Series:
+    """Return the positions of the first row of each sample."""
+    return (owners != owners.shift()).fill_null(value=True).arg_true()
+
+
+def find_worst_rows(severity: pl.Series, owners: pl.Series) -> pl.Series:
+    """Return for each sample its row with the highest severity, the first of equals."""
+    rows = pl.DataFrame([severity.alias("severity"), owners.alias("owner")]).with_row_index("row")
+    groups = rows.group_by("owner", maintain_order=True).agg(pl.col("row").get(pl.col("severity").arg_max()))
+    return groups["row"]
+
+
+# One row per sample ----------------------------------------------------------------------------------------
+
+
 def aggregate_scores(scores: Scores, trials: Trials, listed: Collection[str] | None = None) -> Scores:
     """Return one row per sample from a table of trials.
 
@@ -53,33 +157,101 @@ def aggregate_scores(scores: Scores, trials: Trials, listed: Collection[str] | N
     Values become their aggregates; a value that is no number, and all metadata, become the list of what the
     trials say. With `listed`, metadata of other names stays null: nobody is going to look at it.
     """
-    worst = find_worst(scores.frame["status"].replace_strict(SEVERITY, default=0), trials.num_trials)
-    heads = scores.frame[worst].select("status", "reason", "excluded_by")
-    values, lists = _aggregate_values(scores, trials)
-    nothing = pl.repeat(None, len(heads), dtype=pl.String, eager=True)
+
+    def name_aggregates(name: str) -> dict[str, Aggregator]:
+        found = trials.aggregators_of(name)
+        return {f"{name}.{one.label}": one for one in found} | {name: found[0]}
+
+    owners = pl.int_range(len(scores), eager=True) // trials.num_trials
+    return _combine_rows(scores, owners, name_aggregates, listed)
+
+
+def average_orders(scores: Scores, owners: pl.Series, listed: Collection[str] | None = None) -> Scores:
+    """Return one row per sample with the mean of each value over its orders; else as `aggregate_scores`."""
+    return _combine_rows(scores, owners, lambda name: {name: DEFAULT}, listed)
+
+
+def _combine_rows(
+    scores: Scores,
+    owners: pl.Series,
+    name_aggregates: Callable[[str], dict[str, Aggregator]],
+    listed: Collection[str] | None,
+) -> Scores:
+    severity = scores.frame["status"].replace_strict(SEVERITY, default=0)
+    worst = scores.frame[find_worst_rows(severity, owners)].select("status", "reason", "excluded_by")
+    values: dict[str, pl.Series] = {}
+    lists: list[str] = []
+    for name in scores.value_names:
+        rows, codes = _read_distinct(scores, name, owners)
+        if holds_other(scores, name):
+            values[name] = _write_lists(rows).gather(codes)
+            lists.append(name)
+        else:
+            for label, aggregator in name_aggregates(name).items():
+                values[label] = pl.Series(map(aggregator.apply, rows), dtype=pl.Float64).gather(codes)
     metadata = {
-        name: nothing if listed is not None and name not in listed else _list_trials(scores, name, trials)
-        for name in scores.metadata_names
+        name: pl.repeat(None, worst.height, dtype=pl.String, eager=True) for name in scores.metadata_names
     }
-    is_scored = heads["status"] == ScoreStatus.SCORED.value
-    frame = heads.with_columns(_pack(values, is_scored, "values"), _pack(metadata, is_scored, "metadata"))
-    return Scores(frame, frozenset({*lists, *metadata}))
+    for name in metadata if listed is None else metadata.keys() & set(listed):
+        rows, codes = _read_distinct(scores, name, owners)
+        metadata[name] = _write_lists(rows).gather(codes)
+    is_scored = worst["status"] == ScoreStatus.SCORED.value
+    for field, columns in (("values", values), ("metadata", metadata)):
+        blank = pl.repeat(None, worst.height, dtype=pl.Boolean, eager=True)
+        table = pl.DataFrame(columns or {EMPTY_STRUCT_FIELD: blank})
+        scored = table.select(pl.when(is_scored).then(pl.col(one)).alias(one) for one in table.columns)
+        worst = worst.with_columns(scored.to_struct(field))
+    return Scores(worst, frozenset({*lists, *metadata}))
 
 
-def find_worst(severity: pl.Series, num_trials: int) -> pl.Series:
-    """Return for each sample the row of its trial with the highest severity, the first of equals."""
-    rows = pl.DataFrame({"severity": severity}).with_row_index("row")
-    groups = rows.group_by(pl.col("row") // num_trials, maintain_order=True).agg(
-        pl.col("severity").arg_max().alias("trial")
+def _read_distinct(
+    scores: Scores, name: str, owners: pl.Series
+) -> tuple[list[tuple[object, ...]], pl.Series]:
+    """Return what the rows of a sample say, each distinct list once, and which of them each sample has.
+
+    Values come before metadata of the same name. -0.0, which is printed apart, is not 0.0.
+    """
+    column, starts = read_column(scores, name), find_first_rows(owners).cast(pl.Int64)
+    sizes = (starts.shift(-1, fill_value=len(owners)) - starts).alias("size")
+    places = range(int(str(sizes.max() or 0)))
+    table = pl.DataFrame(
+        [
+            column.gather(pl.select(pl.when(sizes > place).then(starts + place)).to_series()).alias(
+                str(place)
+            )
+            for place in places
+        ]
+        + [sizes]
     )
-    return groups.select(pl.col("row") * num_trials + pl.col("trial")).to_series()
+    first = pl.int_range(table.height, dtype=pl.UInt32, eager=True)
+    if column.dtype.is_numeric() or column.dtype in _COMPARED:
+        floats = [str(place) for place in places] if column.dtype.is_float() else []
+        signs = [((pl.col(one) == 0) & (1 / pl.col(one) < 0)).alias(f"sign {one}") for one in floats]
+        keys = table.with_columns(signs)
+        first = keys.with_row_index("row").select(pl.col("row").min().over(keys.columns)).to_series()
+    leaders = first.unique().sort()
+    rows = [row[: row[-1]] for row in table[leaders].rows()]
+    if name in scores.encoded:
+        rows = [tuple(None if text is None else json.loads(text) for text in row) for row in rows]
+    return rows, leaders.search_sorted(first).cast(pl.UInt32)
+
+
+def _write_lists(rows: Sequence[tuple[object, ...]]) -> pl.Series:
+    texts = [json.dumps(row, ensure_ascii=False, default=str) for row in rows]
+    return pl.Series(texts, dtype=pl.String)
 
 
 def holds_other(scores: Scores, name: str) -> bool:
     """Whether a field has no aggregate: metadata, or a value that is no number in some row."""
     if name not in scores.value_names:
         return name in scores.metadata_names
-    return any(value is not None and not is_number(value) for value in _distinct(scores, name))
+    column = scores.frame["values"].struct.field(name)
+    if name not in scores.encoded:
+        return not (column.dtype.is_numeric() or column.dtype == pl.Boolean) and column.null_count() < len(
+            column
+        )
+    values = [json.loads(text) for text in column.drop_nulls().unique()]
+    return any(value is not None and not isinstance(value, int | float) for value in values)
 
 
 def holds_shares(scores: Scores, name: str) -> bool:
@@ -92,80 +264,68 @@ def holds_shares(scores: Scores, name: str) -> bool:
     return all(value in (0, 1) for value in values)
 
 
-def _distinct(scores: Scores, name: str) -> list[object]:
-    column = scores.frame["values"].struct.field(name)
-    if name in scores.encoded:
-        return [None if text is None else json.loads(text) for text in column.unique().to_list()]
-    return [0] if column.dtype.is_numeric() or column.dtype == pl.Boolean else column.drop_nulls().to_list()
+# Repetitions of a whole task -------------------------------------------------------------------------------
 
 
-def _aggregate_values(scores: Scores, trials: Trials) -> tuple[dict[str, pl.Series], list[str]]:
-    """Return the aggregates by name, and which of them are lists as JSON text."""
-    values: dict[str, pl.Series] = {}
-    lists: list[str] = []
-    for name in scores.value_names:
-        if holds_other(scores, name):
-            values[name] = _list_trials(scores, name, trials)
-            lists.append(name)
-            continue
-        told = _read_trials(scores, name, trials)
-        first, *rest = trials.names_of(name)
-        for label, aggregator in zip(rest, trials.aggregators_of(name), strict=True):
-            values[label] = told.map(aggregator.apply, pl.Float64())
-        values[first] = values[rest[0]]
-    return values, lists
+def compare_repetitions(runs: Sequence[Sequence[MetricValue]]) -> list[dict[str, Any]]:
+    """Return for each metric its value in every run, their mean and their sample standard deviation.
+
+    A run without a value is left out, and `runs` says how many there are; a label of `frequency` that a run
+    never saw has the share 0 there. Metrics are in the order in which they first occur.
+    """
+    tables = [{value.name: value for value in run} for run in runs]
+    first = {name: value for table in reversed(tables) for name, value in table.items()}
+    compared = []
+    for name in dict.fromkeys(name for table in tables for name in table):
+        about = first[name]
+        values = [_read_value(about, table) for table in tables]
+        known = [value for value in values if value is not None]
+        n = len(known)
+        total, squares = sum_exactly((value, 1) for value in known)
+        spread = n * squares - total**2
+        compared.append(
+            {
+                "name": name,
+                "type": about.type,
+                "metric": about.metric,
+                "scorer": about.scorer,
+                "purpose": about.purpose,
+                "mean": divide(total, n << UNIT_BITS) if n else None,
+                "std_dev": divide_and_root(spread, n * (n - 1) << 2 * UNIT_BITS) if n > 1 else None,
+                "min": min(known, default=None),
+                "max": max(known, default=None),
+                "runs": n,
+                "values": values,
+            }
+        )
+    return compared
 
 
-@dataclass(frozen=True)
-class _Told:
-    """What the trials of samples say: each distinct row of it, and which of them each sample has."""
-
-    rows: Sequence[tuple[object, ...]]
-    codes: pl.Series
-
-    def map(self, function: Callable[[tuple[object, ...]], object], dtype: pl.DataType) -> pl.Series:
-        """Return the function's value for each sample; equal rows are computed once."""
-        return pl.Series([function(row) for row in self.rows], dtype=dtype).gather(self.codes)
+def _read_value(value: MetricValue, table: dict[str, MetricValue]) -> float | None:
+    if value.name in table:
+        return table[value.name].value
+    siblings = [one for one in table.values() if (one.scorer, one.metric) == (value.scorer, value.metric)]
+    is_unseen = value.type == Frequency.type and any(one.value is not None for one in siblings)
+    return 0.0 if is_unseen else None
 
 
-def _read_trials(scores: Scores, name: str, trials: Trials) -> _Told:
-    """Return what the trials of each sample say, decoded; values come before metadata of the same name."""
-    column = read_column(scores, name)
-    size = trials.num_trials
-    table = pl.DataFrame([column.gather_every(size, place).alias(str(place)) for place in range(size)])
-    first = _find_first(table)
-    leaders = first.unique().sort()
-    rows = table[leaders].rows()
-    if name in scores.encoded:
-        rows = [tuple(None if text is None else json.loads(text) for text in row) for row in rows]
-    return _Told(rows, leaders.search_sorted(first).cast(pl.UInt32))
+def measure_agreement(runs: Sequence[pl.Series]) -> pl.DataFrame:
+    """Return for each sample its modal `score`, the `share` of the runs that have it, and how many `runs` do.
 
-
-def _find_first(table: pl.DataFrame) -> pl.Series:
-    """Return for each row the first one that is the same; -0.0, which is printed apart, is not 0.0."""
-    if not all(dtype.is_numeric() or dtype in _COMPARED for dtype in table.dtypes):
-        return pl.int_range(table.height, dtype=pl.UInt32, eager=True)
-    floats = [name for name, dtype in table.schema.items() if dtype.is_float()]
-    signs = [((pl.col(name) == 0) & (1 / pl.col(name) < 0)).alias(f"sign {name}") for name in floats]
-    keys = table.with_columns(signs)
-    return keys.with_row_index("row").select(pl.col("row").min().over(keys.columns)).to_series()
-
-
-_COMPARED = (pl.String, pl.Boolean, pl.List(pl.String))
-
-
-def _list_trials(scores: Scores, name: str, trials: Trials) -> pl.Series:
-    return _read_trials(scores, name, trials).map(_write_list, pl.String())
-
-
-def _write_list(row: tuple[object, ...]) -> str:
-    return json.dumps(row, ensure_ascii=False, default=str)
-
-
-def _pack(columns: dict[str, pl.Series], is_scored: pl.Series, name: str) -> pl.Series:
-    """Return columns as a struct whose fields are null unless the sample is scored."""
-    blank = pl.Series([None] * len(is_scored), dtype=pl.Boolean)
-    table = pl.DataFrame(columns or {EMPTY_STRUCT_FIELD: blank})
-    return table.select(pl.when(is_scored).then(pl.col(one)).alias(one) for one in table.columns).to_struct(
-        name
+    Each series holds the scores of one run, row by row the same samples; null is a run without a score, which
+    is left out. Of equally frequent scores the smallest is the modal one.
+    """
+    rows = pl.int_range(0, len(runs[0]), eager=True).alias("row")
+    cells = pl.concat([pl.DataFrame([rows, run.alias("score")]) for run in runs], how="vertical_relaxed")
+    counts = cells.drop_nulls("score").group_by("row", "score").len("count")
+    modal = (
+        counts.sort("row", "count", "score", descending=[False, True, False])
+        .group_by("row", maintain_order=True)
+        .agg(pl.col("score").first(), pl.col("count").first(), pl.col("count").sum().alias("runs"))
+    )
+    joined = pl.DataFrame([rows]).join(modal, on="row", how="left", maintain_order="left")
+    return joined.select(
+        "score",
+        (pl.col("count") / pl.col("runs")).alias("share"),
+        pl.col("runs").fill_null(0).cast(pl.Int32),
     )

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from answerkey.metrics.distributions import Z_95
+from answerkey.metrics.intervals import Z_95
 from answerkey.reports.comparison_text import format_chance
 from answerkey.reports.figures import format_count, format_figure, format_number, format_percent
 from answerkey.reports.sanitize import shorten_path

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from answerkey.metrics.chance import (
+from answerkey.metrics.classification import (
     correct_for_chance,
     measure_chance,
     measure_kappa,
     measure_recalls,
-    measure_spread,
+    measure_rstd,
 )
 from answerkey.reports.breakdown import find_main_scorer
 from answerkey.reports.figures import format_percent
@@ -161,7 +161,7 @@ def _say_chance(task: TaskRun, digits: int | None) -> list[str]:
     letters: Mapping[str, Mapping[str, int]] = task.tally["letters"]
     accuracy = count_own(task, OWN).accuracy
     corrected = None if accuracy is None else correct_for_chance(accuracy, chance)
-    kappa, spread = measure_kappa(letters), measure_spread(list(measure_recalls(letters).values()))
+    kappa, spread = measure_kappa(letters), measure_rstd(list(measure_recalls(letters).values()))
     facts = [f"chance level {format_percent(chance, digits)}"]
     facts += [] if corrected is None else [f"corrected for chance {format_percent(corrected, digits)}"]
     facts += [] if kappa is None else [f"Cohen's kappa {kappa:.{4 if digits is None else digits}f}"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from answerkey.errors import Place, RunError, listing, suggest
-from answerkey.metrics.design import label_rows, name_clusters, name_groups
+from answerkey.metrics.measure import label_rows, name_clusters, name_groups
 from answerkey.runs import Run, TaskRun
 from answerkey.spec import task_from_source
 from answerkey.types import Notice

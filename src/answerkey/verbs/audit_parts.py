@@ -10,9 +10,9 @@ from typing import Any
 import polars as pl
 
 from answerkey.datasets import Recorded, Rows
-from answerkey.metrics.observed import count_left_out
-from answerkey.metrics.orders import find_owners
-from answerkey.metrics.tally import count_choices, count_letters, find_invalid_reasons
+from answerkey.metrics.base import count_left_out
+from answerkey.metrics.task_counts import count_choices, count_letters, find_invalid_reasons
+from answerkey.metrics.trials import find_owners
 from answerkey.runs import Table
 from answerkey.scorers import StringEqualsMcqa, pick_spots
 from answerkey.scorers.rereading import FIRST, OWN, RULE_NAMES, STATED, list_passages, list_readers, reread

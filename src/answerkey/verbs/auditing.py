@@ -12,14 +12,14 @@ import polars as pl
 from answerkey.datasets import Dataset
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import RunError
-from answerkey.metrics.chance import (
+from answerkey.metrics.base import sort_keys
+from answerkey.metrics.classification import (
     correct_for_chance,
     measure_chance,
     measure_kappa,
     measure_recalls,
-    measure_spread,
+    measure_rstd,
 )
-from answerkey.metrics.observed import sort_keys
 from answerkey.pipeline import Progress
 from answerkey.runs import KeptCompletions, Run, RunPlace, TaskRun, load_run
 from answerkey.scorers import StringEqualsMcqa, choose_spots
@@ -212,7 +212,7 @@ def _conclude(reopened: Reopened, step: ScoringStep, part: Part) -> TaskAudit:
         corrected=_correct(own.accuracy, chance),
         kappa=measure_kappa(letters),
         recalls=recalls,
-        spread=measure_spread(list(recalls.values())),
+        spread=measure_rstd(list(recalls.values())),
     )
 
 

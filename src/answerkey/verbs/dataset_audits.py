@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from answerkey.metrics.chi_square import ChiSquare
+from answerkey.metrics.intervals import ChiSquare
 from answerkey.types import Notice
 
 #: How many rows are shown for each thing that is found.

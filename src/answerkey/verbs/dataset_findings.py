@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterator
 
 from answerkey.metrics import wilson
-from answerkey.metrics.chance import measure_chance
-from answerkey.metrics.chi_square import ChiSquare, compare_counts
-from answerkey.metrics.intervals import student
+from answerkey.metrics.classification import measure_chance
+from answerkey.metrics.intervals import ChiSquare, compare_counts, student
 from answerkey.verbs import question_checks as checks
 from answerkey.verbs import text_damage as damage
 from answerkey.verbs.audit_findings import say_percent, say_share

@@ -10,7 +10,7 @@ import polars as pl
 
 from answerkey.errors import RunError, listing, suggest
 from answerkey.metrics import Mean
-from answerkey.metrics.observed import name_left_out, read_number
+from answerkey.metrics.base import name_left_out, read_number
 from answerkey.runs import Run, TaskRun
 from answerkey.spec import ScoringStep, Task, task_from_source
 from answerkey.types import EMPTY_STRUCT_FIELD

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypedDict, TypeVar, Unpack
 
 from answerkey.errors import SpecError
-from answerkey.metrics.planning import Aim, Spread, count_samples, find_smallest, measure_power
+from answerkey.metrics.paired import Aim, Spread, count_samples, find_smallest, measure_power
 from answerkey.runs import Run, RunPlace
 from answerkey.types import Notice
 from answerkey.verbs.variances import Basis, spread_accuracies, spread_parts, spread_runs

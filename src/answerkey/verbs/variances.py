@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from answerkey.errors import RunError, SpecError, listing
-from answerkey.metrics.planning import Spread
+from answerkey.metrics.paired import Spread
 from answerkey.runs import Run, RunPlace, load_run
 from answerkey.types import Notice
 from answerkey.verbs.aligning import choose_tasks, name_runs, require_alike, require_complete

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from answerkey.metrics.averages import average_counts, average_errors, average_shares
-from answerkey.metrics.concluding import Margin, Share
-from answerkey.metrics.intervals import score_interval, student
+from answerkey.metrics import average_counts
+from answerkey.metrics.intervals import Margin, Share, average_errors, average_shares, score_interval, student
 from answerkey.types import MetricValue
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from answerkey.errors import SpecError
 from answerkey.metrics import Calibration
-from answerkey.metrics.calibration import find_bin
+from answerkey.metrics.classification import find_bin
 from answerkey.types import MetricValue, Scores
 
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from answerkey.metrics.chance import (
+from answerkey.metrics.classification import (
     correct_for_chance,
     measure_chance,
     measure_kappa,
     measure_recalls,
-    measure_spread,
+    measure_rstd,
 )
 
 LETTERS = {"A": {"A": 40, "B": 10}, "B": {"A": 20, "B": 20, "INVALID": 10}}
@@ -46,6 +46,6 @@ def test_recalls_and_their_spread() -> None:
     """RStd is the population standard deviation of the recalls, in points."""
     recalls = measure_recalls(LETTERS)
     assert recalls == {"A": 0.8, "B": 0.4}
-    assert measure_spread(list(recalls.values())) == pytest.approx(20.0, rel=1e-12)
-    assert measure_spread([0.5]) is None
-    assert measure_spread([]) is None
+    assert measure_rstd(list(recalls.values())) == pytest.approx(20.0, rel=1e-12)
+    assert measure_rstd([0.5]) is None
+    assert measure_rstd([]) is None

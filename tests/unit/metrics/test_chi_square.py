@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from scipy.stats import chi2, chisquare
 
-from answerkey.metrics.chi_square import chi_square_tail, compare_counts
+from answerkey.metrics.intervals import chi_square_tail, compare_counts
 
 
 @pytest.mark.parametrize("df", [1, 2, 3, 4, 9, 20, 57, 171, 500])
@@ -40,5 +40,5 @@ def test_nothing_to_compare_is_no_test() -> None:
 
 @pytest.mark.parametrize(("point", "df", "error"), [(1e9, 10**9, 1e-4), (1e13 + 4.5e4, 10**13, 0.01)])
 def test_degrees_beyond_all_use_end_in_time(point: float, df: int, error: float) -> None:
-    """The sums are cut after so many steps, on both sides of the mean; the first digits are right then."""
+    """An approximation takes the place of sums of so many terms; the first digits are right then."""
     assert chi_square_tail(point, df) == pytest.approx(chi2.sf(point, df), abs=error)

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from answerkey.metrics import ChoiceOrderMetric
-from answerkey.metrics.orders import average_orders, find_heads, find_worst_row
+from answerkey.metrics.trials import average_orders, find_first_rows, find_worst_rows
 from answerkey.types import MetricValue, Scores
 
 from .conftest import ScoresMaker
@@ -137,8 +137,8 @@ def test_samples_are_means_over_their_orders() -> None:
     found = average_orders(make_shown(rows), owners).column("is_correct")
     assert found is not None
     assert found.to_list() == [1 / 3, 1.0]
-    assert find_heads(owners).to_list() == [0, 3]
-    assert find_worst_row(pl.Series([0, 2, 2, 0]), owners).to_list() == [1, 3]
+    assert find_first_rows(owners).to_list() == [0, 3]
+    assert find_worst_rows(pl.Series([0, 2, 2, 0]), owners).to_list() == [1, 3]
     spoiled = average_orders(make_shown(rows, failed=2), owners)
     assert spoiled.frame["status"].to_list() == ["FAILED", "SCORED"]
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from answerkey.errors import ScoringError, SpecError
-from answerkey.metrics import BinaryClassification, Mean, Metric, MulticlassClassification
-from answerkey.metrics.observed import Observed
+from answerkey.metrics import Mean, Metric
+from answerkey.metrics.base import ValueCounts
+from answerkey.metrics.classification import BinaryClassification, MulticlassClassification
 from answerkey.types import MetricValue, Scores
 
 MakeScores = Callable[..., Scores]
@@ -196,7 +197,7 @@ def test_the_mean_f1_is_resampled_from_the_confusion(make_scores: MakeScores, co
 def test_rows_without_a_truth_are_left_out_wherever_they_stand() -> None:
     """Whatever stands after them is counted."""
     found = MulticlassClassification("t", "s").collect(
-        Observed(
+        ValueCounts(
             [((None, "A"), 2), (("A", "A"), 3), ((None, None), 1), (("A", None), 1)], Counter(), ["t", "s"]
         )
     )

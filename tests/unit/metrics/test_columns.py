@@ -7,8 +7,9 @@ from random import Random
 import polars as pl
 import pytest
 
-from answerkey.metrics import Max, Mean, Metric, Min, StdDev, observed
-from answerkey.metrics.columns import find_ends, sum_column
+from answerkey.metrics import Mean, Metric, base
+from answerkey.metrics.exact import find_ends, sum_column
+from answerkey.metrics.moments import Max, Min, StdDev
 from answerkey.scorers import build_scores
 
 KINDS: dict[str, Callable[[Random], float]] = {
@@ -50,9 +51,9 @@ def test_columns_of_many_numbers_are_measured_as_if_counted(
     column = pl.Series(cells + (odd * 20 if kind == "mixed" else []), dtype=pl.Float64)
     statuses = pl.Series(["SCORED" if row % 10 else "FAILED" for row in range(len(column))])
     scores = build_scores(statuses, pl.Series(["BAD_ROW"] * len(column)), {"x": column}, metadata={})
-    monkeypatch.setattr(observed, "MANY", 10_000)
+    monkeypatch.setattr(base, "MANY", 10_000)
     counted = metric.measure(scores)
-    monkeypatch.setattr(observed, "MANY", 600)
+    monkeypatch.setattr(base, "MANY", 600)
     assert metric.measure(scores) == counted
     assert counted["n"] == 1350 + (56 if kind == "mixed" else 0)
 

@@ -5,21 +5,21 @@ import math
 import pytest
 
 from answerkey.errors import ScoringError
-from answerkey.metrics.concluding import (
+from answerkey.metrics import Mean, wilson
+from answerkey.metrics.base import say_samples
+from answerkey.metrics.intervals import (
     Margin,
     Share,
     bound_margin,
-    check_part,
-    join_notes,
     measure_f1,
     measure_mean,
     measure_ratio,
     measure_share,
-    say_samples,
-    state_share,
-    state_value,
+    score_interval,
+    student,
 )
-from answerkey.metrics.intervals import score_interval, student, wilson, wilson_f1
+
+METRIC = Mean("x")
 
 
 def test_a_share_of_one_sample_has_no_standard_error() -> None:
@@ -31,7 +31,8 @@ def test_a_share_of_one_sample_has_no_standard_error() -> None:
 
 def test_f1_of_one_sample_has_no_standard_error() -> None:
     """From two on it has: that of J by the delta method."""
-    assert measure_f1(1, 0) == Margin(None, wilson_f1(1, 0), "wilson", is_share=True)
+    low, _ = wilson(1, 1)
+    assert measure_f1(1, 0) == Margin(None, (2 * low / (1 + low), 1.0), "wilson", is_share=True)
     share = 3 / 5
     error = (share * (1 - share) / 4) ** 0.5 * 2 / (1 + share) ** 2
     assert measure_f1(3, 2).std_error == pytest.approx(error)
@@ -73,20 +74,20 @@ def test_an_interval_with_an_end_beyond_floats_is_none(interval: tuple[float, fl
 def test_a_field_that_is_nowhere_is_named_with_a_hint() -> None:
     """With the name that it may stand for, or with those that there are; without rows nothing is missed."""
     with pytest.raises(ScoringError) as caught:
-        check_part({"rows": 1, "names": ["is_correct"]}, "mean", ["is_corect"])
+        Mean("is_corect").check({"rows": 1, "names": ["is_correct"]})
     assert (caught.value.code, str(caught.value.hint)) == ("E402", "did you mean `is_correct`?")
     with pytest.raises(ScoringError) as caught:
-        check_part({"rows": 1, "names": ["x"]}, "mean", ["grade"])
+        Mean("grade").check({"rows": 1, "names": ["x"]})
     assert caught.value.hint == "the scorer has `x`"
-    check_part({"rows": 0, "names": []}, "mean", ["grade"])
-    check_part({}, "mean", ["grade"])
+    Mean("grade").check({"rows": 0, "names": []})
+    Mean("grade").check({})
 
 
 def test_values_that_are_no_numbers_are_shown() -> None:
     """How many samples, and three of the values at most."""
     part = {"unsuitable": {"x": 4}, "examples": {"x": ["'a'", "'b'", "'c'", "'d'"]}}
     with pytest.raises(ScoringError) as caught:
-        check_part(part, "mean", ["x"])
+        Mean("x").check(part)
     held = "holds other values in 4 samples, such as 'a', 'b', 'c'"
     assert caught.value.message == f"`mean` needs numbers, but `x` {held}"
     assert caught.value.hint == "`frequency` and the classification metrics read text"
@@ -94,31 +95,29 @@ def test_values_that_are_no_numbers_are_shown() -> None:
 
 def test_values_say_what_was_left_out() -> None:
     """In the order of the reasons; those that are not finite are in the note as well."""
-    value = state_value("x", 1.0, {"n": 3, "left_out": {"null": 2, "not_finite": 1}}, kind="k", note="so")
+    value = METRIC.state("x", 1.0, {"n": 3, "left_out": {"null": 2, "not_finite": 1}}, note="so")
     assert list(value.n_excluded.items()) == [("not_finite", 1), ("null", 2)]
-    assert (value.n, value.note, value.type) == (3, "so; 1 NaN or infinite left out", "k")
-    assert state_value("x", 1.0, {}, kind="k").n == 0
+    assert (value.n, value.note, value.type) == (3, "so; 1 NaN or infinite left out", "mean")
+    assert METRIC.state("x", 1.0, {}).n == 0
 
 
 def test_without_a_value_there_is_no_margin() -> None:
     """Neither an interval, nor a note about one."""
-    value = state_value("x", None, {}, kind="k", margin=Margin(1.0, (0.0, 1.0), "m", "note", is_share=True))
+    value = METRIC.state("x", None, {}, margin=Margin(1.0, (0.0, 1.0), "m", "note", is_share=True))
     assert (value.std_error, value.interval, value.interval_method, value.interval_note) == (None,) * 4
     assert value.is_share is False
 
 
 def test_shares_say_their_counts() -> None:
     """A share of nothing has a note in place of a value."""
-    value = state_share("x", Share(1, 4), {"n": 4}, kind="k", details={"more": 1})
+    value = METRIC.state_share("x", Share(1, 4), {"n": 4}, details={"more": 1})
     assert (value.value, dict(value.details)) == (0.25, {"count": 1, "of": 4, "more": 1})
     assert value.interval == wilson(1, 4)
-    empty = state_share("x", Share(0, 0), {"n": 4}, kind="k")
+    empty = METRIC.state_share("x", Share(0, 0), {"n": 4})
     assert (empty.value, empty.note) == (None, "no sample counts towards it")
     assert dict(empty.details) == {"count": 0, "of": 0}
 
 
-def test_notes_are_joined_and_samples_counted_in_words() -> None:
-    """No note is no text."""
-    assert join_notes("a", None, "b") == "a; b"
-    assert join_notes(None, None) is None
+def test_samples_are_counted_in_words() -> None:
+    """One is not plural."""
     assert [say_samples(count) for count in (0, 1, 2)] == ["0 samples", "1 sample", "2 samples"]

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from answerkey.errors import ScoringError
-from answerkey.metrics import F1Score, Metric, Precision, Recall, wilson
+from answerkey.metrics import Metric, wilson
+from answerkey.metrics.classification import F1Score, Precision, Recall
 from answerkey.types import MetricValue, Scores
 
 MakeScores = Callable[..., Scores]

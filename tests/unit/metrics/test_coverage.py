@@ -10,13 +10,22 @@ from random import Random
 
 import pytest
 
-from answerkey.metrics import resampling
-from answerkey.metrics.averages import average_shares
-from answerkey.metrics.concluding import Share, measure_f1, measure_ratio
-from answerkey.metrics.intervals import Interval, score_interval, student, wilson
+from answerkey.metrics import intervals, wilson
+from answerkey.metrics.intervals import (
+    Interval,
+    Ratio,
+    Share,
+    average_shares,
+    draw_binomial,
+    measure_clustered_error,
+    measure_error,
+    measure_f1,
+    measure_ratio,
+    resample,
+    score_interval,
+    student,
+)
 from answerkey.metrics.paired import Flips, bound_flips, measure_difference
-from answerkey.metrics.ratios import Ratio, Squares, measure_clustered_error, measure_error
-from answerkey.metrics.resampling import draw_binomial, resample
 
 DRAWS = 400
 Draw = Callable[[Random], Interval | None]
@@ -56,7 +65,7 @@ def test_clusters(clusters: int, size: int) -> None:
 
     def draw(random: Random) -> Interval | None:
         counts = [draw_binomial(size, random.betavariate(4, 1), random.random) for _ in range(clusters)]
-        error = measure_clustered_error([(Ratio(count, size, size), 1) for count in counts])
+        error, _ = measure_clustered_error([(Ratio(count, size, size), 1) for count in counts])
         share = sum(counts) / (clusters * size)
         return score_interval(share, error, clusters - 1) if error else None
 
@@ -93,20 +102,20 @@ def test_ratios_of_sums() -> None:
         sizes = [random.randrange(1, 5) for _ in range(50)]
         tops = [draw_binomial(size, random.betavariate(8, 2), random.random) for size in sizes]
         ratio = Ratio(sum(tops), sum(sizes), 50)
-        squares = Squares(
-            sum(top**2 for top in tops),
-            sum(top * size for top, size in zip(tops, sizes, strict=True)),
-            sum(size**2 for size in sizes),
+        error = measure_error(
+            ratio,
+            tops=sum(top**2 for top in tops),
+            products=sum(top * size for top, size in zip(tops, sizes, strict=True)),
+            bottoms=sum(size**2 for size in sizes),
         )
-        value = ratio.top / ratio.bottom
-        return measure_ratio(value, measure_error(ratio, squares), 50, is_share=True).interval
+        return measure_ratio(ratio.top / ratio.bottom, error, 50, is_share=True).interval
 
     assert 0.91 <= measure_coverage(draw, 0.8) <= 0.99
 
 
 def test_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bootstrap holds a share that a formula would hold, too."""
-    monkeypatch.setattr(resampling, "RESAMPLES", 200)
+    monkeypatch.setattr(intervals, "RESAMPLES", 200)
 
     def draw(random: Random) -> Interval | None:
         count = draw_binomial(100, 0.7, random.random)

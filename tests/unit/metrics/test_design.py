@@ -3,7 +3,7 @@ from __future__ import annotations
 import polars as pl
 
 from answerkey.metrics import Design
-from answerkey.metrics.design import label_columns, label_rows, name_clusters, name_groups, pick_first
+from answerkey.metrics.measure import label_rows, name_clusters, name_groups
 from answerkey.types import Samples
 
 IDS = pl.Series(["a", "b", "c"])
@@ -41,14 +41,3 @@ def test_samples_without_a_cluster_stand_alone() -> None:
     found = name_clusters(pl.Series("c", ["x", None, None]), IDS)
     assert found.n_unique() == 3
     assert found[0] == "x"
-
-
-def test_each_column_is_labelled_once() -> None:
-    """Designs that share a column share its labels."""
-    samples = Samples(pl.DataFrame({"x": ["p", "q", "r"]}), IDS)
-    assert list(label_columns(samples, [Design(("x",)), Design((), "x")])) == ["x"]
-
-
-def test_labels_of_trials_become_those_of_samples() -> None:
-    """Every `num_trials`-th row is the first of a sample."""
-    assert pick_first({"x": pl.Series(["a", "a", "b", "b"])}, 2)["x"].to_list() == ["a", "b"]

@@ -3,11 +3,10 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from answerkey.metrics.distributions import (
+from answerkey.metrics.intervals import (
+    NORMAL,
     Z_95,
     beta_share,
-    normal_cdf,
-    normal_quantile,
     student_quantile,
     student_tails,
     toss_share,
@@ -49,8 +48,8 @@ def test_tosses_agree_with_scipy(heads: int, tosses: int) -> None:
 
 def test_normal_distribution_agrees_with_scipy() -> None:
     """Quantile and share of the normal distribution are those of scipy."""
-    assert normal_quantile(0.975) == pytest.approx(stats.norm.ppf(0.975), abs=1e-15)
-    assert normal_cdf(-1.3) == pytest.approx(stats.norm.cdf(-1.3), rel=1e-14)
+    assert NORMAL.inv_cdf(0.975) == pytest.approx(stats.norm.ppf(0.975), abs=1e-15)
+    assert NORMAL.cdf(-1.3) == pytest.approx(stats.norm.cdf(-1.3), rel=1e-14)
     assert pytest.approx(stats.norm.ppf(0.975), abs=1e-15) == Z_95
 
 

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import polars as pl
 
-from answerkey.metrics.failures import measure_failures, merge_failures
-from answerkey.types import TRACEBACK_FIELD, Completion, Completions, CompletionStatus, Scores
+from answerkey.metrics import count_shard, merge_counts
+from answerkey.types import TRACEBACK_FIELD, Completion, Completions, CompletionStatus, Samples, Scores
 
 IDS = pl.Series(["a", "b", "c", "d"])
 
@@ -20,10 +22,17 @@ def make_scores(reasons: list[str | None], tracebacks: list[str | None] | None =
                 "reason": pl.Series(reasons, dtype=pl.String),
                 "values": [{"x": 1.0}] * len(reasons),
                 "metadata": [{TRACEBACK_FIELD: text} for text in kept],
+                "excluded_by": pl.Series([None] * len(reasons), dtype=pl.String),
             },
             schema_overrides={"metadata": pl.Struct({TRACEBACK_FIELD: pl.String})},
         )
     )
+
+
+def count(ids: pl.Series, verdicts: Mapping[str, Scores], said: Completions | None = None) -> dict[str, Any]:
+    """Return the counts of these verdicts."""
+    samples = Samples(pl.DataFrame({"x": ids}), ids)
+    return count_shard(samples, said, verdicts, main=next(iter(verdicts)))
 
 
 def test_failures_of_every_scorer_are_counted_with_an_example() -> None:
@@ -31,7 +40,7 @@ def test_failures_of_every_scorer_are_counted_with_an_example() -> None:
     own = make_scores(
         [None, "SNIPPET_FAILED (raised): KeyError: 'x'", None, None], [None, "File 1", None, None]
     )
-    found = measure_failures(IDS, {"mcqa": make_scores([None] * 4), "own": own})
+    found = count(IDS, {"mcqa": make_scores([None] * 4), "own": own})["failures"]
     example = {"sample_id": "b", "message": "SNIPPET_FAILED (raised): KeyError: 'x'", "traceback": "File 1"}
     assert found == {"own": {"SNIPPET_FAILED (raised): KeyError": {"count": 1, "example": example}}}
 
@@ -44,7 +53,7 @@ def test_reasons_are_grouped_by_what_they_have_in_common() -> None:
         "SNIPPET_FAILED (timeout): the snippet took longer than its limit of 10 s",
         "BAD_TRUTH",
     ]
-    found = measure_failures(IDS, {"own": make_scores(reasons)})
+    found = count(IDS, {"own": make_scores(reasons)})["failures"]
     assert {reason: one["count"] for reason, one in found["own"].items()} == {
         "SNIPPET_FAILED (raised): KeyError": 2,
         "SNIPPET_FAILED (timeout): the snippet took longer than its limit of 10 s": 1,
@@ -57,7 +66,7 @@ def test_scorer_without_tracebacks_has_none_in_its_example() -> None:
     scores = make_scores(["BAD_TRUTH"])
     bare = Scores(scores.frame.with_columns(metadata=pl.struct(letter=pl.lit("A"))))
     example = {"sample_id": "a", "message": "BAD_TRUTH", "traceback": None}
-    assert measure_failures(IDS.head(1), {"mcqa": bare}) == {
+    assert count(IDS.head(1), {"mcqa": bare})["failures"] == {
         "mcqa": {"BAD_TRUTH": {"count": 1, "example": example}}
     }
 
@@ -65,9 +74,9 @@ def test_scorer_without_tracebacks_has_none_in_its_example() -> None:
 def test_shards_merge_to_the_whole() -> None:
     """However the rows were sharded: the same counts, the same first examples, in the same order."""
     reasons = ["BAD_TRUTH", None, "BAD_CHOICES", "BAD_TRUTH"]
-    whole = measure_failures(IDS, {"one": make_scores(reasons)})
-    parts = [measure_failures(IDS[i : i + 1], {"one": make_scores(reasons[i : i + 1])}) for i in range(4)]
-    assert json.dumps(merge_failures(parts)) == json.dumps(whole)
+    whole = count(IDS, {"one": make_scores(reasons)})
+    parts = [count(IDS[i : i + 1], {"one": make_scores(reasons[i : i + 1])}) for i in range(4)]
+    assert json.dumps(merge_counts(parts)) == json.dumps(merge_counts([whole]))
 
 
 def test_calls_of_a_scorer_that_failed_are_its_failures() -> None:
@@ -76,11 +85,11 @@ def test_calls_of_a_scorer_that_failed_are_its_failures() -> None:
     scores = Scores(frame.with_columns(pl.col("status").replace({"FAILED": "ERROR"})))
     said = [Completion("x"), Completion(None, CompletionStatus.ERROR), Completion("y"), Completion("z")]
     completions = Completions.build(IDS, said, source="live")
-    found = measure_failures(IDS, {"judge": scores}, completions)
+    found = count(IDS, {"judge": scores}, completions)["failures"]
     assert {reason: one["count"] for reason, one in found["judge"].items()} == {"JUDGE_CALL_FAILED": 1}
 
 
 def test_a_scorer_without_failures_has_none() -> None:
     """Scored rows, and calls that failed before the scorer had anything to judge."""
     ids = pl.Series(["1", "2"])
-    assert measure_failures(ids, {"s": make_scores([None, None])}) == {}
+    assert count(ids, {"s": make_scores([None, None])})["failures"] == {}

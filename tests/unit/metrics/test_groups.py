@@ -9,27 +9,22 @@ import pytest
 from scipy import stats
 
 from answerkey.metrics import (
-    BinaryClassification,
     Design,
     Frequency,
     KeyedMetric,
-    Max,
     Mean,
     Metric,
-    MulticlassClassification,
-    Precision,
     PythonMetric,
     Trials,
-    clusters,
-    conclude_metric,
+    finish_metric,
+    measure,
     measure_metrics,
     wilson,
 )
-from answerkey.metrics.averages import average_shares
-from answerkey.metrics.clusters import Clustering, average_clustered_error, bound_clustered, collect_alike
-from answerkey.metrics.concluding import Share
-from answerkey.metrics.groups import MOST_GROUPS
-from answerkey.metrics.ratios import Ratio
+from answerkey.metrics.classification import BinaryClassification, MulticlassClassification, Precision
+from answerkey.metrics.intervals import Ratio, Share, average_clustered_error, average_shares
+from answerkey.metrics.measure import MOST_GROUPS, bound_clustered
+from answerkey.metrics.moments import Max
 from answerkey.types import MetricValue, Samples, Scores
 
 from .conftest import ScoresMaker
@@ -52,7 +47,7 @@ def conclude(
     if trials is not None:
         samples = samples.repeat(trials.num_trials)
     part = measure_metrics([one], scores, samples, trials)[0]
-    return {value.name: value for value in conclude_metric(one, [part], trials)}
+    return {value.name: value for value in finish_metric(one, [part], trials)}
 
 
 def test_clusters_have_their_known_error(make_scores: ScoresMaker) -> None:
@@ -264,7 +259,7 @@ def test_names_that_two_values_share_have_no_clustered_interval(make_scores: Sco
     )
     one = KeyedMetric("m", MulticlassClassification("t", "s"), Design(cluster_by="c"))
     samples = Samples(pl.DataFrame({"c": list(range(10))}), pl.Series(map(str, range(10))))
-    values = conclude_metric(one, measure_metrics([one], scores, samples))
+    values = finish_metric(one, measure_metrics([one], scores, samples))
     notes = {value.interval_note for value in values if value.name == "macro_recall"}
     assert notes == {"two values of the metric have this name"}
     assert {value.interval for value in values if value.name == "macro_recall"} == {None}
@@ -304,7 +299,7 @@ def test_too_many_different_samples_have_no_interval(
     make_scores: ScoresMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Samples whose trials all differ are counted up to a bound; beyond it the value stands alone."""
-    monkeypatch.setattr(clusters, "MOST_KINDS", 2)
+    monkeypatch.setattr(measure, "MOST_KINDS", 2)
     letters = ["A", "A", "A", "B", "B", "B", "A", "A"]
     scores = make_scores({"x": [1] * 8}, {"letter": letters})
     columns = {"g": list("abcd")}
@@ -313,19 +308,12 @@ def test_too_many_different_samples_have_no_interval(
     assert value.interval_note == "too many different samples"
 
 
-def test_the_end_of_a_field_has_no_clusters_of_trials(make_scores: ScoresMaker) -> None:
-    """A metric that is no ratio of sums keeps no sums of the trials of a sample."""
-    scores = make_scores({"x": ["a", 1, 2, 3]}, encoded=["x"])
-    assert collect_alike(Max("x"), scores, 2) == {}
-    assert collect_alike(PythonMetric("def compute_metrics(scores):\n    return {}\n"), scores, 2) == {}
-
-
 @pytest.mark.parametrize(
     ("value", "method"), [(0.0, "clustered_t"), (0.5, "clustered_wilson"), (1.0, "clustered_t")]
 )
 def test_shares_at_an_end_are_kept_within_it(value: float, method: str) -> None:
     """Wilson's form needs a share between the ends; at an end Student's interval is cut there."""
-    found = bound_clustered(MetricValue("x", value, 9, is_share=True), 0.1, 6, Clustering("samples"))
+    found = bound_clustered(MetricValue("x", value, 9, is_share=True), 0.1, 6, Design())
     assert found.interval_method == method
     assert found.interval is not None
     assert (found.interval[0] >= 0, found.interval[1] <= 1) == (True, True)

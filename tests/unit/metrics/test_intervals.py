@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from scipy.stats import binomtest, t
 
-from answerkey.metrics.intervals import mover, score_interval, student, wilson, wilson_f1
+from answerkey.metrics import wilson
+from answerkey.metrics.intervals import measure_f1, mover, score_interval, student
 
 
 def test_real_share_has_its_known_interval() -> None:
@@ -37,8 +38,8 @@ def test_impossible_share_is_refused(successes: int, n: int) -> None:
 def test_f1_carries_the_interval_of_its_hits_over() -> None:
     """6 hits among 8 samples that are a hit, a false alarm or a miss: F1 is 12/14, within its interval."""
     low, high = wilson(6, 8)
-    assert wilson_f1(6, 2) == (2 * low / (1 + low), 2 * high / (1 + high))
-    assert wilson_f1(6, 2)[0] < 12 / 14 < wilson_f1(6, 2)[1]
+    assert measure_f1(6, 2).interval == (2 * low / (1 + low), 2 * high / (1 + high))
+    assert 2 * low / (1 + low) < 12 / 14 < 2 * high / (1 + high)
 
 
 def test_student_reaches_t_standard_errors_to_both_sides() -> None:

@@ -11,15 +11,15 @@ from answerkey.metrics import (
     KeyedMetric,
     Mean,
     Metric,
-    MulticlassClassification,
+    Part,
     PythonMetric,
     ScoreAggregator,
     Trials,
-    WeightedAverage,
-    conclude_metric,
+    finish_metric,
     measure_metrics,
 )
-from answerkey.metrics.observed import Part
+from answerkey.metrics.classification import MulticlassClassification
+from answerkey.metrics.moments import WeightedAverage
 from answerkey.types import MetricValue, Samples, Scores
 
 from .conftest import ScoresMaker
@@ -31,7 +31,7 @@ def conclude(metric: Metric, *shards: Scores, trials: Trials | None = TRIALS) ->
     """Return a metric's values over shards, by name."""
     one = KeyedMetric("m", metric)
     parts = [measure_metrics([one], shard, number_samples(shard), trials)[0] for shard in shards]
-    return {value.name: value for value in conclude_metric(one, parts, trials)}
+    return {value.name: value for value in finish_metric(one, parts, trials)}
 
 
 def number_samples(scores: Scores) -> Samples:
@@ -133,7 +133,7 @@ def conclude_orders(
 ) -> MetricValue:
     """Return the first value of a metric over samples that were shown in several orders."""
     one = KeyedMetric("m", metric)
-    return conclude_metric(one, measure_metrics([one], scores, samples, trials), trials)[0]
+    return finish_metric(one, measure_metrics([one], scores, samples, trials), trials)[0]
 
 
 def test_orders_of_a_sample_are_one_sample(make_scores: ScoresMaker) -> None:
@@ -192,7 +192,7 @@ def test_a_snippet_over_orders_sees_samples(make_scores: ScoresMaker) -> None:
     )
     one = KeyedMetric("m", PythonMetric(snippet))
     scores = make_scores({"x": [1, 0, 1, 1]}, {"letter": list("ABAB")})
-    values = conclude_metric(one, measure_metrics([one], scores, order_samples("aabb")))
+    values = finish_metric(one, measure_metrics([one], scores, order_samples("aabb")))
     assert {value.name: value.value for value in values} == {"n": 2.0, "first": 0.5}
 
 
@@ -208,7 +208,7 @@ def test_groups_of_orders_have_the_means_of_their_samples(make_scores: ScoresMak
     one = KeyedMetric("m", Mean("x"), Design(group_by=("g",)))
     scores = make_scores({"x": [1, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 1]})
     samples = group_orders("aabbccddeeff", "ppppppqqqqqq")
-    (value,) = conclude_metric(one, measure_metrics([one], scores, samples))
+    (value,) = finish_metric(one, measure_metrics([one], scores, samples))
     first, second = value.groups[0].values
     assert (first.group, first.value, first.n, second.group, second.value, second.n) == (
         "p",
@@ -227,7 +227,7 @@ def test_groups_of_letters_in_several_orders_are_clustered_by_sample(make_scores
     one = KeyedMetric("m", Frequency("letter"), Design(group_by=("g",)))
     scores = make_scores({"x": [1] * 12}, {"letter": list("ABAAABBBAAAB")})
     samples = group_orders("aabbccddeeff", "ppppppqqqqqq")
-    value = conclude_metric(one, measure_metrics([one], scores, samples))[0]
+    value = finish_metric(one, measure_metrics([one], scores, samples))[0]
     first, second = value.groups[0].values
     assert (value.name, first.value, first.n, second.value, second.n) == ("letter_A", 2 / 3, 6, 0.5, 6)
     assert first.std_error == pytest.approx(sem([0.5, 1, 0.5]))
@@ -241,7 +241,7 @@ def test_groups_of_trials_are_clustered_by_sample(make_scores: ScoresMaker) -> N
     frame = pl.DataFrame({"g": list("ppp")})
     samples = Samples(frame, pl.Series(list("abc"))).repeat(2)
     scores = make_scores({"x": [1] * 6}, {"letter": list("ABAAAB")})
-    value = conclude_metric(one, measure_metrics([one], scores, samples, TRIALS), TRIALS)[0]
+    value = finish_metric(one, measure_metrics([one], scores, samples, TRIALS), TRIALS)[0]
     (only,) = value.groups[0].values
     assert only.std_error == pytest.approx(sem([0.5, 1, 0.5]))
     assert only.interval_note == "an interval needs at least 5 samples, there are 3"

@@ -8,7 +8,8 @@ import pytest
 from scipy.stats import sem, ttest_1samp
 
 from answerkey.errors import ScoringError
-from answerkey.metrics import Max, Mean, Metric, Min, StdDev
+from answerkey.metrics import Mean, Metric
+from answerkey.metrics.moments import Max, Min, StdDev
 from answerkey.types import MetricValue, Scores
 
 MakeScores = Callable[..., Scores]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from answerkey.metrics import name_values
-from answerkey.metrics.naming import Group
+from answerkey.metrics.base import ValueGroup
 from answerkey.types import MetricValue
 
 
@@ -24,7 +24,7 @@ def test_unique_name_stays() -> None:
 
 def test_shared_name_gets_the_metric_key() -> None:
     """Two metrics with one name are told apart by their keys; other names are left alone."""
-    groups: list[Group] = [
+    groups: list[ValueGroup] = [
         ("mcqa", "a", "score", "mean", make_values("x")),
         ("mcqa", "b", "score", "mean", make_values("x", "y")),
     ]
@@ -33,7 +33,7 @@ def test_shared_name_gets_the_metric_key() -> None:
 
 def test_shared_metric_key_gets_the_scorer_key() -> None:
     """Where two scorers have a metric with the same key and name, the scorer's key comes first."""
-    groups: list[Group] = [
+    groups: list[ValueGroup] = [
         ("one", "mean", "score", "mean", make_values("x")),
         ("two", "mean", "score", "mean", make_values("x")),
         ("two", "other", "score", "mean", make_values("x")),
@@ -43,7 +43,7 @@ def test_shared_metric_key_gets_the_scorer_key() -> None:
 
 def test_longer_name_never_hides_another_value() -> None:
     """A name with a key in front that is already somebody's own name goes one step further."""
-    groups: list[Group] = [
+    groups: list[ValueGroup] = [
         ("s", "a", "score", "mean", make_values("x")),
         ("s", "b", "score", "mean", make_values("x")),
         ("s", "c", "score", "mean", make_values("a_x")),
@@ -53,5 +53,5 @@ def test_longer_name_never_hides_another_value() -> None:
 
 def test_names_that_stay_equal_are_numbered() -> None:
     """Even equal names of one metric all stay in the task."""
-    groups: list[Group] = [("s", "m", "score", "python", make_values("x", "x", "x"))]
+    groups: list[ValueGroup] = [("s", "m", "score", "python", make_values("x", "x", "x"))]
     assert [value.name for value in name_values(groups)] == ["s_m_x", "s_m_x-2", "s_m_x-3"]

@@ -7,14 +7,14 @@ from decimal import Decimal
 
 import pytest
 
-from answerkey.metrics.observed import (
+from answerkey.metrics.base import (
     MANY,
-    Ledger,
-    Observed,
+    PartBuilder,
+    ValueCounts,
+    count_values,
     find_many,
     is_finite,
     merge_parts,
-    observe,
     sort_keys,
     write_label,
 )
@@ -26,18 +26,18 @@ MakeScores = Callable[..., Scores]
 def test_combinations_are_counted_once(make_scores: MakeScores) -> None:
     """Equal rows become one combination with its count."""
     scores = make_scores({"x": [1.0, 1.0, 0.0]}, {"y": ["A", "A", None]})
-    assert sorted(observe(scores, ["x", "y"]).counts, key=repr) == [((0.0, None), 1), ((1.0, "A"), 2)]
+    assert sorted(count_values(scores, ["x", "y"]).counts, key=repr) == [((0.0, None), 1), ((1.0, "A"), 2)]
 
 
 def test_decimals_are_floats(make_scores: MakeScores) -> None:
     """A decimal column counts as floats."""
-    assert observe(make_scores({"x": [Decimal("0.5")]}), ["x"]).counts == [((0.5,), 1)]
+    assert count_values(make_scores({"x": [Decimal("0.5")]}), ["x"]).counts == [((0.5,), 1)]
 
 
 def test_failed_and_excluded_is_failed(make_scores: MakeScores) -> None:
     """A sample is left out for one reason only; that it has no score comes first."""
     scores = make_scores({"x": [None]}, status=["FAILED"], excluded_by=["rule"])
-    assert observe(scores, ["x"]).left_out == {"failed": 1}
+    assert count_values(scores, ["x"]).left_out == {"failed": 1}
 
 
 @pytest.mark.parametrize(
@@ -88,15 +88,15 @@ def test_leaves_of_different_kinds_do_not_merge(first: object, second: object) -
             merge_parts([{"x": one}, {"x": other}])
 
 
-def test_a_ledger_leaves_out_what_it_cannot_take() -> None:
+def test_a_part_leaves_out_what_it_cannot_take() -> None:
     """Null, what is no number, and what is not finite; each is counted, and the rest is taken."""
-    ledger = Ledger.open(Observed([], Counter(), ["x", "y"]))
-    assert ledger.take_numbers(["x", "y"], [1, 2.5], 2) == [1, 2.5]
-    assert ledger.take_numbers(["x", "y"], [None, 1], 3) is None
-    assert ledger.take_numbers(["x", "y"], [1, "a"], 4) is None
-    assert ledger.take_numbers(["x", "y"], [float("nan"), 1], 5) is None
-    ledger.leave_out("nobody", 0)
-    part = ledger.close(sums=1)
+    builder = PartBuilder(ValueCounts([], Counter(), ["x", "y"]))
+    assert builder.take_numbers(["x", "y"], [1, 2.5], 2) == [1, 2.5]
+    assert builder.take_numbers(["x", "y"], [None, 1], 3) is None
+    assert builder.take_numbers(["x", "y"], [1, "a"], 4) is None
+    assert builder.take_numbers(["x", "y"], [float("nan"), 1], 5) is None
+    builder.leave_out("nobody", 0)
+    part = builder.build(sums=1)
     assert (part["n"], part["sums"], part["names"]) == (2, 1, ["x", "y"])
     assert part["left_out"] == {"null": 3, "not_finite": 5}
     assert (part["unsuitable"], part["examples"]) == ({"y": 4}, {"y": ["'a'"]})

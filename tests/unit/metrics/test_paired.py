@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from scipy import stats
 
-from answerkey.metrics.intervals import wilson
+from answerkey.metrics import wilson
 from answerkey.metrics.paired import (
     Flips,
     adjust_by_holm,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from answerkey.metrics.planning import Aim, Spread, count_samples, find_smallest, measure_power
+from answerkey.metrics.paired import Aim, Spread, count_samples, find_smallest, measure_power
 
 #: Miller 2024: ω² = 1/9 and σ² = 1/6 of each model.
 KNOWN = Spread(1 / 9, 1 / 6, 1 / 6)

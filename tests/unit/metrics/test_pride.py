@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from answerkey.metrics import PrideMetric
+from answerkey.metrics.choice_order import judge_shares
 from answerkey.metrics.paired import Flips, bound_flips
-from answerkey.metrics.pride import _Answer, judge_shares
 from answerkey.types import MetricValue, Scores
 
 PRIOR = (0.6, 0.3, 0.1)
@@ -155,8 +155,8 @@ def test_labels_without_a_prior_leave_the_others_alone() -> None:
 def test_ties_are_shared() -> None:
     """Two labels that are as likely have half of the answer each, the third has nothing."""
     shares = (0.4, 0.4, 0.2)
-    assert [judge_shares(_Answer(shares, truth)) for truth in range(3)] == [0.5, 0.5, 0.0]
-    assert [judge_shares(_Answer(shares, truth), (0.5, 0.25, 0.25)) for truth in range(3)] == [0.0, 1.0, 0.0]
+    assert [judge_shares(shares, truth) for truth in range(3)] == [0.5, 0.5, 0.0]
+    assert [judge_shares(shares, truth, (0.5, 0.25, 0.25)) for truth in range(3)] == [0.0, 1.0, 0.0]
 
 
 def test_the_difference_has_the_interval_of_paired_answers() -> None:

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from scipy import stats
 
-from answerkey.metrics.resampling import FEWEST_SAMPLES, _pick, _skew, draw_binomial, resample
+from answerkey.metrics.intervals import FEWEST_SAMPLES, _accelerate, draw_binomial, resample
 
 NUMBERS = [0.3, 0.7, 1.1, 1.4, 2.0, 2.2, 2.9, 3.3, 4.1, 5.6, 8.0, 9.5]
 
@@ -116,8 +116,8 @@ def test_samples_without_which_there_is_no_number_do_not_accelerate() -> None:
     def invert_lead(counts: Sequence[int]) -> float | None:
         return 1 / (counts[0] - counts[1]) if counts[0] != counts[1] else None
 
-    assert _skew([31, 30, 0], invert_lead) == 0.0
-    assert _skew([32, 30, 0], invert_lead) == pytest.approx(
+    assert _accelerate([31, 30, 0], invert_lead) == 0.0
+    assert _accelerate([32, 30, 0], invert_lead) == pytest.approx(
         (30 * (32 / 62) ** 3 - 32 * (30 / 62) ** 3) / (6 * (30 * (32 / 62) ** 2 + 32 * (30 / 62) ** 2) ** 1.5)
     )
 
@@ -267,10 +267,4 @@ def test_the_acceleration_is_that_of_leaving_out_each_sample() -> None:
     mean = (3 * 2 / 9 + 7 * 3 / 9) / 10
     squares = 3 * (mean - 2 / 9) ** 2 + 7 * (mean - 3 / 9) ** 2
     cubes = 3 * (mean - 2 / 9) ** 3 + 7 * (mean - 3 / 9) ** 3
-    assert _skew([3, 5, 2], share_first) == pytest.approx(cubes / (6 * squares**1.5), rel=1e-12)
-
-
-def test_quantiles_lie_between_two_numbers_in_proportion() -> None:
-    """The last is reached at 1, and no number beyond it is looked for."""
-    numbers = [1.0, 2.0, 4.0]
-    assert [_pick(numbers, share) for share in (0.0, 0.25, 0.5, 0.6, 1.0)] == [1, 1.5, 2, 2.4, 4]
+    assert _accelerate([3, 5, 2], share_first) == pytest.approx(cubes / (6 * squares**1.5), rel=1e-12)

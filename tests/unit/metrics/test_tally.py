@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 import polars as pl
 import pytest
 
-from answerkey.metrics import find_category_column, measure_tally, merge_tallies
-from answerkey.metrics.tally import count_choices, count_letters
+from answerkey.metrics import find_category_column, merge_counts
+from answerkey.metrics.task_counts import count_choices, count_letters, count_rows
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Scores
 
 MakeScores = Callable[..., Scores]
@@ -54,7 +54,7 @@ def make_mcqa_scores(make_scores: MakeScores) -> Scores:
 
 def test_counts_add_up(make_scores: MakeScores) -> None:
     """Scored, failed and errors are all samples; valid and invalid are all scored ones."""
-    tally = measure_tally(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
+    tally = count_rows(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
     assert tally["counts"] == {
         "samples": 8,
         "scored": 7,
@@ -70,7 +70,7 @@ def test_counts_add_up(make_scores: MakeScores) -> None:
 
 def test_reasons_carry_the_first_example(make_scores: MakeScores) -> None:
     """Each reason shows its first sample and at most 200 characters of its completion."""
-    tally = measure_tally(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
+    tally = count_rows(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
     assert tally["invalid"] == {
         "NOT_A_CHOICE": {"count": 2, "example": {"sample_id": "000002", "completion": "b " * 100}},
         "REFUSED": {"count": 1, "example": {"sample_id": "000005", "completion": None}},
@@ -82,7 +82,7 @@ def test_reasons_carry_the_first_example(make_scores: MakeScores) -> None:
 
 def test_letters_and_categories_cover_what_the_metrics_see(make_scores: MakeScores) -> None:
     """A sample that an action excludes is in neither; a missing category has a name."""
-    tally = measure_tally(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
+    tally = count_rows(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
     assert tally["letters"] == {"A": {"A": 1, "INVALID": 2}, "B": {"B": 1, "C": 1, "INVALID": 1}}
     assert tally["category_column"] == "category"
     assert tally["categories"] == {
@@ -95,7 +95,7 @@ def test_letters_and_categories_cover_what_the_metrics_see(make_scores: MakeScor
 def test_scorer_without_validity_goes_by_the_completion(make_scores: MakeScores) -> None:
     """Refusals and replies without text are invalid for every scorer."""
     scores = make_scores({"is_correct": [1.0] * 6 + [None, 0.0]}, status=["SCORED"] * 6 + ["ERROR", "SCORED"])
-    tally = measure_tally(make_samples(), make_completions(), scores, None)
+    tally = count_rows(make_samples(), make_completions(), scores, None)
     assert (tally["counts"]["valid"], tally["counts"]["invalid"], tally["counts"]["refused"]) == (6, 1, 1)
     assert list(tally["invalid"]) == ["REFUSED"]
     assert (tally["letters"], tally["categories"]) == ({}, {})
@@ -105,7 +105,7 @@ def test_failed_rows_are_counted_by_reason(make_scores: MakeScores) -> None:
     """A failed row is neither valid nor invalid."""
     scores = make_scores({"is_correct": [None, 1.0]}, status=["FAILED", "SCORED"])
     scores = Scores(scores.frame.with_columns(reason=pl.Series(["BAD_TRUTH", None])))
-    tally = measure_tally(make_samples(["x", "y"]), None, scores, "category")
+    tally = count_rows(make_samples(["x", "y"]), None, scores, "category")
     assert tally["counts"]["failed"] == 1
     assert tally["failed"]["BAD_TRUTH"]["example"] == {"sample_id": "000001", "completion": None}
     assert list(tally["categories"]) == ["y"]
@@ -114,20 +114,20 @@ def test_failed_rows_are_counted_by_reason(make_scores: MakeScores) -> None:
 def test_partial_credit_is_counted_apart(make_scores: MakeScores) -> None:
     """A score between 0 and 1 is no right answer, and the tally says that there are such scores."""
     scores = make_scores({"is_correct": [0.5, 1.0]})
-    tally = measure_tally(make_samples(["x", "x"]), None, scores, "category")
+    tally = count_rows(make_samples(["x", "x"]), None, scores, "category")
     assert tally["categories"] == {"x": {"n": 2, "correct": 1, "partial": 1}}
 
 
 def test_mixed_scores_count_like_others(make_scores: MakeScores) -> None:
     """Right answers of a scorer that mixes booleans, numbers and text are those equal to 1."""
     scores = make_scores({"is_correct": [True, 1, 0.0, "yes", None]}, encoded=["is_correct"])
-    tally = measure_tally(make_samples(["x"] * 5), None, scores, "category")
+    tally = count_rows(make_samples(["x"] * 5), None, scores, "category")
     assert tally["categories"] == {"x": {"n": 3, "correct": 2, "partial": 0}}
 
 
 def test_scores_of_text_have_no_categories(make_scores: MakeScores) -> None:
     """Text is neither right nor wrong."""
-    tally = measure_tally(make_samples(["x"]), None, make_scores({"is_correct": ["yes"]}), "category")
+    tally = count_rows(make_samples(["x"]), None, make_scores({"is_correct": ["yes"]}), "category")
     assert tally["categories"] == {}
 
 
@@ -135,7 +135,7 @@ def test_categories_stored_as_json_are_named_by_their_text(make_scores: MakeScor
     """A column of mixed values names its categories without quotation marks; equal names are one category."""
     samples = make_samples(['"7"', "7", '"law"'])
     samples = Samples(samples.frame, samples.ids, encoded=frozenset({"category"}))
-    tally = measure_tally(samples, None, make_scores({"is_correct": [True, False, True]}), "category")
+    tally = count_rows(samples, None, make_scores({"is_correct": [True, False, True]}), "category")
     assert tally["categories"] == {
         "7": {"n": 2, "correct": 1, "partial": 0},
         "law": {"n": 1, "correct": 1, "partial": 0},
@@ -147,7 +147,7 @@ def test_merged_shards_are_the_whole(cut: int, make_scores: MakeScores) -> None:
     """However the rows are sharded, the tally is the same, with the same first examples in the same order."""
     samples, completions, scores = make_samples(), make_completions(), make_mcqa_scores(make_scores)
     shards = [
-        measure_tally(
+        count_rows(
             samples.slice(start, length),
             completions.slice(start, length),
             Scores(scores.frame.slice(start, length)),
@@ -155,20 +155,20 @@ def test_merged_shards_are_the_whole(cut: int, make_scores: MakeScores) -> None:
         )
         for start, length in ((0, cut), (cut, 8 - cut))
     ]
-    whole = measure_tally(samples, completions, scores, "category")
-    assert json.dumps(merge_tallies(shards)) == json.dumps(merge_tallies([whole]))
+    whole = count_rows(samples, completions, scores, "category")
+    assert json.dumps(merge_counts(shards)) == json.dumps(merge_counts([whole]))
 
 
 def test_merging_leaves_the_shards_alone(make_scores: MakeScores) -> None:
     """Merging twice gives the same tally."""
-    shard = measure_tally(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
-    assert merge_tallies([shard, shard]) == merge_tallies([shard, shard])
+    shard = count_rows(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
+    assert merge_counts([shard, shard]) == merge_counts([shard, shard])
     assert shard["invalid"]["REFUSED"]["count"] == 1
 
 
 def test_no_shards_are_an_empty_tally() -> None:
     """Without samples every count is 0."""
-    tally = merge_tallies([])
+    tally = merge_counts([])
     assert set(tally["counts"].values()) == {0}
     assert tally["category_column"] is None
 
@@ -191,14 +191,14 @@ def test_samples_are_counted_by_their_number_of_choices(make_scores: MakeScores)
 
 def test_merged_reasons_add_up_and_keep_the_first_example(make_scores: MakeScores) -> None:
     """Of two shards that have the same reason the first one's example stays."""
-    shard = measure_tally(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
-    later = measure_tally(
+    shard = count_rows(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
+    later = count_rows(
         Samples(make_samples().frame, pl.Series([f"later {number}" for number in range(8)])),
         make_completions(),
         make_mcqa_scores(make_scores),
         "category",
     )
-    merged = merge_tallies([shard, later])
+    merged = merge_counts([shard, later])
     assert merged["invalid"] == {
         "NOT_A_CHOICE": {"count": 4, "example": {"sample_id": "000002", "completion": "b " * 100}},
         "REFUSED": {"count": 2, "example": {"sample_id": "000005", "completion": None}},
@@ -219,15 +219,15 @@ def test_merged_reasons_add_up_and_keep_the_first_example(make_scores: MakeScore
 def test_the_first_category_column_of_any_shard_counts(make_scores: MakeScores) -> None:
     """A shard without one does not hide it."""
     shards = [
-        measure_tally(make_samples(["x"]), None, make_scores({"is_correct": [1.0]}), column)
+        count_rows(make_samples(["x"]), None, make_scores({"is_correct": [1.0]}), column)
         for column in (None, "category")
     ]
-    assert merge_tallies(shards)["category_column"] == "category"
+    assert merge_counts(shards)["category_column"] == "category"
 
 
 def test_what_shards_tell_besides_is_merged(make_scores: MakeScores) -> None:
     """Readings, numbers of choices, failures and the verdicts of others."""
-    shard = measure_tally(make_samples(["x"]), None, make_scores({"is_correct": [1.0]}), None)
+    shard = count_rows(make_samples(["x"]), None, make_scores({"is_correct": [1.0]}), None)
     side = {"count": 1, "reasons": {"READ_ALIKE": {"count": 1, "example": {}}}}
     theirs = {"compared": 2, "both_right": 1, "both_wrong": 0, "only_theirs": side, "only_ours": side}
     told = {
@@ -237,7 +237,7 @@ def test_what_shards_tell_besides_is_merged(make_scores: MakeScores) -> None:
         "failures": {"s": {"R": {"count": 1, "example": {"sample_id": "1"}}}},
         "theirs": {**theirs, "not_compared": {"NOT_JUDGED": 1}},
     }
-    merged = merge_tallies([told, told])
+    merged = merge_counts([told, told])
     assert merged["choice_counts"] == {"4": 2}
     assert merged["readings"] == {"leading_label": {"correct": 2, "invalid": 0}, "n": 2}
     assert merged["failures"]["s"]["R"]["count"] == 2
@@ -250,8 +250,8 @@ def test_completions_that_the_limit_cut_off_are_counted(make_scores: MakeScores)
     samples = make_samples(["x", "x", "x"])
     completions = Completions.build(samples.ids, rows, source="recorded")
     scores = make_scores({"is_correct": [1.0, 1.0, 1.0]})
-    assert measure_tally(samples, completions, scores)["cut_off"] == 2
-    assert measure_tally(samples, None, scores)["cut_off"] == 0
+    assert count_rows(samples, completions, scores)["cut_off"] == 2
+    assert count_rows(samples, None, scores)["cut_off"] == 0
 
 
 def test_letters_need_truths_and_predictions(make_scores: MakeScores) -> None:
@@ -263,7 +263,7 @@ def test_letters_need_truths_and_predictions(make_scores: MakeScores) -> None:
 def test_reasons_of_no_row_are_none(make_scores: MakeScores) -> None:
     """Rows that are all scored fail for no reason, even where one is stated."""
     scores = make_scores({"is_correct": [1.0, 0.0]}, {"completion_validity": ["VALID", "INVALID"]})
-    tally = measure_tally(make_samples(["x", "x"]), None, scores)
+    tally = count_rows(make_samples(["x", "x"]), None, scores)
     assert tally["invalid"] == {
         "INVALID": {"count": 1, "example": {"sample_id": "000002", "completion": None}}
     }

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import polars as pl
 import pytest
 
-from answerkey.metrics.theirs import measure_theirs, merge_theirs
-from answerkey.types import Completions, Scores
+from answerkey.metrics import count_shard, merge_counts
+from answerkey.types import Completions, Samples, Scores
 
 ScoresMaker = Callable[..., Scores]
 
@@ -50,9 +51,20 @@ def make_tables(make_scores: ScoresMaker) -> tuple[pl.Series, Completions, Score
     return said.frame["sample_id"], said, scores
 
 
+def count(ids: pl.Series, said: Completions | None, scores: Scores) -> dict[str, Any]:
+    """Return the counts of these verdicts."""
+    return count_shard(Samples(pl.DataFrame({"x": ids}), ids), said, {"m": scores}, main="m")
+
+
+def compare(ids: pl.Series, said: Completions | None, scores: Scores) -> dict[str, Any]:
+    """Return how our verdicts compare with the imported ones."""
+    found: dict[str, Any] = count(ids, said, scores)["theirs"]
+    return found
+
+
 def test_verdicts_are_compared_where_both_say_right_or_wrong(make_scores: ScoresMaker) -> None:
     """What one of them leaves open is counted apart."""
-    found = measure_theirs(*make_tables(make_scores))
+    found = compare(*make_tables(make_scores))
     assert (found["compared"], found["both_right"], found["both_wrong"]) == (8, 1, 1)
     assert (found["only_theirs"]["count"], found["only_ours"]["count"]) == (4, 2)
     assert found["not_compared"] == {"NOT_SCORED": 1, "NOT_JUDGED": 1, "PARTLY_RIGHT": 1}
@@ -60,7 +72,7 @@ def test_verdicts_are_compared_where_both_say_right_or_wrong(make_scores: Scores
 
 def test_differences_have_reasons_and_a_first_example(make_scores: ScoresMaker) -> None:
     """Why our scorer took no answer, or what was read."""
-    found = measure_theirs(*make_tables(make_scores))
+    found = compare(*make_tables(make_scores))
     counts = {
         side: {reason: one["count"] for reason, one in found[side]["reasons"].items()}
         for side in ("only_theirs", "only_ours")
@@ -84,25 +96,26 @@ def test_shards_say_together_what_the_whole_says(make_scores: ScoresMaker, cut: 
     parts = []
     for offset, length in ((0, cut), (cut, len(ROWS) - cut)):
         part = Scores(scores.frame.slice(offset, length))
-        parts.append(measure_theirs(ids.slice(offset, length), said.slice(offset, length), part))
-    assert merge_theirs(parts) == measure_theirs(ids, said, scores)
+        parts.append(count(ids.slice(offset, length), said.slice(offset, length), part))
+    assert merge_counts(parts)["theirs"] == compare(ids, said, scores)
 
 
 def test_where_nobody_else_has_judged_there_is_nothing_to_compare(make_scores: ScoresMaker) -> None:
     """Neither without their column, nor where our scorer does not say right or wrong."""
     said = make_said([1.0])
     plain = Completions(said.frame.drop("their_score"))
-    assert measure_theirs(said.frame["sample_id"], plain, make_scores({"is_correct": [1.0]})) == {}
-    assert measure_theirs(said.frame["sample_id"], said, make_scores({"score": [1.0]})) == {}
-    assert measure_theirs(said.frame["sample_id"], None, make_scores({"is_correct": [1.0]})) == {}
-    assert merge_theirs([{}, {}]) == {}
+    assert compare(said.frame["sample_id"], plain, make_scores({"is_correct": [1.0]})) == {}
+    assert compare(said.frame["sample_id"], said, make_scores({"score": [1.0]})) == {}
+    assert compare(said.frame["sample_id"], None, make_scores({"is_correct": [1.0]})) == {}
+    bare = count(said.frame["sample_id"], plain, make_scores({"is_correct": [1.0]}))
+    assert "theirs" not in merge_counts([bare, bare])
 
 
 def test_their_answers_need_not_be_known(make_scores: ScoresMaker) -> None:
     """Then nothing is said about what they read."""
     said = make_said([0.0, 1.0])
     scores = make_scores({"is_correct": [1.0, 0.0]})
-    found = measure_theirs(said.frame["sample_id"], said, scores)
+    found = compare(said.frame["sample_id"], said, scores)
     assert list(found["only_ours"]["reasons"]) == ["THEY_READ_NOTHING"]
     assert list(found["only_theirs"]["reasons"]) == ["READ_ANOTHER"]
 
@@ -112,12 +125,12 @@ def test_values_that_are_no_numbers_are_not_compared(make_scores: ScoresMaker) -
     said = make_said([1.0, 0.0])
     words = make_scores({"is_correct": ["yes", "no"]})
     mixed = make_scores({"is_correct": [1.0, "no"]}, encoded=["is_correct"])
-    assert measure_theirs(said.frame["sample_id"], said, words) == {}
-    assert measure_theirs(said.frame["sample_id"], said, mixed) == {}
+    assert compare(said.frame["sample_id"], said, words) == {}
+    assert compare(said.frame["sample_id"], said, mixed) == {}
 
 
 def test_partly_right_scores_of_ours_are_not_compared(make_scores: ScoresMaker) -> None:
     """Half right is neither right nor wrong, whatever the other says."""
     said = make_said([1.0, 0.0])
-    found = measure_theirs(said.frame["sample_id"], said, make_scores({"is_correct": [0.5, 0.0]}))
+    found = compare(said.frame["sample_id"], said, make_scores({"is_correct": [0.5, 0.0]}))
     assert (found["compared"], found["both_wrong"], found["not_compared"]) == (1, 1, {"NOT_SCORED": 1})

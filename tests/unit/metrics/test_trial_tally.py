@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from answerkey.metrics import merge_tallies, tally_shard
+from answerkey.metrics import count_shard, merge_counts
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Scores
 
 from .conftest import ScoresMaker
@@ -39,7 +39,7 @@ def judge(make_scores: ScoresMaker) -> Scores:
 
 def test_a_sample_counts_as_its_worst_trial(make_scores: ScoresMaker) -> None:
     """Samples add up; a failed call makes an error of the sample, an invalid completion an invalid one."""
-    tally = tally_shard(
+    tally = count_shard(
         make_samples(), make_completions(), {"mcqa": judge(make_scores)}, main="mcqa", num_trials=2
     )
     assert tally["counts"] == {
@@ -56,7 +56,7 @@ def test_a_sample_counts_as_its_worst_trial(make_scores: ScoresMaker) -> None:
 
 def test_trials_are_counted_beside_them(make_scores: ScoresMaker) -> None:
     """Completions, reasons and categories are of trials, which add up, too."""
-    tally = tally_shard(
+    tally = count_shard(
         make_samples(), make_completions(), {"mcqa": judge(make_scores)}, main="mcqa", num_trials=2
     )
     assert tally["trials"]["num_trials"] == 2
@@ -77,7 +77,7 @@ def test_shards_merge_to_the_whole(make_scores: ScoresMaker) -> None:
     """Two shards give the tally of all samples."""
     samples, completions, scores = make_samples(), make_completions(), judge(make_scores)
     parts = [
-        tally_shard(
+        count_shard(
             samples.slice(start, 4),
             completions.slice(start, 4),
             {"mcqa": Scores(scores.frame.slice(start, 4))},
@@ -86,15 +86,15 @@ def test_shards_merge_to_the_whole(make_scores: ScoresMaker) -> None:
         )
         for start in (0, 4)
     ]
-    whole = tally_shard(samples, completions, {"mcqa": scores}, main="mcqa", num_trials=2)
-    assert merge_tallies(parts) == merge_tallies([whole])
+    whole = count_shard(samples, completions, {"mcqa": scores}, main="mcqa", num_trials=2)
+    assert merge_counts(parts) == merge_counts([whole])
 
 
 def test_samples_asked_once_have_the_plain_tally(make_scores: ScoresMaker) -> None:
     """Without completions, or with one for each sample, nothing is said about trials."""
     scores, samples = judge(make_scores), make_samples()
-    bare = tally_shard(samples, None, {"mcqa": scores}, main="mcqa", num_trials=2)
-    once = tally_shard(samples, make_completions(), {"mcqa": scores}, main="mcqa")
+    bare = count_shard(samples, None, {"mcqa": scores}, main="mcqa", num_trials=2)
+    once = count_shard(samples, make_completions(), {"mcqa": scores}, main="mcqa")
     assert ("trials" in bare, "trials" in once) == (False, False)
     assert (bare["counts"]["samples"], once["counts"]["samples"]) == (8, 8)
 
@@ -112,12 +112,12 @@ def show_twice(left: list[str | None], extra: list[bool] | None = None) -> Sampl
 def test_a_sample_counts_as_its_worst_row_in_any_order(make_scores: ScoresMaker) -> None:
     """Both samples have an invalid or failed row; the counts of all rows stand beside them."""
     samples = show_twice([None, None, "REFERS_TO_LABELS", "REFERS_TO_LABELS"])
-    tally = tally_shard(samples, make_completions(), {"mcqa": judge(make_scores)}, main="mcqa", num_trials=2)
+    tally = count_shard(samples, make_completions(), {"mcqa": judge(make_scores)}, main="mcqa", num_trials=2)
     assert (tally["counts"]["samples"], tally["counts"]["valid"]) == (2, 0)
     assert (tally["counts"]["invalid"], tally["counts"]["errors"]) == (1, 1)
     assert tally["orders"]["counts"]["samples"] == 8
     assert (tally["orders"]["left_in_place"], tally["orders"]["extra"]) == ({"REFERS_TO_LABELS": 1}, 0)
-    merged = merge_tallies([tally, tally])["orders"]
+    merged = merge_counts([tally, tally])["orders"]
     assert merged["counts"]["samples"] == 16
     assert (merged["left_in_place"], merged["extra"]) == ({"REFERS_TO_LABELS": 2}, 0)
 
@@ -127,10 +127,10 @@ def test_rows_that_estimate_a_prior_are_counted_apart_unless_their_call_failed(
 ) -> None:
     """Of four extra rows one is an error, which must be seen; the others are but a number."""
     samples = show_twice([None] * 4, [False, True, True, False])
-    tally = tally_shard(samples, make_completions(), {"mcqa": judge(make_scores)}, main="mcqa", num_trials=1)
+    tally = count_shard(samples, make_completions(), {"mcqa": judge(make_scores)}, main="mcqa", num_trials=1)
     assert tally["orders"]["extra"] == 3
     assert (tally["orders"]["counts"]["samples"], tally["orders"]["counts"]["errors"]) == (5, 1)
-    bare = tally_shard(samples, None, {"mcqa": judge(make_scores)}, main="mcqa")
+    bare = count_shard(samples, None, {"mcqa": judge(make_scores)}, main="mcqa")
     assert bare["counts"]["samples"] == 5
 
 
@@ -138,16 +138,16 @@ def test_merged_shards_count_trials_and_orders(make_scores: ScoresMaker) -> None
     """Numbers of trials, counts of trials, rows left in place and rows that estimate a prior."""
     scores = make_scores({"is_correct": [1.0]})
     samples = Samples(pl.DataFrame(), pl.Series(["1"]))
-    shard = tally_shard(samples, None, {"s": scores}, main="s")
+    shard = count_shard(samples, None, {"s": scores}, main="s")
     counts = dict.fromkeys(shard["counts"], 1)
     told = {
         **shard,
         "trials": {"num_trials": 3, "counts": counts},
         "orders": {"counts": counts, "left_in_place": {"no list": 1}, "extra": 2},
     }
-    merged = merge_tallies([shard, told, told])
+    merged = merge_counts([shard, told, told])
     twice = dict.fromkeys(shard["counts"], 2)
     assert merged["trials"] == {"num_trials": 3, "counts": twice}
     assert merged["orders"] == {"counts": twice, "left_in_place": {"no list": 2}, "extra": 4}
-    assert "trials" not in merge_tallies([shard])
-    assert "orders" not in merge_tallies([shard])
+    assert "trials" not in merge_counts([shard])
+    assert "orders" not in merge_counts([shard])

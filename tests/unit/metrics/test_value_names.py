@@ -5,21 +5,14 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from answerkey.metrics import (
+from answerkey.metrics import Frequency, Mean, Metric, PythonMetric, ValueNames, foresee_names
+from answerkey.metrics.classification import (
     BinaryClassification,
     F1Score,
-    Frequency,
-    Max,
-    Mean,
-    Metric,
     MulticlassClassification,
     Precision,
-    PythonMetric,
-    StdDev,
-    WeightedAverage,
-    foresee_names,
 )
-from answerkey.metrics.value_names import ValueNames
+from answerkey.metrics.moments import Max, StdDev, WeightedAverage
 from answerkey.types import Scores
 
 METRICS: list[Metric] = [

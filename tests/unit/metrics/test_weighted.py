@@ -6,8 +6,9 @@ import pytest
 from scipy import stats
 
 from answerkey.errors import ScoringError, SpecError
-from answerkey.metrics import Metric, WeightedAverage
+from answerkey.metrics import Metric
 from answerkey.metrics.intervals import student
+from answerkey.metrics.moments import WeightedAverage
 from answerkey.types import MetricValue, Scores
 
 MakeScores = Callable[..., Scores]

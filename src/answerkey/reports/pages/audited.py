@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from answerkey.errors import AnswerkeyError
-from answerkey.metrics.chance import measure_chance, measure_recalls, measure_spread
+from answerkey.metrics.classification import measure_chance, measure_recalls, measure_rstd
 from answerkey.reports.breakdown import find_main_scorer
 from answerkey.reports.readings import Reading, count_own, describe_spots, list_readings, say_unfit
 from answerkey.reports.repeats import count_scored
@@ -132,7 +132,7 @@ def _describe_whole(task: TaskRun, rule: str) -> TaskAudit:
         letters=letters,
         chance=find_chance(task),
         recalls=recalls,
-        spread=measure_spread(list(recalls.values())),
+        spread=measure_rstd(list(recalls.values())),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from answerkey.metrics.chance import correct_for_chance
+from answerkey.metrics.classification import correct_for_chance
 from answerkey.reports.comparison_text import format_chance
 from answerkey.reports.figures import format_count, format_number, format_value, is_share
 from answerkey.reports.listing import find_main_metric, is_accuracy

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from answerkey.metrics import wilson
-from answerkey.metrics.chance import measure_recalls, measure_spread
+from answerkey.metrics.classification import measure_recalls, measure_rstd
 from answerkey.reports.listing import find_main_metric
 from answerkey.reports.pages.audited import Audited
 from answerkey.reports.pages.reliability import describe_reliability
@@ -133,7 +133,7 @@ def describe_recalls(task: TaskRun) -> Plot | None:
         _describe_recall(letter, value, found[letter], has_interval=has_interval)
         for letter, value in sorted(recalls.items())
     ]
-    return {"rows": rows, "rstd": measure_spread(list(recalls.values()))}
+    return {"rows": rows, "rstd": measure_rstd(list(recalls.values()))}
 
 
 def _describe_recall(letter: str, value: float, predicted: Mapping[str, int], *, has_interval: bool) -> Plot:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from answerkey.metrics import Calibration, wilson
-from answerkey.metrics.observed import Observed
+from answerkey.metrics.base import ValueCounts
 from answerkey.reports.breakdown import find_main_scorer
 from answerkey.runs import Table, TaskRun
 from answerkey.scorers import judge_probabilities
@@ -82,7 +82,7 @@ def _measure(task: TaskRun) -> MetricValue | None:
     if not pairs:
         return None
     metric = Calibration(bins=(10,))
-    part = metric.collect(Observed(list(pairs.items()), Counter(), list(metric.fields())))
+    part = metric.collect(ValueCounts(list(pairs.items()), Counter(), list(metric.fields())))
     return metric.finish(part)[0]
 
 

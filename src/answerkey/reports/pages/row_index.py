@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from answerkey.metrics.design import label_rows
-from answerkey.metrics.tally import NO_CATEGORY
+from answerkey.metrics.measure import label_rows
+from answerkey.metrics.task_counts import NO_CATEGORY
 from answerkey.reports.pages.coding import Coded, Coder
 from answerkey.reports.pages.excerpts import Excerpt, Wanted
 from answerkey.reports.pages.sample_source import SampleSource

@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 import polars as pl
 
 from answerkey.metrics import Mean
-from answerkey.metrics.observed import read_number
-from answerkey.metrics.tally import find_invalid_reasons
+from answerkey.metrics.base import read_number
+from answerkey.metrics.task_counts import find_invalid_reasons
 from answerkey.spec import ScoringStep
 from answerkey.types import Completions, Scores, ScoreStatus, Validity
 

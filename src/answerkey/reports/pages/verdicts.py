@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from answerkey.exporters import describe_verdict
-from answerkey.metrics.observed import read_number
+from answerkey.metrics.base import read_number
 from answerkey.reports.pages.excerpts import Excerpt
 from answerkey.reports.pages.sample_source import SampleSource
 from answerkey.scorers import ChoiceProbabilities, Scorer, StringEqualsMcqa, explain_verdict

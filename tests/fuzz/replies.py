@@ -25,7 +25,7 @@ from answerkey.models.room import Room
 from answerkey.models.styles import OPENAI_CHAT
 from answerkey.models.wire import Channel
 from answerkey.scorers import ChoiceProbabilities
-from answerkey.scorers.answer_tokens import Normalise
+from answerkey.scorers.choice_probabilities import Normalise
 from answerkey.types import Completion, Completions, CompletionStatus, Samples
 
 from .law import Law, decode, list_stored, read_value

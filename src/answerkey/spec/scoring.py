@@ -39,7 +39,8 @@ class BuiltStep:
 @cache
 def scorer_model(kind: str) -> type[Fields]:
     """Return the model of a scorer's YAML: its own fields and the common ones."""
-    own = fields_of(SCORERS[kind])
+    scorer: type = SCORERS[kind]
+    own = fields_of(scorer)
     return extend_fields(own, f"{own.__name__}Scorer", ScorerCommon, type=(Literal[kind], ...))
 
 

@@ -83,7 +83,7 @@ class Task:
 
     def know(self, samples: Samples) -> Known | None:
         """Return what the first scorer that knows anything knows: choices, truths, option texts."""
-        known = next((one for step in self.scoring if (one := step.scorer.know(samples))), None)
+        known = next((one for step in self.scoring if (one := step.scorer.sample_facts(samples))), None)
         if known is None or self.choice_order is None or any(known.options):
             return known
         return replace(known, options=tell_options(self.choice_order, samples, known.choices))

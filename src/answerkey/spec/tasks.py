@@ -11,7 +11,7 @@ from answerkey.errors import Place
 from answerkey.metrics import KeyedMetric, Trials
 from answerkey.sandbox import Snippet
 from answerkey.scorers import Action, Scorer, compile_templates
-from answerkey.solvers import ChoiceOrder, Solver, tell_options
+from answerkey.solvers import ChoiceOrder, Solver, option_texts
 from answerkey.spec.nodes import Places, ScalarNode
 from answerkey.templates import Template
 from answerkey.types import Known, Purpose, Samples
@@ -86,7 +86,7 @@ class Task:
         known = next((one for step in self.scoring if (one := step.scorer.sample_facts(samples))), None)
         if known is None or self.choice_order is None or any(known.options):
             return known
-        return replace(known, options=tell_options(self.choice_order, samples, known.choices))
+        return replace(known, options=option_texts(self.choice_order, samples, known.choices))
 
     def place(self, *path: str | int) -> Place:
         """Return where a part of the task stands; `("config_spec", name)` is where that value was given."""

@@ -27,12 +27,12 @@ test: $(VENV)/dev-ready chromium
 	$(BIN)/python -m pytest -q -n 2 tests
 
 # Without what is drawn at random, and without what takes long: it covers nothing more.
-COVERED := runs scorers templates
+COVERED := reader runs scorers templates
 coverage: $(VENV)/dev-ready
 	@rm -rf build/coverage
 	$(BIN)/coverage run -m pytest -q -n 2 --dist loadfile $(COVERED:%=tests/unit/%) tests/cases \
 	  -m "not hypothesis" -k "not linear_time" \
-	  --ignore=tests/unit/scorers/test_linear_work.py --ignore=tests/unit/scorers/test_real_completions.py
+	  --ignore=tests/unit/reader/test_linear_work.py --ignore=tests/unit/scorers/test_real_completions.py
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

@@ -27,7 +27,7 @@ from answerkey.metrics import (
     name_values,
 )
 from answerkey.runs import TaskWriter
-from answerkey.scorers import count_readings, join_scores, pick_spots
+from answerkey.scorers import count_readings, find_audited_rows, join_scores
 from answerkey.spec import Task
 from answerkey.types import MetricValue, Samples, ScoreStatus
 from answerkey.working import SHARD_ROWS, Prepared, work_around, work_on
@@ -116,7 +116,7 @@ def run_shard(prepared: Prepared, writer: TaskWriter, shard: Shard, rows: Sample
         writer.write_scores(shard.index, join_scores(completions, scores))
     parts = [measure_metrics(one.metrics, scores[one.key], samples, task.trials) for one in task.scoring]
     tally = count_shard(samples, completions, scores, main=task.main_step.key, num_trials=size)
-    main, spots = task.main_step, pick_spots(prepared.spots, shard.places, size)
+    main, spots = task.main_step, find_audited_rows(prepared.spots, shard.places, size)
     tally["readings"] = count_readings(main.scorer, samples, completions, scores[main.key], spots)
     errors = sum(one.count(ScoreStatus.ERROR) for one in scores.values())
     return Measured(len(asked), errors, parts, tally, {key: one.encoded for key, one in scores.items()})

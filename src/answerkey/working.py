@@ -12,7 +12,7 @@ from answerkey.datasets import Dataset, Recorded, Shard, cut_shards
 from answerkey.engines import Spread
 from answerkey.errors import InternalError
 from answerkey.models import Model
-from answerkey.scorers import apply_actions, choose_spots, score_rows
+from answerkey.scorers import apply_actions, choose_audited, score_rows
 from answerkey.spec import Task
 from answerkey.types import Completions, Samples, Scores
 
@@ -70,7 +70,7 @@ class Prepared:
 
     def without_rows(self) -> Prepared:
         """Return what the work on a shard needs beside it, small enough to be sent to where that is done."""
-        spots = choose_spots(len(self.dataset))
+        spots = choose_audited(len(self.dataset))
         return replace(self, dataset=self.dataset.without_rows(), recorded=None, failed=(), spots=spots)
 
 

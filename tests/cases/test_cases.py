@@ -13,7 +13,8 @@ import polars as pl
 import pytest
 from ruamel.yaml import YAML
 
-from answerkey.scorers import REASONS, StringEqualsMcqa, judge
+from answerkey.reader import REASONS
+from answerkey.scorers import StringEqualsMcqa, judge
 from answerkey.scorers.mcqa import METADATA_NAMES, SMALL_GROUP, VALUE_NAMES
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score, ScoreStatus
 

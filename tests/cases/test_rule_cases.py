@@ -10,9 +10,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from answerkey.scorers import PARTS
+from answerkey.reader import PARTS, Reading
 from answerkey.scorers.extraction import find_rule
-from answerkey.scorers.heads import Reading
 
 FOLDER = Path(__file__).parent
 COUNTS = {"stated_answer": 589, "leading_label": 113}

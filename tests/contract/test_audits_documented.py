@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from answerkey.scorers.lenses import LENSES
+from answerkey.reader import EXTRACTORS
 
 ROOT = Path(__file__).parents[2]
 VERBS = ROOT / "src" / "answerkey" / "verbs"
@@ -33,7 +33,7 @@ def list_documented(page: str) -> set[str]:
 def test_every_lens_says_what_it_reads() -> None:
     """The table has each lens by its name, with the sentence of the code."""
     table = dict(re.findall(r"^\| `([^`]+)` \| (.+) \|$", RUNS.partition("## Findings")[0], re.MULTILINE))
-    assert table == {name: lens.about for name, lens in LENSES.items()}
+    assert table == {name: lens.about for name, lens in EXTRACTORS.items()}
 
 
 def test_every_finding_of_a_run_is_explained() -> None:

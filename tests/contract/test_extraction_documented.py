@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.scorers import PART_REASONS, PARTS
+from answerkey.reader import PART_REASONS, PARTS
 from answerkey.scorers.extraction import RULES
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "extraction-rules.md"

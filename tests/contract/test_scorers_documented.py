@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.scorers import REASONS, SCORERS
-from answerkey.scorers.reasons import FAULTS
+from answerkey.reader import REASONS
+from answerkey.scorers import SCORERS
+from answerkey.scorers.base import FAULTS
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 

@@ -38,7 +38,7 @@ from answerkey.models.retry import (
     read_retry_after,
 )
 from answerkey.scorers import ChoiceProbabilities
-from answerkey.scorers.answer_tokens import Normalise
+from answerkey.scorers.choice_probabilities import Normalise
 from answerkey.types import Completion, Completions, CompletionStatus, Samples
 
 from .law import Law, decode, list_stored, read_value

@@ -12,13 +12,14 @@ from xml.etree import ElementTree as ET
 import polars as pl
 
 from answerkey.exporters import guard_column
+from answerkey.reader import PART_REASONS, PARTS, REASONS
 from answerkey.reports.junit import _clean
 from answerkey.reports.sanitize import escape_json, make_visible, shorten
-from answerkey.scorers import PART_REASONS, PARTS, REASONS, StringEqualsMcqa, judge
-from answerkey.scorers.choices import parse_choices, parse_truth, read_options
+from answerkey.scorers import StringEqualsMcqa, judge
+from answerkey.scorers.base import RowFault
 from answerkey.scorers.extraction import RULES, find_rule
-from answerkey.scorers.judge_reading import Scale, UnreadableVerdict, read_verdict
-from answerkey.scorers.row_faults import RowFault
+from answerkey.scorers.mcqa import parse_choices, parse_truth, read_options
+from answerkey.scorers.model_judge import Scale, UnreadableVerdict, read_verdict
 from answerkey.templates import ConfigValue, FilterOp, RowFilter, RowTrouble, Template, embed_config
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, ScoreStatus
 
@@ -66,7 +67,7 @@ def check_judge(extraction: str | dict[str, str], raw: bytes) -> None:
         choice, reason = score.metadata["predicted_choice"], score.metadata["validity_reason"]
         assert (choice is None) != (reason is None)
         assert reason is None or reason in {**REASONS, **PART_REASONS}
-        assert choice is None or choice in parse_choices(choices).names
+        assert choice is None or choice in parse_choices(choices)[0]
     frame = pl.DataFrame({"truth": [choices[0]] * len(texts), "options": [options] * len(texts)})
     samples = Samples(frame, pl.Series([str(number) for number in range(len(texts))]))
     field = "{{ sample.options }}" if rule.reads_options else None
@@ -80,7 +81,7 @@ def _check_reading(name: str, raw: bytes, choices: Sequence[str], extraction: st
     """Require that a text that no file can hold is read as well, and that passages lie within texts."""
     text = raw[1:].decode("utf-8", "surrogateescape")
     assert judge(text, choices, choices[0], extraction).status is ScoreStatus.SCORED
-    reading = find_rule(extraction).read(text, parse_choices(choices).names)
+    reading = find_rule(extraction).read(text, parse_choices(choices)[0])
     begin, end = reading.span or (0, 0)
     assert 0 <= begin <= end <= len(text)
     assert reading.part is None or reading.part in PARTS[name]
@@ -102,12 +103,12 @@ def check_choices(raw: bytes) -> None:
     text = decode(raw)
     for value in (text, read_value(text), [text], text.split(ENTRY), raw.decode("utf-8", "surrogateescape")):
         with suppress(RowFault):
-            names = parse_choices(value).names
+            names = parse_choices(value)[0]
             assert names
-            assert parse_choices(list(names)).names == names
+            assert parse_choices(list(names))[0] == names
             assert len(set(names)) == len(names)
         with suppress(RowFault):
-            assert parse_truth(value).name
+            assert parse_truth(value)[0]
         read_options(value)
         score = judge("A", value, "A")  # type: ignore[arg-type]  # this is the point
         assert score.status in {ScoreStatus.SCORED, ScoreStatus.FAILED}

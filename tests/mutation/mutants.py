@@ -23,14 +23,14 @@ from .tallying import NOTICED, Tally, count, keep_outcomes, read_equivalents, re
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "answerkey"
-ROOMS = ("scorers", "metrics")
-FOLDERS = tuple(ROOT / "tests" / name for name in ("unit/scorers", "unit/metrics", "cases"))
+ROOMS = ("reader", "scorers", "metrics")
+FOLDERS = tuple(ROOT / "tests" / name for name in ("unit/reader", "unit/scorers", "unit/metrics", "cases"))
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 #: Test files whose tests take long for what they notice.
 LEFT_OUT = frozenset({"test_real_completions.py", "test_linear_work.py", "test_nothing_stated.py"})
 #: What a quick run is about, the tests that it runs, and those, with their modules, that it does without.
-QUICK = (SOURCE / "metrics", SOURCE / "scorers" / "stated")
-QUICK_TESTS = (FOLDERS[0] / "stated", FOLDERS[1], FOLDERS[2] / "test_rule_cases.py")
+QUICK = (SOURCE / "metrics", SOURCE / "reader")
+QUICK_TESTS = (FOLDERS[0], FOLDERS[2], FOLDERS[3] / "test_rule_cases.py")
 SLOW = frozenset({"test_coverage.py", "test_columns.py", "test_python.py", "test_cases.py"})
 #: Between these lines of a page stands the last table.
 BEGIN, END = "<!-- mutants -->", "<!-- /mutants -->"

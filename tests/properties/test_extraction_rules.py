@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from answerkey.scorers import PARTS, StringEqualsMcqa, judge
+from answerkey.reader import PARTS
+from answerkey.scorers import StringEqualsMcqa, judge
 from answerkey.scorers.extraction import ExtractionRule, find_rule
 from answerkey.types import Completion, Completions, Samples
 

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from answerkey.scorers import REASONS, StringEqualsMcqa, judge, mcqa
-from answerkey.scorers import first_character as rule
-from answerkey.scorers.heads import BeyondHead, Head
+from answerkey.reader import REASONS
+from answerkey.reader import first_character as rule
+from answerkey.scorers import StringEqualsMcqa, judge, mcqa
+from answerkey.scorers.extraction import BeyondPrefix, Prefix, find_rule
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score, ScoreStatus
 
 LISTS = (
@@ -118,7 +119,7 @@ def test_column_form_is_judge_on_many_texts(choices: Sequence[str]) -> None:
         + "".join(random.choices(plain if number % 4 else pieces, k=random.randrange(9)))
         for number in range(4000)
     ]
-    found = rule.read_column(pl.Series(texts), tuple(choices))
+    found = find_rule("first_character").read_all(pl.Series(texts), tuple(choices))
     expected = [rule.read_first_character(text, tuple(choices)) for text in texts]
     assert found.rows() == [(reading.choice, reading.reason) for reading in expected]
 
@@ -131,8 +132,8 @@ def test_head_decides_as_the_whole_text_or_not_at_all(data: st.DataObject) -> No
     text = data.draw(draw_completions(choices))
     reading = rule.read_first_character(text, choices)
     for size in range(1, len(text)):
-        with suppress(BeyondHead):
-            assert rule.read_first_character(Head(text[:size]), choices) == reading
+        with suppress(BeyondPrefix):
+            assert rule.read_first_character(Prefix(text[:size]), choices) == reading
 
 
 @pytest.mark.parametrize("smallest", [0, 3, 64])

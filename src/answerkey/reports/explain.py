@@ -160,7 +160,7 @@ def _find_why(
     if not isinstance(scorer, StringEqualsMcqa):
         return None
     choices, truth = score["metadata"]["choices"], score["metadata"]["ground_truth_choice"]
-    told = scorer.tell_options(samples)
+    told = scorer.option_texts(samples)
     options = None if told is None else told.to_list()[0]
     verdict: Score = judge(completion, choices, truth, scorer.extraction, options)
     return explain_verdict(completion, choices, verdict)

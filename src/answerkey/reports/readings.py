@@ -18,7 +18,7 @@ from answerkey.reports.figures import format_percent
 from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line, wrap
 from answerkey.reports.listing import find_main_metric, is_accuracy
 from answerkey.runs import TaskRun
-from answerkey.scorers.rereading import OWN, RULE_NAMES
+from answerkey.scorers.scoring import OWN, RULE_NAMES
 from answerkey.types import Validity
 from answerkey.verbs.audit_findings import find_format
 from answerkey.verbs.audits import ReaderCounts, ReaderKind, TaskAudit

@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
-from answerkey.scorers.actions import Action, apply_actions, try_action
-from answerkey.scorers.base import BaseScorer, RowProblem, Scorer, build_scores, compile_templates
+from answerkey.scorers.base import (
+    Action,
+    RowProblem,
+    Scorer,
+    apply_actions,
+    build_scores,
+    compile_templates,
+    try_action,
+)
 from answerkey.scorers.choice_probabilities import ChoiceProbabilities, judge_probabilities
-from answerkey.scorers.mcqa import StringEqualsMcqa, judge
+from answerkey.scorers.mcqa import StringEqualsMcqa, explain_verdict, judge
 from answerkey.scorers.model_judge import JUDGE_CALL_FAILED, AskingScorer, ModelAsAJudge
-from answerkey.scorers.parts import PART_REASONS, PARTS
 from answerkey.scorers.python_scorer import PythonScorer
-from answerkey.scorers.reasons import REASONS, explain_verdict
-from answerkey.scorers.registry import SCORERS
-from answerkey.scorers.rereading import choose_spots, count_readings, pick_spots
-from answerkey.scorers.scoring import join_scores, score_rows
+from answerkey.scorers.scoring import (
+    choose_audited,
+    count_readings,
+    find_audited_rows,
+    join_scores,
+    score_rows,
+)
 from answerkey.scorers.string_equals import StringEquals
+from answerkey.types import Registry
+
+_OWN: tuple[type[Scorer], ...] = (
+    StringEqualsMcqa,
+    StringEquals,
+    PythonScorer,
+    ModelAsAJudge,
+    ChoiceProbabilities,
+)
+
+#: The scorers by type.
+SCORERS: Registry[Scorer] = Registry("answerkey.scorers", {scorer.type: scorer for scorer in _OWN})
+
+#: The name that scorers of other packages build on.
+BaseScorer = Scorer
 
 __all__ = [
     "JUDGE_CALL_FAILED",
-    "PARTS",
-    "PART_REASONS",
-    "REASONS",
     "SCORERS",
     "Action",
     "AskingScorer",
@@ -33,14 +54,14 @@ __all__ = [
     "StringEqualsMcqa",
     "apply_actions",
     "build_scores",
-    "choose_spots",
+    "choose_audited",
     "compile_templates",
     "count_readings",
     "explain_verdict",
+    "find_audited_rows",
     "join_scores",
     "judge",
     "judge_probabilities",
-    "pick_spots",
     "score_rows",
     "try_action",
 ]

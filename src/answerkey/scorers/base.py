@@ -1,19 +1,21 @@
-"""What every scorer is, and the table its verdicts are put in."""
+"""What every scorer is, the table of its verdicts, what templates see beside the sample, and action rules."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar, Protocol
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 import polars as pl
 
-from answerkey.errors import DataError, SpecError
+from answerkey.errors import DataError, Place, SpecError
 from answerkey.sandbox import Snippet
-from answerkey.templates import Template
+from answerkey.templates import RowFilter, RowTrouble, Sifted, Template
 from answerkey.types import (
     EMPTY_STRUCT_FIELD,
+    LATER_NAMES,
     Completions,
     CompletionStatus,
     Known,
@@ -41,51 +43,21 @@ class RowProblem:
     field: str | None = None
 
 
-class Scorer(Protocol):
+class Scorer(ABC):
     """Turns samples and completions into scores; its dataclass fields are its YAML fields.
 
     `value_names` and `metadata_names` are None when only the scores can tell. `main_value` is what the
-    default metric, named `default_metric_name`, takes the mean of; without it `metrics` are required.
+    default metric, named `default_metric_name`, takes the mean of; without it `metrics` are required. A
+    scorer of your own builds on this class, or has the same methods.
     """
 
     type: ClassVar[str]
     title: ClassVar[str]
-    template_fields: ClassVar[tuple[str, ...]]
+    template_fields: ClassVar[tuple[str, ...]] = ()
     value_names: ClassVar[tuple[str, ...] | None]
     metadata_names: ClassVar[tuple[str, ...] | None]
     main_value: ClassVar[str | None]
     default_metric_name: ClassVar[str | None]
-
-    @property
-    def needs_completion(self) -> bool:
-        """Whether there must be completions; False for a scorer that looks at the sample alone."""
-
-    def check_fields(self) -> list[tuple[str, SpecError]]:
-        """Return what is wrong with the fields themselves, each with the field's name."""
-
-    def compile_field(self, field: str) -> Template | None:
-        """Return the template of one field, None when it is not given; raise SpecError."""
-
-    def templates(self) -> dict[str, Template]:
-        """Return the templates of all fields that are given; raise the first SpecError."""
-
-    def snippets(self) -> tuple[Snippet, ...]:
-        """Return the Python snippets that the scorer would run."""
-
-    def check_rows(self, samples: Samples) -> tuple[list[RowProblem], list[Notice]]:
-        """Return the rows that cannot be scored, and what the user should hear."""
-
-    def score(self, samples: Samples, completions: Completions) -> Scores:
-        """Return one verdict per sample, in order."""
-
-    def know(self, samples: Samples) -> Known | None:
-        """Return what is known of each sample before a model is asked; None when nothing is."""
-
-
-class BaseScorer:
-    """What most scorers have in common; a scorer of your own may build on it."""
-
-    template_fields: ClassVar[tuple[str, ...]] = ()
 
     @property
     def scales(self) -> Mapping[str, tuple[float, float]]:
@@ -99,15 +71,15 @@ class BaseScorer:
 
     @property
     def needs_completion(self) -> bool:
-        """Whether there must be completions."""
+        """Whether there must be completions; False for a scorer that looks at the sample alone."""
         return True
 
     def check_fields(self) -> list[tuple[str, SpecError]]:
-        """Return nothing: any value of the right type will do."""
+        """Return what is wrong with the fields themselves, each with the field's name."""
         return []
 
     def compile_field(self, field: str) -> Template | None:
-        """Return the template of one field, which sees `sample`."""
+        """Return the template of one field, None when it is not given; raise SpecError."""
         source = getattr(self, field)
         return None if source is None else Template.compile(source)
 
@@ -117,16 +89,20 @@ class BaseScorer:
         return {field: template for field, template in compiled.items() if template is not None}
 
     def snippets(self) -> tuple[Snippet, ...]:
-        """Return nothing: no code of the user's is run."""
+        """Return the Python snippets that the scorer would run."""
         return ()
 
-    def check_rows(self, samples: Samples) -> tuple[list[RowProblem], list[Notice]]:  # noqa: ARG002 - the protocol's signature
-        """Return nothing: every row can be scored."""
+    def check_rows(self, samples: Samples) -> tuple[list[RowProblem], list[Notice]]:  # noqa: ARG002 - for scorers
+        """Return the rows that cannot be scored, and what the user should hear."""
         return [], []
 
-    def know(self, samples: Samples) -> Known | None:  # noqa: ARG002 - the protocol's signature
-        """Return nothing: there are no choices."""
+    def sample_facts(self, samples: Samples) -> Known | None:  # noqa: ARG002 - for scorers that know choices
+        """Return what is known of each sample before a model is asked; None when nothing is."""
         return None
+
+    @abstractmethod
+    def score(self, samples: Samples, completions: Completions) -> Scores:
+        """Return one verdict per sample, in order."""
 
 
 def compile_templates(scorer: Scorer) -> tuple[dict[str, Template], list[tuple[str, SpecError]]]:
@@ -143,6 +119,80 @@ def compile_templates(scorer: Scorer) -> tuple[dict[str, Template], list[tuple[s
     return compiled, errors
 
 
+def reads_completion(source: object) -> bool:
+    """Say whether a template uses more than the sample; one that does not compile may."""
+    try:
+        Template.compile(source)
+    except SpecError:
+        return True
+    return False
+
+
+# What is wrong with a row of the dataset.
+
+FaultReason = Literal["BAD_TRUTH", "BAD_CHOICES", "TEMPLATE_FAILED"]
+_CODES: dict[FaultReason, str] = {"BAD_TRUTH": "E204", "BAD_CHOICES": "E205", "TEMPLATE_FAILED": "E207"}
+#: The same for one sample: the dataset's fault, not the model's.
+FAULTS: dict[str, str] = {
+    "BAD_TRUTH": "the ground truth of this row is not one single character out of its choices",
+    "BAD_CHOICES": "the choices of this row are not a list of distinct single characters",
+    "TEMPLATE_FAILED": "a template of the scorer could not be rendered on this row",
+}
+
+
+class RowFault(Exception):  # noqa: N818 - a row's trouble, which becomes a value or an error with a code
+    """What is wrong with one value of a row, and what to do about it.
+
+    `field` is the scorer's field that has the value; `missing` names a column that does not exist.
+    """
+
+    def __init__(self, reason: FaultReason, message: str, hint: str | None = None, field: str = "") -> None:
+        super().__init__(message)
+        self.reason: FaultReason = reason
+        self.message, self.hint, self.field = message, hint, field
+        self.missing: str | None = None
+
+    @classmethod
+    def from_trouble(cls, field: str, trouble: RowTrouble) -> RowFault:
+        """Return the fault of a field whose template failed on a row."""
+        fault = cls("TEMPLATE_FAILED", f"`{field}`: {trouble.message}", trouble.hint, field)
+        fault.missing = trouble.column if trouble.is_undefined else None
+        return fault
+
+
+def report_faults(
+    faulty: Iterable[tuple[int, RowFault]], templates: Mapping[str, Template], samples: Samples
+) -> list[RowProblem]:
+    """Return an error for each fault; a column that does not exist is told once."""
+    problems: dict[object, RowProblem] = {}
+    for position, fault in faulty:
+        is_missing = fault.missing is not None and fault.missing not in samples.columns
+        key = (fault.field, fault.missing if is_missing else position)
+        if key in problems:
+            continue
+        if is_missing:
+            error = DataError("E206", fault.message, where=Place(file=samples.file), hint=fault.hint)
+        else:
+            error = DataError(
+                _CODES[fault.reason],
+                f"sample `{samples.ids[position]}`: {fault.message}",
+                where=samples.place(position, name_column(templates[fault.field])),
+                hint=fault.hint or "fix the row",
+            )
+        problems[key] = RowProblem(position, error, fault.reason, fault.field)
+    return list(problems.values())
+
+
+def name_column(template: Template) -> str | None:
+    """Return the column that a template simply reads, dotted into structs; None for anything else."""
+    if template.kind != "column" or not template.path:
+        return None
+    return ".".join(str(part) for part in template.path)
+
+
+# The table of verdicts.
+
+
 def find_statuses(faults: pl.Series, calls: pl.Series) -> tuple[pl.Series, pl.Series]:
     """Return status and reason of each row: FAILED with its fault, ERROR when its call failed, else SCORED.
 
@@ -151,8 +201,7 @@ def find_statuses(faults: pl.Series, calls: pl.Series) -> tuple[pl.Series, pl.Se
     is_failed, is_error = faults.is_not_null(), calls == CompletionStatus.ERROR.value
     if not is_failed.any() and not is_error.any():
         return fill(len(faults), ScoreStatus.SCORED.value), fill(len(faults), None)
-    failed, error = pl.lit(ScoreStatus.FAILED.value), pl.lit(ScoreStatus.ERROR.value)
-    scored = pl.lit(ScoreStatus.SCORED.value)
+    failed, error, scored = (pl.lit(ScoreStatus[name].value) for name in ("FAILED", "ERROR", "SCORED"))
     table = pl.select(
         pl.when(is_failed).then(failed).when(is_error).then(error).otherwise(scored).alias("status"),
         pl.when(is_failed).then(faults).when(is_error).then(pl.lit(CALL_FAILED)).alias("reason"),
@@ -163,6 +212,12 @@ def find_statuses(faults: pl.Series, calls: pl.Series) -> tuple[pl.Series, pl.Se
 def fill(height: int, text: str | None) -> pl.Series:
     """Return a column with the same text in every row."""
     return pl.repeat(text, height, dtype=pl.String, eager=True)
+
+
+def spread(rows: pl.Series, height: int) -> pl.Series:
+    """Return for each of `height` rows its place among `rows`, null for others: what `gather` takes."""
+    places = pl.repeat(None, height, dtype=pl.UInt32, eager=True)
+    return places.scatter(rows, pl.int_range(len(rows), dtype=pl.UInt32, eager=True))
 
 
 def build_scores(
@@ -183,7 +238,7 @@ def build_scores(
         {
             "status": statuses,
             "reason": reasons,
-            "values": _build_struct(values, is_scored),
+            "values": _build_struct(values, is_scored, {}),
             "metadata": _build_struct(metadata, is_scored, kept or {}),
             "excluded_by": fill(len(statuses), None),
         }
@@ -192,18 +247,157 @@ def build_scores(
 
 
 def _build_struct(
-    columns: Mapping[str, pl.Series],
-    is_scored: pl.Series,
-    kept: Mapping[str, pl.Series] = MappingProxyType({}),
+    columns: Mapping[str, pl.Series], is_scored: pl.Series, kept: Mapping[str, pl.Series]
 ) -> pl.Series:
-    mask = None if is_scored.all() else is_scored
-    fields = [
-        *(_blank_out(column, mask).alias(name) for name, column in columns.items() if name not in kept),
-        *(column.alias(name) for name, column in kept.items()),
-    ]
+    fields = {name: column for name, column in columns.items() if name not in kept}
+    if not is_scored.all():
+        fields = {name: pl.select(pl.when(is_scored).then(one)).to_series() for name, one in fields.items()}
+    named = [column.alias(name) for name, column in {**fields, **kept}.items()]
     blank = pl.repeat(None, len(is_scored), dtype=pl.Boolean, eager=True).alias(EMPTY_STRUCT_FIELD)
-    return pl.DataFrame(fields or [blank]).to_struct()
+    return pl.DataFrame(named or [blank]).to_struct()
 
 
-def _blank_out(column: pl.Series, mask: pl.Series | None) -> pl.Series:
-    return column if mask is None else pl.select(pl.when(mask).then(column)).to_series()
+# What templates and filters see beside the sample, as tables: `solver_output` and `scores`.
+
+
+def view_completions(completions: Completions, template: Template) -> Samples:
+    """Return the `solver_output` of every row: just what `Completion.solver_output` gives, as columns.
+
+    Replies and prompts are JSON text of any shape, and so are the columns wherever a table has any of them.
+    The names of the later era are JSON text too; those that the template does not read are null.
+    """
+    table = _view_output(completions)
+    paths = template.paths_from("solver_output")
+    read = {path[0] for path in paths if path} if () not in paths else set(LATER_NAMES)
+    later = [name for name in LATER_NAMES if name in read]
+    rows = [one.solver_output() for one in completions.rows()] if later else []
+    columns = {name: [json.dumps(row[name], ensure_ascii=False) for row in rows] for name in later}
+    frame = table.frame.with_columns(pl.lit(None, pl.String).alias(name) for name in LATER_NAMES)
+    frame = frame.with_columns(pl.Series(name, texts, pl.String) for name, texts in columns.items())
+    return Samples(frame, table.ids, encoded=table.encoded | {*LATER_NAMES})
+
+
+def _view_output(completions: Completions) -> Samples:
+    frame = completions.frame
+    is_bare = all(frame[name].null_count() == frame.height for name in ("reply", "prompt"))
+    usage = frame["usage"].struct.unnest().select("prompt_tokens", "completion_tokens").to_struct("usage")
+    table = frame.select(
+        pl.lit("assistant").alias("role"),
+        pl.col("completion").alias("content"),
+        "finish_reason",
+        usage,
+        "reply",
+        "prompt",
+    )
+    ids = frame["sample_id"]
+    if is_bare:
+        return Samples(table.select(_OUTPUT, _MESSAGES), ids)
+    texts = table.with_columns(_MESSAGE_TEXT).select(_OUTPUT_TEXT, _MESSAGES_TEXT)
+    return Samples(texts, ids, encoded=frozenset(texts.columns))
+
+
+_MESSAGE = pl.struct("role", "content").alias("message")
+_OUTPUT = pl.struct(pl.concat_list(pl.struct(_MESSAGE, "finish_reason")).alias("choices"), "usage").alias(
+    "output"
+)
+_MESSAGES = pl.concat_list(_MESSAGE).alias("messages")
+
+# A reply without anything in it is none; a prompt is a list that the message is added to.
+_HAS_REPLY = pl.col("reply").is_not_null() & ~pl.col("reply").is_in(["{}", "null"])
+_MESSAGE_TEXT = (
+    pl.when(_HAS_REPLY).then("reply").otherwise(pl.struct("role", "content").struct.json_encode())
+).alias("message")
+_OUTPUT_TEXT = pl.concat_str(
+    pl.lit('{"choices":[{"message":'),
+    "message",
+    pl.lit(',"finish_reason":'),
+    pl.struct("finish_reason").struct.json_encode().str.slice(len('{"finish_reason":')),
+    pl.lit('],"usage":'),
+    pl.col("usage").struct.json_encode(),
+    pl.lit("}"),
+).alias("output")
+_ASKED = pl.col("prompt").str.strip_chars_end().str.head(-1).str.strip_chars_end().fill_null("[")
+_MESSAGES_TEXT = pl.concat_str(
+    _ASKED, pl.when(_ASKED != "[").then(pl.lit(",")).otherwise(pl.lit("")), "message", pl.lit("]")
+).alias("messages")
+
+
+def view_scores(scores: Mapping[str, Scores]) -> Samples:
+    """Return the `scores` of every row: for each scorer its metadata and values by name."""
+    columns = {key: _join_fields(one) for key, one in scores.items()}
+    encoded = frozenset(key for key, one in columns.items() if one.dtype == pl.String)
+    frame = pl.DataFrame([column.alias(key) for key, column in columns.items()])
+    return Samples(frame, pl.Series(range(frame.height)), encoded=encoded)
+
+
+def _join_fields(scores: Scores) -> pl.Series:
+    """Return a struct per row; JSON text when values have no common type, or when there are none."""
+    names = [*scores.metadata_names, *scores.value_names]
+    if scores.encoded or not names:
+        rows = ({**score.metadata, **score.values} for score in scores.rows())
+        return pl.Series([json.dumps(row) for row in rows], dtype=pl.String)
+    return pl.DataFrame({name: scores.column(name) for name in names}).to_struct()
+
+
+# Action rules: what happens to samples after scoring.
+
+
+@dataclass(frozen=True)
+class Action:
+    """A rule: samples that match `filter` are left out of every metric, and counted under the rule's key.
+
+    The filter sees `sample`, `solver_output` and `scores` (scorer key, then value or metadata name).
+    """
+
+    key: str
+    filter: RowFilter
+    action: Literal["exclude_from_metrics"] = "exclude_from_metrics"
+
+    def sift(self, samples: Samples, completions: Completions, scores: Mapping[str, Scores]) -> Sifted:
+        """Return which rows match, and what goes wrong on which of them."""
+        template, views = self.filter.template, {}
+        if template.paths_from("solver_output"):
+            views["solver_output"] = view_completions(completions, template)
+        if template.paths_from("scores"):
+            views["scores"] = view_scores(scores)
+        return self.filter.sift(samples, **views)
+
+
+def apply_actions(
+    actions: Sequence[Action],
+    samples: Samples,
+    completions: Completions,
+    scores: Mapping[str, Scores],
+    *,
+    num_trials: int = 1,
+) -> dict[str, Scores]:
+    """Return the scores with `excluded_by` set to the first rule that matches, null where none does.
+
+    A sample that a rule matches in one of its trials is kept out with all of them. Raise DataError for the
+    first row on which a rule fails.
+    """
+    if not actions:
+        return dict(scores)
+    excluded = fill(len(samples), None).alias("excluded_by")
+    troubles: list[tuple[int, Action, RowTrouble]] = []
+    for action in actions:
+        sifted = action.sift(samples, completions, scores)
+        is_hit = sifted.is_kept.fill_null(value=False) & excluded.is_null()
+        troubles += [(row, action, one) for row, one in sifted.troubles if excluded[row] is None]
+        if is_hit.any():
+            excluded = excluded.set(is_hit, action.key)
+    if troubles:
+        row, action, trouble = min(troubles, key=lambda one: one[0])
+        message, where = f"action `{action.key}`: {trouble.message}", samples.place(row, trouble.column)
+        raise DataError("E207", message, where=where, hint=trouble.hint) from trouble
+    if num_trials > 1:
+        sample = pl.int_range(pl.len()) // num_trials
+        excluded = excluded.to_frame().select(pl.all().drop_nulls().first().over(sample)).to_series()
+    return {key: replace(one, frame=one.frame.with_columns(excluded)) for key, one in scores.items()}
+
+
+def try_action(
+    action: Action, samples: Samples, completions: Completions, scores: Mapping[str, Scores]
+) -> RowTrouble | None:
+    """Return what goes wrong with a rule on these rows; None when nothing does."""
+    return next((trouble for _, trouble in action.sift(samples, completions, scores).troubles), None)

@@ -13,16 +13,19 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, get_args
+from typing import ClassVar, Literal, get_args
 
 import polars as pl
 
 from answerkey.errors import SpecError, listing, suggest
-from answerkey.scorers.answer_tokens import Likelihoods, Normalise, read_likelihoods
-from answerkey.scorers.base import BaseScorer, RowProblem, build_scores
+from answerkey.models.responses import read_logprob, read_positions
+from answerkey.reader.characters import compose
+from answerkey.scorers.base import RowProblem, Scorer, build_scores
 from answerkey.scorers.mcqa import Extraction, StringEqualsMcqa
 from answerkey.templates import Template
 from answerkey.types import Completions, Known, Notice, Samples, Score, Scores, ScoreStatus
+
+Normalise = Literal["none", "tokens", "bytes"]
 
 VALUE_NAMES = (
     "is_correct",
@@ -88,7 +91,7 @@ def judge_probabilities(
 
 
 @dataclass(frozen=True)
-class ChoiceProbabilities(BaseScorer):
+class ChoiceProbabilities(Scorer):
     """Compares the likeliest choice with the ground-truth choice.
 
     `extraction` is how the text is read, to be compared with it. `normalise` divides the log-probability of a
@@ -101,22 +104,20 @@ class ChoiceProbabilities(BaseScorer):
     options: str | list[str] | None = None
     normalise: Normalise = "none"
 
-    type: ClassVar[str] = "choice_probabilities"
-    title: ClassVar[str] = "Choice Probabilities"
-    template_fields: ClassVar[tuple[str, ...]] = ("ground_truth_choice", "choices", "options")
-    value_names: ClassVar[tuple[str, ...] | None] = VALUE_NAMES
-    metadata_names: ClassVar[tuple[str, ...] | None] = tuple(METADATA_TYPES)
+    type = "choice_probabilities"
+    title = "Choice Probabilities"
+    template_fields = ("ground_truth_choice", "choices", "options")
+    value_names = VALUE_NAMES
+    metadata_names = tuple(METADATA_TYPES)
     scales: ClassVar[Mapping[str, tuple[float, float]]] = {
         **dict.fromkeys(VALUE_NAMES, (0.0, 1.0)),
         "nll": (0.0, math.inf),
         "brier": (0.0, 2.0),
     }
-    text_names: ClassVar[tuple[str, ...]] = tuple(
-        name for name in METADATA_TYPES if name != "choices_outside"
-    )
-    main_value: ClassVar[str | None] = "is_correct"
-    default_metric_name: ClassVar[str | None] = "Accuracy by Probability"
-    default_metrics: ClassVar[tuple[Mapping[str, object], ...]] = (
+    text_names = tuple(name for name in METADATA_TYPES if name != "choices_outside")
+    main_value = "is_correct"
+    default_metric_name = "Accuracy by Probability"
+    default_metrics = (
         {"type": "mean", "field": "is_correct", "name": "Accuracy by Probability"},
         {"type": "mean", "field": "text_mismatch", "name": "Text Mismatch Rate"},
         {"type": "calibration"},
@@ -125,8 +126,8 @@ class ChoiceProbabilities(BaseScorer):
         {"type": "mean", "field": "choice_mass", "name": "Choice Mass"},
         {"type": "mean", "field": "is_partial", "name": "Choices outside top_logprobs"},
     )
-    follows_order: ClassVar[bool] = True
-    reads_logprobs: ClassVar[bool] = True
+    follows_order = True
+    reads_logprobs = True
 
     def __post_init__(self) -> None:
         known = get_args(Normalise)
@@ -153,9 +154,9 @@ class ChoiceProbabilities(BaseScorer):
         """Return the rows whose choices or truth are unsuitable."""
         return self._text.check_rows(samples)
 
-    def know(self, samples: Samples) -> Known:
+    def sample_facts(self, samples: Samples) -> Known:
         """Return choices, truth and option texts of each sample."""
-        return self._text.know(samples)
+        return self._text.sample_facts(samples)
 
     def score(self, samples: Samples, completions: Completions) -> Scores:
         """Return the verdicts, the same as `judge_probabilities` gives row by row."""
@@ -165,7 +166,9 @@ class ChoiceProbabilities(BaseScorer):
         heads = text.frame.select("status", "reason").iter_rows()
         rows = zip(heads, completions.frame["logprobs"].to_list(), *read, strict=True)
         verdicts = [
-            self._judge(status, reason, logprobs, names, truth, said)
+            Score(ScoreStatus(status), reason)
+            if status != ScoreStatus.SCORED.value or names is None or truth is None
+            else judge_probabilities(logprobs and json.loads(logprobs), names, truth, said, self.normalise)
             for (status, reason), logprobs, names, truth, said in rows
         ]
         values = {name: [one.values.get(name) for one in verdicts] for name in VALUE_NAMES}
@@ -177,16 +180,87 @@ class ChoiceProbabilities(BaseScorer):
             metadata={name: pl.Series(metadata[name], dtype=dtype) for name, dtype in METADATA_TYPES.items()},
         )
 
-    def _judge(
-        self,
-        status: str,
-        reason: str | None,
-        logprobs: str | None,
-        choices: Sequence[str] | None,
-        truth: str | None,
-        said: str | None,
-    ) -> Score:
-        if status != ScoreStatus.SCORED.value or choices is None or truth is None:
-            return Score(ScoreStatus(status), reason)
-        told = None if logprobs is None else json.loads(logprobs)
-        return judge_probabilities(told, choices, truth, said, self.normalise)
+
+# How likely each choice was: read from the alternatives of the first token of the answer. Tokens such as
+# ` B`, `(B` and `B.` all stand for the choice `B`, and their probabilities add up. Tokens before the answer
+# that hold nothing but white space and opening marks are passed over.
+
+#: What may stand before and after a label within its token.
+OPENING = " \t\r\n([{<\"'`*_$#>-«“‘„（【「『：:"  # noqa: RUF001 - the punctuation of many languages
+CLOSING = " \t\r\n)]}>\"'`*_$.,;:!?»”’）】」』。，、：；"  # noqa: RUF001 - same
+#: So many tokens before the answer are passed over at most.
+MOST_OPENING = 8
+#: No continuation has so many tokens or bytes.
+_LONGEST = 1 << 63
+
+NoLogprobs = Literal["NO_LOGPROBS", "NO_ANSWER_TOKEN", "NO_CHOICE_IN_TOP_LOGPROBS", "OTHER_RANKING"]
+
+
+@dataclass(frozen=True)
+class Likelihoods:
+    """The log-probability of each choice, in order; None for one outside the alternatives that were sent.
+
+    No such choice is likelier than `floor`. `mass` is the probability of all choices together, None for
+    continuations that were ranked. `token` is the answer's own token.
+    """
+
+    logprobs: tuple[float | None, ...]
+    floor: float | None = None
+    mass: float | None = None
+    token: str | None = None
+
+    @property
+    def shares(self) -> tuple[float | None, ...]:
+        """The probability of each choice, given that one of them is the answer; None where not known."""
+        known = [one for one in self.logprobs if one is not None]
+        highest = max(known)
+        total = math.fsum(math.exp(one - highest) for one in known)
+        return tuple(None if one is None else math.exp(one - highest) / total for one in self.logprobs)
+
+    @property
+    def best(self) -> tuple[int, ...]:
+        """The places of the likeliest choices: one, unless several are equally likely."""
+        highest = max(one for one in self.logprobs if one is not None)
+        return tuple(place for place, one in enumerate(self.logprobs) if one == highest)
+
+
+def read_likelihoods(
+    logprobs: object, choices: Sequence[str], normalise: Normalise
+) -> Likelihoods | NoLogprobs:
+    """Return how likely each choice was, or why that is not known."""
+    if isinstance(logprobs, Mapping) and isinstance(logprobs.get("ranking"), list):
+        if len(logprobs["ranking"]) != len(choices):
+            return "OTHER_RANKING"
+        found = tuple(_weigh(one, normalise) for one in logprobs["ranking"])
+        return "NO_LOGPROBS" if None in found else Likelihoods(found)
+    positions = read_positions(logprobs)
+    if not any(one.top for one in positions):
+        return "NO_LOGPROBS"
+    answer = next((one for one in positions[: MOST_OPENING + 1] if one.token.strip(OPENING)), None)
+    if answer is None:
+        return "NO_ANSWER_TOKEN"
+    sums: dict[str, list[float]] = {}
+    for token, logprob in answer.top.items():
+        sums.setdefault(read_label(token), []).append(math.exp(logprob))
+    likely = [math.fsum(sums[name]) if name in sums else None for name in choices]
+    known = [one for one in likely if one]
+    if not known:
+        return "NO_CHOICE_IN_TOP_LOGPROBS"
+    logs = tuple(math.log(one) if one else None for one in likely)
+    return Likelihoods(logs, min(answer.top.values()), min(1.0, math.fsum(known)), answer.token)
+
+
+def read_label(token: str) -> str:
+    """Return what a token says without the marks around it."""
+    return compose(token.lstrip(OPENING).rstrip(CLOSING))
+
+
+def _weigh(one: object, normalise: Normalise) -> float | None:
+    """Return the log-probability of a continuation, by its length if that is asked for."""
+    if not isinstance(one, Mapping):
+        return None
+    logprob = read_logprob(one.get("logprob"))
+    if logprob is None or normalise == "none":
+        return logprob
+    length = one.get(normalise)
+    return logprob / length if isinstance(length, int) and 0 < length < _LONGEST else None

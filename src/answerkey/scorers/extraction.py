@@ -1,90 +1,370 @@
-"""How an answer is read from a completion: the extraction rules by name, for one text and for a column."""
+"""The extraction rules over columns of completions; and `{pattern: …}`, a regular expression of the user's.
+
+A rule that looks at the beginning of a text gives the same for every text that begins alike. It is tried on
+the distinct prefixes of the texts, which are few; only texts whose prefix does not decide are read further.
+The other rules read each distinct text once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Protocol
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache, partial
+from typing import SupportsIndex
 
 import polars as pl
 
 from answerkey.errors import SpecError, listing, suggest
-from answerkey.scorers.first_character import read_column, read_first_character
-from answerkey.scorers.heads import HeadReader, Reading
-from answerkey.scorers.rules_with_parts import PART_SCHEMA, LeadingLabel, Pattern, StatedAnswer
+from answerkey.reader import (
+    Reading,
+    read_first_character,
+    read_first_code_point,
+    read_leading_label,
+    read_stated_answer,
+)
+from answerkey.reader.characters import (
+    LINE_BREAKS,
+    LONGEST_CHARACTER,
+    WHITE_SPACE,
+    compose,
+    strip_white_space,
+)
+from answerkey.reader.first_character import LABEL_MARKS
 
 #: What a column of readings looks like: the choice, or the reason why there is none.
 READING_SCHEMA: dict[str, pl.DataType] = {"choice": pl.String(), "reason": pl.String()}
+#: Of a rule that has parts also the part that decided, and where the passage begins and ends.
+PART_SCHEMA: dict[str, pl.DataType] = {**READING_SCHEMA, "part": pl.String(), "span": pl.List(pl.Int64)}
 
 
-class ExtractionRule(Protocol):
-    """One way to read a choice from a text; `read_all` gives exactly what `read` gives row by row."""
+@dataclass(frozen=True)
+class ExtractionRule:
+    """One way to read a choice from a text; `read_all` gives exactly what `read` gives row by row.
+
+    Both take the texts, the choices and, in a rule that `reads_options`, the texts of the options. No text of
+    a column is null. With `has_parts`, readings say which part of the rule decided, and where in the text.
+    """
 
     name: str
+    read: Callable[..., Reading]
+    read_all: Callable[..., pl.DataFrame]
+    has_parts: bool = False
+    reads_options: bool = False
 
     @property
-    def has_parts(self) -> bool:
-        """Whether readings say which part of the rule decided, and where in the text."""
-
-    @property
-    def reads_options(self) -> bool:
-        """Whether the texts of the options make a difference."""
-
-    def read(self, text: str, choices: Sequence[str], options: Sequence[str] | None = None, /) -> Reading:
-        """Return the choice that the text names, or the reason why it names none."""
-
-    def read_all(
-        self, texts: pl.Series, choices: Sequence[str], options: pl.Series | None = None, /
-    ) -> pl.DataFrame:
-        """Return the readings of a column of texts (no nulls), columns as `find_schema` says."""
+    def schema(self) -> dict[str, pl.DataType]:
+        """What a column of this rule's readings looks like."""
+        return PART_SCHEMA if self.has_parts else READING_SCHEMA
 
 
-def find_schema(rule: ExtractionRule) -> dict[str, pl.DataType]:
-    """Return what a column of this rule's readings looks like."""
-    return PART_SCHEMA if rule.has_parts else READING_SCHEMA
+def tabulate(readings: Iterable[Reading], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """Return readings as a table with these columns."""
+    found = list(readings)
+    columns = {name: [getattr(one, name) for one in found] for name in schema}
+    return pl.DataFrame([pl.Series(name, values, schema[name]) for name, values in columns.items()])
 
 
-class FirstCharacter:
-    """The default: the first character, if nothing makes it ambiguous."""
+# Reading by prefixes.
 
-    name = "first_character"
-    has_parts = False
-    reads_options = False
-
-    def read(self, text: str, choices: Sequence[str], _options: Sequence[str] | None = None) -> Reading:
-        """Return the first character after white space, or the reason why it names no choice."""
-        return read_first_character(text, choices)
-
-    def read_all(
-        self, texts: pl.Series, choices: Sequence[str], _options: pl.Series | None = None
-    ) -> pl.DataFrame:
-        """Return the same for a column."""
-        return read_column(texts, choices)
+#: So few distinct prefixes are read at their longest at once; more of one size than the other are not kept.
+FEW_PREFIXES, MOST_KNOWN = 64, 100_000
+#: Two characters decide nearly every text, some more those that go on with a word.
+PREFIX_SIZES = (2, 3, 4, 5, 6, 7, 8, 10, 12)
 
 
-class FirstCharacterLiteral:
-    """Exactly the first code point of the raw text and nothing else: parity with the hosted platform."""
+class BeyondPrefix(Exception):  # noqa: N818 - says where a rule looked; nothing went wrong
+    """A rule looked beyond the prefix of a text; `at_rest` when it asked for all the rest."""
 
-    name = "first_character_literal"
-    has_parts = False
-    reads_options = False
+    def __init__(self, *, at_rest: bool = False) -> None:
+        super().__init__()
+        self.at_rest = at_rest
 
-    def read(self, text: str, choices: Sequence[str], _options: Sequence[str] | None = None) -> Reading:
-        """Return the first code point, or the reason why it names no choice."""
-        if not text:
-            return Reading(reason="EMPTY")
-        return Reading(choice=text[0]) if text[0] in choices else Reading(reason="NOT_A_CHOICE")
 
-    def read_all(
-        self, texts: pl.Series, choices: Sequence[str], _options: pl.Series | None = None
-    ) -> pl.DataFrame:
-        """Return the same for a column, whose texts differ in nothing but their first code point."""
-        reader = HeadReader(partial(self.read, choices=choices))
-        return reader.look_up(reader.read_whole(texts.str.head(1)))
+class Prefix(str):
+    """The beginning of a longer text: to look beyond its end raises `BeyondPrefix`."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: SupportsIndex | slice) -> str:
+        """Return a part of the prefix."""
+        stop = key.stop if isinstance(key, slice) else key.__index__() + 1
+        if stop is None or stop > len(self):
+            raise BeyondPrefix(at_rest=stop is None)
+        return super().__getitem__(key)
+
+    def lstrip(self, characters: str | None = None, /) -> str:
+        """Return the prefix without these characters before it."""
+        rest = super().lstrip(characters)
+        if not rest:
+            raise BeyondPrefix
+        return Prefix(rest)
+
+
+class Undecided(Enum):
+    """What a prefix says of a text that it does not decide: a longer one may, or only the whole text."""
+
+    LONGER = "longer"
+    WHOLE = "whole"
+
+
+#: What has been read in prefixes, for each size.
+KnownPrefixes = defaultdict[int, dict[str, Reading | Undecided]]
+
+
+class PrefixReader:
+    """Applies a rule to columns of texts, none of them null; a column of readings is one of their numbers.
+
+    What was read in a prefix is kept in `known`, for further columns and the same rule.
+    """
+
+    def __init__(self, read: Callable[[str], Reading], known: KnownPrefixes | None = None) -> None:
+        self.read = read
+        self.known = defaultdict(dict) if known is None else known
+        self._numbers: dict[Reading | Undecided, int] = {one: number for number, one in enumerate(Undecided)}
+
+    def read_prefixes(self, texts: pl.Series, sizes: Sequence[int]) -> pl.Series:
+        """Return the number of each text's reading, by prefixes of growing sizes as far as those decide."""
+        size, *further = sizes
+        if len(self.known[size]) > MOST_KNOWN:
+            self.known[size].clear()
+        numbers = self._number(texts.str.head(size), partial(self._read_prefix, size=size))
+        is_open = self.find(Undecided.LONGER, numbers)
+        if further and is_open.any():
+            longest = texts.filter(is_open).str.head(further[-1])
+            further = further[-1:] if longest.n_unique() <= FEW_PREFIXES else further
+            numbers.scatter(is_open.arg_true(), self.read_prefixes(longest, further))
+        return numbers
+
+    def read_whole(self, texts: pl.Series) -> pl.Series:
+        """Return the number of each text's reading; equal texts are read once."""
+        return self._number(texts, self.read)
+
+    def find(self, state: Undecided, numbers: pl.Series) -> pl.Series:
+        """Return which texts are undecided in this way."""
+        return numbers == self._numbers[state]
+
+    def look_up(self, numbers: pl.Series) -> pl.DataFrame:
+        """Return `choice` and `reason` of the readings with these numbers."""
+        readings = [Reading() if isinstance(one, Undecided) else one for one in self._numbers]
+        return tabulate(readings, READING_SCHEMA).select(pl.all().gather(numbers))
+
+    def _number(self, texts: pl.Series, read: Callable[[str], Reading | Undecided]) -> pl.Series:
+        """Return the number of each text's reading; each distinct text is read once."""
+        distinct = texts.unique()
+        found = [self._numbers.setdefault(read(text), len(self._numbers)) for text in distinct.to_list()]
+        return pl.Series(found, dtype=pl.UInt32).gather(texts.cast(pl.Enum(distinct)).to_physical())
+
+    def _read_prefix(self, prefix: str, size: int) -> Reading | Undecided:
+        known = self.known[size]
+        if prefix not in known:
+            try:
+                # What is shorter than asked for is no prefix but the text itself.
+                known[prefix] = self.read(prefix if len(prefix) < size else Prefix(prefix))
+            except BeyondPrefix as beyond:
+                known[prefix] = Undecided.WHOLE if beyond.at_rest else Undecided.LONGER
+        return known[prefix]
+
+
+def _read_first_characters(texts: pl.Series, choices: Sequence[str], _options: object = None) -> pl.DataFrame:
+    """Return what `read_first_character` reads: by prefixes, else by the whole text, equal texts once."""
+    names = tuple(choices)
+    reader = PrefixReader(partial(read_first_character, choices=names), _recall_prefixes(names))
+    numbers = reader.read_prefixes(texts, PREFIX_SIZES)
+    is_label, is_open = reader.find(Undecided.WHOLE, numbers), reader.find(Undecided.LONGER, numbers)
+    if is_label.any():
+        # Of a text that begins with the first choice as a label, only the labels after it matter to the rule,
+        # and they are the same for many texts.
+        labels = texts.filter(is_label)
+        start = labels.str.strip_chars_start(WHITE_SPACE).str.extract(f"^(.[^{LABEL_MARKS}]*.)")
+        labels = start + labels.str.extract_all(_write_label(names[1:])).list.join("")
+        numbers.scatter(is_label.arg_true(), reader.read_whole(labels))
+    if is_open.any():
+        numbers.scatter(is_open.arg_true(), reader.read_whole(texts.filter(is_open)))
+    return reader.look_up(numbers)
+
+
+@lru_cache(maxsize=64)
+def _recall_prefixes(choices: tuple[str, ...]) -> KnownPrefixes:  # noqa: ARG001 - the key of the cache
+    return defaultdict(dict)
+
+
+#: ASCII characters that another character becomes in NFC.
+ALIASES = {";": "\u037e", "`": "\u1fef", "K": "\u212a"}
+
+
+def _write_label(others: Sequence[str]) -> str:
+    """Return the pattern of a line that may begin with another choice as a label, and of a digit after it.
+
+    A choice beyond ASCII has many spellings; what may be one is left for the rule to see.
+    """
+    plain = "".join(d + ALIASES.get(d, "") for d in others if d.isascii())
+    bases = "".join(unicodedata.normalize("NFD", d)[0] for d in others if not d.isascii())
+    kinds = [f"[{_escape(plain)}]"] if plain else []
+    if bases:
+        kinds.append(rf"(?:[{_escape(bases)}]|{_BEYOND_ASCII}){_BEYOND_ASCII}{{0,{LONGEST_CHARACTER - 1}}}")
+    breaks, spaces = _escape(LINE_BREAKS), _escape(WHITE_SPACE)
+    return f"[{breaks}][{spaces}]*(?:{'|'.join(kinds)})[{LABEL_MARKS}](?:[0-9]|{_BEYOND_ASCII})?"
+
+
+def _escape(characters: str) -> str:
+    return "".join(rf"\x{{{ord(one):x}}}" for one in characters)
+
+
+_BEYOND_ASCII = rf"[^\x00-\x7f{_escape(LINE_BREAKS)}]"
+
+
+def _read_first_code_points(
+    texts: pl.Series, choices: Sequence[str], _options: object = None
+) -> pl.DataFrame:
+    reader = PrefixReader(partial(read_first_code_point, choices=choices))
+    return reader.look_up(reader.read_whole(texts.str.head(1)))
+
+
+# Reading distinct texts.
+
+
+def _read_distinct(
+    texts: pl.Series, choices: Sequence[str], _options: object = None, *, read: Callable[..., Reading]
+) -> pl.DataFrame:
+    distinct = texts.unique(maintain_order=True)
+    return _spread(texts, distinct, [read(text, choices) for text in distinct])
+
+
+def _spread(texts: pl.Series, distinct: pl.Series, readings: Iterable[Reading]) -> pl.DataFrame:
+    """Return the readings of distinct texts at each of the texts."""
+    table = tabulate(readings, PART_SCHEMA).with_columns(distinct.alias("text"))
+    found = texts.alias("text").to_frame().join(table, on="text", how="left", maintain_order="left")
+    return found.select(list(PART_SCHEMA))
+
+
+#: Texts with one character of a word in them: if that names a choice, no option's text can change it.
+_LONE_CHARACTER = r"^\W*\w\W*$"
+_WORD = re.compile(r"[a-z0-9]+")
+#: The text of an option begins with one of its first words: its own label and an article may stand before it.
+_FIRST_WORDS = 3
+_OPTION_PREFIX = 64
+
+
+def _read_stated_answers(
+    texts: pl.Series, choices: Sequence[str], options: pl.Series | None = None
+) -> pl.DataFrame:
+    """Return what `read_stated_answer` reads; texts that are read alike with their options are read once.
+
+    Option texts can change a reading only where one of them begins in the completion.
+    """
+    if options is None:
+        return _read_distinct(texts, choices, read=read_stated_answer)
+    is_lone = texts.str.contains(_LONE_CHARACTER)
+    lone = _read_distinct(texts.filter(is_lone), choices, read=read_stated_answer)
+    is_decided = is_lone.clone()
+    is_decided[is_lone.arg_true()] = lone["choice"].is_not_null()
+    known: dict[tuple[str, tuple[str, ...] | None], int] = {}
+    codes = [
+        known.setdefault((text, tuple(told) if told and may_matter(text, told) else None), len(known))
+        for text, told in zip(texts.filter(~is_decided), options.filter(~is_decided).to_list(), strict=True)
+    ]
+    readings = (read_stated_answer(text, choices, told) for text, told in known)
+    paired = tabulate(readings, PART_SCHEMA)[pl.Series(codes, dtype=pl.UInt32)]
+    order = pl.concat([is_decided.arg_true(), (~is_decided).arg_true()]).alias("row")
+    both = pl.concat([lone.filter(lone["choice"].is_not_null()), paired])
+    return both.with_columns(order).sort("row").drop("row")
+
+
+def may_matter(text: str, options: Sequence[str]) -> bool:
+    """Say whether an option's text may begin somewhere in the text; never wrongly no."""
+    words = _list_words(text)
+    if words is None:
+        return True
+    for option in options:
+        start = option[:_OPTION_PREFIX].lstrip().lower()
+        found = _WORD.findall(start)[:_FIRST_WORDS]
+        is_whole = len(found) == _FIRST_WORDS or len(option) < _OPTION_PREFIX
+        if start and not (is_whole and start.isascii() and start[0].isalnum() and words.isdisjoint(found)):
+            return True
+    return False
+
+
+@lru_cache(maxsize=4096)
+def _list_words(text: str) -> frozenset[str] | None:
+    """Return the words of a text; None when it has other letters than those of ASCII."""
+    return frozenset(_WORD.findall(text.lower())) if text.isascii() else None
+
+
+# A regular expression of the user's own, matched in linear time.
+
+_HINT = "write it in RE2 syntax, with one group around the choice: `answer is \\(?([A-D])\\)?`"
+
+
+def _check_pattern(pattern: object) -> str:
+    """Return the pattern, or raise a SpecError if it is none with exactly one group."""
+    if not isinstance(pattern, str):
+        raise SpecError("E108", f"`pattern` must be text, not {pattern!r}", hint=_HINT)
+    try:
+        groups = pl.select(pl.lit("").str.extract_groups(pattern)).to_series().struct.fields
+    except pl.exceptions.ComputeError as error:
+        why = str(error).rstrip().splitlines()[-1].removeprefix("error: ").removeprefix("regex error: ")
+        message = f"`pattern` {pattern!r} is not a regular expression: {why}"
+        raise SpecError("E108", message, hint=_HINT) from None
+    if len(groups) != 1:
+        message = f"`pattern` {pattern!r} has {len(groups)} groups, and needs exactly one"
+        raise SpecError("E108", message, hint=f"{_HINT}; further brackets are written `(?:…)`")
+    return pattern
+
+
+def _read_pattern(text: str, choices: Sequence[str], _options: object = None, *, pattern: str) -> Reading:
+    """Return the choice that the first match names, or why there is none."""
+    # A lone surrogate is no text that Polars holds; it is replaced by one character, so that places stay.
+    plain = text.encode("utf-8", "replace").decode("utf-8")
+    return next(iter(_match_all(pl.Series([plain]), tuple(choices), pattern)))
+
+
+def _read_patterns(
+    texts: pl.Series, choices: Sequence[str], _options: object = None, *, pattern: str
+) -> pl.DataFrame:
+    distinct = texts.unique(maintain_order=True)
+    return _spread(texts, distinct, _match_all(distinct, tuple(choices), pattern))
+
+
+def _match_all(texts: pl.Series, choices: tuple[str, ...], pattern: str) -> Iterable[Reading]:
+    whole, group, place = (
+        texts.str.extract(pattern, 0),
+        texts.str.extract(pattern, 1),
+        texts.str.find(pattern),
+    )
+    # In any case, when no two choices differ only by case.
+    folded = {choice.lower(): choice for choice in choices}
+    folded = folded if len(folded) == len(choices) else {}
+    for said, match, name, offset in zip(texts, whole, group, place, strict=True):
+        if not said.strip(WHITE_SPACE):
+            yield Reading(reason="EMPTY")
+        elif match is None or name is None or offset is None:
+            yield Reading(reason="NOTHING_STATED")
+        else:
+            begin = offset if said.isascii() else len(said.encode()[:offset].decode())
+            bare = compose(strip_white_space(name))
+            choice = bare if bare in choices else folded.get(bare.lower())
+            yield Reading(choice, None if choice else "NOT_A_CHOICE", None, (begin, begin + len(match)))
 
 
 RULES: dict[str, ExtractionRule] = {
-    rule.name: rule for rule in (FirstCharacter(), FirstCharacterLiteral(), LeadingLabel(), StatedAnswer())
+    rule.name: rule
+    for rule in (
+        ExtractionRule("first_character", read_first_character, _read_first_characters),
+        ExtractionRule("first_character_literal", read_first_code_point, _read_first_code_points),
+        ExtractionRule(
+            "leading_label",
+            read_leading_label,
+            partial(_read_distinct, read=read_leading_label),
+            has_parts=True,
+        ),
+        ExtractionRule(
+            "stated_answer", read_stated_answer, _read_stated_answers, has_parts=True, reads_options=True
+        ),
+    )
 }
 
 
@@ -93,9 +373,10 @@ def find_rule(extraction: object) -> ExtractionRule:
     if isinstance(extraction, str) and extraction in RULES:
         return RULES[extraction]
     if isinstance(extraction, Mapping) and set(extraction) == {"pattern"}:
-        return Pattern(extraction["pattern"])
+        pattern = _check_pattern(extraction["pattern"])
+        read, read_all = partial(_read_pattern, pattern=pattern), partial(_read_patterns, pattern=pattern)
+        return ExtractionRule("pattern", read, read_all, has_parts=True)
     near = suggest(extraction, RULES) if isinstance(extraction, str) else None
     known = f"extraction rules: {listing(RULES)}, and `{{pattern: …}}` with a regular expression"
-    raise SpecError(
-        "E108", f"unknown extraction rule {extraction!r}", hint=f"{near} {known}" if near else known
-    )
+    message = f"unknown extraction rule {extraction!r}"
+    raise SpecError("E108", message, hint=f"{near} {known}" if near else known)

@@ -1,37 +1,48 @@
-"""The scorer `string_equals_mcqa`: the first character of the completion against the ground-truth choice.
+"""The scorer `string_equals_mcqa`: the choice that the completion names against the ground-truth choice.
 
 Values: `is_correct` (1.0 or 0.0). Metadata: `completion_validity` (VALID or INVALID), `validity_reason` (null
 when VALID), `predicted_choice` (null when INVALID), `ground_truth_choice`, `choices`, `extraction_rule`. A
-rule that has parts also gives `answer_span`, the passage of the text that decided.
+rule that has parts also gives `answer_span`, the passage of the text that decided. Where the options were
+shown in another order than in the file, the truth moves with its option.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import ast
+import json
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
 
 import polars as pl
 
-from answerkey.errors import SpecError
+from answerkey.errors import SpecError, listing
+from answerkey.reader import Reading, explain_reading
+from answerkey.reader.characters import LONGEST_CHARACTER, compose, measure_character, strip_white_space
+from answerkey.reader.explain import shorten
 from answerkey.scorers.base import (
     CALL_FAILED,
-    BaseScorer,
+    FAULTS,
+    FaultReason,
+    RowFault,
     RowProblem,
+    Scorer,
     build_scores,
     compile_templates,
+    fill,
     find_statuses,
+    name_column,
+    report_faults,
+    spread,
 )
-from answerkey.scorers.choices import check_truth, parse_choices, parse_truth, read_options
-from answerkey.scorers.extraction import ExtractionRule, find_rule, find_schema
-from answerkey.scorers.heads import Reading
-from answerkey.scorers.mcqa_rows import ResolvedRows, find_faults, report_rows
-from answerkey.scorers.ordered_rows import resolve_ordered
-from answerkey.scorers.row_faults import RowFault
-from answerkey.scorers.rules_with_parts import tabulate
-from answerkey.templates import RowTrouble, Template
+from answerkey.scorers.extraction import ExtractionRule, find_rule, tabulate
+from answerkey.templates import Distinct, RowTrouble, Template
 from answerkey.types import (
+    PRIOR_SCHEMA,
     Completion,
     Completions,
     CompletionStatus,
@@ -55,11 +66,11 @@ METADATA_NAMES = (
     "choices",
     "extraction_rule",
 )
+#: Rows whose choices fewer others have are read one by one.
+SMALL_GROUP = 64
 
-_EXAMPLES = {
-    "ground_truth_choice": '`ground_truth_choice: "{{ sample.answer }}"`',
-    "choices": '`choices: "{{ sample.choices }}"`',
-}
+
+# The rule for one completion.
 
 
 def judge(
@@ -74,53 +85,53 @@ def judge(
     A verdict without a score has the same names as any other, all null. `options`: the texts of the choices.
     """
     rule = find_rule(extraction)
+    metadata: dict[str, object] = dict.fromkeys(METADATA_NAMES)
+    metadata |= {"answer_span": None} if rule.has_parts else {}
+    unscored = dict.fromkeys(VALUE_NAMES)
     try:
-        names, right = parse_choices(choices).names, parse_truth(truth).name
+        names, right = parse_choices(choices)[0], parse_truth(truth)[0]
         check_truth(right, names)
     except RowFault as fault:
-        return _withhold(ScoreStatus.FAILED, fault.reason, rule)
+        return Score(ScoreStatus.FAILED, fault.reason, unscored, metadata)
     if not isinstance(completion, Completion):
         completion = Completion(completion)
     if completion.status is CompletionStatus.ERROR:
-        return _withhold(ScoreStatus.ERROR, CALL_FAILED, rule)
-    reading = read_completion(completion, names, rule, options)
-    return Score(
-        ScoreStatus.SCORED,
-        values={"is_correct": 1.0 if reading.choice == right else 0.0},
-        metadata={
-            "completion_validity": str(Validity.INVALID if reading.choice is None else Validity.VALID),
-            "validity_reason": reading.reason,
-            "predicted_choice": reading.choice,
-            "ground_truth_choice": right,
-            "choices": list(names),
-            "extraction_rule": rule.name if reading.part is None else f"{rule.name}/{reading.part}",
-            **({"answer_span": reading.span and list(reading.span)} if rule.has_parts else {}),
-        },
-    )
-
-
-def _withhold(status: ScoreStatus, reason: str, rule: ExtractionRule) -> Score:
-    names = (*METADATA_NAMES, "answer_span") if rule.has_parts else METADATA_NAMES
-    return Score(status, reason, dict.fromkeys(VALUE_NAMES), dict.fromkeys(names))
-
-
-def read_completion(
-    completion: Completion,
-    choices: Sequence[str],
-    rule: ExtractionRule,
-    options: Sequence[str] | None = None,
-) -> Reading:
-    """Return what the rule reads in a completion; a refusal and a reply without text name no choice."""
+        return Score(ScoreStatus.ERROR, CALL_FAILED, unscored, metadata)
     if completion.status is CompletionStatus.REFUSED:
-        return Reading(reason="REFUSED")
-    if completion.status is CompletionStatus.NO_TEXT or completion.text is None:
-        return Reading(reason="NO_TEXT")
-    return rule.read(completion.text, choices, options)
+        reading = Reading(reason="REFUSED")
+    elif completion.status is CompletionStatus.NO_TEXT or completion.text is None:
+        reading = Reading(reason="NO_TEXT")
+    else:
+        reading = rule.read(completion.text, names, options)
+    metadata |= {
+        "completion_validity": str(Validity.INVALID if reading.choice is None else Validity.VALID),
+        "validity_reason": reading.reason,
+        "predicted_choice": reading.choice,
+        "ground_truth_choice": right,
+        "choices": list(names),
+        "extraction_rule": rule.name if reading.part is None else f"{rule.name}/{reading.part}",
+    }
+    metadata |= {"answer_span": reading.span and list(reading.span)} if rule.has_parts else {}
+    is_correct = 1.0 if reading.choice == right else 0.0
+    return Score(ScoreStatus.SCORED, values={"is_correct": is_correct}, metadata=metadata)
+
+
+def explain_verdict(completion: str | Completion | None, choices: Sequence[str], score: Score) -> str:
+    """Return, in one sentence, why `judge` decided so."""
+    if score.status is ScoreStatus.FAILED:
+        return f"FAILED: {FAULTS.get(str(score.reason), score.reason)}"
+    if score.status is ScoreStatus.ERROR:
+        return "ERROR: the call failed, so there is nothing to judge"
+    text = completion.text if isinstance(completion, Completion) else completion
+    return explain_reading(text or "", choices, score.metadata)
+
+
+# The scorer.
 
 
 @dataclass(frozen=True)
-class StringEqualsMcqa(BaseScorer):
-    """Compares the first character of the completion with the ground-truth choice.
+class StringEqualsMcqa(Scorer):
+    """Compares the choice that the completion names with the ground-truth choice.
 
     `ground_truth_choice_field` and `choices_field` are the deprecated spellings of the first two.
     """
@@ -132,15 +143,15 @@ class StringEqualsMcqa(BaseScorer):
     extraction: Extraction = "first_character"
     options: str | list[str] | None = None
 
-    type: ClassVar[str] = "string_equals_mcqa"
-    title: ClassVar[str] = "String Equality (Multiple Choice)"
-    template_fields: ClassVar[tuple[str, ...]] = ("ground_truth_choice", "choices", "options")
-    value_names: ClassVar[tuple[str, ...] | None] = VALUE_NAMES
-    metadata_names: ClassVar[tuple[str, ...] | None] = METADATA_NAMES
-    text_names: ClassVar[tuple[str, ...]] = metadata_names or ()
-    main_value: ClassVar[str | None] = "is_correct"
-    default_metric_name: ClassVar[str | None] = "Accuracy"
-    follows_order: ClassVar[bool] = True
+    type = "string_equals_mcqa"
+    title = "String Equality (Multiple Choice)"
+    template_fields = ("ground_truth_choice", "choices", "options")
+    value_names = VALUE_NAMES
+    metadata_names = METADATA_NAMES
+    text_names = METADATA_NAMES
+    main_value = "is_correct"
+    default_metric_name = "Accuracy"
+    follows_order = True
 
     def compile_field(self, field: str) -> Template | None:
         """Return the template of one field; a deprecated column name stands for a template that reads it."""
@@ -157,31 +168,45 @@ class StringEqualsMcqa(BaseScorer):
             find_rule(self.extraction)
         except SpecError as error:
             errors.append(("extraction", error))
-        for field in ("ground_truth_choice", "choices"):
+        constants: dict[str, RowFault | tuple[Any, bool]] = {}
+        for field, column in (("ground_truth_choice", "answer"), ("choices", "choices")):
             if getattr(self, field) is None and getattr(self, f"{field}_field") is None:
                 message = f"`{field}` is missing (and so is its deprecated form `{field}_field`)"
-                errors.append((field, SpecError("E108", message, hint=f"for example {_EXAMPLES[field]}")))
-        return [*errors, *self._check_constants()]
-
-    def _check_constants(self) -> Iterator[tuple[str, SpecError]]:
-        constants: dict[str, object] = {}
-        for field in ("ground_truth_choice", "choices"):
+                hint = f'for example `{field}: "{{{{ sample.{column} }}}}"`'
+                errors.append((field, SpecError("E108", message, hint=hint)))
             with suppress(SpecError):
                 template = self.compile_field(field)
                 if template is not None and template.kind == "constant":
-                    constants[field] = template.evaluate()
-        for fault in find_faults(constants):
-            message = f"`{fault.field}`: {fault.fault.message}"
-            yield fault.field, SpecError("E108", message, hint=fault.fault.hint)
+                    constants[field] = _read_value(field, template.evaluate())
+        faults = _build_pair(constants).faults
+        return errors + [
+            (one.field, SpecError("E108", f"`{one.field}`: {one.message}", hint=one.hint)) for one in faults
+        ]
 
     def check_rows(self, samples: Samples) -> tuple[list[RowProblem], list[Notice]]:
-        """Return the rows whose choices or truth are unsuitable, and notices of trimmed white space."""
+        """Return an error for every faulty row, and a notice for every field whose values were trimmed."""
         templates, errors = compile_templates(self)
         for field, _ in errors:
             templates.pop(field, None)
-        return report_rows(resolve_ordered(templates, samples), templates, samples)
+        rows = resolve_ordered(templates, samples)
+        notices = []
+        for name, template in templates.items():
+            columns = _list_columns(template)
+            trimmed = rows.choose(lambda pair, name=name: name in pair.trimmed, pl.Boolean())  # type: ignore[misc]  # a default binds the loop variable
+            if columns and trimmed.any():
+                noun = "choices" if name == "choices" else "ground truths"
+                word = "column" if len(columns) == 1 else "columns"
+                notice = Notice(
+                    f"white space around {noun} in {word} {listing(columns)} is ignored",
+                    where=samples.place(
+                        int(trimmed.arg_true()[0]), columns[0] if len(columns) == 1 else None
+                    ),
+                    hint="clean the cells to be rid of this warning",
+                )
+                notices.append(notice)
+        return report_faults(rows.faults(), templates, samples), notices
 
-    def know(self, samples: Samples) -> Known:
+    def sample_facts(self, samples: Samples) -> Known:
         """Return choices, truth and option texts of each sample; None where a row has none."""
         rows = resolve_ordered(self.templates(), samples)
         pairs = [rows.pairs[code] for code in rows.codes.to_list()]
@@ -190,6 +215,15 @@ class StringEqualsMcqa(BaseScorer):
             truths=[pair.truth for pair in pairs],
             options=self._find_options(samples),
         )
+
+    def option_texts(self, samples: Samples) -> pl.Series | None:
+        """Return the texts of the choices that a rule is told; None when the field `options` is not given."""
+        if self.options is None:
+            return None
+        native = Template.compile(self.options).series(samples)
+        if native is not None and native.dtype == pl.List(pl.String):
+            return native.list.eval(pl.element().fill_null(""))
+        return pl.Series(self._find_options(samples), dtype=pl.List(pl.String))
 
     def _find_options(self, samples: Samples) -> list[tuple[str, ...] | None]:
         if self.options is not None:
@@ -204,10 +238,14 @@ class StringEqualsMcqa(BaseScorer):
         """Return the verdicts, the same as `judge` gives row by row."""
         rule = find_rule(self.extraction)
         rows = resolve_ordered(self.templates(), samples)
-        options = self.tell_options(samples) if rule.reads_options else None
+        options = self.option_texts(samples) if rule.reads_options else None
         readings = _read_completions(rule, completions, rows, options)
         choice, truths = readings["choice"], rows.truths
-        statuses, reasons = find_statuses(_name_faults(rows), completions.frame["status"])
+        statuses, reasons = find_statuses(rows.reasons(), completions.frame["status"])
+        names = {"extraction_rule": fill(readings.height, rule.name)}
+        if rule.has_parts:
+            part = readings.select(pl.concat_str(pl.lit(f"{rule.name}/"), "part")).to_series()
+            names = {"extraction_rule": part.fill_null(rule.name), "answer_span": readings["span"]}
         return build_scores(
             statuses,
             reasons,
@@ -218,83 +256,352 @@ class StringEqualsMcqa(BaseScorer):
                 "predicted_choice": choice,
                 "ground_truth_choice": truths,
                 "choices": rows.choices,
-                **_name_rule(rule, readings),
+                **names,
             },
         )
-
-    def tell_options(self, samples: Samples) -> pl.Series | None:
-        """Return the texts of the choices that a rule is told; None when the field `options` is not given."""
-        if self.options is None:
-            return None
-        native = Template.compile(self.options).series(samples)
-        if native is not None and native.dtype == pl.List(pl.String):
-            return native.list.eval(pl.element().fill_null(""))
-        return pl.Series(self._find_options(samples), dtype=pl.List(pl.String))
 
 
 #: By whether there is no choice.
 _VALIDITY = pl.Series([Validity.VALID.value, Validity.INVALID.value])
-
-
-def _name_faults(rows: ResolvedRows) -> pl.Series:
-    """Return the reason why a row is FAILED, null for rows that can be scored."""
-    reasons = rows.choose(lambda pair: pair.faults[0].fault.reason if pair.faults else None, pl.String())
-    if not rows.options:
-        return reasons
-    faults = (rows.options.get(row) for row in range(len(reasons)))
-    options = pl.Series([None if one is None else one.fault.reason for one in faults], dtype=pl.String)
-    return reasons.zip_with(reasons.is_not_null(), options)
-
-
-def _name_rule(rule: ExtractionRule, readings: pl.DataFrame) -> dict[str, pl.Series]:
-    """Return which rule decided; and if it has parts, which of them, and where."""
-    name = pl.repeat(rule.name, readings.height, dtype=pl.String, eager=True)
-    if not rule.has_parts:
-        return {"extraction_rule": name}
-    part = readings.select(pl.concat_str(name, pl.lit("/"), "part")).to_series()
-    return {"extraction_rule": part.fill_null(rule.name), "answer_span": readings["span"]}
-
-
-def _read_completions(
-    rule: ExtractionRule, completions: Completions, rows: ResolvedRows, options: pl.Series | None
-) -> pl.DataFrame:
-    """Return the readings of every row, made in groups with the same choices."""
-    found = dict.fromkeys(pair.choices for pair in rows.pairs)
-    lists = [names for names in found if names is not None]
-    silent = completions.frame.select(_REASON_WITHOUT_TEXT).to_series()
-    if len(lists) == len(found) == 1 and silent.null_count() == len(silent):
-        return rule.read_all(completions.frame["completion"], lists[0], options)
-    positions: dict[object, int] = {names: position for position, names in enumerate(lists)}
-    groups = rows.choose(lambda pair: positions.get(pair.choices), pl.UInt32()).set(
-        silent.is_not_null(), None
-    )
-    columns = [completions.frame["completion"].alias("text"), groups.alias("group")]
-    texts = pl.DataFrame([*columns, *([] if options is None else [options.alias("options")])])
-    readings = _read_groups(rule, texts, lists)
-    return readings.with_columns(pl.coalesce(silent, "reason").alias("reason"))
-
-
-#: Rows whose choices fewer others have are read one by one.
-SMALL_GROUP = 64
-
-
-def _read_groups(rule: ExtractionRule, texts: pl.DataFrame, lists: Sequence[tuple[str, ...]]) -> pl.DataFrame:
-    """Return the readings of texts with the choices of their group; nothing where the group is null."""
-    table = texts.with_row_index("row").drop_nulls("group")
-    is_small = table.select(pl.len().over("group") < SMALL_GROUP).to_series()
-    few, parts = table.filter(is_small), table.filter(~is_small).partition_by("group")
-    alone = [rule.read(text, lists[group], *options) for text, group, *options in few.drop("row").iter_rows()]
-    read = [rule.read_all(part["text"], lists[part["group"][0]], *part[:, 3:]) for part in parts]
-    first = tabulate(alone, find_schema(rule))
-    order = pl.concat(part["row"] for part in (few, *parts))
-    places = pl.repeat(None, texts.height, dtype=pl.UInt32, eager=True)
-    places.scatter(order, pl.int_range(len(order), dtype=pl.UInt32, eager=True))
-    return pl.concat([first, *read]).select(pl.all().gather(places))
-
-
 _REASON_WITHOUT_TEXT = (
     pl.when(pl.col("status") == CompletionStatus.REFUSED.value)
     .then(pl.lit("REFUSED"))
     .when((pl.col("status") == CompletionStatus.NO_TEXT.value) | pl.col("completion").is_null())
     .then(pl.lit("NO_TEXT"))
 )
+
+
+def _read_completions(
+    rule: ExtractionRule, completions: Completions, rows: ResolvedRows, options: pl.Series | None
+) -> pl.DataFrame:
+    """Return the readings of every row, made in groups with the same choices."""
+    texts = completions.frame["completion"]
+    found = dict.fromkeys(pair.choices for pair in rows.pairs)
+    lists = [names for names in found if names is not None]
+    silent = completions.frame.select(_REASON_WITHOUT_TEXT).to_series()
+    if len(lists) == len(found) == 1 and silent.null_count() == len(silent):
+        return rule.read_all(texts, lists[0], options)
+    numbers: dict[object, int] = {names: number for number, names in enumerate(lists)}
+    groups = rows.choose(lambda pair: numbers.get(pair.choices), pl.UInt32())
+    groups = groups.set(silent.is_not_null(), None)
+    columns = [texts.alias("text"), groups.alias("group")]
+    table = pl.DataFrame([*columns, *([] if options is None else [options.alias("options")])])
+    # A row without choices or without a text is in no group, and nothing is read there.
+    table = table.with_row_index("row").drop_nulls("group")
+    is_small = table.select(pl.len().over("group") < SMALL_GROUP).to_series()
+    few, parts = table.filter(is_small), table.filter(~is_small).partition_by("group")
+    alone = [rule.read(text, lists[group], *told) for text, group, *told in few.drop("row").iter_rows()]
+    read = [rule.read_all(part["text"], lists[part["group"][0]], *part[:, 3:]) for part in parts]
+    places = spread(pl.concat(part["row"] for part in (few, *parts)), len(texts))
+    readings = pl.concat([tabulate(alone, rule.schema), *read]).select(pl.all().gather(places))
+    return readings.with_columns(pl.coalesce(silent, "reason").alias("reason"))
+
+
+# Choices and ground truths as datasets spell them: lists, JSON text, Python literals, integers.
+
+#: Longer text in a cell is no list of single characters; parsing it would only cost time.
+LONGEST_LIST = 100_000
+
+ADVICE = "only single-character choices are supported here; for longer answers use the scorer `string_equals`"
+_LIST_HINT = 'write a list of single characters such as ["A", "B", "C", "D"]'
+
+
+def parse_choices(value: object) -> tuple[tuple[str, ...], bool]:
+    """Return the choices that a cell or a template yields, and whether white space was cut; raise `RowFault`.
+
+    They are trimmed, in NFC and in their order.
+    """
+    cells = _read_list(value)
+    if not cells:
+        raise RowFault("BAD_CHOICES", "the list of choices is empty", _LIST_HINT)
+    found = [_read_character(cell, "BAD_CHOICES", "choice") for cell in cells]
+    names = tuple(name for name, _ in found)
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            message = f"choice {name!r} appears twice in {shorten(list(names))}"
+            raise RowFault("BAD_CHOICES", message, "choices must be distinct")
+    return names, any(is_trimmed for _, is_trimmed in found)
+
+
+def parse_truth(value: object) -> tuple[str, bool]:
+    """Return the ground truth of a cell or a template, and whether white space was cut; raise `RowFault`."""
+    return _read_character(value, "BAD_TRUTH", "ground truth")
+
+
+def check_truth(truth: str, choices: Sequence[str]) -> None:
+    """Raise `RowFault` unless the truth is one of the choices."""
+    if truth not in choices:
+        message = f"ground truth {truth!r} is not among the choices {shorten(list(choices))}"
+        raise RowFault("BAD_TRUTH", message, field="ground_truth_choice")
+
+
+def read_options(value: object) -> tuple[str, ...] | None:
+    """Return the texts of the choices if the value is a list (or the text of a list), else None."""
+    try:
+        cells = _read_list(value)
+    except RowFault:
+        return None
+    return tuple("" if cell is None else str(cell) for cell in cells)
+
+
+def _read_list(value: object) -> Sequence[object]:
+    if isinstance(value, str):
+        value = _parse_text(value)
+    if isinstance(value, list | tuple):
+        return value
+    named = "null" if value is None else f"{shorten(value)}, not a list"
+    raise RowFault("BAD_CHOICES", f"the choices are {named}", _LIST_HINT)
+
+
+def _parse_text(text: str) -> object:
+    """Return what JSON or Python reads in the text; the text itself when neither reads it."""
+    if len(text) > LONGEST_LIST:
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.literal_eval(strip_white_space(text))
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return text
+
+
+def _read_character(cell: object, reason: FaultReason, noun: str) -> tuple[str, bool]:
+    """Return the one character of a cell, and whether white space was cut off around it."""
+    if cell is None:
+        raise RowFault(reason, f"{noun} is null", "every row needs one; fill the cell or filter the row out")
+    if isinstance(cell, bool) or not isinstance(cell, str | int):
+        kinds: dict[type, str] = {bool: "true/false", float: "a number with decimals"}
+        nested = (
+            "a nested value" if isinstance(cell, list | tuple | dict | set) else f"a {type(cell).__name__}"
+        )
+        message = f"{noun} {shorten(cell)} is {kinds.get(type(cell), nested)}, not text or an integer"
+        raise RowFault(reason, message, f"write the {noun} as text, for example 'A' or '1'")
+    text = str(cell)
+    name = strip_white_space(text)
+    if not name:
+        raise RowFault(reason, f"{noun} is empty", "every choice is one character, such as 'A'")
+    if measure_character(name) != len(name) or len(name) > LONGEST_CHARACTER:
+        raise RowFault(reason, f"{noun} {shorten(name)} has more than one character", ADVICE)
+    return compose(name), text != name
+
+
+# Choices and truth of every row, and what is wrong with them.
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Choices and truth as some rows have them, or the faults that keep those rows from being scored.
+
+    `trimmed` are the fields whose values have white space around them.
+    """
+
+    choices: tuple[str, ...] | None
+    truth: str | None
+    faults: tuple[RowFault, ...] = ()
+    trimmed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class ResolvedRows:
+    """The pairs of choices and truth, and for each row the position of its pair; some pairs have no row.
+
+    `cells` are the columns of fields that hold in every row just what is read there. `options` holds the rows
+    on which the template of the option texts fails.
+    """
+
+    pairs: list[Pair]
+    codes: pl.Series
+    options: Mapping[int, RowFault]
+    cells: Mapping[str, pl.Series]
+
+    def choose(self, pick: Callable[[Pair], object], dtype: pl.DataType) -> pl.Series:
+        """Return one value per row, picked from its pair."""
+        return pl.Series([pick(pair) for pair in self.pairs], dtype=dtype).gather(self.codes)
+
+    def faults(self) -> Iterator[tuple[int, RowFault]]:
+        """Yield the faulty rows with each of their faults, in order."""
+        bad = self.choose(lambda pair: bool(pair.faults), pl.Boolean()).arg_true().to_list()
+        for position in sorted({*bad, *self.options}):
+            yield from ((position, one) for one in self.pairs[self.codes[position]].faults)
+            if position in self.options:
+                yield position, self.options[position]
+
+    def reasons(self) -> pl.Series:
+        """Return the reason why a row is FAILED, null for rows that can be scored."""
+        reasons = self.choose(lambda pair: pair.faults[0].reason if pair.faults else None, pl.String())
+        if not self.options:
+            return reasons
+        faults = (self.options.get(row) for row in range(len(reasons)))
+        options = pl.Series([None if one is None else one.reason for one in faults], dtype=pl.String)
+        return reasons.zip_with(reasons.is_not_null(), options)
+
+    @property
+    def truths(self) -> pl.Series:
+        """The ground truth of each row; null where there is none."""
+        cells = self.cells.get("ground_truth_choice")
+        return self.choose(lambda pair: pair.truth, pl.String()) if cells is None else cells
+
+    @property
+    def choices(self) -> pl.Series:
+        """The choices of each row; null where there are none."""
+        cells = self.cells.get("choices")
+        return self.choose(lambda pair: pair.choices, pl.List(pl.String)) if cells is None else cells
+
+
+#: More combinations of choices and truths than this are only looked at if there are rows with them.
+MOST_PAIRS = 256
+_DTYPES: dict[str, pl.DataType] = {"choices": pl.List(pl.String), "ground_truth_choice": pl.String()}
+
+
+def resolve_rows(templates: Mapping[str, Template], samples: Samples) -> ResolvedRows:
+    """Return choices and truth of every row; distinct values are parsed once."""
+    options: dict[int, RowFault] = {}
+    template = templates.get("options")
+    if template is not None and template.series(samples) is None:
+        # Apart from the pairs, since every row has its own texts.
+        values = enumerate(template.values(samples))
+        options = {
+            row: RowFault.from_trouble("options", one) for row, one in values if isinstance(one, RowTrouble)
+        }
+    names = [name for name in _DTYPES if name in templates]
+    fields = {name: templates[name].distinct(samples) for name in names}
+    read = {name: [_read_value(name, value) for value in one.values] for name, one in fields.items()}
+    combinations, codes = _combine([fields[name] for name in names], len(samples))
+    pairs = [
+        _build_pair({name: read[name][code] for name, code in zip(names, combination, strict=True)})
+        for combination in combinations
+    ]
+    cells: dict[str, pl.Series] = {}
+    for name in names:
+        # Cells that hold just what is read there: nothing to trim, to compose or to parse, no faults.
+        spelled = [one if isinstance(one, RowFault) else one[0] for one in read[name]]
+        plain = [list(one) if isinstance(one, tuple) else one for one in spelled]
+        series = templates[name].series(samples) if plain == list(fields[name].values) else None
+        cells |= {} if series is None or series.dtype != _DTYPES[name] else {name: series}
+    return ResolvedRows(pairs, codes, options, cells)
+
+
+def _combine(fields: Sequence[Distinct], height: int) -> tuple[list[tuple[int, ...]], pl.Series]:
+    """Return combinations of codes, one from each field, and which of them each row has."""
+    sizes = [len(one.values) for one in fields]
+    codes = pl.zeros(height, pl.UInt32, eager=True)
+    if math.prod(sizes) <= MOST_PAIRS:
+        for field, size in zip(fields, sizes, strict=True):
+            codes = codes * size + field.codes
+        return list(product(*map(range, sizes))), codes
+    frame = pl.DataFrame([one.codes.alias(str(place)) for place, one in enumerate(fields)])
+    distinct = frame.unique(maintain_order=True).with_row_index("pair")
+    found = frame.join(distinct, on=frame.columns, how="left", maintain_order="left")["pair"]
+    return distinct.drop("pair").rows(), found
+
+
+def _read_value(name: str, value: object) -> RowFault | tuple[Any, bool]:
+    """Return the parsed value of a field and whether it was trimmed, or its fault."""
+    if isinstance(value, RowTrouble):
+        return RowFault.from_trouble(name, value)
+    try:
+        return parse_choices(value) if name == "choices" else parse_truth(value)
+    except RowFault as fault:
+        fault.field = name
+        return fault
+
+
+def _build_pair(read: Mapping[str, RowFault | tuple[Any, bool]]) -> Pair:
+    faults = [one for name in _DTYPES if isinstance(one := read.get(name), RowFault)]
+    parsed = {name: one for name, one in read.items() if not isinstance(one, RowFault)}
+    choices, truth = (parsed.get(name, (None, False))[0] for name in _DTYPES)
+    if choices is not None and truth is not None:
+        try:
+            check_truth(truth, choices)
+        except RowFault as fault:
+            faults.append(fault)
+    trimmed = frozenset(name for name, (_, is_trimmed) in parsed.items() if is_trimmed)
+    return Pair(choices, truth, tuple(faults), trimmed)
+
+
+def _list_columns(template: Template) -> list[str]:
+    """Return the columns whose cells a template hands on; none when text of its own stands around them."""
+    column = name_column(template)
+    if column is not None:
+        return [column]
+    source = str(template.source).strip()
+    is_lone = source.startswith("{{") and source.endswith("}}") and source.count("{{") == 1
+    return sorted(template.columns or ()) if is_lone else []
+
+
+# Samples whose options stand in another order than in the file.
+
+#: What a score says of the order: all labels are those that the options have in the file.
+ORDER_FIELDS: dict[str, pl.DataType] = {
+    "base_sample_id": pl.String(),
+    "option_order": pl.List(pl.String),
+    "predicted_option": pl.String(),
+    "ground_truth_option": pl.String(),
+    "left_in_place": pl.String(),
+}
+
+
+def resolve_ordered(templates: Mapping[str, Template], samples: Samples) -> ResolvedRows:
+    """Return choices and truth of every row, the truth at the place to which its option was moved.
+
+    Rows are resolved once, for checking and for scoring them.
+    """
+    key = "resolved", *((name, repr(template.source)) for name, template in sorted(templates.items()))
+    if key in samples.memo:
+        known: ResolvedRows = samples.memo[key]
+        return known
+    rows = resolve_rows(templates, samples if samples.orders is None else samples.as_written())
+    if samples.orders is not None:
+        pairs: dict[tuple[int, str | None], int] = {}
+        codes = []
+        for code, order in zip(rows.codes.to_list(), samples.orders["order"].to_list(), strict=True):
+            truth = move_label(rows.pairs[code].truth, rows.pairs[code].choices, order)
+            codes.append(pairs.setdefault((code, truth), len(pairs)))
+        moved = [replace(rows.pairs[code], truth=truth) for code, truth in pairs]
+        cells = {name: series for name, series in rows.cells.items() if name != "ground_truth_choice"}
+        rows = ResolvedRows(moved, pl.Series(codes, dtype=pl.UInt32), rows.options, cells)
+    samples.memo[key] = rows
+    return rows
+
+
+def move_label(label: str | None, choices: Sequence[str] | None, order: Sequence[int]) -> str | None:
+    """Return what the option with this label in the file is called in this order."""
+    if label is None or choices is None or label not in choices or len(order) != len(choices):
+        return label
+    return choices[list(order).index(choices.index(label))]
+
+
+def restore_label(label: str | None, choices: Sequence[str] | None, order: Sequence[int]) -> str | None:
+    """Return what the option with this label in this order is called in the file."""
+    if label is None or choices is None or label not in choices or len(order) != len(choices):
+        return label
+    return choices[order[choices.index(label)]]
+
+
+def note_orders(scores: Scores, samples: Samples) -> Scores:
+    """Return scores with what they say of the order, whatever their status; without orders, as they are."""
+    if samples.orders is None:
+        return scores
+    orders = samples.orders["order"].to_list()
+    choices, predicted, truth = (
+        [None] * len(scores) if column is None else column.to_list()
+        for column in map(scores.column, ("choices", "predicted_choice", "ground_truth_choice"))
+    )
+    columns: dict[str, pl.Series | Sequence[object]] = {
+        "base_sample_id": samples.orders["base_sample_id"],
+        "option_order": [
+            None if names is None or len(order) != len(names) else [names[place] for place in order]
+            for names, order in zip(choices, orders, strict=True)
+        ],
+        "predicted_option": list(map(restore_label, predicted, choices, orders)),
+        "ground_truth_option": list(map(restore_label, truth, choices, orders)),
+        "left_in_place": samples.orders["left_in_place"],
+    }
+    added = [pl.Series(name, columns[name], dtype=dtype) for name, dtype in ORDER_FIELDS.items()]
+    added += [samples.orders[name] for name in PRIOR_SCHEMA if name in samples.orders.columns]
+    metadata = scores.frame["metadata"].struct.unnest().with_columns(added).to_struct("metadata")
+    return Scores(scores.frame.with_columns(metadata), scores.encoded)

@@ -6,27 +6,31 @@ Values: `score`, from 0 to 1. Metadata: `reasoning`, `confidence` and `raw_score
 
 from __future__ import annotations
 
+import ast
+import json
 import math
+import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import polars as pl
 
 from answerkey.errors import InternalError, SpecError
 from answerkey.models import LiveModel, Model, SnippetModel
+from answerkey.reader.explain import shorten
 from answerkey.scorers.base import (
     CALL_FAILED,
-    BaseScorer,
+    RowFault,
     RowProblem,
     Scorer,
     build_scores,
     compile_templates,
+    reads_completion,
+    report_faults,
 )
-from answerkey.scorers.judge_prompts import NAMES, Prompt, build_context, build_prompt, build_repair
-from answerkey.scorers.judge_reading import SCHEMA, Scale, UnreadableVerdict, Verdict, read_verdict
-from answerkey.scorers.row_faults import FieldFault, report_faults
 from answerkey.templates import RowTrouble, Template
 from answerkey.types import (
     Completion,
@@ -34,6 +38,7 @@ from answerkey.types import (
     CompletionStatus,
     Notice,
     Question,
+    Sample,
     Samples,
     Scores,
     ScoreStatus,
@@ -41,9 +46,26 @@ from answerkey.types import (
 
 JUDGE_CALL_FAILED = "JUDGE_CALL_FAILED"
 JUDGE_UNREADABLE = "JUDGE_UNREADABLE"
-TEMPLATE_FAILED = "TEMPLATE_FAILED"
 #: How an endpoint says no to a request that asks for JSON of a given shape.
 _REFUSALS = ("HTTP 400", "HTTP 404", "HTTP 415", "HTTP 422", "HTTP 501")
+#: What the prompts of a judge may use.
+NAMES = ("sample", "solver_output", "model_output", "messages", "input_prompt", "trace", "model_outputs")
+#: What a judge is asked for where the endpoint can be asked for a shape; it gives reasons before it decides.
+SCHEMA: Mapping[str, object] = {
+    "type": "object",
+    "properties": {
+        "reasoning": {"type": "string"},
+        "score": {"type": "number"},
+        "confidence": {"type": "number"},
+    },
+    "required": ["reasoning", "score", "confidence"],
+    "additionalProperties": False,
+}
+_FORM = """Answer with one JSON object and nothing else:
+{{"reasoning": "<why, in a few sentences>", "score": <a number {scale}>, \
+"confidence": <how sure you are, a number from 0 to 1>}}"""
+
+Prompt = list[dict[str, object]]
 
 
 @runtime_checkable
@@ -59,7 +81,22 @@ class AskingScorer(Protocol):
 
 
 @dataclass(frozen=True)
-class ModelAsAJudge(BaseScorer):
+class Scale:
+    """The scores that a judge may give."""
+
+    low: float = 0.0
+    high: float = 1.0
+
+    def normalise(self, score: float) -> float:
+        """Return the score's place between the ends of the scale: from 0 to 1."""
+        return (score - self.low) / (self.high - self.low)
+
+    def __str__(self) -> str:
+        return f"from {self.low:.15g} to {self.high:.15g}"
+
+
+@dataclass(frozen=True)
+class ModelAsAJudge(Scorer):
     """Asks a model to score each completion; before it can, `bind` gives it the model of `model_key`."""
 
     model_key: str
@@ -69,24 +106,18 @@ class ModelAsAJudge(BaseScorer):
     score_max: float = 1.0
     use_structured_outputs: bool = True
 
-    type: ClassVar[str] = "model_as_a_judge_scorer"
-    title: ClassVar[str] = "Model Scorer"
-    template_fields: ClassVar[tuple[str, ...]] = ("system_prompt", "user_prompt")
-    value_names: ClassVar[tuple[str, ...] | None] = ("score",)
-    metadata_names: ClassVar[tuple[str, ...] | None] = (
-        "reasoning",
-        "confidence",
-        "raw_score",
-        "judge_text",
-        "judge_error",
-    )
-    main_value: ClassVar[str | None] = "score"
-    default_metric_name: ClassVar[str | None] = "Mean Score"
+    type = "model_as_a_judge_scorer"
+    title = "Model Scorer"
+    template_fields = ("system_prompt", "user_prompt")
+    value_names = ("score",)
+    metadata_names = ("reasoning", "confidence", "raw_score", "judge_text", "judge_error")
+    main_value = "score"
+    default_metric_name = "Mean Score"
 
     @property
     def needs_completion(self) -> bool:
         """Whether a prompt shows the completion; False for a judge of the samples themselves."""
-        return any(_reads_completion(getattr(self, name)) for name in self.template_fields)
+        return any(reads_completion(getattr(self, name)) for name in self.template_fields)
 
     @property
     def scale(self) -> Scale:
@@ -119,30 +150,31 @@ class ModelAsAJudge(BaseScorer):
         templates, errors = compile_templates(self)
         if errors or not len(samples):
             return [], []
-        faulty: list[tuple[int, FieldFault]] = []
+        faulty: list[tuple[int, RowFault]] = []
         for name, template in templates.items():
-            if _reads_completion(getattr(self, name)):
-                faulty += _try_first_row(name, template, samples)
+            if reads_completion(getattr(self, name)):
+                one = _try_prompt(template, samples.row(0), Completion(""))
+                is_missing = (
+                    one is not None and one.is_undefined and one.column not in {None, *samples.columns}
+                )
+                values: list[object] = [one] if is_missing else []
             else:
                 values = Template.compile(template.source).values(samples)
-                faulty += _find_troubles(name, values)
+            troubles = [(row, value) for row, value in enumerate(values) if isinstance(value, RowTrouble)]
+            faulty += [(row, RowFault.from_trouble(name, one)) for row, one in troubles]
         return report_faults(sorted(faulty, key=lambda one: one[0]), templates, samples), []
 
     @property
     def completion_fields(self) -> tuple[str, ...]:
         """The prompts that read the completion."""
         given = [name for name in self.template_fields if getattr(self, name) is not None]
-        return tuple(name for name in given if _reads_completion(getattr(self, name)))
+        return tuple(name for name in given if reads_completion(getattr(self, name)))
 
     def try_field(self, field: str, samples: Samples, completions: Completions) -> RowTrouble | None:
         """Return what goes wrong with a prompt on these rows; None when nothing does."""
         template = self.templates()[field]
-        for sample, completion in zip(samples.rows(), completions.rows(), strict=True):
-            try:
-                template.render(**build_context(sample, completion))
-            except RowTrouble as trouble:
-                return trouble
-        return None
+        rows = zip(samples.rows(), completions.rows(), strict=True)
+        return next((one for row in rows if (one := _try_prompt(template, *row)) is not None), None)
 
     def bind(self, model: Model, *, key: str) -> BoundJudge:
         """Return the scorer with its model; `key` is the scorer's own, under which its calls are kept."""
@@ -153,36 +185,17 @@ class ModelAsAJudge(BaseScorer):
         own = {one.name: getattr(self, one.name) for one in fields(ModelAsAJudge)}
         return BoundJudge(**own, model=model, key=key)
 
-    def score(self, samples: Samples, completions: Completions) -> Scores:  # noqa: ARG002 - the protocol's signature
+    def score(self, samples: Samples, completions: Completions) -> Scores:  # noqa: ARG002 - the signature of scorers
         """Raise InternalError: without a model there is no judge."""
         raise InternalError("E901", f"the judge `{self.model_key}` was not bound to a model")
 
 
-def _reads_completion(source: object) -> bool:
-    """Return whether a prompt uses more than the sample; one that does not compile may."""
+def _try_prompt(template: Template, sample: Sample, completion: Completion) -> RowTrouble | None:
     try:
-        Template.compile(source)
-    except SpecError:
-        return True
-    return False
-
-
-def _try_first_row(name: str, template: Template, samples: Samples) -> list[tuple[int, FieldFault]]:
-    """Return the fault of a prompt that reads a column that does not exist."""
-    try:
-        template.render(**build_context(samples.row(0), Completion("")))
+        template.render(**build_context(sample, completion))
     except RowTrouble as trouble:
-        if trouble.is_undefined and trouble.column is not None and trouble.column not in samples.columns:
-            return [(0, FieldFault.from_trouble(name, trouble))]
-    return []
-
-
-def _find_troubles(name: str, values: Sequence[object]) -> list[tuple[int, FieldFault]]:
-    return [
-        (position, FieldFault.from_trouble(name, value))
-        for position, value in enumerate(values)
-        if isinstance(value, RowTrouble)
-    ]
+        return trouble
+    return None
 
 
 @dataclass(frozen=True)
@@ -194,9 +207,6 @@ class Judged:
     verdict: Verdict | None = None
     text: str | None = None
     error: str | None = None
-
-
-NO_CALL = Judged(ScoreStatus.ERROR, CALL_FAILED)
 
 
 @dataclass(frozen=True)
@@ -211,15 +221,19 @@ class BoundJudge(ModelAsAJudge):
         """Return the verdicts; a reply that cannot be read is asked for once more, then the row is FAILED."""
         judged: dict[int, Judged] = {}
         prompts: dict[int, Prompt] = {}
-        for position, outcome in enumerate(self._build_prompts(samples, completions)):
-            if isinstance(outcome, Judged):
-                judged[position] = outcome
-            else:
-                prompts[position] = outcome
-        trials = completions.frame["trial"].to_list()
-        ids = samples.ids.to_list()
+        templates, needs_completion = self.templates(), self.needs_completion
+        rows = zip(samples.rows(), completions.rows(), strict=True)
+        for position, (sample, completion) in enumerate(rows):
+            if needs_completion and completion.status is CompletionStatus.ERROR:
+                judged[position] = Judged(ScoreStatus.ERROR, CALL_FAILED)
+                continue
+            try:
+                prompts[position] = build_prompt(templates, build_context(sample, completion), self.scale)
+            except RowTrouble as trouble:
+                judged[position] = Judged(ScoreStatus.FAILED, "TEMPLATE_FAILED", error=trouble.message)
+        trials, ids = completions.frame["trial"].to_list(), samples.ids.to_list()
         judged |= self._judge(prompts, ids, trials)
-        repairs: dict[int, Prompt] = {
+        repairs = {
             position: build_repair(prompts[position], one.text, str(one.error), self.scale)
             for position, one in judged.items()
             if one.reason == JUDGE_UNREADABLE
@@ -233,21 +247,8 @@ class BoundJudge(ModelAsAJudge):
         if "_shaped" in self.__dict__ and self._shaped is not None:
             self._shaped.close()
 
-    def _build_prompts(self, samples: Samples, completions: Completions) -> Iterator[Prompt | Judged]:
-        templates = self.templates()
-        system, user = templates.get("system_prompt"), templates["user_prompt"]
-        needs_completion = self.needs_completion
-        for sample, completion in zip(samples.rows(), completions.rows(), strict=True):
-            if needs_completion and completion.status is CompletionStatus.ERROR:
-                yield NO_CALL
-                continue
-            try:
-                yield build_prompt(system, user, build_context(sample, completion), self.scale)
-            except RowTrouble as trouble:
-                yield Judged(ScoreStatus.FAILED, TEMPLATE_FAILED, error=trouble.message)
-
     def _judge(
-        self, prompts: dict[int, Prompt], ids: Sequence[str], trials: Sequence[int]
+        self, prompts: Mapping[int, Prompt], ids: Sequence[str], trials: Sequence[int]
     ) -> dict[int, Judged]:
         """Return what the judge says to each prompt; each trial is asked for itself."""
         judged: dict[int, Judged] = {}
@@ -260,17 +261,17 @@ class BoundJudge(ModelAsAJudge):
 
     def _ask(self, questions: Sequence[Question], trial: int) -> list[Completion]:
         """Return the replies; the first one shows whether the endpoint can be asked for a shape."""
-        takes_shapes = self._learned.get("takes shapes")
-        if self._shaped is None or takes_shapes is False:
+        shaped, takes_shapes = self._shaped, self._learned.get("takes shapes")
+        if shaped is None or takes_shapes is False:
             return self._answer(self.model, questions, trial)
         if takes_shapes:
-            return self._answer(self._shaped, questions, trial)
-        first = self._answer(self._shaped, questions[:1], trial)
+            return self._answer(shaped, questions, trial)
+        first = self._answer(shaped, questions[:1], trial)
         is_refused = (first[0].error or "").startswith(_REFUSALS)
         self._learned["takes shapes"] = not is_refused
         if is_refused:
             return self._answer(self.model, questions, trial)
-        return first + self._answer(self._shaped, questions[1:], trial)
+        return first + self._answer(shaped, questions[1:], trial)
 
     def _answer(self, model: Model, questions: Sequence[Question], trial: int) -> list[Completion]:
         if not questions:
@@ -302,19 +303,200 @@ class BoundJudge(ModelAsAJudge):
 
     def _build_table(self, judged: Sequence[Judged]) -> Scores:
         verdicts = [one.verdict for one in judged]
-        raw = pl.Series([one and one.score for one in verdicts], dtype=pl.Float64)
-        scale = self.scale
+        scores = [one and self.scale.normalise(one.score) for one in verdicts]
         return build_scores(
             pl.Series([one.status.value for one in judged], dtype=pl.String),
             pl.Series([one.reason for one in judged], dtype=pl.String),
-            {"score": pl.Series([one and scale.normalise(one.score) for one in verdicts], dtype=pl.Float64)},
+            {"score": pl.Series(scores, dtype=pl.Float64)},
             metadata={
                 "reasoning": pl.Series([one and one.reasoning for one in verdicts], dtype=pl.String),
                 "confidence": pl.Series([one and one.confidence for one in verdicts], dtype=pl.Float64),
-                "raw_score": raw,
+                "raw_score": pl.Series([one and one.score for one in verdicts], dtype=pl.Float64),
             },
             kept={
                 "judge_text": pl.Series([one.text for one in judged], dtype=pl.String),
                 "judge_error": pl.Series([one.error for one in judged], dtype=pl.String),
             },
         )
+
+
+# What a judge is asked: the user's prompts on a sample and its completion, and the form of the answer.
+
+
+class ModelOutput(str):
+    """The text that is judged; `choices` and `usage` of the whole reply can be reached through it.
+
+    Files of both eras write `{{ model_output }}` and `{{ model_output.choices[0].message.content }}`.
+    """
+
+    __slots__ = ("choices", "usage")
+    choices: object
+    usage: object
+
+
+def build_context(sample: Sample, completion: Completion) -> dict[str, object]:
+    """Return what the prompts see; `input_prompt` is the text that is judged, as the format calls it.
+
+    That is the answer, the words of a refusal, or nothing.
+    """
+    solver_output = completion.solver_output()
+    text = completion.text
+    if text is None:
+        refusal = (completion.reply or {}).get("refusal")
+        text = refusal if isinstance(refusal, str) else ""
+    said, whole = ModelOutput(text), solver_output["output"]
+    for name in ModelOutput.__slots__:
+        setattr(said, name, whole.get(name) if isinstance(whole, Mapping) else None)
+    same = {name: solver_output[name] for name in ("messages", "trace", "model_outputs")}
+    return {
+        "sample": sample,
+        "solver_output": solver_output,
+        "model_output": said,
+        "input_prompt": text,
+        **same,
+    }
+
+
+def build_prompt(templates: Mapping[str, Template], context: Mapping[str, object], scale: Scale) -> Prompt:
+    """Return the messages for one sample; the form of the answer stands last. Raise RowTrouble."""
+    system = templates.get("system_prompt")
+    asked = f"{templates['user_prompt'].render(**context).rstrip()}\n\n{_FORM.format(scale=scale)}"
+    before: Prompt = [] if system is None else [{"role": "system", "content": system.render(**context)}]
+    return [*before, {"role": "user", "content": asked}]
+
+
+def build_repair(prompt: Prompt, said: str | None, why: str, scale: Scale) -> Prompt:
+    """Return the messages that ask once more, with what was said and what is wrong with it."""
+    again = f"Your reply could not be used: {why}. {_FORM.format(scale=scale)}"
+    if said and said.strip():
+        return [*prompt, {"role": "assistant", "content": said}, {"role": "user", "content": again}]
+    # Some endpoints refuse an empty message, so an empty reply is not repeated to the judge.
+    *earlier, last = prompt
+    return [*earlier, {**last, "content": f"{last['content']}\n\n{again}"}]
+
+
+# Reading what a judge says: the one score it names, or why there is none; never a guess.
+
+_THOUGHTS = re.compile(r"\A\s*<(think|thinking|reasoning)>.*?</\1>", re.DOTALL)
+_FENCE = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
+#: A judge that goes on for longer than this is not read to the end in every way.
+_LONGEST_LITERAL, _MOST_OBJECTS = 20_000, 1_000
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a judge said, on its own scale."""
+
+    score: float
+    reasoning: str | None = None
+    confidence: float | None = None
+
+
+class UnreadableVerdict(Exception):  # noqa: N818 - it becomes a FAILED score, never an error of a run
+    """A judge's text that names no score, or more than one; the message says which."""
+
+
+def read_verdict(text: str, scale: Scale) -> Verdict:
+    """Return the verdict that a judge's text holds; raise UnreadableVerdict.
+
+    It is a JSON object with a `score`, bare, in a code fence or with prose around it; a Python literal will
+    do. A text that is nothing but a number is a score too. Several objects must agree on the score. A score
+    outside the scale is not moved into it.
+    """
+    text = _THOUGHTS.sub("", text).strip()
+    if not text:
+        raise UnreadableVerdict("the reply is empty")
+    objects = list(_find_json(text))
+    if not objects:
+        whole = text[text.find("{") : text.rfind("}") + 1]
+        pieces = [*(match.group(1) for match in _FENCE.finditer(text)), whole]
+        objects = [pairs for piece in dict.fromkeys(pieces) if (pairs := _read_literal(piece.strip()))]
+    found = [_read_fields(pairs, scale) for pairs in objects]
+    if not found:
+        number = _to_number(text)
+        if number is None:
+            raise UnreadableVerdict(f"the reply has no JSON object with a `score`: {shorten(text)}")
+        return Verdict(_read_score(number, scale))
+    scores = dict.fromkeys(one.score for one in found)
+    if len(scores) > 1:
+        listed = ", ".join(f"{score:.15g}" for score in scores)
+        raise UnreadableVerdict(f"the reply names several scores: {listed}")
+    return max(found, key=lambda one: (one.reasoning is not None, one.confidence is not None))
+
+
+class _Object(list[tuple[str, object]]):
+    """The pairs of a JSON object, also those with the same name."""
+
+    def list_scores(self) -> list[object]:
+        return [value for name, value in self if name.strip().lower() == "score"]
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_Object, strict=False)
+
+
+def _find_json(text: str) -> Iterator[_Object]:
+    position = text.find("{")
+    for _ in range(_MOST_OBJECTS):
+        if position < 0:
+            return
+        end = position + 1
+        try:
+            value, after = _DECODER.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            pass
+        else:
+            # An object without a score may hold one that has it.
+            if value.list_scores():
+                end = after
+                yield value
+        position = text.find("{", end)
+
+
+def _read_literal(piece: str) -> _Object | None:
+    """Return the pairs of a dict written in Python: single quotes, a comma too many."""
+    if len(piece) > _LONGEST_LITERAL or not piece.startswith("{"):
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(piece, mode="eval").body
+        if not isinstance(tree, ast.Dict) or None in tree.keys:
+            return None
+        names = [ast.literal_eval(key) for key in tree.keys if key is not None]
+        values = [ast.literal_eval(value) for value in tree.values]
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return None
+    pairs = _Object((str(name), value) for name, value in zip(names, values, strict=True))
+    return pairs if pairs.list_scores() else None
+
+
+def _read_fields(pairs: _Object, scale: Scale) -> Verdict:
+    scores = {_read_score(value, scale) for value in pairs.list_scores()}
+    if len(scores) > 1:
+        raise UnreadableVerdict("the reply names several scores in one object")
+    fields = {name.strip().lower(): value for name, value in pairs}
+    reasoning, confidence = fields.get("reasoning"), _to_number(fields.get("confidence"))
+    if not isinstance(reasoning, str | None):
+        reasoning = json.dumps(reasoning, ensure_ascii=False, default=str)
+    # A confidence that does not lie between 0 and 1 is not kept.
+    is_share = confidence is not None and 0 <= confidence <= 1
+    return Verdict(scores.pop(), reasoning, confidence if is_share else None)
+
+
+def _read_score(value: object, scale: Scale) -> float:
+    number = _to_number(value)
+    if number is None:
+        raise UnreadableVerdict(f"the score is {shorten(value)}, not a number")
+    if not scale.low <= number <= scale.high:
+        raise UnreadableVerdict(f"the score is {number:.15g}, and the scale goes {scale}")
+    return number
+
+
+def _to_number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None

@@ -14,13 +14,13 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeGuard
+from typing import TypeGuard
 
 import polars as pl
 
 from answerkey.errors import ScoringError
 from answerkey.sandbox import Snippet, SnippetProcess, SnippetTrouble
-from answerkey.scorers.base import CALL_FAILED, BaseScorer, build_scores
+from answerkey.scorers.base import CALL_FAILED, Scorer, build_scores
 from answerkey.types import (
     TRACEBACK_FIELD,
     Completions,
@@ -39,17 +39,17 @@ _LOAD_HINT = (
 
 
 @dataclass(frozen=True)
-class PythonScorer(BaseScorer):
+class PythonScorer(Scorer):
     """Scores each sample with the user's own function."""
 
     compute_scores_snippet: str
 
-    type: ClassVar[str] = "python"
-    title: ClassVar[str] = "Python"
-    value_names: ClassVar[tuple[str, ...] | None] = None
-    metadata_names: ClassVar[tuple[str, ...] | None] = None
-    main_value: ClassVar[str | None] = None
-    default_metric_name: ClassVar[str | None] = None
+    type = "python"
+    title = "Python"
+    value_names = None
+    metadata_names = None
+    main_value = None
+    default_metric_name = None
 
     @property
     def needs_completion(self) -> bool:
@@ -67,7 +67,8 @@ class PythonScorer(BaseScorer):
         rows = zip(samples.rows(), completions.rows(), is_called, strict=True)
         calls = ([dict(sample), completion.exchange()] for sample, completion, called in rows if called)
         outcomes = self._call(calls)
-        return _build_table([_read_outcome(next(outcomes)) if called else NO_CALL for called in is_called])
+        no_call = Verdict(Score(ScoreStatus.ERROR, CALL_FAILED))
+        return _build_table([_read_outcome(next(outcomes)) if called else no_call for called in is_called])
 
     def _call(self, calls: Iterable[Sequence[object]]) -> Iterator[object]:
         try:
@@ -84,9 +85,6 @@ class Verdict:
 
     score: Score
     traceback: str | None = None
-
-
-NO_CALL = Verdict(Score(ScoreStatus.ERROR, CALL_FAILED))
 
 
 def _read_outcome(outcome: object) -> Verdict:

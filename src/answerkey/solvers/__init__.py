@@ -1,23 +1,37 @@
-"""Samples become completions: by asking a model, or by reading what it once said."""
+"""Samples become completions: by calling a model, or by reading what it once said."""
 
-from answerkey.solvers.asking import require_known
-from answerkey.solvers.asking_field import find_asking_field
 from answerkey.solvers.choice_order import (
     MOST_ORDERS,
     UNSUITABLE,
     ChoiceOrder,
     Pride,
     RowOrders,
+    find_reference,
+    option_texts,
     plan_row,
-    tell_options,
 )
 from answerkey.solvers.choice_ranking import ChoiceRankingSolver, require_echo
-from answerkey.solvers.examples import Examples, pick_examples
-from answerkey.solvers.inputs import ChatInput, GenericInput, InputMessage
-from answerkey.solvers.pass_through import PassThroughSolver
-from answerkey.solvers.registry import SOLVERS
-from answerkey.solvers.single_turn import SingleTurnSolver
-from answerkey.solvers.solver import Solver, build_prompts, compile_templates
+from answerkey.solvers.single_turn import (
+    ChatInput,
+    Examples,
+    GenericInput,
+    InputMessage,
+    SingleTurnSolver,
+    pick_examples,
+)
+from answerkey.solvers.solver import (
+    PassThroughSolver,
+    Solver,
+    find_asking_field,
+    find_column,
+    require_known,
+)
+from answerkey.types import Registry
+
+_OWN: tuple[type[Solver], ...] = (SingleTurnSolver, PassThroughSolver, ChoiceRankingSolver)
+
+#: The solvers by type.
+SOLVERS: Registry[Solver] = Registry("answerkey.solvers", {solver.type: solver for solver in _OWN})
 
 __all__ = [
     "MOST_ORDERS",
@@ -34,12 +48,12 @@ __all__ = [
     "RowOrders",
     "SingleTurnSolver",
     "Solver",
-    "build_prompts",
-    "compile_templates",
     "find_asking_field",
+    "find_column",
+    "find_reference",
+    "option_texts",
     "pick_examples",
     "plan_row",
     "require_echo",
     "require_known",
-    "tell_options",
 ]

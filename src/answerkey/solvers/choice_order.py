@@ -4,22 +4,28 @@ An order is the list of places in the file from which the options come: `(2, 0, 
 first. Each row is looked at by itself, so that leaving one out changes no other.
 """
 
+# ruff: noqa: E501, RUF001 - words of many languages, a pattern on each line
+
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache, partial
 from itertools import permutations
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from answerkey.errors import SpecError, listing, suggest
 from answerkey.models import Draws
-from answerkey.solvers.contents import digest_row
-from answerkey.solvers.option_cells import Options, OptionTrouble, read_cell, read_cells
-from answerkey.solvers.option_references import find_reference
+from answerkey.solvers.solver import ID_COLUMN, parse_literal, shorten
 from answerkey.templates import Template
 from answerkey.types import Row, Samples
+
+# `choice_order`: the options of each sample shown in other orders.
 
 Orders = Literal["original", "shuffled", "rotations", "all"]
 Path = tuple[str | int, ...]
@@ -156,46 +162,34 @@ def plan_row(setting: ChoiceOrder, row: Row, labels: Sequence[str] | None) -> Ro
     reference = find_reference(options.texts, labels)
     if reference is not None:
         return RowOrders((same,), None if setting.orders == "original" else reference)
-    found = replace(_draw_orders(setting, row, same), is_plain=options.is_plain)
-    return found if setting.pride is None or found.trouble else _add_extra(found, setting.pride, row)
-
-
-def _add_extra(found: RowOrders, pride: Pride, row: Row) -> RowOrders:
-    """Return the orders of a row, and those it needs besides if it is one that estimates the prior."""
-    if Draws(pride.seed, digest_row(row)).draw("pride") >= pride.share:
-        return found
-    wanted = list_orders("rotations", len(found.orders[0]))
-    extra = tuple(one for one in wanted if one not in found.orders)
-    return replace(found, estimates_prior=True, extra=extra)
-
-
-def _draw_orders(setting: ChoiceOrder, row: Row, same: Places) -> RowOrders:
-    """Return the orders of a row whose options can be moved."""
-    count = len(same)
-    if setting.orders == "shuffled":
-        return RowOrders((shuffle(count, setting.seed, digest_row(row)),))
-    if setting.orders == "all" and math.factorial(count) > MOST_ORDERS:
-        many = math.factorial(count)
+    count, many = len(same), math.factorial(len(same))
+    if setting.orders == "all" and many > MOST_ORDERS:
         why = f"its {count} options have {many} orders, and `all` asks at most {MOST_ORDERS}"
-        return RowOrders((same,), UNSUITABLE, why)
-    return RowOrders(list_orders(setting.orders, count))
+        return RowOrders((same,), UNSUITABLE, why, is_plain=options.is_plain)
+    if setting.orders == "shuffled":
+        orders: tuple[Places, ...] = (shuffle(count, setting.seed, digest_row(row)),)
+    else:
+        orders = list_orders(setting.orders, count)
+    pride = setting.pride
+    if pride is None or Draws(pride.seed, digest_row(row)).draw("pride") >= pride.share:
+        return RowOrders(orders, is_plain=options.is_plain)
+    extra = tuple(one for one in list_orders("rotations", count) if one not in orders)
+    return RowOrders(orders, is_plain=options.is_plain, estimates_prior=True, extra=extra)
 
 
-def tell_options(
+def option_texts(
     setting: ChoiceOrder, samples: Samples, choices: Sequence[Sequence[str] | None]
 ) -> list[Sequence[str] | None]:
     """Return the option texts of each sample as they stand; None where there are none."""
     if not setting.columns <= set(samples.columns):
         return [None] * len(samples)
-    rows = zip(samples.rows(sorted(setting.columns)), choices, strict=True)
-    return [None if labels is None else _read_texts(setting, row, labels) for row, labels in rows]
-
-
-def _read_texts(setting: ChoiceOrder, row: Row, labels: Sequence[str]) -> Sequence[str] | None:
-    try:
-        return setting.read(row, labels).texts
-    except OptionTrouble:
-        return None
+    found: list[Sequence[str] | None] = []
+    for row, labels in zip(samples.rows(sorted(setting.columns)), choices, strict=True):
+        try:
+            found.append(None if labels is None else setting.read(row, labels).texts)
+        except OptionTrouble:
+            found.append(None)
+    return found
 
 
 @lru_cache(maxsize=128)
@@ -211,3 +205,398 @@ def shuffle(count: int, seed: int, content: str) -> Places:
     """Return an order drawn by the seed and a row's content."""
     draws = Draws(seed, content)
     return tuple(sorted(range(count), key=lambda place: (draws.rank(f"option {place}"), place)))
+
+
+# What a row says, whatever file it comes from: the same question has the same digest in CSV and in JSON.
+
+
+def digest_row(row: Mapping[str, object]) -> str:
+    """Return the SHA-256 of a row's content, without its id, its empty cells and the order of its columns.
+
+    Numbers and true/false are the same as the texts that spell them, and so are lists and mappings.
+    """
+    cells = {name: _normalise(value) for name, value in row.items() if name != ID_COLUMN}
+    said = {name: value for name, value in cells.items() if value is not None}
+    text = json.dumps(said, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _normalise(value: object) -> object:
+    if isinstance(value, Mapping):
+        inner = {str(key): _normalise(entry) for key, entry in value.items()}
+        return {key: entry for key, entry in inner.items() if entry is not None}
+    if isinstance(value, list | tuple):
+        return [_normalise(entry) for entry in value]
+    if isinstance(value, set | frozenset):
+        return sorted(map(str, value))
+    if value is None or value == "":
+        return None
+    bare = str(value).strip()
+    if bare[:1] in {"[", "{"}:
+        found = parse_literal(bare)[0]
+        return bare if found is None else _normalise(found)
+    if bare.casefold() in {"true", "false"}:
+        return bare.casefold()
+    try:
+        return repr(float(bare))
+    except (ValueError, OverflowError):
+        return bare
+
+
+# The option texts of a row: where they stand, and the same cell with its options in another order.
+
+Order = Sequence[int]
+#: The field of an object that holds the option's text, if it has one of these names.
+TEXT_FIELDS = ("text", "content", "option", "value", "answer", "choice")
+
+
+class OptionTrouble(Exception):  # noqa: N818 - a row's trouble, which becomes an error with a code
+    """Why the options of a row cannot be put in another order."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of one row: their texts without labels, and how a cell is made of them in some order.
+
+    `is_plain` says that the cell is a list of which every entry moves as it is.
+    """
+
+    texts: tuple[str, ...]
+    arrange: Callable[[Order], Any]
+    is_plain: bool = False
+
+
+def read_cell(cell: object, labels: Sequence[str]) -> Options:
+    """Return the options of a cell, whose labels are these, in their order; raise OptionTrouble."""
+    if isinstance(cell, str):
+        return _read_written_cell(cell, labels)
+    if isinstance(cell, Mapping):
+        return _read_mapping(cell, labels)
+    if isinstance(cell, list | tuple):
+        return _read_list(list(cell), labels, is_cell=True)
+    raise OptionTrouble(f"the options are {shorten(cell, 60)}, not a list")
+
+
+def _read_written_cell(cell: str, labels: Sequence[str]) -> Options:
+    """Return the options of a list or mapping that is written as JSON or as a Python literal."""
+    value, is_json = parse_literal(cell)
+    if not isinstance(value, list | tuple | Mapping):
+        raise OptionTrouble(f"the options are the text {shorten(cell, 60)}, not a list")
+    inner = read_cell(value, labels)
+    write = partial(json.dumps, ensure_ascii=False) if is_json else repr
+    return Options(inner.texts, lambda order: write(inner.arrange(order)))
+
+
+def _read_mapping(cell: Mapping[Any, Any], labels: Sequence[str]) -> Options:
+    """Return the options of a mapping; keys without a value are those of other rows."""
+    names = [key for key in cell if str(key) in set(labels)] if set(labels) <= set(map(str, cell)) else None
+    keys = names if names is not None else [key for key, value in cell.items() if value is not None]
+    inner = _read_list([cell[key] for key in keys], labels)
+
+    def arrange(order: Order) -> dict[Any, Any]:
+        return {**cell, **dict(zip(keys, inner.arrange(order), strict=True))}
+
+    return Options(inner.texts, arrange)
+
+
+def _read_list(cells: list[Any], labels: Sequence[str], *, is_cell: bool = False) -> Options:
+    if len(cells) != len(labels):
+        noun = "option" if len(cells) == 1 else "options"
+        raise OptionTrouble(f"there are {len(cells)} {noun} for {len(labels)} choices")
+    if cells and all(isinstance(one, Mapping) for one in cells):
+        return _read_objects(cells, labels)
+    for one in cells:
+        if isinstance(one, bool) or not isinstance(one, str | int | float):
+            raise OptionTrouble(f"the option {shorten(one, 60)} is not text or a number")
+    texts = [str(one) for one in cells]
+    split = split_labels(texts, labels)
+    if split is None:
+        return Options(tuple(texts), lambda order: [cells[place] for place in order], is_plain=is_cell)
+    prefixes, contents = split
+
+    def arrange(order: Order) -> list[str]:
+        return [prefix + contents[place] for prefix, place in zip(prefixes, order, strict=True)]
+
+    return Options(tuple(contents), arrange)
+
+
+def _read_objects(cells: list[Mapping[str, Any]], labels: Sequence[str]) -> Options:
+    staying = {
+        name
+        for name in cells[0]
+        if all(str(cell.get(name)).strip() == label for cell, label in zip(cells, labels, strict=True))
+    }
+    moving = [name for name in cells[0] if name not in staying]
+    named = [name for name in TEXT_FIELDS if name in moving]
+    texts = [name for name in [*named, *moving] if all(isinstance(cell.get(name), str) for cell in cells)]
+    if not texts:
+        raise OptionTrouble(f"the options are objects without a text: {shorten(cells[0], 60)}")
+
+    def arrange(order: Order) -> list[dict[str, Any]]:
+        return [
+            {name: (cell if name in staying else cells[place]).get(name) for name in cell}
+            for cell, place in zip(cells, order, strict=True)
+        ]
+
+    return Options(tuple(str(cell[texts[0]]) for cell in cells), arrange)
+
+
+def split_labels(texts: Sequence[str], labels: Sequence[str]) -> tuple[list[str], list[str]] | None:
+    """Return the labels in front of the texts, as written, and the rest; None unless all have one."""
+    prefixes = []
+    for text, label in zip(texts, labels, strict=True):
+        found = re.match(rf"\s*[(\[]?\s*{re.escape(label)}\s*(?:[)\].:．。、：）]|-\s|\s-\s)[)\]]?\s*", text)
+        if found is None:
+            return None
+        prefixes.append(found.group())
+    return prefixes, [text[len(prefix) :] for text, prefix in zip(texts, prefixes, strict=True)]
+
+
+def read_cells(cells: Sequence[object], labels: Sequence[str]) -> Options:
+    """Return the options that stand in cells of their own, one text each; raise OptionTrouble.
+
+    Cells without a text at the end are options that the row does not have.
+    """
+    there = list(cells)
+    while there and (there[-1] is None or there[-1] == ""):
+        there.pop()
+    inner = _read_list(there, labels)
+    rest = list(cells[len(there) :])
+    return Options(inner.texts, lambda order: [*inner.arrange(order), *rest])
+
+
+# Options that speak of the other options: by their letters, by their places, or of all of them together.
+
+Reference = Literal["REFERS_TO_OTHERS", "REFERS_TO_LABELS"]
+
+#: Longer options are sentences of their own; what they speak of is not looked for.
+LONGEST = 150
+
+_AROUND = " \t\r\n.,;:!?\"'`()[]{}«»“”„‘’*_。．、，；：！？（）「」『』【】।؟،-–—"
+#: Kana, Han and Hangul: words of these may follow a label, and each other, without a space.
+_SCRIPTS = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_UNSPACED = re.compile(f"[{_SCRIPTS}]+")
+_LEADS = "(?:both|either|neither|options?|choices?|answers?|statements?)"
+
+
+def find_reference(options: Sequence[str], labels: Sequence[str]) -> Reference | None:
+    """Return how some option speaks of the others; None when they can stand in any order.
+
+    `labels` are what the options are called, in their order.
+    """
+    found = [_read_reference(option, tuple(labels)) for option in options]
+    return next((one for one in found if one), None)
+
+
+def _read_reference(option: str, labels: tuple[str, ...]) -> Reference | None:
+    text = " ".join(unicodedata.normalize("NFKC", option).split())
+    if not text or len(text) > LONGEST:
+        return None
+    plain = text.strip(_AROUND).casefold()
+    if _compile_phrases().fullmatch(plain):
+        return "REFERS_TO_OTHERS"
+    return "REFERS_TO_LABELS" if _names_labels(text, plain, labels) else None
+
+
+def _names_labels(text: str, plain: str, labels: tuple[str, ...]) -> bool:
+    """Return whether an option is made of labels and words for them, or has a list of labels in it."""
+    whole, inside = _compile_labels(labels)
+    if inside.search(text):
+        return True
+    if not whole.fullmatch(plain):
+        return False
+    kinds = [match.lastgroup for match in _compile_token(labels).finditer(plain)]
+    named = kinds.count("label")
+    return named > 1 or (named == 1 and "word" in kinds)
+
+
+@cache
+def _compile_phrases() -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{one})" for group in PHRASES.values() for one in group))
+
+
+@lru_cache(maxsize=256)
+def _compile_labels(labels: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return what matches an option of labels alone, and what finds a list of labels in a sentence."""
+    label = rf"[(\[]?(?:{_spell(labels)})[)\]]?"
+    joins = _spell(JOINS)
+    inside = rf"(?<!\w)(?i:{_LEADS}) {label}(?:,? (?:{joins}) {label}|, {label})"
+    return re.compile(f"(?:{_compile_token(labels).pattern})+"), re.compile(inside + r"(?!\w)")
+
+
+@lru_cache(maxsize=256)
+def _compile_token(labels: tuple[str, ...]) -> re.Pattern[str]:
+    """Return what matches a label, a word for labels, or what stands between them; never half a word."""
+    names = {"label": labels, "word": REFERRING, "join": JOINS, "filler": FILLERS}
+    kinds = [rf"(?P<{kind}>{_spell_bound(words)})" for kind, words in names.items()]
+    return re.compile(rf"(?>{'|'.join(kinds)}|(?P<mark>[\s{re.escape(_AROUND)}&+/]))")
+
+
+def _spell_bound(words: Iterable[str]) -> str:
+    """Return words as they must stand: not within others, except in scripts that put no spaces between."""
+    folded = [one.casefold() for one in words]
+    spaced = [one for one in folded if not _UNSPACED.fullmatch(one)]
+    unspaced = [one for one in folded if _UNSPACED.fullmatch(one)]
+    bound = rf"(?<![^\W_{_SCRIPTS}])(?:{_spell(spaced)})(?![^\W_{_SCRIPTS}])"
+    return f"{bound}|{_spell(unspaced)}" if unspaced else bound
+
+
+def _spell(words: Iterable[str]) -> str:
+    return "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+
+
+# How options of multiple-choice questions speak of the other options, in many languages.
+
+_NOUNS = "(?:options?|answers?|choices?|alternatives?|statements?|responses?)"
+_RIGHT = "(?:correct|right|true|valid|possible|wrong|incorrect|false)"
+_HOW_MANY = "(?:all|none|any|some|both|neither|either|each|most|two|one|not all|only one|more than one)"
+_HOW_MANY_OF = f"{_HOW_MANY}(?: of)?"
+
+PHRASES: dict[str, tuple[str, ...]] = {
+    "en": (
+        f"{_HOW_MANY_OF}(?: the)? (?:above|preceding|foregoing|previous|following|other {_NOUNS}|others)(?: .*)?",
+        f"{_HOW_MANY_OF} (?:these|those|them|the {_NOUNS})(?: {_NOUNS})?(?: (?:is|are) {_RIGHT}| apply)?",
+        f"(?:all|none|both|neither|no|every|each)(?: {_NOUNS})? (?:is|are) {_RIGHT}",
+        f"(?:the )?(?:above|previous|preceding) {_NOUNS}(?: .*)?",
+        f"(?:the )?(?:first|last) (?:two|three)(?: {_NOUNS})?(?: .*)?",
+        f"(?:the )?(?:first|second|third|fourth|last) {_NOUNS}(?: .*)?",
+        "both|neither|all|(?:a )?combination of the above|there is no correct answer|no correct answer",
+    ),
+    "de": (
+        (
+            "(?:alle|alles|keine[rs]?|nichts|beide|beides|jede[rs]?|mehrere)(?: der| von den| des| vom| den)?"
+            " (?:oben|zuvor|vorher|obigen?|oben ?genannten|obenstehenden|vorstehenden|vorherigen|genannten|anderen)"
+            "(?: .*)?"
+        ),
+        "(?:alle|keine)(?: der)? (?:antworten|aussagen|optionen|möglichkeiten|antwort)(?: .*)?",
+        "keine[rs]? davon|nichts davon|alle davon|alles davon|beide davon|beides|beide|weder noch",
+    ),
+    "fr": (
+        (
+            "(?:tous|toutes|aucune?|tout)(?: d'entre)?(?: les| des| de| ces| ce qui)?(?: .*)?"
+            " (?:ci-dessus|précède|précédente?s?|proposée?s)(?: .*)?"
+        ),
+        (
+            "(?:toutes|tous|aucune?|les deux|une)(?: de| des| les)?(?: ces)? (?:réponses|options|propositions|choix)"
+            "(?: .*)?"
+        ),
+        "aucune?(?: de ces| d'entre eux| d'entre elles| de ceux-ci)|rien de tout cela|tout cela|les deux|ni l'un ni l'autre",
+    ),
+    "es": (
+        (
+            "(?:todas|todos|todo|ninguna|ninguno|nada|ambas|ambos|cualquiera)(?: de)?(?: las| los| lo)?"
+            " anterior(?:es)?(?: .*)?"
+        ),
+        (
+            "(?:todas|todos|ninguna|ninguno|ambas)(?: de)?(?: las| los| estas| estos)?(?: dos)?"
+            " (?:opciones|respuestas|alternativas|afirmaciones)(?: .*)?"
+        ),
+        "(?:todas|ninguna|ambas) (?:son|es) correctas?|ninguna de (?:ellas|estas)|ambas|ambos",
+    ),
+    "it": (
+        (
+            "(?:tutte|tutti|tutto|nessuna|nessuno|niente|entrambe|entrambi)(?: le| i| delle| dei| quanto)?"
+            "(?: altre)?(?: risposte| opzioni| alternative)? preceden[tz][ei]?(?: .*)?"
+        ),
+        (
+            "(?:tutte|nessuna|entrambe)(?: le| delle| queste)?(?: altre)? (?:risposte|opzioni|alternative|affermazioni)"
+            "(?: .*)?"
+        ),
+        "nessuna delle altre|nessuna di queste|nessuno di questi|tutte queste|tutti questi|entrambe|entrambi",
+    ),
+    "pt": (
+        (
+            "(?:todas|todos|tudo|nenhuma|nenhum|nada|ambas|ambos)(?: as| os| o| das| dos| do)?"
+            "(?: alternativas| opções| respostas)? (?:anterior(?:es)?|acima)(?: .*)?"
+        ),
+        "(?:todas|nenhuma|ambas)(?: as| das| destas)? (?:alternativas|opções|respostas|afirmações)(?: .*)?",
+        "nenhuma destas|nenhum destes|n\\.?d\\.?a|todas estão corretas|ambas|ambos",
+    ),
+    "nl": (
+        "(?:al|alle|alles|geen|beide)(?: van)?(?: de| het)? (?:bovenstaande|genoemde|bovengenoemde)(?: .*)?",
+        "(?:alle|geen)(?: van)?(?: de| deze)? (?:antwoorden|opties)(?: .*)?|geen van beide|geen van deze",
+    ),
+    "pl": (
+        "(?:wszystkie|żadn[aey]|oba|obie)(?: z)? (?:powyższych|powyższe|odpowiedzi|podanych|wymienionych)(?: .*)?",
+    ),
+    "ru": (
+        (
+            "(?:все|всё|вся|ничего|ничто|ни одно|ни один|ни одна|любое|оба)(?: из)?(?: этих)?"
+            " (?:выше\\w*|перечисленн\\w*|указанн\\w*|вариант\\w*|ответ\\w*|этого|них)(?: .*)?"
+        ),
+        "нет (?:верного|правильного) (?:ответа|варианта)|оба|обе|ни то,? ни другое",
+    ),
+    "uk": (
+        "(?:усі|всі|все|жодн\\w*|нічого)(?: з)? (?:вище\\w*|перелічен\\w*|варіант\\w*|відповід\\w*)(?: .*)?",
+    ),
+    "tr": ("(?:yukarıdakilerin )?(?:hepsi|hiçbiri|her ikisi)",),
+    "zh": (
+        "(?:以上|上述|上面|前述)(?:的)?(?:所有|全部|都|皆|均|全|选项|選項|答案|各项|各項|三项|两者|任何|任一|没有|无).*",
+        "以上(?:对|对的|是|非|不是)|(?:全部|所有|全)(?:都)?(?:是|对|對|正确|正確|选项|選項)",
+        "(?:都|皆|均)(?:不)?(?:是|对|對|正确|正確|非)|(?:选项|選項)?(?:都不|皆不|均不).*",
+        "(?:无|無|没有)正[确確]答案|两者(?:都|皆|均).*|兩者(?:都|皆|均).*|前[两兩三二]项|前[两兩三二]項",
+    ),
+    "ja": (
+        (
+            "(?:上記|以上|上|前述|これら|それら|選択肢)(?:の)?(?:うち)?(?:、)?"
+            "(?:すべて|全て|全部|いずれも|いずれか|いずれでも|どれも|どれでも|両方|どちらも).*"
+        ),
+        "(?:どれ|いずれ)でも(?:ない|ありません)|該当なし|(?:すべて|全て)(?:正しい|当てはまる)|両方|どちらも.*",
+    ),
+    "ko": (
+        "(?:위|위의|위에|상기|보기)(?: ?의)?(?: ?것)? ?(?:모두|모든|전부|어느|중|둘|보기|답).*",
+        "모두 ?(?:정답|맞다|맞음|옳다|옳음|해당).*|해당 ?(?:사항 ?)?없음|(?:정)?답 ?없음|둘 ?다.*|어느 것도 아님",
+    ),
+    "ar": (
+        "(?:جميع|كل|كافة|أي|بعض)(?: من)? (?:ما|مما|الإجابات|الاجابات|الخيارات|الاختيارات|البدائل)(?: .*)?",
+        "لا شيء (?:مما|من)(?: .*)?|ليس (?:أي )?(?:مما|من)(?: .*)?|لا توجد إجابة صحيحة|كلاهما|كلا الخيارين",
+        "لا أحد (?:مما|من)(?: .*)?",
+    ),
+    "fa": ("(?:همه|همهٔ|تمام|هیچ ?کدام|هیچ یک)(?:ی)?(?: از)? (?:موارد|گزینه\\S*)(?: .*)?|هیچ ?کدام|هر دو",),
+    "hi": (
+        "(?:उपरोक्त|उपर्युक्त|ऊपर|इनमें|इन में|दिए गए)(?: .*)?(?:सभी|कोई|दोनों|सब)(?: .*)?",
+        "ये सभी|इनमें से सभी|दोनों|सभी",
+    ),
+    "vi": (
+        "(?:tất cả|cả)(?: .*)? (?:ở trên|nêu trên|trên)|tất cả (?:các )?(?:đáp án|phương án|câu)(?: .*)?",
+        "không (?:có )?(?:đáp án|phương án|câu) nào(?: .*)?",
+    ),
+    "id": ("(?:semua|tidak ada|bukan)(?: satu pun)?(?: dari)?(?: .*)? (?:di ?atas|benar|tersebut)(?: .*)?",),
+}
+
+#: Words that join two labels: *A and B*, *A或B*.
+JOINS = (
+    "and", "or", "nor", "and/or", "und", "oder", "noch", "et", "ou", "ni", "y", "e", "o", "u", "ed", "né",
+    "nem", "en", "of", "и", "или", "ни", "та", "або", "i", "lub", "ve", "veya", "和", "与", "與", "及", "或",
+    "跟", "と", "か", "や", "および", "または", "와", "과", "및", "또는", "그리고", "و", "أو", "او", "या", "और",
+    "तथा", "एवं", "và", "hoặc", "dan", "atau",
+)  # fmt: skip
+
+#: Words beside labels that speak of options: *only A*, *option B*, *A and B are correct*.
+REFERRING = (
+    "both", "either", "neither", "only", "just", "option", "options", "choice", "choices", "answer", "answers",
+    "statement", "statements", "same as", "except", "all of", "none of", "together",
+    "nur", "beide", "sowohl", "als auch", "weder", "entweder", "antwort", "antworten", "allein",
+    "les deux", "à la fois", "soit", "seulement", "uniquement", "réponse", "réponses", "seule",
+    "ambas", "ambos", "solo", "sólo", "solamente", "únicamente", "respuesta", "respuestas",
+    "opción", "opciones",
+    "entrambe", "entrambi", "soltanto", "risposta", "risposte", "opzione", "opzioni",
+    "apenas", "só", "somente", "resposta", "respostas", "alternativa", "alternativas",
+    "alleen", "zowel", "antwoord",
+    "оба", "обе", "только", "ответ", "ответы", "вариант", "варианты", "тільки", "tylko", "sadece", "yalnız",
+    "只有", "仅", "僅", "都", "皆", "均", "选项", "選項", "两者", "兩者", "项", "項",
+    "のみ", "だけ", "両方", "どちらも", "選択肢",
+    "모두", "둘 다", "만", "정답", "보기",
+    "فقط", "كلا", "كل من", "معا", "معًا", "الإجابة", "الخيار",
+    "केवल", "दोनों", "सिर्फ", "विकल्प",
+    "cả", "chỉ", "đều", "hanya", "keduanya",
+)  # fmt: skip
+
+#: Words that may stand beside several labels, and beside one say nothing: *A and B are true*.
+FILLERS = (
+    "the", "is", "are", "also", "not", "correct", "right", "true", "false", "wrong", "above",
+    "richtig", "falsch", "sind", "ist", "als", "sont", "correctes", "vraies", "son", "correctas", "verdaderas",
+    "tanto", "como", "quanto", "sia", "che", "sono", "corrette", "estão", "corretas", "zijn", "juist",
+    "верны", "правильны", "是", "对", "對", "正确", "正確", "不", "の", "正しい", "옳다", "صحيحة", "صحيح",
+    "सही", "हैं", "है", "đúng", "benar",
+)  # fmt: skip

@@ -14,11 +14,8 @@ from answerkey.errors import DataError, SpecError, raise_all
 from answerkey.models import LiveModel, Model
 from answerkey.models.providers import read_text
 from answerkey.models.responses import Continued, measure_continuation
-from answerkey.solvers.examples import Examples
-from answerkey.solvers.inputs import ChatInput, GenericInput
-from answerkey.solvers.single_turn import SHOWN, SingleTurnSolver
-from answerkey.solvers.solver import ONE_TRIAL, Compiled, Prompt, describe_troubles
-from answerkey.solvers.troubles import PromptTrouble
+from answerkey.solvers.single_turn import SHOWN, ChatInput, Examples, GenericInput, SingleTurnSolver
+from answerkey.solvers.solver import ONE_TRIAL, Compiled, Prompt, PromptTrouble, describe_troubles
 from answerkey.templates import RowTrouble, Template
 from answerkey.types import Completion, Completions, CompletionStatus, Known, Question, Samples
 

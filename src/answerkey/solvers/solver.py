@@ -1,19 +1,42 @@
-"""What every solver is."""
+"""What every solver is, and how it calls a model; `pass_through_solver`, which reads what one once said."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+import json
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
-from answerkey.errors import DataError, SpecError
-from answerkey.models import Model
-from answerkey.solvers.troubles import ExamplesTrouble
+from answerkey.errors import DataError, SpecError, listing, suggest
+from answerkey.models import OPTIONS_HINT, Model, is_trace, missing_parts, read_message
 from answerkey.templates import RowTrouble, Template
-from answerkey.types import Completions, Known, Samples
+from answerkey.types import Completion, Completions, Known, Question, Samples
+
+# A sample for which no prompt can be built, for a reason other than a template that fails.
+
+
+class PromptTrouble(RowTrouble):
+    """The trouble of one row, with its own error code."""
+
+    code = "E302"
+
+
+class ExamplesTrouble(PromptTrouble):
+    """Too few examples: what the task asks for is at fault, so that it is told once, not row by row."""
+
+
+# What every solver is.
 
 Prompt = list[dict[str, object]]
 #: The trials of a sample that is asked once.
 ONE_TRIAL = range(1)
+#: An id is no content: the same question may have another one elsewhere.
+ID_COLUMN = "sample_id"
+#: Longer texts are no lists of options; Python's own reader takes a hundred times their memory.
+LONGEST_LITERAL = 100_000
 Compiled = tuple[dict[str, Template], list[tuple[str, SpecError]]]
 
 
@@ -54,16 +77,6 @@ class Solver(Protocol):
         ...
 
 
-def compile_templates(solver: Solver) -> Compiled:
-    """Return the templates of a solver that compile, and every error with the field's name."""
-    return solver.compile_templates()
-
-
-def build_prompts(solver: Solver, samples: Samples, examples: Samples | None) -> list[Prompt | RowTrouble]:
-    """Return what a model would be asked for each sample; empty lists for a solver that asks nothing."""
-    return solver.build_prompts(samples, examples)
-
-
 def describe_troubles(
     samples: Samples, outcomes: Sequence[object | RowTrouble]
 ) -> list[tuple[int, DataError]]:
@@ -76,7 +89,15 @@ def describe_troubles(
     for position, trouble in enumerate(outcomes):
         if not isinstance(trouble, RowTrouble):
             continue
-        error = _describe_trouble(trouble, samples, position)
+        place = samples.place(position, trouble.column)
+        message = f"sample `{samples.ids[position]}`: {trouble.message}"
+        error = DataError(getattr(trouble, "code", "E207"), message, where=place, hint=trouble.hint)
+        if trouble.is_undefined and trouble.column is not None:
+            # Templates see rows of two datasets: a column that the samples have is missing in the examples.
+            where = " of the examples" if trouble.column in samples.columns else ""
+            error = DataError("E206", f"{trouble.message}{where}", where=place, hint=trouble.hint)
+        elif isinstance(trouble, ExamplesTrouble):
+            error = DataError(trouble.code, trouble.message, hint=trouble.hint)
         if error.code == "E206" and trouble.column in missing:
             continue
         missing.add(trouble.column)
@@ -84,13 +105,234 @@ def describe_troubles(
     return errors
 
 
-def _describe_trouble(trouble: RowTrouble, samples: Samples, position: int) -> DataError:
-    place = samples.place(position, trouble.column)
-    if trouble.is_undefined and trouble.column is not None:
-        # Templates see rows of two datasets: a column that the samples have is missing in the examples.
-        where = " of the examples" if trouble.column in samples.columns else ""
-        return DataError("E206", f"{trouble.message}{where}", where=place, hint=trouble.hint)
-    if isinstance(trouble, ExamplesTrouble):
-        return DataError(trouble.code, trouble.message, hint=trouble.hint)
-    message = f"sample `{samples.ids[position]}`: {trouble.message}"
-    return DataError(getattr(trouble, "code", "E207"), message, where=place, hint=trouble.hint)
+def parse_literal(text: str) -> tuple[object, bool]:
+    """Return what JSON, else Python reads in a text (None when neither does), and whether it is JSON."""
+    if len(text) > LONGEST_LITERAL:
+        return None, False
+    try:
+        return json.loads(text), True
+    except (ValueError, RecursionError):
+        pass
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.literal_eval(text.strip()), False
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return None, False
+
+
+def shorten(value: object, limit: int = 80) -> str:
+    """Return a value as an error shows it, cut when long."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+# From prompts to completions: what a model is told of each sample, and what it must be able to know.
+
+OPTIONS_COLUMN = "options"
+#: Where the question stands without the options, if the dataset has such a column.
+QUESTION_COLUMN = "question"
+
+
+def call_model(
+    model: Model,
+    samples: Samples,
+    prompts: Sequence[Prompt],
+    known: Known | None,
+    *,
+    trials: range = ONE_TRIAL,
+) -> Completions:
+    """Return the model's completion for each prompt and trial, with the prompt in it."""
+    require_known(model, samples, known)
+    questions = build_questions(samples, prompts, known)
+    questions = [one if not trial else replace(one, trial=trial) for one in questions for trial in trials]
+    answers = zip(model.answer(questions), questions, strict=True)
+    completions = [replace(one, prompt=question.messages) for one, question in answers]
+    source = "builtin" if model.name.startswith("builtin/") else "live"
+    return Completions.build(samples.repeat(len(trials)).ids, completions, source=source)
+
+
+def require_known(model: Model, samples: Samples, known: Known | None) -> None:
+    """Raise SpecError E301 when a built-in model needs what neither the scorers nor the dataset tell."""
+    missing = missing_parts(model, known)
+    if missing:
+        words = " and ".join(f"`{name}`" for name in sorted(missing))
+        raise SpecError(
+            "E301",
+            f"model `{model.name}` answers from the {words} of a scorer, and no scorer of the task has them",
+            hint="add a scorer `string_equals_mcqa`, or use `builtin/constant?choice=A`",
+        )
+    needs: frozenset[str] = getattr(model, "needs", frozenset())
+    if OPTIONS_COLUMN in needs and len(samples) and not any(read_options(samples, known)):
+        message = f"model `{model.name}` reads the option texts, and there are none"
+        raise SpecError("E301", message, hint=OPTIONS_HINT)
+
+
+def build_questions(samples: Samples, prompts: Sequence[Prompt], known: Known | None) -> list[Question]:
+    """Return what the model is asked; choices, options and truth are for the built-in models."""
+    size = len(samples)
+    choices = known.choices if known else [None] * size
+    truths = known.truths if known else [None] * size
+    options = read_options(samples, known)
+    texts = samples.values(QUESTION_COLUMN) if QUESTION_COLUMN in samples.columns else [None] * size
+    return [
+        Question(
+            sample_id=sample_id,
+            messages=prompts[i],
+            choices=choices[i],
+            options=options[i],
+            truth=truths[i],
+            text=text if isinstance(text := texts[i], str) else _find_last_user_text(prompts[i]),
+        )
+        for i, sample_id in enumerate(samples.ids.to_list())
+    ]
+
+
+def read_options(samples: Samples, known: Known | None) -> list[Sequence[str] | None]:
+    """Return each sample's option texts: from the scorer, else from the column `options`, else None."""
+    told: list[Sequence[str] | None] = list(known.options) if known else [None] * len(samples)
+    if OPTIONS_COLUMN not in samples.columns or all(one is not None for one in told):
+        return told
+    cells = samples.values(OPTIONS_COLUMN)
+    return [one if one is not None else _read_texts(cell) for one, cell in zip(told, cells, strict=True)]
+
+
+def _read_texts(cell: object) -> list[str] | None:
+    """Return the texts of a cell: a list, a mapping, objects with `text`, or a list written as text."""
+    if isinstance(cell, str):
+        cell = parse_literal(cell)[0]
+    if isinstance(cell, Mapping):
+        cell = list(cell.values())
+    if not isinstance(cell, list):
+        return None
+    texts = [one.get("text") if isinstance(one, Mapping) else one for one in cell]
+    return [str(text) for text in texts] if all(isinstance(one, str | int | float) for one in texts) else None
+
+
+def _find_last_user_text(prompt: Prompt) -> str:
+    return next((str(one["content"]) for one in reversed(prompt) if one["role"] == "user"), "")
+
+
+# Which field of a solver asks for a column that does not exist.
+
+#: How the checks of settings begin: "`trace_column` names `x`, which is not a column".
+_SETTING = re.compile(r"`([a-z_.]+)` names ")
+
+
+def find_asking_field(solver: Solver | None, error: DataError) -> tuple[str | int, ...]:
+    """Return the way to the field that a missing column (E206) is asked for in; empty when none is known."""
+    setting = _SETTING.match(error.message)
+    if setting:
+        return _split_path(setting[1])
+    column = error.where.field if error.where else None
+    if solver is None or column is None:
+        return ()
+    compiled = solver.compile_templates()[0]
+    readers = [name for name, template in compiled.items() if column in (template.columns or ())]
+    # What is read of the examples, or of the row as a whole, is known by its text only.
+    mentions = [name for name, template in compiled.items() if column in str(template.source)]
+    return _split_path((readers or mentions or [""])[0])
+
+
+def _split_path(name: str) -> tuple[str | int, ...]:
+    return tuple(int(step) if step.isdigit() else step for step in name.split(".") if step)
+
+
+# `pass_through_solver`: what the model once said stands in the dataset.
+
+
+@dataclass(frozen=True)
+class PassThroughSolver:
+    """Reads completions from a column; asks no model.
+
+    A cell holds a trace (an OpenAI-like object, a list of messages, or the JSON text of either) or plain
+    text. JSON text that is no trace is plain text. `message_format` is accepted for the sake of existing
+    files and changes nothing.
+    """
+
+    trace_column: str
+    message_format: object = None
+
+    type: ClassVar[str] = "pass_through_solver"
+    needs_model: ClassVar[bool] = False
+
+    def compile_templates(self) -> Compiled:
+        """Return nothing: there is no template."""
+        return {}, []
+
+    def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowTrouble]:  # noqa: ARG002 - the protocol's signature
+        """Return an empty prompt for each sample: nothing is asked."""
+        return [[] for _ in range(len(samples))]
+
+    def check_rows(self, samples: Samples, examples: Samples | None) -> list[tuple[int, DataError]]:  # noqa: ARG002 - the protocol's signature
+        """Return the error of a trace column that does not exist, once."""
+        try:
+            find_column(samples, self.trace_column)
+        except DataError as error:
+            return [(0, error)]
+        return []
+
+    def solve(
+        self,
+        samples: Samples,
+        *,
+        model: Model | None,  # noqa: ARG002 - the protocol's signature
+        known: Known | None,  # noqa: ARG002 - same
+        examples: Samples | None,  # noqa: ARG002 - same
+        trials: range = ONE_TRIAL,
+    ) -> Completions:
+        """Return what the column says, in order; there is one trial of it."""
+        if len(trials) > 1:
+            raise SpecError(
+                "E119",
+                f"`{self.type}` reads one completion for each sample, not {len(trials)} trials",
+                hint="leave `trials` out, or ask a model with a `single_turn_solver`",
+            )
+        column, path = find_column(samples, self.trace_column)
+        completions = [read_cell(_reach(cell, path)) for cell in samples.values(column)]
+        return Completions.build(samples.ids, completions, source="recorded")
+
+
+def read_cell(cell: object) -> Completion:
+    """Return the completion of one cell: a trace, its JSON text, or plain text; null is NO_TEXT."""
+    if isinstance(cell, str) and cell.lstrip()[:1] in {"{", "["}:
+        try:
+            parsed = json.loads(cell)
+        except (ValueError, RecursionError):
+            parsed = None
+        return read_message(parsed if is_trace(parsed) else cell)
+    return read_message(cell)
+
+
+def find_column(samples: Samples, name: str) -> tuple[str, str]:
+    """Return the column that a name means and the dotted rest that leads into its cells."""
+    if name in samples.columns:
+        return name, ""
+    for column, rest in _splits(name):
+        if column in samples.columns:
+            return column, rest
+    raise DataError(
+        "E206",
+        f"`trace_column` names `{name}`, which is not a column",
+        where=samples.place(0, name) if len(samples) else None,
+        hint=suggest(name, samples.columns) or f"columns: {listing(samples.columns)}",
+    )
+
+
+def _splits(name: str) -> Iterator[tuple[str, str]]:
+    """Yield a dotted name cut in two at each dot, the longest first part first."""
+    parts = name.split(".")
+    for count in range(len(parts) - 1, 0, -1):
+        yield ".".join(parts[:count]), ".".join(parts[count:])
+
+
+def _reach(cell: object, path: str) -> object:
+    """Return what a dotted path leads to; None where it leads nowhere."""
+    if not path:
+        return cell
+    if not isinstance(cell, Mapping):
+        return None
+    if path in cell:
+        return cell[path]
+    found = next(((cell[first], rest) for first, rest in _splits(path) if first in cell), None)
+    return None if found is None else _reach(*found)

@@ -21,7 +21,7 @@ from answerkey.solvers import (
     ChoiceRankingSolver,
     PassThroughSolver,
     Solver,
-    tell_options,
+    option_texts,
 )
 from answerkey.spec import shapes
 from answerkey.spec.config import Config, Given, read_parameters, resolve_config
@@ -115,10 +115,10 @@ class Task:
 
     def know(self, samples: Samples) -> Known | None:
         """Return what the first scorer that knows anything knows: choices, truths, option texts."""
-        known = next((one for step in self.scoring if (one := step.scorer.know(samples))), None)
+        known = next((one for step in self.scoring if (one := step.scorer.sample_facts(samples))), None)
         if known is None or self.choice_order is None or any(known.options):
             return known
-        return replace(known, options=tell_options(self.choice_order, samples, known.choices))
+        return replace(known, options=option_texts(self.choice_order, samples, known.choices))
 
     def place(self, *path: str | int) -> Place:
         """Return where a part of the task stands; `("config_spec", name)` is where that value was given."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from answerkey.metrics import wilson
-from answerkey.scorers.rereading import FIRST, LITERAL, STATED
+from answerkey.scorers.scoring import FIRST, LITERAL, STATED
 from answerkey.types import Validity
 from answerkey.verbs.audit_parts import SHORT
 from answerkey.verbs.audits import Finding, ReaderCounts, TaskAudit

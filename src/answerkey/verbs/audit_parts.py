@@ -14,8 +14,8 @@ from answerkey.metrics.base import count_left_out
 from answerkey.metrics.task_counts import count_choices, count_letters, find_invalid_reasons
 from answerkey.metrics.trials import find_owners
 from answerkey.runs import Table
-from answerkey.scorers import StringEqualsMcqa, pick_spots
-from answerkey.scorers.rereading import FIRST, OWN, RULE_NAMES, STATED, list_passages, list_readers, reread
+from answerkey.scorers import StringEqualsMcqa, find_audited_rows
+from answerkey.scorers.scoring import FIRST, OWN, RULE_NAMES, STATED, list_passages, list_readers, reread
 from answerkey.types import Completions, CompletionStatus, Samples, Scores
 from answerkey.verbs.audits import SHOWN
 
@@ -83,7 +83,7 @@ def measure_rows(source: AuditedRows, stretch: tuple[int, int]) -> Part:
     scores = Scores(stored[source.scorer_key].struct.unnest(), source.encoded)
     whole = _Block(samples.repeat(size), completions, scores)
     if source.spots is not None:
-        rows = pick_spots(source.spots, range(offset, offset + len(samples)), size)
+        rows = find_audited_rows(source.spots, range(offset, offset + len(samples)), size)
         whole = whole.take(pl.Series(rows, dtype=pl.UInt32))
     counted = whole.scores.counted()
     block = whole if whole.scores.are_all_counted else whole.take(counted.arg_true())

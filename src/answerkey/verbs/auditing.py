@@ -21,10 +21,10 @@ from answerkey.metrics.classification import (
     measure_rstd,
 )
 from answerkey.pipeline import Progress
+from answerkey.reader import EXTRACTORS
 from answerkey.runs import KeptCompletions, Run, RunPlace, TaskRun, load_run
-from answerkey.scorers import StringEqualsMcqa, choose_spots
-from answerkey.scorers.lenses import LENSES
-from answerkey.scorers.rereading import OWN
+from answerkey.scorers import StringEqualsMcqa, choose_audited
+from answerkey.scorers.scoring import OWN
 from answerkey.spec import ScoringStep, Task, task_from_source
 from answerkey.types import Notice, Samples
 from answerkey.verbs.audit_findings import find_run_findings
@@ -126,7 +126,7 @@ def _draw_spots(reopened: Reopened, most: int | None) -> tuple[int, ...] | None:
     """Return the samples that stand for all; None where all are read."""
     if most is None or len(reopened) <= most:
         return None
-    return choose_spots(len(reopened.dataset), max(1, most // reopened.task.num_trials))
+    return choose_audited(len(reopened.dataset), max(1, most // reopened.task.num_trials))
 
 
 def _find_step(task: Task) -> ScoringStep:
@@ -231,7 +231,7 @@ def list_reader_counts(part: Mapping[str, Any], own_rule: str) -> tuple[ReaderCo
     def name_kind(name: str) -> ReaderKind:
         if name == OWN:
             return "own"
-        return "lens" if name in LENSES else "rule"
+        return "lens" if name in EXTRACTORS else "rule"
 
     return tuple(
         ReaderCounts(

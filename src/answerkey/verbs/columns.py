@@ -8,8 +8,7 @@ from answerkey.datasets import Dataset, Recorded
 from answerkey.errors import DataError
 from answerkey.metrics import find_category_column
 from answerkey.scorers import ChoiceProbabilities, Scorer, StringEquals, StringEqualsMcqa, compile_templates
-from answerkey.solvers import ChoiceRankingSolver, PassThroughSolver, SingleTurnSolver, Solver
-from answerkey.solvers.pass_through import find_column
+from answerkey.solvers import ChoiceRankingSolver, PassThroughSolver, SingleTurnSolver, Solver, find_column
 from answerkey.spec import Task
 from answerkey.templates import Template
 

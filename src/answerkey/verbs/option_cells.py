@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from answerkey.scorers.choices import read_options
+from answerkey.scorers.mcqa import read_options
 
 #: What a list of options says of each, where it says more than the text.
 _TEXT_KEYS, _LABEL_KEYS = ("text", "content", "value", "option"), ("label", "key", "id", "letter")

@@ -14,7 +14,7 @@ from answerkey.models import LiveModel, SnippetModel, call_key
 from answerkey.models.cache import CachePolicy, CallCache
 from answerkey.pipeline import SHARD_ROWS, Prepared
 from answerkey.scorers import AskingScorer
-from answerkey.solvers import ChoiceRankingSolver, build_prompts
+from answerkey.solvers import ChoiceRankingSolver
 from answerkey.templates import RowTrouble
 from answerkey.verbs.binding import choose_price, count_calls, list_trials
 from answerkey.verbs.opening import Opened
@@ -120,7 +120,7 @@ def _build_all(prepared: Prepared) -> Iterator[list[Messages]]:
             listed = enumerate(solver.list_calls(samples, prepared.examples))
             yield [prompt for row, prompts in listed if row not in wrong for prompt in prompts]
             continue
-        found = build_prompts(solver, samples, prepared.examples)
+        found = solver.build_prompts(samples, prepared.examples)
         yield [
             prompt
             for row, prompt in enumerate(found)

@@ -12,7 +12,7 @@ import polars as pl
 
 from answerkey.datasets import Rows
 from answerkey.datasets.duplicates import sketch_questions
-from answerkey.solvers.option_references import find_reference
+from answerkey.solvers import find_reference
 from answerkey.types import Samples
 from answerkey.verbs.audit_parts import write_quality
 from answerkey.verbs.dataset_audits import SHOWN, Example

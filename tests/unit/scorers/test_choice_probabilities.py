@@ -11,7 +11,7 @@ import pytest
 
 from answerkey.errors import SpecError
 from answerkey.scorers import ChoiceProbabilities, compile_templates, judge_probabilities
-from answerkey.scorers.answer_tokens import read_label, read_likelihoods
+from answerkey.scorers.choice_probabilities import read_label, read_likelihoods
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score
 
 CHOICES = ("A", "B", "C", "D")
@@ -173,7 +173,7 @@ def test_rows_and_fields_are_those_of_the_text_scorer() -> None:
     problems, notices = plain.check_rows(samples)
     assert [(one.position, one.reason) for one in problems] == [(1, "BAD_TRUTH")]
     assert notices == []
-    known = plain.know(samples)
+    known = plain.sample_facts(samples)
     assert (known.choices, known.truths[0]) == ([CHOICES] * 2, "B")
     assert known.options == [("w", "x", "y", "z")] * 2
 

@@ -1,11 +1,29 @@
 from __future__ import annotations
 
+import json
+import sys
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+
 import polars as pl
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.scorers.extraction import RULES, find_rule
-from answerkey.scorers.heads import Reading
+from answerkey.reader import Reading, read_stated_answer
+from answerkey.reader.first_character import DASHES, read_first_character
+from answerkey.scorers import StringEqualsMcqa, extraction, judge
+from answerkey.scorers.extraction import (
+    ALIASES,
+    RULES,
+    BeyondPrefix,
+    Prefix,
+    PrefixReader,
+    Undecided,
+    find_rule,
+    may_matter,
+)
+from answerkey.types import Completion, Completions, CompletionStatus, Samples
 
 
 def refuse(extraction: object) -> SpecError:
@@ -62,4 +80,431 @@ def test_literal_rule_reads_one_code_point() -> None:
     ]
     assert rule.read_all(pl.Series(texts), ("A", "B")).rows() == [
         (one.choice, one.reason) for one in readings
+    ]
+
+
+TWO = ("A", "B")
+
+
+def test_every_rule_keeps_its_schema() -> None:
+    """The columns of the readings do not depend on the texts, not even on whether there is one."""
+    for rule in (*RULES.values(), find_rule({"pattern": "(.)"})):
+        for texts in ([], ["A"], ["", "x"]):
+            table = rule.read_all(pl.Series(texts, dtype=pl.String), TWO)
+            assert dict(table.schema) == rule.schema
+            assert table.height == len(texts)
+
+
+def test_options_of_each_row_reach_the_rule() -> None:
+    """The same text is read with the options of its own row; a lone label is read without them."""
+    texts = pl.Series(["The answer is Rome.", "The answer is Rome.", "B", "B", "Rome"])
+    options = pl.Series(
+        [["Paris", "Rome"], ["Rome", "Oslo"], ["x", "y"], None, None], dtype=pl.List(pl.String)
+    )
+    table = find_rule("stated_answer").read_all(texts, TWO, options)
+    assert table["choice"].to_list() == ["B", "A", "B", "B", None]
+
+
+def build(options: str | None) -> tuple[StringEqualsMcqa, Samples, Completions]:
+    """Return a scorer, rows with different choices, and completions of every kind."""
+    rows = [
+        {"truth": "B", "choices": ["A", "B"], "texts": ["Paris", "Rome"]},
+        {"truth": "C", "choices": ["A", "B", "C"], "texts": ["x", "y", "z"]},
+        {"truth": "A", "choices": ["A", "B"], "texts": ["Rome", "Oslo"]},
+        {"truth": "A", "choices": ["A", "B"], "texts": None},
+        {"truth": "Z", "choices": ["A", "B"], "texts": None},
+    ]
+    samples = Samples(pl.DataFrame(rows), pl.Series([str(number) for number in range(len(rows))]))
+    said = [
+        Completion("The answer is Rome."),
+        Completion("Answer: C"),
+        Completion("The answer is Rome."),
+        Completion(None, CompletionStatus.REFUSED),
+        Completion("A"),
+    ]
+    scorer = StringEqualsMcqa(
+        "{{ sample.truth }}", "{{ sample.choices }}", extraction="stated_answer", options=options
+    )
+    return scorer, samples, Completions.build(samples.ids, said, source="recorded")
+
+
+def test_scorer_tells_the_rule_what_its_field_gives() -> None:
+    """With `options` a text counts; without it the column of that name does not."""
+    scorer, samples, completions = build("{{ sample.texts }}")
+    told = list(scorer.score(samples, completions).rows())
+    assert [one.metadata["predicted_choice"] for one in told] == ["B", "C", "A", None, None]
+    assert [one.metadata["validity_reason"] for one in told] == [None, None, None, "REFUSED", None]
+    assert [one.metadata["answer_span"] for one in told] == [[4, 18], [0, 9], [4, 18], None, None]
+    scorer, samples, completions = build(None)
+    untold = list(scorer.score(samples, completions).rows())
+    assert [one.metadata["predicted_choice"] for one in untold] == [None, "C", None, None, None]
+
+
+def test_judge_takes_the_same_options() -> None:
+    """One completion is judged as in a column."""
+    score = judge("The answer is Rome.", ["A", "B"], "B", "stated_answer", ["Paris", "Rome"])
+    assert score.values == {"is_correct": 1.0}
+
+
+FOUR = ("A", "B", "C", "D")
+
+
+def match(pattern: str, text: str) -> Reading:
+    """Return what a pattern reads."""
+    return find_rule({"pattern": pattern}).read(text, FOUR)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "reading"),
+    [
+        (r"answer is \(?([A-D])", "The answer is (B).", Reading("B", None, None, (4, 16))),
+        (r"([A-D])", "x A B", Reading("A", None, None, (2, 3))),
+        (r"(?s).*([A-D])", "x A\nB y", Reading("B", None, None, (0, 5))),
+        (r"(?i)answer: ([a-d])", "ANSWER: b", Reading("B", None, None, (0, 9))),
+        (r"answer:(?P<letter>.*)", "answer:  C \n", Reading("C", None, None, (0, 11))),
+        (r"answer is (\w+)", "answer is Paris", Reading(None, "NOT_A_CHOICE", None, (0, 15))),
+        (r"answer is (\w)", "no such words", Reading(None, "NOTHING_STATED")),
+        (r"x(y)?", "x", Reading(None, "NOTHING_STATED")),
+        (r"(.)", " \n", Reading(None, "EMPTY")),
+        (r"答案(?:是|：)(.)", "所以，答案是C。", Reading("C", None, None, (3, 7))),
+        (r"é(.)", "éé B é\u00a0x éB", Reading(None, "NOT_A_CHOICE", None, (0, 2))),
+    ],
+)
+def test_first_match_decides(pattern: str, text: str, reading: Reading) -> None:
+    """The group, without white space, is the choice; the passage is the whole match, in characters."""
+    assert match(pattern, text) == reading
+
+
+def test_case_is_ignored_only_where_it_tells_no_choices_apart() -> None:
+    """`b` is `B` unless both are choices, or only the other is written."""
+    rule = find_rule({"pattern": "(.)"})
+    assert rule.read("b", ("A", "B")).choice == "B"
+    assert rule.read("b", ("B", "b")).choice == "b"
+    assert rule.read("a", ("A", "B", "b")).reason == "NOT_A_CHOICE"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("(a", "is not a regular expression: unclosed group"),
+        (r"(a)\1", "is not a regular expression: backreferences are not supported"),
+        ("(?=a)(b)", "is not a regular expression: look-around"),
+        ("a{1,1000000}(b)", "is not a regular expression: Compiled regex exceeds size limit"),
+        ("abc", "has 0 groups, and needs exactly one"),
+        ("(a)(b)", "has 2 groups, and needs exactly one"),
+    ],
+)
+def test_bad_patterns_are_refused(pattern: str, message: str) -> None:
+    """A pattern that is none, or has not one group, is an error of the task; the hint shows a good one."""
+    with pytest.raises(SpecError) as caught:
+        find_rule({"pattern": pattern})
+    assert caught.value.code == "E108"
+    assert message in caught.value.message
+    assert "`answer is" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("pattern", [3, None, ["x"]])
+def test_pattern_has_to_be_text(pattern: object) -> None:
+    """Anything but text is an error of the task."""
+    with pytest.raises(SpecError, match="must be text") as caught:
+        find_rule({"pattern": pattern})
+    assert caught.value.code == "E108"
+
+
+def test_lone_surrogates_are_text_like_any_other() -> None:
+    """What Polars cannot hold is replaced, character by character."""
+    assert match("answer is (.)", "\ud800 answer is B") == Reading("B", None, None, (2, 13))
+
+
+def test_column_form_reads_each_distinct_text_once() -> None:
+    """The table has a row for each text, in order, equal texts included."""
+    texts = pl.Series(["is A", "é is B", "is A", "nothing"])
+    rows = find_rule({"pattern": "is (.)"}).read_all(texts, FOUR).rows()
+    assert rows == [
+        ("A", None, None, [0, 4]),
+        ("B", None, None, [2, 6]),
+        ("A", None, None, [0, 4]),
+        (None, "NOTHING_STATED", None, None),
+    ]
+
+
+def test_a_pattern_that_cannot_be_compiled_is_explained() -> None:
+    """The message ends with what is wrong, without white space after it."""
+    with pytest.raises(SpecError) as caught:
+        find_rule({"pattern": "(a"})
+    assert caught.value.message == caught.value.message.strip()
+    assert caught.value.code == "E108"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "matters"),
+    [
+        ("The answer is B.", ["Sydney", "Canberra"], False),
+        ("The answer is Canberra.", ["Sydney", "Canberra"], True),
+        ("The answer is Canberra.", ["(A) Sydney", "(B) Canberra"], True),
+        ("The answer is B.", ["A. Sydney", "C. Oslo"], False),
+        ("anther", ["The sepal", "The anther"], True),
+        ("B", ["the anther", "B"], True),
+        ("B", ["", " "], False),
+        ("B", ["-5", "x"], True),
+        ("B", ["堪培拉", "x"], True),
+        ("答案是B", ["x", "y"], True),
+        ("B", ["x" * 100], True),
+    ],
+)
+def test_options_matter_where_one_may_begin(text: str, options: list[str], *, matters: bool) -> None:
+    """What holds no first word of an option is read without them; in doubt they are told."""
+    assert may_matter(text, options) is matters
+
+
+def test_rows_whose_options_make_no_difference_share_a_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows whose options make no difference are read once."""
+    asked: list[object] = []
+
+    def read(text: str, choices: Sequence[str], options: Sequence[str] | None = None) -> Reading:
+        asked.append((text, options))
+        return read_stated_answer(text, choices, options)
+
+    monkeypatch.setattr(extraction, "read_stated_answer", read)
+    texts = ["Answer: B", "Answer: B", "Answer: Rome", "Answer: Rome", "Answer: B"]
+    options = [["x", "y"], ["z", "w"], ["Rome", "Oslo"], ["Oslo", "Rome"], None]
+    found = find_rule("stated_answer").read_all(pl.Series(texts), ("A", "B"), pl.Series(options))
+    assert found["choice"].to_list() == ["B", "B", "A", "B", "B"]
+    assert len(asked) == 3
+
+
+def test_prefix_shows_what_it_has() -> None:
+    """Parts of a prefix are plain texts."""
+    prefix = Prefix("abc")
+    assert (prefix[0], prefix[1:2], prefix[:3], prefix[0:0]) == ("a", "b", "abc", "")
+    assert not isinstance(prefix[:2], Prefix)
+
+
+@pytest.mark.parametrize(("start", "stop"), [(2, 4), (3, 4), (0, 100)])
+def test_looking_beyond_a_prefix_is_noticed(start: int, stop: int) -> None:
+    """A part that would reach beyond the end is refused, since the text may go on."""
+    with pytest.raises(BeyondPrefix) as caught:
+        Prefix("abc")[start:stop]
+    assert not caught.value.at_rest
+
+
+def test_asking_for_all_the_rest_is_told_apart() -> None:
+    """A rule that wants the whole text is not served by a longer prefix."""
+    with pytest.raises(BeyondPrefix) as caught:
+        Prefix("abc")[1:]
+    assert caught.value.at_rest
+    with pytest.raises(BeyondPrefix):
+        Prefix("abc")[3]
+
+
+def test_stripped_prefix_is_still_a_head() -> None:
+    """What stands before the text may be stripped; a prefix of nothing else cannot tell."""
+    stripped = Prefix("  a").lstrip(" ")
+    assert stripped == "a"
+    with pytest.raises(BeyondPrefix):
+        stripped[0:2]
+    with pytest.raises(BeyondPrefix):
+        Prefix("   ").lstrip(" ")
+
+
+def read_to_mark(text: str) -> Reading:
+    """Return what stands before the first `!`; `?` at the start asks for the whole text."""
+    at = 0
+    while text[at : at + 1] not in {"!", ""}:
+        at += 1
+    return Reading(choice=text[:] if text[0:1] == "?" else text[:at])
+
+
+def test_texts_are_read_by_prefixes_as_far_as_those_decide() -> None:
+    """Each text has the reading that the rule gives it, or is open: for a longer prefix, or for good."""
+    texts = pl.Series(["a!xyz", "a!", "", "ab", "abcdefgh!", "?!xyz", "abc!zz", "abc!"])
+    reader = PrefixReader(read_to_mark)
+    numbers = reader.read_prefixes(texts, (2, 4))
+    assert reader.look_up(numbers)["choice"].to_list() == ["a", "a", "", "ab", None, None, "abc", "abc"]
+    assert reader.find(Undecided.LONGER, numbers).to_list() == [False] * 4 + [True] + [False] * 3
+    assert reader.find(Undecided.WHOLE, numbers).to_list() == [False] * 5 + [True] + [False] * 2
+
+
+def test_known_prefixes_are_not_read_again() -> None:
+    """What was read in a prefix serves further columns; a text of the same letters is another thing."""
+    seen: list[str] = []
+
+    def read(text: str) -> Reading:
+        seen.append(text)
+        return read_to_mark(text)
+
+    reader = PrefixReader(read)
+    for _ in range(2):
+        found = reader.look_up(reader.read_prefixes(pl.Series(["ab", "abc!", "ab"]), (2, 3)))
+        assert found["choice"].to_list() == ["ab", None, "ab"]
+    assert sorted(seen) == ["ab", "ab", "abc"]
+
+
+def test_equal_texts_are_read_once() -> None:
+    """A reading for each text in its place, found once for each distinct one."""
+    asked: list[str] = []
+
+    def read(text: str) -> Reading:
+        asked.append(text)
+        return Reading(text or None)
+
+    reader = PrefixReader(read)
+    found = reader.look_up(reader.read_whole(pl.Series(["b", "a", "b", ""])))
+    assert found["choice"].to_list() == ["b", "a", "b", None]
+    assert sorted(asked) == ["", "a", "b"]
+
+
+def test_known_prefixes_are_forgotten_when_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory does not grow with the texts of a run, and the readings stay the same."""
+    monkeypatch.setattr(extraction, "MOST_KNOWN", 2)
+    reader = PrefixReader(read_to_mark)
+    for letter in "abcdef":
+        numbers = reader.read_prefixes(pl.Series([f"{letter}!", f"{letter}x!"]), (4,))
+        assert reader.look_up(numbers)["choice"].to_list() == [letter, f"{letter}x"]
+        assert len(reader.known[4]) <= 4
+
+
+def test_the_last_character_of_a_prefix_is_part_of_it() -> None:
+    """Only what comes after it is beyond."""
+    assert Prefix("abc")[2] == "c"
+
+
+def test_prefixes_grow_step_by_step_where_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every size is tried in turn: a text is decided by the first prefix that is long enough."""
+    monkeypatch.setattr(extraction, "FEW_PREFIXES", 1)
+    asked: list[int] = []
+
+    def read(text: str) -> Reading:
+        asked.append(len(text))
+        return read_to_mark(text)
+
+    reader = PrefixReader(read)
+    texts = pl.Series(["a!xxxxxxxx", "abc!xxxxxx", "abcde!xxxx", "abcdefg!xx", "abcdefgh!x"])
+    numbers = reader.read_prefixes(texts, (2, 4, 6, 8))
+    assert reader.look_up(numbers)["choice"].to_list() == ["a", "abc", "abcde", "abcdefg", None]
+    assert sorted(set(asked)) == [2, 4, 6, 8]
+
+
+LETTERS = ("A", "B", "C", "D")
+HELM = Path(__file__).parents[4] / "shared/data/helm_mmlu/helm_mmlu.jsonl"
+read_column = find_rule("first_character").read_all
+
+
+@pytest.mark.parametrize("dash", sorted(DASHES))
+def test_every_dash_joins_two_choices(dash: str) -> None:
+    """Hyphens, dashes and the minus sign join choices when no space is between."""
+    assert unicodedata.category(dash) == "Pd" or dash == "\N{MINUS SIGN}"
+    assert read_first_character(f"A{dash}C", LETTERS) == Reading(reason="SEVERAL_CHOICES")
+    assert read_first_character(f"A {dash} C", LETTERS) == Reading(choice="A")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A" + " " * 200_000 + "B",
+        "A" + ", A" * 100_000,
+        "A" + "/B" * 100_000 + "x",
+        "A, " + "o " * 100_000,
+        "A" + "\u0301\u0327" * 100_000,
+        "A " + "x" * 400_000,
+        "A." + "\nA." * 100_000,
+        "\u200b" * 200_000 + "A",
+        "é" * 400_000,
+    ],
+    ids=["spaces", "same choice", "chain", "joining words", "marks", "word", "lines", "invisible", "accents"],
+)
+def test_long_texts_are_read_in_linear_time(text: str) -> None:
+    """Texts made to be slow are read at once, the same by the rule and by the column form."""
+    reading = read_first_character(text, ("A", "B", "o"))
+    column = read_column(pl.Series([text] * 100), ("A", "B", "o"))
+    assert column.unique().rows() == [(reading.choice, reading.reason)]
+
+
+def test_column_of_texts_keeps_its_order() -> None:
+    """Texts that expressions decide and texts that the rule decides come back in their places."""
+    texts = ["B", "Ｂ", "A or B", "", "B。", "Answer", "A, é"] * 100
+    expected = [
+        ("B", None),
+        (None, "NOT_A_CHOICE"),
+        (None, "SEVERAL_CHOICES"),
+        (None, "EMPTY"),
+        ("B", None),
+        (None, "PART_OF_A_WORD"),
+        ("A", None),
+    ]
+    assert read_column(pl.Series(texts), LETTERS).rows() == expected * 100
+
+
+def test_no_other_character_becomes_ascii_when_composed() -> None:
+    """Over all of Unicode, NFC turns no other characters into ASCII than those that labels allow for."""
+    found = {
+        unicodedata.normalize("NFC", one): one
+        for one in map(chr, range(128, sys.maxunicode + 1))
+        if unicodedata.normalize("NFC", one).isascii()
+    }
+    assert found == ALIASES
+
+
+@pytest.mark.parametrize(
+    ("choices", "text", "reading"),
+    [
+        ("AKC", "A. x\n\u212a. y\nC. z", "ECHOES_CHOICES"),
+        ("A;`", "A) x\r\u037e) y\x0b `) z", "ECHOES_CHOICES"),
+        ("12", "1. x\n2. y", "ECHOES_CHOICES"),
+        ("123", "1. x\n2.5 y\n3.\u0661", "1"),
+        ("\u00c4BC", "\u00c4. x\nB. y\n\n C. z", "ECHOES_CHOICES"),
+        ("B\u00c4C", "B. x\nA\u0308. y\u2028C. z", "ECHOES_CHOICES"),
+        ("ABC", " A. x\nB) y\nC: z", "A"),
+        ("ABC", "A. x\nB. y\nB. z", "A"),
+        ("A", "A. x\nA. y", "A"),
+    ],
+)
+def test_labels_are_found_in_columns_as_in_texts(choices: str, text: str, reading: str) -> None:
+    """Texts that begin with a label are read the same one by one and in a column of many."""
+    expected = Reading(choice=reading) if len(reading) == 1 else Reading(reason=reading)
+    assert read_first_character(text, tuple(choices)) == expected
+    texts = [f"{text}\n{number}" for number in range(100)]
+    column = read_column(pl.Series(texts), tuple(choices))
+    assert column.unique().rows() == [(expected.choice, expected.reason)]
+
+
+def test_column_may_be_empty() -> None:
+    """No texts have no readings."""
+    found = read_column(pl.Series([], dtype=pl.String), LETTERS)
+    assert found.schema == {"choice": pl.String, "reason": pl.String}
+    assert found.height == 0
+
+
+@pytest.mark.skipif(not HELM.exists(), reason="the shared material is not here")
+@pytest.mark.parametrize(
+    ("model", "right"),
+    [
+        ("anthropic_claude-3-opus-20240229", 11918),
+        ("openai_gpt-4o-2024-05-13", 11886),
+        ("meta_llama-3-70b", 11023),
+    ],
+)
+def test_known_numbers_of_real_models(model: str, right: int) -> None:
+    """Of 14,014 real completions as many are right as independent code counted."""
+    rows = [json.loads(line) for line in HELM.read_text(encoding="utf-8").strip().split("\n")]
+    found = read_column(pl.Series([row["completions"][model] for row in rows]), LETTERS)
+    assert len(rows) == 14014
+    assert (found["choice"] == pl.Series([row["answer"] for row in rows])).sum() == right
+
+
+def test_marks_that_join_may_be_choices_themselves() -> None:
+    """Every way through them is walked once, and none ends at another choice that stands alone."""
+    choices = ("/", "\u548c", "o", "y")
+    assert read_first_character("y, \u548c/\u548c\u548cA", choices) == Reading(choice="y")
+    assert read_first_character("y, \u548c/\u548c\u548c o", choices) == Reading(reason="SEVERAL_CHOICES")
+
+
+def test_texts_that_are_read_whole_stand_beside_others() -> None:
+    """A column may hold texts that their first characters decide, and one that they do not."""
+    texts = pl.Series(["B", "A" + " " * 20 + "or B", "A lot", "C."])
+    assert read_column(texts, LETTERS).rows() == [
+        ("B", None),
+        (None, "SEVERAL_CHOICES"),
+        (None, "RUNS_INTO_TEXT"),
+        ("C", None),
     ]

@@ -5,7 +5,8 @@ import pytest
 
 from answerkey.errors import Place, SpecError
 from answerkey.scorers import RowProblem, StringEqualsMcqa, compile_templates, judge
-from answerkey.scorers.mcqa import SMALL_GROUP
+from answerkey.scorers.base import RowFault
+from answerkey.scorers.mcqa import SMALL_GROUP, check_truth, parse_choices, parse_truth, read_options
 from answerkey.types import (
     Completion,
     Completions,
@@ -279,7 +280,7 @@ def test_known_holds_choices_truths_and_options() -> None:
         }
     )
     samples = Samples(frame, pl.Series(["1", "2"]))
-    assert SCORER.know(samples) == Known(
+    assert SCORER.sample_facts(samples) == Known(
         choices=[("A", "B"), ("A", "B")], truths=["A", "E"], options=[("Paris", "Lyon"), ("x", "y")]
     )
 
@@ -299,7 +300,7 @@ def test_options_come_from_the_field_or_from_a_column_of_lists(
     """The field `options` is a template; without it a column `options` counts only if it holds lists."""
     scorer = StringEqualsMcqa("{{ sample.answer }}", "['A', 'B']", options=options)
     frame = pl.DataFrame({"answer": ["A"], "a": ["Paris"], "b": ["Lyon"], "options": ["['no', 'list']"]})
-    known = scorer.know(Samples(frame, pl.Series(["1"])))
+    known = scorer.sample_facts(Samples(frame, pl.Series(["1"])))
     assert known is not None
     assert known.options == expected
 
@@ -312,7 +313,7 @@ def test_row_problems_are_plain_values() -> None:
 
 def test_without_options_none_are_known() -> None:
     """Neither a field nor a column: built-in models and lenses have but the labels."""
-    known = SCORER.know(build_samples("A", "B"))
+    known = SCORER.sample_facts(build_samples("A", "B"))
     assert known.options == [None, None]
 
 
@@ -326,7 +327,7 @@ def test_options_may_be_put_together_by_a_template() -> None:
         extraction="stated_answer",
         options="{{ [sample.x, sample.y] }}",
     )
-    told = scorer.tell_options(samples)
+    told = scorer.option_texts(samples)
     assert told is not None
     assert told.to_list() == [["Paris", "Lyon"]]
     (found,) = score(scorer, samples, "It must be Lyon.")
@@ -374,3 +375,121 @@ def test_faults_after_a_missing_column_are_told_too() -> None:
         (1, "E204"),
         (2, "E204"),
     ]
+
+
+def find_fault(value: object) -> RowFault:
+    """Return what is wrong with these choices."""
+    with pytest.raises(RowFault) as caught:
+        parse_choices(value)
+    assert caught.value.reason == "BAD_CHOICES"
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        (["A", "B"], ("A", "B")),
+        (("A", "B"), ("A", "B")),
+        ('["A", "B"]', ("A", "B")),
+        ("['A', 'B']", ("A", "B")),
+        ([1, 2], ("1", "2")),
+        ("[1, 2]", ("1", "2")),
+        (["\u0041\u030a"], ("\u00c5",)),
+    ],
+)
+def test_choices_are_read_from_lists_and_texts_of_lists(value: object, names: tuple[str, ...]) -> None:
+    """A list, a JSON text and a Python literal give the same choices, in NFC."""
+    assert parse_choices(value) == (names, False)
+
+
+def test_white_space_is_trimmed_and_told() -> None:
+    """Trimmed choices and truths say so, for the warning."""
+    assert parse_choices([" A", "B\u200b"]) == (("A", "B"), True)
+    assert parse_truth("B\n") == ("B", True)
+    assert parse_truth("B") == ("B", False)
+
+
+def test_longer_choices_get_the_pages_advice() -> None:
+    """A choice of several characters names the scorer to use instead."""
+    fault = find_fault(["yes", "no"])
+    assert fault.message == "choice 'yes' has more than one character"
+    assert fault.hint is not None
+    assert "use the scorer `string_equals`" in fault.hint
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "the choices are null"),
+        ([], "the list of choices is empty"),
+        ("", "the choices are '', not a list"),
+        ("ABCD", "the choices are 'ABCD', not a list"),
+        (7, "the choices are 7, not a list"),
+        ({"A": 1}, "the choices are {'A': 1}, not a list"),
+        ("{'A', 'B'}", "not a list"),
+        (["A", None], "choice is null"),
+        (["A", " "], "choice is empty"),
+        ([True, False], "choice True is true/false, not text or an integer"),
+        ([1.0], "choice 1.0 is a number with decimals, not text or an integer"),
+        ("[1.0, NaN]", "choice 1.0 is a number with decimals"),
+        ([["A"]], "choice ['A'] is a nested value, not text or an integer"),
+        ([b"A"], "choice b'A' is a bytes, not text or an integer"),
+        (["A", "B", "A"], "choice 'A' appears twice in ['A', 'B', 'A']"),
+        ([10], "choice '10' has more than one character"),
+        (["x" * 500], "has more than one character"),
+        (["a" + "\u0301" * 40], "has more than one character"),
+        ("[" * 5000, "not a list"),
+        ("[" + "1," * 200_000 + "]", "not a list"),
+        ("['A' + 'B']", "not a list"),
+        ("[__import__('os')]", "not a list"),
+    ],
+)
+def test_unsuitable_choices_are_refused(value: object, message: str) -> None:
+    """What is no list of distinct single characters is refused with the value at fault."""
+    fault = find_fault(value)
+    assert message in fault.message
+    assert len(fault.message) < 300
+
+
+def test_escapes_in_a_literal_stay_silent() -> None:
+    """A Python literal with a doubtful escape is refused for its length; Python's warning is not shown."""
+    assert find_fault(r"['\d', 'A']").message == r"choice '\\d' has more than one character"
+
+
+@pytest.mark.parametrize("value", [None, "", "  ", "AB", True, 1.0, ["A"], {"A": 1}])
+def test_unsuitable_truths_are_refused(value: object) -> None:
+    """A ground truth is one character: no null, no true/false, no decimals, nothing nested."""
+    with pytest.raises(RowFault) as caught:
+        parse_truth(value)
+    assert caught.value.reason == "BAD_TRUTH"
+
+
+def test_truth_must_be_among_the_choices() -> None:
+    """The error names the truth and the choices."""
+    check_truth("A", ("A", "B"))
+    with pytest.raises(RowFault, match=r"^ground truth 'E' is not among the choices \['A', 'B'\]$"):
+        check_truth("E", ("A", "B"))
+
+
+def test_options_are_lists_of_texts_or_nothing() -> None:
+    """Option texts come from a list or the text of a list; anything else is no list of options."""
+    assert read_options(["Paris", 7, None]) == ("Paris", "7", "")
+    assert read_options('["Paris", "Lyon"]') == ("Paris", "Lyon")
+    assert read_options("Paris") is None
+    assert read_options(None) is None
+
+
+def test_what_is_no_list_is_shown() -> None:
+    """Null by its name, anything else as it is written."""
+    for value, message in ((None, "the choices are null"), (3, "the choices are 3, not a list")):
+        with pytest.raises(RowFault) as caught:
+            parse_choices(value)
+        assert (caught.value.reason, caught.value.message) == ("BAD_CHOICES", message)
+
+
+def test_truths_are_called_by_their_name() -> None:
+    """In the message of every fault."""
+    for value in (None, "", "AB"):
+        with pytest.raises(RowFault) as caught:
+            parse_truth(value)
+        assert caught.value.message.startswith("ground truth ")

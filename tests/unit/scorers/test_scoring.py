@@ -1,19 +1,32 @@
-"""From a scorer to the table of a shard: rows that fail, orders, and the stored form."""
-
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
+from dataclasses import fields, replace
 
 import polars as pl
 import pytest
 
-from answerkey.scorers import ModelAsAJudge, StringEquals, StringEqualsMcqa, join_scores, score_rows
+from answerkey.reader import EXTRACTORS
+from answerkey.scorers import SCORERS, ModelAsAJudge, StringEquals, StringEqualsMcqa, join_scores, score_rows
 from answerkey.scorers.base import Scorer
-from answerkey.scorers.ordered_rows import move_label, restore_label
+from answerkey.scorers.mcqa import move_label, restore_label
+from answerkey.scorers.scoring import (
+    MOST_AUDITED,
+    RULE_NAMES,
+    Passages,
+    choose_audited,
+    count_readings,
+    find_audited_rows,
+    list_passages,
+    list_readers,
+    reread,
+)
 from answerkey.types import Completion, Completions, Question, Samples
 
-LETTERS = ["A", "B", "C"]
-SCORER = StringEqualsMcqa("{{ sample.answer }}", ["A", "B", "C"])
+THREE = ["A", "B", "C"]
+ORDERED = StringEqualsMcqa("{{ sample.answer }}", ["A", "B", "C"])
 
 
 class CountingModel:
@@ -41,7 +54,7 @@ def build_tables(answers: Sequence[str], *texts: str) -> tuple[Samples, Completi
 def test_rows_that_the_dataset_got_wrong_are_failed() -> None:
     """They have a reason and no values; the others are scored as ever."""
     samples, completions = build_tables("AB", "A", "B")
-    found = list(score_rows(SCORER, samples, completions, [1]).rows())
+    found = list(score_rows(ORDERED, samples, completions, [1]).rows())
     assert [(one.status.value, one.reason) for one in found] == [("SCORED", None), ("FAILED", "BAD_ROW")]
     assert [one.values.get("is_correct") for one in found] == [1.0, None]
 
@@ -65,7 +78,7 @@ def test_nobody_is_asked_about_a_row_that_failed() -> None:
 def test_the_stored_form_has_a_struct_for_each_scorer() -> None:
     """Sample and trial come first, then the scorers under their keys."""
     samples, completions = build_tables("A", "A")
-    scorers: dict[str, Scorer] = {"mcqa": SCORER, "same": StringEquals("A")}
+    scorers: dict[str, Scorer] = {"mcqa": ORDERED, "same": StringEquals("A")}
     table = join_scores(completions, {key: one.score(samples, completions) for key, one in scorers.items()})
     assert table.columns == ["sample_id", "trial", "mcqa", "same"]
     assert table.row(0, named=True)["mcqa"]["values"] == {"is_correct": 1.0}
@@ -90,7 +103,7 @@ def test_the_truth_moves_with_its_option() -> None:
     """The option A stands at the third place of the second order, where it is called C."""
     samples = show([[0, 1, 2], [1, 2, 0], [0, 1]])
     completions = Completions.build(samples.ids, [Completion(text) for text in "ACB"], source="recorded")
-    found = [dict(one.metadata) for one in score_rows(SCORER, samples, completions, []).rows()]
+    found = [dict(one.metadata) for one in score_rows(ORDERED, samples, completions, []).rows()]
     assert [one["ground_truth_choice"] for one in found] == ["A", "C", "A"]
     assert [one["predicted_option"] for one in found] == ["A", "A", "B"]
     assert [one["ground_truth_option"] for one in found] == ["A", "A", "A"]
@@ -110,7 +123,7 @@ def test_scores_without_choices_say_the_sample_they_are_of() -> None:
 
 @pytest.mark.parametrize(
     ("label", "choices", "order"),
-    [(None, LETTERS, [2, 0, 1]), ("A", None, [2, 0, 1]), ("Z", LETTERS, [2, 0, 1]), ("A", LETTERS, [1, 0])],
+    [(None, THREE, [2, 0, 1]), ("A", None, [2, 0, 1]), ("Z", THREE, [2, 0, 1]), ("A", THREE, [1, 0])],
 )
 def test_labels_that_no_order_moves_stay(
     label: str | None, choices: list[str] | None, order: list[int]
@@ -122,5 +135,153 @@ def test_labels_that_no_order_moves_stay(
 
 def test_a_label_comes_back_from_every_place() -> None:
     """What is moved and restored is what it was."""
-    assert [move_label(one, LETTERS, [2, 0, 1]) for one in LETTERS] == ["B", "C", "A"]
-    assert [restore_label(one, LETTERS, [2, 0, 1]) for one in LETTERS] == ["C", "A", "B"]
+    assert [move_label(one, THREE, [2, 0, 1]) for one in THREE] == ["B", "C", "A"]
+    assert [restore_label(one, THREE, [2, 0, 1]) for one in THREE] == ["C", "A", "B"]
+
+
+LETTERS = ("A", "B", "C", "D")
+SCORER = StringEqualsMcqa(ground_truth_choice="{{ sample.answer }}", choices=list(LETTERS))
+TEXTS = ["B", "Answer: B", " C", "(D)", None, "A or B"]
+
+
+def make_tables(texts: list[str | None], answers: list[str]) -> tuple[Samples, Completions]:
+    """Return samples with these truths, and their completions."""
+    ids = pl.Series([str(number) for number in range(len(texts))], dtype=pl.String)
+    options = [["one", "two", "three", "four"]] * len(texts)
+    samples = Samples(pl.DataFrame({"answer": answers, "options": options}), ids)
+    return samples, Completions.build_texts(ids, pl.Series(texts, dtype=pl.String), source="recorded")
+
+
+def test_readers_are_the_rules_and_the_lenses() -> None:
+    """Every rule without a pattern and every lens is a reader, the rules first."""
+    assert [reader.name for reader in list_readers()] == [*RULE_NAMES, *EXTRACTORS]
+    assert [reader.name for reader in list_readers(extractors=False)] == list(RULE_NAMES)
+
+
+def test_each_reader_reads_each_text() -> None:
+    """Readings come back in the order of the texts; where there is no text, nothing is read."""
+    passages = Passages(["B", None, "Answer: C", "B"], [LETTERS] * 4, [None] * 4)
+    found = reread(passages, list_readers())
+    assert found["first_character"].to_list() == ["B", None, None, "B"]
+    assert found["first_character_literal"].to_list() == ["B", None, "A", "B"]
+    assert found["stated_answer"].to_list() == ["B", None, "C", "B"]
+    assert found["deepeval"].to_list() == ["B", None, None, "B"]
+
+
+def test_only_lenses_see_options_that_the_scorer_does_not_give() -> None:
+    """A rule reads what a rescore would read; a lens uses whatever is known."""
+    text = "It must be Canberra."
+    options = [("Sydney", "Canberra", "Perth", "Hobart")]
+    hidden = Passages([text], [LETTERS], options)
+    told = Passages([text], [LETTERS], options, is_told=True)
+    assert reread(hidden, list_readers())["lm-eval"].to_list() == ["B"]
+    assert reread(hidden, list_readers())["stated_answer"].to_list() == [None]
+    assert reread(told, list_readers())["stated_answer"].to_list() == ["B"]
+
+
+def test_passages_of_a_scorer_have_its_choices_and_options() -> None:
+    """Choices are those of the scores; texts of refusals are not read."""
+    samples, completions = make_tables(TEXTS, list("BBCDAA"))
+    passages = list_passages(SCORER, samples, completions, SCORER.score(samples, completions))
+    assert passages.texts == TEXTS
+    assert passages.choices == [LETTERS] * 6
+    assert passages.options == [("one", "two", "three", "four")] * 6
+    assert not passages.is_told
+
+
+def test_counts_are_of_the_rows_asked_for() -> None:
+    """Each rule has how many it reads rightly and how many not at all, the run's own among them."""
+    samples, completions = make_tables(TEXTS, list("BBCDAA"))
+    scores = SCORER.score(samples, completions)
+    found = count_readings(SCORER, samples, completions, scores, range(6))
+    assert found["n"] == 6
+    assert found["own_rule"] == {"first_character": 6}
+    assert found["rules"]["own"] == {"correct": 2, "invalid": 4}
+    assert found["rules"]["stated_answer"] == {"correct": 4, "invalid": 2}
+    assert count_readings(SCORER, samples, completions, scores, [0])["rules"]["own"]["correct"] == 1
+
+
+def test_other_scorers_have_no_readings() -> None:
+    """A scorer that reads no choices is not compared with rules."""
+    samples, completions = make_tables(["x"], ["A"])
+    scores = SCORER.score(samples, completions)
+    assert count_readings(StringEquals("x"), samples, completions, scores, [0]) == {}
+
+
+@pytest.mark.parametrize("count", [0, 1, MOST_AUDITED, MOST_AUDITED + 1, 1_000_000])
+def test_spots_depend_on_the_count_alone(count: int) -> None:
+    """There are at most 1,000 spots, in order and each once; all rows where there are no more."""
+    spots = choose_audited(count)
+    assert spots == choose_audited(count)
+    assert len(spots) == min(count, MOST_AUDITED)
+    assert list(spots) == sorted(set(spots))
+    assert all(0 <= spot < count for spot in spots)
+
+
+def test_spots_of_a_stretch_are_its_rows() -> None:
+    """However samples are cut, each spot is picked once, with all its trials."""
+    spots = (0, 3, 4, 9)
+    assert find_audited_rows(spots, range(3, 6), 1) == [0, 1]
+    assert find_audited_rows(spots, range(3, 10), 2) == [0, 1, 2, 3, 12, 13]
+    assert find_audited_rows(spots, range(5, 9), 3) == []
+
+
+def test_rules_that_give_the_verdict_of_others_are_counted_where_verdicts_differ() -> None:
+    """Of the completions that another tool judged otherwise than the run."""
+    samples, said = make_tables(TEXTS, ["B", "B", "C", "D", "A", "A"])
+    theirs = pl.Series("their_score", [1.0, 1.0, None, 1.0, 0.0, 0.5])
+    judged = Completions(said.frame.with_columns(theirs))
+    scores = SCORER.score(samples, judged)
+    found = count_readings(SCORER, samples, judged, scores, range(6))["theirs"]
+    assert found["n"] == 2
+    assert (found["readers"]["stated_answer"], found["readers"]["first_character"]) == (2, 0)
+    assert set(found["readers"]) == {*RULE_NAMES, *EXTRACTORS}
+    assert "theirs" not in count_readings(SCORER, samples, said, scores, range(6))
+
+
+def test_passages_without_options_have_none() -> None:
+    """Where neither the scorer nor the dataset has the texts, lenses see labels alone."""
+    samples, completions = make_tables(["B"], ["B"])
+    bare = samples.select(["answer"])
+    passages = list_passages(SCORER, bare, completions, SCORER.score(bare, completions))
+    assert passages.options == [None]
+
+
+def test_rows_kept_out_of_the_metrics_are_passed_over() -> None:
+    """Neither a row without a score nor one that a rule keeps out is counted."""
+    samples, completions = make_tables(TEXTS, list("BBCDAA"))
+    scores = SCORER.score(samples, completions)
+    kept_out = pl.Series("excluded_by", [None, "rule", None, None, None, None], dtype=pl.String)
+    found = count_readings(
+        SCORER, samples, completions, replace(scores, frame=scores.frame.with_columns(kept_out)), range(6)
+    )
+    assert (found["n"], found["samples"]) == (5, 5)
+    assert count_readings(SCORER, samples, completions, scores, range(6))["n"] == 6
+
+
+def test_own_scorers_are_found_by_type() -> None:
+    """The types of the docs are the keys of the registry."""
+    assert list(SCORERS) == [
+        "string_equals_mcqa",
+        "string_equals",
+        "python",
+        "model_as_a_judge_scorer",
+        "choice_probabilities",
+    ]
+    assert all(name == scorer.type for name, scorer in SCORERS.items())
+
+
+@pytest.mark.parametrize("name", list(SCORERS))
+def test_template_fields_are_fields(name: str) -> None:
+    """Every field that is compiled as a template is a field of the scorer."""
+    scorer = SCORERS[name]
+    assert set(scorer.template_fields) <= {one.name for one in fields(scorer)}  # type: ignore[arg-type]  # scorers are dataclasses
+
+
+def test_unicode_tables_are_loaded_only_when_needed() -> None:
+    """ASCII completions are judged without the library for grapheme clusters."""
+    code = (
+        "import sys; from answerkey.scorers import judge; judge('B. x', ['A', 'B'], 'B');"
+        "assert 'regex' not in sys.modules; judge('B\u0301', ['A', 'B'], 'B'); assert 'regex' in sys.modules"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

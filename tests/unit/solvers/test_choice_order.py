@@ -1,5 +1,3 @@
-"""Laws of the orders in which options are shown."""
-
 from __future__ import annotations
 
 from collections import Counter
@@ -8,8 +6,17 @@ import pytest
 
 from answerkey.errors import SpecError
 from answerkey.solvers import ChoiceOrder, plan_row
-from answerkey.solvers.choice_order import Orders, list_orders, shuffle
-from answerkey.solvers.contents import digest_row
+from answerkey.solvers.choice_order import (
+    LONGEST,
+    OptionTrouble,
+    Orders,
+    digest_row,
+    find_reference,
+    list_orders,
+    read_cell,
+    read_cells,
+    shuffle,
+)
 from answerkey.types import Row
 
 LABELS = ("A", "B", "C", "D")
@@ -102,3 +109,162 @@ def test_options_in_columns_of_their_own_trade_places() -> None:
     setting = ChoiceOrder(["{{ sample.opa }}", "{{ sample.opb }}"], "rotations")
     assert setting.columns == {"opa", "opb"}
     assert setting.arrange(Row(opa="x", opb="y"), ("A", "B"), (1, 0)) == {"opa": "y", "opb": "x"}
+
+
+THREE = ("A", "B", "C")
+ORDER = (1, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("cell", "moved"),
+    [
+        (["x", "y", "z"], ["y", "z", "x"]),
+        ([1, 2.5, "z"], [2.5, "z", 1]),
+        ('["x", "y", "ü"]', '["y", "ü", "x"]'),
+        ("['x', 'y', 'z']", "['y', 'z', 'x']"),
+        ({"A": "x", "B": "y", "C": "z", "D": None}, {"A": "y", "B": "z", "C": "x", "D": None}),
+        ({"i": "x", "ii": "y", "iii": "z", "iv": None}, {"i": "y", "ii": "z", "iii": "x", "iv": None}),
+        (["A) x", "B) y", "C) z"], ["A) y", "B) z", "C) x"]),
+        (["(A) x", "(B) y", "(C) z"], ["(A) y", "(B) z", "(C) x"]),
+        (["A. x", "B. y", "z"], ["B. y", "z", "A. x"]),
+        (
+            [{"label": "A", "text": "x"}, {"label": "B", "text": "y"}, {"label": "C", "text": "z"}],
+            [{"label": "A", "text": "y"}, {"label": "B", "text": "z"}, {"label": "C", "text": "x"}],
+        ),
+    ],
+)
+def test_a_cell_keeps_its_form_in_another_order(cell: object, moved: object) -> None:
+    """Only the options move: what belongs to a place, and how the cell is written, stay."""
+    assert read_cell(cell, THREE).arrange(ORDER) == moved
+
+
+def test_texts_are_without_labels() -> None:
+    """What an option says does not include the label in front of it."""
+    assert read_cell(["A) x", "B) y", "C) z"], THREE).texts == ("x", "y", "z")
+    assert read_cell([{"id": "A", "text": "x", "n": 1}], ("A",)).texts == ("x",)
+
+
+def test_options_may_stand_in_cells_of_their_own() -> None:
+    """Cells without a text at the end are options that the row does not have."""
+    options = read_cells(["x", "y", "z", None, ""], THREE)
+    assert options.texts == ("x", "y", "z")
+    assert options.arrange(ORDER) == ["y", "z", "x", None, ""]
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        (None, "the options are None, not a list"),
+        ("x, y, z", "the options are the text 'x, y, z', not a list"),
+        (["x", "y"], "there are 2 options for 3 choices"),
+        (["x", None, "z"], "the option None is not text or a number"),
+        (["x", True, "z"], "the option True is not text or a number"),
+        ([{"n": 1}, {"n": 2}, {"n": 3}], "the options are objects without a text: {'n': 1}"),
+    ],
+)
+def test_what_cannot_be_moved_says_why(cell: object, said: str) -> None:
+    """A cell that holds no list of as many texts as choices is the row's trouble."""
+    with pytest.raises(OptionTrouble) as caught:
+        read_cell(cell, THREE)
+    assert str(caught.value) == said
+
+
+OTHERS = (
+    "All of the above",
+    "None of the above.",
+    "none of these",
+    "None of the above statements is true",
+    "All answers are correct",
+    "the first two options",
+    "Alle oben genannten",
+    "Keine der genannten Antworten",
+    "Toutes ces réponses",
+    "Aucune des réponses ci-dessus",
+    "Todas las anteriores",
+    "Ninguna de las anteriores",
+    "Tutte le precedenti",
+    "Nessuna delle precedenti",
+    "Todas as anteriores",
+    "Nenhuma das alternativas",
+    "Все вышеперечисленное",
+    "Ни один из вышеперечисленных",
+    "以上都是",
+    "以上皆非",
+    "上記のすべて",
+    "いずれでもない",
+    "위의 모두",
+    "해당 없음",
+    "جميع ما سبق",
+    "لا شيء مما سبق",
+    "उपरोक्त सभी",
+    "इनमें से कोई नहीं",
+    "Tất cả các đáp án trên",
+)
+NAMING = (
+    "Both A and B",
+    "A and C only",
+    "both (A) and (B)",
+    "Neither A nor B",
+    "A, B and C",
+    "Only A",
+    "Option B",
+    "Sowohl A als auch B",
+    "A et B",
+    "A y B son correctas",
+    "A и B",
+    "A和B都对",
+    "AとBの両方",
+    "A와 B",
+    "A और B दोनों",
+    "Both A and B are true statements about heat",
+)
+PLAIN = (
+    "Paris",
+    "Vitamin A",
+    "A",
+    "Type A and type O blood",
+    "None",
+    "I and II only",
+    "Above the tree line",
+    "The first amendment",
+    "All of the people were happy",
+    "Neither a borrower nor a lender be",
+    "Both of his brothers",
+    "not true",
+    "上海",
+    "都柏林",
+    "全国人民代表大会",
+    "위스키",
+    "Alle Tiere sind gleich",
+    "",
+)
+
+
+@pytest.mark.parametrize("option", OTHERS)
+def test_an_option_that_speaks_of_the_others_is_recognised(option: str) -> None:
+    """Phrases such as *none of the above* are recognised in many languages."""
+    assert find_reference(["x", option], LABELS) == "REFERS_TO_OTHERS"
+
+
+@pytest.mark.parametrize("option", NAMING)
+def test_an_option_that_names_labels_is_recognised(option: str) -> None:
+    """Options made of labels, or with a list of labels in them, are recognised."""
+    assert find_reference([option, "x"], LABELS) == "REFERS_TO_LABELS"
+
+
+@pytest.mark.parametrize("option", PLAIN)
+def test_an_option_that_stands_for_itself_is_left_alone(option: str) -> None:
+    """Ordinary texts are not taken for references."""
+    assert find_reference([option], LABELS) is None
+
+
+def test_labels_are_those_of_the_row() -> None:
+    """What counts as a label is what the options are called: digits and other letters work alike."""
+    assert find_reference(["1 and 2"], ("1", "2", "3")) == "REFERS_TO_LABELS"
+    assert find_reference(["1 and 2"], LABELS) is None
+    assert find_reference(["أ و ب"], ("أ", "ب", "ج")) == "REFERS_TO_LABELS"
+
+
+def test_long_options_are_sentences_of_their_own() -> None:
+    """An option longer than the limit is not searched."""
+    assert find_reference(["all of the above " + "x" * LONGEST], LABELS) is None

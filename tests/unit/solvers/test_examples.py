@@ -11,7 +11,6 @@ from answerkey.solvers import (
     Examples,
     InputMessage,
     SingleTurnSolver,
-    build_prompts,
     pick_examples,
 )
 from answerkey.templates import RowTrouble
@@ -171,7 +170,7 @@ def test_messages_loop_over_examples() -> None:
     )
     pool = make_samples({"q": ["x", "y"], "a": ["A", "B"], "subject": ["law", "law"]}, prefix="e")
     solver = SingleTurnSolver(ChatInput(messages), examples=Examples("dev", 2))
-    (prompt,) = build_prompts(solver, make_asked(1), pool)
+    (prompt,) = solver.build_prompts(make_asked(1), pool)
     assert isinstance(prompt, list)
     assert [message["role"] for message in prompt] == [
         "system",
@@ -192,7 +191,7 @@ def test_one_message_may_hold_all_examples() -> None:
     content = "{% for e in examples %}{{ e.q }}={{ e.a }};{% endfor %}{{ sample.q }}="
     pool = make_samples({"q": ["x"], "a": ["A"], "subject": ["law"]})
     solver = SingleTurnSolver(ChatInput((InputMessage("user", content),)), examples=Examples("dev", 1))
-    assert build_prompts(solver, make_asked(1), pool) == [[{"role": "user", "content": "x=A;t0="}]]
+    assert solver.build_prompts(make_asked(1), pool) == [[{"role": "user", "content": "x=A;t0="}]]
 
 
 def test_column_that_only_the_examples_lack_is_told_as_theirs() -> None:

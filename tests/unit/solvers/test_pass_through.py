@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import EntryPoint
 
 import polars as pl
 import pytest
 
+from answerkey import types
 from answerkey.errors import DataError, SpecError
-from answerkey.solvers import PassThroughSolver, build_prompts, compile_templates
-from answerkey.types import Completions, Samples
+from answerkey.solvers import SOLVERS, PassThroughSolver
+from answerkey.types import Completions, Registry, Samples
 
 
 def make_samples(cells: list[object], name: str = "trace", *, encoded: bool = False) -> Samples:
@@ -113,9 +115,8 @@ def test_missing_column_is_told_once() -> None:
 def test_nothing_is_asked() -> None:
     """There are no prompts, no templates, and no model is needed."""
     solver = PassThroughSolver("trace")
-    assert build_prompts(solver, make_samples(["B", "C"]), None) == [[], []]
-    assert compile_templates(solver) == ({}, [])
-    assert solver.templates() == {}
+    assert solver.build_prompts(make_samples(["B", "C"]), None) == [[], []]
+    assert solver.compile_templates() == ({}, [])
     assert solver.needs_model is False
 
 
@@ -125,3 +126,19 @@ def test_there_is_one_trial_of_what_was_said() -> None:
     with pytest.raises(SpecError, match="not 3 trials") as caught:
         PassThroughSolver("said").solve(samples, model=None, known=None, examples=None, trials=range(3))
     assert caught.value.code == "E119"
+
+
+def test_solvers_are_found_by_type() -> None:
+    """The registry's keys are the solvers' types."""
+    assert {kind: solver.type for kind, solver in SOLVERS.items()} == {
+        "single_turn_solver": "single_turn_solver",
+        "pass_through_solver": "pass_through_solver",
+        "choice_ranking_solver": "choice_ranking_solver",
+    }
+
+
+def test_installed_package_adds_a_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry point adds a solver under its name."""
+    points = [EntryPoint("own_solver", "answerkey.solvers:PassThroughSolver", "answerkey.solvers")]
+    monkeypatch.setattr(types, "entry_points", lambda group: points if group == SOLVERS.group else [])
+    assert Registry(SOLVERS.group, {})["own_solver"] is PassThroughSolver

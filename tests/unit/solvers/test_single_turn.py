@@ -14,8 +14,6 @@ from answerkey.solvers import (
     GenericInput,
     InputMessage,
     SingleTurnSolver,
-    build_prompts,
-    compile_templates,
     require_known,
 )
 from answerkey.templates import RowTrouble
@@ -57,7 +55,7 @@ def find_errors(solver: SingleTurnSolver, samples: Samples | None = None) -> lis
 def test_messages_are_rendered_for_each_sample() -> None:
     """Each message's content is a template over the sample; roles stay."""
     messages = (InputMessage("system", "Answer {{ '{' }}"), InputMessage("user", "Q: {{ sample.question }}"))
-    assert build_prompts(SingleTurnSolver(ChatInput(messages)), make_samples(QUESTIONS), None) == [
+    assert SingleTurnSolver(ChatInput(messages)).build_prompts(make_samples(QUESTIONS), None) == [
         [{"role": "system", "content": "Answer {"}, {"role": "user", "content": "Q: Capital of Australia?"}],
         [{"role": "system", "content": "Answer {"}, {"role": "user", "content": "Q: Red planet?"}],
     ]
@@ -65,23 +63,22 @@ def test_messages_are_rendered_for_each_sample() -> None:
 
 def test_content_is_always_text() -> None:
     """A lone expression is printed as Jinja prints it."""
-    (first, _) = build_prompts(make_solver("{{ sample.options }}"), make_samples(QUESTIONS), None)
+    (first, _) = make_solver("{{ sample.options }}").build_prompts(make_samples(QUESTIONS), None)
     assert first == [{"role": "user", "content": "['Sydney', 'Canberra']"}]
 
 
 def test_loops_over_options_work() -> None:
     """A prompt may list the options with their letters."""
     content = "{% for o in sample.options %}{{ 'AB'[loop.index0] }}. {{ o }}\n{% endfor %}"
-    (first, _) = build_prompts(make_solver(content), make_samples(QUESTIONS), None)
+    (first, _) = make_solver(content).build_prompts(make_samples(QUESTIONS), None)
     assert first == [{"role": "user", "content": "A. Sydney\nB. Canberra\n"}]
 
 
 def test_columns_with_mixed_values_are_seen_decoded() -> None:
     """A column that holds JSON text for want of a common type is seen as its values."""
     samples = make_samples({"x": ['{"a": "yes"}', "3"]}, encoded=frozenset({"x"}))
-    prompts = build_prompts(
-        make_solver("{{ sample.x.a if sample.x is mapping else sample.x }}"), samples, None
-    )
+    solver = make_solver("{{ sample.x.a if sample.x is mapping else sample.x }}")
+    prompts = solver.build_prompts(samples, None)
     assert prompts == [[{"role": "user", "content": "yes"}], [{"role": "user", "content": "3"}]]
 
 
@@ -101,7 +98,7 @@ def test_no_messages_are_refused() -> None:
 
 def test_every_template_error_is_told_with_its_field() -> None:
     """One bad template does not hide another; good ones compile."""
-    compiled, errors = compile_templates(make_solver("{{ sample.a", "{{ sample.b }}", "{{ nope }}"))
+    compiled, errors = make_solver("{{ sample.a", "{{ sample.b }}", "{{ nope }}").compile_templates()
     assert list(compiled) == ["input_builder.input_messages.1.content"]
     assert [(name, error.code) for name, error in errors] == [
         ("input_builder.input_messages.0.content", "E112"),
@@ -122,7 +119,7 @@ def test_rows_of_broken_templates_are_not_checked() -> None:
 
 def test_examples_cannot_be_named_without_any() -> None:
     """A template that loops over examples needs a solver that has some."""
-    _, errors = compile_templates(make_solver("{% for e in examples %}{{ e }}{% endfor %}"))
+    _, errors = make_solver("{% for e in examples %}{{ e }}{% endfor %}").compile_templates()
     assert [error.code for _, error in errors] == ["E112"]
 
 
@@ -297,8 +294,8 @@ def test_generic_template_yields_messages() -> None:
     message = '{"role": "user", "content": {{ sample.question | tojson }} }'
     expected = [{"role": "user", "content": "Capital of Australia?"}]
     samples = make_samples(QUESTIONS)
-    assert build_prompts(make_generic(f"[{message}]"), samples, None)[0] == expected
-    assert build_prompts(make_generic(f'{{"messages": [{message}]}}'), samples, None)[0] == expected
+    assert make_generic(f"[{message}]").build_prompts(samples, None)[0] == expected
+    assert make_generic(f'{{"messages": [{message}]}}').build_prompts(samples, None)[0] == expected
 
 
 @pytest.mark.parametrize(
@@ -327,25 +324,25 @@ def test_generic_template_without_messages_is_told(template: str, message: str) 
 
 def test_generic_template_errors_have_their_field() -> None:
     """The one template of a generic input is named `template`."""
-    _, errors = compile_templates(make_generic("{{ x"))
+    _, errors = make_generic("{{ x").compile_templates()
     assert [name for name, _ in errors] == ["input_builder.template"]
 
 
 def test_examples_that_were_not_handed_in_are_our_bug() -> None:
     """The pipeline hands in the examples that a solver names."""
     with pytest.raises(InternalError):
-        build_prompts(make_solver("x", examples=Examples("dev", 1)), make_samples(QUESTIONS), None)
+        make_solver("x", examples=Examples("dev", 1)).build_prompts(make_samples(QUESTIONS), None)
 
 
 def test_message_format_changes_nothing() -> None:
     """`message_format` is accepted whatever it is."""
     builder = ChatInput((InputMessage("user", "x"),))
-    plain = build_prompts(SingleTurnSolver(builder), make_samples(QUESTIONS), None)
-    assert build_prompts(SingleTurnSolver(builder, "openai"), make_samples(QUESTIONS), None) == plain
+    plain = SingleTurnSolver(builder).build_prompts(make_samples(QUESTIONS), None)
+    assert SingleTurnSolver(builder, "openai").build_prompts(make_samples(QUESTIONS), None) == plain
 
 
 def test_troubles_are_values_of_build_prompts() -> None:
     """A prompt that cannot be built stands in the list as its trouble."""
-    first, second = build_prompts(make_solver("{{ 1 // sample.n }}"), make_samples({"n": [1, 0]}), None)
+    first, second = make_solver("{{ 1 // sample.n }}").build_prompts(make_samples({"n": [1, 0]}), None)
     assert first == [{"role": "user", "content": "1"}]
     assert isinstance(second, RowTrouble)

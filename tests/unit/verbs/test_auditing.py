@@ -9,8 +9,8 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import DataError, RunError
+from answerkey.reader import EXTRACTORS
 from answerkey.runs import Run
-from answerkey.scorers.lenses import LENSES
 from answerkey.verbs import auditing
 from answerkey.verbs.audits import Audit, Finding, TaskAudit
 
@@ -56,9 +56,9 @@ def kinds(task: TaskAudit) -> list[str]:
 def test_every_rule_and_every_lens_reads_every_completion() -> None:
     """The run's own reading comes first, then the other rules, then the lenses; all on the same rows."""
     task = audit_only(score("BBCA", ["B", "Answer: B", " C", None]))
-    names = ["first_character", "first_character_literal", "leading_label", "stated_answer", *LENSES]
+    names = ["first_character", "first_character_literal", "leading_label", "stated_answer", *EXTRACTORS]
     assert [one.name for one in task.readers] == names
-    assert [one.kind for one in task.readers] == ["own", *["rule"] * 3, *["lens"] * len(LENSES)]
+    assert [one.kind for one in task.readers] == ["own", *["rule"] * 3, *["lens"] * len(EXTRACTORS)]
     assert {one.n for one in task.readers} == {4}
     counts = {one.name: (one.correct, one.invalid, one.gains, one.losses) for one in task.readers}
     assert counts["first_character"] == (2, 2, 0, 0)

@@ -8,23 +8,13 @@ from functools import lru_cache
 
 import polars as pl
 
+from answerkey.reader import EXTRACTORS, Reading
+from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
 from answerkey.reports.pages.excerpts import Excerpt
 from answerkey.reports.pages.sample_source import SampleSource
 from answerkey.scorers import StringEqualsMcqa
-from answerkey.scorers.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
 from answerkey.scorers.extraction import find_rule
-from answerkey.scorers.heads import Reading
-from answerkey.scorers.lenses import LENSES
-from answerkey.scorers.rereading import (
-    FIRST,
-    LITERAL,
-    READ_OPTIONS,
-    RULE_NAMES,
-    Labels,
-    Passages,
-    list_passages,
-    list_texts,
-)
+from answerkey.scorers.scoring import FIRST, LITERAL, RULE_NAMES, Labels, Passages, list_passages, list_texts
 from answerkey.types import Scores
 from answerkey.verbs.auditing import name_rule
 
@@ -114,7 +104,7 @@ class _Reader:
         self._name = name_rule(scorer)
         self._is_told = scorer.options is not None
         self._rules = [name for name in RULE_NAMES if name != scorer.extraction]
-        self._lenses = list(LENSES) if lenses else []
+        self._lenses = list(EXTRACTORS) if lenses else []
 
     def read(self, text: str | None, choices: Labels, options: Labels | None, own: _Own) -> RowReadings:
         span = find_first(self._name, text) if own.span is None else (own.span[0], own.span[1])
@@ -122,7 +112,9 @@ class _Reader:
         told = options if self._is_told else None
         rules = [self._read_rule(name, text, choices, told) for name in self._rules]
         lenses = [
-            RuleReading(name, "lens", _see(name, text, choices, options if name in READ_OPTIONS else None))
+            RuleReading(
+                name, "lens", _see(name, text, choices, options if EXTRACTORS[name].reads_options else None)
+            )
             for name in self._lenses
         ]
         # A pattern of the user's own is no rule that others could be held against.
@@ -147,7 +139,7 @@ def _read(name: str, text: str, choices: Labels, options: Labels | None) -> Read
 
 @lru_cache(maxsize=16_384)
 def _see(name: str, text: str | None, choices: Labels, options: Labels | None) -> str | None:
-    return None if text is None else LENSES[name].read(text, choices, options)
+    return None if text is None else EXTRACTORS[name].read(text, choices, options)
 
 
 def find_first(rule: str, text: str | None) -> Span | None:

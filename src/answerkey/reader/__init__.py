@@ -1,0 +1,47 @@
+"""Which choice a text names: the extraction rules, and how other harnesses extract. Plain Python and `regex`.
+
+from answerkey.reader import read
+read("The answer is (B).", ["A", "B", "C", "D"], "stated_answer")
+# Reading(choice='B', reason=None, part='answer_cue', span=(4, 17))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from answerkey.reader.characters import Reading
+from answerkey.reader.explain import PART_REASONS, PARTS, REASONS, explain_reading
+from answerkey.reader.extractors import EXTRACTORS, Extractor
+from answerkey.reader.first_character import read_first_character, read_first_code_point, read_leading_label
+from answerkey.reader.stated_answer import read_stated_answer
+
+__all__ = [
+    "EXTRACTORS",
+    "PARTS",
+    "PART_REASONS",
+    "REASONS",
+    "RULES",
+    "Extractor",
+    "Reading",
+    "explain_reading",
+    "read",
+    "read_first_character",
+    "read_first_code_point",
+    "read_leading_label",
+    "read_stated_answer",
+]
+
+#: The rules by name: from a text, its choices and the texts of the options (or None) to a reading.
+RULES: dict[str, Callable[[str, Sequence[str], Sequence[str] | None], Reading]] = {
+    "first_character": read_first_character,
+    "first_character_literal": read_first_code_point,
+    "leading_label": read_leading_label,
+    "stated_answer": read_stated_answer,
+}
+
+
+def read(
+    text: str, choices: Sequence[str], rule: str = "first_character", options: Sequence[str] | None = None
+) -> Reading:
+    """Return the choice that a text names, or why it names none; `options` are the texts of the choices."""
+    return RULES[rule](text, choices, options)

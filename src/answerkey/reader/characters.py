@@ -1,0 +1,98 @@
+"""What all rules share: what a character, white space and a word are, and what a rule returns."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import cache
+
+#: What `str.splitlines` breaks at.
+LINE_BREAKS = "\n\x0b\x0c\r\x1c\x1d\x1e\x85\u2028\u2029"
+
+#: White space that stays on its line: what `str.isspace` says, and three invisible characters.
+SPACES = (
+    "\t\x1f \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+    "\ufeff\u200b\u2060"
+)
+
+WHITE_SPACE = LINE_BREAKS + SPACES
+
+#: A character of more code points is never a choice; composing longer runs of marks takes quadratic time.
+LONGEST_CHARACTER = 32
+
+_SPACES = re.compile(f"[{SPACES}]+")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a rule reads in a text: a choice, or the reason why it names none.
+
+    Where a rule has parts, `part` is the one that decided, and `span` the passage of the text, as offsets.
+    """
+
+    choice: str | None = None
+    reason: str | None = None
+    part: str | None = None
+    span: tuple[int, int] | None = None
+
+
+def strip_white_space(text: str) -> str:
+    """Return the text without white space at either end."""
+    return text.strip(WHITE_SPACE)
+
+
+def skip_spaces(text: str, at: int) -> int:
+    """Return the first position from `at` on that is no space; line breaks are not spaces."""
+    found = _SPACES.match(text, at)
+    return at if found is None else found.end()
+
+
+def is_word_character(character: str) -> bool:
+    """Say whether a code point is a letter, a number, a mark or `_`; nothing (`""`) is not."""
+    if character.isascii():
+        return character.isalnum() or character == "_"
+    return unicodedata.category(character)[0] in "LNM"
+
+
+def match_word(text: str, at: int, words: frozenset[str]) -> int | None:
+    """Return how long the word at `at` is if it is one of `words`, in any case; None if it is another.
+
+    0 if there is no word. The text is read no further than it takes to say so.
+    """
+    end = at
+    while is_word_character(text[end : end + 1]):
+        end += 1
+        if text[at:end].lower() not in _list_beginnings(words):
+            return None
+    return end - at if end == at or text[at:end].lower() in words else None
+
+
+@cache
+def _list_beginnings(words: frozenset[str]) -> frozenset[str]:
+    return frozenset(word[:end] for word in words for end in range(1, len(word) + 1))
+
+
+def measure_character(text: str, at: int = 0) -> int:
+    """Return how many code points the user-perceived character at `at` has; 0 at the end."""
+    if text[at : at + 2].isascii():
+        return min(1, len(text) - at)
+    found = _clusters().match(text, at)
+    end = found.end() if found else at
+    # What follows is part of the question: a head of a text that ends here cannot tell.
+    return len(text[at : end + 1]) - len(text[end : end + 1])
+
+
+def compose(character: str) -> str:
+    """Return a character in NFC, so that composed and decomposed spellings are equal."""
+    if character.isascii() or len(character) > LONGEST_CHARACTER:
+        return character
+    return unicodedata.normalize("NFC", character)
+
+
+@cache
+def _clusters() -> re.Pattern[str]:
+    import regex  # type: ignore[import-untyped]  # its patterns have the methods of `re.Pattern`
+
+    clusters: re.Pattern[str] = regex.compile(r"\X")
+    return clusters

@@ -1,0 +1,248 @@
+"""The extraction rules that look at the beginning: `first_character`, its literal form, `leading_label`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from answerkey.reader.characters import (
+    WHITE_SPACE,
+    Reading,
+    compose,
+    is_word_character,
+    match_word,
+    measure_character,
+    skip_spaces,
+)
+from answerkey.reader.statements import ANSWER_TAGS
+from answerkey.reader.units import (
+    ANSWER,
+    BE,
+    BREAK,
+    BULLETS,
+    COLONS,
+    FILL,
+    LINKS,
+    OPEN,
+    OWN,
+    RIGHT,
+    WRAPPING,
+    Units,
+    read_labels,
+    split_units,
+)
+
+# The extraction rule `first_character`: the first character, if it unambiguously names a choice.
+
+#: `;` twice: the Greek question mark is the same character in NFC.
+SEPARATORS = frozenset(",/&+;\u037e\u3001\uff0c\u060c")
+JOINING_WORDS = frozenset({"or", "and", "und", "oder", "ou", "et", "o", "y"})
+JOINING_CHARACTERS = frozenset("或和")
+#: The Unicode category "dash punctuation" as far as it is written between letters, and the minus sign.
+DASHES = frozenset("-\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b\u301c\ufe58\ufe63\uff0d")
+HYPHENS = frozenset("-\xad\u2010\u2011\ufe63\uff0d")
+APOSTROPHES = frozenset("'\u2019\uff07")
+#: The words that may follow, on its line, the other choice and the choice itself.
+WORDS_AFTER_ANOTHER = frozenset({"is", "are", "because", "since", "both", "or", "and"})
+WORDS_AFTER = frozenset({"is", "because", "since"})
+LABEL_MARKS = ".):"
+
+_INSIDE_WORDS = APOSTROPHES | HYPHENS | {"/"}
+_INSIDE_NUMBERS = frozenset(".,:")
+
+
+def read_first_character(text: str, choices: Sequence[str], _options: object = None) -> Reading:
+    """Return the choice that the text begins with, or the first reason why that is not unambiguous."""
+    text = text.lstrip(WHITE_SPACE)
+    if not text:
+        return Reading(reason="EMPTY")
+    end = measure_character(text)
+    c = compose(text[:end])
+    if c not in choices:
+        return Reading(reason="NOT_A_CHOICE")
+    if _names_another(text, end, c, choices=choices):
+        return Reading(reason="SEVERAL_CHOICES")
+    if _is_part_of_word(text, end, c):
+        return Reading(reason="PART_OF_A_WORD")
+    if _runs_into_word(text, end, WORDS_AFTER):
+        return Reading(reason="RUNS_INTO_TEXT")
+    if c == choices[0] and _echoes_choices(text, end, choices):
+        return Reading(reason="ECHOES_CHOICES")
+    return Reading(choice=c)
+
+
+def _names_another(text: str, end: int, c: str, *, choices: Sequence[str]) -> bool:
+    """Say whether `c`, which ends at `end`, is joined to another choice, also through others: `A/B/C`."""
+    start = (end, False)
+    seen, waiting = {start}, [start]
+    while waiting:
+        at, is_other = waiting.pop()
+        for begin in _find_joined(text, at):
+            stop = begin + measure_character(text, begin)
+            d = compose(text[begin:stop])
+            if d not in choices:
+                continue
+            following = (stop, is_other or d != c)
+            is_joined = following[1] and not _is_part_of_word(text, stop, d)
+            if is_joined and not _runs_into_word(text, stop, WORDS_AFTER_ANOTHER):
+                return True
+            if following not in seen:
+                seen.add(following)
+                waiting.append(following)
+    return False
+
+
+def _find_joined(text: str, at: int) -> Iterator[int]:
+    """Yield where a character may begin that is joined to the one that ends at `at`."""
+    if text[at : at + 1] in DASHES:
+        yield at + 1
+    begin = skip_spaces(text, at)
+    if text[begin : begin + 1] in SEPARATORS:
+        begin = skip_spaces(text, begin + 1)
+        yield begin
+        yield from _skip_joining_word(text, begin)
+    elif begin > at or text[begin : begin + 1] in JOINING_CHARACTERS:
+        yield from _skip_joining_word(text, begin)
+
+
+def _skip_joining_word(text: str, at: int) -> Iterator[int]:
+    if text[at : at + 1] in JOINING_CHARACTERS:
+        yield skip_spaces(text, at + 1)
+        return
+    end = at + (match_word(text, at, JOINING_WORDS) or 0)
+    begin = skip_spaces(text, end) if end > at else end
+    if begin > end:
+        yield begin
+
+
+def _is_part_of_word(text: str, end: int, c: str) -> bool:
+    """Say whether the character `c`, which ends at `end`, begins a longer word or number."""
+    following = text[end : end + 1]
+    if following in _INSIDE_WORDS:
+        return is_word_character(text[end + 1 : end + 2])
+    if following in _INSIDE_NUMBERS and c.isdecimal():
+        return text[end + 1 : end + 2].isdecimal()
+    return is_word_character(following)
+
+
+def _runs_into_word(text: str, end: int, harmless: frozenset[str]) -> bool:
+    """Say whether white space and then, on the same line, a word follows that is not one of the harmless."""
+    begin = skip_spaces(text, end)
+    return begin > end and match_word(text, begin, harmless) is None
+
+
+def _echoes_choices(text: str, end: int, choices: Sequence[str]) -> bool:
+    """Say whether later lines begin with two other choices (or the only other), labelled as the first is."""
+    mark, found = text[end : end + 1], set()
+    if not mark or mark not in LABEL_MARKS:
+        return False
+    lines = text[end:].splitlines()[1:]
+    for label in filter(None, (line.lstrip(WHITE_SPACE) for line in lines)):
+        size = measure_character(label)
+        d = compose(label[:size])
+        if label[size : size + 1] == mark and d in choices[1:] and not _is_part_of_word(label, size, d):
+            found.add(d)
+    return 0 < min(2, len(choices) - 1) <= len(found)
+
+
+def read_first_code_point(text: str, choices: Sequence[str], _options: object = None) -> Reading:
+    """Return exactly the first code point of the raw text, as the hosted platform does, or why not."""
+    if not text:
+        return Reading(reason="EMPTY")
+    return Reading(choice=text[:1]) if text[:1] in choices else Reading(reason="NOT_A_CHOICE")
+
+
+# The extraction rule `leading_label`: the first character after its wrapping, if it names a choice.
+
+#: An answer label begins within so many characters, and ends within so many words.
+_LONGEST_WRAPPING = 400
+_LONGEST_ANSWER_LABEL = 8
+
+#: What may stand between a label and the mark that ends it.
+_AROUND = FILL | OWN | RIGHT | BE
+_ANSWER_LABEL_ENDS = COLONS | {"\u3011"}
+_LEADING = OPEN | BULLETS | ANSWER_TAGS | _ANSWER_LABEL_ENDS | {BREAK, "="}
+
+_OPENERS = r"\"'\u00ab\u2018\u201c\u201e\u300c\u300e*_`~(\[{\u3010\uff08$"
+_CLOSERS = r"\"'\u00bb\u2019\u201d\u201c\u300d\u300f*_`~)\]}\u3011\uff09$"
+_LINE_PREFIX = re.compile(rf"^[{_OPENERS}>#+\-\u2022 \t]{{1,12}}")
+
+
+def read_leading_label(text: str, choices: Sequence[str], _options: object = None) -> Reading:
+    """Return the choice that the text begins with after its wrapping, or why that is not unambiguous."""
+    if not text.strip(WHITE_SPACE):
+        return Reading(reason="EMPTY")
+    begin, part = _find_begin(text, tuple(choices))
+    rest = text[begin:]
+    size = measure_character(rest)
+    span = (begin, begin + size) if size else None
+    rest = _drop_underscores(rest, size)
+    folded = _fold_choices(tuple(choices))
+    lowered = rest.lower() if folded is not None else rest
+    names = list(choices) if folded is None else list(folded)
+    found = _see_through(lowered, names) or read_first_character(lowered, names)
+    if found.choice is None:
+        reason = "NOT_A_CHOICE" if found.reason == "EMPTY" else found.reason
+        return Reading(None, reason, part, span)
+    choice = found.choice if folded is None else folded[found.choice]
+    return Reading(choice, None, part, span)
+
+
+def _drop_underscores(text: str, size: int) -> str:
+    """Return the text without the `_` that close emphasis after its first character: they end no word."""
+    end = len(text) - len(text[size:].lstrip("_"))
+    return text if is_word_character(text[end : end + 1]) else text[:size] + text[end:]
+
+
+@lru_cache(maxsize=256)
+def _fold_choices(choices: tuple[str, ...]) -> dict[str, str] | None:
+    """Return the choices by their lower case; None when case tells two of them apart."""
+    folded = {compose(choice.lower()): choice for choice in choices}
+    return folded if len(folded) == len(choices) else None
+
+
+def _find_begin(text: str, choices: tuple[str, ...]) -> tuple[int, str]:
+    """Return where the text begins after its wrapping, and what was taken off."""
+    offset = len(text) - len(text.lstrip(WHITE_SPACE))
+    units = split_units(text[offset : offset + _LONGEST_WRAPPING], read_labels(choices))
+    at, part = 0, "as_it_is"
+    while at < units.size:
+        after_label = _skip_answer_label(units, at)
+        if after_label is not None:
+            at, part = after_label, "after_label"
+        elif units.words[at] in _LEADING and units.labels[at] is None:
+            at, part = at + 1, part if part == "after_label" else "unwrapped"
+        else:
+            break
+    return offset + (units.start(at) if at < units.size else units.ends[-1]), part
+
+
+def _skip_answer_label(units: Units, at: int) -> int | None:
+    """Return the first unit after a label such as `**The correct answer is:**`, None if there is none."""
+    has_noun = False
+    for further in range(at, min(at + _LONGEST_ANSWER_LABEL, units.size)):
+        word, roles = units.words[further], units.roles[further]
+        if has_noun and word in (LINKS if units.gaps[further] else _ANSWER_LABEL_ENDS):
+            return further + 1
+        if not roles & (_AROUND | ANSWER) and word not in WRAPPING:
+            return None
+        has_noun = has_noun or bool(roles & ANSWER)
+    return None
+
+
+def _see_through(text: str, choices: list[str]) -> Reading | None:
+    """Return the reading if other choices make the first ambiguous, wrapped as they may be."""
+    first, *others = text.splitlines() or [""]
+    several = read_first_character(_write_wrapped(tuple(choices)).sub(r"\1", first), choices)
+    if several.reason == "SEVERAL_CHOICES":
+        return several
+    lines = [_LINE_PREFIX.sub("", line, count=1) for line in others if line]
+    echo = read_first_character("\n".join([first, *lines]), choices)
+    return echo if echo.reason == "ECHOES_CHOICES" else None
+
+
+@lru_cache(maxsize=256)
+def _write_wrapped(choices: tuple[str, ...]) -> re.Pattern[str]:
+    names = "|".join(map(re.escape, sorted(choices, key=len, reverse=True)))
+    return re.compile(rf"[{_OPENERS}]{{0,4}}({names})[{_CLOSERS}]{{1,4}}")

@@ -1,0 +1,764 @@
+r"""What a text states: cues (`the answer is B`), verdicts on labels (`B is right`), markup (`\boxed{B}`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+from answerkey.reader.units import (
+    AFTER,
+    AND,
+    ANSWER,
+    BARE,
+    BE,
+    BREAK,
+    BUT,
+    CLOSE,
+    COLONS,
+    COMMAS,
+    DASHES,
+    DRESS,
+    DROP,
+    EQUALS,
+    FILL,
+    FIX,
+    IF,
+    IT,
+    JOINTS,
+    LEAVE,
+    LINKS,
+    MATCH,
+    MATHEMATICS,
+    MAYBE,
+    MUTE,
+    NONE,
+    NOT,
+    NOT_AFTER,
+    OPEN,
+    OPERATORS,
+    OPTION,
+    OR,
+    OWN,
+    PICK,
+    PREP,
+    QUESTION,
+    QUESTION_MARKS,
+    RIGHT,
+    SAYS,
+    SO,
+    STOPS,
+    THINK,
+    UNDO,
+    WRAPPING,
+    WRAPS,
+    WRONG,
+    YES,
+    Named,
+    Scan,
+    Units,
+    close_label,
+    is_end,
+    is_word,
+    read_names,
+    skip_remark,
+    stands,
+)
+
+# What a text states: the answers it gives, with their weight, and the choices it excludes.
+
+
+class Weight(IntEnum):
+    """How much a statement says: a lower one counts only where there is no higher one."""
+
+    DEFINITE = 0
+    TENTATIVE = 1
+    VERDICT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Choices that a passage states as the answer: several if that is left open, none if it is no choice.
+
+    `part` is the part of the rule that found it; `begin` and `end` are units.
+    """
+
+    choices: tuple[str, ...]
+    part: str
+    weight: Weight
+    begin: int
+    end: int
+    clashes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The choice or the reason why there is none, the part of the rule that decided, and where (units)."""
+
+    choice: str | None = None
+    reason: str | None = None
+    part: str | None = None
+    begin: int = 0
+    end: int = 0
+
+
+@dataclass(slots=True)
+class Findings:
+    """What has been found in a text so far."""
+
+    statements: list[Statement] = field(default_factory=list)
+    excluded: dict[str, int] = field(default_factory=dict)
+
+    def exclude(self, choices: tuple[str, ...], at: int) -> None:
+        """Note that the text excludes these choices."""
+        self.excluded.update((choice, at) for choice in choices)
+
+
+# From a cue to what it states: `the answer is, I think, option (B)`.
+
+#: How far a cue reaches, in units, and a remark after it: the work at one cue is bounded.
+REACH = 24
+_LONGEST_REMARK = 14
+_NEGATION = 4
+
+#: More verbs and words for the answer than these are other sentences, which speak for themselves.
+_CUES = 4
+
+_LIGHT_AFTER_CUE = FILL | OWN | RIGHT | OPTION | THINK | FIX | MAYBE | IT | PICK
+_BRACKETS = frozenset("([\uff08\u3010")
+_PAUSES = CLOSE | COMMAS
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What a cue leads to; `choices` are none when it is something that is not a choice.
+
+    `has_link`: by way of a verb, a colon or the like.
+    """
+
+    choices: tuple[str, ...]
+    end: int
+    is_negated: bool = False
+    is_maybe: bool = False
+    has_link: bool = False
+    is_wrapped: bool = False
+    clashes: bool = False
+
+
+@dataclass(slots=True)
+class _Way:
+    """What the words since the cue allow and mean."""
+
+    has_link: bool
+    may_pause: bool
+    may_break: bool
+    has_paused: bool = False
+    cues: int = 0
+    is_negated: bool = False
+    is_maybe: bool = False
+
+
+def follow(scan: Scan, at: int, *, is_linked: bool = False, may_pause: bool = True) -> Followed | None:
+    """Return what is named after a cue that ends at `at`, or None if the words lead elsewhere.
+
+    `is_linked`: the cue needs no verb or colon. `may_pause`: a comma may follow it.
+    """
+    way = _Way(is_linked, may_pause, is_linked)
+    end = min(at + REACH, scan.units.size)
+    while at < end:
+        found = _read_here(scan, at, has_link=way.has_link)
+        if found is not None:
+            if way.has_paused and not way.has_link:
+                return None
+            is_maybe = way.is_maybe or found.is_maybe
+            found = replace(found, is_negated=way.is_negated, is_maybe=is_maybe, has_link=way.has_link)
+            return _look_after(scan, found)
+        further = _step(scan, at, way)
+        if further is None:
+            return None
+        at = further
+    return None
+
+
+def _step(scan: Scan, at: int, way: _Way) -> int | None:
+    """Return the unit after this one, if it may stand between a cue and what it leads to."""
+    units = scan.units
+    word, roles = units.words[at], units.roles[at]
+    if roles & NOT:
+        way.is_negated = True
+    elif roles & PREP and not _leads_to_label(scan, at):
+        if way.has_link:
+            return at + 1 if roles & _LIGHT_AFTER_CUE else None
+        return _skip_preposition(units, at)
+    elif roles & (BE | _LIGHT_AFTER_CUE) or (roles & ANSWER and way.has_link):
+        is_verb = bool(roles & BE)
+        way.cues += is_verb or bool(roles & ANSWER)
+        if way.cues > _CUES:
+            return None
+        way.has_link, way.may_pause = way.has_link or is_verb, way.may_pause or is_verb
+        way.may_break, way.is_maybe = way.may_break or is_verb, way.is_maybe or bool(roles & MAYBE)
+    elif word in LINKS:
+        way.has_link = way.may_pause = True
+        way.may_break = way.may_break or word not in EQUALS
+    elif word in COMMAS:
+        way.has_paused = True
+        return at + 1 if way.may_pause else None
+    elif not (way.may_break if word == BREAK else word in WRAPPING):
+        return None
+    return at + 1
+
+
+def _read_here(scan: Scan, at: int, *, has_link: bool) -> Followed | None:
+    """Return the labels, the option text, or the answer that is no choice, that stand here."""
+    units = scan.units
+    names = read_names(scan, at)
+    text = scan.texts.find(units, at)
+    if text is not None and text.choice is not None and _ends_text(units, text.end):
+        if names is None or text.end > names.end:
+            return read_text(scan, text.choice, text.end)
+        is_option = names.is_wrapped or (at > 0 and bool(units.roles[at - 1] & OPTION))
+        if names.choices != (text.choice,) and not is_option:
+            return Followed(names.choices, names.end, clashes=True)
+    if names is not None:
+        return Followed(names.choices, names.end, is_wrapped=names.is_wrapped, clashes=names.clashes)
+    if not has_link:
+        return None
+    return Followed((), at + 1, is_maybe=True) if units.roles[at] & NONE else _read_foreign(scan, at)
+
+
+def _ends_text(units: Units, end: int) -> bool:
+    """Say whether an option's text is complete here: no further word, no joint to another."""
+    at = end
+    while at < min(end + WRAPS, units.size) and units.words[at] in CLOSE:
+        at += 1
+    if at >= units.size:
+        return True
+    if not is_word(units, at):
+        is_number = units.words[at - 1][:1].isdecimal()
+        return units.words[at] not in OPERATORS or (bool(units.gaps[at]) and not is_number)
+    return bool(units.roles[at] & AFTER) and not units.roles[at] & (OR | AND)
+
+
+def read_text(scan: Scan, choice: str, end: int) -> Followed:
+    """Return the choice of an option text; the label in brackets after it has to be the same."""
+    units, at = scan.units, end
+    while at < min(end + WRAPS, units.size) and units.words[at] in _PAUSES:
+        at += 1
+    names = read_names(scan, at) if at < units.size and units.words[at] in _BRACKETS else None
+    if names is None:
+        return Followed((choice,), end)
+    return Followed((choice,), names.end, clashes=choice not in names.choices)
+
+
+def _read_foreign(scan: Scan, at: int) -> Followed | None:
+    """Return an answer that is no choice when a label stands here that is not among them."""
+    units, position = scan.units, at
+    while position < min(at + WRAPS, units.size) and units.words[position] in OPEN:
+        position += 1
+    if position >= units.size or units.labels[position] is not None:
+        return None
+    if not scan.labels.resembles(units.token(position)):
+        return None
+    end = close_label(units, position)
+    return None if is_word(units, end) or not stands(scan, position) else Followed((), end)
+
+
+def _leads_to_label(scan: Scan, at: int) -> bool:
+    """Say whether a word that may be a preposition is none here: `odpowiedź to B`."""
+    roles = scan.units.roles[at]
+    if not roles & (BE | FILL | OPTION):
+        return False
+    return bool(roles & OPTION) or read_names(scan, at + 1) is not None
+
+
+def _skip_preposition(units: Units, at: int) -> int | None:
+    """Return where the verb or the colon is after `to this question`; None when there is none."""
+    for further in range(at + 1, min(at + _LONGEST_REMARK, units.size)):
+        if units.roles[further] & BE and not units.roles[further] & PREP:
+            return further
+        if units.words[further] in LINKS and not units.gaps[further]:
+            return further
+        if units.words[further] in STOPS or units.words[further] == BREAK:
+            break
+    return None
+
+
+def _look_after(scan: Scan, found: Followed) -> Followed | None:
+    """Return the finding, negated if a negation follows it; None if it is only a condition."""
+    units, at = scan.units, found.end
+    if at < units.size and units.roles[at] & IF and not units.roles[at] & AFTER:
+        return None
+    for further in range(at, min(at + _NEGATION, units.size)):
+        if units.roles[further] & NOT_AFTER:
+            return replace(found, is_negated=True, end=further + 1)
+        if not units.roles[further] & (FILL | BE | OPTION | RIGHT | BARE):
+            break
+    return found
+
+
+def follow_contrast(scan: Scan, end: int) -> Followed | None:
+    """Return what follows an exclusion: `not A but B`, `nicht A, sondern B`, `B가 아니라 C`."""
+    units, at = scan.units, end
+    while at < min(end + WRAPS, units.size) and units.words[at] in _PAUSES:
+        at += 1
+    if at >= units.size:
+        return None
+    if units.roles[at] & BUT:
+        return follow(scan, at + 1, is_linked=True)
+    return follow(scan, at, is_linked=True) if units.roles[at - 1] & NOT_AFTER else None
+
+
+# What stands before a cue and changes its meaning: conditions, questions, others' opinions, negations.
+
+#: How far back a cue is affected, in units.
+BEFORE = 8
+
+_SENTENCE_ENDS = STOPS | {BREAK}
+_NEGATION_ENDS = _SENTENCE_ENDS | COMMAS | LINKS
+
+
+def look_back(at: int) -> range:
+    """Return the units before `at` that may affect it, the nearest first."""
+    return range(at - 1, max(at - 1 - BEFORE, -1), -1)
+
+
+def skip_back(units: Units, at: int, roles: int) -> int:
+    """Return the nearest unit before `at` that does not play one of these roles; -1 at the beginning."""
+    for before in look_back(at):
+        if not units.roles[before] & roles:
+            return before
+    return max(at - 1 - BEFORE, -1)
+
+
+def is_hypothetical(units: Units, at: int) -> bool:
+    """Say whether what stands before a cue makes it a condition, a question or somebody else's opinion."""
+    in_clause = True
+    for before in look_back(at):
+        word, roles = units.words[before], units.roles[before]
+        if word in _SENTENCE_ENDS or roles & BUT:
+            break
+        in_clause = in_clause and word not in COMMAS
+        if roles & SAYS or (in_clause and roles & IF):
+            return True
+    return _asks(units, at)
+
+
+def _asks(units: Units, at: int) -> bool:
+    """Say whether the cue is the subject of a question: `Could the answer be B?`."""
+    before = skip_back(units, at, FILL | OWN | RIGHT)
+    if before < 0 or not units.roles[before] & BE or units.roles[before] & (FILL | OWN | IT):
+        return False
+    is_first = before == 0 or units.words[before - 1] in _SENTENCE_ENDS
+    return is_first and not QUESTION_MARKS.isdisjoint(units.words[at : at + REACH])
+
+
+def is_denied(units: Units, at: int) -> bool:
+    """Say whether a negation stands before a cue in its clause: `I don't think the answer is`."""
+    for before in look_back(at):
+        roles = units.roles[before]
+        if units.words[before] in _NEGATION_ENDS or roles & (BUT | AND | FIX):
+            return False
+        if roles & WRONG:
+            return before == at - 1
+        if roles & NOT:
+            return True
+    return False
+
+
+def starts_line(units: Units, at: int) -> bool:
+    """Say whether nothing but marks, emphasis and light words stands before the unit on its line."""
+    for before in look_back(at):
+        if units.words[before] == BREAK:
+            return True
+        if is_word(units, before) and not units.roles[before] & (FILL | OWN | RIGHT):
+            return False
+    return at <= BEFORE
+
+
+# Cues and what they state: `the answer is B`, `I choose B`, `that leaves B`, `not A`.
+
+CUES = ANSWER | OPTION | RIGHT | PICK | THINK | IT | SO | LEAVE | MATCH | DROP | NOT | FIX
+
+#: What may stand before `the correct one is`; a subject or a verb may not.
+_BEFORE_RIGHT = SO | AND | BUT | FIX | AFTER | THINK | OWN | IT
+_LIGHT = FILL | OPTION | ANSWER | MAYBE | BE | NOT | IT | RIGHT
+_NEAR = 6
+_BACK = 4
+_CLAUSE_ENDS = STOPS | COMMAS | CLOSE | DASHES
+
+
+def read_cue(scan: Scan, at: int, findings: Findings) -> None:
+    """Note what the cue at `at` states or excludes."""
+    roles = scan.units.roles[at]
+    if roles & (ANSWER | OPTION | RIGHT):
+        _read_noun(scan, at, findings)
+    if roles & PICK:
+        _note(scan, at, _follow_pick(scan, at), findings, part="chosen")
+    elif roles & THINK and not roles & ANSWER:
+        found = follow(scan, at + 1, is_linked=True)
+        _note(scan, at, found, findings, part="chosen", weight=Weight.TENTATIVE)
+    elif roles & FIX and not roles & (UNDO | MUTE):
+        _note(scan, at, _follow_hint(scan, at), findings, part="correction")
+    elif roles & (LEAVE | MATCH | SO | IT):
+        part = "remaining" if roles & LEAVE else "reference" if roles & MATCH else "conclusion"
+        _note(scan, at, _follow_hint(scan, at), findings, part=part, weight=Weight.VERDICT)
+    elif roles & (NOT | DROP):
+        _exclude(scan, at, findings)
+
+
+def _read_noun(scan: Scan, at: int, findings: Findings) -> None:
+    """Note what `the answer`, `the correct option` or `the correct one` leads to."""
+    roles = scan.units.roles[at]
+    weight = _weigh(scan.units, at)
+    if roles & ANSWER:
+        found = _follow_answer(scan, at)
+    elif roles & OPTION:
+        found = None if roles & PICK else _follow_option(scan, at)
+        weight = weight if found is not None and found.has_link else Weight.VERDICT
+    else:
+        found = None if roles & WRONG else _follow_right(scan, at)
+    _note(scan, at, found, findings, part="answer_cue", weight=weight)
+
+
+def _weigh(units: Units, at: int) -> Weight:
+    """Return the weight of a cue: `the closest answer`, `my guess` and `answers` say less."""
+    before = skip_back(units, at, FILL | RIGHT | OWN)
+    roles = any(one & (THINK | MAYBE) for one in units.roles[before + 1 : at + 1])
+    return Weight.TENTATIVE if roles else Weight.DEFINITE
+
+
+def _note(
+    scan: Scan,
+    at: int,
+    found: Followed | None,
+    findings: Findings,
+    *,
+    part: str,
+    weight: Weight = Weight.DEFINITE,
+) -> None:
+    """Add what a cue leads to: a statement, or choices excluded and perhaps the one that replaces them."""
+    if found is None or is_hypothetical(scan.units, at):
+        return
+    if is_denied(scan.units, at):
+        findings.exclude(found.choices, at)
+        return
+    if found.is_negated:
+        findings.exclude(found.choices, at)
+        found = follow_contrast(scan, found.end)
+    if found is None or found.is_negated or len(found.choices) == len(scan.labels.choices) > 1:
+        return
+    weight = max(weight, Weight.TENTATIVE) if found.is_maybe else weight
+    findings.statements.append(Statement(found.choices, part, weight, at, found.end, found.clashes))
+
+
+def _follow_answer(scan: Scan, at: int) -> Followed | None:
+    units = scan.units
+    found = follow(scan, at + 1)
+    if found is None or found.has_link:
+        return found
+    is_close = bool(units.roles[at] & BARE) or starts_line(units, at) or found.is_wrapped
+    return found if found.choices and (is_close or _has_verb_after(units, found.end)) else None
+
+
+def _has_verb_after(units: Units, at: int) -> bool:
+    """Say whether the clause ends with the verb, as in German: `dass die Antwort B ist`."""
+    is_verb = at < units.size and bool(units.roles[at] & BE)
+    return is_verb and (is_end(units, at + 1) or units.words[at + 1] in _CLAUSE_ENDS)
+
+
+def _follow_option(scan: Scan, at: int) -> Followed | None:
+    """Return what an option word leads to, if it is `the correct option` or `my choice`."""
+    units = scan.units
+    before = skip_back(units, at, FILL & ~(RIGHT | OWN))
+    around = (units.roles[before] if before >= 0 else 0) | units.roles[at]
+    around |= units.roles[at + 1] & RIGHT if at + 1 < units.size else 0
+    if not around & (RIGHT | OWN) and not _is_key(units, at):
+        return None
+    found = follow(scan, at + 1)
+    return found if found is not None and (found.has_link or around & RIGHT) else None
+
+
+def _is_key(units: Units, at: int) -> bool:
+    """Say whether a line begins with the word and a colon: `Choice: B`, `"option": "B"`."""
+    after = [word for word in units.words[at + 1 : at + _BACK] if word not in DRESS]
+    return bool(after) and after[0] in COLONS and starts_line(units, at)
+
+
+def _follow_right(scan: Scan, at: int) -> Followed | None:
+    """Return what `the correct one is` and `正确的是` lead to; not `B is correct: A is too small`."""
+    units = scan.units
+    before = skip_back(units, at, FILL)
+    is_inside = before >= 0 and is_word(units, before) and not units.roles[before] & _BEFORE_RIGHT
+    if is_inside and not starts_line(units, at):
+        return None
+    if at + 1 < units.size and units.roles[at + 1] & (ANSWER | OPTION):
+        return None
+    found = follow(scan, at + 1)
+    return found if found is not None and found.has_link and found.choices else None
+
+
+def _follow_pick(scan: Scan, at: int) -> Followed | None:
+    """Return what is chosen; a variable (`choose $A$`) is not."""
+    units = scan.units
+    if at + 1 < units.size and units.words[at + 1] in MATHEMATICS:
+        return None
+    found = follow(scan, at + 1, is_linked=True, may_pause=False)
+    return _read_before(scan, at) if found is None and not units.token(at).isascii() else found
+
+
+def _read_before(scan: Scan, at: int) -> Followed | None:
+    """Return the label before a verb that ends its sentence: `B를 선택합니다`."""
+    units, before = scan.units, at - 1
+    while before > max(at - _BACK, 0) and units.labels[before] is None:
+        if not units.roles[before] & (FILL | OPTION) and units.words[before] not in CLOSE:
+            return None
+        before -= 1
+    names = read_names(scan, before) if before >= 0 and units.labels[before] is not None else None
+    return None if names is None else Followed(names.choices, at + 1, clashes=names.clashes)
+
+
+def _follow_hint(scan: Scan, at: int) -> Followed | None:
+    """Return what `it is`, `so`, `that leaves` and `matches option` lead to, if the clause ends there."""
+    units, roles = scan.units, scan.units.roles[at]
+    begin = at + 1
+    if roles & IT and not roles & BE:
+        if begin >= units.size or not units.roles[begin] & BE:
+            return None
+        begin += 0 if units.roles[begin] & NOT else 1
+    found = follow(scan, begin, is_linked=True, may_pause=bool(roles & (FIX | SO)))
+    if found is None or not found.choices:
+        return None
+    is_near = all(_is_light(units, between) for between in range(begin, min(found.end, begin + _NEAR)))
+    is_clear = found.is_wrapped or any(one & OPTION for one in units.roles[begin : found.end])
+    if not roles & MATCH:
+        is_clear = is_clear or not units.token(found.end - 1).islower()
+    return found if is_near and is_clear and _ends_clause(scan, found) else None
+
+
+def _is_light(units: Units, at: int) -> bool:
+    is_plain = not is_word(units, at) and units.words[at] not in STOPS and units.words[at] != BREAK
+    return is_plain or units.labels[at] is not None or bool(units.roles[at] & _LIGHT)
+
+
+def _ends_clause(scan: Scan, found: Followed) -> bool:
+    """Say whether nothing is said of the label any more: `so B.`, not `so B is wrong` or `so $B = 2$`."""
+    units = scan.units
+    if not MATHEMATICS.isdisjoint(units.words[max(found.end - _BACK, 0) : found.end]):
+        return False
+    at = skip_remark(scan, found.end, found.choices[0])
+    if is_end(units, at) or units.words[at] in _CLAUSE_ENDS:
+        return True
+    return bool(units.roles[at] & (AFTER | BUT | AND | NOT)) or not units.gaps[at]
+
+
+def _exclude(scan: Scan, at: int, findings: Findings) -> None:
+    """Note the labels after `not`, `neither`, `eliminate`, `rule out options`."""
+    units, names = scan.units, None
+    for further in range(at + 1, min(at + 1 + _BACK, units.size)):
+        names = read_names(scan, further)
+        is_light = units.roles[further] & (FILL | OPTION) or units.words[further] in OPEN
+        if names is not None or not is_light:
+            break
+    if names is None:
+        return
+    findings.exclude(names.choices, at)
+    found = follow_contrast(scan, names.end)
+    if found is not None and found.choices and not found.is_negated:
+        statement = Statement(found.choices, "conclusion", Weight.VERDICT, at, found.end, found.clashes)
+        findings.statements.append(statement)
+
+
+# Labels as subjects of a verdict: `B is the answer`, `A and C are wrong`, `Bが正解です`.
+
+_VERDICT_REACH = 10
+_BEFORE_SUBJECT = OPTION | SO | AND | OR | THINK | FILL | BUT | IT | FIX | OWN | AFTER | ANSWER | MAYBE | YES
+_LIGHT_IN_VERDICT = FILL | OWN | MAYBE | IT | SO | FIX
+_FREE = STOPS | COMMAS | COLONS | DASHES | CLOSE
+_VERDICT_ENDS = STOPS | CLOSE | {BREAK}
+
+
+@dataclass(slots=True)
+class _Verdict:
+    """What is said of a subject so far."""
+
+    has_verb: bool = False
+    is_negated: bool = False
+    is_right: bool = False
+    is_wrong: bool = False
+    is_answer: bool = False
+    end: int = 0
+
+
+def read_subject(scan: Scan, at: int, findings: Findings) -> None:
+    """Note what is said of the labels that begin at `at`."""
+    units = scan.units
+    begin = _find_begin(units, at)
+    names = None if begin is None else read_names(scan, at)
+    verdict = None if names is None else _read_verdict(scan, names)
+    if begin is None or names is None or verdict is None or is_hypothetical(units, begin):
+        return
+    if not QUESTION_MARKS.isdisjoint(units.words[verdict.end : verdict.end + 1]):
+        return
+    if verdict.is_wrong != verdict.is_negated:
+        findings.exclude(names.choices, begin)
+    elif not verdict.is_wrong and len(names.choices) < len(scan.labels.choices):
+        # `B is right`; and `B is.`, which says something only after others were excluded.
+        is_full = verdict.is_right or verdict.is_answer
+        if is_full or findings.excluded:
+            part = "named_right" if is_full else "conclusion"
+            weight = Weight.DEFINITE if verdict.is_answer else Weight.VERDICT
+            stated = Statement(names.choices, part, weight, begin, verdict.end, names.clashes)
+            findings.statements.append(stated)
+
+
+def _find_begin(units: Units, at: int) -> int | None:
+    """Return where the subject begins if the label at `at` can be one.
+
+    An article or a pronoun cannot; and a label that is joined to another is read with it.
+    """
+    before = at - 1
+    while before >= max(at - WRAPS, 0) and units.words[before] in OPEN:
+        before -= 1
+    roles = units.roles[before] if before >= 0 else 0
+    is_wrapped = before < at - 1
+    if not is_wrapped and not roles & OPTION and units.token(at) in {"a", "i"}:
+        return None
+    if before < 0 or units.words[before] == BREAK:
+        return before + 1
+    if (roles & (AND | OR) or units.words[before] in JOINTS) and _is_after_label(units, before - 1):
+        return None
+    return before + 1 if roles & _BEFORE_SUBJECT or units.words[before] in _FREE else None
+
+
+def _is_after_label(units: Units, at: int) -> bool:
+    while at > 0 and not units.gaps[at] and (units.words[at] in CLOSE or units.words[at] in COMMAS):
+        at -= 1
+    return at >= 0 and units.labels[at] is not None
+
+
+def _read_verdict(scan: Scan, names: Named) -> _Verdict | None:
+    """Return what the words after the labels say of them, None if they say something else."""
+    units = scan.units
+    at = skip_remark(scan, names.end, names.choices[0]) if len(names.choices) == 1 else names.end
+    verdict = _Verdict()
+    end = min(at + _VERDICT_REACH, units.size)
+    while at < end and _add_to_verdict(units, at, verdict):
+        at += 1
+    verdict.end = at
+    is_full = verdict.is_right or verdict.is_wrong or verdict.is_answer
+    if is_full and (verdict.has_verb or not units.text.isascii()):
+        return verdict
+    is_over = at >= units.size or units.words[at] in _VERDICT_ENDS
+    return verdict if verdict.has_verb and not verdict.is_negated and is_over else None
+
+
+def _add_to_verdict(units: Units, at: int, verdict: _Verdict) -> bool:
+    """Say whether the unit belongs to a verdict, and add what it says."""
+    word, roles = units.words[at], units.roles[at]
+    is_chosen = bool(roles & PICK) and not units.token(at).isascii()
+    if roles & NOT_AFTER:
+        verdict.is_negated = not verdict.is_negated
+    elif roles & (RIGHT | WRONG | ANSWER) or is_chosen:
+        verdict.is_right = verdict.is_right or bool(roles & RIGHT)
+        verdict.is_wrong = verdict.is_wrong or bool(roles & WRONG)
+        verdict.is_answer = verdict.is_answer or is_chosen or bool(roles & ANSWER)
+    elif roles & (BE | NOT):
+        verdict.has_verb = verdict.has_verb or bool(roles & BE)
+        verdict.is_negated = verdict.is_negated != bool(roles & NOT)
+    elif roles & OPTION:
+        verdict.is_answer = verdict.is_answer or verdict.is_right
+    elif word in DASHES:
+        verdict.has_verb = True
+    else:
+        return bool(roles & _LIGHT_IN_VERDICT) or (word in WRAPPING and not verdict.is_right)
+    return True
+
+
+# Answers in markup: `\boxed{B}`, `<answer>B</answer>`, `[[B]]`; and thoughts, which are no answers.
+
+_MARKUP_REACH = 40
+_MOST_QUESTION_MARKS = 8
+
+_ANSWER_TAG_NAMES = (
+    "answer",
+    "final_answer",
+    "finalanswer",
+    "final",
+    "choice",
+    "option",
+    "ans",
+    "correct_answer",
+)
+ANSWER_TAGS = frozenset(f"<{name}>" for name in _ANSWER_TAG_NAMES)
+BOXES = frozenset({"\\boxed", "\\fbox", "\\framebox"})
+MARKUP = ANSWER_TAGS | BOXES | {"["}
+
+_THOUGHTS = ("think", "thinking", "thought", "thoughts", "reasoning", "reflection", "scratchpad", "analysis")
+_OPENING = frozenset({*(f"<{name}>" for name in _THOUGHTS), "<seed:think>", "[think]", "\u25c1think\u25b7"})
+_CLOSING = frozenset(f"</{name}>" for name in _THOUGHTS)
+_CLOSING |= {"</seed:think>", "[/think]", "\u25c1/think\u25b7", "<|message|>"}
+
+#: Where a model goes on with the next turn, or with the next text.
+_PIPED = ("im_start", "im_end", "eot_id", "eot", "user", "assistant", "endoftext", "end", "start_header_id")
+TURNS = frozenset(f"<|{name}|>" for name in (*_PIPED, "end_of_text"))
+TURNS |= {"</s>", "[inst]", "<end_of_turn>", "<start_of_turn>"}
+
+_BEFORE_QUESTION = frozenset({"*", "**", "[", "\u3010", *("#" * count for count in range(1, 7))})
+_AFTER_QUESTION = COLONS | {"\u3011"}
+
+
+def read_markup(scan: Scan, at: int, findings: Findings) -> None:
+    """Note what the markup at `at` states."""
+    units, word = scan.units, scan.units.words[at]
+    if word in ANSWER_TAGS:
+        _read_inside(scan, at, f"</{word[1:]}", findings, part="answer_tag")
+    elif word in BOXES:
+        _read_inside(scan, at, "}", findings, part="boxed")
+    elif units.words[at : at + 2] == ["[", "["]:
+        names = read_names(scan, at)
+        if names is not None and units.words[names.end - 2 : names.end] == ["]", "]"]:
+            found = Statement(names.choices, "double_brackets", Weight.DEFINITE, at, names.end, names.clashes)
+            findings.statements.append(found)
+
+
+def _read_inside(scan: Scan, at: int, closing: str, findings: Findings, *, part: str) -> None:
+    """Note what stands between the markup and what closes it, or the end of a text that is cut off."""
+    found = follow(scan, at + 1, is_linked=True)
+    inside = scan.units.words[at + 1 : at + _MARKUP_REACH]
+    end = at + 1 + inside.index(closing) if closing in inside else at + _MARKUP_REACH
+    if found is not None and not found.is_negated and found.end <= end + 3:
+        statement = Statement(found.choices, part, Weight.DEFINITE, at, found.end, found.clashes)
+        findings.statements.append(statement)
+
+
+def find_region(units: Units) -> tuple[int, int] | None:
+    """Return the units that are answer and not thought; None when a thought is never closed."""
+    if _OPENING.isdisjoint(units.words) and _CLOSING.isdisjoint(units.words):
+        return 0, units.size
+    closings = [at for at, word in enumerate(units.words) if word in _CLOSING]
+    begin = closings[-1] + 1 if closings else 0
+    while begin < units.size and units.words[begin] == BREAK:
+        begin += 1
+    for at in range(begin, units.size):
+        if units.words[at] in _OPENING:
+            return (begin, at) if at > begin else None
+    return begin, units.size
+
+
+def find_turns(units: Units) -> list[int]:
+    """Return where a new question, or the next turn of a conversation, may begin."""
+    found = [at for at, roles in enumerate(units.roles) if roles & QUESTION and _opens_question(units, at)]
+    if TURNS.isdisjoint(units.words):
+        return found
+    return sorted([*found, *(at for at, word in enumerate(units.words) if word in TURNS)])
+
+
+def _opens_question(units: Units, at: int) -> bool:
+    """Say whether a line begins here with `Question:`, `**Q2.**` or the like."""
+    before = at - 1
+    while before >= max(at - _MOST_QUESTION_MARKS, 0) and units.words[before] in _BEFORE_QUESTION:
+        before -= 1
+    if before >= 0 and units.words[before] != BREAK:
+        return False
+    after = units.words[at + 1 : at + 5]
+    is_numbered = len(after) > 1 and after[0].isdecimal()
+    return is_numbered or not _AFTER_QUESTION.isdisjoint(after)

@@ -1,0 +1,39 @@
+"""The reader can be embedded in any program."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from answerkey import reader
+
+HEAVY = ("polars", "jinja2", "pydantic", "ruamel", "answerkey.types", "answerkey.scorers")
+
+
+def test_the_reader_loads_no_heavy_library() -> None:
+    """Neither Polars nor Jinja nor pydantic is imported, not even when every rule has read a text."""
+    script = (
+        "import sys; from answerkey.reader import EXTRACTORS, RULES, read\n"
+        "for rule in RULES: read('Answer: Ｂ\\u0301', ['A', 'B'], rule, ['x', 'y'])\n"
+        "for one in EXTRACTORS.values(): one.read('Answer: B', ['A', 'B'], ['x', 'y'])\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("rule", "choice", "part"),
+    [
+        ("first_character", None, None),
+        ("first_character_literal", "C", None),
+        ("leading_label", None, "as_it_is"),
+        ("stated_answer", "B", "answer_cue"),
+    ],
+)
+def test_rules_are_called_by_name(rule: str, choice: str | None, part: str | None) -> None:
+    """One text, read by each of the rules; the option texts reach the rule that reads them."""
+    found = reader.read("Clearly, the answer is Rome.", "ABCD", rule, ["Oslo", "Rome"])
+    assert (found.choice, found.part) == (choice, part)

@@ -1,0 +1,329 @@
+from __future__ import annotations
+
+import pytest
+
+from answerkey.reader import Reading, read_stated_answer
+
+CHOICES = ("A", "B", "C", "D")
+
+
+def quote(text: str) -> str | None:
+    """Return the passage that decided."""
+    span = read_stated_answer(text, CHOICES).span
+    return None if span is None else text[span[0] : span[1]]
+
+
+@pytest.mark.parametrize(
+    ("text", "passage"),
+    [
+        ("Well, the answer is (B), I think.", "answer is (B)"),
+        ("  \n**B**\n", "**B**"),
+        ("<think>A</think>\n\nAnswer: C", "Answer: C"),
+        ("Question: x?\nAnswer: D\n\nQuestion: y?\nAnswer: A", "Answer: D"),
+        ("It isn't A. It's D.", "It's D"),
+        ("答案是C。", "答案是C"),
+        ("\\boxed{\\text{B}}", "\\boxed{\\text{B}}"),
+        ("Nothing here.", None),
+    ],
+)
+def test_passage_is_where_the_answer_is_stated(text: str, passage: str | None) -> None:
+    """The span covers the cue and the label, also behind thoughts and before another question."""
+    assert quote(text) == passage
+
+
+def test_only_what_follows_the_thought_is_read() -> None:
+    """The last closed thought counts; one that is never closed leaves what stands before it."""
+    assert read_stated_answer("<think>A</think>B<think>C</think>D", CHOICES).choice == "D"
+    assert read_stated_answer("Answer: B\n<think>or C", CHOICES).choice == "B"
+    assert read_stated_answer("<think>B", CHOICES) == Reading(None, "NOTHING_STATED", "unclosed_thought")
+    assert read_stated_answer("<think>B</think>", CHOICES).reason == "NOTHING_STATED"
+
+
+def test_first_turn_that_states_something_decides() -> None:
+    """An echoed question is passed over, a further question is not read, whatever it states."""
+    text = "Question: which?\nA. x\nB. y\nC. z\nD. w\nAnswer: C\n\nQuestion: and now?\nAnswer: A"
+    assert read_stated_answer(text, CHOICES).choice == "C"
+    assert read_stated_answer("A or B\n\nQuestion: next\nAnswer: A", CHOICES).reason == "SEVERAL_CHOICES"
+
+
+def test_statements_have_to_agree_unless_one_corrects_the_others() -> None:
+    """What was corrected does not count, unless it is stated again."""
+    assert read_stated_answer("Answer: A. Wait, Answer: B. Answer: B", CHOICES).choice == "B"
+    assert read_stated_answer("Answer: A. Wait, Answer: B. Answer: A", CHOICES).reason == "SEVERAL_CHOICES"
+    assert read_stated_answer("Answer: A. Answer: B. Sorry, Answer: C", CHOICES).choice == "C"
+
+
+def test_weaker_statements_count_only_without_stronger_ones() -> None:
+    """What is called right in passing gives way to a stated answer, a guess to a definite one."""
+    assert read_stated_answer("A is correct in part. The answer is B.", CHOICES).choice == "B"
+    assert (
+        read_stated_answer("It might be that the answer could be A. The answer is B.", CHOICES).choice == "B"
+    )
+    assert read_stated_answer("The closest option is A. The answer is B.", CHOICES).choice == "B"
+
+
+def test_options_of_another_length_go_with_the_first_choices() -> None:
+    """Fewer texts than choices, or more, are read in order."""
+    assert read_stated_answer("The answer is Rome.", CHOICES, ["Paris", "Rome"]).choice == "B"
+    assert read_stated_answer("The answer is Rome.", ("A", "B"), ["Paris", "Rome", "Oslo"]).choice == "B"
+    assert read_stated_answer("The answer is Oslo.", ("A", "B"), ["Paris", "Rome", "Oslo"]).choice is None
+
+
+TOWNS = ("Paris", "Lyon", "Rome", "Bonn")
+
+
+@pytest.mark.parametrize(
+    ("text", "choice"), [("We choose $A$ and solve.", None), ("So $B = 2$.", None), ("So $B$.", "B")]
+)
+def test_variables_are_no_answers(text: str, choice: str | None) -> None:
+    """A letter between dollars is a variable, unless nothing but it is on the line."""
+    assert read_stated_answer(text, CHOICES).choice == choice
+
+
+def test_a_cue_leads_past_few_verbs() -> None:
+    """A text that stammers is not followed for ever; the last cue of several leads to its label."""
+    assert read_stated_answer("The answer is is is is is is B", CHOICES).reason == "NOTHING_STATED"
+    stammered = read_stated_answer("The answer is " * 5 + "B", CHOICES)
+    assert (stammered.choice, stammered.part) == ("B", "answer_cue")
+
+
+@pytest.mark.parametrize("text", ["The answer is not B", "The answer is not B,"])
+def test_an_exclusion_at_the_end_states_nothing(text: str) -> None:
+    """Nothing follows that could be stated in its place."""
+    assert read_stated_answer(text, CHOICES).reason == "NOTHING_STATED"
+
+
+def test_a_remark_in_brackets_ends_with_its_line() -> None:
+    """Brackets that are not closed on their line are passed over by nobody; the label before them counts."""
+    found = read_stated_answer("The answer is B (which\nis Lyon).", CHOICES)
+    assert (found.choice, found.part) == ("B", "answer_cue")
+
+
+def test_dressed_text_after_a_mark_makes_a_label() -> None:
+    """`B:**Lyon**` is labelled as `B: Lyon` is."""
+    found = read_stated_answer("B:**Lyon**", CHOICES)
+    assert (found.choice, found.part) == ("B", "first_label")
+
+
+def test_a_list_of_options_states_nothing() -> None:
+    """Every option repeated on a line of its own is the question again, and so are all labels."""
+    echo = "\n".join(f"{label}. {town}" for label, town in zip(CHOICES, TOWNS, strict=True))
+    assert read_stated_answer(echo, CHOICES, TOWNS).reason == "NOTHING_STATED"
+    assert read_stated_answer("A\nB\nC\nD", CHOICES).reason == "NOTHING_STATED"
+
+
+def test_verdicts_may_be_dressed_and_hedged() -> None:
+    """A list with a verdict for every choice states the one that is called right."""
+    text = "A: Paris - **wrong**\nB: Lyon - definitely **correct**\nC: Rome - *wrong*\nD: Bonn - wrong"
+    found = read_stated_answer(text, CHOICES)
+    assert (found.choice, found.part) == ("B", "verdict_list")
+
+
+@pytest.mark.parametrize("wrong", ["not correct", "not **correct**", "*not* **correct**", "**not correct**"])
+def test_a_verdict_may_be_turned_round(wrong: str) -> None:
+    """What is called not right is wrong, however that is dressed."""
+    text = f"A: Paris - {wrong}\nB: Lyon - **correct**\nC: Rome - {wrong}\nD: Bonn - {wrong}"
+    found = read_stated_answer(text, CHOICES)
+    assert (found.choice, found.part) == ("B", "verdict_list")
+
+
+@pytest.mark.parametrize(("text", "part"), [("[[B]]", "double_brackets"), ("[[B]", "label_line")])
+def test_double_brackets_have_to_be_closed(text: str, part: str) -> None:
+    """Otherwise the label stands on its own."""
+    found = read_stated_answer(text, CHOICES)
+    assert (found.choice, found.part) == ("B", part)
+
+
+def test_a_label_may_be_followed_by_its_own_text_in_quotes() -> None:
+    """The quoted text of another option does not make a label of the letter before it."""
+    assert read_stated_answer('B "Lyon"', CHOICES, TOWNS).choice == "B"
+    assert read_stated_answer('B "Rome"', CHOICES, TOWNS).reason == "NOTHING_STATED"
+
+
+def test_the_text_of_an_option_counts_on_the_first_or_last_line() -> None:
+    """In between it is one of many things that are said; after a verb it may be dressed."""
+    middle = "Well, it depends.\nLyon\nThat is what people say about it in the end."
+    assert read_stated_answer(middle, CHOICES, TOWNS).reason == "NOTHING_STATED"
+    for text in ("Lyon\nfoo is\nLyon\nbar", "The capital is **Lyon**.", 'It is "Lyon"'):
+        found = read_stated_answer(text, CHOICES, TOWNS)
+        assert (found.choice, found.part) == ("B", "option_text")
+
+
+def test_a_question_about_a_label_is_no_verdict() -> None:
+    """Nor is what is said of all choices at once."""
+    assert read_stated_answer("Is it so? B is correct?", CHOICES).reason == "NOTHING_STATED"
+    assert read_stated_answer("A, B, C and D are correct.", CHOICES).reason == "SEVERAL_CHOICES"
+
+
+def test_endless_words_are_read_as_they_are() -> None:
+    """A word that no lexicon holds is not normalized; what follows it is read all the same."""
+    found = read_stated_answer("\N{LATIN SMALL LETTER E WITH ACUTE}" * 65 + ". Answer: B", CHOICES)
+    assert (found.choice, found.part) == ("B", "answer_cue")
+
+
+COLOURS = ("red", "the blue", "green", "deep blue sea")
+NUMBERS = ("1.5", "route 66", "x", "12")
+SHORT_TEXTS = ("ox", "x", "12", "x 1")
+CLAIMS = ("It is C", "It is D", "It is A", "none")
+WIDE = ("Ｐａｒｉｓ", "y", "z", "w")
+LONG = "So we go on and on. " * 12
+
+
+def show(
+    text: str, choices: tuple[str, ...], options: tuple[str, ...] | None = None
+) -> tuple[str | None, str | None, str | None]:
+    """Return the choice or the reason, the part of the rule, and the passage."""
+    reading = read_stated_answer(text, choices, options)
+    passage = None if reading.span is None else text[slice(*reading.span)]
+    return reading.choice or reading.reason, reading.part, passage
+
+
+@pytest.mark.parametrize(
+    ("text", "choices", "answer", "part", "passage"),
+    [
+        ("The answer is $2 $", "1234", "2", "answer_cue", "answer is $2"),
+        ("The answer is A", "A", "A", "answer_cue", "answer is A"),
+        ("- x-B चुनता हूँ", "AB", "NOTHING_STATED", None, None),
+        ("A, B is the answer", "AB", "SEVERAL_CHOICES", "first_label", "A, B"),
+        ("A. x\nB", "AB", "A", "first_label", "A"),
+        ("A: wrong.\nB: correct ** x", "AB", "B", "elimination", "A"),
+        (
+            "A: x - wrong\nB: very very very very very very very very very correct",
+            "AB",
+            "B",
+            "elimination",
+            "A",
+        ),
+        ("I think A and B are right", "AB", "NOTHING_STATED", None, None),
+        ("\\boxed{C-x", "AB", "NOTHING_STATED", None, None),
+        ("\nNo, it's B) Correct.", "ABC", "NOTHING_STATED", None, None),
+        ("Answer: B: red 아니라 C입니다", "ABC", "B", "answer_cue", "Answer: B"),
+        ("\nC. green", "ABCD", "C", "first_label", "C"),
+        ("((B)) (blue), A. B", "ABCD", "SEVERAL_CHOICES", "first_label", "((B)) (blue), A"),
+        ("(A) not correct\n(B) correct", "ABCD", "NOTHING_STATED", None, None),
+        ("(a) x" + " word" * 20, "ABCD", "A", "first_label", "(a)"),
+        ("** ( ** ( ** ( ** ( ** Answer B", "ABCD", "NOTHING_STATED", None, None),
+        ("** ( ** ( ** ( ** ( Answer B", "ABCD", "B", "answer_cue", "Answer B"),
+        ("- Answer:  is not **correct**", "ABCD", "NOTHING_STATED", None, None),
+        ("-B", "ABCD", "B", "label_line", "-B"),
+        (
+            "A is wrong. B is wrong. C is wrong." + " word" * 148,
+            "ABCD",
+            "D",
+            "elimination",
+            "A is wrong. B is wrong. C",
+        ),
+        ("A or B चुनता हूँ", "ABCD", "B", "chosen", "चुनता"),
+        ("A. x\nB. y\nC. z", "ABCD", "NOTHING_STATED", None, None),
+        ("Answers: A. Answer: B", "ABCD", "B", "answer_cue", "Answer: B"),
+        ("B\n# # # # # # # # # Question: x\nAnswer: C", "ABCD", "SEVERAL_CHOICES", "answer_cue", "Answer: C"),
+        ("B\n# # # # # # # # Question: x\nAnswer: C", "ABCD", "B", "label_line", "B"),
+        ("B\nQuestion x y z w: w\nAnswer: C", "ABCD", "SEVERAL_CHOICES", "answer_cue", "Answer: C"),
+        ("B - wrong. C - wrong. D - wrong.", "ABCD", "A", "elimination", "B - wrong. C - wrong. D"),
+        ("B Question: y\nAnswer: C", "ABCD", "C", "answer_cue", "Answer: C"),
+        ("B is right.?", "ABCD", "B", "named_right", "B is right"),
+        ("B:**", "ABCD", "NOTHING_STATED", None, None),
+        ("Bは正解ではない", "ABCD", "NOTHING_STATED", None, None),
+        ("Eliminate the the the the A, then B, C.", "ABCD", "NOTHING_STATED", None, None),
+        ("Hence B-x", "ABCD", "NOTHING_STATED", None, None),
+        ("Hence option is B", "ABCD", "B", "conclusion", "Hence option is B"),
+        ("I choose E", "ABCD", "NOT_A_CHOICE", "chosen", "choose E"),
+        ("I think A () or B", "ABCD", "SEVERAL_CHOICES", "chosen", "I think A () or B"),
+        ("I think E", "ABCD", "NOT_A_CHOICE", "chosen", "I think E"),
+        ("I would not choose A, B or C.", "ABCD", "D", "elimination", "choose"),
+        ("It seems B", "ABCD", "B", "conclusion", "It seems B"),
+        ("La rèponse est B", "ABCD", "B", "answer_cue", "rèponse est B"),
+        ("Maybe Answer: B: red 아니라 C입니다", "ABCD", "B", "answer_cue", "Answer: B"),
+        ("Scratch that, B", "ABCD", "NOTHING_STATED", None, None),
+        ("So (a) is right", "ABCD", "A", "named_right", "(a) is right"),
+        ("So the answer to this : B - blue — correct", "ABCD", "NOTHING_STATED", None, None),
+        ("That is my answer: B?", "ABCD", "B", "answer_cue", "answer: B"),
+        ("The answer for B is C", "ABCD", "C", "answer_cue", "answer for B is C"),
+        ("The answer is *B*x", "ABCD", "NOTHING_STATED", None, None),
+        (
+            "The answer is A or B. The answer is B or A. The answer is A.",
+            "ABCD",
+            "SEVERAL_CHOICES",
+            "answer_cue",
+            "answer is A",
+        ),
+        (
+            "The answer is " + ", ".join("AB" * 13) + ", C",
+            "ABCD",
+            "SEVERAL_CHOICES",
+            "answer_cue",
+            "answer is " + ", ".join("AB" * 13) + "",
+        ),
+        ("The answer is B or C is wrong", "ABCD", "B", "answer_cue", "answer is B"),
+        ("The answer is _B_ x", "ABCD", "NOTHING_STATED", None, None),
+        ("The answer is is is is B", "ABCD", "B", "answer_cue", "answer is is is is B"),
+        ("The best choice is B", "ABCD", "B", "answer_cue", "choice is B"),
+        (
+            "The correct option is B and C but not C",
+            "ABCD",
+            "SEVERAL_CHOICES",
+            "answer_cue",
+            "option is B and C",
+        ),
+        ("Therefore, the answer to this : B)</answer>", "ABCD", "NOTHING_STATED", None, None),
+        ("\\boxed{} (B)", "ABCD", "NOTHING_STATED", None, None),
+        ("a를 선택합니다", "ABCD", "A", "chosen", "선택합니다"),
+        ("dass die Antwort B ist", "ABCD", "B", "answer_cue", "Antwort B"),
+        ("dass die Antwort B ist x", "ABCD", "NOTHING_STATED", None, None),
+        ("my very very very very very very very option is B", "ABCD", "B", "answer_cue", "option is B"),
+        ("my very very very very very very very very option is B", "ABCD", "B", "answer_cue", "option is B"),
+        ("so $B$ but C", "ABCD", "NOTHING_STATED", None, None),
+        ("x B 번 번 번 번을 선택합니다", "ABCD", "NOTHING_STATED", None, None),
+        ("x my option B.", "ABCD", "NOTHING_STATED", None, None),
+        ("x. Is my answer: B?", "ABCD", "NOTHING_STATED", None, None),
+        ("x</think>\n<think>B", "ABCD", "NOTHING_STATED", "unclosed_thought", None),
+        ("i is right", "HIJ", "NOTHING_STATED", None, None),
+        ("가입니다", "가나다라", "가", "label_line", "가입니다"),
+        ("정답은 나정답", "가나다라", "NOTHING_STATED", None, None),
+    ],
+)
+def test_labels_count_as_far_as_a_cue_reaches(
+    text: str, choices: str, answer: str, part: str | None, passage: str | None
+) -> None:
+    """A label counts where the words before and after it lead to it, and nowhere else."""
+    assert show(text, tuple(choices)) == (answer, part, passage)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "answer", "part", "passage"),
+    [
+        ("The answer is 1.5 - 1", NUMBERS, "NOTHING_STATED", None, None),
+        ("A. It is C.\nB. It is D.", CLAIMS, "NOTHING_STATED", None, None),
+        ("ox\n" + LONG, SHORT_TEXTS, "A", "option_text", "ox"),
+        ("x\n" + LONG, SHORT_TEXTS, "NOTHING_STATED", None, None),
+        ("Blue.\nI choose « B »\nC. green", COLOURS[:2], "B", "chosen", "choose « B"),
+        ("\ncorrect option option B is correct? no", COLOURS, "B", "answer_cue", "option option B"),
+        ("$B$**; A since it is.", COLOURS, "B", "first_label", "$B$**"),
+        ("B blue is right", COLOURS, "B", "named_right", "B blue is right"),
+        ("B-C is the answer", COLOURS, "SEVERAL_CHOICES", "first_label", "B-C"),
+        ("Blue is it not", COLOURS, "NOTHING_STATED", None, None),
+        ("It is ((((((((blue", COLOURS, "NOTHING_STATED", None, None),
+        ("It is ((((((blue", COLOURS, "B", "option_text", "blue"),
+        ("It's D입니다", COLOURS, "D", "conclusion", "It's D"),
+        ("No, it's , B", COLOURS, "NOTHING_STATED", None, None),
+        ("Odpowiedź to , B\n\n**No, it's B-C is", COLOURS, "NOTHING_STATED", None, None),
+        ("The answer is (B: red) x", COLOURS, "B", "answer_cue", "answer is (B"),
+        ("The answer is **blue** (C)", COLOURS, "CONTRADICTS_ITSELF", "answer_cue", "answer is **blue** (C)"),
+        ("The answer is B (red", COLOURS, "CONTRADICTS_ITSELF", "answer_cue", "answer is B"),
+        ("The answer is B(blue)", COLOURS, "B", "answer_cue", "answer is B"),
+        ("The answer is blue because", COLOURS, "B", "answer_cue", "answer is blue"),
+        ("The answer is deep * _ * _ * _ blue sea", COLOURS, "NOTHING_STATED", None, None),
+        ("[[**", COLOURS, "NOTHING_STATED", None, None),
+        ("\\boxed{", COLOURS, "NOTHING_STATED", None, None),
+        ("blue blue", COLOURS, "NOTHING_STATED", None, None),
+        ("so D because x", COLOURS, "D", "conclusion", "so D"),
+        ("the answer to this : $B$\nWait, C", COLOURS, "C", "correction", "Wait, C"),
+        ("word " * 56 + "word. It is blue", COLOURS, "B", "option_text", "blue"),
+        ("The answer is Paris", WIDE, "A", "answer_cue", "answer is Paris"),
+    ],
+)
+def test_option_texts_count_where_they_are_complete(
+    text: str, options: tuple[str, ...], answer: str, part: str | None, passage: str | None
+) -> None:
+    """An option's text counts when it stands in full, and contradicts a label that is not its own."""
+    assert show(text, tuple("ABCD"[: len(options)]), options) == (answer, part, passage)

@@ -1,0 +1,343 @@
+from __future__ import annotations
+
+import pytest
+
+from answerkey.reader.units import (
+    ANSWER,
+    BARE,
+    BE,
+    BREAK,
+    FILL,
+    FIX,
+    NO_TEXTS,
+    NOT,
+    PICK,
+    ROLES,
+    fold_accents,
+    list_words,
+    load_lexicon,
+    normalize_word,
+    read_labels,
+    read_texts,
+    split_tokens,
+    split_units,
+)
+
+
+def list_tokens(text: str) -> list[str]:
+    """Return the tokens without the spaces before them."""
+    return [token for _, token in split_tokens(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("The answer is B.", ["The", "answer", "is", "B", "."]),
+        ("isn't", ["isn't"]),
+        ("l'option D'accord", ["l'", "option", "D'", "accord"]),
+        ("1.5 and 10,000", ["1.5", "and", "10,000"]),
+        ("4km", ["4", "km"]),
+        ("\\boxed{\\text{B}}", ["\\boxed", "{", "\\text", "{", "B", "}", "}"]),
+        ("<answer>B</answer>", ["<answer>", "B", "</answer>"]),
+        ("<|im_end|>", ["<|im_end|>"]),
+        ("a < b > c", ["a", "<", "b", ">", "c"]),
+        ("**B** -> C", ["**", "B", "**", "->", "C"]),
+        ("a\r\nb", ["a", "\r\n", "b"]),
+        ("正解はCです。", ["正", "解", "は", "C", "で", "す", "。"]),
+        ("정답은 B입니다", ["정답은", "B", "입니다"]),
+        ("Ответ: Б", ["Ответ", ":", "Б"]),
+        ("2️⃣", ["2️⃣"]),
+        ("e\u0301", ["e\u0301"]),
+        ("  ", []),
+        ("", []),
+    ],
+)
+def test_text_falls_into_tokens(text: str, tokens: list[str]) -> None:
+    """Words go by script, numbers and tags stay whole, every other mark is its own token."""
+    assert list_tokens(text) == tokens
+
+
+@pytest.mark.parametrize("text", ["  a b\n c", "答案 ： B", "\u00a0x\u3000y\u2028z", "\x1fA\tB"])
+def test_gaps_and_tokens_are_the_text(text: str) -> None:
+    """Nothing is lost between the tokens."""
+    assert "".join(gap + token for gap, token in split_tokens(text)) == text.rstrip()
+
+
+LANGUAGES = {
+    "English": "answer",
+    "German": "Antwort",
+    "French": "réponse",
+    "Spanish": "respuesta",
+    "Italian": "risposta",
+    "Portuguese": "resposta",
+    "Russian": "ответ",
+    "Korean": "정답은",
+    "Arabic": "الإجابة",
+    "Hindi": "उत्तर",
+    "Dutch": "antwoord",
+    "Polish": "odpowiedź",
+    "Turkish": "cevap",
+    "Ukrainian": "відповідь",
+    "Indonesian": "jawaban",
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_language_has_a_word_for_the_answer(language: str) -> None:
+    """The word for the answer is known in each of the languages."""
+    assert load_lexicon()[normalize_word(LANGUAGES[language])].roles & ANSWER
+
+
+def test_phrases_hang_below_their_first_word() -> None:
+    """A phrase is found word by word, also where words are single characters."""
+    assert load_lexicon()["答"].following["案"].roles == ANSWER | BARE
+    assert load_lexicon()["on"].following["second"].following["thought"].roles & FIX
+    assert load_lexicon()["isn't"].roles & BE & ~NOT == BE
+
+
+def test_words_files_are_well_formed() -> None:
+    """Every line names known roles, and words without blanks around them."""
+    seen: set[tuple[str, str]] = set()
+    for roles, words in list_words():
+        assert roles
+        assert set(roles) <= set(ROLES)
+        for word in words:
+            assert word == word.strip()
+            assert word
+            seen.add((" ".join(roles), word))
+    assert len(seen) > 2_000
+
+
+@pytest.mark.parametrize(
+    ("token", "word"),
+    [("ANSWER", "answer"), ("Ｂ", "b"), ("l\u2019", "l'"), ("الإجابــة", "الاجابة"), ("RÉPONSE", "réponse")],
+)
+def test_words_are_spelled_alike(token: str, word: str) -> None:
+    """Case, full width, apostrophes and Arabic spellings are evened out."""
+    assert normalize_word(token) == word
+
+
+def test_accents_may_be_left_out() -> None:
+    """Long Latin words are known without their accents, short ones are not."""
+    assert fold_accents("réponse") == "reponse"
+    assert fold_accents("è") == "è"
+    assert load_lexicon()["reponse"].roles & ANSWER
+
+
+@pytest.mark.parametrize(
+    ("word", "folded"),
+    [
+        ("été", "été"),
+        ("abcÀ", "abcA"),
+        ("éabɏ", "eabɏ"),
+        ("éabɐ", "éabɐ"),
+        ("é" + "a" * 63, "e" + "a" * 63),
+        ("é" + "a" * 64, "é" + "a" * 64),
+        ("ответ\u0301", "ответ\u0301"),
+    ],
+)
+def test_only_latin_words_of_some_length_lose_accents(word: str, folded: str) -> None:
+    """From four letters to sixty-four, and up to the last of the Latin letters."""
+    assert fold_accents(word) == folded
+
+
+def test_only_tokens_of_some_length_are_composed() -> None:
+    """A token of more than sixty-four characters is no word, and stays as wide as it is."""
+    assert normalize_word("Ｂ" * 64) == "b" * 64
+    assert normalize_word("Ｂ" * 65) == "ｂ" * 65
+
+
+def test_lexicon_is_built_from_the_files() -> None:
+    """Elided words are whole, phrases are split, and accents may be missing in both."""
+    tree = load_lexicon.__wrapped__()
+    assert tree["l'"].roles == FILL
+    assert tree["réponse"].roles == tree["reponse"].roles
+    assert tree["go"].following["with"].roles == PICK
+    assert tree["答"].following["案"].roles == ANSWER | BARE
+
+
+@pytest.mark.parametrize(
+    ("choices", "token", "found"),
+    [
+        ("ABCD", "b", "B"),
+        ("ABCD", "Ｂ", "B"),
+        ("ABCD", "𝐁", "B"),
+        ("ABCD", "Ⓑ", "B"),
+        ("ABCD", "E", None),
+        ("ABCD", "B\u0301", None),
+        ("ABCD", "Β", None),  # Greek
+        ("aBb", "B", "B"),
+        ("aBb", "b", "b"),
+        ("aBb", "A", None),
+        ("1234", "②", "2"),
+        ("1234", "٢", "2"),
+        ("1234", "2\ufe0f\u20e3", "2"),
+        ("①②", "2", "②"),
+        ("⑴⑵", "2", "⑵"),
+        ("ⅠⅡⅢ", "ii", "Ⅱ"),
+        ("أبجد", "ا", "أ"),
+        ("ÄÖ", "A\u0308", "Ä"),
+        ("1①", "1", "1"),
+        ("1①", "①", "①"),
+    ],
+)
+def test_labels_are_read_as_freely_as_keeps_them_apart(choices: str, token: str, found: str | None) -> None:
+    """Case and typography are ignored unless two choices differ by nothing else."""
+    assert read_labels(tuple(choices)).find(token, normalize_word(token)) == found
+
+
+def test_label_that_is_not_offered_is_recognized() -> None:
+    """A letter of the same kind looks like a label; other signs do not."""
+    labels = read_labels(("A", "B"))
+    assert [labels.resembles(token) for token in ("E", "e", "5", "Б", "Ex", ".")] == [True, *[False] * 5]
+
+
+@pytest.mark.parametrize(
+    ("choices", "token", "found"),
+    [
+        (("q", "Q", "w"), "Q", "Q"),
+        (("q", "Q", "w"), "W", None),
+        (("k", "K", "Ｋ"), "K", "K"),
+        (("k", "K", "Ｋ"), "Ｋ", "Ｋ"),
+        (("definitely", "hardly"), "Definitely", "definitely"),
+        (("réponses", "x"), "RÉPONSES", "réponses"),
+        (("réponsesx", "x"), "réponsesx", None),
+    ],
+)
+def test_labels_that_differ_by_little_are_read_as_written(
+    choices: tuple[str, ...], token: str, found: str | None
+) -> None:
+    """Case and width count where they tell choices apart; beyond ASCII eight characters are the most."""
+    assert read_labels.__wrapped__(choices).find(token, normalize_word(token)) == found
+
+
+LABELS = read_labels(("A", "B", "C"))
+
+
+def test_units_are_words_and_phrases() -> None:
+    """A phrase is one unit, with its own roles and no word."""
+    units = split_units("I'd go with B", LABELS)
+    assert units.words == ["i'd", "", "b"]
+    assert units.roles[1] == PICK
+    assert units.labels == [None, None, "B"]
+    assert [units.token(at) for at in range(units.size)] == ["I'd", "go with", "B"]
+
+
+def test_places_lead_back_into_the_text() -> None:
+    """The start and the end of each unit are those of its text, phrases included."""
+    text = "  On second thought,\n**B** it is"
+    units = split_units(text, LABELS)
+    assert [text[units.start(at) : units.ends[at]] for at in range(units.size)] == [
+        "On second thought", ",", "\n", "**", "B", "**", "it is",
+    ]  # fmt: skip
+    assert units.roles[0] & FIX
+    assert [units.places[at] for at in range(units.size)] == [0, 3, 4, 5, 6, 7, 8]
+
+
+def test_line_breaks_are_alike() -> None:
+    """Whatever breaks the line is a break."""
+    assert split_units("a\r\nb\u2028c\x0bd", LABELS).words == ["a", BREAK, "b", BREAK, "c", BREAK, "d"]
+
+
+def test_endings_belong_to_labels() -> None:
+    """Korean and Turkish endings leave a label a label."""
+    assert split_units("B'dir", LABELS).labels == ["B"]
+    assert split_units("나입니다", read_labels(("가", "나"))).labels == ["나"]
+    assert split_units("가입니다", read_labels(("가", "나"))).labels == ["가"]
+    assert split_units("나라", read_labels(("가", "나"))).labels == [None]
+    assert split_units("나정답", read_labels(("가", "나"))).labels == [None]
+
+
+def test_labels_have_eight_characters_at_most() -> None:
+    """Longer words beyond ASCII are no labels."""
+    assert split_units("réponses", read_labels(("réponses", "x"))).labels == ["réponses"]
+    assert split_units("réponsesx", read_labels(("réponsesx", "x"))).labels == [None]
+
+
+def test_words_of_any_language_have_roles() -> None:
+    """Accents may be missing, and words may touch."""
+    assert split_units("la reponse est", LABELS).roles[1:] == [ANSWER, BE]
+    assert split_units("la rèponse est", LABELS).roles[1:] == [ANSWER, BE]
+    assert split_units("答案是B", LABELS).labels == [None, None, "B"]
+
+
+def test_a_word_that_is_nothing_but_a_stretched_line_is_a_word() -> None:
+    """The Arabic tatweel stretches letters; alone it is no label, and no phrase."""
+    units = split_units("\u0640 B", LABELS)
+    assert units.words == ["\u0640", "b"]
+    assert units.labels == [None, "B"]
+
+
+FOUR = read_labels(("A", "B", "C", "D"))
+
+
+def find_text(text: str, options: tuple[str, ...]) -> tuple[str | None, str] | None:
+    """Return the choice whose text begins the completion, and the passage."""
+    units = split_units(text, FOUR)
+    found = read_texts(options, FOUR).find(units, 0)
+    return None if found is None else (found.choice, text[: units.ends[found.end - 1]])
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "found"),
+    [
+        ("red and blue", ("red", "red and blue"), ("B", "red and blue")),
+        ("red wine", ("red", "red and blue"), ("A", "red")),
+        ("RED", ("red",), ("A", "RED")),
+        ("**red** and **blue**", ("red and blue",), None),
+        ("red** and **blue", ("red and blue",), ("A", "red** and **blue")),
+        ("anther", ("The sepal", "The anther"), ("B", "anther")),
+        ("the anther", ("The sepal", "The anther"), ("B", "the anther")),
+        ("Paris", ("(A) Paris", "(B) Rome"), ("A", "Paris")),
+        ("Paris", ("A. Paris", "B. Rome"), ("A", "Paris")),
+        ("same", ("same", "same"), (None, "same")),
+        ("none of the above", ("x", "None of the above."), ("B", "none of the above")),
+        ("4.5", ("4", "4.5"), ("B", "4.5")),
+        ("Parisian", ("Paris",), None),
+        ("", ("Paris",), None),
+        ("Paris", ("", "Paris"), ("B", "Paris")),
+        ("堪培拉。", ("悉尼", "堪培拉"), ("B", "堪培拉")),
+        ("averyveryverylongword", ("averyveryverylongword",), ("A", "averyveryverylongword")),
+    ],
+)
+def test_longest_full_text_is_found(
+    text: str, options: tuple[str, ...], found: tuple[str | None, str] | None
+) -> None:
+    """Case, emphasis within, an article before it and the option's own label make no difference."""
+    assert find_text(text, options) == found
+
+
+def test_texts_go_with_the_choices_in_order() -> None:
+    """More texts than choices are ignored; without texts there is nothing to find_text."""
+    assert find_text("six", ("one", "two", "three", "four", "six")) is None
+    assert read_texts(None, FOUR) is NO_TEXTS
+    assert read_texts((), FOUR) is NO_TEXTS
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "found"),
+    [
+        ("red", ("red wine", "blue"), None),
+        ("red beer", ("red wine", "red beer", "red"), ("B", "red beer")),
+        ("A", ("A.", "B."), ("A", "A")),
+        ("B. Paris", ("B. Paris", "x"), ("A", "B. Paris")),
+        ("Paris", ("B. Paris", "x"), None),
+        ("x", ("((A) x", "y"), ("A", "x")),
+        ("red _**_ wine", ("red wine",), ("A", "red _**_ wine")),
+        ("red *_*_*_ wine", ("red wine",), None),
+        ("  wine", ("\n wine\n",), ("A", "  wine")),
+        ("the", ("the", "an x"), ("A", "the")),
+        ("x", ("x", "an x"), ("A", "x")),
+        ("?", (".", "?"), ("B", "?")),
+        ("?!", ("!", "?!"), ("B", "?")),
+        ("Paris", (" " * 70 + "Paris",), ("A", "Paris")),
+        ("Paris", ("Ｐａｒｉｓ", "Rome"), ("A", "Paris")),
+        ("red * _ * wine", ("red wine",), ("A", "red * _ * wine")),
+        ("red * _ * _ wine", ("red wine",), None),
+    ],
+)
+def test_parts_of_a_text_are_not_the_text(
+    text: str, options: tuple[str, ...], found: tuple[str | None, str] | None
+) -> None:
+    """All words have to be there, without much between them; only the option's own label is left away."""
+    assert find_text(text, options) == found

@@ -188,10 +188,7 @@ def fail(error: str, prompt: Messages | None = None) -> Completion:
 
 
 def rank_choices(
-    texts: Sequence[str],
-    logprobs: Sequence[float],
-    label: str,
-    prompt: Messages | None,
+    texts: Sequence[str], logprobs: Sequence[float], label: str, prompt: Messages | None
 ) -> Completion:
     """Return the label of the likeliest choice as a completion, with the log-probability of each text."""
     ranking = [

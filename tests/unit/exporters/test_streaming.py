@@ -19,11 +19,7 @@ from answerkey.verbs import reopening
 SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
 TASK = {"key": "quiz", "display_name": "Quiz", "description": "q", "definition": {"scorers": [SCORER]}}
 ROWS = [
-    {
-        "sample_id": f"s{n}",
-        "answer": "E" if n % 9 == 8 else "AB"[n % 2],
-        "completion": "ABX"[n % 3],
-    }
+    {"sample_id": f"s{n}", "answer": "E" if n % 9 == 8 else "AB"[n % 2], "completion": "ABX"[n % 3]}
     for n in range(50)
 ]
 

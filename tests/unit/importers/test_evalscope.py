@@ -57,9 +57,7 @@ def write_run(desk: Desk, **files: list[dict[str, Any]]) -> Path:
 def test_predictions_and_reviews_are_joined_by_their_index(desk: Desk) -> None:
     """Whatever the order of their lines; the options are read in the prompt."""
     log = write_run(
-        desk,
-        predictions=[prediction(1, "A"), prediction(0)],
-        reviews=[review(0), review(1, 0.0)],
+        desk, predictions=[prediction(1, "A"), prediction(0)], reviews=[review(0), review(1, 0.0)]
     )
     found = desk.bring(log)
     assert (found.kind, found.description.task, found.description.model) == (

@@ -146,12 +146,7 @@ def test_an_export_has_a_row_for_each_verdict(run: ak.Run) -> None:
     found = export_rows(run, "every_eval_ever", task_key=None, file=None, stream=out)
     assert (found.rows, found.left_out) == (3, 1)
     rows = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert rows[0]["input"] == {
-        "raw": "one",
-        "formatted": None,
-        "reference": ["A"],
-        "choices": ["x", "y"],
-    }
+    assert rows[0]["input"] == {"raw": "one", "formatted": None, "reference": ["A"], "choices": ["x", "y"]}
     assert rows[0]["answer_attribution"][0]["extracted_value"] == "A"
     assert [one["evaluation"] for one in rows] == [
         {"score": 1.0, "is_correct": True},
@@ -174,11 +169,7 @@ def test_an_export_imports_again(run: ak.Run, desk: Desk) -> None:
     ]
     assert [
         (one["completion"], one["completion_status"], one["their_score"]) for one in desk.completions()
-    ] == [
-        ("A", "OK", 1.0),
-        ("P.", "OK", 0.0),
-        (None, "REFUSED", 0.0),
-    ]
+    ] == [("A", "OK", 1.0), ("P.", "OK", 0.0), (None, "REFUSED", 0.0)]
 
 
 def test_a_folder_with_numbers_and_rows_is_recognised(desk: Desk) -> None:

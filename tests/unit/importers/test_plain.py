@@ -105,10 +105,7 @@ def test_a_dotted_name_reaches_into_a_cell(desk: Desk) -> None:
 
 @pytest.mark.parametrize(
     ("columns", "message"),
-    [
-        ({"answre": "x"}, "nothing is called `answre`"),
-        ({"answer": "truht"}, "there is no column `truht`"),
-    ],
+    [({"answre": "x"}, "nothing is called `answre`"), ({"answer": "truht"}, "there is no column `truht`")],
 )
 def test_a_mistyped_column_is_refused(columns: dict[str, str], message: str) -> None:
     """With what was probably meant."""

@@ -121,7 +121,4 @@ def test_gemini_and_anthropic_hand_over_all_messages(request_any: Ask) -> None:
         body = {"contents": contents, "systemInstruction": {"parts": [{"text": "s"}]}}
         request_any(server, body, "/v1beta/models/g:generateContent")
         request_any(server, {"system": "s", "messages": [{"role": "user", "content": "a"}]}, "/v1/messages")
-    assert heard == [
-        [("system", "s"), ("user", "a"), ("assistant", "b")],
-        [("system", "s"), ("user", "a")],
-    ]
+    assert heard == [[("system", "s"), ("user", "a"), ("assistant", "b")], [("system", "s"), ("user", "a")]]

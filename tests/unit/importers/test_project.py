@@ -1,0 +1,350 @@
+"""Laws of an import: records in files, joined into two tables, and the project they become."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import polars as pl
+import pytest
+
+import answerkey as ak
+from answerkey.errors import DataError, SpecError
+from answerkey.exchange import Asked, Glimpse, Line, Theirs
+from answerkey.importers import READERS, Log, LogPreview, Question, Record, Verdict, detect_kind, import_log
+from answerkey.importers.project import NOT_IN_LOG, Joined, RecordSpill, join_records
+from answerkey.types import Completion, CompletionStatus
+
+if TYPE_CHECKING:
+    from tests.unit.importers.conftest import Desk
+
+ROWS = [
+    {
+        "id": "a",
+        "question": "?",
+        "options": ["x", "yy"],
+        "answer": "A",
+        "output": "A",
+        "score": 1,
+        "pred": "A",
+    },
+    {
+        "id": "b",
+        "question": "?",
+        "options": ["x", "yy"],
+        "answer": "B",
+        "output": "Hm.",
+        "score": 1,
+        "pred": "B",
+    },
+]
+
+
+def test_an_import_is_a_project_that_runs_as_it_is(desk: Desk) -> None:
+    """Task, dataset and completions fit together, and their verdicts are compared with ours."""
+    found = desk.bring(desk.lines("mine.jsonl", ROWS))
+    run = ak.run(found.folder, out=desk.folder / "run")
+    (task,) = run.tasks.values()
+    assert (run.status, task.metrics["Accuracy"].value) == ("complete", 0.5)
+    theirs = task.tally["theirs"]
+    assert (theirs["compared"], theirs["both_right"], theirs["only_theirs"]["count"]) == (2, 1, 1)
+    assert theirs["only_theirs"]["reasons"]["NOTHING_STATED"]["example"] == {
+        "sample_id": "b",
+        "completion": "Hm.",
+        "predicted_choice": None,
+        "their_answer": "B",
+    }
+
+
+def test_an_import_says_what_it_holds(desk: Desk) -> None:
+    """`import.json` is for programs."""
+    desk.bring(desk.lines("mine.jsonl", ROWS))
+    told = json.loads(desk.text("import.json"))
+    assert (told["kind"], told["samples"], told["completions"]) == ("plain", 2, {"OK": 2})
+    assert told["theirs"] == {"score": "score", "judged": 2, "mean": 1.0, "reported": {}}
+
+
+def test_a_folder_that_holds_something_is_left_alone(desk: Desk) -> None:
+    """An empty one is used."""
+    (desk.folder / "out").mkdir()
+    log = desk.lines("mine.jsonl", ROWS)
+    desk.bring(log)
+    with pytest.raises(SpecError, match="is there already; nothing was written") as caught:
+        desk.bring(log)
+    assert caught.value.code == "E119"
+
+
+def test_nothing_is_left_of_an_import_that_failed(desk: Desk) -> None:
+    """Neither the folder nor drafts beside it."""
+    log = desk.lines("mine.jsonl", [*ROWS, ROWS[0]])
+    with pytest.raises(DataError, match="samples are there twice: `a`"):
+        desk.bring(log)
+    assert [path.name for path in desk.folder.iterdir()] == ["mine.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [("inspct", "there is no kind of log `inspct`"), ("lm_eval", "there is no kind of log `lm_eval`")],
+)
+def test_a_mistyped_kind_is_refused(desk: Desk, kind: str, message: str) -> None:
+    """With what was probably meant."""
+    with pytest.raises(SpecError, match=message) as caught:
+        desk.bring(desk.lines("mine.jsonl", ROWS), kind)
+    assert "did you mean" in str(caught.value.hint)
+
+
+def test_a_log_of_no_known_kind_is_refused(desk: Desk) -> None:
+    """With the kinds that there are, and what lies there."""
+    (desk.folder / "log.bin").write_bytes(b"\x00\x01")
+    with pytest.raises(DataError, match="the kind of the log") as caught:
+        desk.bring(desk.folder / "log.bin")
+    assert "`inspect`" in str(caught.value.hint)
+    with pytest.raises(DataError, match="there is no log"):
+        desk.bring(desk.folder / "nowhere")
+
+
+def test_the_name_of_a_log_names_its_folder(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without endings, below `imported`."""
+    monkeypatch.chdir(desk.folder)
+    assert import_log("auto", desk.lines("my.answers.jsonl", ROWS)).folder == Path("imported/my.answers")
+
+
+class EchoReader:
+    """A reader of somebody's own."""
+
+    kind: ClassVar[str] = "echo"
+    title: ClassVar[str] = "Echo"
+
+    @classmethod
+    def recognises(cls, preview: LogPreview) -> bool:
+        """Return whether the file says so."""
+        return preview.head.startswith("echo")
+
+    def read(self, log: Log) -> Iterator[Record]:  # noqa: ARG002 - the protocol's signature
+        """Yield nothing."""
+        yield from ()
+
+
+class OldReader:
+    """A reader as the guide showed it while the package was called `exchange`."""
+
+    kind: ClassVar[str] = "old"
+    title: ClassVar[str] = "Old"
+
+    @classmethod
+    def recognises(cls, glimpse: Glimpse) -> bool:
+        """Return whether the first line says so."""
+        return {"prompt_text", "verdict"} <= set(glimpse.first)
+
+    def read(self, log: Log) -> Iterator[Line]:
+        """Yield a line for each row."""
+        log.told.task, log.told.score = "my task", "verdict"
+        for piece in log.pieces():
+            for _, row in log.read_lines(piece):
+                asked = Asked(str(row["prompt_text"]), choices=("A", "B"), truth=str(row["truth"]))
+                verdict = Theirs(float(str(row["verdict"])))
+                yield Line(str(row["id"]), asked, Completion(str(row["reply"])), verdict)
+
+
+def test_readers_written_for_the_old_names_work(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other packages need no new release."""
+    monkeypatch.setitem(READERS._own, "old", OldReader)
+    row = {"id": 1, "prompt_text": "?", "truth": "B", "reply": "B", "verdict": 1}
+    found = desk.bring(desk.lines("log.jsonl", [row]), "old")
+    assert (found.description.task, found.their_mean) == ("my task", 1.0)
+
+
+def test_packages_bring_readers_of_their_own(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are asked as ours are; a log without a line is refused."""
+    monkeypatch.setitem(READERS._own, "echo", EchoReader)
+    log = desk.folder / "log.json"
+    log.write_text("echo", encoding="utf-8")
+    monkeypatch.delitem(READERS._own, "plain")
+    assert detect_kind(log) == "echo"
+    with pytest.raises(DataError, match="the log has no completions") as caught:
+        desk.bring(log)
+    assert caught.value.code == "E210"
+
+
+def test_what_all_records_have_in_common_is_known_at_the_end(tmp_path: Path) -> None:
+    """Counts, statuses, truths, verdicts, and which columns hold anything."""
+    spill = RecordSpill(tmp_path)
+    asked = Question("q", ("A", "B"), ("x", "y"), "A", None, {"n": 1})
+    spill.add(Record("1", asked, Completion("A"), Verdict(1.0, "A")))
+    spill.add(Record("2", Question("q", truth="B"), Completion(None, CompletionStatus.ERROR, error="e")))
+    spill.flush()
+    counts = spill.counts
+    assert (counts.questions, counts.completions, counts.with_choices, counts.with_options) == (2, 2, 1, 1)
+    assert (counts.truths, dict(counts.statuses)) == ({"A", "B"}, {"OK": 1, "ERROR": 1})
+    assert (counts.judged, counts.right) == (1, 1.0)
+    assert "category" not in counts.present
+    assert {"question", "options", "original", "error", "their_score"} <= counts.present
+    assert pl.read_parquet(spill.paths[0])["original"].to_list() == ['{"n": 1}', None]
+
+
+def test_half_a_surrogate_pair_becomes_a_replacement_character(tmp_path: Path) -> None:
+    """No file can hold it, and no line is lost for it."""
+    spill = RecordSpill(tmp_path)
+    spill.add(Record("1", Question("a \ud800 b", options=("\udfff", "y")), Completion("ok")))
+    spill.flush()
+    frame = pl.read_parquet(spill.paths[0])
+    assert frame["question"].to_list() == ["a \ufffd b"]
+    assert frame["options"].to_list() == [["\ufffd", "y"]]
+
+
+def test_a_text_that_no_table_would_take_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller says so by the line's place; other records are taken."""
+    monkeypatch.setattr("answerkey.importers.project._MOST_CHARACTERS", 10)
+    spill = RecordSpill(tmp_path)
+    assert not spill.add(Record("1", Question("q"), Completion("x" * 11)))
+    assert spill.add(Record("2", Question("q" * 8), Completion("x" * 8)))
+    assert spill.counts.completions == 1
+
+
+def test_files_are_written_by_records_and_by_characters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in memory does not grow with the log."""
+    monkeypatch.setattr("answerkey.importers.project.SPILL_RECORDS", 4)
+    monkeypatch.setattr("answerkey.importers.project.SPILL_CHARACTERS", 100)
+    spill = RecordSpill(tmp_path)
+    for number in range(5):
+        spill.add(Record(str(number), None, Completion("x")))
+    for number in range(2):
+        spill.add(Record(f"long {number}", None, Completion("x" * 60)))
+    spill.flush()
+    assert [pl.read_parquet(path).height for path in spill.paths] == [4, 3]
+
+
+@pytest.fixture(params=[3, 1_000])
+def small_files(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write a file after a few records, and order a few rows at a time; or all at once."""
+    monkeypatch.setattr("answerkey.importers.project.SPILL_RECORDS", request.param)
+    monkeypatch.setattr("answerkey.importers.project.CHUNK_ROWS", request.param)
+
+
+def record(name: str, trial: int = 0, text: str | None = None, *, asks: bool = True) -> Record:
+    """Return a record; its question and its text say whose it is."""
+    asked = Question(question=f"ask {name}", choices=("A", "B"), truth="A") if asks else None
+    said = Completion(text or f"{name} {trial}") if text != "" else None
+    return Record(name, asked, said, Verdict(1.0, "A"), trial)
+
+
+def join(folder: Path, records: list[Record], *, last_wins: bool = False) -> Joined:
+    """Write the tables of some records."""
+    stage = folder / "stage"
+    stage.mkdir()
+    spill = RecordSpill(stage)
+    for one in records:
+        assert spill.add(one)
+    spill.flush()
+    return join_records(spill, folder, file="log", last_wins=last_wins)
+
+
+def read(folder: Path, name: str, *columns: str) -> list[tuple[Any, ...]]:
+    """Return some columns of a table that was written."""
+    return pl.read_parquet(folder / name).select(columns).rows()
+
+
+@pytest.mark.usefixtures("small_files")
+def test_records_of_different_samples_keep_their_order(tmp_path: Path) -> None:
+    """There is no column for trials where there is one of each."""
+    found = join(tmp_path, [record(name) for name in "cabdegf"])
+    assert found == Joined(7)
+    assert read(tmp_path, "dataset.parquet", "sample_id", "question")[:2] == [("c", "ask c"), ("a", "ask a")]
+    assert [row[0] for row in read(tmp_path, "completions.parquet", "completion")] == [
+        f"{name} 0" for name in "cabdegf"
+    ]
+    assert pl.read_parquet(tmp_path / "completions.parquet").columns == [
+        "sample_id",
+        "completion",
+        "completion_status",
+        "their_score",
+        "their_answer",
+    ]
+
+
+@pytest.mark.usefixtures("small_files")
+def test_samples_that_come_again_are_trials_in_any_order(tmp_path: Path) -> None:
+    """Questions stand once; completions follow the order of samples, then of trials from 0 on."""
+    order = [("b", 2), ("a", 1), ("c", 1), ("a", 3), ("b", 1), ("c", 3), ("c", 2), ("a", 2), ("b", 3)]
+    found = join(tmp_path, [record(*one) for one in order])
+    assert found == Joined(3, 3)
+    assert read(tmp_path, "dataset.parquet", "sample_id") == [("b",), ("a",), ("c",)]
+    assert read(tmp_path, "completions.parquet", "sample_id", "trial", "completion") == [
+        ("b", 0, "b 1"),
+        ("b", 1, "b 2"),
+        ("b", 2, "b 3"),
+        ("a", 0, "a 1"),
+        ("a", 1, "a 2"),
+        ("a", 2, "a 3"),
+        ("c", 0, "c 1"),
+        ("c", 1, "c 2"),
+        ("c", 2, "c 3"),
+    ]
+
+
+@pytest.mark.usefixtures("small_files")
+def test_a_trial_that_is_missing_is_an_error(tmp_path: Path) -> None:
+    """Never a wrong answer, and never left out."""
+    found = join(tmp_path, [record("a", 1), record("a", 2), record("b", 2), record("c", 1)])
+    assert found == Joined(3, 2, missing=2)
+    columns = ("sample_id", "trial", "completion", "completion_status", "error")
+    assert read(tmp_path, "completions.parquet", *columns) == [
+        ("a", 0, "a 1", "OK", None),
+        ("a", 1, "a 2", "OK", None),
+        ("b", 0, None, "ERROR", NOT_IN_LOG),
+        ("b", 1, "b 2", "OK", None),
+        ("c", 0, "c 1", "OK", None),
+        ("c", 1, None, "ERROR", NOT_IN_LOG),
+    ]
+
+
+@pytest.mark.usefixtures("small_files")
+def test_questions_and_answers_apart_belong_together_by_their_ids(tmp_path: Path) -> None:
+    """The order is that of the questions; a question without an answer is an ERROR."""
+    questions = [record(name, text="") for name in "abcdefg"]
+    answers = [record(name, asks=False) for name in "gfdcba"]
+    assert join(tmp_path, [*questions, *answers]) == Joined(7, missing=1)
+    assert read(tmp_path, "dataset.parquet", "sample_id") == [(name,) for name in "abcdefg"]
+    assert read(tmp_path, "completions.parquet", "sample_id", "completion") == [
+        (name, None if name == "e" else f"{name} 0") for name in "abcdefg"
+    ]
+
+
+@pytest.mark.usefixtures("small_files")
+def test_answers_alone_become_completions_without_a_dataset(tmp_path: Path) -> None:
+    """In their own order."""
+    assert join(tmp_path, [record(name, asks=False) for name in "cab"]) == Joined(3)
+    assert not (tmp_path / "dataset.parquet").exists()
+    assert read(tmp_path, "completions.parquet", "sample_id") == [("c",), ("a",), ("b",)]
+
+
+@pytest.mark.usefixtures("small_files")
+def test_an_answer_without_a_question_is_refused(tmp_path: Path) -> None:
+    """With its id."""
+    with pytest.raises(DataError, match=r"completions without a question: 1 \(`z`\)") as caught:
+        join(tmp_path, [record("a", text=""), record("a", asks=False), record("z", asks=False)])
+    assert caught.value.code == "E209"
+
+
+@pytest.mark.usefixtures("small_files")
+def test_the_same_trial_twice_is_refused(tmp_path: Path) -> None:
+    """Nobody can tell which of them counts."""
+    with pytest.raises(DataError, match="samples are there twice: `b`") as caught:
+        join(tmp_path, [record("a"), record("b"), record("b", text="other")])
+    assert caught.value.code == "E208"
+
+
+@pytest.mark.usefixtures("small_files")
+def test_the_last_of_the_same_trial_counts_where_a_tool_writes_anew(tmp_path: Path) -> None:
+    """As its own readers do."""
+    records = [record("a"), record("b"), record("a", text="new"), record("c")]
+    assert join(tmp_path, records, last_wins=True) == Joined(3)
+    assert read(tmp_path, "completions.parquet", "sample_id", "completion") == [
+        ("a", "new"),
+        ("b", "b 0"),
+        ("c", "c 0"),
+    ]

@@ -12,7 +12,6 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import DataError, SpecError
-from answerkey.exchange import Asked, Glimpse, Line, Theirs
 from answerkey.importers import READERS, Log, LogPreview, Question, Record, Verdict, detect_kind, import_log
 from answerkey.importers.project import NOT_IN_LOG, Joined, RecordSpill, join_records
 from answerkey.types import Completion, CompletionStatus
@@ -125,35 +124,6 @@ class EchoReader:
     def read(self, log: Log) -> Iterator[Record]:  # noqa: ARG002 - the protocol's signature
         """Yield nothing."""
         yield from ()
-
-
-class OldReader:
-    """A reader as the guide showed it while the package was called `exchange`."""
-
-    kind: ClassVar[str] = "old"
-    title: ClassVar[str] = "Old"
-
-    @classmethod
-    def recognises(cls, glimpse: Glimpse) -> bool:
-        """Return whether the first line says so."""
-        return {"prompt_text", "verdict"} <= set(glimpse.first)
-
-    def read(self, log: Log) -> Iterator[Line]:
-        """Yield a line for each row."""
-        log.told.task, log.told.score = "my task", "verdict"
-        for piece in log.pieces():
-            for _, row in log.read_lines(piece):
-                asked = Asked(str(row["prompt_text"]), choices=("A", "B"), truth=str(row["truth"]))
-                verdict = Theirs(float(str(row["verdict"])))
-                yield Line(str(row["id"]), asked, Completion(str(row["reply"])), verdict)
-
-
-def test_readers_written_for_the_old_names_work(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other packages need no new release."""
-    monkeypatch.setitem(READERS._own, "old", OldReader)
-    row = {"id": 1, "prompt_text": "?", "truth": "B", "reply": "B", "verdict": 1}
-    found = desk.bring(desk.lines("log.jsonl", [row]), "old")
-    assert (found.description.task, found.their_mean) == ("my task", 1.0)
 
 
 def test_packages_bring_readers_of_their_own(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

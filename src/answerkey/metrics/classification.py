@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -60,9 +59,9 @@ class _CountMetric(CountingMetric):
     empty: ClassVar[str]
     name: str | None
 
-    @abstractmethod
     def fields(self) -> tuple[str, ...]:
         """Return the names of the score values or metadata that it reads, true positives first."""
+        return tuple(value for name, value in vars(self).items() if name != "name")
 
     def collect(self, counts: ValueCounts) -> Part:
         """Return the exact sums, and how many samples contribute more than one 0/1 outcome."""
@@ -135,10 +134,6 @@ class Precision(_CountMetric):
     type: ClassVar[str] = "precision"
     empty: ClassVar[str] = "0/0: there are no positives among the predictions"
 
-    def fields(self) -> tuple[str, ...]:
-        """Return the names of the score values or metadata that it reads, true positives first."""
-        return (self.num_true_positives_field, self.num_false_positives_field)
-
 
 @dataclass(frozen=True)
 class Recall(_CountMetric):
@@ -150,10 +145,6 @@ class Recall(_CountMetric):
 
     type: ClassVar[str] = "recall"
     empty: ClassVar[str] = "0/0: there are no positives among the truths"
-
-    def fields(self) -> tuple[str, ...]:
-        """Return the names of the score values or metadata that it reads, true positives first."""
-        return (self.num_true_positives_field, self.num_false_negatives_field)
 
 
 @dataclass(frozen=True)
@@ -168,10 +159,6 @@ class F1Score(_CountMetric):
     type: ClassVar[str] = "f1_score"
     hit_factor: ClassVar[int] = 2
     empty: ClassVar[str] = "0/0: there are no positives among predictions or truths"
-
-    def fields(self) -> tuple[str, ...]:
-        """Return the names of the score values or metadata that it reads, true positives first."""
-        return (self.num_true_positives_field, self.num_false_positives_field, self.num_false_negatives_field)
 
 
 # How often each value occurs -------------------------------------------------------------------------------

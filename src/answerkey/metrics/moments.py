@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-import polars as pl
-
 from answerkey.errors import ScoringError, SpecError
 from answerkey.metrics.base import (
     NO_WEIGHT,
@@ -70,11 +68,8 @@ class _FieldMetric(CountingMetric):
         numbers = find_many(scores, self.field)
         if numbers is None:
             return super().measure(scores)
-        return self.collect_column(numbers, ValueCounts([], count_left_out(scores), scores.names))
-
-    def collect_column(self, numbers: pl.Series, counts: ValueCounts) -> Part:
-        """Return the same part as `collect` from a column of many different numbers."""
-        builder = PartBuilder(counts)
+        # The same part as `collect` makes, from a column of many different numbers.
+        builder = PartBuilder(ValueCounts([], count_left_out(scores), scores.names))
         finite = builder.take_column(numbers)
         total, squares = sum_column(finite)
         zeros, ones = int((finite == 0).sum()), int((finite == 1).sum())

@@ -1,20 +1,42 @@
+"""Laws of the metric `calibration`."""
+
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 
+import polars as pl
 import pytest
 
 from answerkey.errors import ScoringError, SpecError
-from answerkey.metrics import Mean, Metric
+from answerkey.metrics import Calibration, Frequency, Mean, Metric, wilson
 from answerkey.metrics.base import ValueCounts
-from answerkey.metrics.classification import BinaryClassification, MulticlassClassification
+from answerkey.metrics.classification import (
+    BinaryClassification,
+    F1Score,
+    MulticlassClassification,
+    Precision,
+    Recall,
+    correct_for_chance,
+    find_bin,
+    measure_chance,
+    measure_kappa,
+    measure_recalls,
+    measure_rstd,
+)
 from answerkey.types import MetricValue, Scores
 
 MakeScores = Callable[..., Scores]
+
+
 Compute = Callable[[Metric, Scores], dict[str, MetricValue]]
 
+
 BINARY = BinaryClassification("truth", "said", "yes", "no")
+
+
 LETTERS = MulticlassClassification("ground_truth_choice", "predicted_choice")
 
 
@@ -217,3 +239,295 @@ def test_a_class_that_some_samples_lack_has_ratios_of_nothing() -> None:
         "B_f1_score": (0, 0),
     }
     assert (ratios["A_recall"].top, ratios["A_recall"].bottom, ratios["accuracy"].bottom) == (1, 1, 1)
+
+
+def test_counts_are_summed_before_they_are_divided(make_scores: MakeScores, compute: Compute) -> None:
+    """Two samples with 3 TP, 1 FP, 2 FN in all: 3/4, 3/5, 6/9."""
+    scores = make_scores({"tp": [2, 1], "fp": [1, 0], "fn": [0, 2]})
+    assert compute(Precision("tp", "fp"), scores)["precision"].value == 0.75
+    assert compute(Recall("tp", "fn"), scores)["recall"].value == 0.6
+    assert compute(F1Score("tp", "fp", "fn"), scores)["f1_score"].value == 6 / 9
+
+
+def test_counts_of_one_outcome_per_sample_have_an_interval(make_scores: MakeScores, compute: Compute) -> None:
+    """Only where every sample adds at most one outcome the ratio is a share of independent samples."""
+    single = compute(Precision("tp", "fp"), make_scores({"tp": [1, 0, 0], "fp": [0, 1, 0]}))["precision"]
+    assert (single.value, single.n, single.interval_method) == (0.5, 3, "wilson")
+    assert single.details == {"count": 1, "of": 2}
+    several = compute(Precision("tp", "fp"), make_scores({"tp": [1, 1], "fp": [1, 0]}))["precision"]
+    assert several.interval_method == "ratio_wilson"
+
+
+def test_counts_within_a_sample_belong_together(make_scores: MakeScores, compute: Compute) -> None:
+    """The standard error is that of a ratio of sums over samples: √(n/(n-1) · Σ(TP - R(TP + FP))²) / Σ."""
+    scores = make_scores({"tp": [3, 1, 0, 2], "fp": [1, 0, 2, 1]})
+    value = compute(Precision("tp", "fp"), scores)["precision"]
+    residuals = [3 - 0.6 * 4, 1 - 0.6, 0 - 0.6 * 2, 2 - 0.6 * 3]
+    expected = math.sqrt(4 / 3 * sum(one**2 for one in residuals)) / 10
+    assert value.value == 0.6
+    assert value.std_error == pytest.approx(expected, rel=1e-15)
+    assert value.interval is not None
+    assert 0 < value.interval[0] < 0.6 < value.interval[1] < 1
+
+
+def test_f1_of_single_outcomes_has_the_interval_of_its_hits(
+    make_scores: MakeScores, compute: Compute
+) -> None:
+    """Of hits, false alarms and misses, hits are a share J with a Wilson interval, and F1 is 2J/(1+J)."""
+    scores = make_scores({"tp": [1, 1, 0, 0], "fp": [0, 0, 1, 0], "fn": [0, 0, 0, 1]})
+    value = compute(F1Score("tp", "fp", "fn"), scores)["f1_score"]
+    low, high = wilson(2, 4)
+    assert (value.value, value.interval_method) == (2 / 3, "wilson")
+    assert value.interval == (2 * low / (1 + low), 2 * high / (1 + high))
+
+
+def test_without_spread_there_is_no_interval(make_scores: MakeScores, compute: Compute) -> None:
+    """Samples that are all alike say nothing of the next one, and the note says so."""
+    value = compute(Precision("tp", "fp"), make_scores({"tp": [2, 2], "fp": [0, 0]}))["precision"]
+    assert (value.value, value.interval) == (1.0, None)
+    assert "all samples are alike" in str(value.interval_note)
+
+
+@pytest.mark.parametrize("metric", [Precision("a", "b"), Recall("a", "b"), F1Score("a", "b", "b")])
+def test_nothing_of_nothing_is_none(metric: Metric, make_scores: MakeScores, compute: Compute) -> None:
+    """0/0 is no value, and the note says so."""
+    value = compute(metric, make_scores({"a": [0, 0], "b": [0, 0]}))[metric.type]
+    assert (value.value, value.n) == (None, 2)
+    assert value.note is not None
+    assert value.note.startswith("0/0: ")
+
+
+def test_sample_with_a_missing_count_is_left_out(make_scores: MakeScores, compute: Compute) -> None:
+    """Half a sample does not count."""
+    value = compute(Recall("tp", "fn", name="Found"), make_scores({"tp": [1, 5], "fn": [1, None]}))["Found"]
+    assert (value.value, value.n, value.n_excluded) == (0.5, 1, {"null": 1})
+
+
+def test_negative_counts_are_an_error(make_scores: MakeScores, compute: Compute) -> None:
+    """A count below 0 is a mistake of the scorer, and the number would be wrong."""
+    with pytest.raises(ScoringError, match="negative ones in 1 sample"):
+        compute(Precision("tp", "fp"), make_scores({"tp": [1], "fp": [-1]}))
+
+
+def test_samples_that_are_all_left_out_give_no_value(make_scores: MakeScores, compute: Compute) -> None:
+    """Where every count is missing, there is no share and no 0."""
+    scores = make_scores({"tp": [None, 1], "fp": [1, None]}, status=["SCORED", "FAILED"])
+    value = compute(Precision("tp", "fp"), scores)["precision"]
+    assert (value.value, value.n, value.note) == (None, 0, "no sample counts towards it")
+    assert dict(value.n_excluded) == {"failed": 1, "null": 1}
+
+
+def test_sums_begin_at_nothing(make_scores: MakeScores) -> None:
+    """Counts, their squares and their products, exact: two hits and one miss, then one hit."""
+    part = Precision("tp", "fp").measure(make_scores({"tp": [2, 1], "fp": [1, 0]}))
+    unit = 1 << 1074
+    assert (part["hits"], part["misses"]) == (3 * unit, unit)
+    squares = (part["hit_squares"], part["products"], part["miss_squares"])
+    assert squares == (5 * unit**2, 2 * unit**2, unit**2)
+    assert (part["negative"], part["clustered"], part["n"]) == (0, 1, 2)
+
+
+def test_each_value_has_its_share(make_scores: MakeScores, compute: Compute) -> None:
+    """Every distinct value is a metric value named after it, in the order of the text, with an interval."""
+    scores = make_scores({"is_correct": [1.0] * 4}, {"validity": ["VALID", "INVALID", "VALID", "VALID"]})
+    values = compute(Frequency("validity"), scores)
+    assert {name: value.value for name, value in values.items()} == {
+        "validity_INVALID": 0.25,
+        "validity_VALID": 0.75,
+    }
+    assert list(values) == sorted(values)
+    assert all(value.interval_method == "wilson" and value.n == 4 for value in values.values())
+
+
+def test_shares_sum_to_one_exactly(make_scores: MakeScores, compute: Compute) -> None:
+    """The counts behind the shares add up to the whole, even where the floats are rounded."""
+    values = compute(Frequency("x"), make_scores({"x": ["a", "b", "c", "c", "d", "d", "d"]})).values()
+    shares = [Fraction(int(str(value.details["count"])), int(str(value.details["of"]))) for value in values]
+    assert sum(shares) == 1
+
+
+def test_floats_and_booleans_are_named_as_python_prints_them(
+    make_scores: MakeScores, compute: Compute
+) -> None:
+    """`1.0` stays `1.0`, `True` stays `True`, `2` stays `2`."""
+    assert list(compute(Frequency("x"), make_scores({"x": [1.0, 0.0]}))) == ["x_0.0", "x_1.0"]
+    assert list(compute(Frequency("x"), make_scores({"x": [True, False]}))) == ["x_False", "x_True"]
+    assert list(compute(Frequency("x"), make_scores({"x": [2, 10]}))) == ["x_10", "x_2"]
+
+
+def test_equal_numbers_are_one_value(make_scores: MakeScores, compute: Compute) -> None:
+    """Where a field holds any float, whole numbers are written as floats, so that 1 and 1.0 are one value."""
+    values = compute(Frequency("x"), make_scores({"x": [1, 1.0, 2, 0.5]}, encoded=["x"]))
+    assert {name: value.value for name, value in values.items()} == {
+        "x_0.5": 0.25,
+        "x_1.0": 0.5,
+        "x_2.0": 0.25,
+    }
+
+
+def test_null_is_left_out_and_counted(make_scores: MakeScores, compute: Compute) -> None:
+    """Null is no value of the field."""
+    values = compute(Frequency("letter"), make_scores({"letter": ["A", None, "A"]}))
+    assert list(values) == ["letter_A"]
+    assert (values["letter_A"].value, values["letter_A"].n_excluded) == (1.0, {"null": 1})
+
+
+def test_lists_are_named_as_json(make_scores: MakeScores, compute: Compute) -> None:
+    """Nested values appear as their JSON text."""
+    values = compute(Frequency("choices"), make_scores({"choices": [["A", "B"], ["A", "B"]]}))
+    assert list(values) == ['choices_["A", "B"]']
+
+
+def test_nothing_to_count_is_one_value_without_number(make_scores: MakeScores, compute: Compute) -> None:
+    """A field without values still says that it was looked at."""
+    values = compute(Frequency("x"), make_scores({"x": [None, math.nan]}))
+    assert list(values) == ["x_frequency"]
+    assert values["x_frequency"].value is None
+    assert values["x_frequency"].n_excluded == {"not_finite": 1, "null": 1}
+
+
+def make_scores(pairs: Sequence[tuple[float | None, float | None]]) -> Scores:
+    """Return scores with these confidences and right answers."""
+    rows = [
+        {
+            "status": "SCORED",
+            "reason": None,
+            "values": {"confidence": one, "is_correct": right},
+            "excluded_by": None,
+        }
+        for one, right in pairs
+    ]
+    frame = pl.DataFrame(rows, schema_overrides={"reason": pl.String, "excluded_by": pl.String})
+    return Scores(frame.with_columns(pl.struct(pl.lit(None).alias("_")).alias("metadata")))
+
+
+def finish(pairs: Sequence[tuple[float | None, float | None]], *bins: int) -> list[MetricValue]:
+    """Return the values over all pairs."""
+    metric = Calibration(bins=bins or (10,))
+    return metric.finish(metric.measure(make_scores(pairs)))
+
+
+def test_the_error_is_the_weighted_distance_in_each_bin() -> None:
+    """Two bins: 0.9 sure and right in half, 0.5 sure and always right."""
+    pairs = [(0.9, 1.0), (0.9, 0.0), (0.5, 1.0), (0.5, 1.0)]
+    value = finish(pairs)[0]
+    assert value.name == "ece_10"
+    assert value.value == pytest.approx(0.5 * 0.4 + 0.5 * 0.5)
+
+
+def test_a_model_that_is_as_sure_as_it_is_right_has_no_error() -> None:
+    """Three of four at 0.75."""
+    assert finish([(0.75, 1.0), (0.75, 1.0), (0.75, 1.0), (0.75, 0.0)])[0].value == 0.0
+
+
+@pytest.mark.parametrize(
+    ("confidence", "size", "place"),
+    [(0.0, 10, 0), (0.1, 10, 1), (0.05, 10, 0), (0.5, 10, 4), (0.5, 2, 0), (0.51, 2, 1), (1.0, 15, 14)],
+)
+def test_bins_include_their_upper_end(confidence: float, size: int, place: int) -> None:
+    """The float 0.1 is a little more than a tenth, and lies in the second of ten bins."""
+    assert find_bin(confidence, size) == place
+
+
+def test_the_curve_has_every_bin() -> None:
+    """An empty bin has no confidence and no accuracy."""
+    curve = finish([(0.2, 0.0), (0.4, 1.0)], 2)[0].details["bins"]
+    assert curve == [
+        {"from": 0.0, "to": 0.5, "n": 2, "confidence": pytest.approx(0.3), "accuracy": 0.5},
+        {"from": 0.5, "to": 1.0, "n": 0, "confidence": None, "accuracy": None},
+    ]
+
+
+def test_rows_without_a_confidence_are_left_out_and_counted() -> None:
+    """Null, and what is no probability."""
+    value = finish([(None, 1.0), (1.5, 1.0), (0.5, 1.0)])[0]
+    assert (value.n, value.n_excluded) == (1, {"null": 1, "outside_0_to_1": 1})
+    assert finish([(None, 1.0)])[0].value is None
+
+
+def test_shards_merge_exactly() -> None:
+    """The sums are exact, so any split and any order give the same bits."""
+    pairs = [((7 * number % 101) / 101, float(number % 3 == 0)) for number in range(90)]
+    metric = Calibration()
+    parts = [metric.measure(make_scores(pairs[start : start + 7])) for start in range(0, 90, 7)]
+    whole = metric.finish(metric.measure(make_scores(pairs)))
+    assert metric.finish(metric.merge(parts[::-1])) == whole
+    assert whole[0].interval is None
+
+
+@pytest.mark.parametrize("bins", [(), (0,), (10, 10)])
+def test_unsuitable_bins_are_refused(bins: tuple[int, ...]) -> None:
+    """There is at least one number of bins, from 1 on, each once."""
+    with pytest.raises(SpecError):
+        Calibration(bins=bins)
+
+
+def test_value_names_are_known_before_there_are_scores() -> None:
+    """Gates may name the error for each number of bins, which is a share."""
+    names = Calibration(bins=(5, 20)).value_names()
+    assert (names.names, names.is_share) == (("ece_5", "ece_20"), True)
+
+
+def test_the_curve_counts_every_right_answer_of_a_bin() -> None:
+    """Three of four with a confidence in one bin are right; half right counts half."""
+    curve = finish([(0.15, 1.0), (0.15, 1.0), (0.19, 1.0), (0.11, 0.0), (0.95, 0.5), (0.95, 0.5)], 10)[0]
+    points = curve.details["bins"]
+    assert isinstance(points, list)
+    assert points[1] == {
+        "from": 0.1,
+        "to": 0.2,
+        "n": 4,
+        "confidence": pytest.approx(0.15),
+        "accuracy": 0.75,
+    }
+    assert (points[9]["n"], points[9]["accuracy"]) == (2, 0.5)
+    assert points[0] == {"from": 0.0, "to": 0.1, "n": 0, "confidence": None, "accuracy": None}
+
+
+def test_one_bin_and_full_confidence_are_suitable() -> None:
+    """The ends of what is allowed are allowed."""
+    (value,) = finish([(1.0, 1.0), (0.0, 0.0), (1.0, 0.0)], 1)
+    assert (value.name, value.n) == ("ece_1", 3)
+    assert value.value == pytest.approx(1 / 3)
+    assert dict(value.n_excluded) == {}
+
+
+CONFUSION = {"A": {"A": 40, "B": 10}, "B": {"A": 20, "B": 20, "INVALID": 10}}
+
+
+def test_chance_is_the_mean_of_one_over_the_number_of_choices() -> None:
+    """Rows with few choices are easier to guess, and count as often as others."""
+    assert measure_chance({4: 10}) == 0.25
+    assert measure_chance({1: 1, 2: 1}) == 0.75
+    assert measure_chance({3: 3, 10: 1}) == pytest.approx((3 / 3 + 1 / 10) / 4, rel=1e-15)
+    assert measure_chance({}) is None
+
+
+def test_correction_for_chance() -> None:
+    """Guessing is 0, everything right is 1, below chance is negative."""
+    assert correct_for_chance(0.25, 0.25) == 0
+    assert correct_for_chance(1.0, 0.25) == 1
+    assert correct_for_chance(0.0, 0.5) == -1
+    assert correct_for_chance(1.0, 1.0) is None
+
+
+def test_kappa_counts_a_missing_prediction_as_disagreement() -> None:
+    """Observed agreement is 0.6, that by accident (50·60 + 50·30) / 100² = 0.45."""
+    assert measure_kappa(CONFUSION) == pytest.approx((0.6 - 0.45) / (1 - 0.45), rel=1e-15)
+    assert measure_kappa({"A": {"A": 3}, "B": {"B": 2}}) == 1
+    assert measure_kappa({"A": {"INVALID": 3}}) == 0
+
+
+def test_kappa_is_none_where_accident_would_explain_all() -> None:
+    """One letter alone is no agreement to speak of."""
+    assert measure_kappa({"A": {"A": 3}}) is None
+    assert measure_kappa({}) is None
+
+
+def test_recalls_and_their_spread() -> None:
+    """RStd is the population standard deviation of the recalls, in points."""
+    recalls = measure_recalls(CONFUSION)
+    assert recalls == {"A": 0.8, "B": 0.4}
+    assert measure_rstd(list(recalls.values())) == pytest.approx(20.0, rel=1e-12)
+    assert measure_rstd([0.5]) is None
+    assert measure_rstd([]) is None

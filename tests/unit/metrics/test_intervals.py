@@ -1,10 +1,56 @@
+"""Intervals hold the truth about as often as they say: in 95 of 100 draws, with the slack that chance needs.
+
+With 400 draws and a coverage of 95 %, fewer than 92 % are a chance of 1 in 100.
+"""
+
 from __future__ import annotations
 
-import pytest
-from scipy.stats import binomtest, t
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from random import Random
 
-from answerkey.metrics import wilson
-from answerkey.metrics.intervals import measure_f1, mover, score_interval, student
+import pytest
+from scipy import stats
+from scipy.stats import binomtest, chi2, chisquare, sem, t
+
+from answerkey.errors import ScoringError
+from answerkey.metrics import Mean, average_counts, intervals, wilson
+from answerkey.metrics.base import say_samples
+from answerkey.metrics.exact import UNIT_BITS, to_units
+from answerkey.metrics.intervals import (
+    FEWEST_SAMPLES,
+    NORMAL,
+    Z_95,
+    Interval,
+    Margin,
+    Ratio,
+    Share,
+    _accelerate,
+    average_errors,
+    average_shares,
+    beta_share,
+    bound_margin,
+    chi_square_tail,
+    compare_counts,
+    draw_binomial,
+    measure_clustered_error,
+    measure_error,
+    measure_f1,
+    measure_mean,
+    measure_ratio,
+    measure_share,
+    mover,
+    resample,
+    score_interval,
+    student,
+    student_quantile,
+    student_tails,
+    toss_share,
+    toss_tail,
+)
+from answerkey.metrics.paired import Flips, bound_flips, measure_difference
+from answerkey.types import MetricValue
 
 
 def test_real_share_has_its_known_interval() -> None:
@@ -72,3 +118,773 @@ def test_mover_adds_distances_as_squares() -> None:
     """Four equal parts halve the distances to both ends."""
     low, high = mover([(0.5, (0.3, 0.9))] * 4)
     assert (low, high) == pytest.approx((0.4, 0.7), rel=1e-15)
+
+
+@pytest.mark.parametrize("df", [1, 2, 3, 5, 10, 29, 56, 199, 500, 999, 1000, 1001, 14_013, 10**7])
+@pytest.mark.parametrize("share", [0.6, 0.9, 0.975, 0.995])
+def test_student_quantile_agrees_with_scipy(df: int, share: float) -> None:
+    """The quantile of Student's t is exact to 12 digits, on both sides of where the expansion takes over."""
+    assert student_quantile(share, df) == pytest.approx(stats.t.ppf(share, df), rel=1e-12)
+
+
+@pytest.mark.parametrize("df", [1, 2, 5, 30, 500, 14_013, 10**6])
+@pytest.mark.parametrize("point", [-3.0, 0.01, 1.0, 2.5, 12.0])
+def test_student_tails_agree_with_scipy(df: int, point: float) -> None:
+    """Both tails of Student's t are exact to eight digits."""
+    assert student_tails(point, df) == pytest.approx(2 * stats.t.sf(abs(point), df), rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "point"), [(0.5, 0.5, 0.3), (2, 3, 0.7), (50, 0.5, 0.99), (3, 80, 0.02)]
+)
+def test_beta_share_agrees_with_scipy(first: float, second: float, point: float) -> None:
+    """The regularised incomplete beta function is exact to twelve digits, and runs from 0 to 1."""
+    assert beta_share(first, second, point) == pytest.approx(stats.beta.cdf(point, first, second), rel=1e-12)
+    assert (beta_share(first, second, 0.0), beta_share(first, second, 1.0)) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("heads", "tosses"), [(0, 0), (0, 1), (5, 10), (799, 1630), (2500, 5000), (2400, 5001), (499_000, 10**6)]
+)
+def test_tosses_agree_with_scipy(heads: int, tosses: int) -> None:
+    """Tails and shares of a fair coin are exact to nine digits, in whole numbers and beyond them."""
+    assert toss_tail(heads, tosses) == pytest.approx(stats.binom.cdf(heads, tosses, 0.5), rel=1e-9)
+    assert toss_share(heads, tosses) == pytest.approx(stats.binom.pmf(heads, tosses, 0.5), rel=1e-9)
+
+
+def test_normal_distribution_agrees_with_scipy() -> None:
+    """Quantile and share of the normal distribution are those of scipy."""
+    assert NORMAL.inv_cdf(0.975) == pytest.approx(stats.norm.ppf(0.975), abs=1e-15)
+    assert NORMAL.cdf(-1.3) == pytest.approx(stats.norm.cdf(-1.3), rel=1e-14)
+    assert pytest.approx(stats.norm.ppf(0.975), abs=1e-15) == Z_95
+
+
+def test_shares_of_very_large_parameters_end_in_time() -> None:
+    """Three digits are right for a hundred billion samples; for more the fraction is cut, and is a share."""
+    assert beta_share(1e11, 1e11, 0.499999) == pytest.approx(stats.beta.cdf(0.499999, 1e11, 1e11), abs=1e-3)
+    assert 0 < beta_share(1e14, 1e14, 0.5 - 3.5e-10) < 0.5
+
+
+@pytest.mark.parametrize("share", [0.9999, 0.99999, 0.9999999])
+def test_far_quantiles_of_few_degrees_agree_with_scipy(share: float) -> None:
+    """Beyond the first guess the range is doubled until the point lies in it."""
+    assert student_quantile(share, 1) == pytest.approx(stats.t.ppf(share, 1), rel=1e-9)
+
+
+@pytest.mark.parametrize("df", [1, 2, 3, 4, 9, 20, 57, 171, 500])
+@pytest.mark.parametrize("point", [0.0, 1e-6, 0.1, 1.0, 3.841, 10.0, 40.0, 150.0, 700.0])
+def test_the_tail_is_that_of_scipy(point: float, df: int) -> None:
+    """Own code and scipy agree to twelve digits."""
+    assert chi_square_tail(point, df) == pytest.approx(chi2.sf(point, df), rel=1e-11, abs=1e-300)
+
+
+def test_one_group_is_the_usual_test() -> None:
+    """With one group the test is scipy's `chisquare`."""
+    counts = [3219, 3452, 3575, 3768]
+    found = compare_counts([(counts, [sum(counts) / 4] * 4)])
+    expected = chisquare(counts)
+    assert found is not None
+    assert found.df == 3
+    assert found.statistic == pytest.approx(expected.statistic, rel=1e-12)
+    assert found.p == pytest.approx(expected.pvalue, rel=1e-9)
+
+
+def test_groups_add_up() -> None:
+    """Statistics and degrees of independent groups are added."""
+    found = compare_counts([([30, 10], [20.0, 20.0]), ([10, 10, 10], [10.0] * 3)])
+    assert found is not None
+    assert (found.statistic, found.df) == (10.0, 3)
+    assert found.p == pytest.approx(chi2.sf(10, 3), rel=1e-12)
+
+
+def test_nothing_to_compare_is_no_test() -> None:
+    """Without a group of at least two cells there is no test."""
+    assert compare_counts([]) is None
+    assert compare_counts([([5], [5.0])]) is None
+
+
+@pytest.mark.parametrize(("point", "df", "error"), [(1e9, 10**9, 1e-4), (1e13 + 4.5e4, 10**13, 0.01)])
+def test_degrees_beyond_all_use_end_in_time(point: float, df: int, error: float) -> None:
+    """An approximation takes the place of sums of so many terms; the first digits are right then."""
+    assert chi_square_tail(point, df) == pytest.approx(chi2.sf(point, df), abs=error)
+
+
+#: Values 1, 1, 0, 0, 1, 0 in clusters a, a, b, b, c, c.
+CLUSTERS = [(Ratio(2, 2, 2), 1), (Ratio(0, 2, 2), 1), (Ratio(1, 2, 2), 1)]
+
+
+def test_clustered_error_has_its_known_value() -> None:
+    """Three clusters of two: 0.288675 with the correction C/(C-1), 0.235702 without."""
+    corrected, _ = measure_clustered_error(CLUSTERS)
+    plain, _ = measure_clustered_error(CLUSTERS, is_corrected=False)
+    assert (round(corrected or 0, 6), round(plain or 0, 6)) == (0.288675, 0.235702)
+
+
+def test_each_sample_a_cluster_is_the_plain_error() -> None:
+    """Clusters of one are independent samples, and the corrected error is that of a mean."""
+    values = [1, 0, 0, 1, 1, 0, 1]
+    found, _ = measure_clustered_error([(Ratio(value, 1, 1), 1) for value in values])
+    assert found == pytest.approx(sem(values), rel=1e-15)
+
+
+def test_clusters_that_are_alike_may_be_counted() -> None:
+    """A cluster that occurs five times is five clusters."""
+    apart = [(Ratio(2, 3, 3), 1)] * 5 + [(Ratio(1, 4, 4), 1)] * 2
+    assert measure_clustered_error([(Ratio(2, 3, 3), 5), (Ratio(1, 4, 4), 2)]) == measure_clustered_error(
+        apart
+    )
+
+
+def test_units_do_not_matter() -> None:
+    """Sums in small units give the very same error."""
+    scaled = [(Ratio(one.top << 40, one.bottom << 40, one.n), count) for one, count in CLUSTERS]
+    assert measure_clustered_error(scaled) == measure_clustered_error(CLUSTERS)
+
+
+@pytest.mark.parametrize("clusters", [[], [(Ratio(1, 2, 2), 1)], [(Ratio(0, 0, 2), 1), (Ratio(0, 0, 1), 1)]])
+def test_fewer_than_two_clusters_have_no_error(clusters: list[tuple[Ratio, int]]) -> None:
+    """Nothing, one cluster, and 0/0 have no spread."""
+    assert measure_clustered_error(clusters)[0] is None
+
+
+def test_error_of_a_mean_is_that_of_scipy() -> None:
+    """Of plain numbers the error is s/√n, from exact sums."""
+    numbers = [0.1, 0.7, 0.4, 0.4, 12.5]
+    units = [to_units(number) for number in numbers]
+    ratio = Ratio(sum(units), 5 << UNIT_BITS, 5)
+    tops, products = sum(unit**2 for unit in units), sum(units) << UNIT_BITS
+    found = measure_error(ratio, tops=tops, products=products, bottoms=5 << 2 * UNIT_BITS)
+    assert found == pytest.approx(sem(numbers), rel=1e-15)
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_error_needs_two_samples(n: int) -> None:
+    """One sample has no spread."""
+    assert measure_error(Ratio(1, 1, n), tops=1, products=1, bottoms=1) is None
+
+
+def test_variances_of_shares_add_up() -> None:
+    """The standard error of a mean of shares is √(Σ p(1-p)/(n-1)) over their number."""
+    found = average_shares([Share(30, 50), Share(90, 100)])
+    expected = (0.6 * 0.4 / 49 + 0.9 * 0.1 / 99) ** 0.5 / 2
+    assert found.std_error == pytest.approx(expected, rel=1e-14)
+    assert found.method == "stratified"
+    assert found.interval is not None
+    assert found.interval[0] < 0.75 < found.interval[1]
+
+
+def test_a_perfect_share_is_not_taken_as_certain() -> None:
+    """All of 5 has the spread of its Jeffreys posterior: 5.5 · 0.5 / (36 · 7)."""
+    found = average_shares([Share(5, 5), Share(50, 100)])
+    expected = (5.5 * 0.5 / (36 * 7) + 0.25 / 99) ** 0.5 / 2
+    assert found.std_error == pytest.approx(expected, rel=1e-14)
+
+
+def test_all_perfect_shares_end_at_one() -> None:
+    """Where every share is all, the interval ends at 1 and does not shrink to it."""
+    found = average_shares([Share(5, 5)] * 10)
+    assert found.method == "mover"
+    assert found.interval is not None
+    assert (0.8 < found.interval[0] < 0.9, found.interval[1]) == (True, 1.0)
+
+
+def test_a_part_with_one_sample_leaves_no_interval() -> None:
+    """Its spread cannot be known, and the note says so."""
+    found = average_shares([Share(1, 1), Share(50, 100)])
+    assert (found.interval, found.note) == (None, "a part with one sample says nothing about its spread")
+
+
+def test_counts_are_averaged_without_weights() -> None:
+    """Each part counts the same, however large it is."""
+    assert average_counts([(1, 2), (100, 100)])[0] == 0.75
+
+
+def test_standard_errors_add_up_as_squares() -> None:
+    """Two values with errors 3 and 4 have a mean with the error 2.5."""
+    values = [MetricValue("x", 10.0, 50, std_error=3.0), MetricValue("x", 20.0, 50, std_error=4.0)]
+    found = average_errors(values)
+    assert (found.std_error, found.method) == (2.5, "stratified")
+    assert found.interval == pytest.approx((10.03, 19.97), abs=0.01)
+
+
+def test_a_missing_error_leaves_no_interval() -> None:
+    """One value without a standard error is enough, and the note counts them."""
+    found = average_errors([MetricValue("x", 1.0, 5), MetricValue("x", 2.0, 5, std_error=0.1)])
+    assert (found.interval, found.note) == (None, "1 of 2 have no standard error")
+
+
+def test_degrees_of_freedom_are_satterthwaite_s() -> None:
+    """Those of the two shares, weighed by their spreads; the interval is that of the effective sample."""
+    shares = [Share(30, 50), Share(90, 100)]
+    first, second = 0.6 * 0.4 / 49, 0.9 * 0.1 / 99
+    freedom = int((first + second) ** 2 / (first**2 / 49 + second**2 / 99))
+    found = average_shares(shares)
+    assert found.interval == score_interval(0.75, found.std_error or 0, freedom)
+    assert found.interval == pytest.approx((0.6672408897833992, 0.8177969386923625))
+    assert found.is_share
+
+
+def test_small_shares_have_at_least_one_degree_of_freedom() -> None:
+    """Two samples in one part and four in the other."""
+    found = average_shares([Share(1, 2), Share(3, 4)])
+    assert found.std_error == pytest.approx((1 / 4 + 1 / 16) ** 0.5 / 2)
+    assert found.interval == pytest.approx((0.007144589133472922, 0.9974161330847594))
+
+
+def test_shares_of_nothing_and_of_all_have_a_mean_between() -> None:
+    """Only where all shares are at the same end is the interval made from their own."""
+    assert average_shares([Share(0, 5), Share(5, 5)]).method == "stratified"
+    found = average_shares([Share(0, 5), Share(0, 8)])
+    assert (found.method, found.is_share) == ("mover", True)
+    assert found.interval == pytest.approx((0.0, 0.27111587944915344))
+
+
+def test_no_shares_have_no_mean() -> None:
+    """There is nothing to be sure of."""
+    assert average_shares([]) == Margin()
+
+
+def test_counts_have_the_interval_of_their_shares() -> None:
+    """The same as for shares."""
+    assert average_counts([(30, 50), (90, 100)]) == (
+        0.75,
+        average_shares([Share(30, 50), Share(90, 100)]).interval,
+    )
+
+
+def test_means_of_shares_stay_within_zero_and_one() -> None:
+    """From their own errors 0.1 and 0.2 with 4 and 8 degrees of freedom."""
+    values = [
+        MetricValue("x", 0.25, 5, std_error=0.1, is_share=True),
+        MetricValue("x", 0.5, 9, std_error=0.2, is_share=True),
+    ]
+    found = average_errors(values)
+    freedom = int((0.25 + 1) ** 2 / (0.25**2 / 4 + 1 / 8))
+    assert found.interval == score_interval(0.375, found.std_error or 0, freedom)
+    assert (found.is_share, found.method) == (True, "stratified")
+    assert found.std_error == pytest.approx(0.05**0.5 / 2)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_means_at_an_end_are_cut_there(value: float) -> None:
+    """A share of all or nothing that has an error is not carried beyond the end."""
+    found = average_errors([MetricValue("x", value, 9, std_error=0.1, is_share=True)] * 2)
+    assert found.interval is not None
+    assert (min(found.interval), max(found.interval))[int(value)] == value
+
+
+def test_degrees_of_freedom_are_those_of_clusters_where_there_are_any() -> None:
+    """One less than the clusters that a value was computed from, else than its samples, and at least 1."""
+    plain = [MetricValue("x", 10.0, 50, std_error=3.0), MetricValue("x", 20.0, 5, std_error=4.0)]
+    clustered = [MetricValue("x", 10.0, 50, std_error=3.0, details={"clusters": 2})] * 2
+    single = [MetricValue("x", 10.0, 1, std_error=3.0)] * 2
+    squares = (9 / 16, 1.0)
+    freedom = int(sum(squares) ** 2 / (squares[0] ** 2 / 49 + squares[1] ** 2 / 4))
+    assert average_errors(plain).interval == student(15.0, 2.5, freedom)
+    for values in (clustered, single):
+        found = average_errors(values)
+        assert found.interval == student(10.0, found.std_error or 0, 2)
+
+
+def test_parts_without_spread_have_a_note() -> None:
+    """An error of 0 is known, and no interval follows from it."""
+    found = average_errors([MetricValue("x", 1.0, 5, std_error=0.0, is_share=True)] * 2)
+    assert found == Margin(0.0, note="no part shows any spread", is_share=True)
+
+
+METRIC = Mean("x")
+
+
+def test_a_share_of_one_sample_has_no_standard_error() -> None:
+    """Its interval is Wilson's all the same."""
+    assert measure_share(Share(1, 1)) == Margin(None, wilson(1, 1), "wilson", is_share=True)
+    assert measure_share(Share(1, 2)).std_error == 0.5
+    assert measure_share(Share(3, 10)).std_error == pytest.approx((0.3 * 0.7 / 9) ** 0.5)
+
+
+def test_f1_of_one_sample_has_no_standard_error() -> None:
+    """From two on it has: that of J by the delta method."""
+    low, _ = wilson(1, 1)
+    assert measure_f1(1, 0) == Margin(None, (2 * low / (1 + low), 1.0), "wilson", is_share=True)
+    share = 3 / 5
+    error = (share * (1 - share) / 4) ** 0.5 * 2 / (1 + share) ** 2
+    assert measure_f1(3, 2).std_error == pytest.approx(error)
+    assert measure_f1(1, 1).std_error == pytest.approx((0.5 * 0.5) ** 0.5 * 2 / 1.5**2)
+
+
+def test_means_have_student_s_interval() -> None:
+    """With one degree of freedom less than there are samples."""
+    assert measure_mean(2.0, 0.5, 9) == Margin(0.5, student(2.0, 0.5, 8), "student_t")
+    assert measure_mean(0.9, 0.5, 9, is_share=True) == Margin(0.5, (0.0, 1.0), "student_t", is_share=True)
+
+
+def test_ratios_have_the_interval_of_their_kind() -> None:
+    """A share that of the effective sample, any other number Student's."""
+    share = measure_ratio(0.4, 0.1, 9, is_share=True)
+    assert share == Margin(0.1, score_interval(0.4, 0.1, 8), "ratio_wilson", is_share=True)
+    assert measure_ratio(4.0, 0.1, 9, is_share=False) == Margin(0.1, student(4.0, 0.1, 8), "ratio_t")
+
+
+@pytest.mark.parametrize("is_share", [True, False])
+def test_without_a_spread_the_note_says_why(*, is_share: bool) -> None:
+    """One sample, samples that are alike, or a spread beyond all floats."""
+    one = Margin(None, note="there is one sample, and a spread needs two", is_share=is_share)
+    alike = Margin(0.0, note="all samples are alike, which says nothing about the spread", is_share=is_share)
+    huge = Margin(None, note="the spread is too large for a float", is_share=is_share)
+    for measure in (measure_mean, measure_ratio):
+        assert measure(1.0, None, 1, is_share=is_share) == one
+        assert measure(1.0, 0.0, 2, is_share=is_share) == alike
+        assert measure(1.0, None, 2, is_share=is_share) == huge
+
+
+@pytest.mark.parametrize("interval", [(0.0, math.inf), (-math.inf, 0.0), (-math.inf, math.inf)])
+def test_an_interval_with_an_end_beyond_floats_is_none(interval: tuple[float, float]) -> None:
+    """One such end is enough."""
+    assert bound_margin(1.0, interval, "m") == Margin(1.0, note="the spread is too large for a float")
+    assert bound_margin(1.0, (0.0, 1.0), "m") == Margin(1.0, (0.0, 1.0), "m")
+
+
+def test_a_field_that_is_nowhere_is_named_with_a_hint() -> None:
+    """With the name that it may stand for, or with those that there are; without rows nothing is missed."""
+    with pytest.raises(ScoringError) as caught:
+        Mean("is_corect").check({"rows": 1, "names": ["is_correct"]})
+    assert (caught.value.code, str(caught.value.hint)) == ("E402", "did you mean `is_correct`?")
+    with pytest.raises(ScoringError) as caught:
+        Mean("grade").check({"rows": 1, "names": ["x"]})
+    assert caught.value.hint == "the scorer has `x`"
+    Mean("grade").check({"rows": 0, "names": []})
+    Mean("grade").check({})
+
+
+def test_values_that_are_no_numbers_are_shown() -> None:
+    """How many samples, and three of the values at most."""
+    part = {"unsuitable": {"x": 4}, "examples": {"x": ["'a'", "'b'", "'c'", "'d'"]}}
+    with pytest.raises(ScoringError) as caught:
+        Mean("x").check(part)
+    held = "holds other values in 4 samples, such as 'a', 'b', 'c'"
+    assert caught.value.message == f"`mean` needs numbers, but `x` {held}"
+    assert caught.value.hint == "`frequency` and the classification metrics read text"
+
+
+def test_values_say_what_was_left_out() -> None:
+    """In the order of the reasons; those that are not finite are in the note as well."""
+    value = METRIC.state("x", 1.0, {"n": 3, "left_out": {"null": 2, "not_finite": 1}}, note="so")
+    assert list(value.n_excluded.items()) == [("not_finite", 1), ("null", 2)]
+    assert (value.n, value.note, value.type) == (3, "so; 1 NaN or infinite left out", "mean")
+    assert METRIC.state("x", 1.0, {}).n == 0
+
+
+def test_without_a_value_there_is_no_margin() -> None:
+    """Neither an interval, nor a note about one."""
+    value = METRIC.state("x", None, {}, margin=Margin(1.0, (0.0, 1.0), "m", "note", is_share=True))
+    assert (value.std_error, value.interval, value.interval_method, value.interval_note) == (None,) * 4
+    assert value.is_share is False
+
+
+def test_shares_say_their_counts() -> None:
+    """A share of nothing has a note in place of a value."""
+    value = METRIC.state_share("x", Share(1, 4), {"n": 4}, details={"more": 1})
+    assert (value.value, dict(value.details)) == (0.25, {"count": 1, "of": 4, "more": 1})
+    assert value.interval == wilson(1, 4)
+    empty = METRIC.state_share("x", Share(0, 0), {"n": 4})
+    assert (empty.value, empty.note) == (None, "no sample counts towards it")
+    assert dict(empty.details) == {"count": 0, "of": 0}
+
+
+def test_samples_are_counted_in_words() -> None:
+    """One is not plural."""
+    assert [say_samples(count) for count in (0, 1, 2)] == ["0 samples", "1 sample", "2 samples"]
+
+
+NUMBERS = [0.3, 0.7, 1.1, 1.4, 2.0, 2.2, 2.9, 3.3, 4.1, 5.6, 8.0, 9.5]
+
+
+def deviate(counts: Sequence[int]) -> float | None:
+    """Return the sample standard deviation of NUMBERS, each as often as its count."""
+    n = sum(counts)
+    mean = sum(count * number for count, number in zip(counts, NUMBERS, strict=True)) / n
+    squares = sum(count * (number - mean) ** 2 for count, number in zip(counts, NUMBERS, strict=True))
+    return float((squares / (n - 1)) ** 0.5)
+
+
+def share_first(counts: Sequence[int]) -> float:
+    """Return the share of the first cell."""
+    return counts[0] / sum(counts)
+
+
+@pytest.mark.parametrize(
+    ("n", "share"), [(20, 0.3), (100, 0.02), (1000, 0.4), (10**6, 0.25), (50, 0.7), (10**7, 1e-7)]
+)
+def test_binomial_draws_have_the_binomial_distribution(n: int, share: float) -> None:
+    """Twenty classes of equal probability are hit as a binomial variable hits them."""
+    random = Random(2)
+    drawn = [draw_binomial(n, share, random.random) for _ in range(5_000)]
+    edges = sorted({float(stats.binom.ppf(step / 20, n, share)) for step in range(1, 20)})
+    below = [0.0, *(float(stats.binom.cdf(edge, n, share)) for edge in edges), 1.0]
+    expected = [5_000 * (upper - lower) for lower, upper in pairwise(below)]
+    seen = [0] * len(expected)
+    for one in drawn:
+        seen[sum(one > edge for edge in edges)] += 1
+    kept = [(one, other) for one, other in zip(seen, expected, strict=True) if other > 1]
+    total = sum(one for one, _ in kept) / sum(other for _, other in kept)
+    chance = stats.chisquare([one for one, _ in kept], [other * total for _, other in kept]).pvalue
+    assert chance > 0.001
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_certain_outcomes_are_certain(share: float) -> None:
+    """Nothing and everything are never drawn otherwise."""
+    assert draw_binomial(9, share, Random(0).random) == 9 * share
+
+
+def test_interval_agrees_with_scipy_when_resampled() -> None:
+    """The BCa interval of a standard deviation is scipy's, up to the chance of the draws."""
+    found = resample([1] * len(NUMBERS), deviate)
+    theirs = stats.bootstrap(
+        (NUMBERS,), lambda row, axis: row.std(axis=axis, ddof=1), n_resamples=20_000, method="BCa", rng=0
+    )
+    assert found.interval == pytest.approx(tuple(theirs.confidence_interval), rel=0.04)
+    assert found.std_error == pytest.approx(theirs.standard_error, rel=0.05)
+
+
+def test_cells_are_resampled_as_samples_are() -> None:
+    """A share of 300 of 1,000, drawn as counts of two cells, has about its Wilson interval."""
+    found = resample([300, 700], share_first)
+    theirs = stats.binomtest(300, 1000).proportion_ci(method="wilson")
+    assert found.interval == pytest.approx((theirs.low, theirs.high), abs=0.003)
+    assert found.std_error == pytest.approx((0.3 * 0.7 / 1000) ** 0.5, rel=0.05)
+
+
+def test_the_same_seed_gives_the_same_interval() -> None:
+    """Nothing but counts and seed decides: these very numbers, on every machine."""
+    assert resample([30, 70], share_first, 0) == resample([30, 70], share_first, 0)
+    assert resample([30, 70], share_first, 0) != resample([30, 70], share_first, 1)
+    assert resample([30, 70], share_first, 0).interval == (0.21, 0.39)
+
+
+@pytest.mark.parametrize(
+    ("counts", "note"),
+    [
+        ([FEWEST_SAMPLES - 1, 0], "resampling needs at least 10 samples, there are 9"),
+        ([20, 0], "all resamples give the same number"),
+    ],
+)
+def test_no_interval_without_its_conditions(counts: list[int], note: str) -> None:
+    """Few samples, or samples that are all alike, have none, and the note says why."""
+    found = resample(counts, share_first)
+    assert (found.interval, found.note) == (None, note)
+
+
+def test_values_that_are_often_nothing_have_no_interval() -> None:
+    """A number that is 0/0 in more than one of a hundred resamples is not resampled."""
+
+    def divide(counts: Sequence[int]) -> float | None:
+        return counts[0] / counts[1] if counts[1] else None
+
+    found = resample([30, 2], divide)
+    assert (found.interval, found.note) == (None, "too many resamples have no value (0/0)")
+
+
+def test_without_a_seed_nothing_is_drawn() -> None:
+    """Where clusters tell the spread, resampling would be wasted."""
+    assert resample([30, 70], share_first, None).interval is None
+
+
+def test_a_number_beyond_all_its_resamples_has_no_interval() -> None:
+    """How many samples differ is always less in a draw with replacement."""
+    found = resample([1] * 60, lambda counts: float(sum(map(bool, counts))))
+    assert (found.interval, found.note) == (None, "all resamples lie on one side of the value")
+    assert found.std_error is not None
+
+
+def test_samples_without_which_there_is_no_number_do_not_accelerate() -> None:
+    """The lead's inverse is 0/0 without one of the leaders; only leaving out the others tells anything."""
+
+    def invert_lead(counts: Sequence[int]) -> float | None:
+        return 1 / (counts[0] - counts[1]) if counts[0] != counts[1] else None
+
+    assert _accelerate([31, 30, 0], invert_lead) == 0.0
+    assert _accelerate([32, 30, 0], invert_lead) == pytest.approx(
+        (30 * (32 / 62) ** 3 - 32 * (30 / 62) ** 3) / (6 * (30 * (32 / 62) ** 2 + 32 * (30 / 62) ** 2) ** 1.5)
+    )
+
+
+@pytest.mark.parametrize(
+    ("n", "share", "drawn"),
+    [
+        (20, 0.3, [7, 7, 5, 5, 6, 4, 9, 4, 9, 10, 3, 5, 7, 8, 10, 4, 7, 9, 3, 6, 4, 6, 3, 4]),
+        (
+            1000,
+            0.4,
+            [
+                395,
+                371,
+                426,
+                413,
+                402,
+                386,
+                417,
+                415,
+                391,
+                411,
+                405,
+                400,
+                399,
+                430,
+                402,
+                425,
+                421,
+                400,
+                404,
+                382,
+                364,
+                390,
+                399,
+                396,
+            ],
+        ),
+        (
+            60,
+            0.8,
+            [49, 43, 48, 51, 45, 50, 46, 47, 48, 48, 42, 48, 43, 44, 48, 47, 55, 50, 48, 49, 47, 49, 50, 45],
+        ),
+        (
+            25,
+            0.5,
+            [12, 8, 17, 13, 10, 15, 11, 14, 13, 13, 17, 13, 16, 16, 13, 13, 10, 7, 11, 12, 12, 14, 11, 11],
+        ),
+        (
+            1000000,
+            0.25,
+            [
+                249650,
+                249872,
+                249171,
+                250735,
+                250352,
+                250045,
+                249538,
+                249615,
+                250465,
+                250411,
+                249758,
+                250301,
+                250589,
+                250131,
+                250007,
+                249968,
+                250837,
+                250058,
+                250692,
+                250595,
+                250010,
+                250122,
+                249515,
+                248971,
+            ],
+        ),
+        (200, 0.051, [8, 9, 5, 15, 11, 7, 14, 8, 13, 11, 10, 10, 16, 11, 15, 15, 10, 11, 7, 8, 10, 9, 11, 9]),
+        (10, 1.0, [10, 10]),
+    ],
+)
+def test_a_seed_gives_the_same_draws_for_ever(n: int, share: float, drawn: list[int]) -> None:
+    """An interval of last year can be computed again: the draws never change."""
+    random = Random(4)
+    assert [draw_binomial(n, share, random.random) for _ in drawn] == drawn
+
+
+def divide_first_by_second(counts: Sequence[int]) -> float | None:
+    """Return a ratio, which is skewed."""
+    return counts[0] / counts[1] if counts[1] else None
+
+
+@pytest.mark.parametrize(
+    ("counts", "seed", "std_error", "interval"),
+    [
+        ([30, 70, 0], 0, 0.09469704673500617, (0.26582278481012656, 0.639344262295082)),
+        ([300, 700], 0, 0.02876491708598553, (0.37362637362637363, 0.48588410104011887)),
+        ([900, 5000, 40], 7, 0.006617457596948898, (0.16719713531292504, 0.1934836607251232)),
+    ],
+)
+def test_intervals_of_skewed_numbers_are_repeatable(
+    counts: list[int], seed: int, std_error: float, interval: tuple[float, float]
+) -> None:
+    """Drawn cell by cell, shifted by bias and acceleration, read between two resamples."""
+    found = resample(counts, divide_first_by_second, seed)
+    assert found.std_error == pytest.approx(std_error, rel=1e-12)
+    assert found.interval == pytest.approx(interval, rel=1e-12)
+    assert found.note is None
+
+
+def test_few_samples_in_many_cells_are_drawn_one_by_one() -> None:
+    """The mean of eight values, four of them twice: ten samples are enough, and each draw is of twelve."""
+    sizes = []
+
+    def average(counts: Sequence[int]) -> float:
+        sizes.append(sum(counts))
+        return sum(place * count for place, count in enumerate(counts)) / sum(counts)
+
+    found = resample([2] * 4 + [1] * 4, average, 3)
+    assert found.interval == pytest.approx((1.75, 25 / 6))
+    assert set(sizes) == {11, 12}
+    assert found.std_error == pytest.approx(0.6393248664091451, rel=1e-12)
+
+
+def test_ten_samples_are_enough() -> None:
+    """The least that is resampled."""
+    assert resample([6, 4], share_first).interval == (0.3, 0.9)
+
+
+def test_one_resample_of_a_hundred_may_have_no_value() -> None:
+    """Twenty of 2,000 without a value are left out; 21 are too many."""
+    for missing, note in ((20, None), (21, "too many resamples have no value (0/0)")):
+        left = [missing]
+
+        def skip_some(counts: Sequence[int], left: list[int] = left) -> float | None:
+            if counts[0] not in {29, 30} and left[0]:
+                left[0] -= 1
+                return None
+            return counts[0] / sum(counts)
+
+        assert resample([30, 70], skip_some).note == note
+
+
+def test_the_acceleration_is_that_of_leaving_out_each_sample() -> None:
+    """Of a share of 3 in 10, by Efron's formula: without one of the three it is 2/9, without another 3/9."""
+    mean = (3 * 2 / 9 + 7 * 3 / 9) / 10
+    squares = 3 * (mean - 2 / 9) ** 2 + 7 * (mean - 3 / 9) ** 2
+    cubes = 3 * (mean - 2 / 9) ** 3 + 7 * (mean - 3 / 9) ** 3
+    assert _accelerate([3, 5, 2], share_first) == pytest.approx(cubes / (6 * squares**1.5), rel=1e-12)
+
+
+DRAWS = 400
+
+
+Draw = Callable[[Random], Interval | None]
+
+
+def measure_coverage(draw: Draw, truth: float) -> float:
+    """Return how often an interval holds the truth, of those there are."""
+    random = Random(11)
+    found = [one for one in (draw(random) for _ in range(DRAWS)) if one is not None]
+    assert len(found) > DRAWS / 2
+    return sum(low <= truth <= high for low, high in found) / len(found)
+
+
+@pytest.mark.parametrize(("n", "share"), [(20, 0.9), (200, 0.5), (200, 0.98)])
+def test_shares(n: int, share: float) -> None:
+    """Wilson's interval holds a share, also of few samples and near 1."""
+    covered = measure_coverage(lambda random: wilson(draw_binomial(n, share, random.random), n), share)
+    assert 0.92 <= covered <= 0.99
+
+
+@pytest.mark.parametrize("n", [5, 30])
+def test_means(n: int) -> None:
+    """Student's interval holds the mean of few normal numbers."""
+
+    def draw(random: Random) -> Interval:
+        numbers = [random.gauss(2, 1) for _ in range(n)]
+        mean = sum(numbers) / n
+        error = (sum((one - mean) ** 2 for one in numbers) / (n - 1) / n) ** 0.5
+        return student(mean, error, n - 1)
+
+    assert 0.92 <= measure_coverage(draw, 2.0) <= 0.98
+
+
+@pytest.mark.parametrize(("clusters", "size"), [(10, 20), (57, 20)])
+def test_clusters(clusters: int, size: int) -> None:
+    """Shares of clusters that differ among themselves are held, where a plain interval would fail."""
+
+    def draw(random: Random) -> Interval | None:
+        counts = [draw_binomial(size, random.betavariate(4, 1), random.random) for _ in range(clusters)]
+        error, _ = measure_clustered_error([(Ratio(count, size, size), 1) for count in counts])
+        share = sum(counts) / (clusters * size)
+        return score_interval(share, error, clusters - 1) if error else None
+
+    assert 0.91 <= measure_coverage(draw, 0.8) <= 0.99
+
+
+@pytest.mark.parametrize("size", [2, 20])
+def test_averages_of_groups(size: int) -> None:
+    """The mean of many groups is held, also where most groups are all right."""
+    shares = [0.5 + 0.48 * place / 29 for place in range(30)]
+
+    def draw(random: Random) -> Interval | None:
+        return average_shares(
+            [Share(draw_binomial(size, share, random.random), size) for share in shares]
+        ).interval
+
+    assert 0.93 <= measure_coverage(draw, sum(shares) / 30) <= 1.0
+
+
+def test_f1_of_a_class() -> None:
+    """Of hits, false alarms and misses with the shares 0.6, 0.2, 0.2: F1 is 1.2/1.6."""
+
+    def draw(random: Random) -> Interval | None:
+        hits = draw_binomial(60, 0.6, random.random)
+        return measure_f1(hits, 60 - hits).interval
+
+    assert 0.92 <= measure_coverage(draw, 0.75) <= 0.98
+
+
+def test_ratios_of_sums() -> None:
+    """Samples of one to four outcomes, with shares of their own, have a ratio that is held."""
+
+    def draw(random: Random) -> Interval | None:
+        sizes = [random.randrange(1, 5) for _ in range(50)]
+        tops = [draw_binomial(size, random.betavariate(8, 2), random.random) for size in sizes]
+        ratio = Ratio(sum(tops), sum(sizes), 50)
+        error = measure_error(
+            ratio,
+            tops=sum(top**2 for top in tops),
+            products=sum(top * size for top, size in zip(tops, sizes, strict=True)),
+            bottoms=sum(size**2 for size in sizes),
+        )
+        return measure_ratio(ratio.top / ratio.bottom, error, 50, is_share=True).interval
+
+    assert 0.91 <= measure_coverage(draw, 0.8) <= 0.99
+
+
+def test_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bootstrap holds a share that a formula would hold, too."""
+    monkeypatch.setattr(intervals, "RESAMPLES", 200)
+
+    def draw(random: Random) -> Interval | None:
+        count = draw_binomial(100, 0.7, random.random)
+        return resample(
+            [count, 100 - count], lambda cells: cells[0] / sum(cells), random.randrange(10**6)
+        ).interval
+
+    assert 0.9 <= measure_coverage(draw, 0.7) <= 0.99
+
+
+@pytest.mark.parametrize(("n", "first", "second"), [(100, 0.05, 0.0), (200, 0.05, 0.05), (50, 0.2, 0.1)])
+def test_differences(n: int, first: float, second: float) -> None:
+    """The difference of two runs is held, with few flips and with many, to one side and to both."""
+
+    def draw(random: Random) -> Interval | None:
+        flips = _draw_flips(n, first, second, random)
+        pairs = [
+            (1.0, 1.0, flips.both),
+            (1.0, 0.0, flips.first_only),
+            (0.0, 1.0, flips.second_only),
+            (0.0, 0.0, flips.neither),
+        ]
+        found = measure_difference(pairs)
+        return None if found is None else found.evidence.interval
+
+    assert 0.91 <= measure_coverage(draw, first - second) <= 1.0
+
+
+def test_differences_with_hardly_any_flip() -> None:
+    """Newcombe's interval holds a difference that nearly never shows."""
+    covered = measure_coverage(lambda random: bound_flips(_draw_flips(80, 0.02, 0.01, random)), 0.01)
+    assert covered >= 0.94
+
+
+def _draw_flips(n: int, first: float, second: float, random: Random) -> Flips:
+    """Return flips with these shares to one side and the other; of the rest, both have 0.8 right."""
+    one = draw_binomial(n, first, random.random)
+    other = draw_binomial(n - one, second / (1 - first), random.random)
+    both = draw_binomial(n - one - other, 0.8, random.random)
+    return Flips(both, one, other, n - one - other - both)

@@ -1,0 +1,429 @@
+"""Laws of the names of values, before there are any."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from random import Random
+
+import polars as pl
+import pytest
+
+from answerkey.metrics import (
+    METRICS,
+    Frequency,
+    Mean,
+    Metric,
+    PythonMetric,
+    ValueNames,
+    base,
+    foresee_names,
+    name_values,
+)
+from answerkey.metrics.base import (
+    MANY,
+    PartBuilder,
+    ValueCounts,
+    ValueGroup,
+    count_values,
+    find_many,
+    is_finite,
+    merge_parts,
+    sort_keys,
+    write_label,
+)
+from answerkey.metrics.classification import (
+    BinaryClassification,
+    F1Score,
+    MulticlassClassification,
+    Precision,
+)
+from answerkey.metrics.exact import (
+    average,
+    divide,
+    divide_and_root,
+    find_common_bits,
+    find_ends,
+    sum_column,
+    sum_exactly,
+    to_units,
+)
+from answerkey.metrics.moments import Max, Min, StdDev, WeightedAverage
+from answerkey.scorers import build_scores
+from answerkey.types import MetricValue, Scores
+
+MakeScores = Callable[..., Scores]
+
+
+def test_combinations_are_counted_once(make_scores: MakeScores) -> None:
+    """Equal rows become one combination with its count."""
+    scores = make_scores({"x": [1.0, 1.0, 0.0]}, {"y": ["A", "A", None]})
+    assert sorted(count_values(scores, ["x", "y"]).counts, key=repr) == [((0.0, None), 1), ((1.0, "A"), 2)]
+
+
+def test_decimals_are_floats(make_scores: MakeScores) -> None:
+    """A decimal column counts as floats."""
+    assert count_values(make_scores({"x": [Decimal("0.5")]}), ["x"]).counts == [((0.5,), 1)]
+
+
+def test_failed_and_excluded_is_failed(make_scores: MakeScores) -> None:
+    """A sample is left out for one reason only; that it has no score comes first."""
+    scores = make_scores({"x": [None]}, status=["FAILED"], excluded_by=["rule"])
+    assert count_values(scores, ["x"]).left_out == {"failed": 1}
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [
+        ("a", "a"),
+        (1, "1"),
+        (1.0, "1.0"),
+        (True, "True"),
+        (["ä", 1], '["ä", 1]'),
+        ({"b": 1, "a": 2}, '{"a": 2, "b": 1}'),
+    ],
+)
+def test_label_is_the_text_of_a_value(value: object, label: str) -> None:
+    """Numbers and booleans as Python prints them, nested values as JSON with sorted keys."""
+    assert write_label(value) == label
+
+
+def test_parts_merge_leaf_by_leaf() -> None:
+    """Numbers are added, mappings merged, lists united."""
+    parts = [{"n": 1, "by": {"a": 1}, "seen": ["b"]}, {"n": 2, "by": {"a": 1, "b": 5}, "seen": ["a", "b"]}]
+    assert merge_parts(parts) == {"n": 3, "by": {"a": 2, "b": 5}, "seen": ["a", "b"]}
+    assert merge_parts(parts) == merge_parts(reversed(parts))
+
+
+def test_parts_of_different_metrics_do_not_merge() -> None:
+    """A number and a mapping have no sum."""
+    with pytest.raises(TypeError, match="parts of different metrics"):
+        merge_parts([{"n": 1}, {"n": {}}])
+
+
+def test_numbers_beyond_floats_are_not_finite() -> None:
+    """A larger integer than a float holds is one of them."""
+    assert [is_finite(number) for number in (1, 0.5, 10**400, float("nan"), float("inf"))] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(("first", "second"), [([1], 2), ({}, []), (1, "a")])
+def test_leaves_of_different_kinds_do_not_merge(first: object, second: object) -> None:
+    """In either order."""
+    for one, other in ((first, second), (second, first)):
+        with pytest.raises(TypeError, match="parts of different metrics"):
+            merge_parts([{"x": one}, {"x": other}])
+
+
+def test_a_part_leaves_out_what_it_cannot_take() -> None:
+    """Null, what is no number, and what is not finite; each is counted, and the rest is taken."""
+    builder = PartBuilder(ValueCounts([], Counter(), ["x", "y"]))
+    assert builder.take_numbers(["x", "y"], [1, 2.5], 2) == [1, 2.5]
+    assert builder.take_numbers(["x", "y"], [None, 1], 3) is None
+    assert builder.take_numbers(["x", "y"], [1, "a"], 4) is None
+    assert builder.take_numbers(["x", "y"], [float("nan"), 1], 5) is None
+    builder.leave_out("nobody", 0)
+    part = builder.build(sums=1)
+    assert (part["n"], part["sums"], part["names"]) == (2, 1, ["x", "y"])
+    assert part["left_out"] == {"null": 3, "not_finite": 5}
+    assert (part["unsuitable"], part["examples"]) == ({"y": 4}, {"y": ["'a'"]})
+
+
+def test_keys_are_sorted_at_every_depth() -> None:
+    """So that parts of equal content are equal as text."""
+    assert json.dumps(sort_keys({"b": {"d": 1, "c": 2}, "a": 3})) == '{"a": 3, "b": {"c": 2, "d": 1}}'
+
+
+@pytest.mark.parametrize(("distinct", "is_many"), [(MANY, False), (MANY + 1, True)])
+def test_a_field_is_summed_when_nearly_all_its_numbers_differ(
+    make_scores: MakeScores, distinct: int, *, is_many: bool
+) -> None:
+    """A glance at the first rows decides; what comes later does not."""
+    first = [float(number % distinct) for number in range(2 * MANY)]
+    scores = make_scores({"x": first + [float(number) for number in range(10_000, 10_000 + 2 * MANY)]})
+    assert (find_many(scores, "x") is not None) == is_many
+    assert find_many(scores, "y") is None
+
+
+def make_values(*names: str) -> list[MetricValue]:
+    """Return values with these names."""
+    return [MetricValue(name, 1.0, 1) for name in names]
+
+
+def test_unique_name_stays() -> None:
+    """A name that occurs once in the task stays, and the value learns where it comes from."""
+    (value,) = name_values([("mcqa", "acc", "qa", "mean", make_values("Accuracy"))])
+    assert (value.name, value.scorer, value.metric, value.purpose, value.type) == (
+        "Accuracy",
+        "mcqa",
+        "acc",
+        "qa",
+        "mean",
+    )
+
+
+def test_shared_name_gets_the_metric_key() -> None:
+    """Two metrics with one name are told apart by their keys; other names are left alone."""
+    groups: list[ValueGroup] = [
+        ("mcqa", "a", "score", "mean", make_values("x")),
+        ("mcqa", "b", "score", "mean", make_values("x", "y")),
+    ]
+    assert [value.name for value in name_values(groups)] == ["a_x", "b_x", "y"]
+
+
+def test_shared_metric_key_gets_the_scorer_key() -> None:
+    """Where two scorers have a metric with the same key and name, the scorer's key comes first."""
+    groups: list[ValueGroup] = [
+        ("one", "mean", "score", "mean", make_values("x")),
+        ("two", "mean", "score", "mean", make_values("x")),
+        ("two", "other", "score", "mean", make_values("x")),
+    ]
+    assert [value.name for value in name_values(groups)] == ["one_mean_x", "two_mean_x", "other_x"]
+
+
+def test_longer_name_never_hides_another_value() -> None:
+    """A name with a key in front that is already somebody's own name goes one step further."""
+    groups: list[ValueGroup] = [
+        ("s", "a", "score", "mean", make_values("x")),
+        ("s", "b", "score", "mean", make_values("x")),
+        ("s", "c", "score", "mean", make_values("a_x")),
+    ]
+    assert [value.name for value in name_values(groups)] == ["s_a_x", "b_x", "a_x"]
+
+
+def test_names_that_stay_equal_are_numbered() -> None:
+    """Even equal names of one metric all stay in the task."""
+    groups: list[ValueGroup] = [("s", "m", "score", "python", make_values("x", "x", "x"))]
+    assert [value.name for value in name_values(groups)] == ["s_m_x", "s_m_x-2", "s_m_x-3"]
+
+
+EXAMPLES: list[Metric] = [
+    Mean("is_correct"),
+    Mean("is_correct", "Accuracy"),
+    Max("hits"),
+    StdDev("hits"),
+    Frequency("label"),
+    WeightedAverage("label", {"a": 1.0, "b": 0.0}),
+    Precision("hits", "misses"),
+    F1Score("hits", "misses", "misses", "F"),
+    BinaryClassification("label", "said", "a", "b"),
+    MulticlassClassification("label", "said"),
+]
+
+
+def make_scores() -> Scores:
+    """Return three scored samples."""
+    values = pl.DataFrame(
+        {
+            "is_correct": [1.0, 0.0, 1.0],
+            "hits": [1, 0, 2],
+            "misses": [0, 1, 1],
+            "label": ["a", "b", "a"],
+            "said": ["a", "a", "b"],
+        }
+    )
+    nothing = pl.Series([None] * 3, dtype=pl.String)
+    columns = {"status": ["SCORED"] * 3, "reason": nothing, "values": values.to_struct()}
+    return Scores(pl.DataFrame({**columns, "metadata": values.to_struct(), "excluded_by": nothing}))
+
+
+@pytest.mark.parametrize("metric", EXAMPLES, ids=lambda metric: type(metric).__name__)
+def test_every_value_has_a_name_that_was_foreseen(metric: Metric) -> None:
+    """What a metric is called before there are scores is what it is called afterwards."""
+    found = [value.name for value in metric.finish(metric.merge([metric.measure(make_scores())]))]
+    names = foresee_names(metric)
+    assert all(names.allow(name) for name in found)
+    assert set(names.names) <= set(found)
+
+
+def test_a_name_that_no_value_can_have_is_refused() -> None:
+    """A plain metric has one name; labels stand between an opening and an ending."""
+    assert not foresee_names(Mean("is_correct")).allow("accuracy")
+    assert not foresee_names(Frequency("label")).allow("lable_a")
+    classes = foresee_names(MulticlassClassification("label", "said"))
+    assert classes.allow("a_precision")
+    assert not classes.allow("precision")
+    assert not classes.allow("a_accuracy")
+
+
+def test_a_function_of_the_users_own_may_name_its_values_anything() -> None:
+    """Nothing can be said about a snippet before it runs."""
+    assert foresee_names(PythonMetric("def compute_metrics(scores): return {}")).allow("whatever")
+
+
+@pytest.mark.parametrize(
+    ("metric", "is_share"),
+    [(Mean("is_correct"), True), (Mean("score"), False), (Frequency("label"), True), (Max("hits"), False)],
+)
+def test_what_lies_between_0_and_1_is_known(metric: Metric, *, is_share: bool) -> None:
+    """Right or wrong, and shares by their kind."""
+    assert foresee_names(metric).is_share is is_share
+
+
+def test_patterns_need_room_for_both_ends() -> None:
+    """`a_mean` fits what begins with `a` and ends with `_mean`; the ends may touch but not overlap."""
+    names = ValueNames(("x",), (("ab", "bc"),))
+    assert [names.allow(name) for name in ("x", "abbc", "ab-bc", "abc", "bc", "y")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+def test_every_metric_type_of_the_format_is_there() -> None:
+    """The types are those of task files, and one for probabilities."""
+    assert list(METRICS)[:13] == [
+        "mean",
+        "max",
+        "min",
+        "std_dev",
+        "frequency",
+        "weighted_average",
+        "precision",
+        "recall",
+        "f1_score",
+        "binary-classification",
+        "multiclass-classification",
+        "calibration",
+        "python",
+    ]
+
+
+@pytest.mark.parametrize("name", list(METRICS))
+def test_metrics_are_frozen_dataclasses(name: str) -> None:
+    """A metric is its fields: equal fields, equal metric, and nothing changes under way."""
+    settings = getattr(METRICS[name], "__dataclass_params__", None)
+    assert settings is not None
+    assert settings.frozen
+
+
+def test_unknown_type_is_a_key_error() -> None:
+    """The registry is a mapping; what to say about an unknown type is for the reader of the file."""
+    assert "median" not in METRICS
+    with pytest.raises(KeyError):
+        METRICS["median"]
+
+
+@pytest.mark.parametrize("number", [0.0, 1.0, -0.1, 5e-324, sys.float_info.max, 1 / 3, 7, -(10**300)])
+def test_units_are_exact(number: float) -> None:
+    """A finite number is a whole number of units."""
+    assert Fraction(to_units(number), 2**1074) == Fraction(number)
+
+
+def test_sums_are_exact() -> None:
+    """Sums keep what adding floats would lose."""
+    total, squares = sum_exactly([(1e308, 1), (0.1, 3), (-1e308, 1)])
+    assert Fraction(total, 2**1074) == 3 * Fraction(0.1)
+    assert Fraction(squares, 2**2148) == 2 * Fraction(1e308) ** 2 + 3 * Fraction(0.1) ** 2
+
+
+def test_division_rounds_once() -> None:
+    """A third is the float next to a third; what no float can hold is None."""
+    assert divide(1, 3) == 1 / 3
+    assert divide(10**400, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("top", "bottom"), [(2, 1), (1, 3), (9, 4), (10**40 + 1, 7), (1, 10**600), (10**600, 3), (1, 2**2148)]
+)
+def test_root_is_the_nearest_float(top: int, bottom: int) -> None:
+    """The root lies nearer to the true one than half a step to either neighbour."""
+    root = divide_and_root(top, bottom)
+    assert root is not None
+    below, above = math.nextafter(root, 0), math.nextafter(root, math.inf)
+    assert ((Fraction(below) + Fraction(root)) / 2) ** 2 <= Fraction(top, bottom)
+    assert Fraction(top, bottom) <= ((Fraction(root) + Fraction(above)) / 2) ** 2
+
+
+def test_root_of_nothing_is_zero_and_of_too_much_is_none() -> None:
+    """The ends of the range are values, not exceptions."""
+    assert divide_and_root(0, 5) == 0.0
+    assert divide_and_root(10**700, 1) is None
+
+
+def test_root_gives_the_deviation_of_the_standard_library() -> None:
+    """The deviation of a few floats is bit for bit that of `statistics.stdev`."""
+    numbers = [0.1, 0.7, 0.35, 1e-9, 12.5]
+    total, squares = sum_exactly((number, 1) for number in numbers)
+    top, bottom = 5 * squares - total**2, 20 << 2148
+    assert divide_and_root(top, bottom) == statistics.stdev(numbers)
+
+
+def test_whole_numbers_need_no_bits_after_the_point() -> None:
+    """The smallest unit that all numbers are multiples of."""
+    assert find_common_bits([]) == 0
+    assert find_common_bits([3, -7.0]) == 0
+    assert find_common_bits([0.5, 0.375, 2]) == 3
+
+
+def test_mean_is_rounded_once() -> None:
+    """Also where a sum in floats would overflow."""
+    assert average([1e308, 1e308, 1e308]) == 1e308
+    assert average([1.0, 2.0, 4.5]) == 2.5
+
+
+KINDS: dict[str, Callable[[Random], float]] = {
+    "shares": lambda random: random.random(),
+    "quotients": lambda random: random.randrange(-999, 999) / random.randrange(1, 999),
+    "wide": lambda random: random.gauss(0, 1) * 10 ** random.randrange(-12, 12),
+    "tiny": lambda random: random.choice([5e-324, 1e-300, -3.5, 0.0, -0.0]),
+    "huge": lambda random: random.choice([1e308, -1e308, 1e-308]),
+    "at the limit": lambda random: random.choice([2.0**850, 2.0**-700, 2.0**751, -1.0]),
+    "two digits": lambda random: random.choice([1.0, 0.5 + 2.0**-21]),
+    "zero": lambda _: 0.0,
+    "smallest": lambda _: 5e-324,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_powers_are_summed_without_rounding(kind: str) -> None:
+    """The sums are those of fractions, whatever the size of the numbers."""
+    random = Random(kind)
+    numbers = [KINDS[kind](random) for _ in range(400)]
+    expected = tuple(sum(Fraction(one) ** power for one in numbers) * 2 ** (1074 * power) for power in (1, 2))
+    assert sum_column(pl.Series(numbers)) == expected
+
+
+def test_nothing_sums_up_to_zero() -> None:
+    """A column without numbers has sums."""
+    assert sum_column(pl.Series([], dtype=pl.Float64)) == (0, 0)
+
+
+@pytest.mark.parametrize("metric", [Mean("x"), Max("x"), Min("x"), StdDev("x")], ids=lambda one: one.type)
+@pytest.mark.parametrize("kind", ["shares", "quotients", "mixed"])
+def test_columns_of_many_numbers_are_measured_as_if_counted(
+    metric: Metric, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part does not depend on whether numbers were counted one by one or summed up as a column."""
+    random = Random(kind)
+    odd = [None, float("nan"), float("inf"), -0.0, 0.0, 1.0]
+    cells = [KINDS["shares" if kind == "mixed" else kind](random) for _ in range(1500)]
+    column = pl.Series(cells + (odd * 20 if kind == "mixed" else []), dtype=pl.Float64)
+    statuses = pl.Series(["SCORED" if row % 10 else "FAILED" for row in range(len(column))])
+    scores = build_scores(statuses, pl.Series(["BAD_ROW"] * len(column)), {"x": column}, metadata={})
+    monkeypatch.setattr(base, "MANY", 10_000)
+    counted = metric.measure(scores)
+    monkeypatch.setattr(base, "MANY", 600)
+    assert metric.measure(scores) == counted
+    assert counted["n"] == 1350 + (56 if kind == "mixed" else 0)
+
+
+def test_minus_zero_is_no_end() -> None:
+    """The ends of a column are printed, and -0.0 is 0."""
+    assert [repr(end) for end in find_ends(pl.Series([-0.0, 0.0]))] == ["0.0"]
+    assert [repr(end) for end in find_ends(pl.Series([-0.0]))] == ["0.0"]
+    assert find_ends(pl.Series([2.0, -1.0, None])) == [-1.0, 2.0]

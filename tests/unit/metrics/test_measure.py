@@ -1,0 +1,783 @@
+"""Groups and clusters of metrics, from the scores to the values."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from scipy import stats
+from scipy.stats import sem
+
+import answerkey as ak
+from answerkey.metrics import (
+    Aggregator,
+    Design,
+    Frequency,
+    KeyedMetric,
+    Mean,
+    Metric,
+    Part,
+    PythonMetric,
+    ScoreAggregator,
+    Trials,
+    finish_metric,
+    measure,
+    measure_metrics,
+    wilson,
+)
+from answerkey.metrics.classification import BinaryClassification, MulticlassClassification, Precision
+from answerkey.metrics.intervals import Ratio, Share, average_clustered_error, average_shares
+from answerkey.metrics.measure import MOST_GROUPS, bound_clustered, label_rows, name_clusters, name_groups
+from answerkey.metrics.moments import Max, WeightedAverage
+from answerkey.testing import TestServer
+from answerkey.types import MetricValue, Samples, Scores
+
+from .conftest import ScoresMaker
+
+TRIALS = Trials(2)
+
+
+def measure_all(metric: Metric, *shards: Scores, trials: Trials | None = TRIALS) -> dict[str, MetricValue]:
+    """Return a metric's values over shards, by name."""
+    one = KeyedMetric("m", metric)
+    parts = [measure_metrics([one], shard, number_samples(shard), trials)[0] for shard in shards]
+    return {value.name: value for value in finish_metric(one, parts, trials)}
+
+
+def number_samples(scores: Scores) -> Samples:
+    """Return samples without columns, as many as there are scores."""
+    return Samples(pl.DataFrame(), pl.Series(range(len(scores))).cast(pl.String))
+
+
+def test_without_trials_nothing_changes(make_scores: ScoresMaker) -> None:
+    """A metric over samples that were asked once is what it always was."""
+    value = measure_all(Mean("x"), make_scores({"x": [1.0, 0.0]}), trials=None)["x_mean"]
+    assert (value.value, value.n, value.interval_method, dict(value.details)) == (
+        0.5,
+        2,
+        "wilson",
+        {"count": 1, "of": 2},
+    )
+
+
+def test_a_metric_sees_samples(make_scores: ScoresMaker) -> None:
+    """`n` counts samples, and the interval is that of their means, kept within [0, 1] for right and wrong."""
+    value = measure_all(Mean("is_correct"), make_scores({"is_correct": [1, 0, 1, 1]}))["is_correct_mean"]
+    assert (value.value, value.n, value.interval_method) == (0.75, 2, "student_t")
+    assert (value.interval, value.std_error, value.is_share) == ((0.0, 1.0), 0.25, True)
+    assert dict(value.details) == {
+        "num_trials": 2,
+        "counts": "samples",
+        "aggregates": {"is_correct": "mean"},
+    }
+
+
+def test_aggregates_that_are_all_zero_or_one_have_an_interval(make_scores: ScoresMaker) -> None:
+    """`min` of right and wrong is a share of samples."""
+    trials = Trials(2, (ScoreAggregator("is_correct", Aggregator("min")),))
+    value = measure_all(Mean("is_correct.min"), make_scores({"is_correct": [1, 0, 1, 1]}), trials=trials)
+    assert value["is_correct.min_mean"].value == 0.5
+    assert value["is_correct.min_mean"].interval_method == "wilson"
+
+
+def test_metadata_is_counted_per_trial(make_scores: ScoresMaker) -> None:
+    """There is no aggregate of a letter: `n` counts trials, and the trials of a sample are one cluster."""
+    letters = ["A", "B", "A", "A", "A", "A", "B", "B", "A", "B", "A", "A"]
+    value = measure_all(Frequency("letter"), make_scores({"x": [1] * 12}, {"letter": letters}))["letter_A"]
+    shares = [0.5, 1, 1, 0, 0.5, 1]
+    assert (value.value, value.n, value.interval_method) == (8 / 12, 12, "clustered_wilson")
+    assert value.std_error == pytest.approx(sem(shares), rel=1e-14)
+    assert (value.details["counts"], value.details["clusters"]) == ("trials", 6)
+
+
+def test_few_samples_have_no_interval_for_their_trials(make_scores: ScoresMaker) -> None:
+    """Trials of two samples are two clusters, however many they are."""
+    scores = make_scores({"x": [1, 0, 1, 1]}, {"letter": ["A", "B", "A", "A"]})
+    value = measure_all(Frequency("letter"), scores)["letter_A"]
+    assert (value.value, value.interval) == (0.75, None)
+    assert value.interval_note == "an interval needs at least 5 samples, there are 2"
+
+
+def test_classification_of_metadata_is_counted_per_trial(make_scores: ScoresMaker) -> None:
+    """Truth and prediction are metadata, so each trial is classified."""
+    scores = make_scores({"x": [1, 0]}, {"truth": ["A", "A"], "said": ["A", "B"]})
+    value = measure_all(MulticlassClassification("truth", "said"), scores)["accuracy"]
+    assert (value.value, value.n) == (0.5, 2)
+
+
+def test_text_in_any_shard_decides_for_all(make_scores: ScoresMaker) -> None:
+    """A value that is text somewhere is counted per trial everywhere, however samples were sharded."""
+    first = make_scores({"label": [1, 1]}, encoded=["label"])
+    second = make_scores({"label": ["x", 1]}, encoded=["label"])
+    whole = make_scores({"label": [1, 1, "x", 1]}, encoded=["label"])
+    assert measure_all(Frequency("label"), first, second) == measure_all(Frequency("label"), whole)
+    assert measure_all(Frequency("label"), whole)["label_1"].value == 0.75
+
+
+def test_samples_without_all_their_trials_are_left_out_and_counted(make_scores: ScoresMaker) -> None:
+    """A sample with a failed call is no 0 and no half: it is in `n_excluded`."""
+    scores = make_scores({"x": [1, None, 1, 1]}, status=["SCORED", "ERROR", "SCORED", "SCORED"])
+    value = measure_all(Mean("x"), scores)["x_mean"]
+    assert (value.value, value.n, dict(value.n_excluded)) == (1.0, 1, {"error": 1})
+
+
+def test_a_field_that_is_nowhere_is_named(make_scores: ScoresMaker) -> None:
+    """The note lists the aggregates that there are."""
+    value = measure_all(Mean("is_correct.max"), make_scores({"is_correct": [1, 0]}))["is_correct.max_mean"]
+    assert value.value is None
+    assert "no score has the field `is_correct.max`" in str(value.note)
+
+
+def order_samples(owners: str, is_extra: str | None = None, trials: int = 1) -> Samples:
+    """Return samples, a letter for each order in which one is shown; `x` marks rows for a prior."""
+    orders = pl.DataFrame({"base_sample_id": list(owners)})
+    if is_extra is not None:
+        orders = orders.with_columns(is_extra=pl.Series([mark == "x" for mark in is_extra]))
+    ids = pl.Series([str(number) for number in range(len(owners))])
+    frame = pl.DataFrame({"g": list(owners)})
+    return Samples(frame, ids, orders=orders).repeat(trials)
+
+
+def conclude_orders(
+    metric: Metric, scores: Scores, samples: Samples, trials: Trials | None = None
+) -> MetricValue:
+    """Return the first value of a metric over samples that were shown in several orders."""
+    one = KeyedMetric("m", metric)
+    return finish_metric(one, measure_metrics([one], scores, samples, trials), trials)[0]
+
+
+def test_orders_of_a_sample_are_one_sample(make_scores: ScoresMaker) -> None:
+    """Two samples in two orders: `n` is 2, and a value is the mean over a sample's orders."""
+    value = conclude_orders(Mean("x"), make_scores({"x": [1, 0, 1, 1]}), order_samples("aabb"))
+    assert (value.value, value.n, value.std_error) == (0.75, 2, 0.25)
+    assert (value.details["num_trials"], value.details["counts"]) == (1, "samples")
+
+
+def test_orders_and_trials_of_a_sample_are_one_sample(make_scores: ScoresMaker) -> None:
+    """The mean is over the trials of an order first, then over the orders."""
+    scores = make_scores({"x": [1, 0, 1, 1, 0, 0, 1, 0]})
+    value = conclude_orders(Mean("x"), scores, order_samples("aabb", trials=2), TRIALS)
+    assert (value.value, value.n, value.std_error) == (0.5, 2, 0.25)
+
+
+def test_letters_in_several_orders_are_clustered_by_sample(make_scores: ScoresMaker) -> None:
+    """Words are counted row by row; the rows of a sample are one cluster, whatever their number."""
+    scores = make_scores({"x": [1] * 11}, {"letter": list("ABAAABBABAB")})
+    value = conclude_orders(Frequency("letter"), scores, order_samples("aabbccddeee"))
+    assert (value.name, value.value, value.n) == ("letter_A", 6 / 11, 11)
+    assert (value.details["clusters"], value.details["counts"]) == (5, "orders")
+
+
+def test_rows_that_estimate_a_prior_count_for_the_metric_that_reads_them_alone(
+    make_scores: ScoresMaker,
+) -> None:
+    """The mean sees one row of each sample; a metric that reads the extra rows is handed all of them."""
+    scores = make_scores({"x": [1, 0, 0, 1]})
+    samples = order_samples("aaab", is_extra=".xx.")
+    value = conclude_orders(Mean("x"), scores, samples)
+    assert (value.value, value.n) == (1.0, 2)
+    assert conclude_orders(Mean("x"), scores, order_samples("aaab", is_extra="....")).n == 2
+    one = KeyedMetric("m", RowCount())
+    assert measure_metrics([one], scores, samples)[0]["whole"] == {"rows": 4}
+
+
+class RowCount(PythonMetric):
+    """How many rows there are, those for a prior among them."""
+
+    reads_rows = True
+    reads_extra = True
+
+    def __init__(self) -> None:
+        super().__init__("def compute_metrics(scores):\n    return {}\n")
+
+    def measure(self, scores: Scores) -> Part:
+        """Return the number of rows."""
+        return {"rows": len(scores)}
+
+
+def test_a_snippet_over_orders_sees_samples(make_scores: ScoresMaker) -> None:
+    """Your own function gets one row per sample, with what all orders say in lists."""
+    snippet = (
+        "def compute_metrics(scores):\n    return {'n': len(scores), 'first': scores[0]['values']['x']}\n"
+    )
+    one = KeyedMetric("m", PythonMetric(snippet))
+    scores = make_scores({"x": [1, 0, 1, 1]}, {"letter": list("ABAB")})
+    values = finish_metric(one, measure_metrics([one], scores, order_samples("aabb")))
+    assert {value.name: value.value for value in values} == {"n": 2.0, "first": 0.5}
+
+
+def group_orders(owners: str, groups: str) -> Samples:
+    """Return samples in several orders, with a group for each row."""
+    orders = pl.DataFrame({"base_sample_id": list(owners)})
+    ids = pl.Series([str(number) for number in range(len(owners))])
+    return Samples(pl.DataFrame({"g": list(groups)}), ids, orders=orders)
+
+
+def test_groups_of_orders_have_the_means_of_their_samples(make_scores: ScoresMaker) -> None:
+    """Means over the orders of a sample come first, within groups as in the whole."""
+    one = KeyedMetric("m", Mean("x"), Design(group_by=("g",)))
+    scores = make_scores({"x": [1, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 1]})
+    samples = group_orders("aabbccddeeff", "ppppppqqqqqq")
+    (value,) = finish_metric(one, measure_metrics([one], scores, samples))
+    first, second = value.groups[0].values
+    assert (first.group, first.value, first.n, second.group, second.value, second.n) == (
+        "p",
+        0.5,
+        3,
+        "q",
+        5 / 6,
+        3,
+    )
+    assert first.std_error == pytest.approx(sem([0.5, 1, 0]))
+    assert second.std_error == pytest.approx(sem([1, 0.5, 1]))
+
+
+def test_groups_of_letters_in_several_orders_are_clustered_by_sample(make_scores: ScoresMaker) -> None:
+    """Rows are counted, and the rows of a sample are one cluster of its group."""
+    one = KeyedMetric("m", Frequency("letter"), Design(group_by=("g",)))
+    scores = make_scores({"x": [1] * 12}, {"letter": list("ABAAABBBAAAB")})
+    samples = group_orders("aabbccddeeff", "ppppppqqqqqq")
+    value = finish_metric(one, measure_metrics([one], scores, samples))[0]
+    first, second = value.groups[0].values
+    assert (value.name, first.value, first.n, second.value, second.n) == ("letter_A", 2 / 3, 6, 0.5, 6)
+    assert first.std_error == pytest.approx(sem([0.5, 1, 0.5]))
+    assert second.std_error == pytest.approx(sem([0, 1, 0.5]))
+    assert first.interval_note == "an interval needs at least 5 samples, there are 3"
+
+
+def test_groups_of_trials_are_clustered_by_sample(make_scores: ScoresMaker) -> None:
+    """Three samples, asked twice, in one group."""
+    one = KeyedMetric("m", Frequency("letter"), Design(group_by=("g",)))
+    frame = pl.DataFrame({"g": list("ppp")})
+    samples = Samples(frame, pl.Series(list("abc"))).repeat(2)
+    scores = make_scores({"x": [1] * 6}, {"letter": list("ABAAAB")})
+    value = finish_metric(one, measure_metrics([one], scores, samples, TRIALS), TRIALS)[0]
+    (only,) = value.groups[0].values
+    assert only.std_error == pytest.approx(sem([0.5, 1, 0.5]))
+    assert only.interval_note == "an interval needs at least 5 samples, there are 3"
+
+
+def test_fields_of_shares_alone_make_a_share(make_scores: ScoresMaker) -> None:
+    """A ratio of a count and a share under trials is no share."""
+    metric = WeightedAverage("x", "w")
+    part = measure_metrics(
+        [KeyedMetric("m", metric)],
+        make_scores({"x": [1, 0], "w": [2, 3]}),
+        number_samples(make_scores({"x": [1, 0]})),
+        TRIALS,
+    )[0]
+    assert part["is_share"] is False
+
+
+def test_rows_for_a_prior_leave_the_orders_of_others_in_place(make_scores: ScoresMaker) -> None:
+    """What is left of a sample is still several orders of one sample."""
+    scores = make_scores({"x": [1, 0, 0, 1, 1]})
+    value = conclude_orders(Mean("x"), scores, order_samples("aaabb", is_extra="..x.."))
+    assert (value.value, value.n) == (0.75, 2)
+
+
+KNOWN = [1.0, 1.0, 0.0, 0.0, 1.0, 0.0]
+
+
+def finish(
+    metric: Metric,
+    scores: Scores,
+    columns: Mapping[str, Sequence[object]],
+    design: Design,
+    *,
+    trials: Trials | None = None,
+) -> dict[str, MetricValue]:
+    """Return a metric's values by name; the columns are the samples'."""
+    one = KeyedMetric("m", metric, design)
+    frame = pl.DataFrame(dict(columns))
+    samples = Samples(frame, pl.Series([str(number) for number in range(frame.height)]))
+    if trials is not None:
+        samples = samples.repeat(trials.num_trials)
+    part = measure_metrics([one], scores, samples, trials)[0]
+    return {value.name: value for value in finish_metric(one, [part], trials)}
+
+
+def test_clusters_have_their_known_error(make_scores: ScoresMaker) -> None:
+    """1, 1, 0, 0, 1, 0 in a, a, b, b, c, c: 0.288675, or 0.235702 without the correction."""
+    clusters = {"c": list("aabbcc")}
+    scores = make_scores({"x": KNOWN})
+    found = finish(Mean("x"), scores, clusters, Design(cluster_by="c"))["x_mean"]
+    plain = finish(Mean("x"), scores, clusters, Design(cluster_by="c", is_corrected=False))["x_mean"]
+    assert (round(found.std_error or 0, 6), round(plain.std_error or 0, 6)) == (0.288675, 0.235702)
+    assert found.details["clusters"] == 3
+    assert (found.interval, found.interval_note) == (
+        None,
+        "an interval needs at least 5 values of `c`, there are 3",
+    )
+
+
+def test_clusters_of_one_are_independent_samples(make_scores: ScoresMaker) -> None:
+    """Where every sample is its own cluster, the standard error is the plain one."""
+    scores = make_scores({"x": KNOWN * 3})
+    clusters = {"c": [str(number) for number in range(18)]}
+    found = finish(Mean("x"), scores, clusters, Design(cluster_by="c"))["x_mean"]
+    plain = finish(Mean("x"), scores, clusters, Design())["x_mean"]
+    assert found.std_error == pytest.approx(plain.std_error, rel=1e-15)
+    assert found.interval_method == "clustered_wilson"
+
+
+def test_clusters_cover_every_ratio(make_scores: ScoresMaker) -> None:
+    """Shares, precision, classes and their averages have clustered intervals; the end of a field has none."""
+    truth = ["A", "B", "A", "B"] * 10
+    said = ["A", "A", "A", "B", None] * 8
+    clusters = {"c": [number // 4 for number in range(40)]}
+    scores = make_scores(
+        {"x": [0.5, 1.5] * 20, "tp": [1, 2] * 20, "fp": [1, 0] * 20}, {"t": truth, "s": said}
+    )
+    for metric in (Mean("x"), Precision("tp", "fp"), Frequency("s"), MulticlassClassification("t", "s")):
+        for value in finish(metric, scores, clusters, Design(cluster_by="c")).values():
+            assert (value.details["clusters"], value.std_error is not None) == (10, True), value.name
+    largest = finish(Max("x"), scores, clusters, Design(cluster_by="c"))["x_max"]
+    assert (largest.interval, largest.interval_note) == (None, "no formula for values of `c` fits this type")
+
+
+def test_groups_have_their_own_values(make_scores: ScoresMaker) -> None:
+    """Each group is measured alone, with its own interval and what it leaves out; labels are in order."""
+    scores = make_scores({"x": [1, 0, 1, 1, 0]}, status=["SCORED"] * 4 + ["FAILED"])
+    groups = finish(Mean("x"), scores, {"g": ["b", "a", "a", "b", "b"]}, Design(("g",)))["x_mean"].groups
+    (found,) = groups
+    assert found.column == "g"
+    assert [(one.group, one.value, one.n, dict(one.n_excluded)) for one in found.values] == [
+        ("a", 0.5, 2, {}),
+        ("b", 1.0, 2, {"failed": 1}),
+    ]
+    assert [one.interval for one in found.values] == [wilson(1, 2), wilson(2, 2)]
+
+
+def test_macro_average_counts_every_group_once(make_scores: ScoresMaker) -> None:
+    """Ninety right of a hundred and one right of ten: 0.5, not the share of all."""
+    scores = make_scores({"x": [1] * 90 + [0] * 10 + [1] + [0] * 9})
+    groups = {"g": ["large"] * 100 + ["small"] * 10}
+    value = finish(Mean("x"), scores, groups, Design(("g",)))["x_mean"]
+    macro = value.groups[0].macro
+    assert value.value == 91 / 110
+    assert (macro.value, macro.n) == (0.5, 2)
+    assert macro.std_error == pytest.approx((0.09 / 99 + 0.09 / 9) ** 0.5 / 2, rel=1e-14)
+    assert macro.interval_method == "stratified"
+
+
+def test_groups_that_are_the_clusters_stand_for_others(make_scores: ScoresMaker) -> None:
+    """The macro average then varies as the groups differ; each group is measured as a whole of its own."""
+    scores = make_scores({"x": [1, 1, 1, 0, 0, 0, 1, 0, 1, 1, 0, 1]})
+    groups = {"g": list("aabbccddeeff")}
+    macro = finish(Mean("x"), scores, groups, Design(("g",), "g"))["x_mean"].groups[0]
+    shares = [1, 0.5, 0, 0.5, 1, 0.5]
+    mean = sum(shares) / 6
+    expected = (sum((share - mean) ** 2 for share in shares) / 5 / 6) ** 0.5
+    assert macro.macro.std_error == pytest.approx(expected, rel=1e-14)
+    assert macro.values[0].interval == wilson(2, 2)
+
+
+def test_clusters_may_lie_across_groups(make_scores: ScoresMaker) -> None:
+    """With one cluster per pair of samples, one in each group, the groups' errors do not add as if apart."""
+    x = [1, 0, 1, 0, 1, 0, 0, 1, 1, 0, 1, 1]
+    scores = make_scores({"x": [*x, *x]})
+    columns = {"g": ["a"] * 12 + ["b"] * 12, "c": [*range(12), *range(12)]}
+    value = finish(Mean("x"), scores, columns, Design(("g",), "c"))["x_mean"]
+    assert value.groups[0].macro.std_error == pytest.approx(value.std_error, rel=1e-13)
+
+
+def test_a_label_that_a_group_lacks_is_none_of_its_samples(make_scores: ScoresMaker) -> None:
+    """The share of a letter in a group that never has it is 0, with an interval."""
+    scores = make_scores({"x": [1] * 4}, {"letter": ["A", "B", "B", "B"]})
+    groups = finish(Frequency("letter"), scores, {"g": list("pqqq")}, Design(("g",)))["letter_A"].groups[0]
+    assert [(one.group, one.value, one.interval) for one in groups.values] == [
+        ("p", 1.0, wilson(1, 1)),
+        ("q", 0.0, wilson(0, 3)),
+    ]
+
+
+def test_samples_without_a_group_are_shown_as_such(make_scores: ScoresMaker) -> None:
+    """Null is a group of its own."""
+    value = finish(Mean("x"), make_scores({"x": [1, 0]}), {"g": [None, "a"]}, Design(("g",)))["x_mean"]
+    assert [one.group for one in value.groups[0].values] == ["(none)", "a"]
+
+
+def test_groups_without_a_value_stay_out_of_the_average(make_scores: ScoresMaker) -> None:
+    """The average says over how many groups it was taken."""
+    scores = make_scores({"x": [1, 0, None]}, status=["SCORED", "SCORED", "FAILED"])
+    macro = finish(Mean("x"), scores, {"g": list("aab")}, Design(("g",)))["x_mean"].groups[0].macro
+    assert (macro.value, macro.n) == (0.5, 1)
+    assert macro.note == "mean over 1 of 2 groups, the others have no value"
+
+
+def test_too_many_groups_are_not_listed(make_scores: ScoresMaker) -> None:
+    """A column of ids is no breakdown, and its note says so."""
+    size = MOST_GROUPS + 1
+    value = finish(Mean("x"), make_scores({"x": [1] * size}), {"g": list(range(size))}, Design(("g",)))
+    groups = value["x_mean"].groups[0]
+    assert (groups.values, groups.macro.note) == ((), "there are more than 10000 groups")
+
+
+def test_trials_are_grouped_by_their_samples(make_scores: ScoresMaker) -> None:
+    """A group's value is the mean over its samples, its interval that of their means."""
+    scores = make_scores({"x": [1, 0, 1, 1, 0, 0, 1, 0]})
+    value = finish(Mean("x"), scores, {"g": list("aabb")}, Design(("g",)), trials=Trials(2))["x_mean"]
+    assert [(one.group, one.value, one.n) for one in value.groups[0].values] == [
+        ("a", 0.75, 2),
+        ("b", 0.25, 2),
+    ]
+
+
+def test_metadata_of_trials_is_grouped_too(make_scores: ScoresMaker) -> None:
+    """Letters are counted per trial in each group; the samples of a group are its clusters."""
+    letters = ["A", "B"] * 6 + ["A", "A"] * 6
+    scores = make_scores({"x": [1] * 24}, {"letter": letters})
+    groups = {"g": ["p"] * 6 + ["q"] * 6}
+    value = finish(Frequency("letter"), scores, groups, Design(("g",)), trials=Trials(2))["letter_A"]
+    assert [(one.group, one.value, one.n) for one in value.groups[0].values] == [
+        ("p", 0.5, 12),
+        ("q", 1.0, 12),
+    ]
+
+
+def test_clusters_under_trials_are_those_of_the_samples(make_scores: ScoresMaker) -> None:
+    """All trials of all samples of a passage are one cluster."""
+    scores = make_scores({"x": [1, 0] * 10}, {"letter": ["A", "B"] * 10})
+    clusters = {"c": list("aabbccddee")}
+    for metric in (Mean("x"), Frequency("letter")):
+        for value in finish(metric, scores, clusters, Design((), "c"), trials=Trials(2)).values():
+            assert (value.details["clusters"], value.details["cluster_by"]) == (5, "c")
+
+
+def test_snippets_are_run_for_every_group(make_scores: ScoresMaker) -> None:
+    """Your own function sees the scores of a group alone."""
+    metric = PythonMetric("def compute_metrics(scores):\n    return {'n': len(scores)}\n")
+    value = finish(metric, make_scores({"x": [1, 0, 1]}), {"g": list("aab")}, Design(("g",)))["n"]
+    assert [(one.group, one.value) for one in value.groups[0].values] == [("a", 2.0), ("b", 1.0)]
+    assert value.interval_note
+
+
+def test_groups_that_all_lack_a_value_have_no_average(make_scores: ScoresMaker) -> None:
+    """Where nothing was scored, neither the groups nor their average have a number."""
+    scores = make_scores({"x": [1, 0]}, status=["FAILED", "ERROR"])
+    found = finish(Mean("x"), scores, {"g": list("ab")}, Design(("g",)))["x_mean"].groups[0]
+    assert [(one.group, one.value, dict(one.n_excluded)) for one in found.values] == [
+        ("a", None, {"failed": 1}),
+        ("b", None, {"error": 1}),
+    ]
+    assert (found.macro.value, found.macro.n, found.macro.note) == (None, 0, "no group has a value")
+
+
+def test_a_class_that_a_group_lacks_has_no_value_there(make_scores: ScoresMaker) -> None:
+    """Neither right nor wrong: the group has no sample of it."""
+    scores = make_scores({"x": [1] * 3}, {"t": ["A", "B", "B"], "s": ["A", "B", "A"]}, excluded_by=[None] * 3)
+    metric = MulticlassClassification("t", "s")
+    found = finish(metric, scores, {"g": list("pqp")}, Design(("g",)))["A_recall"].groups[0]
+    assert [(one.group, one.value, one.n, one.note) for one in found.values] == [
+        ("p", 1.0, 2, None),
+        ("q", None, 1, "it does not occur in this group"),
+    ]
+
+
+def test_values_without_a_formula_for_clusters_say_so_in_their_average(make_scores: ScoresMaker) -> None:
+    """The mean of the groups' largest values is there, without an interval."""
+    scores = make_scores({"x": [1.0, 2.0, 3.0, 5.0]})
+    columns = {"g": list("aabb"), "c": list("pqpq")}
+    macro = finish(Max("x"), scores, columns, Design(("g",), "c"))["x_max"].groups[0].macro
+    assert (macro.value, macro.interval) == (3.5, None)
+    assert macro.interval_note == "no formula for clusters fits this type"
+
+
+def test_rates_of_two_answers_are_clustered(make_scores: ScoresMaker) -> None:
+    """Accuracy of a binary classification has the error of its clusters' shares."""
+    truth, said = ["yes", "yes", "no", "no"] * 6, ["yes", "no", "no", "no", "yes", "yes"] * 4
+    scores = make_scores({"x": [1] * 24}, {"t": truth, "s": said})
+    clusters = {"c": [number // 4 for number in range(24)]}
+    found = finish(BinaryClassification("t", "s", "yes", "no"), scores, clusters, Design(cluster_by="c"))
+    shares = [
+        sum(a == b for a, b in zip(truth[i : i + 4], said[i : i + 4], strict=True)) / 4
+        for i in range(0, 24, 4)
+    ]
+    assert found["accuracy"].value == pytest.approx(sum(shares) / 6)
+    assert found["accuracy"].std_error == pytest.approx(stats.sem(shares))
+    assert {value.details["clusters"] for value in found.values()} == {6}
+
+
+def test_names_that_two_values_share_have_no_clustered_interval(make_scores: ScoresMaker) -> None:
+    """A class called `macro` has the names of the averages."""
+    scores = make_scores(
+        {"x": [1] * 10}, {"t": ["macro", "A"] * 5, "s": ["macro", "A", "A", "A", "macro"] * 2}
+    )
+    one = KeyedMetric("m", MulticlassClassification("t", "s"), Design(cluster_by="c"))
+    samples = Samples(pl.DataFrame({"c": list(range(10))}), pl.Series(map(str, range(10))))
+    values = finish_metric(one, measure_metrics([one], scores, samples))
+    notes = {value.interval_note for value in values if value.name == "macro_recall"}
+    assert notes == {"two values of the metric have this name"}
+    assert {value.interval for value in values if value.name == "macro_recall"} == {None}
+
+
+def test_averages_over_no_class_at_all_stay_empty(make_scores: ScoresMaker) -> None:
+    """Where nothing was ever predicted, no class has a precision, and clusters change nothing about it."""
+    scores = make_scores(
+        {"x": [0] * 6}, {"t": ["A", "B"] * 3, "s": [None] * 5 + ["?"]}, status=["SCORED"] * 5 + ["FAILED"]
+    )
+    found = finish(MulticlassClassification("t", "s"), scores, {"c": list("aabbcc")}, Design(cluster_by="c"))
+    assert (found["macro_precision"].value, found["macro_precision"].interval_note) == (None, None)
+    assert found["accuracy"].value == 0.0
+
+
+def test_means_beyond_zero_and_one_have_student_s_interval(make_scores: ScoresMaker) -> None:
+    """Clustered values that are no shares: the mean of five clusters of one is Student's t over them."""
+    numbers = [1.0, 2.0, 4.0, 8.0, 10.0]
+    clusters = {"c": list("abcde")}
+    value = finish(Mean("x"), make_scores({"x": numbers}), clusters, Design(cluster_by="c"))["x_mean"]
+    assert value.interval_method == "clustered_t"
+    assert value.interval == pytest.approx(stats.t.interval(0.95, 4, 5.0, stats.sem(numbers)))
+    wide = make_scores({"x": [1.7e308, -1.7e308, 1.7e308, -1.7e308, 0.0]})
+    value = finish(Mean("x"), wide, clusters, Design(cluster_by="c"))["x_mean"]
+    assert (value.interval, value.interval_note) == (None, "the spread is too large for a float")
+
+
+def test_squares_beyond_all_floats_have_no_error() -> None:
+    """The error of an average whose squares no float can sum is none, and the clusters are counted."""
+    clusters = [([Ratio(sign * 5 * 10**154, 1, 1)], 1) for sign in (1, -1, 1, -1)]
+    assert average_clustered_error(clusters, is_corrected=False) == (None, 4)
+
+
+def test_too_many_different_samples_have_no_interval(
+    make_scores: ScoresMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Samples whose trials all differ are counted up to a bound; beyond it the value stands alone."""
+    monkeypatch.setattr(measure, "MOST_KINDS", 2)
+    letters = ["A", "A", "A", "B", "B", "B", "A", "A"]
+    scores = make_scores({"x": [1] * 8}, {"letter": letters})
+    columns = {"g": list("abcd")}
+    value = finish(Frequency("letter"), scores, columns, Design(), trials=Trials(2))["letter_A"]
+    assert (value.value, value.interval, value.std_error) == (0.625, None, None)
+    assert value.interval_note == "too many different samples"
+
+
+@pytest.mark.parametrize(
+    ("value", "method"), [(0.0, "clustered_t"), (0.5, "clustered_wilson"), (1.0, "clustered_t")]
+)
+def test_shares_at_an_end_are_kept_within_it(value: float, method: str) -> None:
+    """Wilson's form needs a share between the ends; at an end Student's interval is cut there."""
+    found = bound_clustered(MetricValue("x", value, 9, is_share=True), 0.1, 6, Design())
+    assert found.interval_method == method
+    assert found.interval is not None
+    assert (found.interval[0] >= 0, found.interval[1] <= 1) == (True, True)
+    assert found.details["clusters"] == 6
+
+
+def test_one_sum_of_several_ratios_is_averaged_over_them() -> None:
+    """One cluster twice, with two ratios: by hand."""
+    clusters = [([Ratio(1, 1, 1), Ratio(0, 1, 1)], 2), ([Ratio(0, 1, 1), Ratio(0, 1, 1)], 1)]
+    error, size = average_clustered_error(clusters, is_corrected=True)
+    residuals = [(1 - 2 / 3) / 3] * 2 + [-2 / 3 / 3]
+    assert size == 3
+    assert error == pytest.approx((3 / 2 * sum(one**2 for one in residuals)) ** 0.5 / 2)
+    assert average_clustered_error([([Ratio(1, 1, 1)], 1)], is_corrected=True) == (None, 1)
+    plain, _ = average_clustered_error(clusters, is_corrected=False)
+    assert plain == pytest.approx(sum(one**2 for one in residuals) ** 0.5 / 2)
+
+
+def test_averages_over_few_clusters_name_the_column(make_scores: ScoresMaker) -> None:
+    """So that the reader knows what there are too few of."""
+    columns = {"g": list("aabb"), "c": list("xyxy")}
+    found = finish(
+        Mean("x"), make_scores({"x": [1, 0, 1, 1]}), columns, Design(group_by=("g",), cluster_by="c")
+    )
+    macro = found["x_mean"].groups[0].macro
+    assert macro.interval_note == "an interval needs at least 5 values of `c`, there are 2"
+    assert (macro.value, macro.n) == (0.75, 2)
+
+
+def test_averages_of_shares_and_others_are_no_shares(make_scores: ScoresMaker) -> None:
+    """One group whose values are beyond 0 and 1 makes the average a plain number."""
+    columns = {"g": list("aaabbb")}
+    found = finish(Mean("x"), make_scores({"x": [1, 0, 1, 2, 3, 5]}), columns, Design(group_by=("g",)))
+    macro = found["x_mean"].groups[0].macro
+    assert macro.interval is not None
+    assert macro.interval[1] > 1
+
+
+def test_averages_of_shares_add_up_their_counts(make_scores: ScoresMaker) -> None:
+    """Shares of independent samples are averaged by their counts, as strata are."""
+    columns = {"g": ["a"] * 10 + ["b"] * 20}
+    scores = make_scores({"x": [1] * 6 + [0] * 4 + [1] * 18 + [0] * 2})
+    macro = finish(Mean("x"), scores, columns, Design(group_by=("g",)))["x_mean"].groups[0].macro
+    expected = average_shares([Share(6, 10), Share(18, 20)])
+    assert (macro.interval, macro.std_error) == (expected.interval, expected.std_error)
+
+
+IDS = pl.Series(["a", "b", "c"])
+
+
+def test_a_design_names_the_columns_it_needs() -> None:
+    """Groups come first, then the cluster."""
+    assert Design(("subject", "level"), "passage").columns == ("subject", "level", "passage")
+    assert Design().columns == ()
+
+
+def test_labels_are_the_text_of_the_values() -> None:
+    """Numbers and truth values are written as metrics write them; null stays null."""
+    samples = Samples(
+        pl.DataFrame({"x": [1.5, None, 2.0], "y": [True, False, None], "z": ["q", None, ""]}), IDS
+    )
+    assert label_rows(samples, "x").to_list() == ["1.5", None, "2.0"]
+    assert label_rows(samples, "y").to_list() == ["True", "False", None]
+    assert label_rows(samples, "z").to_list() == ["q", None, ""]
+
+
+def test_encoded_columns_are_decoded() -> None:
+    """What is stored as JSON text is labelled by its value."""
+    samples = Samples(pl.DataFrame({"x": ['"A"', "3", None]}), IDS, encoded=frozenset({"x"}))
+    assert label_rows(samples, "x").to_list() == ["A", "3", None]
+
+
+def test_samples_without_a_group_form_one() -> None:
+    """They are shown together, under a name of their own."""
+    assert name_groups(pl.Series(["x", None])).to_list() == ["x", "(none)"]
+
+
+def test_samples_without_a_cluster_stand_alone() -> None:
+    """Nothing says that they belong together."""
+    found = name_clusters(pl.Series("c", ["x", None, None]), IDS)
+    assert found.n_unique() == 3
+    assert found[0] == "x"
+
+
+Call = Callable[..., Any]
+
+
+#: The judge's scores, from 1 to 5, by question.
+SCORES = [1, 1, 5, 1, 2, 1]
+
+
+def judge(messages: Any) -> str:  # noqa: ANN401 - a list of messages
+    """Return the verdict on the question whose number stands in the prompt."""
+    number = int(re.findall(r"q(\d+)", str(messages[0]["content"]))[0])
+    return json.dumps({"reasoning": "so", "score": SCORES[number % len(SCORES)], "confidence": 0.9})
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Return an endpoint that judges; the call cache is this test's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with TestServer(judge) as running:
+        yield running.url
+
+
+def score(
+    url: str, metrics: list[dict[str, object]] | None = None, *, rows: int = 6, **more: object
+) -> ak.Run:
+    """Return a run of a judge over these rows; each passage has two of them."""
+    scorer: dict[str, object] = {
+        "type": "model_as_a_judge_scorer",
+        "model_key": f"{url}#judge",
+        "user_prompt": "{{ sample.question }}: {{ model_output }}",
+        "score_min": 1,
+        "score_max": 5,
+    }
+    task = {"key": "t", "display_name": "T", "description": "D"}
+    scorer |= {} if metrics is None else {"metrics": metrics}
+    samples = [{"question": f"q{n}", "passage": f"p{n // 2}", "half": f"h{n % 2}"} for n in range(rows)]
+    return ak.score({**task, "definition": {"scorers": [scorer], **more}}, samples, ["x"] * rows)
+
+
+def test_the_mean_of_a_judge_keeps_to_its_scale(url: str) -> None:
+    """Scores are from 0 to 1: the interval of their mean does not begin below 0."""
+    value = score(url).metrics["Mean Score"]
+    assert value.value == pytest.approx(5 / 24)
+    assert value.interval is not None
+    assert value.interval[0] == 0.0
+    assert value.interval[1] == pytest.approx(0.62865, abs=1e-5)
+    assert value.interval_method == "student_t"
+
+
+@pytest.mark.parametrize(
+    ("metric", "scale"),
+    [
+        ({"type": "mean", "field": "raw_score"}, (1.0, 5.0)),
+        ({"type": "weighted_average", "field": "score", "weights": "raw_score"}, (0.0, 1.0)),
+        ({"type": "weighted_average", "field": "raw_score", "weights": {1: -2, 2: 0, 5: 3}}, (-2.0, 3.0)),
+        ({"type": "mean", "field": "score", "cluster_by": "passage"}, (0.0, 1.0)),
+    ],
+)
+def test_every_metric_keeps_to_its_scale(
+    url: str, metric: dict[str, object], scale: tuple[float, float]
+) -> None:
+    """Means, weighted averages, clustered ones, and all groups and their average."""
+    run = score(url, [{**metric, "group_by": "half"}], rows=12)
+    (value,) = run.metrics.values()
+    groups = value.groups[0]
+    found = [(one.value, one.interval) for one in (value, groups.macro, *groups.values)]  # type: ignore[attr-defined]
+    ends = [(middle, *interval) for middle, interval in found if interval is not None]
+    assert ends
+    assert all(scale[0] <= low <= middle <= high <= scale[1] for middle, low, high in ends)
+
+
+def test_trials_keep_to_the_scale_too(url: str) -> None:
+    """The mean of aggregates of a bounded score is bounded."""
+    trials = {
+        "num_trials": 2,
+        "score_aggregators": [{"score_name": "score", "aggregator": {"function": "max"}}],
+    }
+    task = {"trials": trials}
+    samples = [{"question": f"q{n}"} for n in range(6)]
+    scorer = {
+        "type": "model_as_a_judge_scorer",
+        "model_key": f"{url}#judge",
+        "user_prompt": "{{ sample.question }}: {{ model_output }}",
+        "score_min": 1,
+        "score_max": 5,
+    }
+    said = [
+        {"sample_id": f"{n + 1:06d}", "trial": trial, "completion": "x"} for n in range(6) for trial in (0, 1)
+    ]
+    whole = {"key": "t", "display_name": "T", "description": "D", "definition": {**task, "scorers": [scorer]}}
+    (value,) = ak.score(whole, samples, said).metrics.values()
+    assert value.interval is not None
+    assert value.interval[0] == 0.0
+
+
+def test_shares_of_a_snippet_keep_to_their_scale() -> None:
+    """`is_correct` is from 0 to 1 in every scorer, with points for half an answer, too."""
+    returned = "{'is_correct': sample['points'], 'other': sample['points']}"
+    snippet = f"def compute_scores(sample):\n    return {returned}\n"
+    metrics = [{"type": "mean", "field": "is_correct"}, {"type": "mean", "field": "other"}]
+    scorer = {"type": "python", "compute_scores_snippet": snippet, "metrics": metrics}
+    task = {"key": "t", "display_name": "T", "description": "D", "definition": {"scorers": [scorer]}}
+    samples = [{"points": points, "completion": ""} for points in (0.5, 0, 1, 1)]
+    run = ak.score(task, samples, trust_code=True)
+    assert run.metrics["is_correct_mean"].interval == (0.0, 1.0)
+    other = run.metrics["other_mean"].interval
+    assert other is not None
+    assert other[0] < 0
+    assert other[1] > 1
+
+
+def test_no_metrics_at_all_is_warned_about(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`metrics: []` gives no number; of a scorer that only annotates none is expected."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.jsonl").write_text('{"answer": "A", "completion": "A"}\n')
+    scorer = {"type": "string_equals", "ground_truth": "{{ sample.answer }}", "metrics": []}
+    definition = {"scorers": [scorer, {**scorer, "key": "note", "purpose": "qa"}]}
+    task = {"key": "t", "display_name": "T", "description": "D", "definition": definition}
+    (tmp_path / "task.yaml").write_text(json.dumps(task))
+    done = call(
+        "check",
+        tmp_path / "task.yaml",
+        "--dataset",
+        tmp_path / "rows.jsonl",
+        "--completion-column",
+        "completion",
+    )
+    assert done.code == 0
+    assert "scorer `string_equals` has no metrics: the run will have no number of it" in done.out + done.err
+    assert "scorer `note`" not in done.out + done.err
+    ran = call("score", tmp_path / "task.yaml", "--dataset", tmp_path / "rows.jsonl")
+    assert "has no metrics" in ran.out + ran.err

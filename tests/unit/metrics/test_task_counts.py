@@ -1,0 +1,650 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+import pytest
+
+from answerkey.metrics import count_shard, find_category_column, merge_counts
+from answerkey.metrics.task_counts import count_choices, count_letters, count_rows
+from answerkey.types import TRACEBACK_FIELD, Completion, Completions, CompletionStatus, Samples, Scores
+
+from .conftest import ScoresMaker
+
+MakeScores = Callable[..., Scores]
+
+
+TEXTS = ["A", "b " * 150, "B", "maybe", None, "C", None, "A"]
+
+
+STATUSES = ["OK", "OK", "OK", "OK", "REFUSED", "OK", "ERROR", "OK"]
+
+
+def make_samples(category: Sequence[object] = ("x", "x", "y", "y", "x", None, "y", "x")) -> Samples:
+    """Return eight samples with a category."""
+    ids = pl.Series([f"{number:06d}" for number in range(1, len(category) + 1)])
+    return Samples(pl.DataFrame({"category": list(category)}), ids)
+
+
+def make_completions() -> Completions:
+    """Return eight completions; the fifth is a refusal, the seventh an error."""
+    rows = [Completion(text, CompletionStatus(status)) for text, status in zip(TEXTS, STATUSES, strict=True)]
+    return Completions.build(make_samples().ids, rows, source="recorded")
+
+
+def make_mcqa_scores(make_scores: MakeScores) -> Scores:
+    """Return their scores: three invalid, one valid and wrong, one error, one excluded by an action."""
+    return make_scores(
+        {"is_correct": [1.0, 0.0, 1.0, 0.0, 0.0, 0.0, None, 1.0]},
+        {
+            "completion_validity": [
+                "VALID",
+                "INVALID",
+                "VALID",
+                "INVALID",
+                "INVALID",
+                "VALID",
+                None,
+                "VALID",
+            ],
+            "validity_reason": [None, "NOT_A_CHOICE", None, "NOT_A_CHOICE", "REFUSED", None, None, None],
+            "predicted_choice": ["A", None, "B", None, None, "C", None, "A"],
+            "ground_truth_choice": ["A", "A", "B", "B", "A", "B", None, "A"],
+        },
+        status=["SCORED"] * 6 + ["ERROR", "SCORED"],
+        excluded_by=[None] * 7 + ["repeated"],
+    )
+
+
+def test_counts_add_up(make_scores: MakeScores) -> None:
+    """Scored, failed and errors are all samples; valid and invalid are all scored ones."""
+    tally = count_rows(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
+    assert tally["counts"] == {
+        "samples": 8,
+        "scored": 7,
+        "valid": 4,
+        "invalid": 3,
+        "refused": 1,
+        "failed": 0,
+        "errors": 1,
+    }
+    assert tally["completion_statuses"] == {"ERROR": 1, "OK": 6, "REFUSED": 1}
+    assert tally["excluded"] == {"repeated": 1}
+
+
+def test_reasons_carry_the_first_example(make_scores: MakeScores) -> None:
+    """Each reason shows its first sample and at most 200 characters of its completion."""
+    tally = count_rows(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
+    assert tally["invalid"] == {
+        "NOT_A_CHOICE": {"count": 2, "example": {"sample_id": "000002", "completion": "b " * 100}},
+        "REFUSED": {"count": 1, "example": {"sample_id": "000005", "completion": None}},
+    }
+    assert tally["errors"] == {
+        "UNKNOWN": {"count": 1, "example": {"sample_id": "000007", "completion": None}}
+    }
+
+
+def test_letters_and_categories_cover_what_the_metrics_see(make_scores: MakeScores) -> None:
+    """A sample that an action excludes is in neither; a missing category has a name."""
+    tally = count_rows(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
+    assert tally["letters"] == {"A": {"A": 1, "INVALID": 2}, "B": {"B": 1, "C": 1, "INVALID": 1}}
+    assert tally["category_column"] == "category"
+    assert tally["categories"] == {
+        "(none)": {"n": 1, "correct": 0, "partial": 0},
+        "x": {"n": 3, "correct": 1, "partial": 0},
+        "y": {"n": 2, "correct": 1, "partial": 0},
+    }
+
+
+def test_scorer_without_validity_goes_by_the_completion(make_scores: MakeScores) -> None:
+    """Refusals and replies without text are invalid for every scorer."""
+    scores = make_scores({"is_correct": [1.0] * 6 + [None, 0.0]}, status=["SCORED"] * 6 + ["ERROR", "SCORED"])
+    tally = count_rows(make_samples(), make_completions(), scores, None)
+    assert (tally["counts"]["valid"], tally["counts"]["invalid"], tally["counts"]["refused"]) == (6, 1, 1)
+    assert list(tally["invalid"]) == ["REFUSED"]
+    assert (tally["letters"], tally["categories"]) == ({}, {})
+
+
+def test_failed_rows_are_counted_by_reason(make_scores: MakeScores) -> None:
+    """A failed row is neither valid nor invalid."""
+    scores = make_scores({"is_correct": [None, 1.0]}, status=["FAILED", "SCORED"])
+    scores = Scores(scores.frame.with_columns(reason=pl.Series(["BAD_TRUTH", None])))
+    tally = count_rows(make_samples(["x", "y"]), None, scores, "category")
+    assert tally["counts"]["failed"] == 1
+    assert tally["failed"]["BAD_TRUTH"]["example"] == {"sample_id": "000001", "completion": None}
+    assert list(tally["categories"]) == ["y"]
+
+
+def test_partial_credit_is_counted_apart(make_scores: MakeScores) -> None:
+    """A score between 0 and 1 is no right answer, and the tally says that there are such scores."""
+    scores = make_scores({"is_correct": [0.5, 1.0]})
+    tally = count_rows(make_samples(["x", "x"]), None, scores, "category")
+    assert tally["categories"] == {"x": {"n": 2, "correct": 1, "partial": 1}}
+
+
+def test_mixed_scores_count_like_others(make_scores: MakeScores) -> None:
+    """Right answers of a scorer that mixes booleans, numbers and text are those equal to 1."""
+    scores = make_scores({"is_correct": [True, 1, 0.0, "yes", None]}, encoded=["is_correct"])
+    tally = count_rows(make_samples(["x"] * 5), None, scores, "category")
+    assert tally["categories"] == {"x": {"n": 3, "correct": 2, "partial": 0}}
+
+
+def test_scores_of_text_have_no_categories(make_scores: MakeScores) -> None:
+    """Text is neither right nor wrong."""
+    tally = count_rows(make_samples(["x"]), None, make_scores({"is_correct": ["yes"]}), "category")
+    assert tally["categories"] == {}
+
+
+def test_categories_stored_as_json_are_named_by_their_text(make_scores: MakeScores) -> None:
+    """A column of mixed values names its categories without quotation marks; equal names are one category."""
+    samples = make_samples(['"7"', "7", '"law"'])
+    samples = Samples(samples.frame, samples.ids, encoded=frozenset({"category"}))
+    tally = count_rows(samples, None, make_scores({"is_correct": [True, False, True]}), "category")
+    assert tally["categories"] == {
+        "7": {"n": 2, "correct": 1, "partial": 0},
+        "law": {"n": 1, "correct": 1, "partial": 0},
+    }
+
+
+@pytest.mark.parametrize("cut", [1, 3, 5, 7])
+def test_merged_shards_are_the_whole(cut: int, make_scores: MakeScores) -> None:
+    """However the rows are sharded, the tally is the same, with the same first examples in the same order."""
+    samples, completions, scores = make_samples(), make_completions(), make_mcqa_scores(make_scores)
+    shards = [
+        count_rows(
+            samples.slice(start, length),
+            completions.slice(start, length),
+            Scores(scores.frame.slice(start, length)),
+            "category",
+        )
+        for start, length in ((0, cut), (cut, 8 - cut))
+    ]
+    whole = count_rows(samples, completions, scores, "category")
+    assert json.dumps(merge_counts(shards)) == json.dumps(merge_counts([whole]))
+
+
+def test_merging_leaves_the_shards_alone(make_scores: MakeScores) -> None:
+    """Merging twice gives the same tally."""
+    shard = count_rows(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
+    assert merge_counts([shard, shard]) == merge_counts([shard, shard])
+    assert shard["invalid"]["REFUSED"]["count"] == 1
+
+
+def test_no_shards_are_an_empty_tally() -> None:
+    """Without samples every count is 0."""
+    tally = merge_counts([])
+    assert set(tally["counts"].values()) == {0}
+    assert tally["category_column"] is None
+
+
+def test_category_column_is_the_first_known_name() -> None:
+    """`category` comes before `subject`, wherever they stand."""
+    assert find_category_column(["question", "subject", "category"]) == "category"
+    assert find_category_column(["topic", "domain"]) == "topic"
+    assert find_category_column(["question", "answer"]) is None
+
+
+def test_samples_are_counted_by_their_number_of_choices(make_scores: MakeScores) -> None:
+    """Rows without a score do not count; choices that are no list are not counted at all."""
+    choices = [["A", "B"], ["A", "B", "C"], ["A", "B"], None]
+    scores = make_scores({"x": [1.0] * 4}, {"choices": choices}, status=["SCORED"] * 3 + ["FAILED"])
+    assert count_choices(scores) == {"2": 2, "3": 1}
+    assert count_choices(make_scores({"x": [1.0]}, {"choices": [["A", "B"]]})) == {"2": 1}
+    assert count_choices(make_scores({"x": [1.0]}, {"choices": ["A|B"]})) == {}
+
+
+def test_merged_reasons_add_up_and_keep_the_first_example(make_scores: MakeScores) -> None:
+    """Of two shards that have the same reason the first one's example stays."""
+    shard = count_rows(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
+    later = count_rows(
+        Samples(make_samples().frame, pl.Series([f"later {number}" for number in range(8)])),
+        make_completions(),
+        make_mcqa_scores(make_scores),
+        "category",
+    )
+    merged = merge_counts([shard, later])
+    assert merged["invalid"] == {
+        "NOT_A_CHOICE": {"count": 4, "example": {"sample_id": "000002", "completion": "b " * 100}},
+        "REFUSED": {"count": 2, "example": {"sample_id": "000005", "completion": None}},
+    }
+    assert merged["errors"] == {
+        "UNKNOWN": {"count": 2, "example": {"sample_id": "000007", "completion": None}}
+    }
+    assert merged["failed"] == {}
+    assert merged["counts"]["samples"] == 16
+    assert merged["completion_statuses"] == {"ERROR": 2, "OK": 12, "REFUSED": 2}
+    assert merged["excluded"] == {"repeated": 2}
+    assert merged["letters"] == {"A": {"A": 2, "INVALID": 4}, "B": {"B": 2, "C": 2, "INVALID": 2}}
+    assert merged["categories"]["x"] == {"n": 6, "correct": 2, "partial": 0}
+    assert (merged["category_column"], merged["choice_counts"], merged["readings"]) == ("category", {}, {})
+    assert (merged["failures"], "theirs" in merged) == ({}, False)
+
+
+def test_the_first_category_column_of_any_shard_counts(make_scores: MakeScores) -> None:
+    """A shard without one does not hide it."""
+    shards = [
+        count_rows(make_samples(["x"]), None, make_scores({"is_correct": [1.0]}), column)
+        for column in (None, "category")
+    ]
+    assert merge_counts(shards)["category_column"] == "category"
+
+
+def test_what_shards_tell_besides_is_merged(make_scores: MakeScores) -> None:
+    """Readings, numbers of choices, failures and the verdicts of others."""
+    shard = count_rows(make_samples(["x"]), None, make_scores({"is_correct": [1.0]}), None)
+    side = {"count": 1, "reasons": {"READ_ALIKE": {"count": 1, "example": {}}}}
+    theirs = {"compared": 2, "both_right": 1, "both_wrong": 0, "only_theirs": side, "only_ours": side}
+    told = {
+        **shard,
+        "choice_counts": {"4": 1},
+        "readings": {"n": 1, "leading_label": {"correct": 1, "invalid": 0}},
+        "failures": {"s": {"R": {"count": 1, "example": {"sample_id": "1"}}}},
+        "theirs": {**theirs, "not_compared": {"NOT_JUDGED": 1}},
+    }
+    merged = merge_counts([told, told])
+    assert merged["choice_counts"] == {"4": 2}
+    assert merged["readings"] == {"leading_label": {"correct": 2, "invalid": 0}, "n": 2}
+    assert merged["failures"]["s"]["R"]["count"] == 2
+    assert merged["theirs"]["compared"] == 4
+
+
+def test_completions_that_the_limit_cut_off_are_counted(make_scores: MakeScores) -> None:
+    """Their finish reason is `length`."""
+    rows = [Completion("A", CompletionStatus.OK, finish_reason=why) for why in ("length", "stop", "length")]
+    samples = make_samples(["x", "x", "x"])
+    completions = Completions.build(samples.ids, rows, source="recorded")
+    scores = make_scores({"is_correct": [1.0, 1.0, 1.0]})
+    assert count_rows(samples, completions, scores)["cut_off"] == 2
+    assert count_rows(samples, None, scores)["cut_off"] == 0
+
+
+def test_letters_need_truths_and_predictions(make_scores: MakeScores) -> None:
+    """One without the other says nothing."""
+    for name in ("ground_truth_choice", "predicted_choice"):
+        assert count_letters(make_scores({"x": [1.0]}, {name: ["A"]})) == {}
+
+
+def test_reasons_of_no_row_are_none(make_scores: MakeScores) -> None:
+    """Rows that are all scored fail for no reason, even where one is stated."""
+    scores = make_scores({"is_correct": [1.0, 0.0]}, {"completion_validity": ["VALID", "INVALID"]})
+    tally = count_rows(make_samples(["x", "x"]), None, scores)
+    assert tally["invalid"] == {
+        "INVALID": {"count": 1, "example": {"sample_id": "000002", "completion": None}}
+    }
+    assert (tally["failed"], tally["errors"], tally["excluded"]) == ({}, {}, {})
+    assert (tally["completion_statuses"], tally["counts"]["invalid"]) == ({}, 1)
+
+
+IDS = pl.Series(["a", "b", "c", "d"])
+
+
+def make_scores(reasons: list[str | None], tracebacks: list[str | None] | None = None) -> Scores:
+    """Return scores that are FAILED where there is a reason."""
+    kept = tracebacks or [None] * len(reasons)
+    return Scores(
+        pl.DataFrame(
+            {
+                "status": ["SCORED" if reason is None else "FAILED" for reason in reasons],
+                "reason": pl.Series(reasons, dtype=pl.String),
+                "values": [{"x": 1.0}] * len(reasons),
+                "metadata": [{TRACEBACK_FIELD: text} for text in kept],
+                "excluded_by": pl.Series([None] * len(reasons), dtype=pl.String),
+            },
+            schema_overrides={"metadata": pl.Struct({TRACEBACK_FIELD: pl.String})},
+        )
+    )
+
+
+def count(ids: pl.Series, verdicts: Mapping[str, Scores], said: Completions | None = None) -> dict[str, Any]:
+    """Return the counts of these verdicts."""
+    samples = Samples(pl.DataFrame({"x": ids}), ids)
+    return count_shard(samples, said, verdicts, main=next(iter(verdicts)))
+
+
+def test_failures_of_every_scorer_are_counted_with_an_example() -> None:
+    """A scorer beside the main one does not fail unseen; one that does not fail is left out."""
+    own = make_scores(
+        [None, "SNIPPET_FAILED (raised): KeyError: 'x'", None, None], [None, "File 1", None, None]
+    )
+    found = count(IDS, {"mcqa": make_scores([None] * 4), "own": own})["failures"]
+    example = {"sample_id": "b", "message": "SNIPPET_FAILED (raised): KeyError: 'x'", "traceback": "File 1"}
+    assert found == {"own": {"SNIPPET_FAILED (raised): KeyError": {"count": 1, "example": example}}}
+
+
+def test_reasons_are_grouped_by_what_they_have_in_common() -> None:
+    """What was raised groups them, not the text that may name a value of the row."""
+    reasons: list[str | None] = [
+        "SNIPPET_FAILED (raised): KeyError: 'x'",
+        "SNIPPET_FAILED (raised): KeyError: 'y'",
+        "SNIPPET_FAILED (timeout): the snippet took longer than its limit of 10 s",
+        "BAD_TRUTH",
+    ]
+    found = count(IDS, {"own": make_scores(reasons)})["failures"]
+    assert {reason: one["count"] for reason, one in found["own"].items()} == {
+        "SNIPPET_FAILED (raised): KeyError": 2,
+        "SNIPPET_FAILED (timeout): the snippet took longer than its limit of 10 s": 1,
+        "BAD_TRUTH": 1,
+    }
+
+
+def test_scorer_without_tracebacks_has_none_in_its_example() -> None:
+    """Scorers that run no code have nothing to show but the reason."""
+    scores = make_scores(["BAD_TRUTH"])
+    bare = Scores(scores.frame.with_columns(metadata=pl.struct(letter=pl.lit("A"))))
+    example = {"sample_id": "a", "message": "BAD_TRUTH", "traceback": None}
+    assert count(IDS.head(1), {"mcqa": bare})["failures"] == {
+        "mcqa": {"BAD_TRUTH": {"count": 1, "example": example}}
+    }
+
+
+def test_shards_merge_to_the_whole() -> None:
+    """However the rows were sharded: the same counts, the same first examples, in the same order."""
+    reasons = ["BAD_TRUTH", None, "BAD_CHOICES", "BAD_TRUTH"]
+    whole = count(IDS, {"one": make_scores(reasons)})
+    parts = [count(IDS[i : i + 1], {"one": make_scores(reasons[i : i + 1])}) for i in range(4)]
+    assert json.dumps(merge_counts(parts)) == json.dumps(merge_counts([whole]))
+
+
+def test_calls_of_a_scorer_that_failed_are_its_failures() -> None:
+    """An ERROR counts where there is a completion; one without is the completion's own."""
+    frame = make_scores(["JUDGE_CALL_FAILED", "CALL_FAILED", None, None]).frame
+    scores = Scores(frame.with_columns(pl.col("status").replace({"FAILED": "ERROR"})))
+    said = [Completion("x"), Completion(None, CompletionStatus.ERROR), Completion("y"), Completion("z")]
+    completions = Completions.build(IDS, said, source="live")
+    found = count(IDS, {"judge": scores}, completions)["failures"]
+    assert {reason: one["count"] for reason, one in found["judge"].items()} == {"JUDGE_CALL_FAILED": 1}
+
+
+def test_a_scorer_without_failures_has_none() -> None:
+    """Scored rows, and calls that failed before the scorer had anything to judge."""
+    ids = pl.Series(["1", "2"])
+    assert count(ids, {"s": make_scores([None, None])})["failures"] == {}
+
+
+#: Ours, theirs, our validity reason, what we read, what they read.
+ROWS: list[tuple[float | None, float | None, str | None, str | None, str | None]] = [
+    (1.0, 1.0, None, "A", "A"),
+    (0.0, 0.0, None, "B", "B"),
+    (0.0, 1.0, "NOT_A_CHOICE", None, "A"),
+    (0.0, 1.0, "NOT_A_CHOICE", None, "A"),
+    (0.0, 1.0, None, "B", "A"),
+    (0.0, 1.0, None, "B", "B"),
+    (1.0, 0.0, None, "A", None),
+    (1.0, 0.0, None, "A", "C"),
+    (1.0, None, None, "A", None),
+    (1.0, 0.5, None, "A", "A"),
+    (None, 1.0, None, None, "A"),
+]
+
+
+def make_said(theirs: Sequence[float | None], read: Sequence[str | None] | None = None) -> Completions:
+    """Return completions that somebody else has judged."""
+    ids = pl.Series([f"s{number}" for number in range(len(theirs))], dtype=pl.String)
+    texts = pl.Series([f"text {number}" for number in range(len(theirs))], dtype=pl.String)
+    told = [pl.Series("their_score", theirs, dtype=pl.Float64)]
+    told += [] if read is None else [pl.Series("their_answer", read, dtype=pl.String)]
+    return Completions(Completions.build_texts(ids, texts, source="recorded").frame.with_columns(told))
+
+
+def make_tables(make_scores: ScoresMaker) -> tuple[pl.Series, Completions, Scores]:
+    """Return the tables of `ROWS`."""
+    ours, theirs, why, predicted, read = (list(column) for column in zip(*ROWS, strict=True))
+    validity = ["INVALID" if reason else "VALID" for reason in why]
+    scores = make_scores(
+        {"is_correct": ours},
+        {"completion_validity": validity, "validity_reason": why, "predicted_choice": predicted},
+        status=["FAILED" if one is None else "SCORED" for one in ours],
+    )
+    said = make_said(
+        [None if one is None else float(str(one)) for one in theirs], [one and str(one) for one in read]
+    )
+    return said.frame["sample_id"], said, scores
+
+
+def count_theirs(ids: pl.Series, said: Completions | None, scores: Scores) -> dict[str, Any]:
+    """Return the counts of these verdicts."""
+    return count_shard(Samples(pl.DataFrame({"x": ids}), ids), said, {"m": scores}, main="m")
+
+
+def compare(ids: pl.Series, said: Completions | None, scores: Scores) -> dict[str, Any]:
+    """Return how our verdicts compare with the imported ones."""
+    found: dict[str, Any] = count_theirs(ids, said, scores)["theirs"]
+    return found
+
+
+def test_verdicts_are_compared_where_both_say_right_or_wrong(make_scores: ScoresMaker) -> None:
+    """What one of them leaves open is counted apart."""
+    found = compare(*make_tables(make_scores))
+    assert (found["compared"], found["both_right"], found["both_wrong"]) == (8, 1, 1)
+    assert (found["only_theirs"]["count"], found["only_ours"]["count"]) == (4, 2)
+    assert found["not_compared"] == {"NOT_SCORED": 1, "NOT_JUDGED": 1, "PARTLY_RIGHT": 1}
+
+
+def test_differences_have_reasons_and_a_first_example(make_scores: ScoresMaker) -> None:
+    """Why our scorer took no answer, or what was read."""
+    found = compare(*make_tables(make_scores))
+    counts = {
+        side: {reason: one["count"] for reason, one in found[side]["reasons"].items()}
+        for side in ("only_theirs", "only_ours")
+    }
+    assert counts == {
+        "only_theirs": {"NOT_A_CHOICE": 2, "READ_ANOTHER": 1, "READ_ALIKE": 1},
+        "only_ours": {"THEY_READ_NOTHING": 1, "READ_ANOTHER": 1},
+    }
+    assert found["only_theirs"]["reasons"]["NOT_A_CHOICE"]["example"] == {
+        "sample_id": "s2",
+        "completion": "text 2",
+        "predicted_choice": None,
+        "their_answer": "A",
+    }
+
+
+@pytest.mark.parametrize("cut", [1, 3, 7])
+def test_shards_say_together_what_the_whole_says(make_scores: ScoresMaker, cut: int) -> None:
+    """Counts add up, and the first example stays."""
+    ids, said, scores = make_tables(make_scores)
+    parts = []
+    for offset, length in ((0, cut), (cut, len(ROWS) - cut)):
+        part = Scores(scores.frame.slice(offset, length))
+        parts.append(count_theirs(ids.slice(offset, length), said.slice(offset, length), part))
+    assert merge_counts(parts)["theirs"] == compare(ids, said, scores)
+
+
+def test_where_nobody_else_has_judged_there_is_nothing_to_compare(make_scores: ScoresMaker) -> None:
+    """Neither without their column, nor where our scorer does not say right or wrong."""
+    said = make_said([1.0])
+    plain = Completions(said.frame.drop("their_score"))
+    assert compare(said.frame["sample_id"], plain, make_scores({"is_correct": [1.0]})) == {}
+    assert compare(said.frame["sample_id"], said, make_scores({"score": [1.0]})) == {}
+    assert compare(said.frame["sample_id"], None, make_scores({"is_correct": [1.0]})) == {}
+    bare = count_theirs(said.frame["sample_id"], plain, make_scores({"is_correct": [1.0]}))
+    assert "theirs" not in merge_counts([bare, bare])
+
+
+def test_their_answers_need_not_be_known(make_scores: ScoresMaker) -> None:
+    """Then nothing is said about what they read."""
+    said = make_said([0.0, 1.0])
+    scores = make_scores({"is_correct": [1.0, 0.0]})
+    found = compare(said.frame["sample_id"], said, scores)
+    assert list(found["only_ours"]["reasons"]) == ["THEY_READ_NOTHING"]
+    assert list(found["only_theirs"]["reasons"]) == ["READ_ANOTHER"]
+
+
+def test_values_that_are_no_numbers_are_not_compared(make_scores: ScoresMaker) -> None:
+    """A scorer that says `is_correct` in words, or in words and numbers, says nothing of right or wrong."""
+    said = make_said([1.0, 0.0])
+    words = make_scores({"is_correct": ["yes", "no"]})
+    mixed = make_scores({"is_correct": [1.0, "no"]}, encoded=["is_correct"])
+    assert compare(said.frame["sample_id"], said, words) == {}
+    assert compare(said.frame["sample_id"], said, mixed) == {}
+
+
+def test_partly_right_scores_of_ours_are_not_compared(make_scores: ScoresMaker) -> None:
+    """Half right is neither right nor wrong, whatever the other says."""
+    said = make_said([1.0, 0.0])
+    found = compare(said.frame["sample_id"], said, make_scores({"is_correct": [0.5, 0.0]}))
+    assert (found["compared"], found["both_wrong"], found["not_compared"]) == (1, 1, {"NOT_SCORED": 1})
+
+
+TRIAL_IDS = ["a", "b", "c", "d"]
+
+
+def make_samples_of_trials() -> Samples:
+    """Return four samples, each twice."""
+    frame = pl.DataFrame({"category": ["x", "x", "y", "y"]})
+    return Samples(frame, pl.Series("sample_id", TRIAL_IDS)).repeat(2)
+
+
+def make_completions_of_trials() -> Completions:
+    """Return two trials of each: good, one refused, one failed call, one unclear."""
+    refused, failed = Completion(None, CompletionStatus.REFUSED), Completion(None, CompletionStatus.ERROR)
+    good = Completion("A")
+    said = [good, good, refused, good, good, failed, good, Completion("?")]
+    return Completions.build([one for one in TRIAL_IDS for _ in range(2)], said, source="builtin")
+
+
+def judge(make_scores: ScoresMaker) -> Scores:
+    """Return the verdicts on them."""
+    reasons = [None, None, "REFUSED", None, None, None, None, "NOT_A_CHOICE"]
+    return make_scores(
+        {"is_correct": [1.0, 0.0, 0.0, 1.0, 1.0, None, 1.0, 0.0]},
+        {
+            "completion_validity": ["INVALID" if one else "VALID" for one in reasons],
+            "validity_reason": reasons,
+        },
+        status=["SCORED"] * 5 + ["ERROR"] + ["SCORED"] * 2,
+    )
+
+
+def test_a_sample_counts_as_its_worst_trial(make_scores: ScoresMaker) -> None:
+    """Samples add up; a failed call makes an error of the sample, an invalid completion an invalid one."""
+    tally = count_shard(
+        make_samples_of_trials(),
+        make_completions_of_trials(),
+        {"mcqa": judge(make_scores)},
+        main="mcqa",
+        num_trials=2,
+    )
+    assert tally["counts"] == {
+        "samples": 4,
+        "scored": 3,
+        "valid": 1,
+        "invalid": 2,
+        "refused": 1,
+        "failed": 0,
+        "errors": 1,
+    }
+    assert list(tally["errors"].values())[0]["count"] == 1  # noqa: RUF015 - the only one there is
+
+
+def test_trials_are_counted_beside_them(make_scores: ScoresMaker) -> None:
+    """Completions, reasons and categories are of trials, which add up, too."""
+    tally = count_shard(
+        make_samples_of_trials(),
+        make_completions_of_trials(),
+        {"mcqa": judge(make_scores)},
+        main="mcqa",
+        num_trials=2,
+    )
+    assert tally["trials"]["num_trials"] == 2
+    assert tally["trials"]["counts"] == {
+        "samples": 8,
+        "scored": 7,
+        "valid": 5,
+        "invalid": 2,
+        "refused": 1,
+        "failed": 0,
+        "errors": 1,
+    }
+    assert tally["completion_statuses"] == {"ERROR": 1, "OK": 6, "REFUSED": 1}
+    assert tally["categories"]["x"] == {"n": 4, "correct": 2, "partial": 0}
+
+
+def test_shards_merge_to_the_whole_of_trials(make_scores: ScoresMaker) -> None:
+    """Two shards give the tally of all samples."""
+    samples, completions, scores = (
+        make_samples_of_trials(),
+        make_completions_of_trials(),
+        judge(make_scores),
+    )
+    parts = [
+        count_shard(
+            samples.slice(start, 4),
+            completions.slice(start, 4),
+            {"mcqa": Scores(scores.frame.slice(start, 4))},
+            main="mcqa",
+            num_trials=2,
+        )
+        for start in (0, 4)
+    ]
+    whole = count_shard(samples, completions, {"mcqa": scores}, main="mcqa", num_trials=2)
+    assert merge_counts(parts) == merge_counts([whole])
+
+
+def test_samples_asked_once_have_the_plain_tally(make_scores: ScoresMaker) -> None:
+    """Without completions, or with one for each sample, nothing is said about trials."""
+    scores, samples = judge(make_scores), make_samples_of_trials()
+    bare = count_shard(samples, None, {"mcqa": scores}, main="mcqa", num_trials=2)
+    once = count_shard(samples, make_completions_of_trials(), {"mcqa": scores}, main="mcqa")
+    assert ("trials" in bare, "trials" in once) == (False, False)
+    assert (bare["counts"]["samples"], once["counts"]["samples"]) == (8, 8)
+
+
+def show_twice(left: list[str | None], extra: list[bool] | None = None) -> Samples:
+    """Return two samples, each in two orders and asked twice."""
+    orders = pl.DataFrame(
+        {"base_sample_id": list("aabb"), "left_in_place": pl.Series(left, dtype=pl.String)}
+        | ({} if extra is None else {"is_extra": extra})
+    )
+    frame = pl.DataFrame({"category": ["x", "x", "y", "y"]})
+    return Samples(frame, pl.Series("sample_id", TRIAL_IDS), orders=orders).repeat(2)
+
+
+def test_a_sample_counts_as_its_worst_row_in_any_order(make_scores: ScoresMaker) -> None:
+    """Both samples have an invalid or failed row; the counts of all rows stand beside them."""
+    samples = show_twice([None, None, "REFERS_TO_LABELS", "REFERS_TO_LABELS"])
+    tally = count_shard(
+        samples, make_completions_of_trials(), {"mcqa": judge(make_scores)}, main="mcqa", num_trials=2
+    )
+    assert (tally["counts"]["samples"], tally["counts"]["valid"]) == (2, 0)
+    assert (tally["counts"]["invalid"], tally["counts"]["errors"]) == (1, 1)
+    assert tally["orders"]["counts"]["samples"] == 8
+    assert (tally["orders"]["left_in_place"], tally["orders"]["extra"]) == ({"REFERS_TO_LABELS": 1}, 0)
+    merged = merge_counts([tally, tally])["orders"]
+    assert merged["counts"]["samples"] == 16
+    assert (merged["left_in_place"], merged["extra"]) == ({"REFERS_TO_LABELS": 2}, 0)
+
+
+def test_rows_that_estimate_a_prior_are_counted_apart_unless_their_call_failed(
+    make_scores: ScoresMaker,
+) -> None:
+    """Of four extra rows one is an error, which must be seen; the others are but a number."""
+    samples = show_twice([None] * 4, [False, True, True, False])
+    tally = count_shard(
+        samples, make_completions_of_trials(), {"mcqa": judge(make_scores)}, main="mcqa", num_trials=1
+    )
+    assert tally["orders"]["extra"] == 3
+    assert (tally["orders"]["counts"]["samples"], tally["orders"]["counts"]["errors"]) == (5, 1)
+    bare = count_shard(samples, None, {"mcqa": judge(make_scores)}, main="mcqa")
+    assert bare["counts"]["samples"] == 5
+
+
+def test_merged_shards_count_trials_and_orders(make_scores: ScoresMaker) -> None:
+    """Numbers of trials, counts of trials, rows left in place and rows that estimate a prior."""
+    scores = make_scores({"is_correct": [1.0]})
+    samples = Samples(pl.DataFrame(), pl.Series(["1"]))
+    shard = count_shard(samples, None, {"s": scores}, main="s")
+    counts = dict.fromkeys(shard["counts"], 1)
+    told = {
+        **shard,
+        "trials": {"num_trials": 3, "counts": counts},
+        "orders": {"counts": counts, "left_in_place": {"no list": 1}, "extra": 2},
+    }
+    merged = merge_counts([shard, told, told])
+    twice = dict.fromkeys(shard["counts"], 2)
+    assert merged["trials"] == {"num_trials": 3, "counts": twice}
+    assert merged["orders"] == {"counts": twice, "left_in_place": {"no list": 2}, "extra": 4}
+    assert "trials" not in merge_counts([shard])
+    assert "orders" not in merge_counts([shard])

@@ -301,16 +301,17 @@ tasks:
     description: Questions as documents.
     definition:
       scorers:
-        - {type: string_equals_mcqa, ground_truth_choice: "{{ sample.answer }}", choices: [A, B]}
+        - {type: string_equals_mcqa, ground_truth_choice: "{{ sample.content | trim }}", choices: [A, B]}
 """,
-    "cards/one.md": "---\nanswer: A\ncompletion: A\n---\nWhich?\n",
-    "cards/more/two.md": "---\nanswer: B\ncompletion: A\n---\nWhich?\n",
+    "cards/one.md": "A\n",
+    "cards/more/two.md": "B\n",
 }
 
 
 def test_a_folder_of_documents_is_a_dataset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One row for each, as where the source comes from."""
     write_bundle(FOLDERS, tmp_path)
-    assert main(["run", str(tmp_path), "--out", str(tmp_path / "out"), "--json", "-q"]) == 0
+    words = ["--completion-column", "content", "--json", "-q"]
+    assert main(["run", str(tmp_path), "--out", str(tmp_path / "out"), *words]) == 0
     (task,) = json.loads(capsys.readouterr().out)["tasks"]
-    assert [(one["value"], one["n"]) for one in task["metrics"]] == [(0.5, 2)]
+    assert [(one["value"], one["n"]) for one in task["metrics"]] == [(1.0, 2)]

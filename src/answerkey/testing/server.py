@@ -23,10 +23,7 @@ from http import HTTPStatus
 from threading import Event, Thread
 from typing import Any, ClassVar, Self
 
-try:
-    from aiohttp import BodyPartReader, web
-except ImportError as error:
-    raise ImportError("the test server needs aiohttp: pip install aiohttp") from error
+from aiohttp import BodyPartReader, web
 
 from answerkey.models.builtin import Draws
 from answerkey.testing.replies import (

@@ -67,17 +67,17 @@ from answerkey.datasets.rows import (
     iterate_blocks,
 )
 from answerkey.datasets.storage import is_stored
-from answerkey.datasets.text_files import read_csv, read_json_lines, read_json_list, read_paragraphs, read_tsv
+from answerkey.datasets.text_files import read_delimited, read_json_lines, read_json_list, read_paragraphs
 from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, listing, raise_all
 from answerkey.templates import RowFilter, RowTrouble, Template
 from answerkey.types import Notice, Samples
 
 FormatName = Literal["csv", "tsv", "jsonl", "json", "parquet", "arrow", "paragraphs"]
 #: Hands the rows of a file over, chunk by chunk, and returns what is odd about it.
-Reader = Callable[[Content, TableBuilder], tuple[Notice, ...]]
+Reader = Callable[..., tuple[Notice, ...]]
 READERS: dict[FormatName, Reader] = {
-    "csv": read_csv,
-    "tsv": read_tsv,
+    "csv": partial(read_delimited, separator=","),
+    "tsv": partial(read_delimited, separator="\t"),
     "jsonl": read_json_lines,
     "json": read_json_list,
     "parquet": read_parquet,
@@ -97,7 +97,7 @@ FORMATS: dict[str, FormatName] = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
-_DELIMITED = {"csv": read_csv, "tsv": read_tsv}
+_DELIMITED = frozenset({"csv", "tsv"})
 _BINARY = frozenset({"parquet", "arrow"})
 #: Compressed and binary files hold several times their size.
 _EXPANSION = 8
@@ -233,7 +233,7 @@ def _open_rows(content: Content, how: FileFields, form: FormatName) -> tuple[Row
     if how.header is not None or how.skip_rows:
         # The name is part of the key under which a large file is kept as a table.
         name = f"{form} {json.dumps([how.header, how.skip_rows])}"
-        read = partial(_DELIMITED[form], names=how.header, skipped=how.skip_rows)
+        read = partial(read, names=how.header, skipped=how.skip_rows)
 
     def build(chunks: Chunks) -> BuiltTable:
         is_binary = form in _BINARY

@@ -39,26 +39,18 @@ _SHOWN = 2**20
 _EDGE = 16
 
 
-def read_csv(
-    content: Content, table: TableBuilder, names: tuple[str, ...] | None = None, skipped: int = 0
+def read_delimited(
+    content: Content,
+    table: TableBuilder,
+    *,
+    separator: str,
+    names: tuple[str, ...] | None = None,
+    skipped: int = 0,
 ) -> tuple[Notice, ...]:
-    """Hand over the rows of a file with commas; return what is odd about it.
+    """Hand over the rows of a file with commas or tabs; return what is odd about it.
 
     `names` are those of a file without a header line. `skipped` rows at its top are passed over first.
     """
-    return _read_delimited(content, table, ",", names, skipped)
-
-
-def read_tsv(
-    content: Content, table: TableBuilder, names: tuple[str, ...] | None = None, skipped: int = 0
-) -> tuple[Notice, ...]:
-    """Hand over the rows of a file with tabs, as above."""
-    return _read_delimited(content, table, "\t", names, skipped)
-
-
-def _read_delimited(
-    content: Content, table: TableBuilder, separator: str, names: tuple[str, ...] | None, skipped: int
-) -> tuple[Notice, ...]:
     with content.open_text() as stream:
         rows = _iterate_rows(content, stream, separator)
         for _ in range(skipped):
@@ -73,41 +65,31 @@ def _read_delimited(
                 message = "the file has a header line with these names"
                 raise content.error("E202", message, line, hint="leave `header` out")
             rows = chain([(line, first)], rows)
-        _write_rows(content, table, rows, header, separator)
+        writer: RowWriter[list[str]] = RowWriter(
+            table, lambda rows: dict(zip(header, zip(*rows, strict=True), strict=True))
+        )
+        errors = RowErrors(content.file)
+        blank: int | None = None
+        is_first = True
+        for line, cells in rows:
+            if is_first and len(header) == 1:
+                _refuse_separator(content, header[0], "".join(cells), separator)
+            if not cells:
+                blank = line
+            elif len(cells) != len(header):
+                count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+                hint = "a cell that holds the separator or a line break must be in double quotes"
+                message = f"the row has {count}, the header has {len(header)}"
+                errors.add("E202", message, where=content.place(line), hint=hint)
+            else:
+                if blank is not None and len(header) == 1:  # it may be a skipped line or an empty cell
+                    hint = 'write `""` for an empty cell, or remove the line'
+                    raise content.error("E202", "blank line in a file of one column", blank, hint=hint)
+                writer.add(cells, line, sum(map(len, cells)))
+                is_first = False
+        errors.raise_any()
+        writer.flush()
     return notices
-
-
-def _write_rows(
-    content: Content,
-    table: TableBuilder,
-    rows: Iterator[tuple[int, list[str]]],
-    header: list[str],
-    separator: str,
-) -> None:
-    writer: RowWriter[list[str]] = RowWriter(
-        table, lambda rows: dict(zip(header, zip(*rows, strict=True), strict=True))
-    )
-    errors = RowErrors(content.file)
-    blank: int | None = None
-    is_first = True
-    for line, cells in rows:
-        if is_first and len(header) == 1:
-            _refuse_separator(content, header[0], "".join(cells), separator)
-        if not cells:
-            blank = line
-        elif len(cells) != len(header):
-            count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-            hint = "a cell that holds the separator or a line break must be in double quotes"
-            message = f"the row has {count}, the header has {len(header)}"
-            errors.add("E202", message, where=content.place(line), hint=hint)
-        else:
-            if blank is not None and len(header) == 1:  # it may be a skipped line or an empty cell
-                hint = 'write `""` for an empty cell, or remove the line'
-                raise content.error("E202", "blank line in a file of one column", blank, hint=hint)
-            writer.add(cells, line, sum(map(len, cells)))
-            is_first = False
-    errors.raise_any()
-    writer.flush()
 
 
 def _iterate_rows(content: Content, stream: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:

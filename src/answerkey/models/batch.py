@@ -79,25 +79,6 @@ class BatchBook(Protocol):
         """Forget a batch: its calls are in the ledger, or there was nothing to collect."""
 
 
-@dataclass
-class MemoryBook:
-    """A book for runs that leave nothing behind."""
-
-    kept: dict[str, Submitted] = field(default_factory=dict)
-
-    def list_batches(self, identity: str) -> list[Submitted]:
-        """Return the batches of a connection that are not collected yet, the oldest first."""
-        return [one for one in self.kept.values() if one.identity == identity]
-
-    def keep_batch(self, batch: Submitted) -> None:
-        """Write a batch down, or its name."""
-        self.kept[batch.file] = batch
-
-    def end_batch(self, batch: Submitted) -> None:
-        """Forget a batch."""
-        self.kept.pop(batch.file, None)
-
-
 #: Where each line of a batch is sent, whatever the base URL: the APIs that have batches name it like this.
 ENDPOINT = "/v1/chat/completions"
 _OK = 200
@@ -166,11 +147,6 @@ def read_lines(content: bytes, connection: Connection) -> Iterator[tuple[str, Co
             yield key, _read_line(line, connection)
 
 
-def complete_line(completion: Completion, call: Call) -> Completion:
-    """Return a completion with what is known of its call; how long one line took, nobody tells."""
-    return replace(completion, prompt=call.messages, attempts=1, source="live")
-
-
 def _parse(raw: bytes) -> Mapping[str, Any]:
     try:
         line = json.loads(raw)
@@ -182,7 +158,9 @@ def _parse(raw: bytes) -> Mapping[str, Any]:
 def _read_line(line: Mapping[str, Any], connection: Connection) -> Completion:
     answer, error = line.get("response"), line.get("error")
     if error:
-        return fail(connection.hide(f"{_name_error(error)}: {find_complaint(error) or 'no reason is given'}"))
+        code = error.get("code") if isinstance(error, Mapping) else None
+        name = code[:_LONGEST] if isinstance(code, str) and code else "the batch reports an error"
+        return fail(connection.hide(f"{name}: {find_complaint(error) or 'no reason is given'}"))
     if not isinstance(answer, Mapping):
         return fail("the line of this call has neither an answer nor an error")
     status, body = answer.get("status_code"), answer.get("body")
@@ -192,11 +170,6 @@ def _read_line(line: Mapping[str, Any], connection: Connection) -> Completion:
         return fail("the answer is nested too deeply to be read")
     reply = Reply(status if isinstance(status, int) else _OK, {}, raw)
     return judge_reply(reply, connection.read).completion
-
-
-def _name_error(error: object) -> str:
-    code = error.get("code") if isinstance(error, Mapping) else None
-    return code[:_LONGEST] if isinstance(code, str) and code else "the batch reports an error"
 
 
 LOG = logging.getLogger("answerkey.models")
@@ -254,7 +227,7 @@ class BatchApi:
 
     def __init__(self, line: EndpointState, sender: BatchSender, limits: BatchLimits) -> None:
         self._endpoint = line
-        self._sender_of_batches = sender
+        self._sender = sender
         self._limits = limits
         self._transfer = replace(
             line.limits,
@@ -334,7 +307,7 @@ class BatchApi:
         clock = self._endpoint.clock
         patience = Patience(limits, clock, self._endpoint.draw)
         while True:
-            came = await self._sender_of_batches.send(request, seconds=patience.begin_attempt())
+            came = await self._sender.send(request, seconds=patience.begin_attempt())
             outcome = self._judge(came, is_file=request.max_bytes is not None)
             if isinstance(came, Reply) and outcome.verdict is Verdict.ANSWERED:
                 return came.body
@@ -616,7 +589,14 @@ class BatchRound:
     async def _settle(self, one: Submitted, said: dict[str, Completion], state: BatchState) -> None:
         silence = state.complaint or SILENCE.get(state.status, f"the batch is {state.status}")
         calls = [self._rest[key] for key in one.keys if key in self._rest]
-        finished = [(call, complete_line(said.get(call.key) or fail(silence), call)) for call in calls]
+        # How long one line took, nobody tells.
+        finished = [
+            (
+                call,
+                replace(said.get(call.key) or fail(silence), prompt=call.messages, attempts=1, source="live"),
+            )
+            for call in calls
+        ]
         self._open.remove(one)
         await self._keep(finished, one)
 
@@ -660,14 +640,14 @@ class BatchClient(ModelClient):
     ) -> None:
         super().__init__(connection, **settings)
         self._batches = batches
-        self._sender_of_batches: BatchSender | None = None
+        self._batch_sender: BatchSender | None = None
 
     async def _open_round(self, calls: Sequence[Call]) -> BatchRound:
-        if self._sender_of_batches is None:
+        if self._batch_sender is None:
             line = self._endpoint
-            self._sender_of_batches = self._batches.open_sender(line.connection, line.limits)
-            self._background.stop_with(self._sender_of_batches.close)
-        return BatchRound(self._endpoint, self._sender_of_batches, self._terms, self._batches, calls)
+            self._batch_sender = self._batches.open_sender(line.connection, line.limits)
+            self._background.stop_with(self._batch_sender.close)
+        return BatchRound(self._endpoint, self._batch_sender, self._terms, self._batches, calls)
 
 
 def require_batches(connection: Connection) -> None:

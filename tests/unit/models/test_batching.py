@@ -16,7 +16,6 @@ from answerkey.models.batch import (
     BatchClient,
     BatchLimits,
     BatchMeans,
-    MemoryBook,
     Submitted,
     require_batches,
 )
@@ -53,6 +52,25 @@ CONNECTION = Connection(
     Generation(max_tokens=10),
 )
 ERROR = CompletionStatus.ERROR
+
+
+@dataclass
+class MemoryBook:
+    """A book for runs that leave nothing behind."""
+
+    kept: dict[str, Submitted] = field(default_factory=dict)
+
+    def list_batches(self, identity: str) -> list[Submitted]:
+        """Return the batches of a connection that are not collected yet, the oldest first."""
+        return [one for one in self.kept.values() if one.identity == identity]
+
+    def keep_batch(self, batch: Submitted) -> None:
+        """Write a batch down, or its name."""
+        self.kept[batch.file] = batch
+
+    def end_batch(self, batch: Submitted) -> None:
+        """Forget a batch."""
+        self.kept.pop(batch.file, None)
 
 
 def echo(_: str, body: Mapping[str, Any]) -> tuple[int, object]:

@@ -12,31 +12,9 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field, PrivateAttr
 
 from answerkey.errors import Place, SpecError, listing, suggest
-from answerkey.spec.nodes import (
-    ListNode,
-    MapNode,
-    Node,
-    Path,
-    Problems,
-    ScalarNode,
-    from_plain,
-    kind_of,
-    map_scalars,
-    to_plain,
-    walk_scalars,
-)
-from answerkey.spec.validation import (
-    Fields,
-    Key,
-    Number,
-    Text,
-    Whole,
-    advise_leading_zero,
-    parse_number,
-    parse_whole,
-    report_text,
-    validate_node,
-)
+from answerkey.spec import nodes, validation
+from answerkey.spec.nodes import MapNode, Node, Path, Problems, ScalarNode
+from answerkey.spec.validation import Fields, Key, Number, Text, Whole
 from answerkey.templates import ConfigValue, embed_config, find_config_names
 
 ElementType = Literal["string", "integer", "float", "boolean"]
@@ -59,9 +37,9 @@ def read_float(value: object) -> float:
             number = math.nan
         if math.isfinite(number):
             return number
-    if isinstance(value, str) and (read := parse_number(value)) is not None:
+    if isinstance(value, str) and (read := validation.parse_number(value)) is not None:
         return read
-    raise UnsuitableError(f"must be a number, not {value!r}", advise_leading_zero(value))
+    raise UnsuitableError(f"must be a number, not {value!r}", validation.advise_leading_zero(value))
 
 
 def read_int(value: object) -> int:
@@ -70,9 +48,9 @@ def read_int(value: object) -> int:
         return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, str) and (read := parse_whole(value)) is not None:
+    if isinstance(value, str) and (read := validation.parse_whole(value)) is not None:
         return read
-    raise UnsuitableError(f"must be a whole number, not {value!r}", advise_leading_zero(value))
+    raise UnsuitableError(f"must be a whole number, not {value!r}", validation.advise_leading_zero(value))
 
 
 def read_bool(value: object) -> bool:
@@ -377,15 +355,15 @@ class Config:
             if text is None or not names or any(name not in self.values for name in names):
                 return node
             try:
-                found = embed_config(text, self.look_up, is_template=kind_of(path) == "template")
+                found = embed_config(text, self.look_up, is_template=nodes.kind_of(path) == "template")
             except SpecError as error:
-                report_text(error, node, problems)
+                validation.report_text(error, node, problems)
                 return node
             if isinstance(found, str):
                 return ScalarNode(found, node.place, node.style)
-            return from_plain(found, node.place)
+            return nodes.from_plain(found, node.place)
 
-        return map_scalars(root, change, path)
+        return nodes.map_scalars(root, change, path)
 
     def unknown_name(self, name: str, place: Place) -> SpecError:
         """Return the error for a name that is not declared."""
@@ -398,7 +376,7 @@ def read_parameters(node: Node | None, problems: Problems) -> dict[str, Paramete
     """Return the parameters of a `config_spec`, by key, with their defaults checked."""
     if node is None or node.is_null:
         return {}
-    if not isinstance(node, ListNode):
+    if not isinstance(node, nodes.ListNode):
         problems.add("E108", "`config_spec` must be a list of parameters", node.place)
         return {}
     parameters: dict[str, Parameter] = {}
@@ -412,7 +390,7 @@ def read_parameters(node: Node | None, problems: Problems) -> dict[str, Paramete
             hint = suggest(str(kind.value), PARAMETERS) or f"types: {listing(PARAMETERS)}"
             problems.add("E109", f"unknown parameter type {kind.value!r}", kind.place, hint)
             continue
-        parameter = validate_node(PARAMETERS[str(kind.value)], entry, problems, name=label)
+        parameter = validation.validate_node(PARAMETERS[str(kind.value)], entry, problems, name=label)
         if parameter is None:
             continue
         _check_parameter(parameter, entry, problems)
@@ -479,8 +457,8 @@ def resolve_config(
 
 def refuse_config(node: Node, problems: Problems) -> None:
     """Report `<< config.x >>` where no config is known; inline rows are left alone."""
-    for path, scalar in walk_scalars(node):
-        if scalar.text is not None and kind_of(path) in {"plain", "template"}:
+    for path, scalar in nodes.walk_scalars(node):
+        if scalar.text is not None and nodes.kind_of(path) in {"plain", "template"}:
             for name in find_config_names(scalar.text):
                 hint = "config values stand in tasks and in task specifications"
                 problems.add("E110", f"no config value `{name}` is known here", scalar.place, hint)
@@ -493,7 +471,7 @@ def read_given(node: Node | None, problems: Problems, *, name: str) -> dict[str,
     if not isinstance(node, MapNode):
         problems.add("E108", f"`{name}` must be a mapping of config names to values", node.place)
         return {}
-    return {key: Given(to_plain(entry), entry.place) for key, entry in node.entries.items()}
+    return {key: Given(nodes.to_plain(entry), entry.place) for key, entry in node.entries.items()}
 
 
 def given_by_caller(config: Mapping[str, object]) -> dict[str, Given]:

@@ -16,24 +16,8 @@ from typing import Generic, Literal, Self, TypeVar
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
 from answerkey.models import Origin, Secret
 from answerkey.models.settings import SECRET_NAME
-from answerkey.spec.nodes import (
-    INCLUDE_TAG,
-    MAX_NODES,
-    Broken,
-    ListNode,
-    MapNode,
-    Node,
-    Problems,
-    ScalarNode,
-    from_plain,
-    kind_of,
-    map_scalars,
-    read_text,
-    read_yaml,
-    resolve_path,
-    sort_errors,
-    to_plain,
-)
+from answerkey.spec import nodes
+from answerkey.spec.nodes import Broken, ListNode, MapNode, Node, Problems, ScalarNode
 from answerkey.spec.nodes import Path as Way
 from answerkey.types import Notice
 
@@ -91,7 +75,7 @@ class Loaded(Generic[T]):
     @classmethod
     def of(cls, value: T | None, problems: Problems) -> Loaded[T]:
         """Return a value with the problems that were found, by their position."""
-        return cls(value, sort_errors(problems.errors), problems.notices)
+        return cls(value, nodes.sort_errors(problems.errors), problems.notices)
 
 
 @dataclass(frozen=True)
@@ -150,7 +134,7 @@ def load_environment(
     file = Path(env_file) if env_file is not None else folder / ".env" if folder else None
     stored: dict[str, str] = {}
     if file is not None and (env_file is not None or file.is_file()):
-        stored = parse_env(read_text(file, file.as_posix()), file.as_posix())
+        stored = parse_env(nodes.read_text(file, file.as_posix()), file.as_posix())
     given = os.environ if base is None else base
     is_within = bool(file and folder and file.resolve().is_relative_to(folder.resolve()))
     return Environment({**stored, **given}, frozenset(stored.keys() - given.keys() if is_within else ()))
@@ -194,7 +178,7 @@ class Inclusion:
 
     def load(self, path: Path, shown: str) -> Node:
         """Return the tree of a file with everything followed; raises SpecError for the file itself."""
-        return self.follow(read_yaml(path, shown, self.problems), (resolve_path(path, None),))
+        return self.follow(nodes.read_yaml(path, shown, self.problems), (nodes.resolve_path(path, None),))
 
     def follow(self, node: Node, trail: tuple[Path, ...] = (), *, is_material: bool = False) -> Node:
         """Return a tree with everything followed; `trail` are the files that lead to it.
@@ -202,10 +186,12 @@ class Inclusion:
         Rows are the user's own material: a column may well be called `$ref`. `!include` is unmistakable.
         """
         self._count += 1
-        if self._count > MAX_NODES:
-            raise SpecError("E104", f"more than {MAX_NODES:,} nodes in all files together", where=node.place)
+        if self._count > nodes.MAX_NODES:
+            raise SpecError(
+                "E104", f"more than {nodes.MAX_NODES:,} nodes in all files together", where=node.place
+            )
         if isinstance(node, ScalarNode):
-            return self._include(node) if node.style == INCLUDE_TAG else node
+            return self._include(node) if node.style == nodes.INCLUDE_TAG else node
         if not isinstance(node, MapNode):
             entries = (self.follow(entry, trail, is_material=is_material) for entry in node.items)
             return ListNode(tuple(entries), node.place)
@@ -221,9 +207,9 @@ class Inclusion:
     def _include(self, node: ScalarNode) -> ScalarNode:
         try:
             path = self._locate(str(node.value), node.place)
-            real = resolve_path(path, node.place)
+            real = nodes.resolve_path(path, node.place)
             if real not in self._texts:
-                text = read_text(path, path.as_posix(), place=node.place)
+                text = nodes.read_text(path, path.as_posix(), place=node.place)
                 self._bytes += len(text)
                 self._texts[real] = text
         except SpecError as error:
@@ -250,13 +236,11 @@ class Inclusion:
             return found
         if not isinstance(found, MapNode):
             if not found.is_broken:
-                message = (
-                    f"`$ref` with other keys beside it needs a mapping, and `{to_plain(named)}` holds none"
-                )
+                message = f"`$ref` with other keys beside it needs a mapping, and `{named.text}` holds none"
                 self.problems.add("E105", message, named.place)
             return replace(siblings, is_broken=True)
         for key in siblings.entries.keys() & found.entries.keys():
-            if to_plain(siblings.entries[key]) != to_plain(found.entries[key]):
+            if nodes.to_plain(siblings.entries[key]) != nodes.to_plain(found.entries[key]):
                 message = f"`{key}` contradicts the file that `$ref` names ({found.key_place(key)})"
                 self.problems.add("E105", message, siblings.key_place(key), f"keep `{key}` in one of the two")
         entries, keys = found.entries | siblings.entries, found.keys | siblings.keys
@@ -267,20 +251,22 @@ class Inclusion:
         if named.text is None:
             raise SpecError("E108", "`$ref` must be the path of a YAML file", where=named.place)
         path = self._locate(self.environment.expand(named.text, named.place), named.place)
-        real = resolve_path(path, named.place)
+        real = nodes.resolve_path(path, named.place)
         if real in trail:
             chain = " → ".join(f"`{step.name}`" for step in (*trail[trail.index(real) :], real))
             raise SpecError("E105", f"`$ref` goes in a circle: {chain}", where=named.place)
         if real not in self._trees:
             if len(self._trees) >= MAX_FILES:
                 raise SpecError("E104", f"`$ref` names more than {MAX_FILES} files", where=named.place)
-            self._trees[real] = read_yaml(path, path.as_posix(), self.problems, place=named.place)
+            self._trees[real] = nodes.read_yaml(path, path.as_posix(), self.problems, place=named.place)
         return self.follow(self._trees[real], (*trail, real), is_material=is_material)
 
     def _locate(self, text: str, place: Place) -> Path:
         """Return a named file: relative to the file that names it, inside the project."""
         path = (Path(place.file).parent if place.file else self.project) / text
-        if not self.allow_outside and not resolve_path(path, place).is_relative_to(self.project.resolve()):
+        if not self.allow_outside and not nodes.resolve_path(path, place).is_relative_to(
+            self.project.resolve()
+        ):
             message = f"`{text}` is outside the project folder `{self.project}`"
             hint = "move the file into the project, or allow it with `--allow-outside`"
             raise SpecError("E105", message, where=place, hint=hint)
@@ -320,19 +306,24 @@ class Project:
         if isinstance(source, Path):
             node = inclusion.load(source, source.as_posix())
         else:
-            node = inclusion.follow(from_plain(source, Place()))
-        node = map_scalars(node, self._expand)
+            node = inclusion.follow(nodes.from_plain(source, Place()))
+        node = nodes.map_scalars(node, self._expand)
         secrets: dict[str, Secret | Broken] = {}
         if isinstance(node, MapNode) and "definition" not in node.entries:  # a task file has none
             secrets = read_secrets(node.get("secrets"), self.problems)
             node = node.without("secrets")
         secrets |= {name: Secret(text, "caller") for name, text in self.overrides.secrets.items()}
-        return map_scalars(node, lambda path, scalar: self._fill_secret(path, scalar, secrets))
+        return nodes.map_scalars(node, lambda path, scalar: self._fill_secret(path, scalar, secrets))
 
     def _expand(self, path: Way, node: ScalarNode) -> Node:
         """Return a scalar with its environment value filled in."""
         text = node.text
-        if text is None or not text.startswith("$") or node.style == "include" or kind_of(path) != "plain":
+        if (
+            text is None
+            or not text.startswith("$")
+            or node.style == "include"
+            or nodes.kind_of(path) != "plain"
+        ):
             return node
         is_secret = path[:1] == ("secrets",) or may_hold_secret(path)
         try:
@@ -350,7 +341,7 @@ class Project:
     def _fill_secret(self, path: Way, node: ScalarNode, secrets: Mapping[str, Secret | Broken]) -> Node:
         """Return a scalar with `<< secrets.NAME >>` replaced where it may stand; report it elsewhere."""
         text = node.text
-        if text is None or not _SECRET_ANYWHERE.search(text) or kind_of(path) == "material":
+        if text is None or not _SECRET_ANYWHERE.search(text) or nodes.kind_of(path) == "material":
             return node
         found = _SECRET.fullmatch(text)
         hint = "secrets may be the whole value of `api_key`, of a header or of an environment value"
@@ -400,7 +391,7 @@ def read_secrets(node: Node | None, problems: Problems) -> dict[str, Secret | Br
         problems.add("E108", "`secrets` must be a mapping of names to values", node.place)
     secrets: dict[str, Secret | Broken] = {}
     for name, entry in pairs:
-        stated = to_plain(entry)
+        stated = nodes.to_plain(entry)
         if isinstance(stated, Secret | Broken):
             secrets[name] = stated
         elif isinstance(stated, str | int) and not isinstance(stated, bool):

@@ -8,17 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from answerkey.datasets import (
-    DEFAULT_MEGABYTES,
-    MOST_MEGABYTES,
-    SOURCES,
-    FolderSource,
-    InlineSource,
-    LocalSource,
-    Source,
-    UrlSource,
-    is_stored,
-)
+from answerkey import datasets
+from answerkey.datasets import SOURCES, Source, is_stored
 from answerkey.datasets.downloads import hide_query
 from answerkey.errors import AnswerkeyError, Place, SpecError
 from answerkey.models.config import is_url
@@ -55,18 +46,18 @@ class DatasetSpec:
         source: Source
         if is_remote(str(path)):
             # Storage that the caller names is the caller's own: whatever is there may be fetched.
-            most = MOST_MEGABYTES if is_stored(str(path)) else DEFAULT_MEGABYTES
-            source = UrlSource(url=str(path), max_megabytes=most)
+            most = datasets.MOST_MEGABYTES if is_stored(str(path)) else datasets.DEFAULT_MEGABYTES
+            source = datasets.UrlSource(url=str(path), max_megabytes=most)
         elif (real := resolve_path(Path(path), None)).is_dir():
-            source = FolderSource(directory_path=str(real))
+            source = datasets.FolderSource(directory_path=str(real))
         else:
-            source = LocalSource(file_path=str(real))
+            source = datasets.LocalSource(file_path=str(real))
         return cls(key=name_dataset(path), source=source)
 
     @classmethod
     def of_samples(cls, dataset: Dataset) -> DatasetSpec:
         """Return the specification of a dataset that is in memory only; its rows are not repeated here."""
-        return cls(key=dataset.name, source=InlineSource(rows=()))
+        return cls(key=dataset.name, source=datasets.InlineSource(rows=()))
 
     def locate(self, error: AnswerkeyError) -> AnswerkeyError:
         """Return an error of reading the rows, placed in the dataset's file where that is at fault."""

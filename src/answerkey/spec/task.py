@@ -10,35 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from answerkey import metrics
+from answerkey import metrics, solvers
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.metrics import METRICS, Design, KeyedMetric, Metric, Trials
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.scorers import SCORERS, Action, Scorer, compile_templates
-from answerkey.solvers import (
-    SOLVERS,
-    ChoiceOrder,
-    ChoiceRankingSolver,
-    PassThroughSolver,
-    Solver,
-    option_texts,
-)
-from answerkey.spec import shapes
+from answerkey.solvers import SOLVERS, ChoiceOrder, Solver
+from answerkey.spec import shapes, validation
 from answerkey.spec.config import Config, Given, read_parameters, resolve_config
 from answerkey.spec.nodes import MapNode, Node, Problems, ScalarNode, from_plain, walk_scalars
 from answerkey.spec.shapes import carry_over
 from answerkey.spec.sources import build_filter
-from answerkey.spec.validation import (
-    Fields,
-    Part,
-    assign_keys,
-    build,
-    fields_of,
-    number_key,
-    report_template,
-    try_build,
-    validate_node,
-)
+from answerkey.spec.validation import Fields, Part, assign_keys, report_template, validate_node
 from answerkey.templates import ACTION_NAMES, Template, find_whole
 from answerkey.types import Known, Purpose, Samples
 
@@ -118,7 +101,7 @@ class Task:
         known = next((one for step in self.scoring if (one := step.scorer.sample_facts(samples))), None)
         if known is None or self.choice_order is None or any(known.options):
             return known
-        return replace(known, options=option_texts(self.choice_order, samples, known.choices))
+        return replace(known, options=solvers.option_texts(self.choice_order, samples, known.choices))
 
     def place(self, *path: str | int) -> Place:
         """Return where a part of the task stands; `("config_spec", name)` is where that value was given."""
@@ -207,16 +190,18 @@ def _build(node: MapNode, config: Config, problems: Problems, columns: Mapping[s
     actions = _build_actions(written.get("actions"), problems)
     order, order_node = None, written.get("choice_order")
     if order_node is not None and not order_node.is_null:
-        order_fields = validate_node(fields_of(ChoiceOrder), order_node, problems, name="`choice_order`")
+        order_fields = validate_node(
+            validation.fields_of(ChoiceOrder), order_node, problems, name="`choice_order`"
+        )
         if order_fields is not None and isinstance(order_node, MapNode):
-            order = try_build(order_fields, order_node, problems)
+            order = validation.try_build(order_fields, order_node, problems)
     if order is not None:
         steps = _order_steps(written, order, steps, solver, problems)
-    for step in steps if isinstance(solver, ChoiceRankingSolver) else ():
+    for step in steps if isinstance(solver, solvers.ChoiceRankingSolver) else ():
         if not getattr(step.scorer, "reads_logprobs", False):
             problems.add(
                 "E108",
-                f"`{ChoiceRankingSolver.type}` gets log-probabilities and no text, which scorer"
+                f"`{solvers.ChoiceRankingSolver.type}` gets log-probabilities and no text, which scorer"
                 f" `{step.key}` (`{step.scorer.type}`) reads",
                 written.at("scorers", step.index).place,
                 "use the scorer `choice_probabilities`",
@@ -506,7 +491,7 @@ def _build_metrics(  # noqa: PLR0913 - all that a scorer's metrics depend on
             found.append((entry, *read))
     if not is_stated:
         usual = [METRIC.model(str(one["type"])).model_validate(one) for one in defaults]
-        found = [(node, one, build(one)) for one in usual]
+        found = [(node, one, validation.build(one)) for one in usual]
     wanted = [(own.key, metric.type, entry.place) for entry, own, metric in found]
     keys = assign_keys(wanted, problems, what="metric", within=f"in scorer `{key}`")
     keyed, sources = [], []
@@ -572,7 +557,7 @@ def _order_steps(
             definition.at("scorers", step.index).place,
             "with `choice_order` use `string_equals_mcqa`, whose truth moves with its option",
         )
-    if isinstance(solver, PassThroughSolver) and order.orders != "original":
+    if isinstance(solver, solvers.PassThroughSolver) and order.orders != "original":
         problems.add(
             "E108",
             f"`{solver.type}` reads what was said to the options as they stand, and `orders` is"
@@ -601,6 +586,6 @@ def _order_steps(
         own = list(step.metrics)
         design = replace(own[0].design if own else Design(), group_by=())
         for name, metric in ((name, metric) for owner, name, metric in added if owner is step):
-            own.append(KeyedMetric(number_key(name, {one.key for one in own}), metric, design))
+            own.append(KeyedMetric(validation.number_key(name, {one.key for one in own}), metric, design))
         ordered.append(replace(step, metrics=tuple(own)))
     return ordered

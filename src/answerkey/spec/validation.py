@@ -18,17 +18,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    GetCoreSchemaHandler,
-    Tag,
-    ValidationError,
-    create_model,
-)
+import pydantic
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
@@ -108,7 +99,9 @@ class _SecretSchema:
     """How pydantic reads a secret: as one, or as a text that becomes one; described to editors as text."""
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: type[Any], handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        cls, source: type[Any], handler: pydantic.GetCoreSchemaHandler
+    ) -> CoreSchema:
         """Return the schema of a secret."""
         del source, handler
         return core_schema.no_info_before_validator_function(
@@ -186,8 +179,8 @@ def _convert(hint: Hint) -> Hint:
     def read_tag(value: object) -> object:
         return value.get("type", default) if isinstance(value, Mapping) else getattr(value, "type", default)
 
-    tagged = [Annotated[one, Tag(tag)] for one in models for tag in tags[one]]
-    chosen = _ANNOTATED[(functools.reduce(operator.or_, tagged), Discriminator(read_tag))]
+    tagged = [Annotated[one, pydantic.Tag(tag)] for one in models for tag in tags[one]]
+    chosen = _ANNOTATED[(functools.reduce(operator.or_, tagged), pydantic.Discriminator(read_tag))]
     return functools.reduce(operator.or_, (one for one in arguments if one not in models), chosen)
 
 

@@ -20,7 +20,6 @@ NAMED = (
         - {type: mean, field: is_correct, name: By subject, key: grouped, group_by: subject}
 """
 )
-MACRO = ", average: macro}"
 ONE = "rule `one` of policy `policy`"
 RULES = """\
 policies:
@@ -87,25 +86,25 @@ def test_one_policy_may_stand_without_a_list(project: Write) -> None:
     assert (policy.key, policy.display_name, policy.rules[0].display_name) == ("policy", "policy", "one")
 
 
+VALIDITY = "{type: threshold, metric: completion_validity_INVALID, operator: <=, threshold: 0.1}"
+GROUPED = (
+    "{type: threshold, metric: By subject, operator: <, threshold: 1, group_by: subject, average: macro}"
+)
+
+
 @pytest.mark.parametrize(
     ("text", "definition"),
     [
         (
-            '{type: threshold, metric: MCQA Accuracy, operator: ">=", threshold: "0.8", bound: lower}',
+            "{type: threshold, metric: MCQA Accuracy, operator: '>=', threshold: '0.8', bound: lower}",
             Threshold("MCQA Accuracy", ">=", 0.8, "lower"),
         ),
         (
             "{type: threshold, metric: MCQA Accuracy, operator: =, threshold: 1}",
             Threshold("MCQA Accuracy", "=", 1.0),
         ),
-        (
-            "{type: threshold, metric: By subject, operator: <, threshold: 1, group_by: subject" + MACRO,
-            Threshold("By subject", "<", 1.0, group_by="subject", average="macro"),
-        ),
-        (
-            "{type: threshold, metric: completion_validity_INVALID, operator: <=, threshold: 0.1}",
-            Threshold("completion_validity_INVALID", "<=", 0.1),
-        ),
+        (GROUPED, Threshold("By subject", "<", 1.0, group_by="subject", average="macro")),
+        (VALIDITY, Threshold("completion_validity_INVALID", "<=", 0.1)),
         ("{type: share, of: invalid, operator: <=, threshold: 0.02}", ShareLimit("invalid", "<=", 0.02)),
         ("{type: not_worse}", NotWorse()),
         ("{type: not_worse, metric: MCQA Accuracy, alpha: 0.01}", NotWorse(None, "MCQA Accuracy", 0.01)),
@@ -118,105 +117,36 @@ def test_every_kind_of_rule_is_read(project: Write, text: str, definition: objec
     assert policy.rules[0].definition == definition
 
 
+ACCURACY = "{type: threshold, metric: MCQA Accuracy, operator: %s}"
+SUBJECT = "{type: threshold, metric: By subject, operator: '>', threshold: 0.8, group_by: subjekt}"
+NO_METRIC = "which no task in its scope has"
+NO_PAIRS = "is no mean: samples cannot be compared pair by pair"
+
+
 @pytest.mark.parametrize(
-    ("text", "error"),
+    ("text", "code", "message", "hint"),
     [
-        (
-            '{type: threshold, metric: MCQA Acuracy, operator: ">", threshold: 0.8}',
-            (
-                "E113",
-                f"{ONE} names the metric `MCQA Acuracy`, which no task in its scope has",
-                "did you mean `MCQA Accuracy`?",
-            ),
-        ),
-        (
-            "{type: exists, metric: bleu}",
-            (
-                "E113",
-                f"{ONE} names the metric `bleu`, which no task in its scope has",
-                "metrics: `MCQA Accuracy`, `completion_validity_…`, `By subject`",
-            ),
-        ),
-        (
-            '{type: threshold, metric: MCQA Accuracy, operator: ">", threshold: 80}',
-            (
-                "E108",
-                f"{ONE}: `threshold` is 80.0, and `MCQA Accuracy` lies between 0 and 1",
-                "write 0.85 for 85 %",
-            ),
-        ),
-        (
-            '{type: threshold, metric: By subject, operator: ">", threshold: 0.8, group_by: subjekt}',
-            (
-                "E108",
-                f"{ONE}: `By subject` is not measured by `subjekt`",
-                "did you mean `subject`?",
-            ),
-        ),
-        (
-            '{type: threshold, metric: MCQA Accuracy, operator: ">", threshold: 0.8, group_by: topic}',
-            (
-                "E108",
-                f"{ONE}: `MCQA Accuracy` is not measured by `topic`",
-                "add `group_by: topic` to the metric or to the `definition` of its task",
-            ),
-        ),
-        (
-            '{type: threshold, metric: MCQA Accuracy, operator: ">", threshold: 0.8, average: macro}',
-            ("E108", "`average` needs to know over which groups", "write `group_by: COLUMN` beside it"),
-        ),
-        (
-            "{type: not_worse, metric: completion_validity_VALID}",
-            (
-                "E108",
-                f"{ONE}: `completion_validity_VALID` is no mean: samples cannot be compared pair by pair",
-                "name a `mean` of one of the scorer's values, or leave `metric` out for the main one",
-            ),
-        ),
-        (
-            "{type: share, of: invalid, operator: <=, threshold: 5}",
-            ("E108", "`threshold` is 5.0; a share lies between 0 and 1", "write 0.05 for 5 %"),
-        ),
-        (
-            "{type: not_worse, margin: 0.1, alpha: 0.1}",
-            (
-                "E108",
-                "`alpha` has no effect beside `margin`",
-                "leave one of them out: a margin is held against the 95 % interval",
-            ),
-        ),
-        (
-            "{type: not_worse, alpha: 5}",
-            ("E108", "`alpha` is 5.0; it must lie between 0 and 1", "leave it out for 0.05"),
-        ),
-        ("{type: not_worse, margin: -1}", ("E108", "`margin` is -1.0; it must be 0 or more", None)),
-        (
-            '{type: treshold, metric: MCQA Accuracy, operator: ">", threshold: 0.8}',
-            (
-                "E109",
-                "unknown rule type 'treshold'",
-                "did you mean `threshold`? supported: `exists`, `not_worse`, `share`, `threshold`",
-            ),
-        ),
-        (
-            "{type: threshold, metric: MCQA Accuracy, operator: ==, threshold: 0.8}",
-            (
-                "E108",
-                "`operator` is '=='; it must be '>', '>=', '=', '<' or '<='",
-                "did you mean `=`?",
-            ),
-        ),
-        (
-            "{type: exists, metrik: MCQA Accuracy, metric: MCQA Accuracy}",
-            ("E107", "unknown key `metrik` in rule `exists`", "did you mean `metric`?"),
-        ),
+        ("{type: exists, metric: MCQA Acuracy}", "E113", f"{ONE} names the metric `MCQA Acuracy`, {NO_METRIC}", "did you mean `MCQA Accuracy`?"),  # noqa: E501 - one case, one line
+        ("{type: exists, metric: bleu}", "E113", f"{ONE} names the metric `bleu`, {NO_METRIC}", "metrics: `MCQA Accuracy`, `completion_validity_…`, `By subject`"),  # noqa: E501 - one case, one line
+        (ACCURACY % "'>', threshold: 80", "E108", f"{ONE}: `threshold` is 80.0, and `MCQA Accuracy` lies between 0 and 1", "write 0.85 for 85 %"),  # noqa: E501 - one case, one line
+        (SUBJECT, "E108", f"{ONE}: `By subject` is not measured by `subjekt`", "did you mean `subject`?"),
+        (ACCURACY % "'>', threshold: 0.8, group_by: topic", "E108", f"{ONE}: `MCQA Accuracy` is not measured by `topic`", "add `group_by: topic` to the metric or to the `definition` of its task"),  # noqa: E501 - one case, one line
+        (ACCURACY % "'>', threshold: 0.8, average: macro", "E108", "`average` needs to know over which groups", "write `group_by: COLUMN` beside it"),  # noqa: E501 - one case, one line
+        ("{type: not_worse, metric: completion_validity_VALID}", "E108", f"{ONE}: `completion_validity_VALID` {NO_PAIRS}", "name a `mean` of one of the scorer's values, or leave `metric` out for the main one"),  # noqa: E501 - one case, one line
+        ("{type: share, of: invalid, operator: <=, threshold: 5}", "E108", "`threshold` is 5.0; a share lies between 0 and 1", "write 0.05 for 5 %"),  # noqa: E501 - one case, one line
+        ("{type: not_worse, margin: 0.1, alpha: 0.1}", "E108", "`alpha` has no effect beside `margin`", "leave one of them out: a margin is held against the 95 % interval"),  # noqa: E501 - one case, one line
+        ("{type: not_worse, alpha: 5}", "E108", "`alpha` is 5.0; it must lie between 0 and 1", "leave it out for 0.05"),  # noqa: E501 - one case, one line
+        ("{type: not_worse, margin: -1}", "E108", "`margin` is -1.0; it must be 0 or more", None),
+        ("{type: treshold, metric: MCQA Accuracy}", "E109", "unknown rule type 'treshold'", "did you mean `threshold`? supported: `exists`, `not_worse`, `share`, `threshold`"),  # noqa: E501 - one case, one line
+        (ACCURACY % "==, threshold: 0.8", "E108", "`operator` is '=='; it must be '>', '>=', '=', '<' or '<='", "did you mean `=`?"),  # noqa: E501 - one case, one line
+        ("{type: exists, metrik: x, metric: MCQA Accuracy}", "E107", "unknown key `metrik` in rule `exists`", "did you mean `metric`?"),  # noqa: E501 - one case, one line
     ],
-)
+)  # fmt: skip
 def test_a_rule_that_could_not_be_decided_is_refused(
-    project: Write, text: str, error: tuple[str, str, str | None]
+    project: Write, text: str, code: str, message: str, hint: str | None
 ) -> None:
     """What no run can answer is an error before anything runs, with the nearest name."""
-    assert only_error(load(project, rule(text))) == error
+    assert only_error(load(project, rule(text))) == (code, message, hint)
 
 
 def test_an_operator_without_quotes_is_told(project: Write) -> None:

@@ -44,143 +44,29 @@ OPTIONS = {"opa": "w", "opb": "x", "opc": "y", "opd": "z"}
 #: Benchmark, files of one form, and what its first row becomes: question, options, answer, category.
 FORMS: list[tuple[str, dict[str, str], tuple[str, list[str], str, str | None]]] = [
     ("mmlu", {"sums_test.csv": "1+1?,1,2,3,4,B\n"}, ("1+1?", ["1", "2", "3", "4"], "B", "sums")),
-    (
-        "mmlu",
-        {"law_test.csv": "question,A,B,C,D,answer\n?,1,2,3,4,C\n"},
-        ("?", ["1", "2", "3", "4"], "C", "law"),
-    ),
-    (
-        "mmlu",
-        {"all.jsonl": lines({"question": "?", "subject": "law", "choices": ["x", "y"], "answer": 1})},
-        ("?", ["x", "y"], "B", "law"),
-    ),
-    (
-        "mmlu",
-        {"own.jsonl": lines({"question": "?", "options": ["x", "y"], "answer": "A"})},
-        ("?", ["x", "y"], "A", "all"),
-    ),
-    (
-        "mmlu_pro",
-        {
-            "test.jsonl": lines(
-                {"question_id": 7, "question": "?", "options": ["x", "y"], "answer": "B", "category": "law"}
-            )
-        },
-        ("?", ["x", "y"], "B", "law"),
-    ),
+    ("mmlu", {"law_test.csv": "question,A,B,C,D,answer\n?,1,2,3,4,C\n"}, ("?", ["1", "2", "3", "4"], "C", "law")),  # noqa: E501 - one case, one line
+    ("mmlu", {"all.jsonl": lines({"question": "?", "subject": "law", "choices": ["x", "y"], "answer": 1})}, ("?", ["x", "y"], "B", "law")),  # noqa: E501 - one case, one line
+    ("mmlu", {"own.jsonl": lines({"question": "?", "options": ["x", "y"], "answer": "A"})}, ("?", ["x", "y"], "A", "all")),  # noqa: E501 - one case, one line
+    ("mmlu_pro", {"test.jsonl": lines({"question_id": 7, "question": "?", "options": ["x", "y"], "answer": "B", "category": "law"})}, ("?", ["x", "y"], "B", "law")),  # noqa: E501 - one case, one line
     ("arc", {"ARC-Easy-Test.jsonl": lines(STEM)}, ("Which?", ["x", "y"], "B", "ARC-Easy")),
     ("arc", {"test.jsonl": lines({**LABELS, "question": "?"})}, ("?", ["x", "y"], "B", "ARC-Challenge")),
-    (
-        "hellaswag",
-        {
-            "hellaswag_val.jsonl": lines(
-                {
-                    "ctx": "He",
-                    "endings": ["a", "b", "c", "d"],
-                    "label": 2,
-                    "activity_label": "Run",
-                    "source_id": "wikihow~1",
-                }
-            )
-        },
-        ("Run: He", ["a", "b", "c", "d"], "C", "wikihow"),
-    ),
-    (
-        "truthfulqa_mc",
-        {
-            "mc_task.json": json.dumps(
-                [{"question": "?", "mc1_targets": {"x": 0, "y": 1}, "mc2_targets": {"x": 0, "y": 1}}]
-            )
-        },
-        ("?", ["x", "y"], "B", "all"),
-    ),
-    (
-        "truthfulqa_mc",
-        {"t.jsonl": lines({"question": "?", "mc1_targets": {"choices": ["x", "y"], "labels": [1, 0]}})},
-        ("?", ["x", "y"], "A", "all"),
-    ),
+    ("hellaswag", {"hellaswag_val.jsonl": lines({"ctx": "He", "endings": ["a", "b", "c", "d"], "label": 2, "activity_label": "Run", "source_id": "wikihow~1"})}, ("Run: He", ["a", "b", "c", "d"], "C", "wikihow")),  # noqa: E501 - one case, one line
+    ("truthfulqa_mc", {"mc_task.json": json.dumps([{"question": "?", "mc1_targets": {"x": 0, "y": 1}, "mc2_targets": {"x": 0, "y": 1}}])}, ("?", ["x", "y"], "B", "all")),  # noqa: E501 - one case, one line
+    ("truthfulqa_mc", {"t.jsonl": lines({"question": "?", "mc1_targets": {"choices": ["x", "y"], "labels": [1, 0]}})}, ("?", ["x", "y"], "A", "all")),  # noqa: E501 - one case, one line
     ("commonsenseqa", {"dev_rand_split.jsonl": lines(STEM)}, ("Which?", ["x", "y"], "B", "things")),
-    (
-        "commonsenseqa",
-        {"v.jsonl": lines({**LABELS, "question": "?", "question_concept": "c"})},
-        ("?", ["x", "y"], "B", "c"),
-    ),
+    ("commonsenseqa", {"v.jsonl": lines({**LABELS, "question": "?", "question_concept": "c"})}, ("?", ["x", "y"], "B", "c")),  # noqa: E501 - one case, one line
     ("openbookqa", {"test.jsonl": lines(STEM)}, ("Which?", ["x", "y"], "B", None)),
     ("openbookqa", {"t.jsonl": lines({**LABELS, "question_stem": "?"})}, ("?", ["x", "y"], "B", None)),
-    (
-        "medmcqa",
-        {"dev.json": lines({"id": "a", "question": "?", **OPTIONS, "cop": 4, "subject_name": "ENT"})},
-        ("?", ["w", "x", "y", "z"], "D", "ENT"),
-    ),
-    (
-        "medmcqa",
-        {"v.jsonl": lines({"id": "a", "question": "?", **OPTIONS, "cop": 0, "subject_name": "ENT"})},
-        ("?", ["w", "x", "y", "z"], "A", "ENT"),
-    ),
-    (
-        "logiqa",
-        {"Test.txt": "\nc\nP.\nQ?\nA. w\nB.x\nC. y\nD. z\n"},
-        ("P.\n\nQ?", ["w", "x", "y", "z"], "C", None),
-    ),
-    (
-        "logiqa",
-        {"test.txt": lines({"text": "P.", "question": "Q?", "options": ["x", "y"], "answer": 1})},
-        ("P.\n\nQ?", ["x", "y"], "B", None),
-    ),
-    (
-        "logiqa",
-        {"t.jsonl": lines({"context": "P.", "query": "Q?", "options": ["x", "y"], "correct_option": 0})},
-        ("P.\n\nQ?", ["x", "y"], "A", None),
-    ),
-    (
-        "agieval",
-        {
-            "lsat-ar.jsonl": lines(
-                {
-                    "passage": "P.",
-                    "question": "Q?",
-                    "options": ["(A)x", "(B) y"],
-                    "label": "B",
-                    "answer": None,
-                }
-            ),
-            "math.jsonl": lines(
-                {"passage": None, "question": "Q?", "options": None, "label": None, "answer": "7"}
-            ),
-        },
-        ("P.\n\nQ?", ["x", "y"], "B", "lsat-ar"),
-    ),
-    (
-        "cmmlu",
-        {"agronomy.csv": ",Question,A,B,C,D,Answer\n0,?,w,x,y,z,D\n"},
-        ("?", ["w", "x", "y", "z"], "D", "agronomy"),
-    ),
-    (
-        "jcommonsenseqa",
-        {
-            "valid-v1.3.json": lines(
-                {"q_id": 5, "question": "?", **{f"choice{n}": str(n) for n in range(5)}, "label": 2}
-            )
-        },
-        ("?", ["0", "1", "2", "3", "4"], "C", None),
-    ),
-    (
-        "bbq",
-        {
-            "Age.jsonl": lines(
-                {
-                    "context": "P.",
-                    "question": "Q?",
-                    **{f"ans{n}": str(n) for n in range(3)},
-                    "label": 2,
-                    "category": "Age",
-                    "context_condition": "ambig",
-                }
-            )
-        },
-        ("P.\n\nQ?", ["0", "1", "2"], "C", "Age"),
-    ),
-]
+    ("medmcqa", {"dev.json": lines({"id": "a", "question": "?", **OPTIONS, "cop": 4, "subject_name": "ENT"})}, ("?", ["w", "x", "y", "z"], "D", "ENT")),  # noqa: E501 - one case, one line
+    ("medmcqa", {"v.jsonl": lines({"id": "a", "question": "?", **OPTIONS, "cop": 0, "subject_name": "ENT"})}, ("?", ["w", "x", "y", "z"], "A", "ENT")),  # noqa: E501 - one case, one line
+    ("logiqa", {"Test.txt": "\nc\nP.\nQ?\nA. w\nB.x\nC. y\nD. z\n"}, ("P.\n\nQ?", ["w", "x", "y", "z"], "C", None)),  # noqa: E501 - one case, one line
+    ("logiqa", {"test.txt": lines({"text": "P.", "question": "Q?", "options": ["x", "y"], "answer": 1})}, ("P.\n\nQ?", ["x", "y"], "B", None)),  # noqa: E501 - one case, one line
+    ("logiqa", {"t.jsonl": lines({"context": "P.", "query": "Q?", "options": ["x", "y"], "correct_option": 0})}, ("P.\n\nQ?", ["x", "y"], "A", None)),  # noqa: E501 - one case, one line
+    ("agieval", {"lsat-ar.jsonl": lines({"passage": "P.", "question": "Q?", "options": ["(A)x", "(B) y"], "label": "B", "answer": None}), "math.jsonl": lines({"passage": None, "question": "Q?", "options": None, "label": None, "answer": "7"})}, ("P.\n\nQ?", ["x", "y"], "B", "lsat-ar")),  # noqa: E501 - one case, one line
+    ("cmmlu", {"agronomy.csv": ",Question,A,B,C,D,Answer\n0,?,w,x,y,z,D\n"}, ("?", ["w", "x", "y", "z"], "D", "agronomy")),  # noqa: E501 - one case, one line
+    ("jcommonsenseqa", {"valid-v1.3.json": lines({"q_id": 5, "question": "?", **{f"choice{n}": str(n) for n in range(5)}, "label": 2})}, ("?", ["0", "1", "2", "3", "4"], "C", None)),  # noqa: E501 - one case, one line
+    ("bbq", {"Age.jsonl": lines({"context": "P.", "question": "Q?", **{f"ans{n}": str(n) for n in range(3)}, "label": 2, "category": "Age", "context_condition": "ambig"})}, ("P.\n\nQ?", ["0", "1", "2"], "C", "Age")),  # noqa: E501 - one case, one line
+]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

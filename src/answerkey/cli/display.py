@@ -7,8 +7,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 
 from answerkey.cli.talk import colour_line, is_unicode, write_lines
 
@@ -28,6 +28,27 @@ LINE_SECONDS = 30.0
 LINE_SHARE = 0.1
 LEAST_SECONDS = 5.0
 TICK_SECONDS = 1.0
+
+
+class LastingStream:
+    """A stream that may go away, as a closed terminal does: what is written then is lost, and nothing else."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write text if the stream is there."""
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the stream if it is there."""
+        with suppress(OSError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the stream has
+        return getattr(self._stream, name)
 
 
 class Display(Protocol):
@@ -173,7 +194,8 @@ def _draw_block() -> Iterator[BlockDisplay]:
     from rich.console import Console
     from rich.live import Live
 
-    console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+    stream = cast("TextIO", LastingStream(sys.stderr))
+    console = Console(file=stream, markup=False, highlight=False, emoji=False)
     display = BlockDisplay(console)
     with Live(
         console=console,
@@ -188,7 +210,7 @@ def _draw_block() -> Iterator[BlockDisplay]:
 
 @contextmanager
 def _write_now_and_then() -> Iterator[LineDisplay]:
-    stream = sys.stderr
+    stream = cast("TextIO", LastingStream(sys.stderr))
     display = LineDisplay(lambda lines: write_lines(lines, stream))
     is_over = threading.Event()
 

@@ -31,7 +31,7 @@ TICK_SECONDS = 1.0
 
 
 class LastingStream:
-    """A stream that may go away, as a closed terminal does: what is written then is lost, and nothing else."""
+    """A stream that may go away, as a closed terminal does: what is written then is lost."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
@@ -62,7 +63,7 @@ OPTIONS_HINT = (
 
 
 @dataclass(frozen=True)
-class BuiltinModel:
+class BuiltinModel(ABC):
     """A model of ours: its class knows its parameters and what it needs to know of a sample."""
 
     name: str
@@ -74,9 +75,9 @@ class BuiltinModel:
         """Return one completion for each question, in order."""
         return [self.answer_one(question) for question in questions]
 
+    @abstractmethod
     def answer_one(self, question: Question) -> Completion:
         """Return the completion of a question."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
@@ -186,7 +187,7 @@ class RunFile:
         return self.mark.strip('"')
 
 
-class RunStore:
+class RunStore(ABC):
     """The files of one run; every name is a path below the run folder. `place` is None in memory."""
 
     place: RunPlace | None
@@ -196,13 +197,13 @@ class RunStore:
         """The folder of this machine in which the journal is written; None in memory."""
         return None
 
+    @abstractmethod
     def list_files(self, under: str) -> dict[str, RunFile]:
         """Return the files of a run below a folder, by name; E503 for what is no plain file."""
-        raise NotImplementedError
 
+    @abstractmethod
     def find_file(self, name: str) -> RunFile | None:
         """Return a file; None when there is none."""
-        raise NotImplementedError
 
     def read_json(self, file: RunFile, digest: str | None = None) -> dict[str, Any]:
         """Return a JSON object; E503 when it is damaged, none of ours, or has not the SHA-256 `digest`."""
@@ -219,28 +220,28 @@ class RunStore:
             raise RunError("E503", f"`{name}` does not hold a JSON object", hint="the run folder is damaged")
         return content
 
+    @abstractmethod
     def read_bytes(self, file: RunFile) -> bytes:
         """Return the content of a small file."""
-        raise NotImplementedError
 
     def write_json(self, name: str, content: object) -> None:
         """Write JSON that any reader accepts: UTF-8, no NaN."""
         text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
         self.write_bytes(name, text.encode("utf-8", errors="backslashreplace"))
 
+    @abstractmethod
     def write_bytes(self, name: str, content: bytes) -> None:
         """Write a file in place of what is there."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write_frame(self, name: str, frame: pl.DataFrame) -> None:
         """Write a Parquet file in place of what is there."""
-        raise NotImplementedError
 
+    @abstractmethod
     def open_table(
         self, file: RunFile, rows: range, columns: Sequence[str] | None
-    ) -> AbstractContextManager[Path]:
-        """Yield a Parquet file on this machine that has these rows of these columns, or all."""
-        raise NotImplementedError
+    ) -> AbstractContextManager[pl.LazyFrame]:
+        """Yield a table in which these rows of these columns, or all, can be read at their place."""
 
     def count_rows(self, file: RunFile) -> int:
         """Return how many rows a Parquet file says it has; E503 when that cannot be.
@@ -248,36 +249,35 @@ class RunStore:
         Every row of ours has an id of its own, which takes some of a byte in any compression; a file of a
         stranger may hold a billion rows in a thousand bytes.
         """
-        with reading_table(self.show(file.name)), self.open_table(file, range(0), ()) as path:
-            rows = int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
-            return _require_likely(rows, file.size)
+        with reading_table(self.show(file.name)), self.open_table(file, range(0), ()) as table:
+            return _require_likely(int(table.select(pl.len()).collect().item()), file.size)
 
     def read_schema(self, file: RunFile) -> Mapping[str, pl.DataType]:
         """Return the columns of a Parquet file."""
-        with reading_table(self.show(file.name)), self.open_table(file, range(0), ()) as path:
-            return pl.scan_parquet(path, glob=False).collect_schema()
+        with reading_table(self.show(file.name)), self.open_table(file, range(0), ()) as table:
+            return table.collect_schema()
 
     def read_rows(self, file: RunFile, rows: range, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Return some rows of a Parquet file, with all columns or with some; E503 when it is damaged."""
-        with reading_table(self.show(file.name)), self.open_table(file, rows, columns) as path:
-            scan = pl.scan_parquet(path, glob=False).slice(rows.start, len(rows))
-            return (scan if columns is None else scan.select(pl.selectors.by_name(*columns))).collect()
+        with reading_table(self.show(file.name)), self.open_table(file, rows, columns) as table:
+            found = table.slice(rows.start, len(rows))
+            return (found if columns is None else found.select(pl.selectors.by_name(*columns))).collect()
 
     def digest(self, file: RunFile) -> str:
-        """Return the SHA-256 of a file, which is read block by block."""
-        raise NotImplementedError
+        """Return the SHA-256 of a file."""
+        return sha256(self.read_bytes(file)).hexdigest()
 
+    @abstractmethod
     def remove(self, names: Iterable[str]) -> None:
         """Remove files, if they are there."""
-        raise NotImplementedError
 
     def copy(self, source: RunStore, file: RunFile, name: str) -> None:
         """Copy a file of another store."""
         self.write_bytes(name, source.read_bytes(file))
 
+    @abstractmethod
     def list_top(self) -> set[str]:
         """Return the names of what lies right in the run folder."""
-        raise NotImplementedError
 
     def require_new(self) -> None:
         """Raise E502 when something is there already."""
@@ -290,10 +290,10 @@ class RunStore:
         """Keep the run for this process; E506 while another one works on it."""
         return RunLock()
 
-    def make_folders(self, names: Iterable[str]) -> None:
+    def make_folders(self, names: Iterable[str]) -> None:  # noqa: B027 - only a folder has that
         """Make folders below the run folder, where there is such a thing."""
 
-    def remove_drafts(self, folder: str) -> None:
+    def remove_drafts(self, folder: str) -> None:  # noqa: B027 - only a folder has that
         """Remove what processes that were killed left half written in a folder."""
 
     def map(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
@@ -346,8 +346,8 @@ class FolderStore(RunStore):
         )
 
     @contextmanager
-    def open_table(self, file: RunFile, rows: range, columns: Sequence[str] | None) -> Iterator[Path]:  # noqa: ARG002 - the file has all
-        yield _require_plain(self.place / file.name)
+    def open_table(self, file: RunFile, rows: range, columns: Sequence[str] | None) -> Iterator[pl.LazyFrame]:  # noqa: ARG002 - the file has all
+        yield pl.scan_parquet(_require_plain(self.place / file.name), glob=False)
 
     def digest(self, file: RunFile) -> str:
         with reading_table(path := self.place / file.name), path.open("rb") as stream:
@@ -420,12 +420,12 @@ class ObjectStore(RunStore):
         self.write_bytes(name, out.getvalue())
 
     @contextmanager
-    def open_table(self, file: RunFile, rows: range, columns: Sequence[str] | None) -> Iterator[Path]:
+    def open_table(self, file: RunFile, rows: range, columns: Sequence[str] | None) -> Iterator[pl.LazyFrame]:
         found = self._find(file)
         with reaching_storage():
             names = load_footer(found).columns if columns is None else columns
             with lay_out(found, rows, names) as path:
-                yield path
+                yield pl.scan_parquet(path, glob=False)
 
     def digest(self, file: RunFile) -> str:
         with reaching_storage():
@@ -478,35 +478,54 @@ class MemoryStore(RunStore):
     place: None = field(default=None, init=False)
 
     def list_files(self, under: str) -> dict[str, RunFile]:
-        return {name: RunFile(name, 0) for name in sorted(self.content) if name.startswith(f"{under}/")}
+        names = sorted(name for name in self.content if name.startswith(f"{under}/"))
+        return {name: self._describe(name) for name in names}
 
-    def list_top(self) -> set[str]:
-        return set(self.content)
+    def find_file(self, name: str) -> RunFile | None:
+        return self._describe(name) if name in self.content else None
 
     def read_json(self, file: RunFile, digest: str | None = None) -> dict[str, Any]:  # noqa: ARG002 - nothing changes here
         found: dict[str, Any] = self.content[file.name]
         return found
 
+    def read_bytes(self, file: RunFile) -> bytes:
+        found = self.content[file.name]
+        if not isinstance(found, pl.DataFrame):
+            return json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
+        out = BytesIO()
+        found.write_parquet(out, **PARQUET)
+        return out.getvalue()
+
     def write_json(self, name: str, content: object) -> None:
         self.content[name] = content
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        is_table = name.endswith(".parquet")
+        self.content[name] = pl.read_parquet(BytesIO(content)) if is_table else json.loads(content)
 
     def write_frame(self, name: str, frame: pl.DataFrame) -> None:
         self.content[name] = frame
 
-    def count_rows(self, file: RunFile) -> int:
-        return len(self.content[file.name])
+    @contextmanager
+    def open_table(self, file: RunFile, rows: range, columns: Sequence[str] | None) -> Iterator[pl.LazyFrame]:  # noqa: ARG002 - the frame has all
+        yield self.content[file.name].lazy()
 
-    def read_schema(self, file: RunFile) -> Mapping[str, pl.DataType]:
-        schema: pl.Schema = self.content[file.name].schema
-        return schema
-
-    def read_rows(self, file: RunFile, rows: range, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        found: pl.DataFrame = self.content[file.name][rows.start : rows.stop]
-        return found if columns is None else found.select(columns)
+    def remove(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.content.pop(name, None)
 
     def copy(self, source: RunStore, file: RunFile, name: str) -> None:
         if isinstance(source, MemoryStore):
             self.content[name] = source.content[file.name]
+        else:
+            super().copy(source, file, name)
+
+    def list_top(self) -> set[str]:
+        return {name.partition("/")[0] for name in self.content}
+
+    def _describe(self, name: str) -> RunFile:
+        found = self.content[name]
+        return RunFile(name, int(found.estimated_size()) if isinstance(found, pl.DataFrame) else 0)
 
 
 def open_store(place: RunPlace | None) -> RunStore:

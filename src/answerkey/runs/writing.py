@@ -203,7 +203,7 @@ class RunWriter:
 
     def task(self, key: str) -> TaskWriter:
         """Return the writer of one task, whichever process or machine it is sent to."""
-        return TaskWriter(self.store.make_lasting(), f"tasks/{key}")
+        return TaskWriter(self.store.make_lasting(), f"tasks/{key}").make()
 
     def read_source(self, key: str) -> dict[str, Any]:
         """Return a task's `task.json`."""

@@ -30,6 +30,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from answerkey.cli import console
 from answerkey.testing import Behaviour, TestServer
 
 FOLDER = Path(__file__).parent
@@ -103,7 +104,7 @@ def _settle(text: str, folder: Path, port: int | None) -> str:
         text = text.replace(f"127.0.0.1:{port}", "127.0.0.1:PORT")
         text = re.sub(r'("(?:identity)": )"[0-9a-f]{64}"', r'\1"OF PORT"', text)
     text = re.sub(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d( UTC|Z)?", "TIME", text)
-    return re.sub(r"(?<=[ (])\d+(\.\d+)? m?s(?=[ ,;.)]|$)", "N s", text, flags=re.MULTILINE)
+    return re.sub(r"(?<=[ (])[\d,]+(\.\d+)? m?s(?=[ ,;.)]|$)", "N s", text, flags=re.MULTILINE)
 
 
 def _run_command(line: str, call: Call, model: str) -> tuple[str, str, int]:
@@ -168,6 +169,7 @@ def test_session(
     """A session gives what is stored."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(console, "TICK_SECONDS", 3_600.0)  # a slow machine would write lines of progress
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / ".cache"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / ".config"))
     for name in ("NO_COLOR", "FORCE_COLOR"):

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out one command line and return the exit code."""
     from answerkey.cli.app import app
-    from answerkey.cli.faults import catch_faults
+    from answerkey.cli.exits import catch_faults
 
     words = list(sys.argv[1:] if arguments is None else arguments)
     is_last = arguments is None

@@ -7,7 +7,7 @@ from importlib import import_module
 import click
 
 from answerkey._version import __version__
-from answerkey.cli.faults import leave_pipe
+from answerkey.cli.exits import leave_pipe
 from answerkey.errors import SpecError, suggest
 
 #: Command name → module, what it does in one line; in the order and groups of `--help`.
@@ -15,9 +15,9 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Evaluate": {
         "run": ("answerkey.cli.run", "Check, solve and score a task; write the run and print its summary."),
         "score": ("answerkey.cli.run", "Score recorded completions; no model is asked."),
-        "resume": ("answerkey.cli.again", "Go on with an interrupted run where it stopped."),
-        "rescore": ("answerkey.cli.again", "Score an old run's completions again, as a new run."),
-        "check": ("answerkey.cli.check", "Find every mistake that can be found without asking a model."),
+        "resume": ("answerkey.cli.run", "Go on with an interrupted run where it stopped."),
+        "rescore": ("answerkey.cli.run", "Score an old run's completions again, as a new run."),
+        "check": ("answerkey.cli.run", "Find every mistake that can be found without asking a model."),
         "audit-dataset": ("answerkey.cli.audit_dataset", "Look at the questions themselves."),
     },
     "Look at runs": {
@@ -26,13 +26,13 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "audit": ("answerkey.cli.audit", "Say how much of a number rests on format, position and chance."),
         "compare": ("answerkey.cli.compare", "Compare runs on the same samples, pair by pair."),
         "power": ("answerkey.cli.power", "Plan a comparison: samples for a difference, and the reverse."),
-        "report": ("answerkey.cli.report", "Write runs as one HTML file that needs nothing else."),
-        "view": ("answerkey.cli.view", "Show the runs of a folder in a local web page."),
+        "report": ("answerkey.cli.look", "Write runs as one HTML file that needs nothing else."),
+        "view": ("answerkey.cli.look", "Show the runs of a folder in a local web page."),
         "runs": ("answerkey.cli.look", "List the runs of a folder."),
-        "export": ("answerkey.cli.export", "Write the per-sample rows of a run as JSONL, CSV or Parquet."),
+        "export": ("answerkey.cli.look", "Write the per-sample rows of a run as JSONL, CSV or Parquet."),
     },
     "Start": {
-        "tasks": ("answerkey.cli.tasks", "List the ready-made tasks, or show one."),
+        "tasks": ("answerkey.cli.start", "List the ready-made tasks, or show one."),
         "import": ("answerkey.cli.import_log", "Turn another tool's log into a dataset and completions."),
         "demo": ("answerkey.cli.start", "Run the built-in example from end to end, offline."),
         "init": ("answerkey.cli.start", "Make a working project to start from."),

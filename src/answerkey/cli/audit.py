@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from answerkey.cli.completing import complete_run
-from answerkey.cli.options import speaks
-from answerkey.cli.talk import Talk
+from answerkey.cli.console import Talk
+from answerkey.cli.options import complete_run, speaks
 
 
 @click.command(

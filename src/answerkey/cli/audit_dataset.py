@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from answerkey.cli.console import Talk
 from answerkey.cli.options import CONFIG, ENV, speaks
-from answerkey.cli.talk import Talk
 from answerkey.errors import SpecError
 
 if TYPE_CHECKING:

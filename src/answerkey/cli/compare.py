@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from answerkey.cli.console import Talk
 from answerkey.cli.options import speaks
-from answerkey.cli.talk import Talk
 from answerkey.errors import SpecError
 
 REGRESSED = 1

@@ -1,12 +1,16 @@
-"""`show`, `explain` and `runs`: views over runs on disk."""
+"""`show`, `explain`, `runs`, `report`, `view` and `export`: looking at runs."""
 
 from __future__ import annotations
 
+import signal
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from answerkey.cli.completing import complete_run
+from answerkey.cli.console import Talk, open_stream
 from answerkey.cli.gates import (
     POLICY_OPTIONS,
     REPORT_OPTIONS,
@@ -14,9 +18,13 @@ from answerkey.cli.gates import (
     find_exit_code,
     keep_files,
 )
-from answerkey.cli.options import add_options, speaks
-from answerkey.cli.talk import Talk, open_stream
-from answerkey.errors import SpecError
+from answerkey.cli.options import add_options, complete_run, speaks
+from answerkey.errors import RunError, SpecError
+
+if TYPE_CHECKING:
+    from answerkey.runs import Run
+    from answerkey.viewer.server import Server
+
 
 RUNS = "runs"
 
@@ -141,4 +149,210 @@ def runs_command(talk: Talk, folder: str | None) -> int:
         talk.print_lines(draw_listing(rows, talk.width))
     else:
         talk.say_text(f"no runs in `{folder or RUNS}`")
+    return 0
+
+
+MEGABYTE, KILOBYTE = 1_000_000, 1_000
+
+
+@click.command(
+    "report",
+    epilog="""\b
+Examples:
+  answerkey report latest
+  answerkey report runs/a runs/b -o comparison.html
+  answerkey report latest --baseline runs/released""",
+)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option("-o", "--out", metavar="FILE", help="File to write; default the run's name with `.html`.")
+@click.option(
+    "--baseline", metavar="RUN", help="Hold every RUN against this one, which is in the report, too."
+)
+@click.option("--common", is_flag=True, help="Compare on the samples that all runs have.")
+@click.option(
+    "--max-samples",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Embed at most N rows of each task; 20000 unless given.",
+)
+@click.option("--title", metavar="TEXT", help="Title of the page; default the name of what ran.")
+@speaks
+def report_command(
+    talk: Talk,
+    runs: tuple[str, ...],
+    *,
+    out: str | None,
+    baseline: str | None,
+    common: bool,
+    max_samples: int | None,
+    title: str | None,
+) -> int:
+    """Write one HTML file that shows each RUN: numbers, plots, samples, and how several runs compare.
+
+    RUN is a run folder, its name below `runs`, or `latest`. The file needs nothing else: it opens from disk
+    and asks nobody for anything. A file of that name is replaced.
+    """
+    from answerkey.reports.listing import find_run
+    from answerkey.reports.pages.document import ReportOptions, write_report
+    from answerkey.reports.pages.selection import MOST_EMBEDDED
+
+    found = [find_run(name) for name in runs]
+    options = ReportOptions(
+        most=MOST_EMBEDDED if max_samples is None else max_samples,
+        baseline=None if baseline is None else find_run(baseline),
+        common=common,
+        title=title,
+    )
+    path = Path(out) if out else _name_file(found, options.baseline)
+    with talk.display() as display:
+        written = write_report(found, path, options, display.report)
+    if talk.as_json:
+        talk.print_json(
+            {
+                "report": {
+                    "file": str(path),
+                    "bytes": written.size,
+                    "runs": written.runs,
+                    "rows": written.rows,
+                    "embedded": written.embedded,
+                }
+            }
+        )
+        return 0
+    left = "" if written.embedded == written.rows else f" of {written.rows:,}"
+    talk.say_text(f"{path}: {show_size(written.size)}, {written.embedded:,}{left} rows embedded")
+    return 0
+
+
+def _name_file(runs: Sequence[Run], baseline: Run | None) -> Path:
+    """Return the file that is written unless one is named, in the current folder."""
+    if len(runs) > 1 or baseline is not None:
+        return Path("comparison.html")
+    (run,) = runs
+    return Path(f"{run.path.resolve().name if run.path else run.key}.html")
+
+
+def show_size(size: int) -> str:
+    """Return a number of bytes as people read it."""
+    return f"{size / MEGABYTE:.1f} MB" if size >= MEGABYTE else f"{size / KILOBYTE:.0f} kB"
+
+
+@click.command(
+    "view",
+    epilog="""\b
+Examples:
+  answerkey view
+  answerkey view my-project/runs --open
+  answerkey view --port 8080""",
+)
+@click.argument("folder", metavar="[DIR]", required=False)
+@click.option(
+    "--port",
+    type=click.IntRange(min=0, max=65535),
+    default=0,
+    metavar="N",
+    help="Port to listen on; a free one unless given.",
+)
+@click.option("--open/--no-browser", "is_opened", default=False, help="Open the page in a browser; or not.")
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Listen on another address.")
+@click.option("--allow-network", is_flag=True, help="Let --host show your runs to other machines.")
+@speaks
+def view_command(
+    talk: Talk, folder: str | None, *, port: int, is_opened: bool, host: str, allow_network: bool
+) -> int:
+    """Show the runs below DIR in a web page, until Ctrl-C; DIR is `runs` unless given.
+
+    The page is for whoever has the address that is printed, with the token at its end, and is served to this
+    machine only. DIR may also be a run folder.
+    """
+    from answerkey.datasets import is_stored
+    from answerkey.viewer.server import open_server
+
+    if folder is None and not Path(RUNS).is_dir():
+        hint = "name the folder that holds your runs; `answerkey demo` makes one"
+        raise RunError("E501", f"there is no folder `{RUNS}` here", hint=hint)
+    if folder is not None and is_stored(folder):
+        hint = f"`answerkey report {folder}/NAME` makes a page of a run; or copy the runs to this machine"
+        raise RunError("E501", "the viewer reads folders of this machine", hint=hint)
+    with open_server(folder or RUNS, host=host, port=port, allow_network=allow_network) as server:
+        if talk.verbose:
+            server.listen = talk.say_text
+        try:
+            _tell_address(talk, server)
+            if is_opened:
+                _open_browser(talk, server)
+            server.serve_forever()
+        except KeyboardInterrupt as stop:  # Ctrl-C is how a viewer ends, and no failure
+            if getattr(stop, "number", signal.SIGINT) != signal.SIGINT:
+                raise
+            talk.say_text("ended")
+    return 0
+
+
+def _tell_address(talk: Talk, server: Server) -> None:
+    if talk.as_json:
+        address = {"url": server.url, "host": server.server_name, "port": server.server_port}
+        talk.print_json({"view": {**address, "folder": str(server.app.catalog.folder)}})
+    else:
+        sys.stdout.write(f"{server.url}\n")
+    sys.stdout.flush()
+    if not server.app.is_local:
+        talk.say_text("other machines can reach it by the name or an address of this one;")
+        talk.say_text("what is sent is not encrypted, the token neither")
+    talk.say_text("Ctrl-C ends it")
+
+
+def _open_browser(talk: Talk, server: Server) -> None:
+    from answerkey.viewer.server import open_browser
+
+    if not open_browser(server.url):
+        talk.say_text("no browser could be opened; open the address above")
+
+
+@click.command(
+    "export",
+    epilog="""\b
+Examples:
+  answerkey export latest --to jsonl > rows.jsonl
+  answerkey export runs/my-run --to parquet -o rows.parquet
+  answerkey export latest --to every_eval_ever -o rows.jsonl""",
+)
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@click.option(
+    "--to",
+    "form",
+    default="jsonl",
+    metavar="FORM",
+    help="jsonl (default), csv, parquet or every_eval_ever.",
+)
+@click.option("-o", "--out", metavar="FILE", help="File to write, in place of stdout; Parquet needs one.")
+@click.option("--task", metavar="KEY", help="The task, when the run has several.")
+@click.option("--raw", is_flag=True, help="CSV: leave texts that a spreadsheet would compute as they are.")
+@speaks
+def export_command(talk: Talk, run: str, *, form: str, out: str | None, task: str | None, raw: bool) -> int:
+    """Write one row per sample and trial of RUN: completion, scores, and the sample itself.
+
+    `every_eval_ever` are rows of that shared schema.
+
+    In CSV, a text that a spreadsheet would take for a formula has an apostrophe in front, unless `--raw`.
+    """
+    from answerkey.exporters import CSV, check_form, export_rows
+    from answerkey.reports.listing import find_run
+
+    check_form(form)
+    if raw and form != CSV:
+        hint = f"the texts of {form} are always as they are"
+        raise SpecError("E119", "`--raw` is for CSV", hint=hint)
+    if out is None and (form == "parquet" or talk.as_json):
+        reason = "Parquet is not text" if form == "parquet" else "`--json` keeps stdout for its own object"
+        raise SpecError("E119", f"the rows need a file: {reason}", hint=f"add `-o rows.{form}`")
+    stream = open_stream(is_json=form != CSV)
+    found = export_rows(find_run(run), form, task_key=task, file=out, stream=stream, is_raw=raw)
+    left_out = {"left_out": found.left_out} if found.left_out else {}
+    if talk.as_json:
+        talk.print_json({"export": {"file": out, "form": form, "rows": found.rows, **left_out}})
+    elif out:
+        talk.say_text(f"{found.rows} rows written to {out}")
+    if found.left_out and not talk.as_json:
+        talk.say_text(f"{found.left_out} rows without a score are left out: {form} has no place for them")
     return 0

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import click
 
+from answerkey.cli.console import Talk
 from answerkey.cli.options import speaks
-from answerkey.cli.talk import Talk
 from answerkey.errors import SpecError
 
 WHOLE = 100

@@ -1,4 +1,4 @@
-"""`run` and `score`: from a task file to a run and its summary."""
+"""`run`, `score`, `check`, `resume` and `rescore`: from a task file to a run and its summary."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from answerkey.cli.completing import complete_model, complete_task
+from answerkey.cli.console import Talk
 from answerkey.cli.gates import (
     POLICY_OPTIONS,
     REPORT_OPTIONS,
@@ -21,13 +21,17 @@ from answerkey.cli.gates import (
 from answerkey.cli.options import (
     ASKING_OPTIONS,
     LIVE_OPTIONS,
+    RESCORE_OPTIONS,
+    RESUME_OPTIONS,
     RUN_OPTIONS,
     TASK_OPTIONS,
     Chosen,
     add_options,
+    complete_model,
+    complete_run,
+    complete_task,
     speaks,
 )
-from answerkey.cli.talk import Talk
 from answerkey.errors import SpecError, raise_all
 
 if TYPE_CHECKING:
@@ -192,3 +196,99 @@ def _refuse_models(file: str, options: Chosen) -> None:
                 f"task `{one.task.key}` asks a model, and `score` asks none",
                 hint="add `--completions FILE` or `--completion-column NAME`, or use `answerkey run`",
             )
+
+
+@click.command(
+    "check",
+    epilog="""\b
+Examples:
+  answerkey check my-project
+  answerkey check task.yaml --dataset questions.jsonl --plan""",
+)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, shell_complete=complete_task)
+@click.option(
+    "--model",
+    metavar="NAME",
+    shell_complete=complete_model,
+    help="Model key or provider/name, in place of the one in FILE.",
+)
+@add_options(*TASK_OPTIONS, *POLICY_OPTIONS)
+@click.option("--plan", is_flag=True, help="Show how each template will be evaluated.")
+@speaks
+def check_command(talk: Talk, files: tuple[str, ...], *, plan: bool, **options: object) -> int:
+    """Find every mistake in FILE that can be found without asking a model; several files one by one.
+
+    Files, config, templates on every row, columns, truths, choices, metric fields; all at once. Exit code 2
+    on errors, 0 on warnings alone.
+    """
+    from answerkey import verbs
+    from answerkey.reports.layout import Span, line
+    from answerkey.reports.preview import describe_check, draw_check
+
+    chosen = find_baseline(options)
+    with talk.display() as display:
+        checked = {file: verbs.check(file, progress=display.report, **chosen) for file in files}
+    if talk.as_json:
+        described = [describe_check(one, file) for file, one in checked.items()]
+        talk.print_json(described[0] if len(files) == 1 else {"checks": described})
+    else:
+        for file, one in checked.items():
+            talk.print_lines([line(Span(file, "title"))] if len(checked) > 1 else [])
+            talk.print_lines(draw_check(one, talk.width, with_plan=plan))
+    codes = (error.exit_code for one in checked.values() for error in one.errors)
+    return max(codes, default=0)
+
+
+@click.command("resume", epilog="Example: answerkey resume latest")
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@add_options(*RESUME_OPTIONS, *REPORT_OPTIONS)
+@speaks
+def resume_command(talk: Talk, run: str, **options: object) -> int:
+    """Go on with RUN where it stopped; what was answered is not asked again.
+
+    RUN is a run folder, its name below `runs`, or `latest`. Calls that failed are asked again. A run that is
+    complete is left as it is.
+    """
+    from answerkey import verbs
+    from answerkey.reports.listing import find_run
+    from answerkey.runs import find_place, has_only_begun, load_manifest
+
+    with keep_files(options) as files:
+        place = find_place(run)
+        if isinstance(place, Path) and not place.is_dir():
+            place = find_run(run).path or place
+        if not has_only_begun(place) and load_manifest(place)["status"] == "complete":
+            talk.say_text("the run is complete: there is nothing to go on with")
+        with talk.display() as display:
+            resumed = verbs.resume(place, progress=display.report, onlooker=display, **options)
+        return finish(talk, [resumed], files=files)
+
+
+@click.command(
+    "rescore",
+    epilog="""\b
+Examples:
+  answerkey rescore latest
+  answerkey rescore runs/my-run task.yaml --out runs/my-run-again""",
+)
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@click.argument("file", metavar="[FILE]", required=False)
+@add_options(*RESCORE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
+@speaks
+def rescore_command(talk: Talk, run: str, file: str | None, *, out: str | None, **options: object) -> int:
+    """Score the completions of RUN again, as a new run; no model is asked for completions.
+
+    FILE is a changed task file, or the run file that has it; without FILE the tasks of RUN are used as they
+    were. Samples and completions are those of RUN. A scorer that asks a model asks it, unless the call cache
+    knows what it said.
+    """
+    from answerkey import verbs
+    from answerkey.reports.listing import find_run
+
+    with keep_files(options) as files:
+        options = find_baseline(options)
+        with talk.display() as display:
+            scored = verbs.rescore(
+                find_run(run), file, out=out, progress=display.report, onlooker=display, **options
+            )
+        return finish(talk, [scored], files=files)

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
-from answerkey.cli.display import BlockDisplay, LineDisplay, SilentDisplay, open_display
+from answerkey.cli.console import BlockDisplay, Display, LineDisplay, open_display
 from answerkey.models import BatchSeen
 from answerkey.reports.layout import Line, plain_text
 from answerkey.types import Notice
@@ -121,7 +121,7 @@ def test_who_looks_decides_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> Non
     """A block on a terminal, lines in a file or on a terminal that cannot redraw, nothing with `-q`."""
     monkeypatch.setenv("TERM", "xterm")
     with open_display(is_quiet=True) as silent:
-        assert isinstance(silent, SilentDisplay)
+        assert type(silent) is Display
     monkeypatch.setattr("sys.stderr", io.StringIO())
     with open_display(is_quiet=False) as lines:
         assert isinstance(lines, LineDisplay)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.cli.talk import wants_colour, write_lines
+from answerkey.cli.console import wants_colour, write_lines
 from answerkey.reports.layout import Span, line
 
 

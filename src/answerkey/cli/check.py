@@ -34,8 +34,8 @@ def check_command(talk: Talk, files: tuple[str, ...], *, plan: bool, **options: 
     on errors, 0 on warnings alone.
     """
     from answerkey import verbs
-    from answerkey.reports.layout import Span, line
     from answerkey.reports.preview import describe_check, draw_check
+    from answerkey.text import Span, line
 
     chosen = find_baseline(options)
     with talk.display() as display:

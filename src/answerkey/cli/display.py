@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from answerkey.reports.layout import Line
+    from answerkey.text import Line
     from answerkey.types import Notice
     from answerkey.verbs import Observer
 
@@ -105,13 +105,13 @@ class LineDisplay:
 
     def warn(self, notice: Notice) -> None:
         """Write a warning at once."""
-        from answerkey.reports.problems import draw_notice
+        from answerkey.text import draw_notice
 
         self._write(draw_notice(notice))
 
     def say(self, text: str) -> None:
         """Write a line."""
-        from answerkey.reports.layout import line
+        from answerkey.text import line
 
         self._write([line(text)])
 
@@ -119,8 +119,8 @@ class LineDisplay:
         """Write a line if it is time for one."""
         if self._observer is None:
             return
-        from answerkey.reports.layout import line
         from answerkey.reports.progress import write_standing
+        from answerkey.text import line
 
         standing = self._observer.look()
         share = standing.done / standing.total if standing.total else 1.0
@@ -150,7 +150,7 @@ class BlockDisplay:
 
     def warn(self, notice: Notice) -> None:
         """Print a warning above the block."""
-        from answerkey.reports.problems import draw_notice
+        from answerkey.text import draw_notice
 
         for one in draw_notice(notice):
             self._console.print(colour_line(one), soft_wrap=True)

@@ -128,8 +128,8 @@ def finish(
     """
     from answerkey.reports.comparison import draw_comparison
     from answerkey.reports.json_form import describe_run
-    from answerkey.reports.layout import BLANK
     from answerkey.reports.summary import draw_next_steps, draw_summary
+    from answerkey.text import BLANK
 
     if talk.as_json:
         several = {"runs": [describe_run(run) for run in runs]}

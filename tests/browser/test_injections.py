@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
-from answerkey.reports.sanitize import make_visible
+from answerkey.text import make_visible
 
 from .conftest import OpenStage, write_report
 from .injections import INJECTIONS

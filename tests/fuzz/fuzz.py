@@ -28,7 +28,7 @@ WATCHED = {
     "choices": ("answerkey.scorers",),
     "template": ("answerkey.templates", "jinja2"),
     "config": ("answerkey.templates", "jinja2"),
-    "shown": ("answerkey.reports.sanitize", "answerkey.exporters", "answerkey.reports.junit"),
+    "shown": ("answerkey.text", "answerkey.exporters", "answerkey.reports.junit"),
     "yaml": ("answerkey.spec.nodes", "ruamel.yaml"),
     "task": ("answerkey.spec",),
     "reply": ("answerkey.models", "answerkey.scorers.choice_probabilities"),

@@ -14,13 +14,13 @@ import polars as pl
 from answerkey.exporters import guard_column
 from answerkey.reader import PART_REASONS, PARTS, REASONS
 from answerkey.reports.junit import _clean
-from answerkey.reports.sanitize import escape_json, make_visible, shorten
 from answerkey.scorers import StringEqualsMcqa, judge
 from answerkey.scorers.base import RowFault
 from answerkey.scorers.extraction import RULES, find_rule
 from answerkey.scorers.mcqa import parse_choices, parse_truth, read_options
 from answerkey.scorers.model_judge import Scale, UnreadableVerdict, read_verdict
 from answerkey.templates import ConfigValue, FilterOp, RowFilter, RowTrouble, Template, embed_config
+from answerkey.text import escape_json, make_visible, shorten
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, ScoreStatus
 
 from .law import ENTRY, HERE, PART, Law, decode, read_value, refusing, split

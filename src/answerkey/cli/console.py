@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from answerkey.reports.layout import Line
+    from answerkey.text import Line
     from answerkey.types import Notice
     from answerkey.verbs import Observer
 
@@ -66,14 +66,13 @@ class Talk:
 
     def say_text(self, text: str) -> None:
         """Print one line of talk on stderr, unless `--quiet`."""
-        from answerkey.reports.layout import line
-        from answerkey.reports.sanitize import make_visible
+        from answerkey.text import line, make_visible
 
         self.say([line(make_visible(text))])
 
     def warn(self, notices: Iterable[Notice]) -> None:
         """Print notices on stderr, unless `--quiet`."""
-        from answerkey.reports.problems import draw_notice
+        from answerkey.text import draw_notice
 
         for notice in notices:
             self.say(draw_notice(notice))
@@ -96,7 +95,7 @@ def wants_colour(stream: TextIO) -> bool:
 
 def write_lines(lines: Iterable[Line], stream: TextIO) -> None:
     """Write lines to a stream, with or without colour; the text is the same."""
-    from answerkey.reports.layout import make_line_visible, plain_text
+    from answerkey.text import make_line_visible, plain_text
 
     if not wants_colour(stream):
         stream.write(plain_text(map(make_line_visible, lines)))
@@ -112,7 +111,7 @@ def colour_line(one: Line) -> Text:
     """Return a line with its roles as colours."""
     from rich.text import Text
 
-    from answerkey.reports.layout import make_line_visible
+    from answerkey.text import make_line_visible
 
     text = Text()
     for span in make_line_visible(one):
@@ -123,7 +122,7 @@ def colour_line(one: Line) -> Text:
 
 def write_json(content: object) -> None:
     """Write one JSON object to stdout; never NaN, readable in any encoding, nothing that a terminal obeys."""
-    from answerkey.reports.sanitize import escape_json
+    from answerkey.text import escape_json
 
     is_ascii = not is_unicode(sys.stdout)
     text = escape_json(json.dumps(content, ensure_ascii=is_ascii, indent=2, allow_nan=False)) + "\n"
@@ -157,7 +156,7 @@ def open_stream(*, is_json: bool) -> TextIO:
     """Return stdout for data: exact where a program reads it, visible where somebody looks at it."""
     if not sys.stdout.isatty():
         return sys.stdout
-    from answerkey.reports.sanitize import escape_json, make_visible
+    from answerkey.text import escape_json, make_visible
 
     show = escape_json if is_json else partial(make_visible, keep_lines=True)
     return cast("TextIO", VisibleStream(sys.stdout, show))
@@ -234,13 +233,13 @@ class LineDisplay(Display):
 
     def warn(self, notice: Notice) -> None:
         """Write a warning at once."""
-        from answerkey.reports.problems import draw_notice
+        from answerkey.text import draw_notice
 
         self._write(draw_notice(notice))
 
     def say(self, text: str) -> None:
         """Write a line."""
-        from answerkey.reports.layout import line
+        from answerkey.text import line
 
         self._write([line(text)])
 
@@ -248,8 +247,8 @@ class LineDisplay(Display):
         """Write a line if it is time for one."""
         if self._observer is None:
             return
-        from answerkey.reports.layout import line
         from answerkey.reports.progress import write_standing
+        from answerkey.text import line
 
         standing = self._observer.look()
         share = standing.done / standing.total if standing.total else 1.0
@@ -279,7 +278,7 @@ class BlockDisplay(Display):
 
     def warn(self, notice: Notice) -> None:
         """Print a warning above the block."""
-        from answerkey.reports.problems import draw_notice
+        from answerkey.text import draw_notice
 
         for one in draw_notice(notice):
             self._console.print(colour_line(one), soft_wrap=True)

@@ -199,7 +199,7 @@ def _say_notes(error: BaseException) -> None:
 
 def _show(text: str) -> str:
     """Return text for a terminal: paths and messages may hold what it would obey."""
-    from answerkey.reports.sanitize import make_visible
+    from answerkey.text import make_visible
 
     return make_visible(text, keep_lines=True)
 
@@ -270,7 +270,7 @@ def translate_usage(error: click.UsageError) -> SpecError:
 
 def report_fault(error: AnswerkeyError, words: Sequence[str]) -> int:
     """Print an error, on stderr and with `--json` also on stdout, and return its exit code."""
-    from answerkey.reports.problems import describe_problem, draw_problems
+    from answerkey.text import describe_problem, draw_problems
 
     notes = _describe_notes(error)
     if _wants_json(words):

@@ -132,8 +132,8 @@ def finish(
     """
     from answerkey.reports.comparison import draw_comparison
     from answerkey.reports.json_form import describe_run
-    from answerkey.reports.layout import BLANK
     from answerkey.reports.summary import draw_next_steps, draw_summary
+    from answerkey.text import BLANK
 
     if talk.as_json:
         several = {"runs": [describe_run(run) for run in runs]}
@@ -222,8 +222,8 @@ def check_command(talk: Talk, files: tuple[str, ...], *, plan: bool, **options: 
     on errors, 0 on warnings alone.
     """
     from answerkey import verbs
-    from answerkey.reports.layout import Span, line
     from answerkey.reports.preview import describe_check, draw_check
+    from answerkey.text import Span, line
 
     chosen = find_baseline(options)
     with talk.display() as display:

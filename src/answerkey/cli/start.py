@@ -85,7 +85,7 @@ def init_command(talk: Talk, folder: str, *, task: str | None, dataset: str | No
 
     Editors find the JSON Schema of each file by its first line.
     """
-    from answerkey.reports.layout import Span
+    from answerkey.text import Span
 
     if dataset is not None and task is None:
         raise SpecError("E119", "`--dataset` is of a ready-made task", hint="add `--task NAME`")

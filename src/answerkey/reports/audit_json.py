@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from answerkey.reports.json_form import clean_numbers, describe_metric
+from answerkey.text import clean_numbers, describe_metric
 from answerkey.verbs.audits import Audit, CleanRows, ReaderCounts, TaskAudit
 
 

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from answerkey.reports.breakdown import draw_letter_table, quote
-from answerkey.reports.figures import format_count, format_interval, format_percent, format_value
-from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line, wrap
 from answerkey.reports.readings import list_reading, say_unfit
-from answerkey.reports.sanitize import make_visible, shorten
+from answerkey.text import (
+    BLANK,
+    Cell,
+    Line,
+    Span,
+    Table,
+    draw_letter_table,
+    format_count,
+    format_interval,
+    format_percent,
+    format_value,
+    lay_out,
+    line,
+    make_visible,
+    quote,
+    shorten,
+    wrap,
+)
 from answerkey.verbs.audits import Audit, CleanRows, Finding, ReaderCounts, TaskAudit
 
 SHOWN_ID = 40

@@ -8,20 +8,30 @@ from typing import Any
 import polars as pl
 
 from answerkey.metrics import average_counts, wilson
-from answerkey.reports.figures import format_interval, format_percent
 from answerkey.reports.grouping import list_group_columns
-from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line
 from answerkey.reports.repeats import count_scored
-from answerkey.reports.sanitize import make_visible, shorten
 from answerkey.runs import TaskRun
-from answerkey.types import ScoreStatus, Validity
+from answerkey.text import (
+    BLANK,
+    Cell,
+    Line,
+    Span,
+    Table,
+    draw_letter_table,
+    format_interval,
+    format_percent,
+    lay_out,
+    line,
+    make_visible,
+    quote,
+    shorten,
+)
+from answerkey.types import ScoreStatus
 
 SHOWN_CATEGORIES = 60
 SHOWN_FAILED = 20
 READ_TOGETHER = 131_072
-SHOWN_LETTERS = 12
 SHOWN_ID = 40
-INVALID = Validity.INVALID.value
 
 
 def draw_reasons(task: TaskRun, width: int, *, with_shares: bool) -> list[Line]:
@@ -44,11 +54,6 @@ def draw_reasons(task: TaskRun, width: int, *, with_shares: bool) -> list[Line]:
         )
     header = ("Invalid because", "count", "share", "example", "completion")
     return [BLANK, *lay_out(Table(header, rows, "<>><<", flexible=4), width)]
-
-
-def quote(completion: str | None, width: int) -> str:
-    """Return a completion on one line in quotation marks; `none` when there is no text."""
-    return "none" if completion is None else f'"{shorten(completion, width)}"'
 
 
 def draw_failures(task: TaskRun, width: int) -> list[Line]:
@@ -140,43 +145,3 @@ def _average_categories(found: Mapping[str, Mapping[str, int]], digits: int | No
 def draw_letters(task: TaskRun, width: int, *, with_shares: bool) -> list[Line]:
     """Return letters true (rows) against letters predicted (columns), with INVALID and the share found."""
     return draw_letter_table(task.tally["letters"], width, with_shares=with_shares)
-
-
-def draw_letter_table(
-    found: Mapping[str, Mapping[str, int]], width: int, *, with_shares: bool = True
-) -> list[Line]:
-    """Return true choice → predicted choice (or INVALID) → count as a table."""
-    if not found:
-        return []
-    letters = sorted({letter for row in found.values() for letter in row} | set(found))
-    letters = [letter for letter in letters if letter != INVALID]
-    if len(letters) > SHOWN_LETTERS:
-        return _draw_many_letters(found, letters, width)
-    rows = [_draw_letter(letter, found[letter], letters) for letter in letters if letter in found]
-    totals = [sum(row.get(letter, 0) for row in found.values()) for letter in (*letters, INVALID)]
-    rows.append([Span("all", "dim"), *(Span(str(n), "dim") for n in (*totals, sum(totals))), ""])
-    header = ["True \\ predicted", *map(make_visible, letters), INVALID, "n", "found"]
-    if not with_shares:
-        rows = [[*row[:-1], ""] for row in rows]
-    return [BLANK, *lay_out(Table(header, rows, "<" + ">" * (len(header) - 1)), width)]
-
-
-def _draw_letter(letter: str, row: Mapping[str, int], letters: Sequence[str]) -> list[Cell]:
-    n = sum(row.values())
-    cells: list[Cell] = [make_visible(letter)]
-    cells += [Span(str(row.get(one, 0)), "strong" if one == letter else "plain") for one in letters]
-    return [*cells, str(row.get(INVALID, 0)), str(n), format_percent(row.get(letter, 0) / n)]
-
-
-def _draw_many_letters(
-    found: Mapping[str, Mapping[str, int]], letters: Sequence[str], width: int
-) -> list[Line]:
-    """Return one row per letter, where the square table would be too wide."""
-    rows = []
-    for letter in letters:
-        row = found.get(letter, {})
-        n, right = sum(row.values()), row.get(letter, 0)
-        predicted = sum(other.get(letter, 0) for other in found.values())
-        rows.append((make_visible(letter), str(n), str(predicted), str(right)))
-    header = ("Choice", "true", "predicted", "both")
-    return [BLANK, *lay_out(Table(header, rows, "<>>>"), width)]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line
-from answerkey.reports.sanitize import make_visible, shorten
 from answerkey.runs import TaskRun
+from answerkey.text import BLANK, Cell, Line, Span, Table, lay_out, line, make_visible, shorten
 
 SHOWN_REASONS = 10
 SHOWN_ID = 40

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from answerkey.reports.figures import format_interval, format_percent, format_value, is_share
-from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line
 from answerkey.reports.listing import find_main_metric, name_model
 from answerkey.reports.repeats import list_trial_counts
-from answerkey.reports.sanitize import make_visible
 from answerkey.reports.scorer_names import label_metric
 from answerkey.runs import Run, TaskRun
+from answerkey.text import (
+    BLANK,
+    Cell,
+    Line,
+    Span,
+    Table,
+    format_interval,
+    format_percent,
+    format_value,
+    is_share,
+    lay_out,
+    line,
+    make_visible,
+)
 
 
 def draw_comparison(runs: Sequence[Run], width: int) -> list[Line]:

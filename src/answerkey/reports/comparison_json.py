@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from answerkey.metrics.paired import Difference
-from answerkey.reports.json_form import clean_numbers
+from answerkey.text import clean_numbers
 from answerkey.verbs.comparisons import ALPHA, Comparison, PairComparison, TaskComparison
 
 

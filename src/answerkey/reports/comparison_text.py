@@ -6,14 +6,25 @@ from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 
 from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, Difference
-from answerkey.reports.figures import format_count, format_figure, format_number
-from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line, wrap
-from answerkey.reports.sanitize import make_visible
+from answerkey.text import (
+    BLANK,
+    Cell,
+    Line,
+    Span,
+    Table,
+    format_chance,
+    format_count,
+    format_figure,
+    format_number,
+    lay_out,
+    line,
+    make_visible,
+    wrap,
+)
 from answerkey.verbs.comparisons import ALPHA, Comparison, PairComparison, TaskComparison
 
 SHOWN_FLIPS = 10
 SHOWN_CATEGORIES = 60
-_SMALLEST = 0.00001
 
 
 def draw_pairs(
@@ -193,10 +204,3 @@ class _Drawing:
             self._points(found.value, is_signed=True),
             "" if interval is None else f"[{self._points(interval[0])}, {self._points(interval[1])}]",
         )
-
-
-def format_chance(p: float | None) -> str:
-    """Return a p-value with five digits; empty when there is none."""
-    if p is None:
-        return ""
-    return f"{p:.5f}" if p >= _SMALLEST else f"<{_SMALLEST:.5f}"

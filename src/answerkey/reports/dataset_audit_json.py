@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from answerkey.reports.json_form import clean_numbers
+from answerkey.text import clean_numbers
 from answerkey.verbs.dataset_audits import DatasetAudit, TruthStatistics
 
 

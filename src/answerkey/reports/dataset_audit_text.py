@@ -6,9 +6,22 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from answerkey.reports.figures import format_count, format_interval, format_percent
-from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line, wrap
-from answerkey.reports.sanitize import make_visible, shorten, shorten_path
+from answerkey.text import (
+    BLANK,
+    Cell,
+    Line,
+    Span,
+    Table,
+    format_count,
+    format_interval,
+    format_percent,
+    lay_out,
+    line,
+    make_visible,
+    shorten,
+    shorten_path,
+    wrap,
+)
 from answerkey.verbs.dataset_audits import Baseline, DatasetAudit, Example, TruthStatistics
 
 SHOWN_LABELS, SHOWN_PLACES = 8, 12

@@ -12,10 +12,9 @@ import polars as pl
 
 from answerkey.errors import RunError, listing
 from answerkey.exporters import describe_verdict, find_encoded, pick_task
-from answerkey.reports.json_form import clean_numbers
-from answerkey.reports.problems import show_place
 from answerkey.runs import Run, TaskRun
 from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict, judge
+from answerkey.text import clean_numbers, show_place
 from answerkey.types import THEIR_SCHEMA, Completion, Completions, Samples, Score, ScoreStatus
 from answerkey.verbs import reopen
 

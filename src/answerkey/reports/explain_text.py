@@ -7,8 +7,7 @@ from typing import Any
 
 from answerkey.exporters import to_json
 from answerkey.reports.explain import Explained, Verdict
-from answerkey.reports.layout import BLANK, Line, Span, line, wrap
-from answerkey.reports.sanitize import make_visible, measure_width
+from answerkey.text import BLANK, Line, Span, line, make_visible, measure_width, wrap
 from answerkey.types import Completion
 
 INDENT = "  "

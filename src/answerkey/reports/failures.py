@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from answerkey.reports.breakdown import SHOWN_ID, find_main_scorer
-from answerkey.reports.layout import BLANK, Line, Span, Table, lay_out, line, wrap
-from answerkey.reports.sanitize import make_visible, shorten
 from answerkey.reports.scorer_names import name_scorer
 from answerkey.runs import TaskRun
+from answerkey.text import BLANK, Line, Span, Table, lay_out, line, make_visible, shorten, wrap
 
 SHOWN_REASONS = 20
 

@@ -8,11 +8,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from answerkey.metrics.intervals import Z_95
-from answerkey.reports.comparison_text import format_chance
-from answerkey.reports.figures import format_count, format_figure, format_number, format_percent
-from answerkey.reports.sanitize import shorten_path
 from answerkey.runs import NOT_COMPLETE, Run
 from answerkey.spec.policies import ALPHA
+from answerkey.text import (
+    format_chance,
+    format_count,
+    format_figure,
+    format_number,
+    format_percent,
+    shorten_path,
+)
 from answerkey.types import Gate, GateCheck, GateStatus
 
 NEEDS: Mapping[str, str] = {

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from answerkey.reports.gate_words import advise_gate, explain_gate
-from answerkey.reports.layout import BLANK, Line, Role, Span, line, wrap
-from answerkey.reports.sanitize import make_visible
 from answerkey.runs import NOT_COMPLETE, Run, describe_gates
+from answerkey.text import BLANK, Line, Role, Span, line, make_visible, wrap
 from answerkey.types import Gate, GateStatus, find_worst_status
 
 WORDS: dict[GateStatus, str] = {

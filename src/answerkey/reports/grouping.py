@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from answerkey.reports.figures import format_figure, format_interval, is_share
-from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line, wrap
-from answerkey.reports.sanitize import make_visible
 from answerkey.reports.scorer_names import label_metric
 from answerkey.runs import TaskRun
+from answerkey.text import (
+    BLANK,
+    Cell,
+    Line,
+    Span,
+    Table,
+    format_figure,
+    format_interval,
+    is_share,
+    lay_out,
+    line,
+    make_visible,
+    wrap,
+)
 from answerkey.types import Groups, GroupValue, MetricValue
 
 SHOWN_GROUPS = 60

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from answerkey.importers import Imported
-from answerkey.reports.figures import format_count, format_percent
-from answerkey.reports.layout import Cell, Line, Span, Table, lay_out, line
-from answerkey.reports.sanitize import make_visible
+from answerkey.text import Cell, Line, Span, Table, format_count, format_percent, lay_out, line, make_visible
 
 
 def draw_import(found: Imported, width: int) -> list[Line]:

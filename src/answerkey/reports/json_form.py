@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict
 from typing import Any
 
 from answerkey.reports.gates import describe_run_gates
 from answerkey.reports.readings import describe_spots
 from answerkey.runs import Run, TaskRun
-from answerkey.types import MetricValue
+from answerkey.text import clean_numbers, describe_metric
 
 
 def describe_run(run: Run) -> dict[str, Any]:
@@ -66,35 +64,3 @@ def _describe_repeats(task: TaskRun) -> dict[str, Any]:
         name: task.manifest[name] for name in ("trials", "choice_order", "variant") if task.manifest.get(name)
     }
     return found | ({"repeatability": task.repeatability} if task.repeatability else {})
-
-
-def describe_metric(value: MetricValue) -> dict[str, Any]:
-    """Return one metric value; notes, `details` and `groups` only where there is something to say."""
-    described: dict[str, Any] = {
-        "name": value.name,
-        "type": value.type,
-        "metric": value.metric,
-        "scorer": value.scorer,
-        "purpose": value.purpose,
-        "value": value.value,
-        "n": value.n,
-        "n_excluded": dict(value.n_excluded),
-        "interval": None if value.interval is None else list(value.interval),
-        "interval_method": value.interval_method,
-        "std_error": value.std_error,
-    }
-    described |= {"interval_note": value.interval_note} if value.interval_note else {}
-    described |= {"note": value.note} if value.note else {}
-    described |= {"details": dict(value.details)} if value.details else {}
-    return described | ({"groups": [asdict(one) for one in value.groups]} if value.groups else {})
-
-
-def clean_numbers(content: object) -> Any:  # noqa: ANN401  # whatever shape JSON has
-    """Return the same values with NaN and infinities replaced by null, which is all that JSON has."""
-    if isinstance(content, float):
-        return content if math.isfinite(content) else None
-    if isinstance(content, dict):
-        return {str(name): clean_numbers(value) for name, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [clean_numbers(value) for value in content]
-    return content

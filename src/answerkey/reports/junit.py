@@ -11,9 +11,9 @@ from answerkey.errors import AnswerkeyError
 from answerkey.reports.gate_words import advise_gate, explain_gate, say_need
 from answerkey.reports.gates import WORDS
 from answerkey.reports.listing import name_model
-from answerkey.reports.sanitize import make_visible
 from answerkey.reports.summary import find_cause
 from answerkey.runs import Run
+from answerkey.text import make_visible
 from answerkey.types import Gate, GateStatus
 
 #: Tag, message and lines of text below a test case that does not pass.

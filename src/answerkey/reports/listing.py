@@ -10,13 +10,22 @@ from typing import Any
 from answerkey.datasets import is_stored
 from answerkey.errors import RunError, suggest
 from answerkey.reports.breakdown import find_main_scorer
-from answerkey.reports.figures import format_count, format_interval, format_value, is_share
-from answerkey.reports.layout import Line, Role, Span, line, wrap
-from answerkey.reports.sanitize import make_visible
 from answerkey.reports.scorer_names import label_metric
 from answerkey.runs import Run, RunPlace, TaskRun, find_place, is_run, list_places, load_run, name_answerer
 from answerkey.spec import task_from_source
 from answerkey.spec.policies import find_compared
+from answerkey.text import (
+    Line,
+    Role,
+    Span,
+    format_count,
+    format_interval,
+    format_value,
+    is_share,
+    line,
+    make_visible,
+    wrap,
+)
 from answerkey.types import MetricValue
 
 RUNS = "runs"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from answerkey.reports.figures import format_figure, format_interval, format_percent
 from answerkey.reports.pages.overview import describe_run
 from answerkey.reports.step_summary import escape_markdown, list_gates, list_metrics, say_counts, say_verdict
 from answerkey.reports.summary import SIMULATED
 from answerkey.runs import Run, TaskRun
+from answerkey.text import format_figure, format_interval, format_percent
 
 SENTENCE, SHOWN_CATEGORIES, SHOWN_LETTERS = 2_000, 60, 12
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from answerkey.reports.audit_text import draw_audit
 from answerkey.reports.comparison_text import draw_pairs
-from answerkey.reports.layout import plain_text
 from answerkey.reports.summary import draw_summary
 from answerkey.runs import Run
+from answerkey.text import plain_text
 from answerkey.verbs import Comparison
 from answerkey.verbs.audits import Audit
 

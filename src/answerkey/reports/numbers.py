@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from answerkey.reports.figures import format_error, format_interval, format_value, is_share
-from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line, wrap
 from answerkey.reports.repeats import say_per_trial
 from answerkey.reports.robustness import draw_choice_order, is_about_order
-from answerkey.reports.sanitize import make_visible
 from answerkey.reports.scorer_names import find_display_names, label_metric
 from answerkey.runs import TaskRun
+from answerkey.text import (
+    BLANK,
+    Cell,
+    Line,
+    Span,
+    Table,
+    format_error,
+    format_interval,
+    format_value,
+    is_share,
+    lay_out,
+    line,
+    make_visible,
+    wrap,
+)
 from answerkey.types import MetricValue
 
 SHOWN_NAMES = 4

@@ -5,10 +5,18 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from answerkey.reports.figures import format_number
-from answerkey.reports.json_form import clean_numbers
-from answerkey.reports.layout import BLANK, Line, Span, Table, lay_out, line, wrap
-from answerkey.reports.sanitize import make_visible
+from answerkey.text import (
+    BLANK,
+    Line,
+    Span,
+    Table,
+    clean_numbers,
+    format_number,
+    lay_out,
+    line,
+    make_visible,
+    wrap,
+)
 from answerkey.verbs.powering import PowerPlan
 
 

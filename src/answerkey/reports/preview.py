@@ -7,10 +7,22 @@ from typing import Any
 from answerkey.errors import hide_secrets
 from answerkey.reports.calls import format_cost
 from answerkey.reports.explain_text import draw_messages
-from answerkey.reports.figures import format_count
-from answerkey.reports.layout import BLANK, GAP, INDENT, Line, Span, Table, lay_out, line, wrap
-from answerkey.reports.problems import describe_notices, draw_notice, draw_problems
-from answerkey.reports.sanitize import make_visible
+from answerkey.text import (
+    BLANK,
+    GAP,
+    INDENT,
+    Line,
+    Span,
+    Table,
+    describe_notices,
+    draw_notice,
+    draw_problems,
+    format_count,
+    lay_out,
+    line,
+    make_visible,
+    wrap,
+)
 from answerkey.verbs import Checked, CheckedTask, DryRun, PlannedTask, PlannedTemplate
 
 

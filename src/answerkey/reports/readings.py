@@ -14,11 +14,10 @@ from answerkey.metrics.classification import (
     measure_rstd,
 )
 from answerkey.reports.breakdown import find_main_scorer
-from answerkey.reports.figures import format_percent
-from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line, wrap
 from answerkey.reports.listing import find_main_metric, is_accuracy
 from answerkey.runs import TaskRun
 from answerkey.scorers.scoring import OWN, RULE_NAMES
+from answerkey.text import BLANK, Cell, Line, Span, Table, format_percent, lay_out, line, wrap
 from answerkey.types import Validity
 from answerkey.verbs.audit_findings import find_format
 from answerkey.verbs.audits import ReaderCounts, ReaderKind, TaskAudit

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from answerkey.reports.layout import BLANK, Line, Span, Table, lay_out, line, wrap
-from answerkey.reports.sanitize import make_visible
 from answerkey.spec.ready_made import ReadyMade
+from answerkey.text import BLANK, Line, Span, Table, lay_out, line, make_visible, wrap
 
 _LABEL = 12
 

@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from answerkey.reports.figures import FRACTION_TYPES, format_count, format_number, format_percent, is_share
-from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line
 from answerkey.reports.robustness import say_order
-from answerkey.reports.sanitize import make_visible
 from answerkey.runs import TaskRun
+from answerkey.text import (
+    BLANK,
+    FRACTION_TYPES,
+    Cell,
+    Line,
+    Span,
+    Table,
+    format_count,
+    format_number,
+    format_percent,
+    is_share,
+    lay_out,
+    line,
+    make_visible,
+)
 from answerkey.types import MetricValue
 
 SHOWN_RUNS, SHOWN_NAMES = 10, 3

@@ -6,17 +6,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from answerkey.metrics import ChoiceOrderMetric, PrideMetric
-from answerkey.reports.figures import (
+from answerkey.runs import TaskRun
+from answerkey.text import (
+    BLANK,
+    Cell,
+    Line,
+    Span,
+    Table,
     format_count,
     format_interval,
     format_number,
     format_percent,
     format_value,
     is_share,
+    lay_out,
+    line,
+    make_visible,
+    wrap,
 )
-from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line, wrap
-from answerkey.reports.sanitize import make_visible
-from answerkey.runs import TaskRun
 from answerkey.types import MetricValue
 
 #: What the values are called in a summary, in this order; by the ending of their names.

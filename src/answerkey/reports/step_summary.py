@@ -6,14 +6,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from answerkey.errors import AnswerkeyError
-from answerkey.reports.figures import format_interval, format_value, is_share
 from answerkey.reports.gate_words import advise_gate, explain_gate
 from answerkey.reports.gates import WORDS, count_gates, judge_run, name_gate
 from answerkey.reports.listing import name_model
-from answerkey.reports.sanitize import make_visible, shorten
 from answerkey.reports.scorer_names import label_metric
 from answerkey.reports.summary import find_cause
 from answerkey.runs import Run, TaskRun
+from answerkey.text import format_interval, format_value, is_share, make_visible, shorten
 from answerkey.types import GateStatus
 
 MARKS = {

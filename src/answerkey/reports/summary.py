@@ -10,18 +10,30 @@ from answerkey.metrics import STOPPED_EARLY
 from answerkey.reports.breakdown import draw_categories, draw_failures, draw_letters, draw_reasons
 from answerkey.reports.calls import draw_calls, draw_cut_off
 from answerkey.reports.failures import draw_scorer_failures
-from answerkey.reports.figures import format_count
 from answerkey.reports.gates import draw_gates
 from answerkey.reports.grouping import draw_groups
-from answerkey.reports.layout import BLANK, Cell, Line, Role, Span, Table, lay_out, line, wrap
 from answerkey.reports.numbers import draw_numbers
 from answerkey.reports.readings import draw_readings
 from answerkey.reports.repeats import draw_repeatability, list_repeats, list_trial_counts
-from answerkey.reports.sanitize import make_visible, measure_width, shorten_path
 from answerkey.reports.theirs import draw_theirs
 from answerkey.reports.variants import draw_variants
 from answerkey.runs import Run, TaskRun
 from answerkey.scorers import JUDGE_CALL_FAILED
+from answerkey.text import (
+    BLANK,
+    Cell,
+    Line,
+    Role,
+    Span,
+    Table,
+    format_count,
+    lay_out,
+    line,
+    make_visible,
+    measure_width,
+    shorten_path,
+    wrap,
+)
 
 #: A width for lines that must stay whole: a command is copied as it stands.
 UNLIMITED = 10_000

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from answerkey.reports.breakdown import quote
-from answerkey.reports.figures import format_count, format_percent
-from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line, wrap
 from answerkey.reports.readings import describe_spots
-from answerkey.reports.sanitize import make_visible, shorten
 from answerkey.runs import TaskRun
+from answerkey.text import (
+    BLANK,
+    Cell,
+    Line,
+    Span,
+    Table,
+    format_count,
+    format_percent,
+    lay_out,
+    line,
+    make_visible,
+    quote,
+    shorten,
+    wrap,
+)
 
 #: What is said of a reason that is not one of our own for INVALID.
 WORDS = {

@@ -7,10 +7,20 @@ from typing import Any
 
 from answerkey.reports.comparison_json import describe_task_comparison
 from answerkey.reports.comparison_text import draw_pairs
-from answerkey.reports.figures import format_count, format_figure
-from answerkey.reports.layout import BLANK, Cell, Line, Span, Table, lay_out, line, wrap
-from answerkey.reports.sanitize import make_visible
 from answerkey.runs import Run
+from answerkey.text import (
+    BLANK,
+    Cell,
+    Line,
+    Span,
+    Table,
+    format_count,
+    format_figure,
+    lay_out,
+    line,
+    make_visible,
+    wrap,
+)
 from answerkey.verbs.comparisons import Comparison
 from answerkey.verbs.variants import VariedMetric, VariedTask, compare_variants
 

@@ -172,7 +172,7 @@ def answerkey_gates(request: pytest.FixtureRequest) -> Callable[..., Run]:
 
     def run_gates(path: str | Path, **options: object) -> Run:
         from answerkey.reports.gates import draw_gates, judge_run
-        from answerkey.reports.layout import plain_text
+        from answerkey.text import plain_text
         from answerkey.types import GateStatus
 
         run = _run(request.config, path, options)

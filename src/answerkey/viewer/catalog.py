@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from answerkey.errors import AnswerkeyError, RunError
-from answerkey.reports.figures import is_share
-from answerkey.reports.json_form import clean_numbers
 from answerkey.reports.listing import find_main_metric
 from answerkey.reports.pages.compared import describe_comparison
 from answerkey.reports.pages.overview import describe_run, name_dataset
@@ -21,6 +19,7 @@ from answerkey.reports.pages.rows import RowBook, open_rows
 from answerkey.reports.scorer_names import label_metric
 from answerkey.runs import Run, TaskRun, load_run, name_answerer
 from answerkey.runs.watching import RunWatch, is_under_way
+from answerkey.text import clean_numbers, is_share
 from answerkey.viewer.guard import miss
 
 #: So many of each are kept: what runs say, their rows, comparisons.

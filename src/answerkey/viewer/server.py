@@ -30,10 +30,9 @@ from typing import Any
 
 from answerkey.errors import AnswerkeyError, ServeError, SpecError, hide_secrets
 from answerkey.reports.explain import count_trials, find_position
-from answerkey.reports.json_form import clean_numbers
 from answerkey.reports.pages.filtering import Query
 from answerkey.reports.pages.skeleton import hash_source, load_skeleton
-from answerkey.reports.sanitize import make_visible
+from answerkey.text import clean_numbers, make_visible
 from answerkey.viewer.catalog import Catalog
 from answerkey.viewer.guard import Guard, Request, is_foreign, is_opening, miss, refuse
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from answerkey.cli.console import BlockDisplay, Display, LineDisplay, open_display
 from answerkey.models import BatchSeen
-from answerkey.reports.layout import Line, plain_text
+from answerkey.text import Line, plain_text
 from answerkey.types import Notice
 from answerkey.verbs import Observer, Standing
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.cli.console import wants_colour, write_lines
-from answerkey.reports.layout import Span, line
+from answerkey.text import Span, line
 
 
 class Terminal(io.StringIO):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.cli import main
-from answerkey.reports.sanitize import make_visible
+from answerkey.text import make_visible
 
 #: A cleared screen, another title, a hyperlink, the 8-bit forms, turned text, rich's own markup, line ends.
 HOSTILE = (

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from answerkey.reports.calls import draw_calls, draw_cut_off, format_cost
-from answerkey.reports.layout import plain_text
 from answerkey.runs import TaskRun
+from answerkey.text import plain_text
 
 SOLVE: dict[str, Any] = {
     "calls": 120,

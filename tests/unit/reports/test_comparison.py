@@ -3,8 +3,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from answerkey.reports.comparison import draw_comparison
-from answerkey.reports.layout import plain_text
 from answerkey.runs import Run
+from answerkey.text import plain_text
 
 
 def test_runs_stand_side_by_side(make_run: Callable[..., Run]) -> None:

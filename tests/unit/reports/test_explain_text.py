@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from answerkey.reports.explain import Explained, Verdict
 from answerkey.reports.explain_text import draw_explained
-from answerkey.reports.layout import plain_text
+from answerkey.text import plain_text
 from answerkey.types import Completion
 
 SCORED = {

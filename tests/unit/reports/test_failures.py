@@ -5,9 +5,8 @@ from typing import Any
 
 from answerkey.reports.failures import draw_scorer_failures
 from answerkey.reports.json_form import describe_run
-from answerkey.reports.layout import plain_text
-from answerkey.reports.sanitize import measure_width
 from answerkey.runs import Run
+from answerkey.text import measure_width, plain_text
 
 MakeRun = Callable[..., Run]
 TRACEBACK = (

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from answerkey.reports.figures import format_count, format_interval, format_number, format_value
+from answerkey.text import format_count, format_interval, format_number, format_value
 from answerkey.types import MetricValue
 
 

@@ -11,8 +11,8 @@ import pytest
 from answerkey.metrics import wilson
 from answerkey.reports.gate_words import advise_gate, explain_gate, say_need
 from answerkey.reports.gates import describe_run_gates, draw_gates, judge_run
-from answerkey.reports.layout import plain_text
 from answerkey.runs import Run, describe_gates
+from answerkey.text import plain_text
 from answerkey.types import Gate, GateCheck, GateStatus
 
 PASS, FAIL, OPEN = GateStatus.PASS, GateStatus.FAIL, GateStatus.NOT_DECIDED

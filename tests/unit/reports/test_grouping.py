@@ -6,8 +6,8 @@ from typing import Any
 
 from answerkey.reports.breakdown import draw_categories
 from answerkey.reports.grouping import draw_groups, list_group_columns
-from answerkey.reports.layout import plain_text
 from answerkey.runs import Run, TaskRun
+from answerkey.text import plain_text
 from answerkey.types import Groups, GroupValue
 
 GROUPS = Groups(

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from answerkey.reports.layout import Span, Table, lay_out, line, plain_text, wrap
+from answerkey.text import Span, Table, lay_out, line, plain_text, wrap
 
 
 def test_columns_are_aligned() -> None:

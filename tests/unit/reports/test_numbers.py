@@ -3,9 +3,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from answerkey.reports.layout import plain_text
 from answerkey.reports.numbers import draw_numbers
 from answerkey.runs import Run, TaskRun
+from answerkey.text import plain_text
 from answerkey.types import MetricValue
 
 CLUSTERED = {"clusters": 57, "clusters_corrected": True, "cluster_by": "subject"}

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 from answerkey.errors import DataError, Place, Problems, SpecError
-from answerkey.reports.layout import plain_text
-from answerkey.reports.problems import describe_notices, describe_problem, draw_notice, draw_problems
+from answerkey.text import describe_notices, describe_problem, draw_notice, draw_problems, plain_text
 from answerkey.types import Notice
 
 TRUTH = DataError(

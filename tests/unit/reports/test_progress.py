@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from answerkey.models import BatchSeen
-from answerkey.reports.layout import plain_text
 from answerkey.reports.progress import (
     PLAIN_BAR,
     draw_bar,
@@ -14,7 +13,7 @@ from answerkey.reports.progress import (
     format_large,
     write_standing,
 )
-from answerkey.reports.sanitize import measure_width
+from answerkey.text import measure_width, plain_text
 from answerkey.verbs import Standing
 from answerkey.verbs.judging import Judged
 

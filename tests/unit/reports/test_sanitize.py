@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.reports.sanitize import escape_json, make_visible, measure_width, shorten
+from answerkey.text import escape_json, make_visible, measure_width, shorten
 
 
 @pytest.mark.parametrize(

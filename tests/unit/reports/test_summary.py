@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from answerkey.reports.json_form import describe_run
-from answerkey.reports.layout import plain_text
-from answerkey.reports.sanitize import measure_width
 from answerkey.reports.summary import draw_next_steps, draw_summary
 from answerkey.runs import Run
+from answerkey.text import measure_width, plain_text
 
 MakeRun = Callable[..., Run]
 

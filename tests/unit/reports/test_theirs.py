@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from answerkey.reports.layout import plain_text
 from answerkey.reports.theirs import draw_theirs
 from answerkey.runs import Run, TaskRun
+from answerkey.text import plain_text
 
 EXAMPLE = {"sample_id": "s1", "completion": "The answer\nis B", "predicted_choice": None, "their_answer": "B"}
 FOUND: dict[str, Any] = {

@@ -7,12 +7,10 @@ from typing import Any
 
 from answerkey.errors import AnswerkeyError
 from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST
-from answerkey.reports.comparison_text import format_chance
-from answerkey.reports.figures import format_number
-from answerkey.reports.json_form import clean_numbers
 from answerkey.reports.listing import find_main_metric
 from answerkey.reports.pages.rows import RowBook
 from answerkey.runs import Run, name_answerer
+from answerkey.text import clean_numbers, format_chance, format_number
 from answerkey.verbs.aligning import name_runs
 from answerkey.verbs.comparing import compare
 from answerkey.verbs.comparisons import ComparedRun, Comparison, PairComparison, TaskComparison

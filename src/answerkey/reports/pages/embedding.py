@@ -13,11 +13,11 @@ from typing import Any
 
 import polars as pl
 
-from answerkey.reports.json_form import clean_numbers
 from answerkey.reports.pages.coding import encode
 from answerkey.reports.pages.excerpts import Wanted
 from answerkey.reports.pages.sample_source import SampleSource
 from answerkey.reports.pages.single_samples import describe_samples
+from answerkey.text import clean_numbers
 
 #: A block of samples; the page unpacks one when a sample of it is opened.
 BLOCK_SAMPLES = 200

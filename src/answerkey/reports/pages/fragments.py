@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from answerkey.reports.sanitize import make_visible, shorten
+from answerkey.text import make_visible, shorten
 
 MARK, OTHER = "#2e86c1", "#c8641e"
 LABEL_WIDTH, PLOT_WIDTH, TEXT_WIDTH, ROW_HEIGHT = 210, 280, 190, 22

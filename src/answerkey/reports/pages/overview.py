@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from answerkey.reports.breakdown import find_main_scorer
-from answerkey.reports.figures import is_share
 from answerkey.reports.gate_words import explain_gate
 from answerkey.reports.gates import WORDS, name_gate
-from answerkey.reports.json_form import clean_numbers
 from answerkey.reports.pages.audited import Audited, audit_completions, trust_tally
 from answerkey.reports.pages.baselines import Baselines, compare_with
 from answerkey.reports.pages.headline import describe_headline
@@ -29,6 +27,7 @@ from answerkey.reports.pages.plot_values import (
 from answerkey.reports.pages.reliability import tell_selection
 from answerkey.reports.scorer_names import label_metric, name_scorer
 from answerkey.runs import Run, TaskRun, name_answerer
+from answerkey.text import clean_numbers, is_share
 from answerkey.types import Gate, GateStatus, MetricValue
 
 COUNTS = ("samples", "scored", "valid", "invalid", "refused", "failed", "errors")

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from answerkey.reports.comparison_text import format_chance, letter_runs
-from answerkey.reports.figures import (
-    format_count,
-    format_figure,
-    format_interval,
-    format_number,
-    format_percent,
-)
+from answerkey.reports.comparison_text import letter_runs
 from answerkey.reports.pages.fragments import (
     Point,
     Reference,
@@ -30,6 +23,14 @@ from answerkey.reports.pages.overview import describe_run
 from answerkey.reports.readings import Reading, list_reading, say_unfit
 from answerkey.reports.summary import SIMULATED
 from answerkey.runs import Run
+from answerkey.text import (
+    format_chance,
+    format_count,
+    format_figure,
+    format_interval,
+    format_number,
+    format_percent,
+)
 from answerkey.verbs.audits import Audit, TaskAudit
 from answerkey.verbs.comparisons import ALPHA, Comparison, PairComparison, TaskComparison
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from answerkey.errors import Place
 from answerkey.exporters import to_json
-from answerkey.reports.json_form import clean_numbers
 from answerkey.reports.pages.cutting import CutText, cut, cut_middle
 from answerkey.reports.pages.excerpts import Excerpt
 from answerkey.reports.pages.row_index import label_categories
@@ -20,6 +19,7 @@ from answerkey.reports.pages.sample_source import SampleSource
 from answerkey.reports.pages.verdict_columns import PREDICTIONS, TRUTHS
 from answerkey.reports.pages.verdicts import SampleVerdict, describe_verdicts
 from answerkey.templates import RowTrouble
+from answerkey.text import clean_numbers
 from answerkey.types import Completion, Samples
 from answerkey.verbs.question_reading import Question, read_questions, strip_labels
 

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from html import escape
 from importlib.resources import files
 
-from answerkey.reports.sanitize import make_visible
+from answerkey.text import make_visible
 
 WEB = "web"
 PAGE, STYLE = "page.html", "page.css"

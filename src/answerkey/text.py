@@ -1,0 +1,389 @@
+"""What people read, below every feature: safe text, numbers, lines with roles, tables, errors as lines.
+
+A feature writes its text as lines; how a role looks is the printer's business. Text from data is made safe
+here: nothing in it can move the cursor, hide itself or turn a line.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from answerkey.errors import AnswerkeyError, Place, Problems
+
+if TYPE_CHECKING:  # the tables behind it are not needed to say what is wrong with a command line
+    from answerkey.types import MetricValue, Notice
+
+# ---------------------------------------------------------------------------------------- safe text
+
+# Control characters (and with them ANSI escapes), soft hyphen, bidi and invisible marks, fillers that show
+# nothing, line separators, lone surrogates and tag characters. The joiners U+200C and U+200D stay, and so do
+# variation selectors: scripts and emoji need them.
+_HIDDEN_RANGES = (
+    "\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"
+)
+_HIDDEN = re.compile(f"[\x00-\x1f{_HIDDEN_RANGES}]")
+# JSON writes the first thirty-two itself.
+_HIDDEN_IN_JSON = re.compile(f"[{_HIDDEN_RANGES}]")
+_NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def make_visible(text: str, *, keep_lines: bool = False) -> str:
+    r"""Return the text with every hidden character written out (`\x1b`, `\u202e`).
+
+    With `keep_lines` line feeds stay and tabs become four spaces, for text that is printed as a block.
+    """
+    if keep_lines:
+        return "\n".join(make_visible(line.replace("\t", "    ")) for line in text.split("\n"))
+    return _HIDDEN.sub(lambda match: _NAMED.get(match[0]) or _write_out(ord(match[0])), text)
+
+
+def _write_out(code: int) -> str:
+    if code <= 0xFF:  # noqa: PLR2004  the three escape lengths of Python strings
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004  same
+
+
+def escape_json(text: str) -> str:
+    r"""Return JSON text that says the same with every hidden character as an escape (`\u202e`)."""
+    return _HIDDEN_IN_JSON.sub(lambda match: json.dumps(match[0])[1:-1], text)
+
+
+def measure_width(text: str) -> int:
+    """Return how many terminal cells the text takes."""
+    return len(text) if text.isascii() else sum(map(_measure_character, text))
+
+
+def _measure_character(character: str) -> int:
+    if unicodedata.category(character) in {"Mn", "Me", "Cf"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def shorten(text: str, width: int) -> str:
+    """Return the text made visible on one line, cut to `width` cells; a cut is marked by `…`."""
+    # A huge completion is cut before it is looked at: at most `width` characters of it can show.
+    shown = make_visible(text[: 4 * width + 4])
+    if measure_width(shown) <= width and len(text) <= 4 * width + 4:
+        return shown
+    cells, kept = 0, 0
+    for character in shown:
+        cells += _measure_character(character)
+        if cells > width - 1:
+            break
+        kept += 1
+    return shown[:kept] + "…"
+
+
+def quote(completion: str | None, width: int) -> str:
+    """Return a completion on one line in quotation marks; `none` when there is no text."""
+    return "none" if completion is None else f'"{shorten(completion, width)}"'
+
+
+def shorten_path(path: str) -> str:
+    """Return a path relative to the current folder where it lies below it."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return path
+
+
+# ------------------------------------------------------------------------------------------ numbers
+
+FRACTION_TYPES = frozenset(
+    {"frequency", "precision", "recall", "f1_score", "binary-classification", "multiclass-classification"}
+)
+#: Whole numbers up to here are exact in a float.
+EXACT = 2**53
+_SMALLEST_P = 0.00001
+
+# Where `digits` are asked for, every number is plain and has so many after the point: a share is then no
+# percentage, so that it can be compared with what others printed.
+
+
+def format_percent(share: float, digits: int | None = None) -> str:
+    """Return a share as a percentage with two digits."""
+    return f"{100 * share:.2f} %" if digits is None else f"{share:.{digits}f}"
+
+
+def format_number(value: float, digits: int | None = None) -> str:
+    """Return a number with up to six significant digits; whole numbers without a point."""
+    if digits is not None:
+        return f"{value:.{digits}f}"
+    return f"{value:.0f}" if float(value).is_integer() and abs(value) < EXACT else f"{value:.6g}"
+
+
+def is_share(value: MetricValue) -> bool:
+    """Return whether the metric is a share of something, best read as a percentage."""
+    return value.is_share or value.interval_method == "wilson" or value.type in FRACTION_TYPES
+
+
+def format_value(value: MetricValue, digits: int | None = None) -> str:
+    """Return the metric's number as it is printed; `no value` when there is none."""
+    return format_figure(value.value, as_share=is_share(value), digits=digits)
+
+
+def format_figure(value: float | None, *, as_share: bool, digits: int | None = None) -> str:
+    """Return a number, as a percentage if it is a share; `no value` when there is none."""
+    if value is None:
+        return "no value"
+    return format_percent(value, digits) if as_share else format_number(value, digits)
+
+
+def format_interval(
+    interval: Sequence[float] | None, *, as_share: bool = True, digits: int | None = None
+) -> str:
+    """Return `[lo, hi]`, in per cent for a share; empty when there is none."""
+    if interval is None:
+        return ""
+    low, high = interval
+    if as_share and digits is None:
+        return f"[{100 * low:.2f}, {100 * high:.2f}]"
+    return f"[{format_number(low, digits)}, {format_number(high, digits)}]"
+
+
+def format_error(error: float | None, *, as_share: bool, digits: int | None = None) -> str:
+    """Return a standard error; empty when there is none."""
+    return "" if error is None else format_figure(error, as_share=as_share, digits=digits)
+
+
+def format_chance(p: float | None) -> str:
+    """Return a p-value with five digits; empty when there is none."""
+    if p is None:
+        return ""
+    return f"{p:.5f}" if p >= _SMALLEST_P else f"<{_SMALLEST_P:.5f}"
+
+
+def format_count(number: int, noun: str) -> str:
+    """Return `1 sample`, `2 samples`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+# ------------------------------------------------------------------------------------ plain values
+
+
+def clean_numbers(content: object) -> Any:  # noqa: ANN401  # whatever shape JSON has
+    """Return the same values with NaN and infinities replaced by null, which is all that JSON has."""
+    if isinstance(content, float):
+        return content if math.isfinite(content) else None
+    if isinstance(content, dict):
+        return {str(name): clean_numbers(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [clean_numbers(value) for value in content]
+    return content
+
+
+def describe_metric(value: MetricValue) -> dict[str, Any]:
+    """Return one metric value; notes, `details` and `groups` only where there is something to say."""
+    always = ("name", "type", "metric", "scorer", "purpose", "value", "n")
+    described: dict[str, Any] = {name: getattr(value, name) for name in always}
+    described |= {"n_excluded": dict(value.n_excluded), "interval": value.interval and list(value.interval)}
+    described |= {"interval_method": value.interval_method, "std_error": value.std_error}
+    described |= {"interval_note": value.interval_note} if value.interval_note else {}
+    described |= {"note": value.note} if value.note else {}
+    described |= {"details": dict(value.details)} if value.details else {}
+    return described | ({"groups": [asdict(one) for one in value.groups]} if value.groups else {})
+
+
+# -------------------------------------------------------------------------------- lines and tables
+
+Role = Literal["plain", "title", "head", "strong", "dim", "good", "warn", "bad"]
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of a line."""
+
+    text: str
+    role: Role = "plain"
+
+
+Line = tuple[Span, ...]
+Cell = str | Span
+BLANK: Line = ()
+INDENT = "  "
+GAP = "  "
+
+
+def line(*pieces: Cell) -> Line:
+    """Return a line from texts and spans."""
+    return tuple(map(_as_span, pieces))
+
+
+def _as_span(cell: Cell) -> Span:
+    return cell if isinstance(cell, Span) else Span(cell)
+
+
+def make_line_visible(one: Line) -> Line:
+    """Return a line with what is still hidden in it written out: the last gate before a terminal."""
+    return tuple(Span(make_visible(span.text), span.role) for span in one)
+
+
+def plain_text(lines: Iterable[Line]) -> str:
+    """Return lines as text without roles, each ended by a line feed, without blanks at line ends."""
+    return "".join("".join(span.text for span in one).rstrip() + "\n" for one in lines)
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Return text broken at spaces into lines of at most `width` cells; a longer word gets its own line."""
+    lines: list[str] = []
+    current = ""
+    for word in text.split(" "):
+        joined = f"{current} {word}" if current else word
+        if current and measure_width(joined) > width:
+            lines.append(current)
+            current = word
+        else:
+            current = joined
+    return [*lines, current]
+
+
+def draw_text(text: str, width: int, role: Role = "plain", *, indent: str = INDENT) -> list[Line]:
+    """Return a text made visible, broken into indented lines."""
+    parts = wrap(make_visible(text), width - len(indent))
+    return [line(Span(f"{indent}{part}", role)) for part in parts]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A small table: `align` has one of `<` and `>` per column; `flexible` is the column that may be cut."""
+
+    header: Sequence[Cell]
+    rows: Sequence[Sequence[Cell]]
+    align: str
+    flexible: int | None = None
+
+
+def lay_out(table: Table, width: int, *, indent: str = INDENT) -> list[Line]:
+    """Return the table as lines of at most `width` cells, as far as cutting the flexible column allows.
+
+    A column without any text is left out, and so is a heading line without any.
+    """
+    columns: list[tuple[str, list[Span]]] = []
+    widths: list[int] = []
+    flexible = None
+    for number, (align, *cells) in enumerate(zip(table.align, table.header, *table.rows, strict=True)):
+        spans = [_as_span(cell) for cell in cells]
+        if not any(span.text for span in spans[1:]):
+            continue
+        flexible = len(columns) if number == table.flexible else flexible
+        columns.append((align, [Span(spans[0].text, "head"), *spans[1:]]))
+        widths.append(max(measure_width(span.text) for span in spans))
+    spare = width - len(indent) - sum(widths) - len(GAP) * (len(columns) - 1)
+    if flexible is not None and spare < 0:
+        least = max(8, measure_width(columns[flexible][1][0].text))
+        widths[flexible] = max(least, widths[flexible] + spare)
+    lines = []
+    for number in range(len(table.rows) + 1):
+        pieces = [Span(indent)]
+        for (align, spans), cells_wide in zip(columns, widths, strict=True):
+            text = spans[number].text
+            text = text if measure_width(text) <= cells_wide else shorten(text, cells_wide)
+            padding = " " * (cells_wide - measure_width(text))
+            text = padding + text if align == ">" else text + padding
+            pieces += [Span(GAP)] if len(pieces) > 1 else []
+            pieces.append(Span(text, spans[number].role))
+        lines.append(tuple(piece for piece in pieces if piece.text))
+    return lines if any(spans[0].text for _, spans in columns) else lines[1:]
+
+
+def draw_facts(facts: Iterable[tuple[str, Cell]], width: int) -> list[Line]:
+    """Return names and values below each other, without a heading."""
+    rows = [(Span(name, "dim"), value) for name, value in facts]
+    return lay_out(Table(("", ""), rows, "<<", flexible=1), width)
+
+
+# ------------------------------------------------------------------------------- letters of choices
+
+INVALID = "INVALID"
+SHOWN_LETTERS = 12
+
+
+def draw_letter_table(
+    found: Mapping[str, Mapping[str, int]], width: int, *, with_shares: bool = True
+) -> list[Line]:
+    """Return true choice → predicted choice (or INVALID) → count as a table, with the share found.
+
+    Where the square table would be too wide, one row per choice.
+    """
+    if not found:
+        return []
+    letters = sorted(({letter for row in found.values() for letter in row} | set(found)) - {INVALID})
+    totals = {one: sum(row.get(one, 0) for row in found.values()) for one in (*letters, INVALID)}
+    rows: list[Sequence[Cell]] = []
+    if len(letters) > SHOWN_LETTERS:
+        for letter in letters:
+            row = found.get(letter, {})
+            counts = (sum(row.values()), totals[letter], row.get(letter, 0))
+            rows.append((make_visible(letter), *map(str, counts)))
+        return [BLANK, *lay_out(Table(("Choice", "true", "predicted", "both"), rows, "<>>>"), width)]
+    for letter in letters:
+        if letter in found:
+            row, n = found[letter], sum(found[letter].values())
+            cells = [Span(str(row.get(one, 0)), "strong" if one == letter else "plain") for one in letters]
+            share = format_percent(row.get(letter, 0) / n) if with_shares else ""
+            rows.append((make_visible(letter), *cells, str(row.get(INVALID, 0)), str(n), share))
+    rows.append([*(Span(str(one), "dim") for one in ("all", *totals.values(), sum(totals.values()))), ""])
+    header = ["True \\ predicted", *map(make_visible, letters), INVALID, "n", "found"]
+    return [BLANK, *lay_out(Table(header, rows, "<" + ">" * (len(header) - 1)), width)]
+
+
+# ------------------------------------------------------------------------------- errors and notices
+
+SHOWN_ERRORS = 50
+
+
+def draw_problems(errors: Sequence[AnswerkeyError]) -> list[Line]:
+    """Return errors as lines, a blank one between them; after the first 50 only the count of the rest."""
+    lines: list[Line] = []
+    for error in errors[:SHOWN_ERRORS]:
+        lines += [BLANK] if lines else []
+        lines += _draw_problem(Span(f"error[{error.code}]", "bad"), error)
+    if len(errors) > SHOWN_ERRORS:
+        lines += [BLANK, line(f"and {len(errors) - SHOWN_ERRORS} more errors; `--json` has them all")]
+    return lines
+
+
+def draw_notice(notice: Notice) -> list[Line]:
+    """Return a notice as lines."""
+    return _draw_problem(Span("warning", "warn"), notice)
+
+
+def _draw_problem(label: Span, problem: AnswerkeyError | Notice) -> list[Line]:
+    first, *rest = make_visible(problem.message, keep_lines=True).split("\n")
+    lines = [line(label, Span(f": {first}", "strong")), *(line(f"  {more}") for more in rest)]
+    if problem.where and str(problem.where):
+        lines.append(line(Span("  --> ", "dim"), make_visible(show_place(problem.where))))
+    if problem.hint:
+        first, *rest = make_visible(problem.hint, keep_lines=True).split("\n")
+        lines.append(line(Span("  = help: ", "dim"), first))
+        lines += [line(f"          {more}") for more in rest]
+    return lines
+
+
+def show_place(place: Place) -> str:
+    """Return a place as it is printed: files below the current folder by their short path."""
+    return str(place if place.file is None else replace(place, file=shorten_path(place.file)))
+
+
+def describe_problem(error: AnswerkeyError) -> dict[str, object]:
+    """Return an error as `--json` prints it: `error`, or `errors` for several."""
+    if isinstance(error, Problems):
+        return {"errors": [one.describe() for one in error.errors]}
+    return {"error": error.describe()}
+
+
+def describe_notices(notices: Iterable[Notice]) -> list[dict[str, object]]:
+    """Return notices as plain values."""
+    found = [(notice, notice.where or Place()) for notice in notices]
+    return [
+        {"message": one.message, "file": at.file, "line": at.line, "column": at.column, "hint": one.hint}
+        for one, at in found
+    ]

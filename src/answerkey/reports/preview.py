@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from answerkey.errors import hide_secrets
+from answerkey.evaluate import Checked, CheckedTask, DryRun, PlannedTask, PlannedTemplate
 from answerkey.reports.calls import format_cost
 from answerkey.reports.explain_text import draw_messages
 from answerkey.reports.figures import format_count
 from answerkey.reports.layout import BLANK, GAP, INDENT, Line, Span, Table, lay_out, line, wrap
 from answerkey.reports.problems import describe_notices, draw_notice, draw_problems
 from answerkey.reports.sanitize import make_visible
-from answerkey.verbs import Checked, CheckedTask, DryRun, PlannedTask, PlannedTemplate
 
 
 def draw_check(checked: Checked, width: int, *, with_plan: bool = False) -> list[Line]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from answerkey.evaluate import Standing
 from answerkey.models import BatchSeen
 from answerkey.reports.layout import GAP, INDENT, Line, Role, Span, line
 from answerkey.reports.sanitize import make_visible, measure_width, shorten
-from answerkey.verbs import Standing
 
 #: What a bar is made of: the part that is done, and the rest.
 BAR = "━─"

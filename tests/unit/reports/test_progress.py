@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from answerkey.evaluate import Judged, Standing
 from answerkey.models import BatchSeen
 from answerkey.reports.layout import plain_text
 from answerkey.reports.progress import (
@@ -15,8 +16,6 @@ from answerkey.reports.progress import (
     write_standing,
 )
 from answerkey.reports.sanitize import measure_width
-from answerkey.verbs import Standing
-from answerkey.verbs.judging import Judged
 
 HALF = Standing(
     task="mmlu",

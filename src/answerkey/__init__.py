@@ -25,28 +25,19 @@ if TYPE_CHECKING:
         SolverError,
         SpecError,
     )
+    from answerkey.evaluate import check, load_task, plan_calls, rescore, resume, run, score
     from answerkey.reports.pages.plots import Plot
     from answerkey.runs import Run, TaskRun, list_runs, load_run
     from answerkey.scorers import judge
     from answerkey.spec import Task
     from answerkey.types import MetricValue, Score
-    from answerkey.verbs import (
-        Comparison,
-        check,
-        compare,
-        load_task,
-        plan_calls,
-        plan_comparison,
-        rescore,
-        resume,
-        run,
-        score,
-    )
+    from answerkey.verbs import Comparison, compare, plan_comparison
     from answerkey.verbs.auditing import audit
     from answerkey.verbs.auditing_datasets import audit_dataset
     from answerkey.verbs.audits import Audit
 
 _HOMES = {
+    "answerkey.evaluate": ("check", "load_task", "plan_calls", "rescore", "resume", "run", "score"),
     "answerkey.errors": (
         "AnswerkeyError",
         "DataError",
@@ -65,21 +56,16 @@ _HOMES = {
     "answerkey.verbs.auditing": ("audit",),
     "answerkey.verbs.auditing_datasets": ("audit_dataset",),
     "answerkey.verbs.audits": ("Audit",),
-    "answerkey.verbs": (
-        "Comparison",
-        "check",
-        "compare",
-        "load_task",
-        "plan_calls",
-        "plan_comparison",
-        "rescore",
-        "resume",
-        "run",
-        "score",
-    ),
+    "answerkey.verbs": ("Comparison", "compare", "plan_comparison"),
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}
-_GIVE_RUNS = ("answerkey.runs", "answerkey.verbs", "answerkey.verbs.auditing", "answerkey.verbs.audits")
+_GIVE_RUNS = (
+    "answerkey.evaluate",
+    "answerkey.runs",
+    "answerkey.verbs",
+    "answerkey.verbs.auditing",
+    "answerkey.verbs.audits",
+)
 
 __all__ = [
     "AnswerkeyError",

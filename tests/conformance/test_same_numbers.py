@@ -14,9 +14,9 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey import working
 from answerkey.datasets import columns, content
-from answerkey.verbs import opening, spreading
+from answerkey.evaluate import prepare
+from answerkey.evaluate.prepare import Prepared
 
 TEXTS = ["A", "B.", " C", "Answer: D", "", "A or B", "b", "D because", "A. x\nB. y\nC. z", "Ｂ", "B́", "1"]
 CHOICES = ["A", "B", "C", "D"]
@@ -136,7 +136,7 @@ def test_every_shard_size_gives_the_same_numbers(
     expected: tuple[Any, list[dict[str, Any]]],
 ) -> None:
     """60, 7 and 2 shards agree with one, bit for bit."""
-    monkeypatch.setattr(working, "SHARD_ROWS", size)
+    monkeypatch.setattr(prepare, "SHARD_ROWS", size)
     assert run_rows(tmp_path, "rows.parquet", ROWS) == expected
 
 
@@ -160,7 +160,7 @@ def test_streamed_files_in_shards_give_the_same_numbers(
 ) -> None:
     """A file that is too large to be held gives the same numbers, read now and from the cache."""
     monkeypatch.setattr(content, "HELD_BYTES", 100)
-    monkeypatch.setattr(working, "SHARD_ROWS", size)
+    monkeypatch.setattr(prepare, "SHARD_ROWS", size)
     monkeypatch.setattr(columns, "CHUNK_ROWS", 17)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for turn in ("now", "from the cache"):
@@ -180,8 +180,8 @@ def test_every_spread_gives_the_same_numbers(
     expected: tuple[Any, list[dict[str, Any]]],
 ) -> None:
     """One thread, several, and worker processes agree, whether rows are checked on the way or before."""
-    monkeypatch.setattr(working, "SHARD_ROWS", 43)
-    monkeypatch.setattr(opening, "choose_spread", lambda _: spread)
+    monkeypatch.setattr(prepare, "SHARD_ROWS", 43)
+    monkeypatch.setattr(prepare, "choose_spread", lambda _: spread)
     assert run_rows(tmp_path, "rows.parquet", ROWS, copy=with_copy) == expected
 
 
@@ -196,7 +196,7 @@ def test_completions_of_another_file_give_the_same_numbers(
     expected: tuple[Any, list[dict[str, Any]]],
 ) -> None:
     """Whether the file has the order of the dataset or another."""
-    monkeypatch.setattr(working, "SHARD_ROWS", size)
+    monkeypatch.setattr(prepare, "SHARD_ROWS", size)
     said = [{name: row[name] for name in ("sample_id", "completion")} for row in ROWS]
     WRITERS["rows.jsonl"](tmp_path / "said.jsonl", said[::-1] if turned else said)
     questions = [{name: value for name, value in row.items() if name != "completion"} for row in ROWS]
@@ -208,17 +208,18 @@ def test_templates_of_every_plan_give_the_same_numbers_in_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: tuple[Any, list[dict[str, Any]]]
 ) -> None:
     """A task whose templates are rendered for every row is spread over processes, and says the same."""
-    monkeypatch.setattr(working, "SHARD_ROWS", 43)
-    monkeypatch.setattr(spreading, "WORKER_ROWS", 10)
+    monkeypatch.setattr(prepare, "SHARD_ROWS", 43)
+    monkeypatch.setattr(prepare, "WORKER_ROWS", 10)
     task = json.loads(json.dumps(TASK))
     scorer = task["definition"]["scorers"][0]
     scorer["ground_truth_choice"] = "{{ sample.answer | upper if sample.sample_id | length > 1 else 'no' }}"
     chosen: list[str] = []
+    choose_spread = prepare.choose_spread
 
-    def choose(prepared: working.Prepared) -> str:
-        chosen.append(spreading.choose_spread(prepared))
+    def choose(prepared: Prepared) -> str:
+        chosen.append(choose_spread(prepared))
         return chosen[-1]
 
-    monkeypatch.setattr(opening, "choose_spread", choose)
+    monkeypatch.setattr(prepare, "choose_spread", choose)
     assert run_rows(tmp_path, "rows.parquet", ROWS, task) == expected
     assert chosen == ["processes"]

@@ -1,8 +1,8 @@
-"""Commands; the only room that prints and exits.
+"""Commands; the only package that prints and exits.
 
-`main` is the front door: it finds the command (`app`), lets it work, and turns whatever happens into text on
-stderr and an exit code (`faults`). Each command reads its options, calls `verbs`, and prints what `reports`
-drew (`talk`). Heavy libraries are imported by the command that needs them, so that `--help` is fast.
+`main` finds the command (`app`), runs it, and turns whatever happens into text on stderr and an exit code
+(`exits`). Each command reads its options, calls a function, and prints what the reports drew (`console`).
+Heavy libraries are imported by the command that needs them, so that `--help` is fast.
 """
 
 from __future__ import annotations

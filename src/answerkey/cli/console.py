@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from answerkey.evaluate import Observer
     from answerkey.text import Line
     from answerkey.types import Notice
-    from answerkey.verbs import Observer
 
 
 #: What JSON has been written to.

@@ -77,11 +77,11 @@ def show_command(
     `--group-by` and `--cluster-by` name columns of the dataset; its metrics are measured again for them, and
     the run stays as it is. The exit code is that of its gates.
     """
+    from answerkey.evaluate import regroup
     from answerkey.reports.json_form import describe_run
     from answerkey.reports.listing import find_run
     from answerkey.reports.summary import draw_next_steps, draw_summary
     from answerkey.verbs.gating import gate
-    from answerkey.verbs.regrouping import regroup
 
     if form == "markdown" and (talk.as_json or digits is not None):
         other = "--json" if talk.as_json else "--digits"

@@ -84,10 +84,10 @@ def run_command(
 
 def run_file(talk: Talk, file: str | Path, *, out: str | Path | None, options: Chosen) -> Run:
     """Run a file, and show how far it is."""
-    from answerkey import verbs
+    from answerkey import evaluate
 
     with talk.display() as display:
-        return verbs.run(file, out=out, progress=display.report, onlooker=display, **options)
+        return evaluate.run(file, out=out, progress=display.report, onlooker=display, **options)
 
 
 def _run_each(
@@ -111,8 +111,8 @@ def _run_each(
 
 def _read_plan(file: str, options: Chosen) -> Sequence[Specification]:
     """Return what a file asks for; raise all its errors."""
+    from answerkey.evaluate import Options
     from answerkey.spec import load_plan
-    from answerkey.verbs import Options
 
     loaded = load_plan(file, Options(**options).overrides())  # type: ignore[arg-type]  # the fields of Options
     raise_all(loaded.errors)
@@ -151,10 +151,10 @@ def finish(
 
 
 def _plan(talk: Talk, file: str, models: tuple[str, ...], options: Chosen) -> int:
-    from answerkey import verbs
+    from answerkey import evaluate
     from answerkey.reports.preview import describe_plan, draw_plan
 
-    plans = [verbs.plan_calls(file, **options | {"model": model}) for model in models or (None,)]
+    plans = [evaluate.plan_calls(file, **options | {"model": model}) for model in models or (None,)]
     if talk.as_json:
         found = [describe_plan(plan) for plan in plans]
         talk.print_json({"dry_run": found[0] if len(found) == 1 else found})
@@ -221,13 +221,13 @@ def check_command(talk: Talk, files: tuple[str, ...], *, plan: bool, **options: 
     Files, config, templates on every row, columns, truths, choices, metric fields; all at once. Exit code 2
     on errors, 0 on warnings alone.
     """
-    from answerkey import verbs
+    from answerkey import evaluate
     from answerkey.reports.preview import describe_check, draw_check
     from answerkey.text import Span, line
 
     chosen = find_baseline(options)
     with talk.display() as display:
-        checked = {file: verbs.check(file, progress=display.report, **chosen) for file in files}
+        checked = {file: evaluate.check(file, progress=display.report, **chosen) for file in files}
     if talk.as_json:
         described = [describe_check(one, file) for file, one in checked.items()]
         talk.print_json(described[0] if len(files) == 1 else {"checks": described})
@@ -249,7 +249,7 @@ def resume_command(talk: Talk, run: str, **options: object) -> int:
     RUN is a run folder, its name below `runs`, or `latest`. Calls that failed are asked again. A run that is
     complete is left as it is.
     """
-    from answerkey import verbs
+    from answerkey import evaluate
     from answerkey.reports.listing import find_run
     from answerkey.runs import find_place, has_only_begun, load_manifest
 
@@ -260,7 +260,7 @@ def resume_command(talk: Talk, run: str, **options: object) -> int:
         if not has_only_begun(place) and load_manifest(place)["status"] == "complete":
             talk.say_text("the run is complete: there is nothing to go on with")
         with talk.display() as display:
-            resumed = verbs.resume(place, progress=display.report, onlooker=display, **options)
+            resumed = evaluate.resume(place, progress=display.report, onlooker=display, **options)
         return finish(talk, [resumed], files=files)
 
 
@@ -282,13 +282,13 @@ def rescore_command(talk: Talk, run: str, file: str | None, *, out: str | None, 
     were. Samples and completions are those of RUN. A scorer that asks a model asks it, unless the call cache
     knows what it said.
     """
-    from answerkey import verbs
+    from answerkey import evaluate
     from answerkey.reports.listing import find_run
 
     with keep_files(options) as files:
         options = find_baseline(options)
         with talk.display() as display:
-            scored = verbs.rescore(
+            scored = evaluate.rescore(
                 find_run(run), file, out=out, progress=display.report, onlooker=display, **options
             )
         return finish(talk, [scored], files=files)

@@ -25,6 +25,7 @@ from answerkey._version import __version__
 from answerkey.datasets.columns import fill_column, without_collecting
 from answerkey.datasets.content import MAX_CELL, require_plain
 from answerkey.errors import DataError, Place, RunError, SpecError, listing, suggest
+from answerkey.evaluate import Options
 from answerkey.importers.evalscope import EvalscopeReader
 from answerkey.importers.evidence import DATASET_KEY, EvidenceReader
 from answerkey.importers.helm import HelmReader
@@ -45,7 +46,6 @@ from answerkey.importers.tables import (
 from answerkey.models.responses import mend_text
 from answerkey.spec import schema
 from answerkey.types import CompletionStatus, Notice, Registry
-from answerkey.verbs.options import Options
 
 AUTO = "auto"
 #: By kind, in the order in which they are asked whether they recognise a log; the last takes any table.

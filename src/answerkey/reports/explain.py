@@ -11,12 +11,12 @@ from typing import Any
 import polars as pl
 
 from answerkey.errors import RunError, listing
+from answerkey.evaluate import reopen
 from answerkey.exporters import describe_verdict, find_encoded, pick_task
 from answerkey.runs import Run, TaskRun
 from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict, judge
 from answerkey.text import clean_numbers, show_place
 from answerkey.types import THEIR_SCHEMA, Completion, Completions, Samples, Score, ScoreStatus
-from answerkey.verbs import reopen
 
 SEARCHED_IDS = 20_000
 READ_IDS = 500_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from answerkey.errors import hide_secrets
+from answerkey.evaluate import Checked, CheckedTask, DryRun, PlannedTask, PlannedTemplate
 from answerkey.reports.calls import format_cost
 from answerkey.reports.explain_text import draw_messages
 from answerkey.text import (
@@ -23,7 +24,6 @@ from answerkey.text import (
     make_visible,
     wrap,
 )
-from answerkey.verbs import Checked, CheckedTask, DryRun, PlannedTask, PlannedTemplate
 
 
 def draw_check(checked: Checked, width: int, *, with_plan: bool = False) -> list[Line]:

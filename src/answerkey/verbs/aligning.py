@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from answerkey.errors import Place, RunError, listing, suggest
+from answerkey.evaluate import reopen_dataset, require_column
 from answerkey.metrics.measure import label_rows, name_clusters, name_groups
 from answerkey.runs import Run, TaskRun
 from answerkey.spec import task_from_source
 from answerkey.types import Notice
 from answerkey.verbs.pairing import Outcomes
-from answerkey.verbs.regrouping import require_column
-from answerkey.verbs.reopening import reopen_dataset
 
 SHOWN = 3
 

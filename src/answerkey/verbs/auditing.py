@@ -12,6 +12,7 @@ import polars as pl
 from answerkey.datasets import Dataset
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import RunError
+from answerkey.evaluate import Progress, Reopened, find_task, fit_rows, reopen, require_column, stay_silent
 from answerkey.metrics.base import sort_keys
 from answerkey.metrics.classification import (
     correct_for_chance,
@@ -20,7 +21,6 @@ from answerkey.metrics.classification import (
     measure_recalls,
     measure_rstd,
 )
-from answerkey.pipeline import Progress
 from answerkey.reader import EXTRACTORS
 from answerkey.runs import KeptCompletions, Run, RunPlace, TaskRun, load_run
 from answerkey.scorers import StringEqualsMcqa, choose_audited
@@ -31,10 +31,6 @@ from answerkey.verbs.audit_findings import find_run_findings
 from answerkey.verbs.audit_parts import AuditedRows, Part, measure_rows, merge_audit_parts, write_quality
 from answerkey.verbs.audits import Audit, CleanRows, ReaderCounts, ReaderKind, ReasonCounts, TaskAudit
 from answerkey.verbs.clean_rows import CLEAN_VALUES, measure_clean
-from answerkey.verbs.options import stay_silent
-from answerkey.verbs.regrouping import require_column
-from answerkey.verbs.reopening import Reopened, find_task, reopen
-from answerkey.verbs.spreading import fit_rows
 
 #: How many completions are read together.
 BLOCK = 8_192

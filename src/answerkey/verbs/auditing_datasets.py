@@ -14,7 +14,7 @@ from answerkey.datasets import Rows, UrlSource, is_stored, load_rows, load_table
 from answerkey.datasets.content import require_plain
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import DataError, Place, SpecError, listing, raise_all, suggest
-from answerkey.pipeline import Progress
+from answerkey.evaluate import Progress, stay_silent
 from answerkey.scorers import StringEqualsMcqa
 from answerkey.spec import Overrides, Specification, find_ready_made, load_plan
 from answerkey.types import Notice
@@ -23,7 +23,6 @@ from answerkey.verbs.clean_rows import CLEAN_VALUES
 from answerkey.verbs.dataset_audits import DatasetAudit, LabelQuality
 from answerkey.verbs.dataset_findings import find_dataset_findings, measure_truths
 from answerkey.verbs.duplicate_questions import FoundRepeats, find_repeats, join_sketches
-from answerkey.verbs.options import stay_silent
 from answerkey.verbs.question_checks import QuestionPart, QuestionRows, measure_questions
 from answerkey.verbs.question_fields import LOOKED_AT, FieldNames, TruthForm, find_fields
 from answerkey.verbs.question_reading import guess_form, read_questions

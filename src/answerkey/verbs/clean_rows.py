@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import polars as pl
 
+from answerkey.evaluate import reopen_rows
+from answerkey.evaluate.pipeline import Measured, merge_metrics
 from answerkey.metrics import PythonMetric, measure_metrics
-from answerkey.pipeline import Measured, merge_metrics
 from answerkey.runs import TaskRun
 from answerkey.spec import ScoringStep, Task, task_from_source
 from answerkey.types import MetricValue, Samples, Scores
 from answerkey.verbs.audit_parts import write_quality
-from answerkey.verbs.reopening import reopen_rows
 
 #: What annotators call a label that is in order; compared in lower case.
 CLEAN_VALUES = frozenset(

@@ -9,6 +9,7 @@ from typing import Any
 
 from answerkey.datasets import name_lasting
 from answerkey.errors import AnswerkeyError, listing, raise_all
+from answerkey.evaluate import Options
 from answerkey.runs import NOT_COMPLETE, Run, RunPlace, describe_gates, leave_open
 from answerkey.spec import (
     Policy,
@@ -24,7 +25,6 @@ from answerkey.spec.policies import list_rules
 from answerkey.types import Gate, GateStatus, Notice, find_worst_status
 from answerkey.verbs.baseline_rule import find_baseline_error
 from answerkey.verbs.gate_rules import check_rule
-from answerkey.verbs.options import Options
 
 Stated = str | Path | Mapping[str, object] | Sequence[object]
 

@@ -11,10 +11,10 @@ from typing import Literal
 
 from answerkey.datasets import Rows
 from answerkey.errors import DataError, Place, listing, suggest
+from answerkey.evaluate import read_option_cell
 from answerkey.scorers import StringEqualsMcqa
 from answerkey.templates import Template
 from answerkey.types import Samples
-from answerkey.verbs.option_cells import read_option_cell
 
 #: How a truth names its option: by its label, its place counted from 0 or from 1, or its text.
 TruthForm = Literal["label", "index", "number", "text"]

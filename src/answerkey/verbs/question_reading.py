@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
 
+from answerkey.evaluate import read_option_cell, write_text
 from answerkey.templates import RowTrouble
 from answerkey.types import Samples
-from answerkey.verbs.option_cells import read_option_cell, write_text
 from answerkey.verbs.question_fields import QuestionFields, TruthForm
 
 _LABELLED = re.compile(r"\s*[(\[]?([A-Z]|\d)[)\].:\u3001\uff0e]\s*")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from answerkey import verbs
+from answerkey.evaluate import runner
 from answerkey.runs import reopen_run
 
 Call = Callable[..., Any]
@@ -75,7 +75,7 @@ def test_an_interrupted_command_says_how_to_go_on(
 
     words = (project / "task.yaml", "--dataset", project / "rows.jsonl", "--out", "half", "--copy")
     with monkeypatch.context() as patch:
-        patch.setattr(verbs.running, "run_task", stop)
+        patch.setattr(runner, "run_task", stop)
         done = call("score", *words)
     assert done.code == 130
     assert done.err.endswith("interrupted\nto go on where it stopped: answerkey resume half\n")

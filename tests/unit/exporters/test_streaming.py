@@ -9,12 +9,11 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey import working
+from answerkey.evaluate import prepare, rerun
 from answerkey.exporters import FORMS, PARQUET, export_rows
 from answerkey.reports import breakdown, explain
 from answerkey.reports.explain import explain_sample
 from answerkey.runs import Run
-from answerkey.verbs import reopening
 
 SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
 TASK = {"key": "quiz", "display_name": "Quiz", "description": "q", "definition": {"scorers": [SCORER]}}
@@ -27,7 +26,7 @@ ROWS = [
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a run in shards of seven rows."""
-    monkeypatch.setattr(working, "SHARD_ROWS", 7)
+    monkeypatch.setattr(prepare, "SHARD_ROWS", 7)
     (tmp_path / "task.yaml").write_text(str(TASK))
     pl.DataFrame(ROWS).write_parquet(tmp_path / "rows.parquet")
     dataset = str(tmp_path / "rows.parquet")
@@ -41,7 +40,7 @@ def test_an_export_does_not_depend_on_how_much_is_read_at_once(
     """JSON Lines, CSV and Parquet have the same rows in the same order."""
     written: list[object] = []
     for count in (1000, 4):
-        monkeypatch.setattr(reopening, "READ_TOGETHER", count)
+        monkeypatch.setattr(rerun, "READ_TOGETHER", count)
         file = tmp_path / f"{count}.{form}"
         found = export_rows(run, form, task_key=None, file=str(file), stream=io.StringIO())
         assert found.rows + found.left_out == 50

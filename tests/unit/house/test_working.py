@@ -6,7 +6,8 @@ import polars as pl
 import pytest
 
 from answerkey.datasets import Dataset, Shard, cut_shards, find_own_completions, load_rows
-from answerkey.pipeline import Prepared, run_shard
+from answerkey.evaluate.pipeline import run_shard
+from answerkey.evaluate.prepare import Prepared
 from answerkey.runs import TaskWriter
 from answerkey.runs.store import MemoryStore
 from answerkey.spec import load_task

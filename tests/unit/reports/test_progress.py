@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from answerkey.evaluate import Judged, Standing
 from answerkey.models import BatchSeen
 from answerkey.reports.progress import (
     PLAIN_BAR,
@@ -14,8 +15,6 @@ from answerkey.reports.progress import (
     write_standing,
 )
 from answerkey.text import measure_width, plain_text
-from answerkey.verbs import Standing
-from answerkey.verbs.judging import Judged
 
 HALF = Standing(
     task="mmlu",

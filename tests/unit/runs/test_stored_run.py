@@ -333,7 +333,7 @@ def test_tables_wait_where_every_node_can_see_them(
     bucket: Bucket, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With an engine on other machines, nothing is written here, and what waited is removed."""
-    monkeypatch.setattr("answerkey.verbs.running.open_engine", lambda *_: FarEngine())
+    monkeypatch.setattr("answerkey.evaluate.runner.open_engine", lambda *_: FarEngine())
     frame = pl.DataFrame(ROWS)
     frame.write_parquet(project / "rows.parquet")
     rows = bucket.put("rows.parquet", (project / "rows.parquet").read_bytes())

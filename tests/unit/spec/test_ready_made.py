@@ -12,9 +12,9 @@ from ruamel.yaml import YAML
 from answerkey.cli import main
 from answerkey.datasets import HuggingFaceSource, open_dataset
 from answerkey.errors import SpecError
+from answerkey.evaluate import check
 from answerkey.spec import Overrides, Specification, load_plan, load_task, schema
 from answerkey.spec.ready_made import find_ready_made, list_ready_made, load_ready_made, write_project
-from answerkey.verbs import check
 
 from .conftest import value_of
 

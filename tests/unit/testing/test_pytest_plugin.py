@@ -75,7 +75,7 @@ def test_nothing_is_collected_unless_it_is_named(tmp_path: Path) -> None:
     """Who does not use the plugin does not notice it: nothing of answerkey is imported."""
     write_project(tmp_path / "evals", "B")
     (tmp_path / "test_it.py").write_text(
-        "import sys\n\ndef test_it():\n    assert 'answerkey.verbs' not in sys.modules\n"
+        "import sys\n\ndef test_it():\n    assert 'answerkey.evaluate' not in sys.modules\n"
         "    assert 'aiohttp' not in sys.modules\n    assert 'polars' not in sys.modules\n"
     )
     code, said = run_pytest(tmp_path)

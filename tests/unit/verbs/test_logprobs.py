@@ -12,8 +12,8 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import AnswerkeyError
+from answerkey.evaluate import plan_calls
 from answerkey.testing import Reply, TestServer
-from answerkey.verbs import plan_calls
 
 ROWS = [
     {"question": "q1", "options": ["red", "blue"], "answer": "B"},

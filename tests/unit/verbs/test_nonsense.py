@@ -6,9 +6,8 @@ import pytest
 
 import answerkey as ak
 from answerkey.datasets import load_rows
+from answerkey.evaluate.session import FIRST, EarlyWarning, Judged, QuickJudge, judge_first
 from answerkey.types import Completion, CompletionStatus
-from answerkey.verbs.judging import Judged, QuickJudge
-from answerkey.verbs.nonsense import FIRST, EarlyWarning, judge_first
 
 VALID = Judged(scored=50, correct=20, invalid=0)
 INVALID = Judged(scored=50, correct=0, invalid=50)

@@ -9,10 +9,10 @@ import pytest
 import answerkey as ak
 from answerkey.datasets import Dataset, load_rows
 from answerkey.errors import SolverError
+from answerkey.evaluate import Observer
+from answerkey.evaluate.prepare import Prepared
 from answerkey.models import Adapted, BatchLeft, BatchSeen, Call, Finished, Retried
-from answerkey.pipeline import Prepared
 from answerkey.types import Completion, CompletionStatus, Notice
-from answerkey.verbs.observing import Observer
 
 SCORER = {
     "type": "string_equals_mcqa",
@@ -188,7 +188,7 @@ def test_nonsense_stops_the_asking_when_that_is_wanted() -> None:
 
 def test_many_completions_are_judged_though_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits to be judged does not pile up."""
-    monkeypatch.setattr("answerkey.verbs.observing.WAITING", 10)
+    monkeypatch.setattr("answerkey.evaluate.session.WAITING", 10)
     observer, _, _ = observe()
     for number in range(25):
         observer.hear(finish(number, "A"))

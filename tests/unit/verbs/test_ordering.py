@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 import answerkey as ak
-from answerkey import working
 from answerkey.errors import AnswerkeyError
+from answerkey.evaluate import plan_calls, prepare, reopen
 from answerkey.exporters import read_rows
 from answerkey.testing import TestServer
-from answerkey.verbs import plan_calls, reopen
 
 SOLVER = {
     "type": "single_turn_solver",
@@ -190,7 +189,7 @@ def test_shards_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model = "builtin/simulated?accuracy=0.6&seed=3"
     whole = ak.score(make_task(group_by="topic"), rows, model=model)
     for size in (1, 2, 5, 16):
-        monkeypatch.setattr(working, "SHARD_ROWS", size)
+        monkeypatch.setattr(prepare, "SHARD_ROWS", size)
         parts = ak.score(make_task(group_by="topic"), rows, model=model)
         assert parts.tasks["quiz"].metrics == whole.tasks["quiz"].metrics
         assert parts.tasks["quiz"].tally == whole.tasks["quiz"].tally

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from answerkey.datasets import HeldRows, load_rows
-from answerkey.verbs.option_cells import read_option_cell
+from answerkey.evaluate import read_option_cell
 from answerkey.verbs.question_fields import FieldNames, find_fields
 from answerkey.verbs.question_reading import Question, find_place, guess_form, name_options, read_questions
 

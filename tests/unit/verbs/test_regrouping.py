@@ -10,7 +10,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import DataError, Problems, RunError
-from answerkey.verbs import regroup
+from answerkey.evaluate import regroup
 
 SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
 ROWS = [

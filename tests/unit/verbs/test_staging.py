@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import answerkey as ak
-from answerkey import working
 from answerkey.engines import Spread
-from answerkey.verbs import opening, spreading
+from answerkey.evaluate import prepare
+from answerkey.evaluate.prepare import Prepared
 
 SCORER = {
     "type": "string_equals_mcqa",
@@ -34,8 +34,8 @@ ROWS = [
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Let shards be small, and temporary files lie where they can be seen."""
-    monkeypatch.setattr(working, "SHARD_ROWS", 7)
-    monkeypatch.setattr(spreading, "SHARD_ROWS", 7)
+    monkeypatch.setattr(prepare, "SHARD_ROWS", 7)
+    monkeypatch.setattr(prepare, "SHARD_ROWS", 7)
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
 
@@ -61,8 +61,8 @@ def test_wrong_rows_are_told_the_same_and_leave_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spread: str
 ) -> None:
     """Twenty are shown, the rest is counted; no run folder is there, and no temporary file."""
-    monkeypatch.setattr(opening, "choose_spread", lambda _: spread)
-    monkeypatch.setattr(spreading, "WORKER_ROWS", 10 if spread == "processes" else 10_000)
+    monkeypatch.setattr(prepare, "choose_spread", lambda _: spread)
+    monkeypatch.setattr(prepare, "WORKER_ROWS", 10 if spread == "processes" else 10_000)
     told = refuse(tmp_path, ROWS, "run")
     assert told.count("error[E204]") == 21
     assert "sample `000004`: ground truth 'E' is not among the choices" in told
@@ -115,12 +115,12 @@ def test_what_is_read_is_what_is_needed() -> None:
     rows = [{**row, "subject": "s"} for row in ROWS[:3]]
     read: list[object] = []
 
-    def note(prepared: working.Prepared) -> str:
+    def note(prepared: Prepared) -> str:
         read.append(prepared.columns)
         return "alone"
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opening, "choose_spread", note)
+        patch.setattr(prepare, "choose_spread", note)
         ak.score(task, rows)
         anything = {**SCORER, "choices": "{{ sample[sample.unused[:0] ~ 'choices'] }}"}
         ak.score({**task, "definition": {"scorers": [anything]}}, rows)
@@ -129,17 +129,16 @@ def test_what_is_read_is_what_is_needed() -> None:
 
 def test_rows_are_cut_smaller_where_they_are_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shard holds a bearable number of bytes, of which completions in another file are a part."""
-    monkeypatch.setattr(working, "SHARD_ROWS", 100_000)
-    monkeypatch.setattr(spreading, "SHARD_ROWS", 100_000)
-    monkeypatch.setattr(spreading, "SHARD_BYTES", 40_000_000)
+    monkeypatch.setattr(prepare, "SHARD_ROWS", 100_000)
+    monkeypatch.setattr(prepare, "SHARD_BYTES", 40_000_000)
     sizes: list[int] = []
-    choose = spreading.choose_shard_rows
+    choose = prepare.choose_shard_rows
 
-    def note(prepared: working.Prepared, spread: Spread) -> int:
+    def note(prepared: Prepared, spread: Spread) -> int:
         sizes.append(choose(prepared, spread))
         return sizes[-1]
 
-    monkeypatch.setattr(opening, "choose_shard_rows", note)
+    monkeypatch.setattr(prepare, "choose_shard_rows", note)
     rows = [{"answer": "A", "choices": ["A", "B"]}] * 2500
     for length in (1, 10_000):
         said = tmp_path / "said.jsonl"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from answerkey.evaluate.session import Reasons, tally_calls
 from answerkey.models import Price
 from answerkey.runs import JournalCall
-from answerkey.verbs.tallying import Reasons, tally_calls
 
 
 def call(number: int = 0, **fields: Any) -> JournalCall:  # noqa: ANN401 - of JournalCall

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import polars as pl
 
+from answerkey.evaluate.checks import plan_templates
 from answerkey.spec import load_plan
 from answerkey.types import Samples
-from answerkey.verbs.template_plans import plan_templates
 
 TASK = """\
 key: planned

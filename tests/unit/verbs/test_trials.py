@@ -11,10 +11,9 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey import working
+from answerkey.evaluate import plan_calls, prepare, reopen
 from answerkey.exporters import read_rows
 from answerkey.testing import TestServer
-from answerkey.verbs import plan_calls, reopen
 
 SCORER = {
     "type": "string_equals_mcqa",
@@ -135,7 +134,7 @@ def test_shards_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """The numbers, the tally and the tables are the same in one shard and in many."""
     project = write_project(tmp_path)
     whole = ak.run(project, out=tmp_path / "whole").tasks["quiz"]
-    monkeypatch.setattr(working, "SHARD_ROWS", 7)
+    monkeypatch.setattr(prepare, "SHARD_ROWS", 7)
     parts = ak.run(project, out=tmp_path / "parts").tasks["quiz"]
     assert len(list((tmp_path / "parts" / "tasks" / "quiz" / "scores").iterdir())) == 10
     assert parts.metrics == whole.metrics

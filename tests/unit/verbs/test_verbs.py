@@ -10,8 +10,7 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.verbs import plan_calls, reopen
-from answerkey.verbs.options import Options
+from answerkey.evaluate import Options, plan_calls, reopen
 
 TASK: dict[str, Any] = {
     "key": "quiz",

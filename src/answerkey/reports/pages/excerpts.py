@@ -9,10 +9,9 @@ import polars as pl
 
 from answerkey.datasets import Recorded, Rows
 from answerkey.errors import RunError
+from answerkey.evaluate import fit_rows, reopen
 from answerkey.runs import Run, Table, TaskRun
 from answerkey.types import Completions, Samples
-from answerkey.verbs import reopen
-from answerkey.verbs.spreading import fit_rows
 
 #: Rows between which lie no more samples than this part of those that are read together are read together,
 #: too: to find one row in a file takes as long as to read the thousands around it.

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from answerkey.errors import RunError
+from answerkey.evaluate import find_task
 from answerkey.reports.explain import find_position, iterate_ids
 from answerkey.reports.pages.excerpts import Wanted, join_columns, order_positions
 from answerkey.reports.pages.filtering import Query, filter_rows, sort_rows
@@ -19,7 +20,6 @@ from answerkey.reports.pages.rule_readings import read_rows
 from answerkey.reports.pages.sample_source import SampleSource, open_samples
 from answerkey.reports.pages.single_samples import describe_samples, list_rows
 from answerkey.runs import Run, TaskRun
-from answerkey.verbs.reopening import find_task
 
 #: So many completions are read by every rule to see which of them flip; of more, so many drawn at random.
 MOST_REREAD = 20_000

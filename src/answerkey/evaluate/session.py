@@ -1,0 +1,767 @@
+"""The live models of a run: bound to its journal and call cache, with a budget, followed call by call.
+
+models ──► Observer.hear (each event, at once) ──► counts ──► Observer.look (when somebody looks)
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import polars as pl
+
+from answerkey.engines import LocalEngine
+from answerkey.errors import AnswerkeyError, SolverError, SpecError, raise_all
+from answerkey.evaluate.prepare import (
+    SOLVE,
+    Opened,
+    Options,
+    Prepared,
+    list_models,
+    name_purpose,
+    place_judges,
+)
+from answerkey.metrics import wilson
+from answerkey.models import (
+    BatchLeft,
+    BatchSeen,
+    Budget,
+    Event,
+    Finished,
+    LiveModel,
+    Model,
+    Price,
+    Retried,
+    SnippetModel,
+    find_price,
+    require_batches,
+)
+from answerkey.models.actors import ActorHost
+from answerkey.models.cache import CallCache
+from answerkey.models.retry import find_room
+from answerkey.runs import Journal, JournalCall, RunWriter
+from answerkey.scorers import Scorer, StringEquals, StringEqualsMcqa
+from answerkey.solvers import ChoiceRankingSolver
+from answerkey.spec import Task
+from answerkey.types import Completion, Completions, CompletionStatus, Notice, Samples, ScoreStatus, Validity
+
+_LONGEST_REASON = 80
+_LONGEST_EXAMPLE = 300
+
+
+class Reasons:
+    """Troubles in groups by purpose and cause: how many, and one example each."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def add(self, purpose: str, why: str, sample_id: str) -> None:
+        """Count one trouble."""
+        reason = why.partition(":")[0][:_LONGEST_REASON] or "unknown"
+        one = self._found.get((purpose, reason))
+        if one is None:
+            example = {"sample_id": sample_id, "error": why[:_LONGEST_EXAMPLE]}
+            self._found[purpose, reason] = one = {"reason": reason, "count": 0, "example": example}
+        one["count"] += 1
+
+    def describe(self, purpose: str) -> list[dict[str, Any]]:
+        """Return the groups of a purpose, the largest first."""
+        found = [one for (owner, _), one in self._found.items() if owner == purpose]
+        return sorted(found, key=lambda one: (-one["count"], one["reason"]))
+
+
+@dataclass
+class _Tally:
+    calls: int = 0
+    asked: int = 0
+    failed: int = 0
+    retries: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    latencies: array[float] = field(default_factory=lambda: array("d"))
+
+    def add(self, call: JournalCall) -> None:
+        self.calls += 1
+        self.failed += call.status == CompletionStatus.ERROR.value
+        if call.source == "cache":
+            return
+        self.asked += 1
+        self.retries += max(0, (call.attempts or 1) - 1)
+        self.prompt_tokens += call.prompt_tokens or 0
+        self.completion_tokens += call.completion_tokens or 0
+        if call.latency is not None:
+            self.latencies.append(call.latency)
+
+    def describe(self, price: Price | None) -> dict[str, Any]:
+        tokens = (self.prompt_tokens, self.completion_tokens)
+        return {
+            "calls": self.calls,
+            "asked": self.asked,
+            "cached": self.calls - self.asked,
+            "failed": self.failed,
+            "retries": self.retries,
+            "prompt_tokens": tokens[0],
+            "completion_tokens": tokens[1],
+            "cost": None if price is None else round(price.charge(*tokens), 6),
+            "latency": _measure_latency(self.latencies),
+        }
+
+
+def tally_calls(
+    calls: Iterable[JournalCall], prices: Mapping[str, Price | None], retried: Reasons
+) -> dict[str, dict[str, Any]]:
+    """Return by purpose what was asked: counts, tokens, cost, latency, failures and retries by reason.
+
+    `retried` has the reasons for asking again of this process; the count of retries is that of the whole run.
+    """
+    tallies: dict[str, _Tally] = {}
+    errors = Reasons()
+    for call in calls:
+        tallies.setdefault(call.purpose, _Tally()).add(call)
+        if call.status == CompletionStatus.ERROR.value:
+            errors.add(call.purpose, call.error or "", call.sample_id)
+    return {
+        purpose: tally.describe(prices.get(purpose))
+        | {"errors": errors.describe(purpose), "retried": retried.describe(purpose)}
+        for purpose, tally in tallies.items()
+    }
+
+
+def _measure_latency(seconds: array[float]) -> dict[str, float] | None:
+    """Return the median and the 95th percentile in seconds; None without any."""
+    if not seconds:
+        return None
+    found = pl.Series(seconds)
+    return {
+        name: round(value, 4)
+        for name, share in (("p50", 0.5), ("p95", 0.95))
+        if (value := found.quantile(share, "linear")) is not None
+    }
+
+
+#: Scorers that judge a few thousand completions in no time, without asking anybody.
+QUICK = (StringEqualsMcqa, StringEquals)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How completions were judged; `invalid` is None for a scorer that knows no validity."""
+
+    scored: int = 0
+    correct: int = 0
+    invalid: int | None = None
+
+    def __add__(self, other: Judged) -> Judged:
+        both = None if other.invalid is None else (self.invalid or 0) + other.invalid
+        return Judged(self.scored + other.scored, self.correct + other.correct, both)
+
+
+class QuickJudge:
+    """Judges completions of a task by its main scorer, if that one is quick."""
+
+    def __init__(self, task: Task, samples: Samples) -> None:
+        self._samples = samples
+        self._places = samples.ids.to_frame("sample_id").with_row_index("position")
+        scorer = task.main_step.scorer
+        self._scorer: Scorer | None = scorer if isinstance(scorer, QUICK) else None
+
+    @property
+    def is_able(self) -> bool:
+        """Whether the scorer is one of the quick ones."""
+        return self._scorer is not None
+
+    def judge(self, said: Sequence[tuple[str, Completion]]) -> Judged:
+        """Return how these completions, each with the id of its sample, are judged.
+
+        A scorer that fails will say so when its turn comes; until then it has judged nothing.
+        """
+        if self._scorer is None or not said:
+            return Judged()
+        try:
+            return self._count(self._scorer, said)
+        except AnswerkeyError:
+            return Judged()
+
+    def _count(self, scorer: Scorer, said: Sequence[tuple[str, Completion]]) -> Judged:
+        asked = pl.DataFrame({"sample_id": [sample_id for sample_id, _ in said]}, {"sample_id": pl.String})
+        places = asked.join(self._places, on="sample_id", how="left", maintain_order="left")["position"]
+        completions = [replace(one, prompt=None, logprobs=None) for _, one in said]
+        scores = scorer.score(
+            self._samples.take(places.to_list()),
+            Completions.build(asked["sample_id"], completions, source="live"),
+        )
+        is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
+        correct, validity = scores.column("is_correct"), scores.column("completion_validity")
+        return Judged(
+            scored=int(is_scored.sum()),
+            correct=0 if correct is None else int(correct.fill_null(0).sum()),
+            invalid=None if validity is None else int((validity == Validity.INVALID.value).sum()),
+        )
+
+
+#: So many completions are looked at.
+FIRST = 50
+LENGTH = "length"
+_SHOWN = 60
+
+
+class EarlyWarning:
+    """Looks at the first 50 completions of a task; calls that failed are not among them."""
+
+    def __init__(self, judge: QuickJudge) -> None:
+        self._judge = judge
+        self._said: list[tuple[str, Completion]] = []
+        self._is_over = False
+
+    def look_at(self, sample_id: str, completion: Completion) -> tuple[Notice, bool] | None:
+        """Take a completion; with the fiftieth, return what is wrong with all of them, if anything is.
+
+        The truth value says whether the rest would be nonsense, too. A letter cut off after one token may be
+        just what was wanted, and is only worth a warning.
+        """
+        if self._is_over or completion.status is CompletionStatus.ERROR:
+            return None
+        self._said.append((sample_id, completion))
+        if len(self._said) < FIRST:
+            return None
+        self._is_over = True
+        judged, texts = self._judge.judge(self._said), [one for _, one in self._said]
+        self._said = []
+        return judge_first(texts, judged)
+
+
+def judge_first(said: Sequence[Completion], judged: Judged) -> tuple[Notice, bool] | None:
+    """Return what is wrong with all of these completions, and whether it makes them useless."""
+    is_cut = all(one.finish_reason == LENGTH for one in said)
+    is_invalid = bool(judged.scored) and judged.invalid == judged.scored
+    # A dataset that is sorted by its truths has the same right answer fifty times.
+    is_right = bool(judged.scored) and judged.correct == judged.scored
+    is_same = len({(one.status, one.text) for one in said}) == 1 and not is_right
+    found = [
+        words
+        for is_so, words in (
+            (is_invalid, "all INVALID"),
+            (is_same, "all the same"),
+            (is_cut, "all cut off by the token limit"),
+        )
+        if is_so
+    ]
+    if not found:
+        return None
+    message = f"the first {len(said)} completions are {_join(found)}; for example {_show(said[0])}"
+    hint = _advise(is_cut=is_cut, is_invalid=is_invalid)
+    is_useless = is_invalid or is_same or 2 * (judged.invalid or 0) >= judged.scored
+    return Notice(message, hint=hint), is_useless
+
+
+def _join(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _show(completion: Completion) -> str:
+    if completion.text is None:
+        return f"no text ({completion.status.value})"
+    return repr(completion.text if len(completion.text) <= _SHOWN else f"{completion.text[:_SHOWN]}…")
+
+
+def _advise(*, is_cut: bool, is_invalid: bool) -> str:
+    stop = "Ctrl-C stops the run"
+    if is_cut:
+        return f"{stop}; raise `max_tokens` in the model's `generation`, unless one letter is all you want"
+    if is_invalid:
+        return f"{stop}; `--dry-run` shows the prompt: does it ask for the letter alone?"
+    return f"{stop}; `--dry-run` shows the prompt: does it hold the question and the options?"
+
+
+#: The pace is that of the last so many seconds.
+WINDOW_SECONDS = 15.0
+#: Completions that wait to be judged; beyond that they are judged even if nobody looks.
+WAITING = 5000
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far the asking is. `known` calls were answered from the cache or the journal, and are done, too.
+
+    `retried` counts attempts that will be made again. Tokens are those of calls made now. `pace` is in calls
+    per second, `seconds_left` None when it cannot be told yet. `correct` and `invalid` are out of `scored`.
+    `batches` are those that are waited for. `trouble` is why the last attempt is made again, as long as
+    nothing was answered since.
+    """
+
+    task: str
+    purpose: str
+    done: int
+    total: int
+    known: int = 0
+    failed: int = 0
+    retried: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    pace: float | None = None
+    seconds_left: float | None = None
+    judged: Judged = field(default_factory=Judged)
+    batches: tuple[BatchSeen, ...] = ()
+    trouble: str | None = None
+
+    @property
+    def accuracy(self) -> tuple[float, tuple[float, float]] | None:
+        """The share of right completions so far, and its 95 % Wilson interval; None without any."""
+        if not self.judged.scored:
+            return None
+        return self.judged.correct / self.judged.scored, wilson(self.judged.correct, self.judged.scored)
+
+    @property
+    def invalid_share(self) -> float | None:
+        """The share of INVALID completions so far; None where the scorer knows none."""
+        if not self.judged.scored or self.judged.invalid is None:
+            return None
+        return self.judged.invalid / self.judged.scored
+
+
+class Onlooker(Protocol):
+    """Who wants to see a run while it is under way."""
+
+    def follow(self, observer: Observer) -> None:
+        """Take the observer of a task that begins to ask; `look` may be called from any thread."""
+
+    def warn(self, notice: Notice) -> None:
+        """Hear what the user should know now; called from any thread, in a hurry."""
+
+    def say(self, text: str) -> None:
+        """Hear a line about how the run goes on."""
+
+
+@dataclass
+class _Counts:
+    """The calls of one purpose."""
+
+    done: int = 0
+    known: int = 0
+    failed: int = 0
+    retried: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class Observer:
+    """Follows the calls of one task; safe for threads.
+
+    `total` is how many calls of each purpose there will be. With `stops`, completions that make no sense end
+    the asking: SolverError E305.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        *,
+        total: int,
+        warn: Callable[[Notice], None],
+        stops: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.key = prepared.key
+        self.total = total
+        self.retried = Reasons()
+        self._warn = warn
+        self._stops = stops
+        self._clock = clock
+        self._judge = QuickJudge(prepared.task, prepared.dataset.samples(prepared.columns))
+        # What actions leave out of the metrics is only known in the end.
+        self._shows_accuracy = self._judge.is_able and not prepared.task.actions
+        self._early = EarlyWarning(self._judge)
+        # What is ranked is echoed, not said.
+        self._has_texts = not isinstance(prepared.task.solver, ChoiceRankingSolver)
+        self._counts: dict[str, _Counts] = {}
+        self._purpose = SOLVE
+        self._waiting: list[tuple[str, Completion]] = []
+        self._judged = Judged()
+        self._batches: dict[str, BatchSeen] = {}
+        self._trouble: str | None = None
+        self._marks: deque[tuple[float, int]] = deque([(clock(), 0)])
+        self._lock = threading.Lock()
+        self._looking = threading.Lock()
+
+    def hear(self, event: Event) -> None:
+        """Take an event in; raises SolverError E305 when the asking should stop."""
+        if isinstance(event, Finished):
+            self._note_finished(event)
+        elif isinstance(event, Retried):
+            with self._lock:
+                self._count(event.call.purpose).retried += 1
+                self._trouble = event.why
+                self.retried.add(event.call.purpose, event.why, event.call.sample_id)
+        elif isinstance(event, BatchSeen):
+            with self._lock:
+                self._batches[event.batch] = event
+        elif isinstance(event, BatchLeft):
+            message = (
+                f"the batch `{event.batch}` of {event.calls} calls goes on at the endpoint, and is paid for"
+            )
+            self._warn(Notice(message, hint="`answerkey resume` collects it; nothing is handed in twice"))
+
+    def _note_finished(self, event: Finished) -> None:
+        call, completion = event.call, event.completion
+        with self._lock:
+            counts = self._count(call.purpose)
+            counts.done += 1
+            counts.known += event.is_known
+            if not event.is_known:
+                self._trouble = None
+                counts.prompt_tokens += completion.prompt_tokens or 0
+                counts.completion_tokens += completion.completion_tokens or 0
+            if completion.status is CompletionStatus.ERROR:
+                counts.failed += 1
+                return
+            if call.purpose != SOLVE:
+                return
+            if self._shows_accuracy:
+                self._waiting.append((call.sample_id, completion))
+            is_full = len(self._waiting) >= WAITING
+            found = self._early.look_at(call.sample_id, completion) if self._has_texts else None
+        if is_full:
+            self._judge_waiting()
+        if found is not None:
+            self._speak(*found)
+
+    def _count(self, purpose: str) -> _Counts:
+        if purpose != self._purpose:
+            self._purpose = purpose
+            self._marks = deque([(self._clock(), 0)])
+        return self._counts.setdefault(purpose, _Counts())
+
+    def _speak(self, notice: Notice, is_useless: bool) -> None:  # noqa: FBT001 - the pair that was found
+        if self._stops and is_useless:
+            hint = (notice.hint or "").removeprefix("Ctrl-C stops the run; ")
+            raise SolverError("E305", f"stopped: {notice.message}", hint=f"{hint}; then start a new run")
+        self._warn(notice)
+
+    def look(self) -> Standing:
+        """Return how far the asking is now."""
+        self._judge_waiting()
+        with self._lock:
+            counts = self._counts.get(self._purpose, _Counts())
+            pace = self._measure_pace(counts.done - counts.known)
+            left = max(0, self.total - counts.done)
+            return Standing(
+                task=self.key,
+                purpose=self._purpose,
+                done=counts.done,
+                total=max(self.total, counts.done),
+                known=counts.known,
+                failed=counts.failed,
+                retried=counts.retried,
+                prompt_tokens=counts.prompt_tokens,
+                completion_tokens=counts.completion_tokens,
+                pace=pace,
+                seconds_left=left / pace if pace else None,
+                judged=self._judged,
+                batches=tuple(one for one in self._batches.values() if not one.is_over),
+                trouble=self._trouble,
+            )
+
+    def _measure_pace(self, asked: int) -> float | None:
+        """Return the calls per second of the last seconds; None before there is a second to look back on."""
+        now = self._clock()
+        marks = self._marks
+        while len(marks) > 1 and marks[1][0] <= now - WINDOW_SECONDS:
+            marks.popleft()
+        then, before = marks[0]
+        marks.append((now, asked))
+        return (asked - before) / (now - then) if now - then >= 1 else None
+
+    def _judge_waiting(self) -> None:
+        with self._looking:
+            with self._lock:
+                waiting, self._waiting = self._waiting, []
+            if waiting:
+                judged = self._judge.judge(waiting)
+                with self._lock:
+                    self._judged += judged
+
+
+class NobodyLooks:
+    """An onlooker for runs that nobody watches."""
+
+    def follow(self, observer: Observer) -> None:
+        """Look away."""
+
+    def warn(self, notice: Notice) -> None:
+        """Keep quiet."""
+
+    def say(self, text: str) -> None:
+        """Keep quiet."""
+
+
+@dataclass
+class Session:
+    """The time in which a run asks its models."""
+
+    writer: RunWriter
+    options: Options
+    onlooker: Onlooker
+    cache: CallCache
+    stack: ExitStack
+    budget: Budget
+    actors: ActorHost | None = None
+    max_open: int | None = None
+    _observers: dict[str, Observer] = field(default_factory=dict)
+    _models: dict[tuple[str, str], Model] = field(default_factory=dict)
+    _tasks: dict[str, Task] = field(default_factory=dict)
+
+    def bind(self, prepared: Prepared) -> Prepared:
+        """Return the task with its live models bound to the run; the session closes them in the end.
+
+        The repetitions of a task share its models. Scorers that ask are given theirs.
+        """
+        models = list_models(prepared)
+        observer = self._observe(prepared) if any(map(_is_asked, models.values())) else None
+        for purpose, model in models.items():
+            if (prepared.key, purpose) not in self._models:
+                bound = self._bind_model(model, prepared.key, purpose, observer)
+                self._models[prepared.key, purpose] = bound
+        if prepared.key not in self._tasks:
+            self._tasks[prepared.key] = self._place_judges(prepared)
+        solving = self._models.get((prepared.key, SOLVE))
+        return replace(prepared, model=solving, task=self._tasks[prepared.key])
+
+    def _place_judges(self, prepared: Prepared) -> Task:
+        judges = {key: self._models[prepared.key, name_purpose(key)] for key in prepared.judges}
+        task = place_judges(prepared.task, judges)
+        for step in task.scoring:
+            if step.key in judges and hasattr(step.scorer, "close"):
+                self.stack.callback(step.scorer.close)
+        return task
+
+    def _bind_model(self, model: Model, key: str, purpose: str, observer: Observer | None) -> Model:
+        if observer is None or not isinstance(model, LiveModel | SnippetModel):
+            return model
+        ledger = self._journal.task(key)
+        if isinstance(model, LiveModel):
+            price = choose_price(model, self.options)
+            book = self._find_book(model) if purpose == SOLVE else None
+            bound: LiveModel | SnippetModel = model.bind(
+                *(ledger, self.budget, observer.hear),
+                limits=replace(model.limits, max_open=self.max_open),
+                price=price,
+                batches=book,
+                actors=self.actors,
+            )
+        else:
+            bound = model.bind(ledger, self.budget, observer.hear)
+        self.stack.callback(bound.close)
+        return bound
+
+    def _find_book(self, model: LiveModel) -> Journal | None:
+        """Return where batches are written down; None when calls are sent one by one."""
+        if self.options.batch:
+            return self._journal
+        for one in self._journal.list_batches(model.identity):
+            raise SpecError(
+                "E119",
+                f"`--no-batch` cannot be used yet: the batch `{one.batch or one.file}` is under way",
+                hint="`answerkey resume` without it collects it; what failed may then be sent one by one",
+            )
+        return None
+
+    def close_models(self, key: str) -> None:
+        """Close the connections of a task that is done: the next one opens its own."""
+        for (task, _), model in self._models.items():
+            if task == key and isinstance(model, LiveModel | SnippetModel):
+                model.close()
+
+    def describe(self, key: str) -> dict[str, Any]:
+        """Return what the task asked, for its entry in `run.json`; nothing for one without a live model."""
+        observer = self._observers.get(key)
+        if observer is None:
+            return {}
+        prices = {
+            purpose: model.price
+            for (task, purpose), model in self._models.items()
+            if task == key and isinstance(model, LiveModel)
+        }
+        return {"calls": tally_calls(self._journal.list_calls(key), prices, observer.retried)}
+
+    @property
+    def _journal(self) -> Journal:
+        return self.writer.journal(self.cache)
+
+    def _observe(self, prepared: Prepared) -> Observer:
+        observer = self._observers.get(prepared.key)
+        if observer is None:
+            warn, stops = self.onlooker.warn, self.options.stop_on_nonsense
+            observer = self._observers[prepared.key] = Observer(prepared, total=0, warn=warn, stops=stops)
+            self.onlooker.follow(observer)
+        observer.total += count_calls(prepared) * _count_continuations(prepared)
+        return observer
+
+
+@contextmanager
+def open_session(
+    opened: Sequence[Opened],
+    writer: RunWriter,
+    options: Options,
+    onlooker: Onlooker | None,
+    actors: ActorHost | None = None,
+) -> Iterator[Session]:
+    """Yield the session of a run; close its models and the cache afterwards.
+
+    With `actors`, models are asked from there. What is wrong with the cache is added to the run's notices.
+    """
+    with ExitStack() as stack:
+        cache = stack.enter_context(closing(CallCache(options.cache_policy or "reuse")))
+        budget = _open_budget(opened, writer, cache, options)
+        onlooker = onlooker or NobodyLooks()
+        if writer.is_resumed:
+            _tell_known(opened, writer, cache, onlooker)
+        max_open, notices = (None, []) if actors is not None else _fit_connections(opened)
+        for notice in notices:
+            onlooker.warn(notice)
+        yield Session(writer, options, onlooker, cache, stack, budget, actors, max_open)
+        heard = map(str, (*notices, *cache.notices))
+        writer.manifest["notices"] = [*writer.manifest["notices"], *heard]
+
+
+def _fit_connections(opened: Sequence[Opened]) -> tuple[int | None, list[Notice]]:
+    """Return how many connections each model can have where that is less than it wants, and say so.
+
+    The models of one task are asked together.
+    """
+    tasks = [list_models(one.prepared).values() for one in opened]
+    live = [[model for model in models if isinstance(model, LiveModel)] for models in tasks]
+    wanted = [one.limits.choose_concurrent(one.connection.max_concurrent) for task in live for one in task]
+    room = find_room() if wanted else None
+    most = None if room is None else max(1, room // max(map(len, live)))
+    if most is None or most >= max(wanted):
+        return None, []
+    message = f"at most {most} of {max(wanted)} requests are sent at once: this process may open few files"
+    return most, [Notice(message, hint="raise the limit of open files: `ulimit -n 4096`")]
+
+
+def _open_budget(opened: Sequence[Opened], writer: RunWriter, cache: CallCache, options: Options) -> Budget:
+    """Return the budget of the run, less what it has used before it stopped."""
+    budget = Budget(max_calls=options.max_calls, max_cost=options.max_cost)
+    models = {
+        (one.prepared.key, purpose): model
+        for one in opened
+        for purpose, model in list_models(one.prepared).items()
+    }
+    if not any(map(_is_asked, models.values())):
+        return budget
+    for usage in writer.journal(cache).sum_usage():
+        budget.calls += usage.calls
+        model = models.get((usage.specification, usage.purpose))
+        price = choose_price(model, options) if isinstance(model, LiveModel) else None
+        if price is not None:
+            budget.spent += price.charge(usage.prompt_tokens, usage.completion_tokens)
+    return budget
+
+
+def _tell_known(opened: Sequence[Opened], writer: RunWriter, cache: CallCache, onlooker: Onlooker) -> None:
+    """Say what the journal of a run that goes on knows, and what is lost of it."""
+    asked = [
+        (one, purpose)
+        for one in opened
+        for purpose, model in list_models(one.prepared).items()
+        if _is_asked(model)
+    ]
+    if not asked:
+        return
+    journal = writer.journal(cache)
+    counts = journal.count()
+    entries = writer.manifest["tasks"]
+    told = sum(one["calls"] for entry in entries for one in (entry.get("calls") or {}).values())
+    if lost := max(journal.lost + writer.lost_records, told - sum(counts.values())):
+        hint = "their calls are made again, unless another copy of the journal or the call cache knows them"
+        notice = Notice(f"damaged or missing records of the journal: {lost:,}", hint=hint)
+        onlooker.warn(notice)
+        for entry in entries:
+            entry.pop("calls", None)  # so that it is told once
+        writer.manifest["notices"] = [*writer.manifest["notices"], str(notice)]
+        writer.write_manifest()
+    known = sum(counts.values()) - counts.get(CompletionStatus.ERROR.value, 0)
+    left = sum(_count_all(one, purpose) for one, purpose in asked) - known
+    is_exact = all(purpose == SOLVE for _, purpose in asked)  # a judge is not asked about every sample
+    onlooker.say(f"calls: {known:,} known, {'' if is_exact else 'at most '}{max(0, left):,} left")
+
+
+def _count_all(opened: Opened, purpose: str) -> int:
+    """Return how many calls a task makes for a purpose, in all its repetitions."""
+    size = _count_continuations(opened.prepared) if purpose == SOLVE else 1
+    return count_calls(opened.prepared) * size * opened.specification.num_runs
+
+
+def _is_asked(model: Model) -> bool:
+    """Return whether a model's answers go through the journal."""
+    return isinstance(model, LiveModel | SnippetModel)
+
+
+def count_calls(prepared: Prepared) -> int:
+    """Return how many questions a task has: every sample that is in order, in every trial."""
+    return (len(prepared.dataset) - len(prepared.failed)) * len(list_trials(prepared))
+
+
+def _count_continuations(prepared: Prepared) -> int:
+    """Return how many calls a question is; the first sample tells, where the solver ranks continuations."""
+    solver = prepared.task.solver
+    if not isinstance(solver, ChoiceRankingSolver) or not len(prepared.dataset):
+        return 1
+    first = prepared.dataset.rows.slice(0, 1).load(prepared.columns)
+    return max(1, len(solver.list_calls(first, prepared.examples)[0]))
+
+
+def list_trials(prepared: Prepared) -> range:
+    """Return the numbers of the trials that a task asks; a repetition has trials of its own."""
+    size = prepared.task.num_trials
+    return range(prepared.repetition * size, (prepared.repetition + 1) * size)
+
+
+def choose_price(model: LiveModel, options: Options) -> Price | None:
+    """Return what a model's tokens cost: as the caller says, else as is known of it."""
+    return options.read_price() or find_price(model.connection)
+
+
+def require_askable(opened: Sequence[Opened], options: Options) -> None:
+    """Raise, before anything is asked or written, for a key that is missing and a limit that cannot hold."""
+    errors: list[AnswerkeyError] = []
+    asked = [pair for one in opened for pair in list_models(one.prepared).items()]
+    for purpose, model in asked:
+        is_batch = bool(options.batch and purpose == SOLVE)
+        if is_batch and isinstance(model, SnippetModel):
+            errors.append(SpecError("E119", f"`--batch` cannot be used with `{model.name}`: it is a snippet"))
+        if not isinstance(model, LiveModel):
+            continue
+        errors.extend(_find_obstacles(model, options, is_batch=is_batch))
+        if options.max_cost is not None and choose_price(model, options) is None:
+            errors.append(
+                SpecError(
+                    "E119",
+                    f"`--max-cost` cannot hold: what `{model.name}` costs is not known",
+                    hint="say it with `--price IN:OUT` (USD per million tokens), or use `--max-calls`",
+                )
+            )
+    raise_all(list({str(error): error for error in errors}.values()))
+
+
+def _find_obstacles(model: LiveModel, options: Options, *, is_batch: bool) -> list[AnswerkeyError]:
+    """Return why a model cannot be asked: a key that is missing, or an API that has no batches."""
+    errors: list[AnswerkeyError] = []
+    try:
+        model.require_ready()
+        if is_batch or options.engine == LocalEngine.name:
+            model.connection.require_address()
+        if is_batch:
+            require_batches(model.connection)
+    except SpecError as error:
+        errors.append(error)
+    if is_batch and options.max_cost is not None and model.connection.generation.max_tokens is None:
+        hint = "set `max_tokens`, or use `--max-calls`"
+        message = f"`--max-cost` cannot hold in a batch: `{model.name}` has no `max_tokens`"
+        errors.append(SpecError("E119", message, hint=hint))
+    return errors

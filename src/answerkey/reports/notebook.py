@@ -1,10 +1,8 @@
-"""Runs, comparisons and audits where Python shows them: as they are printed, and as HTML in a notebook.
-
-What only a notebook needs is loaded when one asks for it.
-"""
+"""Runs, comparisons and audits where Python shows them: as they are printed, in a notebook as well."""
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING
 
 from answerkey.reports.audit_text import draw_audit
@@ -27,10 +25,8 @@ def to_text(run: Run) -> str:
 
 
 def to_html(run: Run) -> str:
-    """Return the run as an HTML fragment; nothing in it comes unescaped from data."""
-    from answerkey.reports.pages.rich import draw_run
-
-    return draw_run(run, to_text(run))
+    """Return the summary as HTML; nothing in it comes unescaped from data."""
+    return f"<pre>{escape(to_text(run))}</pre>"
 
 
 def to_plots(run: Run) -> dict[str, Plot]:
@@ -46,10 +42,8 @@ def compare_to_text(comparison: Comparison) -> str:
 
 
 def compare_to_html(comparison: Comparison) -> str:
-    """Return a comparison as an HTML fragment; nothing in it comes unescaped from data."""
-    from answerkey.reports.pages.rich import draw_comparison
-
-    return draw_comparison(comparison, compare_to_text(comparison))
+    """Return a comparison as HTML; nothing in it comes unescaped from data."""
+    return f"<pre>{escape(compare_to_text(comparison))}</pre>"
 
 
 def audit_to_text(audit: Audit) -> str:
@@ -58,7 +52,5 @@ def audit_to_text(audit: Audit) -> str:
 
 
 def audit_to_html(audit: Audit) -> str:
-    """Return an audit as an HTML fragment; nothing in it comes unescaped from data."""
-    from answerkey.reports.pages.rich import draw_audit as draw_rich
-
-    return draw_rich(audit, audit_to_text(audit))
+    """Return an audit as HTML; nothing in it comes unescaped from data."""
+    return f"<pre>{escape(audit_to_text(audit))}</pre>"

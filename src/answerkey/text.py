@@ -12,8 +12,10 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from html import escape
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from answerkey.errors import AnswerkeyError, Place, Problems
 
@@ -210,6 +212,8 @@ Cell = str | Span
 BLANK: Line = ()
 INDENT = "  "
 GAP = "  "
+#: Of what is printed by Python, where nobody knows how wide the window is.
+SHOWN_WIDTH = 110
 
 
 def line(*pieces: Cell) -> Line:
@@ -249,6 +253,23 @@ def draw_text(text: str, width: int, role: Role = "plain", *, indent: str = INDE
     """Return a text made visible, broken into indented lines."""
     parts = wrap(make_visible(text), width - len(indent))
     return [line(Span(f"{indent}{part}", role)) for part in parts]
+
+
+class Drawn:
+    """What Python shows as text: in `print`, and the same in a notebook.
+
+    `drawn_by` is the `module:function` that gives its lines for a width; it lies above, so that it is named
+    and not imported.
+    """
+
+    drawn_by: ClassVar[str]
+
+    def __str__(self) -> str:
+        module, _, function = self.drawn_by.partition(":")
+        return plain_text(getattr(import_module(module), function)(self, SHOWN_WIDTH))
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import polars as pl
 
@@ -29,6 +30,7 @@ from answerkey.runs.store import (
     refuse_changed,
     require_digest,
 )
+from answerkey.text import Drawn
 from answerkey.types import (
     Completions,
     Gate,
@@ -45,6 +47,8 @@ T = TypeVar("T")
 Listed = Mapping[str, Mapping[str, Any]]
 FORMAT_VERSION = 2
 NOT_COMPLETE = "the run is not complete"
+#: The module that draws plots of a run; it lies above.
+PLOTS = "answerkey.reports.pages.plots"
 #: What a task that was run several times has beside the tables of its first repetition.
 REPETITIONS, REPEATABILITY, AGREEMENT = "repetitions", "repeatability.json", "agreement.parquet"
 _FOLDER_NAME = re.compile(r"[^/\\\x00-\x1f]{1,300}")
@@ -166,14 +170,25 @@ class TaskRun:
 
     def sum_up(self) -> str:
         """Return the main metric and how many samples there are, in a few words; no number with errors."""
-        counts = self.counts
-        main = next((value for value in self.metrics.values() if value.purpose == "score"), None)
+        counts, main = self.counts, self.main_metric
         samples = f"samples={counts['samples']}"
         if counts.get("errors"):
             return f"{samples}, errors={counts['errors']}"
         if main is None or main.value is None:
             return samples
         return f"{main.name}={main.value:.4g}, {samples}"
+
+    @property
+    def main_metric(self) -> MetricValue | None:
+        """The first metric that counts for the score, or None when the task has none."""
+        return next((value for value in self.metrics.values() if value.purpose == "score"), None)
+
+    @property
+    def main_scorer(self) -> str | None:
+        """The key of the scorer that the counts belong to: the first with purpose `score`."""
+        scorers: Sequence[Mapping[str, Any]] = self.manifest.get("scorers") or []
+        first = next((one for one in scorers if one.get("purpose", "score") == "score"), None)
+        return (first or (scorers[0] if scorers else {})).get("key")
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -202,11 +217,13 @@ class TaskRun:
 
 
 @dataclass(frozen=True, repr=False)
-class Run:
+class Run(Drawn):
     """A run: what ran, and its tasks. `path` is None for a run that was never written.
 
     A run on object storage has its address there.
     """
+
+    drawn_by = "answerkey.reports.summary:draw_summary"
 
     manifest: Mapping[str, Any]
     tasks: Mapping[str, TaskRun]
@@ -241,11 +258,11 @@ class Run:
             for rule in policy["rules"]
         )
 
-    if TYPE_CHECKING:  # put on by the package: `reports`, which draws them, is above
-
-        @property
-        def plots(self) -> Mapping[str, dict[str, Any]]:
-            """The plots by name, as Vega-Lite specifications; of several tasks by `task/name`."""
+    @cached_property
+    def plots(self) -> Mapping[str, dict[str, Any]]:
+        """The plots by name, as Vega-Lite specifications; of several tasks by `task/name`."""
+        plots: Mapping[str, dict[str, Any]] = import_module(PLOTS).list_plots(self)
+        return plots
 
     @property
     def metrics(self) -> Mapping[str, MetricValue]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from answerkey.metrics import wilson
+from answerkey.text import Drawn
 from answerkey.types import MetricValue, Notice
 
 #: How many samples are named for each thing that is found.
@@ -163,8 +164,10 @@ class TaskAudit:
 
 
 @dataclass(frozen=True)
-class Audit:
+class Audit(Drawn):
     """The audit of a run, task by task."""
+
+    drawn_by = "answerkey.reports.audit_text:draw_audit"
 
     path: str | None
     status: str

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from answerkey.metrics.paired import Difference
+from answerkey.text import Drawn
 from answerkey.types import Notice
 
 #: A difference is called significant when chance gives one as large in fewer than so many cases.
@@ -78,8 +79,10 @@ class TaskComparison:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Drawn):
     """Several runs compared; `baseline` is the label of the run that all others are held against."""
+
+    drawn_by = "answerkey.reports.comparison_text:draw_pairs"
 
     tasks: tuple[TaskComparison, ...]
     baseline: str | None = None

@@ -375,7 +375,7 @@ def test_an_audit_shows_itself() -> None:
     """Printed, an audit is what the command prints; in a notebook nothing comes unescaped from data."""
     found = ak.audit(score("ABCD" * 10, ["<b>A</b>"] * 40))
     assert "Findings" in str(found)
-    assert "&lt;b&gt;A" in found._repr_html_()  # type: ignore[attr-defined]
+    assert "&lt;b&gt;A" in found._repr_html_()
 
 
 def test_at_most_so_many_completions_are_read() -> None:

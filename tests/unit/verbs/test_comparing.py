@@ -253,4 +253,4 @@ def test_a_comparison_shows_itself(make: Make) -> None:
     """In print and in a notebook, with data escaped."""
     found = ak.compare(make("a", make_rows("A" * 12)), make("b", make_rows("?" * 12)))
     assert "A - B" in str(found)
-    assert found._repr_html_().startswith("<pre>")  # type: ignore[attr-defined]  # put on by the package
+    assert found._repr_html_().startswith("<pre>")

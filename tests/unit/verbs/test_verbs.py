@@ -314,7 +314,7 @@ def test_a_run_is_shown_in_few_words_and_printed_in_full(tmp_path: Path) -> None
 def test_a_run_shows_itself_in_a_notebook() -> None:
     """The notebook hook gives escaped HTML with the numbers."""
     run = ak.score(TASK, ROWS, ["B", "A", "<b>A</b>"])
-    html = run._repr_html_()  # type: ignore[attr-defined]
+    html = run._repr_html_()
     assert "66.67" in html
     assert "<b>" not in html
 

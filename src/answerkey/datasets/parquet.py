@@ -1,27 +1,17 @@
 """Parquet and Arrow files, and any Polars frame, as columns of values that templates can use.
 
-Of a Parquet file only what is asked for is read. Of one on shared storage only that is fetched: the end of
-the file says where the columns of a group of rows lie, and what is fetched is laid out in a local file with
-holes, at the very places where the object has it, so that Polars reads it as it reads any file. A few hundred
-megabytes are kept for the next shard of the same rows; then a new file is begun.
+Of a Parquet file only what is asked for is read; of one on shared storage only that is fetched.
 """
 
 from __future__ import annotations
 
-import atexit
 import io
-import os
-import sys
-import tempfile
-import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import accumulate
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import polars as pl
 
@@ -35,8 +25,9 @@ from answerkey.datasets.columns import (
     make_plain,
 )
 from answerkey.datasets.content import Content, RowErrors
+from answerkey.datasets.downloads import fetch_object
 from answerkey.datasets.rows import ID_COLUMN, Rows, SlicedRows, choose_names, number_rows, read_ids
-from answerkey.datasets.storage import BLOCK, StoredObject
+from answerkey.datasets.storage import StoredObject, open_store
 from answerkey.errors import DataError, Place
 from answerkey.types import Notice, Samples
 
@@ -230,8 +221,7 @@ class StoredRows(SlicedRows):
         if self.stamp is not None and _read_stamp(self.path) != self.stamp:
             raise self._refuse_change()
         try:
-            with self._open(names) as path:
-                scan = pl.scan_parquet(path, glob=False, use_statistics=False, cache=False)
+            with scan_stored(self.stored) if self.stored else nullcontext(_scan(self.path)) as scan:
                 rows = scan.slice(self.offset, self.length)
                 frame = rows.select(pl.selectors.by_name(*names)).collect()
         except FOREIGN as error:
@@ -240,12 +230,6 @@ class StoredRows(SlicedRows):
             raise self._refuse_change()
         changed = [frame[name].cast(self.schema[name]) for name in names if name in self.casts]
         return frame.with_columns(changed) if changed else frame
-
-    def _open(self, names: list[str]) -> AbstractContextManager[Path]:
-        """Return the file to read these columns from."""
-        if self.stored is None:
-            return nullcontext(self.path)
-        return lay_out(self.stored, range(self.offset, self.offset + self.length), names)
 
     def _refuse_change(self) -> DataError:
         message = "the file has changed while it was being read"
@@ -261,13 +245,46 @@ def _read_stamp(path: Path) -> tuple[int, int] | None:
     return found.st_size, found.st_mtime_ns
 
 
+def _scan(path: Path | str, **options: Any) -> pl.LazyFrame:  # noqa: ANN401 - those of Polars
+    return pl.scan_parquet(path, glob=False, use_statistics=False, cache=False, **options)
+
+
+@contextmanager
+def scan_stored(stored: StoredObject) -> Iterator[pl.LazyFrame]:
+    """Yield the rows of a Parquet object; what is collected of them is fetched.
+
+    DataError E214 when the object cannot be had, or is another one before or after that. Where Polars cannot
+    be told how to reach the store, the object is fetched whole.
+    """
+    store, path = open_store(stored.url)
+    options = store.find_scan_options(path)
+    stored.require_unchanged()
+    try:
+        if options is None:
+            yield _scan(_fetch_whole(stored))
+        else:
+            yield _scan(stored.url, storage_options=options, credential_provider=None)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        stored.require_unchanged()
+        if isinstance(error, OSError):
+            raise store.refuse(path, error) from None
+        raise
+    stored.require_unchanged()
+
+
+@lru_cache(maxsize=64)
+def _fetch_whole(stored: StoredObject) -> Path:
+    """Return the file that an object was fetched into; looked for once, since its hash is compared."""
+    return fetch_object(stored, ".parquet").path
+
+
 def open_parquet(content: Content) -> StoredRows | None:
     """Return the rows of a Parquet file; None when some of its columns need a look at every value."""
     stamp = _read_stamp(content.path)
     if not content.head:
         raise content.error("E210", "the file is empty")
     path = content.path.absolute()  # it is read by whoever works on it, wherever that is
-    found = _describe(content.path, content)
+    found = _describe(nullcontext(_scan(content.path)), content)
     return None if found is None else replace(found, path=path, stamp=stamp)
 
 
@@ -276,16 +293,16 @@ def open_stored_parquet(stored: StoredObject, file: str) -> StoredRows | None:
     content = Content(file, Path(stored.name), raw=b"")
     if not stored.size:
         raise content.error("E210", "the file is empty")
-    with lay_out(stored, range(0), ()) as path:
-        found = _describe(path, content)
+    found = _describe(scan_stored(stored), content)
     return None if found is None else replace(found, path=content.path, stored=stored)
 
 
-def _describe(path: Path, content: Content) -> StoredRows | None:
+def _describe(opened: AbstractContextManager[pl.LazyFrame], content: Content) -> StoredRows | None:
     """Return the rows as the end of a file describes them."""
     try:
-        schema = pl.scan_parquet(path, glob=False).collect_schema()
-        length = int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+        with opened as scan:
+            schema = scan.collect_schema()
+            length = int(scan.select(pl.len()).collect().item())
     except FOREIGN as error:
         _refuse_damage(content, "Parquet", error)
     found = {name: _find_cast(dtype) for name, dtype in schema.items()}
@@ -293,282 +310,4 @@ def _describe(path: Path, content: Content) -> StoredRows | None:
     if len(casts) < len(found):
         return None
     changed = frozenset(name for name, dtype in casts.items() if dtype != schema[name])
-    return StoredRows(path, casts, 0, length, content.file, casts=changed)
-
-
-#: Where a piece of a column starts, and where it stops.
-Span = tuple[int, int]
-#: A file with holes is left for a new one when it holds so many bytes.
-MOST_BYTES = 256 * 2**20
-#: Of so many objects, those read last, what was fetched is kept.
-_KEPT = 4
-#: How many ranges of one shard are on the way together.
-_TOGETHER = 4
-#: The end of an object is fetched by a guess at its length first.
-_GUESS = 2**16
-_LARGEST_FOOTER = 2**30
-#: Where a file without a name can be opened, nothing is left of a process that was killed.
-_IS_NAMELESS = sys.platform == "linux"
-_PARQUET_MARK = b"PAR1"
-#: Length and mark, after the footer.
-TAIL = 8
-#: Some writers leave the header of the first page out of a column's size.
-_SLACK = 128
-
-
-@dataclass(frozen=True)
-class Footer:
-    """The end of a Parquet file: `start` is where it begins, `groups` have rows and column pieces.
-
-    A piece is the name of the column at the top, where it starts and where it stops. Only these numbers are
-    used, and only to choose what is fetched; rows are read by Polars alone.
-    """
-
-    start: int
-    raw: bytes
-    rows: int
-    groups: tuple[tuple[int, tuple[tuple[str, int, int], ...]], ...]
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The names of the columns at the top; none where there are no rows."""
-        return frozenset(name for _, pieces in self.groups[:1] for name, _, _ in pieces)
-
-    def list_spans(self, rows: range, names: Collection[str]) -> list[Span]:
-        """Return where the columns of these rows lie, piece by piece, in order."""
-        ends = list(accumulate(count for count, _ in self.groups))
-        spans: list[Span] = []
-        for (count, pieces), end in zip(self.groups, ends, strict=True):
-            if rows.start < end and end - count < rows.stop:
-                spans += [(first, last) for name, first, last in pieces if name in names]
-        return sorted(spans)
-
-
-@lru_cache(maxsize=64)
-def load_footer(stored: StoredObject) -> Footer:
-    """Return the footer of a Parquet object; DataError E202 when it is none."""
-    raw = stored.read(max(0, stored.size - _GUESS), stored.size) if stored.size else b""
-    length = TAIL + int.from_bytes(raw[-TAIL:-4], "little")
-    problem = "the mark at its end is missing"
-    if len(raw) >= TAIL and raw.endswith(_PARQUET_MARK):
-        problem = "its footer is longer than the file"
-        if length <= min(stored.size - len(_PARQUET_MARK), _LARGEST_FOOTER):
-            if length > len(raw):
-                raw = stored.read(stored.size - length, stored.size)
-            try:
-                return read_footer(raw[-length:], stored.size - length)
-            except ValueError as error:
-                problem = str(error)
-    message, where = f"not a valid Parquet file: {problem}", Place(file=stored.url)
-    raise DataError("E202", message, where=where, hint="write or upload it again")
-
-
-def read_footer(raw: bytes, start: int) -> Footer:
-    """Return what a footer says; `raw` goes to the end of the file. ValueError when it cannot be read."""
-    try:
-        told = _ThriftReader(raw[:-TAIL]).read_struct()  # the numbers are those of the format's fields
-        rows, groups = int(told[3]), tuple(_read_group(one, start) for one in told.get(4, ()))
-        if sum(count for count, _ in groups) == rows:
-            return Footer(start, raw, rows, groups)
-    except (IndexError, KeyError, TypeError, AttributeError, ValueError, RecursionError):
-        pass
-    raise ValueError("its footer is damaged")
-
-
-def _read_group(told: dict[int, Any], end: int) -> tuple[int, tuple[tuple[str, int, int], ...]]:
-    pieces = []
-    for column in told[1]:
-        about = column[3]
-        path, size, first, dictionary = about[3], about[7], about[9], about.get(11) or 0
-        first = dictionary if 0 < dictionary < first else first
-        last = min(first + size + _SLACK, end)
-        if not 0 <= first <= last:
-            raise ValueError
-        pieces.append((path[0].decode(), first, last))
-    return int(told[3]), tuple(pieces)
-
-
-class _ThriftReader:
-    """Reads Thrift's compact form: structures as dicts by field number, lists as lists, text as bytes."""
-
-    def __init__(self, raw: bytes) -> None:
-        self._raw = raw
-        self._at = 0
-        self._kinds: dict[int, Callable[[], Any]] = {
-            1: lambda: True,
-            2: lambda: False,
-            3: self._take_byte,
-            **dict.fromkeys((4, 5, 6), self._read_number),
-            7: lambda: self._take(8),
-            8: lambda: self._take(self._read_varint()),
-            **dict.fromkeys((9, 10), self._read_list),
-            11: self._read_map,
-            12: self.read_struct,
-        }
-
-    def read_struct(self) -> dict[int, Any]:
-        """Return the structure at hand."""
-        found: dict[int, Any] = {}
-        number = 0
-        while head := self._take_byte():
-            number = number + (head >> 4) if head >> 4 else self._read_number()
-            found[number] = self._kinds[head & 15]()
-        return found
-
-    def _read_list(self) -> list[Any]:
-        head = self._take_byte()
-        size = self._read_varint() if head >> 4 == 15 else head >> 4  # noqa: PLR2004 - a long list
-        kind = head & 15
-        read = self._take_byte if kind in (1, 2) else self._kinds[kind]
-        return [read() for _ in range(size)]  # each entry has a byte at least
-
-    def _read_map(self) -> list[Any]:
-        size = self._read_varint()
-        if size > len(self._raw):
-            raise ValueError
-        head = self._take_byte() if size else 0
-        return [(self._kinds[head >> 4](), self._kinds[head & 15]()) for _ in range(size)]
-
-    def _take(self, count: int) -> bytes:
-        if count > len(self._raw) - self._at:
-            raise ValueError
-        self._at += count
-        return self._raw[self._at - count : self._at]
-
-    def _take_byte(self) -> int:
-        self._at += 1
-        return self._raw[self._at - 1]
-
-    def _read_varint(self) -> int:
-        value = 0
-        for shift in range(0, 71, 7):  # 64 bits at most
-            byte = self._take_byte()
-            value |= (byte & 127) << shift
-            if byte < 128:  # noqa: PLR2004 - the bit that says that more follow
-                return value
-        raise ValueError
-
-    def _read_number(self) -> int:
-        value = self._read_varint()
-        return (value >> 1) ^ -(value & 1)
-
-
-def merge_spans(spans: Iterable[Span]) -> list[Span]:
-    """Return spans, which are in order, with those that touch as one."""
-    merged: list[Span] = []
-    for first, last in spans:
-        if merged and first <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
-        else:
-            merged.append((first, last))
-    return merged
-
-
-@dataclass
-class _SparseFile:
-    """A file with holes, and which spans of the object it has; `users` are at work on it."""
-
-    stored: StoredObject
-    file: BinaryIO
-    path: Path
-    users: int = 0
-    held: set[Span] = field(default_factory=set)
-    size: int = 0
-    filling: threading.Lock = field(default_factory=threading.Lock)
-    writing: threading.Lock = field(default_factory=threading.Lock)
-
-    def fill(self, spans: Collection[Span]) -> None:
-        """Fetch what is missing; two shards of the same rows fetch it once."""
-        with self.filling:
-            missing = [span for span in spans if span not in self.held]
-            blocks = [
-                (start, min(start + BLOCK, last))
-                for first, last in merge_spans(missing)
-                for start in range(first, last, BLOCK)
-            ]
-            if blocks:
-                with ThreadPoolExecutor(_TOGETHER) as pool:
-                    list(pool.map(self._fetch, blocks))
-            self.held.update(missing)
-            self.size += sum(last - first for first, last in missing)
-
-    def _fetch(self, span: Span) -> None:
-        raw = self.stored.read(*span)
-        with self.writing, _explain_full_disk(self.stored):
-            self.file.seek(span[0])
-            self.file.write(raw)
-            self.file.flush()
-
-    def close_unused(self) -> None:
-        """Give the room back, unless somebody reads the file."""
-        if not self.users:
-            self.file.close()
-            if not _IS_NAMELESS:
-                self.path.unlink(missing_ok=True)
-
-
-#: The files with holes, the one used last at the end.
-_files: dict[StoredObject, _SparseFile] = {}
-_files_lock = threading.Lock()
-
-
-@contextmanager
-def lay_out(stored: StoredObject, rows: range, names: Collection[str]) -> Iterator[Path]:
-    """Yield a file in which these columns of these rows, and the footer, are where the object has them."""
-    footer = load_footer(stored)
-    spans = footer.list_spans(rows, frozenset(names))
-    with _files_lock:
-        file = _files.pop(stored, None)
-        # One that has all that is wanted is used on: a single group of rows may be larger than is kept.
-        if file is not None and file.size > MOST_BYTES and not file.held.issuperset(spans):
-            file.close_unused()
-            file = None
-        file = _files[stored] = file or _create_file(stored, footer)
-        file.users += 1
-    try:
-        file.fill(spans)
-        yield file.path
-    finally:
-        with _files_lock:
-            file.users -= 1
-            if _files.get(stored) is not file:
-                file.close_unused()
-            unused = [one for one in _files.values() if not one.users]
-            for other in unused[: max(0, len(_files) - _KEPT)]:
-                _files.pop(other.stored).close_unused()
-
-
-@atexit.register
-def _close_all() -> None:
-    for file in _files.values():
-        file.users = 0
-        file.close_unused()
-
-
-def _create_file(stored: StoredObject, footer: Footer) -> _SparseFile:
-    """Make a file of the object's size that holds nothing but its marks and its footer."""
-    with _explain_full_disk(stored):
-        if _IS_NAMELESS:
-            file: BinaryIO = tempfile.TemporaryFile(prefix="answerkey-")  # noqa: SIM115 - closed when unused
-            path = Path(f"/proc/self/fd/{file.fileno()}")
-        else:
-            handle, name = tempfile.mkstemp(prefix="answerkey-", suffix=".parquet")
-            file, path = os.fdopen(handle, "r+b"), Path(name)
-        file.truncate(stored.size)
-        file.write(_PARQUET_MARK)
-        file.seek(footer.start)
-        file.write(footer.raw)
-        file.flush()
-        return _SparseFile(stored, file, path)
-
-
-@contextmanager
-def _explain_full_disk(stored: StoredObject) -> Iterator[None]:
-    """Tell a disk that takes no more from an object that is damaged."""
-    try:
-        yield
-    except OSError as error:
-        folder = tempfile.gettempdir()
-        message = f"`{stored.url}` cannot be read: what is fetched of it has no room in `{folder}`: {error}"
-        hint = "make room there, or name another folder in `TMPDIR`"
-        raise DataError("E214", message, where=Place(file=stored.url), hint=hint) from None
+    return StoredRows(content.path, casts, 0, length, content.file, casts=changed)

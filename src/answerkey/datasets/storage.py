@@ -27,9 +27,10 @@ from answerkey.models.settings import Secret
 #: Read at a time, and how many such blocks are on the way together.
 BLOCK = 8 * 2**20
 AHEAD = 4
-#: Seconds to connect, seconds without a byte, and how often a call is tried.
+#: Seconds to connect, seconds without a byte, seconds for a whole range, and how often a call is tried.
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 20.0
+TRANSFER_SECONDS = 600.0
 TRIES = 3
 _SETTINGS = ("AWS_", "FSSPEC_", "GOOGLE_", "GCSFS_", "STORAGE_EMULATOR_HOST")
 _SECRETS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
@@ -79,11 +80,16 @@ class StoredObject:
 
     def read(self, start: int, stop: int) -> bytes:
         """Return the bytes from `start` on, before `stop`; DataError E214 when the object has changed."""
-        store, path = _open(self.url)
+        store, path = open_store(self.url)
         raw = store.read(path, self.mark, start, stop)
         if len(raw) != stop - start:
             raise refuse(self.url, *_CHANGED)
         return raw
+
+    def require_unchanged(self) -> None:
+        """Raise DataError E214 when the object is not there any more, or is another one."""
+        if look_up(self.url).mark != self.mark:
+            raise refuse(self.url, *_CHANGED)
 
     def iterate(self) -> Iterator[bytes]:
         """Yield the whole content in blocks; a few of them are in memory."""
@@ -116,33 +122,33 @@ def look_up(url: str) -> StoredObject:
 
 def find_object(url: str) -> StoredObject | None:
     """Return the object at an address as it is now; None when there is none, E214 when that is not known."""
-    store, path = _open(url)
+    store, path = open_store(url)
     found = store.look_up(path)
     return None if found is None else replace(found, url=url)
 
 
 def list_objects(url: str) -> list[StoredObject]:
     """Return the objects below an address, at any depth, by name; none when there is nothing."""
-    store, path = _open(url)
+    store, path = open_store(url)
     return store.find(path)
 
 
 def put_object(url: str, content: bytes | Path) -> None:
     """Write an object, whole or not at all, in place of what is there."""
-    store, path = _open(url)
+    store, path = open_store(url)
     store.put(path, content)
 
 
 def copy_object(source: str, url: str) -> None:
     """Copy an object within a store."""
-    store, path = _open(url)
-    store.copy(_open(source)[1], path)
+    store, path = open_store(url)
+    store.copy(open_store(source)[1], path)
 
 
 def remove_objects(urls: list[str]) -> None:
     """Remove objects, if they are there."""
     for url in urls:
-        store, path = _open(url)
+        store, path = open_store(url)
         store.remove(path)
 
 
@@ -151,7 +157,7 @@ def put_new(url: str, content: bytes, *, in_place_of: str | None = None) -> str 
 
     A store that knows no such condition writes it in any case: read it again to see whose it is.
     """
-    store, path = _open(url)
+    store, path = open_store(url)
     return store.put_new(path, content, in_place_of)
 
 
@@ -160,7 +166,7 @@ def refuse(url: str, message: str, hint: str | None = None) -> DataError:
     return DataError("E214", f"`{url}` {message}", where=Place(file=url), hint=hint)
 
 
-def _open(url: str) -> tuple[Store, str]:
+def open_store(url: str) -> tuple[Store, str]:
     """Return the store of an address as the environment says, opened once, and where the object is in it."""
     scheme, _, path = url.partition("://")
     scheme = scheme.lower()
@@ -211,6 +217,10 @@ class Store:
                     raise
                 return None
         return self._describe(path, told) if told.get("type") == "file" else None
+
+    def find_scan_options(self, path: str) -> dict[str, Any] | None:  # noqa: ARG002 - other stores look at it
+        """Return the options by which Polars reads an object as this store does; None if it cannot."""
+        return None
 
     def find(self, path: str) -> list[StoredObject]:
         """Return the objects below a path, by name."""
@@ -280,7 +290,11 @@ class Store:
         except DataError:
             raise
         except self._foreign as error:
-            raise refuse(f"{self.scheme}://{path}", *self._explain(error)) from None
+            raise self.refuse(path, error) from None
+
+    def refuse(self, path: str, error: BaseException) -> DataError:
+        """Return E214 for what a library says about an object."""
+        return refuse(f"{self.scheme}://{path}", *self._explain(error))
 
     def _explain(self, error: BaseException) -> tuple[str, str | None]:
         """Return what an error of a library means, and what to do about it."""
@@ -369,16 +383,54 @@ class S3Store(Store):
         )
         files.retries = 1  # the client tries again by itself, and its tries are counted
 
-        async def find_keys() -> Any:  # noqa: ANN401 - a foreign library's class
+        files.connect()
+        self._find_keys(files)
+        self._regions: dict[str, str] = {}
+        return files
+
+    def _find_keys(self, files: Any) -> tuple[str, ...]:  # noqa: ANN401 - a foreign library's class
+        """Return key, secret and token as the library found them, all of which must never be shown."""
+
+        async def find() -> Any:  # noqa: ANN401 - a foreign library's class
             found = await files.session.get_credentials()
             return None if found is None else await found.get_frozen_credentials()
 
-        files.connect()
-        keys = self._sync(files.loop, find_keys)
-        # What must never be shown is learned, wherever the library found it.
-        for text in (keys.access_key, keys.secret_key, keys.token) if keys else ():
+        found = None if files.key else self._sync(files.loop, find)
+        stated = (files.key, files.secret, files.token)
+        keys = (found.access_key, found.secret_key, found.token) if found else stated
+        for text in keys:
             Secret(text or "", "caller")
-        return files
+        return tuple(text or "" for text in keys)
+
+    def find_scan_options(self, path: str) -> dict[str, Any] | None:
+        """Return the keys and the host of the library; None where certificates of one's own are needed."""
+        files, bucket = self._files, path.partition("/")[0]
+        meta = files._s3.meta  # noqa: SLF001 - asked of the client itself
+        endpoint, region = str(meta.endpoint_url), str(meta.region_name)
+        if endpoint.startswith("https://") and files.session.get_config_variable("ca_bundle"):
+            return None
+        if str(urlsplit(endpoint).hostname).endswith(".amazonaws.com"):
+            # Where the library is sent on to the region of a bucket, Polars has to be told.
+            if bucket not in self._regions:
+                with suppress(*self._foreign):
+                    told = files.call_s3("head_bucket", Bucket=bucket)["ResponseMetadata"]["HTTPHeaders"]
+                    self._regions[bucket] = str(told["x-amz-bucket-region"])
+            own = self._regions.get(bucket, region)
+            is_regional = region in endpoint
+            endpoint = endpoint.replace(region, own) if is_regional else f"https://s3.{own}.amazonaws.com"
+            region = own
+        names = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+        keys = dict(zip(names, self._find_keys(files), strict=True))
+        return {
+            **({"aws_skip_signature": "true"} if files.anon else {k: v for k, v in keys.items() if v}),
+            "aws_endpoint_url": endpoint,
+            "aws_region": region,
+            "aws_allow_http": "true" if endpoint.startswith("http://") else "false",
+            "max_retries": TRIES - 1,
+            "connect_timeout": f"{CONNECT_SECONDS}s",
+            "read_timeout": f"{READ_SECONDS}s",
+            "timeout": f"{TRANSFER_SECONDS}s",
+        }
 
     def _explain(self, error: BaseException) -> tuple[str, str | None]:
         """Return what an error of the library means, and what to do about it."""

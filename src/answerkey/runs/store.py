@@ -24,7 +24,7 @@ from typing import Any, Self, TypeVar
 import polars as pl
 
 from answerkey.datasets.downloads import open_cache_folder
-from answerkey.datasets.parquet import lay_out, load_footer
+from answerkey.datasets.parquet import scan_stored
 from answerkey.datasets.storage import (
     STORES,
     StoredObject,
@@ -420,12 +420,9 @@ class ObjectStore(RunStore):
         self.write_bytes(name, out.getvalue())
 
     @contextmanager
-    def open_table(self, file: RunFile, rows: range, columns: Sequence[str] | None) -> Iterator[pl.LazyFrame]:
-        found = self._find(file)
-        with reaching_storage():
-            names = load_footer(found).columns if columns is None else columns
-            with lay_out(found, rows, names) as path:
-                yield pl.scan_parquet(path, glob=False)
+    def open_table(self, file: RunFile, rows: range, columns: Sequence[str] | None) -> Iterator[pl.LazyFrame]:  # noqa: ARG002 - Polars fetches what is collected
+        with reaching_storage(), scan_stored(self._find(file)) as table:
+            yield table
 
     def digest(self, file: RunFile) -> str:
         with reaching_storage():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import pickle
+import random
 import socket
 import sys
 import time
@@ -103,20 +104,55 @@ def test_an_address_is_a_bucket_and_a_name(url: str, code: str) -> None:
         UrlSource(url)
 
 
-def test_parquet_is_read_where_it_lies(bucket: Bucket, parquet: Path, reads: list[tuple[str, int]]) -> None:
+def test_parquet_is_read_where_it_lies(bucket: Bucket, faulty: Faulty, tmp_path: Path) -> None:
     """The rows are those of the file; of the object, only what is asked for is fetched."""
-    url = bucket.put("rows.parquet", parquet.read_bytes())
-    table = load_table(url)
-    here = load_table(parquet)
+    frame = FRAME.with_columns(pl.col("unread").str.pad_start(4000, "x"))
+    frame.write_parquet(tmp_path / "rows.parquet", row_group_size=100, compression="uncompressed")
+    url = bucket.put("rows.parquet", (tmp_path / "rows.parquet").read_bytes())
+    table, here = load_table(url), load_table(tmp_path / "rows.parquet")
     assert table.digest == here.digest
     assert table.samples.frame.equals(here.samples.frame)
     assert table.rows.file == url
-    reads.clear()
+    faulty.headers.clear()
     rows = pickle.loads(pickle.dumps(table.rows.slice(250, 100)))  # noqa: S301 - as it is sent to a worker
     found = rows.load(["answer"])
     assert found.frame.equals(FRAME.select("answer").slice(250, 100))
     assert found.ids.to_list()[0] == "000251"
-    assert sum(size for _, size in reads) < 5000
+    ranges = [line for text in faulty.headers for line in text.lower().splitlines() if "range:" in line]
+    spans = [line.partition("=")[2].partition("-") for line in ranges]
+    assert len(spans) == 3  # the end of the file, and a piece of two groups
+    assert all(int(last) - int(first) < 5000 for first, _, last in spans if first)
+
+
+@pytest.mark.parametrize("place", ["bucket", "memory"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"row_group_size": 100, "compression": "zstd"},
+        {"data_page_size": 512, "compression": "snappy", "statistics": False},
+        {"row_group_size": 2000, "compression": "lz4", "statistics": "full"},
+    ],
+)
+def test_any_part_of_a_file_is_read_as_if_it_were_here(
+    place: str, how: dict[str, Any], request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """For every span of rows and choice of columns, from a store that Polars reaches, and from another."""
+    nested = FRAME.with_columns(
+        pl.struct(pl.col("answer"), pl.concat_list("question", "answer").alias("b")).alias("deep"),
+        pl.when(pl.col("answer") != "A").then("unread").alias("word"),
+        pl.lit(None, pl.String).alias("empty"),
+    )
+    nested.write_parquet(tmp_path / "rows.parquet", **how)
+    found = request.getfixturevalue(place)
+    url = f"{found if isinstance(found, str) else found.url}/rows.parquet"
+    put_object(url, tmp_path / "rows.parquet")
+    rows, draws = load_table(url).rows, random.Random(7)
+    for _ in range(6):
+        start = draws.randrange(1000)
+        length = draws.randrange(1, 1000 - start + 1)
+        names = draws.sample(nested.columns, draws.randrange(1, 4))
+        loaded = rows.slice(start, length).load(names).frame
+        assert loaded.select(names).equals(nested.slice(start, length).select(names))
 
 
 def test_the_hash_of_an_object_is_found_once(
@@ -253,12 +289,16 @@ def test_a_store_that_refuses_or_is_gone_is_told(
     assert CANARY not in str(caught.value)
 
 
-def test_words_of_the_server_are_shown_without_secrets(bucket: Bucket, faulty: Faulty) -> None:
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.parquet"])
+def test_words_of_the_server_are_shown_without_secrets(
+    name: str, bucket: Bucket, faulty: Faulty, parquet: Path
+) -> None:
     """A key that the server repeats is hidden, and is sent nowhere but in a signature."""
-    url = bucket.put("rows.jsonl", LINES)
-    faulty.statuses = {("GET", "rows.jsonl"): 403}
-    with pytest.raises(DataError, match="said by the server") as caught:
+    url = bucket.put(name, LINES if name == "rows.jsonl" else parquet.read_bytes())
+    faulty.statuses = {("GET", name): 403}
+    with pytest.raises(DataError, match=r"the store refuses it .*said by the server") as caught:
         load_table(url)
+    assert caught.value.code == "E214"
     assert CANARY not in str(caught.value)
     assert hide_secrets(f"{CANARY} {TOKEN_CANARY}") == "*** ***"
     assert CANARY not in "".join(faulty.headers)

@@ -14,6 +14,8 @@ from answerkey._version import __version__
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from answerkey.comparison.compare import Comparison, compare
+    from answerkey.comparison.power import plan_comparison
     from answerkey.errors import (
         AnswerkeyError,
         DataError,
@@ -31,12 +33,13 @@ if TYPE_CHECKING:
     from answerkey.scorers import judge
     from answerkey.spec import Task
     from answerkey.types import MetricValue, Score
-    from answerkey.verbs import Comparison, compare, plan_comparison
     from answerkey.verbs.auditing import audit
     from answerkey.verbs.auditing_datasets import audit_dataset
     from answerkey.verbs.audits import Audit
 
 _HOMES = {
+    "answerkey.comparison.compare": ("Comparison", "compare"),
+    "answerkey.comparison.power": ("plan_comparison",),
     "answerkey.evaluate": ("check", "load_task", "plan_calls", "rescore", "resume", "run", "score"),
     "answerkey.errors": (
         "AnswerkeyError",
@@ -56,10 +59,10 @@ _HOMES = {
     "answerkey.verbs.auditing": ("audit",),
     "answerkey.verbs.auditing_datasets": ("audit_dataset",),
     "answerkey.verbs.audits": ("Audit",),
-    "answerkey.verbs": ("Comparison", "compare", "plan_comparison"),
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}
 _GIVE_RUNS = (
+    "answerkey.comparison.compare",
     "answerkey.evaluate",
     "answerkey.runs",
     "answerkey.verbs",
@@ -115,9 +118,9 @@ def _attach_display() -> None:
 
     `reports` is above `runs` and `verbs`, so the hooks are put on from here.
     """
+    from answerkey.comparison.compare import Comparison
     from answerkey.reports import notebook
     from answerkey.runs import Run
-    from answerkey.verbs import Comparison
     from answerkey.verbs.audits import Audit
 
     Run.__str__ = notebook.to_text  # type: ignore[assignment]

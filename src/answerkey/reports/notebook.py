@@ -5,12 +5,12 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from answerkey.comparison.compare import Comparison
+from answerkey.comparison.text import draw_pairs
 from answerkey.reports.audit_text import draw_audit
-from answerkey.reports.comparison_text import draw_pairs
 from answerkey.reports.summary import draw_summary
 from answerkey.runs import Run
 from answerkey.text import plain_text
-from answerkey.verbs import Comparison
 from answerkey.verbs.audits import Audit
 
 if TYPE_CHECKING:

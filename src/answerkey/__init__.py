@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from answerkey._version import __version__
 
 if TYPE_CHECKING:
+    from answerkey.comparison.compare import Comparison, compare
+    from answerkey.comparison.power import plan_comparison
     from answerkey.errors import (
         AnswerkeyError,
         DataError,
@@ -27,12 +29,13 @@ if TYPE_CHECKING:
     from answerkey.scorers import judge
     from answerkey.spec import Task
     from answerkey.types import MetricValue, Score
-    from answerkey.verbs import Comparison, compare, plan_comparison
     from answerkey.verbs.auditing import audit
     from answerkey.verbs.auditing_datasets import audit_dataset
     from answerkey.verbs.audits import Audit
 
 _HOMES = {
+    "answerkey.comparison.compare": ("Comparison", "compare"),
+    "answerkey.comparison.power": ("plan_comparison",),
     "answerkey.evaluate": ("check", "load_task", "plan_calls", "rescore", "resume", "run", "score"),
     "answerkey.errors": (
         "AnswerkeyError",
@@ -52,7 +55,6 @@ _HOMES = {
     "answerkey.verbs.auditing": ("audit",),
     "answerkey.verbs.auditing_datasets": ("audit_dataset",),
     "answerkey.verbs.audits": ("Audit",),
-    "answerkey.verbs": ("Comparison", "compare", "plan_comparison"),
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -11,8 +11,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from answerkey.cli.gates import REPORT_OPTIONS
+from answerkey.gates.policies import policies_from_source
+from answerkey.gates.rules import RULES, ShareName
 from answerkey.runs import NOT_COMPLETE
-from answerkey.spec.policies import RULES, ShareName, policies_from_source
 from answerkey.types import GateCheck
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"

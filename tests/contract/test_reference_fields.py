@@ -11,11 +11,12 @@ import pytest
 from pydantic import BaseModel
 
 from answerkey.datasets import SOURCES
+from answerkey.gates.policies import RULE, PolicyFields, RuleFields
+from answerkey.gates.rules import RULES
 from answerkey.scorers import SCORERS
 from answerkey.solvers import SOLVERS
 from answerkey.spec import shapes
 from answerkey.spec.config import PARAMETERS
-from answerkey.spec.policies import RULE, RULES, PolicyFields, RuleFields
 from answerkey.spec.shapes import DEPRECATIONS
 from answerkey.spec.sources import SOURCE
 from answerkey.spec.task import SCORER, SOLVER

@@ -56,10 +56,10 @@ def compare_command(
     RUN is a run folder, its name below `runs`, or `latest`. Samples are matched by id, and runs with other
     truths are refused. A difference is first minus second.
     """
-    from answerkey.reports.comparison_json import describe_comparison
-    from answerkey.reports.comparison_text import draw_pairs
+    from answerkey.comparison.compare import compare, describe_comparison
+    from answerkey.comparison.text import draw_pairs
     from answerkey.reports.listing import find_run
-    from answerkey.verbs.comparing import compare
+    from answerkey.text import clean_numbers
 
     if fail_on_regression and baseline is None:
         message = "`--fail-on-regression` needs to know worse than what"
@@ -71,7 +71,7 @@ def compare_command(
         **options,  # type: ignore[arg-type]  # the options above have the names of `CompareOptions`
     )
     if talk.as_json:
-        talk.print_json(describe_comparison(found))
+        talk.print_json(clean_numbers(describe_comparison(found)))
     else:
         talk.print_lines(draw_pairs(found, talk.width, digits=digits, flips=flips))
         talk.warn(found.notices)

@@ -98,10 +98,9 @@ def find_baseline(options: Mapping[str, object]) -> dict[str, object]:
 
 def find_exit_code(runs: Sequence[Run]) -> int:
     """Return 3 when a run is incomplete, 1 when a gate does not let one through, else 0."""
-    from answerkey.reports.gates import judge_run
     from answerkey.types import GateStatus
 
     if any(run.status != "complete" for run in runs):
         return INCOMPLETE
     closed = {GateStatus.FAIL, GateStatus.NOT_DECIDED}
-    return FAILED if any(judge_run(run) in closed for run in runs) else 0
+    return FAILED if any(gate.status in closed for run in runs for gate in run.gates) else 0

@@ -81,7 +81,6 @@ def show_command(
     from answerkey.reports.json_form import describe_run
     from answerkey.reports.listing import find_run
     from answerkey.reports.summary import draw_next_steps, draw_summary
-    from answerkey.verbs.gating import gate
 
     if form == "markdown" and (talk.as_json or digits is not None):
         other = "--json" if talk.as_json else "--digits"
@@ -93,6 +92,8 @@ def show_command(
             corrected = False if uncorrected else None
             found = regroup(found, group_by=group_by, cluster_by=cluster_by, is_corrected=corrected)
         if any(options.values()) or (is_measured and found.gates):
+            from answerkey.gates.policies import gate
+
             found = gate(found, **find_baseline(options))  # type: ignore[arg-type]  # the options of its name
         if talk.as_json:
             talk.print_json(describe_run(found))

@@ -93,9 +93,9 @@ def power_command(
     With one RUN its variance is used, with two that of their differences; with neither, --accuracy,
     and 0.5 unless given, at which answers vary most.
     """
+    from answerkey.comparison.power import describe_power, draw_power, plan_comparison
     from answerkey.reports.listing import find_run
-    from answerkey.reports.power import describe_power, draw_power
-    from answerkey.verbs.powering import plan_comparison
+    from answerkey.text import clean_numbers
 
     plan = plan_comparison(
         *map(find_run, runs),
@@ -104,7 +104,7 @@ def power_command(
         **options,  # type: ignore[arg-type]  # the options above have the names of `PowerOptions`
     )
     if talk.as_json:
-        talk.print_json(describe_power(plan))
+        talk.print_json(clean_numbers(describe_power(plan)))
     else:
         talk.print_lines(draw_power(plan, talk.width))
         talk.warn(plan.notices)

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -59,10 +58,10 @@ from answerkey.solvers import (
     find_column,
     require_echo,
 )
-from answerkey.spec import DatasetSpec, Overrides, ScoringStep, Specification, Task
+from answerkey.spec import DatasetSpec, Overrides, ScoringStep, Specification, Task, load_feature
 from answerkey.spec import load_task as load_task_file
 from answerkey.templates import Template
-from answerkey.types import Samples
+from answerkey.types import Notice, Samples
 
 #: What a resumed run takes over from its folder, and nothing else. Trust, allowed hosts and environment files
 #: are the caller's to give again: a folder from elsewhere must not run code, or choose who gets a key.
@@ -730,6 +729,18 @@ def load_task(source: str | Path | Mapping[str, object], **config: object) -> Ta
     return loaded.value
 
 
-def load_gates() -> Any:  # noqa: ANN401 - a module
-    """Return the package that decides gates: it is above this one, and only policies need it."""
-    return import_module("answerkey.verbs.gating")
+def describe_policies(policies: Sequence[Any]) -> dict[str, Any]:
+    """Return the entry `policies` for `run.json`; nothing without any."""
+    return {"policies": [policy.describe() for policy in policies]} if policies else {}
+
+
+def take_policies(
+    tasks: Mapping[str, Task], evaluation: str, options: Options, *, stored: Sequence[object] = ()
+) -> tuple[Sequence[Any], list[Notice]]:
+    """Return the policies that the caller gives, else the stored ones, checked against loaded tasks."""
+    if options.policies is None and options.baseline is None and not stored:
+        return (), []
+    found: tuple[Sequence[Any], list[Notice]] = load_feature("policies").take_policies(
+        tasks, evaluation, options.overrides(), stored=stored
+    )
+    return found

@@ -36,13 +36,14 @@ from answerkey.evaluate.prepare import (
     Options,
     Prepared,
     Progress,
+    describe_policies,
     fit_rows,
     lay_out_work,
     list_solver_columns,
-    load_gates,
     open_judges,
     read_options,
     stay_silent,
+    take_policies,
 )
 from answerkey.evaluate.runner import (
     check_plan,
@@ -80,7 +81,6 @@ from answerkey.spec import (
     Loaded,
     Overrides,
     Plan,
-    Policy,
     ScoringStep,
     Specification,
     Task,
@@ -362,7 +362,7 @@ def rescore(
     opened = [mark_unasked(one) for one in opened]
     require_askable(opened, chosen)
     manifest = _describe(old, opened, [*notices, *more, *heard], chosen) | {"file": file}
-    manifest |= load_gates().describe_policies(policies)
+    manifest |= describe_policies(policies)
     sources = {one.prepared.key: describe_sources(one) for one in opened}
     with start_run(place, manifest, sources) as writer:
         return work(opened, writer, engine, report, options=chosen, onlooker=onlooker)
@@ -378,18 +378,14 @@ def _find_run_file(run: Run, task: TaskSource | None) -> str | None:
 
 def _take_policies(
     run: Run, task: TaskSource | None, tasks: Mapping[str, Task], options: Options
-) -> tuple[tuple[Policy, ...], list[Notice]]:
+) -> tuple[Sequence[Any], list[Notice]]:
     """Return the policies of the new run: those given, those of a run file that is given, or the old ones."""
     if options.policies is None and isinstance(task, str | Path) and not is_task_file(task):
         plan = load_plan(task, _read_as_recorded(options)).value
         policies = plan.policies if plan else ()
-        raise_all(load_gates().list_baseline_errors(policies, run.key))
+        raise_all([error for one in policies for error in one.find_baseline_errors(run.key)])
         return policies, []
-    stored = run.manifest.get("policies") or ()
-    found: tuple[tuple[Policy, ...], list[Notice]] = load_gates().take_policies(
-        tasks, run.key, options, stored=stored
-    )
-    return found
+    return take_policies(tasks, run.key, options, stored=run.manifest.get("policies") or ())
 
 
 def _read_as_recorded(options: Options) -> Overrides:

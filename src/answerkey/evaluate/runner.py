@@ -45,13 +45,14 @@ from answerkey.evaluate.prepare import (
     Options,
     Prepared,
     Progress,
+    describe_policies,
     find_completions,
     lay_out_work,
-    load_gates,
     open_judges,
     open_specification,
     read_options,
     stay_silent,
+    take_policies,
 )
 from answerkey.evaluate.session import (
     Onlooker,
@@ -83,6 +84,7 @@ from answerkey.spec import (
     Plan,
     Specification,
     Task,
+    load_feature,
     load_judges,
     load_plan,
     load_task,
@@ -118,7 +120,7 @@ def run(
         sources = {one.prepared.key: describe_sources(one) for one in opened}
         manifest = describe_run(plan.key, plan.display_name, opened, [*notices, *heard])
         manifest |= {"file": str(Path(path).resolve()), "options": chosen.stored()}
-        manifest |= load_gates().describe_policies(plan.policies)
+        manifest |= describe_policies(plan.policies)
         with start_run(place, manifest, sources) as writer:
             return work(opened, writer, engine, report, options=chosen, onlooker=onlooker)
 
@@ -136,7 +138,7 @@ def read_plan(path: str | Path, options: Options) -> tuple[Plan, list[Notice]]:
         )
     snippets = [one for spec in loaded.value.specifications for one in spec.snippets]
     require_trust(snippets, trust_code=options.trust_code)
-    raise_all(load_gates().list_baseline_errors(loaded.value.policies, loaded.value.key))
+    raise_all(loaded.value.find_baseline_errors())
     return loaded.value, list(loaded.notices)
 
 
@@ -234,7 +236,7 @@ def work(
             is_stopped |= outcomes[-1].is_stopped
             is_incomplete |= any(each.errors or each.tally["unscored"] > limit for each in outcomes)
             session.close_models(key)
-    conclude = load_gates().conclude_gates if writer.manifest.get("policies") else None
+    conclude = load_feature("policies").conclude_gates if writer.manifest.get("policies") else None
     return writer.finish("incomplete" if is_incomplete else "complete", changes, conclude)
 
 
@@ -431,9 +433,9 @@ def score(
         engine,
         Stage(),
     )
-    policies, heard = load_gates().take_policies({ready.key: ready}, ready.key, chosen)
+    policies, heard = take_policies({ready.key: ready}, ready.key, chosen)
     manifest = describe_run(ready.key, ready.display_name, opened, [*notices, *heard])
-    manifest |= load_gates().describe_policies(policies)
+    manifest |= describe_policies(policies)
     writer = start_run(None, manifest, {ready.key: describe_sources(opened[0])})
     return work(opened, writer, engine, stay_silent, options=chosen)
 
@@ -518,9 +520,7 @@ def check(path: str | Path, *, progress: Progress | None = None, **options: obje
     chosen = read_options("check", options)
     loaded = load_plan(path, chosen.overrides())
     errors, notices = list(loaded.errors), list(loaded.notices)
-    errors += (
-        load_gates().list_baseline_errors(loaded.value.policies, loaded.value.key) if loaded.value else []
-    )
+    errors += loaded.value.find_baseline_errors() if loaded.value else []
     tasks: list[CheckedTask] = []
     for specification in loaded.value.specifications if loaded.value else ():
         opened, troubles = open_specification(specification, chosen, is_check=True)

@@ -270,11 +270,9 @@ class PrideMetric(_OrderMetric):
 
     def _state_difference(self, pairs: Mapping[BeforeAfter, int], whole: Part) -> MetricValue:
         """Return after minus before over the same samples, with the interval of a paired difference."""
-        found = measure_difference(
-            [(after, before, count) for (before, after), count in sorted(pairs.items())]
-        )
-        if found is None:
+        if not pairs:
             return self.state(NAMES[2], None, whole, note=NOTHING_COUNTED)
+        found = measure_difference([(after, before, count) for (before, after), count in pairs.items()])
         sure = found.evidence
         margin = Margin(sure.std_error, sure.interval, sure.interval_method, sure.interval_note)
         details = {"p": sure.p, "p_method": sure.p_method}

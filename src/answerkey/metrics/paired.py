@@ -85,14 +85,12 @@ def measure_difference(
     clusters: Mapping[str, Sequence[Pair]] | None = None,
     *,
     is_corrected: bool = True,
-) -> Difference | None:
-    """Return the difference over pairs of finite values; None without any.
+) -> Difference:
+    """Return the difference over one or more pairs of finite values.
 
     `clusters` are the same pairs by cluster; the test and the interval then allow for them.
     """
     sums = _Sums.add_up(pairs)
-    if not sums.n:
-        return None
     flips = count_flips(pairs)
     exact, mid = mcnemar(flips) if flips is not None else (None, None)
     size = sums.n << UNIT_BITS

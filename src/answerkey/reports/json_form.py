@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from answerkey.reports.gates import describe_run_gates
 from answerkey.reports.readings import describe_spots
 from answerkey.runs import Run, TaskRun
 from answerkey.text import clean_numbers, describe_metric
@@ -16,26 +15,29 @@ def describe_run(run: Run) -> dict[str, Any]:
     about: dict[str, Any] = {"path": None if run.path is None else str(run.path), "status": run.status}
     about |= {name: run.manifest.get(name) for name in shown}
     about |= {"stopped": run.manifest["stopped"]} if "stopped" in run.manifest else {}
-    gates = {"gates": describe_run_gates(run)} if run.gates else {}
     described: dict[str, Any] = clean_numbers(
         {
             "run": about,
             "tasks": [describe_task(task) for task in run.tasks.values()],
-            **gates,
-            **_describe_variants(run),
+            **_describe_features(run),
             "notices": list(run.manifest.get("notices") or []),
         }
     )
     return described
 
 
-def _describe_variants(run: Run) -> dict[str, Any]:
-    """Return what variants of a prompt say together; nothing for a run without any."""
-    if not any(task.manifest.get("variant") for task in run.tasks.values()):
-        return {}
-    from answerkey.reports.variants import describe_variants  # it writes numbers as this module does
+def _describe_features(run: Run) -> dict[str, Any]:
+    """Return the gates, and what variants of a prompt say together; nothing for a run without any."""
+    described: dict[str, Any] = {}
+    if run.gates:
+        from answerkey.gates.text import describe_run_gates
 
-    return {"variants": describe_variants(run)}
+        described["gates"] = describe_run_gates(run)
+    if any(task.manifest.get("variant") for task in run.tasks.values()):
+        from answerkey.comparison.variants import describe_variants
+
+        described["variants"] = describe_variants(run)
+    return described
 
 
 def describe_task(task: TaskRun) -> dict[str, Any]:

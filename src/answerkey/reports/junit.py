@@ -8,8 +8,8 @@ from datetime import datetime
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from answerkey.errors import AnswerkeyError
-from answerkey.reports.gate_words import advise_gate, explain_gate, say_need
-from answerkey.reports.gates import WORDS
+from answerkey.gates.rules import read_definition
+from answerkey.gates.text import WORDS, advise_gate, explain_gate
 from answerkey.reports.listing import name_model
 from answerkey.reports.summary import find_cause
 from answerkey.runs import Run
@@ -87,7 +87,7 @@ def _find_trouble(gate: Gate, run: Run) -> Trouble | None:
         return None
     sentences = explain_gate(gate, with_tasks=len(run.tasks) > 1)
     advice = advise_gate(gate, run)
-    lines = [f"rule {gate.policy}/{gate.rule}: {say_need(gate.definition)}", *sentences]
+    lines = [f"rule {gate.policy}/{gate.rule}: {read_definition(gate.definition).need}", *sentences]
     lines += [f"what to do: {advice}"] if advice else []
     return TAGS[gate.status], f"{WORDS[gate.status]}: {sentences[0]}", lines
 

@@ -13,7 +13,7 @@ from answerkey.reports.breakdown import find_main_scorer
 from answerkey.reports.scorer_names import label_metric
 from answerkey.runs import Run, RunPlace, TaskRun, find_place, is_run, list_places, load_run, name_answerer
 from answerkey.spec import task_from_source
-from answerkey.spec.policies import find_compared
+from answerkey.spec.task import find_compared
 from answerkey.text import (
     Line,
     Role,

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from answerkey.errors import AnswerkeyError
-from answerkey.reports.gate_words import advise_gate, explain_gate
-from answerkey.reports.gates import WORDS, count_gates, judge_run, name_gate
+from answerkey.gates.text import WORDS, advise_gate, count_gates, explain_gate, judge_run, name_gate
 from answerkey.reports.listing import name_model
 from answerkey.reports.scorer_names import label_metric
 from answerkey.reports.summary import find_cause

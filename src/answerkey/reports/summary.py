@@ -10,13 +10,11 @@ from answerkey.metrics import STOPPED_EARLY
 from answerkey.reports.breakdown import draw_categories, draw_failures, draw_letters, draw_reasons
 from answerkey.reports.calls import draw_calls, draw_cut_off
 from answerkey.reports.failures import draw_scorer_failures
-from answerkey.reports.gates import draw_gates
 from answerkey.reports.grouping import draw_groups
 from answerkey.reports.numbers import draw_numbers
 from answerkey.reports.readings import draw_readings
 from answerkey.reports.repeats import draw_repeatability, list_repeats, list_trial_counts
 from answerkey.reports.theirs import draw_theirs
-from answerkey.reports.variants import draw_variants
 from answerkey.runs import Run, TaskRun
 from answerkey.scorers import JUDGE_CALL_FAILED
 from answerkey.text import (
@@ -50,7 +48,15 @@ def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | N
     for entry in run.manifest.get("tasks") or []:
         if entry["key"] not in run.tasks:
             lines += draw_calls(entry, width)
-    return lines + draw_variants(run, width, digits) + draw_gates(run, width) + _draw_notices(run)
+    if any(task.manifest.get("variant") for task in run.tasks.values()):
+        from answerkey.comparison.variants import draw_variants
+
+        lines += draw_variants(run, width, digits)
+    if run.gates:
+        from answerkey.gates.text import draw_gates
+
+        lines += draw_gates(run, width)
+    return lines + _draw_notices(run)
 
 
 def _draw_stopped(run: Run, width: int) -> list[Line]:

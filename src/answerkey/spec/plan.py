@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from importlib import import_module
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from answerkey.datasets import Selection, is_stored, name_lasting, require_address
+from answerkey.datasets import Selection, is_stored, require_address
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, raise_all, suggest
 from answerkey.models import (
     Adapter,
@@ -27,7 +28,7 @@ from answerkey.models.config import is_url
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.scorers import AskingScorer
 from answerkey.solvers import ChatInput, GenericInput
-from answerkey.spec import models, policies, shapes
+from answerkey.spec import models, shapes
 from answerkey.spec.config import (
     Config,
     DatasetParameter,
@@ -42,7 +43,6 @@ from answerkey.spec.config import (
 )
 from answerkey.spec.models import ModelChoice, ModelSpec
 from answerkey.spec.nodes import MapNode, Node, Problems, resolve_path
-from answerkey.spec.policies import Policy
 from answerkey.spec.project import Loaded, Overrides, Project, find_file, load_environment
 from answerkey.spec.ready_made import (
     ReadyMade,
@@ -58,6 +58,8 @@ from answerkey.spec.validation import Fields, Key, assign_keys, extend_fields, f
 
 #: The variant that has the task's own prompt.
 BASE = "base"
+#: The feature that a field of a run file belongs to; it is above, and imported where the field occurs.
+FEATURES = {"policies": "answerkey.gates.policies"}
 #: `tasks` is a key of task files too: the kinds of model they are for.
 _RUN_ONLY = frozenset(shapes.RunFields.model_fields) - {"tasks"}
 _DATASET_ONLY = frozenset({"source", "file_path"})
@@ -107,7 +109,10 @@ class Specification:
 
 @dataclass(frozen=True)
 class Plan:
-    """All specifications of a run; `project` is the folder of the file given by the caller."""
+    """All specifications of a run; `project` is the folder of the file given by the caller.
+
+    `policies` are those of `answerkey.gates`.
+    """
 
     key: str
     specifications: tuple[Specification, ...]
@@ -116,7 +121,11 @@ class Plan:
     display_name: str | None = None
     description: str | None = None
     cache_policy: str | None = None
-    policies: tuple[Policy, ...] = ()
+    policies: tuple[Any, ...] = ()
+
+    def find_baseline_errors(self) -> list[AnswerkeyError]:
+        """Return what is wrong with the runs that rules compare with; they are read here."""
+        return [error for one in self.policies for error in one.find_baseline_errors(self.key)]
 
 
 @dataclass(frozen=True)
@@ -534,7 +543,7 @@ def _plan_alone(planned: PlannedTask, known: Definitions) -> Plan | None:
         file=planned.node.place.file or "",
         display_name=task.display_name,
         description=task.description,
-        policies=_gate(known, task.key, specifications, None, Config()),
+        policies=_plan_policies(known, task.key, specifications, None, Config()),
     )
 
 
@@ -586,23 +595,25 @@ def _plan_run(known: Definitions, node: MapNode) -> Plan | None:
         display_name=fields.display_name if fields else None,
         description=fields.description if fields else None,
         cache_policy=base.get("cache_policy", fields.cache_policy if fields else None),
-        policies=_gate(known, key, sound, node.get("policies"), config),
+        policies=_plan_policies(known, key, sound, node.get("policies"), config),
     )
 
 
-def _gate(
+def load_feature(field: str) -> Any:  # noqa: ANN401 - a module above this one
+    """Return the module that a field of a run file belongs to."""
+    return import_module(FEATURES[field])
+
+
+def _plan_policies(
     known: Definitions, key: str, specifications: Sequence[Specification], node: Node | None, config: Config
-) -> tuple[Policy, ...]:
-    """Return the policies of a run: the caller's, else the file's, held against what is to be run."""
-    overrides, problems = known.overrides, known.problems
-    if overrides.policies is not None:
-        found = policies.read_policies(overrides.policies, known, config)
-    else:
-        found = policies.build_policies(node, problems, config=config, base=known.folder)
-    if specifications:
-        policies.check_policies(found, {one.key: one.task for one in specifications}, key, problems)
-    baseline = None if overrides.baseline is None else name_lasting(overrides.baseline)
-    return policies.name_baseline(found, baseline)
+) -> tuple[Any, ...]:
+    """Return the policies of a run: the caller's, else the file's, checked against what is to be run."""
+    given = known.overrides
+    if given.policies is None and given.baseline is None and (node is None or node.is_null):
+        return ()
+    tasks = {one.key: one.task for one in specifications}
+    found: tuple[Any, ...] = load_feature("policies").plan_policies(known, key, tasks, node, config)
+    return found
 
 
 def _read_evaluation(

@@ -11,8 +11,7 @@ from pydantic import BaseModel
 from answerkey.solvers import ChoiceOrder
 from answerkey.spec import shapes
 from answerkey.spec.config import PARAMETERS
-from answerkey.spec.plan import variant_model
-from answerkey.spec.policies import RULE, PolicyFields, RuleFields
+from answerkey.spec.plan import load_feature, variant_model
 from answerkey.spec.sources import SOURCE
 from answerkey.spec.task import METRIC, SCORER, SOLVER
 from answerkey.spec.validation import Part, fields_of
@@ -71,6 +70,7 @@ def _list_parts() -> Mapping[str, Iterable[type[BaseModel]]]:
     def list_kinds(part: Part) -> list[type[BaseModel]]:
         return [part.model(kind) for kind in part.registry]
 
+    gates = load_feature("policies")
     return {
         "task": [shapes.TaskFields],
         "run": [shapes.RunFields],
@@ -92,9 +92,9 @@ def _list_parts() -> Mapping[str, Iterable[type[BaseModel]]]:
         "trials": [shapes.TrialsFields],
         "choice_order": [fields_of(ChoiceOrder)],
         "variant": [variant_model()],
-        "policy": [PolicyFields],
-        "rule": [RuleFields],
-        "rule_definition": list_kinds(RULE),
+        "policy": [gates.PolicyFields],
+        "rule": [gates.RuleFields],
+        "rule_definition": list_kinds(gates.RULE),
     }
 
 

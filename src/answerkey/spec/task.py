@@ -8,11 +8,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from answerkey import metrics, solvers
 from answerkey.errors import Place, SpecError, listing, suggest
-from answerkey.metrics import METRICS, Design, KeyedMetric, Metric, Trials
+from answerkey.metrics import METRICS, Design, KeyedMetric, Mean, Metric, Trials, ValueNames, foresee_names
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.scorers import SCORERS, Action, Scorer, compile_templates
 from answerkey.solvers import SOLVERS, ChoiceOrder, Solver
@@ -118,6 +118,42 @@ class Task:
             yield from ((f"{step.key}.{name}", one) for name, one in compiled.items())
         for action in self.actions:
             yield f"action {action.key}.expression", action.filter.template
+
+
+class ForeseenMetric(NamedTuple):
+    """A metric of a task, and what its values will be called."""
+
+    step: ScoringStep
+    metric: KeyedMetric
+    names: ValueNames
+
+
+def foresee_metrics(task: Task, name: str | None = None) -> list[ForeseenMetric]:
+    """Return the metrics of a task, or those that may have a value of a name: alone, or behind their keys."""
+    found = []
+    for step in task.scoring:
+        for metric in step.metrics:
+            names = foresee_names(metric.metric)
+            openings = ("", f"{metric.key}_", f"{step.key}_{metric.key}_")
+            if name is None or any(
+                name.startswith(one) and names.allow(name[len(one) :]) for one in openings
+            ):
+                found.append(ForeseenMetric(step, metric, names))
+    return found
+
+
+def find_compared(task: Task, name: str) -> tuple[str, str] | None:
+    """Return the scorer and the value whose mean a metric is; None when it is no plain mean of a value.
+
+    With trials, the mean of their mean is one.
+    """
+    for step, one, _ in foresee_metrics(task, name):
+        if isinstance(one.metric, Mean):
+            value, _, label = one.metric.field.partition(".")
+            usual = task.trials.aggregators_of(value)[0].label if task.trials else ""
+            if (label or usual) == ("mean" if task.trials else ""):
+                return step.key, value
+    return None
 
 
 def hash_definition(definition: object) -> str:

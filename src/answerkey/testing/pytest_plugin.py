@@ -58,14 +58,14 @@ class RunFile(pytest.File):
         """Return a test for each rule of the file's policies, or one that the run is complete."""
         from answerkey.errors import Problems
         from answerkey.spec import Overrides, load_plan
-        from answerkey.spec.policies import list_rules
 
         options = _read_options(self.config)
         model, baseline = options.get("model"), options.get("baseline")
         loaded = load_plan(self.path, Overrides(model=model, baseline=baseline))
         if loaded.errors:
             raise self.CollectError(str(Problems(loaded.errors)))
-        rules = list(list_rules(loaded.value.policies)) if loaded.value else []
+        policies = loaded.value.policies if loaded.value else ()
+        rules = [(policy, rule) for policy in policies for rule in policy.rules]
         for policy, rule in rules:
             yield GateItem.from_parent(self, name=f"{policy.key}::{rule.key}")
         if not rules:
@@ -127,8 +127,7 @@ def _require_complete(run: Run) -> None:
 
 
 def _require_gate(gate: Gate, run: Run) -> None:
-    from answerkey.reports.gate_words import advise_gate, explain_gate
-    from answerkey.reports.gates import WORDS
+    from answerkey.gates.text import WORDS, advise_gate, explain_gate
     from answerkey.types import GateStatus
 
     told = explain_gate(gate, with_tasks=len(run.tasks) > 1)
@@ -171,7 +170,7 @@ def answerkey_gates(request: pytest.FixtureRequest) -> Callable[..., Run]:
     """
 
     def run_gates(path: str | Path, **options: object) -> Run:
-        from answerkey.reports.gates import draw_gates, judge_run
+        from answerkey.gates.text import draw_gates, judge_run
         from answerkey.text import plain_text
         from answerkey.types import GateStatus
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from answerkey.gates.rules import read_definition
+from answerkey.gates.text import advise_gate, describe_run_gates, draw_gates, explain_gate, judge_run
 from answerkey.metrics import wilson
-from answerkey.reports.gate_words import advise_gate, explain_gate, say_need
-from answerkey.reports.gates import describe_run_gates, draw_gates, judge_run
 from answerkey.runs import Run, describe_gates
 from answerkey.text import plain_text
 from answerkey.types import Gate, GateCheck, GateStatus
@@ -310,4 +310,4 @@ def test_json_holds_numbers_and_words(complete: Run) -> None:
 )
 def test_a_need_in_a_few_words(definition: Mapping[str, object], words: str) -> None:
     """In the terms of the file."""
-    assert say_need(definition) == words
+    assert read_definition(definition).need == words

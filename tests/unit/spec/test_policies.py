@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.spec import Loaded, Overrides, Plan, Policy, load_plan, name_baseline, policies_from_source
-from answerkey.spec.policies import Exists, NotWorse, Scope, ShareLimit, Threshold
+from answerkey.gates.policies import Policy, Scope, policies_from_source
+from answerkey.gates.rules import Exists, NotWorse, ShareLimit, Threshold
+from answerkey.spec import Loaded, Overrides, Plan, load_plan
 
 from .conftest import RUN, TASK, Write, value_of
 
@@ -227,7 +228,8 @@ def test_a_baseline_without_a_rule_is_a_rule_of_its_own(project: Write) -> None:
     project(task_yaml=NAMED)
     (policy,) = policies_of(load_plan("run.yaml", Overrides(baseline="base")))
     assert (policy.key, policy.rules[0].definition) == ("baseline", NotWorse(str(Path("base").resolve())))
-    taken = name_baseline([Policy("baseline", (), "Own")], "base")
+    own = rule("{type: exists, metric: MCQA Accuracy}").replace("  rules", "  key: baseline\n  rules")
+    taken = policies_of(load(project, own, Overrides(baseline="base")))
     assert [policy.key for policy in taken] == ["baseline", "baseline-2"]
 
 

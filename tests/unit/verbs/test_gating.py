@@ -11,8 +11,8 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import AnswerkeyError, RunError
+from answerkey.gates.policies import gate
 from answerkey.types import Gate, GateCheck, GateStatus
-from answerkey.verbs.gating import gate
 
 SCORER = {
     "type": "string_equals_mcqa",

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import answerkey as ak
+from answerkey.comparison.variants import compare_variants
 from answerkey.testing import TestServer
-from answerkey.verbs import compare_variants
 
 ROWS = [{"question": f"q{number}", "answer": "AB"[number % 2]} for number in range(20)]
 SCORER = {
@@ -71,8 +71,8 @@ def test_numbers_over_variants_are_min_median_max_and_spread(tmp_path: Path) -> 
     """Every pair is compared sample by sample."""
     varied = compare_variants(run_variants(tmp_path, POLITE, SHOUTED))[0]
     metric = varied.metrics[0]
-    assert dict(metric.values) == {"base": 0.5, "polite": 1.0, "shouted": 0.5}
-    assert (metric.minimum, metric.median, metric.maximum, metric.spread) == (0.5, 0.5, 1.0, 0.5)
+    assert metric["values"] == {"base": 0.5, "polite": 1.0, "shouted": 0.5}
+    assert [metric[name] for name in ("min", "median", "max", "spread")] == [0.5, 0.5, 1.0, 0.5]
     assert varied.comparison is not None
     pairs = {(one.first, one.second): one for one in varied.comparison.pairs}
     assert len(pairs) == 3
@@ -109,7 +109,7 @@ def test_a_run_that_is_not_complete_says_nothing_about_variants(tmp_path: Path) 
         assert compare_variants(ak.load_run(tmp_path / "out")) == ()
         run = ak.resume(tmp_path / "out")
         assert server.asked.total == 40
-    assert compare_variants(run)[0].metrics[0].spread == 0.5
+    assert compare_variants(run)[0].metrics[0]["spread"] == 0.5
 
 
 def test_recorded_completions_are_those_of_the_task_itself(tmp_path: Path, call: Called) -> None:

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from answerkey.comparison.compare import TaskComparison, compare
 from answerkey.errors import AnswerkeyError
 from answerkey.runs import Run
-from answerkey.verbs.comparing import compare
-from answerkey.verbs.comparisons import TaskComparison
 
 
 @dataclass(frozen=True)

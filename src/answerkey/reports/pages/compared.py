@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from answerkey.comparison.compare import Comparison, PairComparison, TaskComparison, compare
 from answerkey.errors import AnswerkeyError
+from answerkey.evaluate.pairs import ComparedRun, name_runs
 from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST
 from answerkey.reports.listing import find_main_metric
 from answerkey.reports.pages.rows import RowBook
 from answerkey.runs import Run, name_answerer
 from answerkey.text import clean_numbers, format_chance, format_number
-from answerkey.verbs.aligning import name_runs
-from answerkey.verbs.comparing import compare
-from answerkey.verbs.comparisons import ComparedRun, Comparison, PairComparison, TaskComparison
 
 #: So many flipped samples of a pair are listed, and fewer where there are many pairs.
 MOST_FLIPS, MOST_OF_ALL, FEWEST = 2_000, 20_000, 100

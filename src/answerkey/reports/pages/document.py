@@ -14,6 +14,7 @@ from typing import Any
 
 from answerkey._version import __version__
 from answerkey.engines import Spread, open_engine
+from answerkey.evaluate.pairs import is_same_run
 from answerkey.reports.pages.compared import describe_comparison, label_runs, list_compared
 from answerkey.reports.pages.embedding import (
     BLOCK_SAMPLES,
@@ -29,7 +30,6 @@ from answerkey.reports.pages.rows import RowBook
 from answerkey.reports.pages.selection import MOST_EMBEDDED, Selection, select_rows
 from answerkey.reports.pages.skeleton import load_skeleton
 from answerkey.runs import Run, write_whole
-from answerkey.verbs.aligning import is_same_run
 
 #: So many samples are described together, by one process.
 TOGETHER = 5 * BLOCK_SAMPLES

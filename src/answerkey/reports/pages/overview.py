@@ -12,9 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from answerkey.gates.text import WORDS, explain_gate, name_gate
 from answerkey.reports.breakdown import find_main_scorer
-from answerkey.reports.gate_words import explain_gate
-from answerkey.reports.gates import WORDS, name_gate
 from answerkey.reports.pages.audited import Audited, audit_completions, trust_tally
 from answerkey.reports.pages.baselines import Baselines, compare_with
 from answerkey.reports.pages.headline import describe_headline

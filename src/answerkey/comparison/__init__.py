@@ -1,0 +1,1 @@
+"""Runs compared on the same samples, variants of a prompt among them, and comparisons planned beforehand."""

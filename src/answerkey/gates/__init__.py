@@ -1,0 +1,1 @@
+"""Gates: rules that a run's numbers must meet, read from policies, decided when the run is complete."""

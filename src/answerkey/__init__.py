@@ -13,6 +13,7 @@ from answerkey._version import __version__
 if TYPE_CHECKING:
     from answerkey.comparison.compare import Comparison, compare
     from answerkey.comparison.power import plan_comparison
+    from answerkey.dataset_audit.audit import audit_dataset
     from answerkey.errors import (
         AnswerkeyError,
         DataError,
@@ -25,17 +26,16 @@ if TYPE_CHECKING:
         SpecError,
     )
     from answerkey.evaluate import check, load_task, plan_calls, rescore, resume, run, score
+    from answerkey.run_audit.audit import Audit, audit
     from answerkey.runs import Run, TaskRun, list_runs, load_run
     from answerkey.scorers import judge
     from answerkey.spec import Task
     from answerkey.types import MetricValue, Score
-    from answerkey.verbs.auditing import audit
-    from answerkey.verbs.auditing_datasets import audit_dataset
-    from answerkey.verbs.audits import Audit
 
 _HOMES = {
     "answerkey.comparison.compare": ("Comparison", "compare"),
     "answerkey.comparison.power": ("plan_comparison",),
+    "answerkey.dataset_audit.audit": ("audit_dataset",),
     "answerkey.evaluate": ("check", "load_task", "plan_calls", "rescore", "resume", "run", "score"),
     "answerkey.errors": (
         "AnswerkeyError",
@@ -48,13 +48,11 @@ _HOMES = {
         "SolverError",
         "SpecError",
     ),
+    "answerkey.run_audit.audit": ("Audit", "audit"),
     "answerkey.runs": ("Run", "TaskRun", "list_runs", "load_run"),
     "answerkey.scorers": ("judge",),
     "answerkey.spec": ("Task",),
     "answerkey.types": ("MetricValue", "Score"),
-    "answerkey.verbs.auditing": ("audit",),
-    "answerkey.verbs.auditing_datasets": ("audit_dataset",),
-    "answerkey.verbs.audits": ("Audit",),
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}
 

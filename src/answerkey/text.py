@@ -105,6 +105,8 @@ FRACTION_TYPES = frozenset(
 #: Whole numbers up to here are exact in a float.
 EXACT = 2**53
 _SMALLEST_P = 0.00001
+#: Smaller shares are printed with one digit more.
+FEW_HUNDREDTHS = 0.01
 
 # Where `digits` are asked for, every number is plain and has so many after the point: a share is then no
 # percentage, so that it can be compared with what others printed.
@@ -161,6 +163,23 @@ def format_chance(p: float | None) -> str:
     if p is None:
         return ""
     return f"{p:.5f}" if p >= _SMALLEST_P else f"<{_SMALLEST_P:.5f}"
+
+
+def format_short_percent(share: float) -> str:
+    """Return a share in per cent with one digit, with two where it is close to none or to all."""
+    is_plain = share in {0, 1} or FEW_HUNDREDTHS <= share <= 1 - FEW_HUNDREDTHS
+    return f"{100 * share:.{1 if is_plain else 2}f} %"
+
+
+def format_part(count: int, n: int) -> str:
+    """Return `12 of 80 (15.0 %)`."""
+    return f"{count:,} of {n:,} ({format_short_percent(count / n)})"
+
+
+def list_counts(counts: Mapping[str, int], most: int) -> str:
+    """Return `A 3, B 2`, cut after `most` with the number of the rest."""
+    shown = ", ".join(f"{name} {count}" for name, count in list(counts.items())[:most])
+    return f"{shown} and {len(counts) - most} more" if len(counts) > most else shown
 
 
 def format_count(number: int, noun: str) -> str:
@@ -270,6 +289,20 @@ class Drawn:
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
+
+
+def draw_finding(number: int, sentence: str, notes: Mapping[str, str], width: int) -> list[Line]:
+    """Return an entry of a numbered list: what was found, then notes such as `Next: `, each indented."""
+    lines, lead = [], Span(f"{number:>3}. ", "dim")
+    for part in wrap(make_visible(sentence), width - len(lead.text)):
+        lines.append(line(lead, Span(part, "warn")))
+        lead = Span(" " * len(lead.text))
+    for name, text in notes.items():
+        mark = Span(name, "dim")
+        for part in wrap(make_visible(text), width - len(lead.text) - len(name)) if text else ():
+            lines.append(line(lead, mark, part))
+            mark = Span(" " * len(name))
+    return lines
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from pathlib import Path
 from answerkey.reader import EXTRACTORS
 
 ROOT = Path(__file__).parents[2]
-VERBS = ROOT / "src" / "answerkey" / "verbs"
+SOURCE = ROOT / "src" / "answerkey"
 RUNS = (ROOT / "docs" / "reference" / "audit.md").read_text(encoding="utf-8")
 DATASETS = (ROOT / "docs" / "reference" / "audit-dataset.md").read_text(encoding="utf-8")
 
 
 def read_kinds(*modules: str) -> set[str]:
     """Return the kinds of findings that modules name."""
-    texts = "\n".join((VERBS / f"{name}.py").read_text(encoding="utf-8") for name in modules)
+    texts = "\n".join((SOURCE / f"{name}.py").read_text(encoding="utf-8") for name in modules)
     found = set(re.findall(r'"([A-Z]{4,}(?:_[A-Z]+)+|ONE_LETTER|ONE_CHOICE|FORMAT|CUT_OFF|MOJIBAKE)"', texts))
     return found | set(re.findall(r'Finding\(\s*"([A-Z_]+)"', texts))
 
@@ -38,10 +38,10 @@ def test_every_lens_says_what_it_reads() -> None:
 
 def test_every_finding_of_a_run_is_explained() -> None:
     """Each kind of the code is in the table, and each of the table in the code."""
-    kinds = read_kinds("audit_findings") | {"REFUSED", "NO_TEXT", "INVALID"}
+    kinds = read_kinds("run_audit/audit") | {"REFUSED", "NO_TEXT", "INVALID"}
     assert list_documented(RUNS) == kinds
 
 
 def test_every_finding_of_a_dataset_is_explained() -> None:
     """Each kind of the code is in the table, and each of the table in the code."""
-    assert list_documented(DATASETS) == read_kinds("dataset_findings", "question_checks", "text_damage")
+    assert list_documented(DATASETS) == read_kinds("dataset_audit/audit", "dataset_audit/questions")

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.metrics.base import merge_parts
+from answerkey.run_audit.audit import merge_audit_parts
 from answerkey.scorers import StringEqualsMcqa, count_readings
 from answerkey.scorers.scoring import RULE_NAMES, list_passages, list_readers, reread
 from answerkey.types import Completions, Samples
-from answerkey.verbs.audit_parts import merge_audit_parts
 
 LETTERS = ["A", "B", "C", "D"]
 SCORER = StringEqualsMcqa(

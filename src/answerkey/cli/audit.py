@@ -42,10 +42,9 @@ def audit_command(
     exit code is 0 whatever is found.
     """
     from answerkey.errors import SpecError
-    from answerkey.reports.audit_json import describe_audit
-    from answerkey.reports.audit_text import draw_audit
     from answerkey.reports.listing import find_run
-    from answerkey.verbs.auditing import audit
+    from answerkey.run_audit.audit import audit
+    from answerkey.run_audit.text import describe_audit, draw_audit
 
     if clean and label_quality is None:
         message = "`--clean` needs to know of which column"

@@ -12,7 +12,7 @@ from answerkey.cli.options import CONFIG, ENV, speaks
 from answerkey.errors import SpecError
 
 if TYPE_CHECKING:
-    from answerkey.verbs.auditing_datasets import DatasetOptions
+    from answerkey.dataset_audit.audit import DatasetOptions
 
 
 @click.command(
@@ -62,9 +62,7 @@ def audit_dataset_command(talk: Talk, files: tuple[str, ...], *, digits: int | N
     `question.stem`, or a template; what is not named is found by its usual names. The exit code is 0 whatever
     is found.
     """
-    from answerkey.reports.dataset_audit_json import describe_dataset_audits
-    from answerkey.reports.dataset_audit_text import draw_dataset_audit
-    from answerkey.verbs.auditing_datasets import audit_dataset
+    from answerkey.dataset_audit.audit import audit_dataset, describe_dataset_audits, draw_dataset_audit
 
     with talk.display() as display:
         found = audit_dataset(*files, progress=display.report, **_read_options(chosen))
@@ -79,7 +77,7 @@ def audit_dataset_command(talk: Talk, files: tuple[str, ...], *, digits: int | N
 
 def _read_options(chosen: Mapping[str, Any]) -> DatasetOptions:
     """Return what the verb takes for what the command line says."""
-    from answerkey.verbs.auditing_datasets import SIMILARITY
+    from answerkey.dataset_audit.audit import SIMILARITY
 
     if chosen["clean"] and chosen["label_quality"] is None:
         message = "`--clean` needs to know of which column"

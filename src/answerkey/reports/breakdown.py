@@ -91,9 +91,7 @@ def _name_unscored(task: TaskRun) -> dict[str, list[str]]:
 
 def find_main_scorer(task: TaskRun) -> str | None:
     """Return the key of the scorer that the counts belong to: the first with purpose `score`."""
-    scorers: Sequence[Mapping[str, Any]] = task.manifest.get("scorers") or []
-    first = next((one for one in scorers if one.get("purpose", "score") == "score"), None)
-    return (first or (scorers[0] if scorers else {})).get("key")
+    return task.main_scorer
 
 
 def draw_categories(task: TaskRun, width: int, digits: int | None = None) -> list[Line]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from answerkey.reports.readings import describe_spots
+from answerkey.run_audit.readings import describe_counted
 from answerkey.runs import Run, TaskRun
 from answerkey.text import clean_numbers, describe_metric
 
@@ -43,7 +43,7 @@ def _describe_features(run: Run) -> dict[str, Any]:
 def describe_task(task: TaskRun) -> dict[str, Any]:
     """Return one task: what was evaluated, the counts that add up, every metric, the counts behind them."""
     tally = {name: count for name, count in task.tally.items() if name != "counts"}
-    spots = describe_spots(task)
+    spots = describe_counted(task)
     if spots is not None and spots.drawn_from is not None:
         tally["readings"] = {**tally["readings"], "drawn_from": spots.drawn_from}
     return {

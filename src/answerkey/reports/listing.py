@@ -9,11 +9,8 @@ from typing import Any
 
 from answerkey.datasets import is_stored
 from answerkey.errors import RunError, suggest
-from answerkey.reports.breakdown import find_main_scorer
 from answerkey.reports.scorer_names import label_metric
 from answerkey.runs import Run, RunPlace, TaskRun, find_place, is_run, list_places, load_run, name_answerer
-from answerkey.spec import task_from_source
-from answerkey.spec.task import find_compared
 from answerkey.text import (
     Line,
     Role,
@@ -90,17 +87,7 @@ def _sum_up(run: Run, task: TaskRun, metric: MetricValue | None) -> str:
 
 def find_main_metric(task: TaskRun) -> MetricValue | None:
     """Return the first metric that counts for the score, or None when the task has none."""
-    return next((value for value in task.metrics.values() if value.purpose == "score"), None)
-
-
-def is_accuracy(task: TaskRun, metric: MetricValue) -> bool:
-    """Return whether a metric is the share of right answers, of which guessing would have some, too.
-
-    Under trials it is one only where their mean stands for a sample.
-    """
-    if metric.scorer != find_main_scorer(task) or "task" not in task.source:
-        return False
-    return find_compared(task_from_source(task.source["task"]), metric.name) == (metric.scorer, RIGHT)
+    return task.main_metric
 
 
 def name_model(task: TaskRun) -> str:

@@ -12,9 +12,8 @@ from answerkey.reports.calls import draw_calls, draw_cut_off
 from answerkey.reports.failures import draw_scorer_failures
 from answerkey.reports.grouping import draw_groups
 from answerkey.reports.numbers import draw_numbers
-from answerkey.reports.readings import draw_readings
 from answerkey.reports.repeats import draw_repeatability, list_repeats, list_trial_counts
-from answerkey.reports.theirs import draw_theirs
+from answerkey.run_audit.readings import draw_imported_verdicts, draw_readings
 from answerkey.runs import Run, TaskRun
 from answerkey.scorers import JUDGE_CALL_FAILED
 from answerkey.text import (
@@ -115,7 +114,7 @@ def draw_task(
         lines += draw_groups(task, width, digits) + draw_categories(task, width, digits)
     lines += draw_letters(task, width, with_shares=is_complete)
     lines += draw_readings(task, width, digits) if is_complete else []
-    lines += draw_theirs(task, width, digits, with_shares=is_complete)
+    lines += draw_imported_verdicts(task, width, digits, with_shares=is_complete)
     return lines + draw_calls(task.manifest, width)
 
 

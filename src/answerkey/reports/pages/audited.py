@@ -12,12 +12,17 @@ from typing import Any
 from answerkey.errors import AnswerkeyError
 from answerkey.metrics.classification import measure_chance, measure_recalls, measure_rstd
 from answerkey.reports.breakdown import find_main_scorer
-from answerkey.reports.readings import Reading, count_own, describe_spots, list_readings, say_unfit
 from answerkey.reports.repeats import count_scored
+from answerkey.run_audit.audit import (
+    Finding,
+    ReasonCounts,
+    TaskAudit,
+    audit,
+    find_format,
+    find_run_findings,
+)
+from answerkey.run_audit.readings import Reading, count_own, describe_counted, list_readings, say_unfit
 from answerkey.runs import Run, TaskRun
-from answerkey.verbs.audit_findings import find_format, find_run_findings
-from answerkey.verbs.auditing import audit
-from answerkey.verbs.audits import Finding, ReasonCounts, TaskAudit
 
 #: Of more completions, so many are read, drawn at random.
 MOST_AUDITED = 20_000
@@ -89,7 +94,7 @@ def _say_unread(error: AnswerkeyError) -> str:
 
 def trust_tally(task: TaskRun) -> Audited:
     """Return what the run itself counted: some completions by every rule, all of them by its own."""
-    spots = describe_spots(task)
+    spots = describe_counted(task)
     if spots is None:
         return Audited(0, count_scored(task), chance=find_chance(task))
     whole = _describe_whole(task, str(spots.rule))

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from answerkey.metrics.classification import correct_for_chance
-from answerkey.reports.listing import find_main_metric, is_accuracy
+from answerkey.reports.listing import find_main_metric
 from answerkey.reports.scorer_names import label_metric
 from answerkey.reports.summary import find_cause
+from answerkey.run_audit.readings import is_accuracy
 from answerkey.runs import TaskRun
 from answerkey.text import format_chance, format_count, format_number, format_value, is_share
 from answerkey.types import MetricValue

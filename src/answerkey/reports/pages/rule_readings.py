@@ -12,11 +12,11 @@ from answerkey.reader import EXTRACTORS, Reading
 from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
 from answerkey.reports.pages.excerpts import Excerpt
 from answerkey.reports.pages.sample_source import SampleSource
+from answerkey.run_audit.audit import name_rule
 from answerkey.scorers import StringEqualsMcqa
 from answerkey.scorers.extraction import find_rule
 from answerkey.scorers.scoring import FIRST, LITERAL, RULE_NAMES, Labels, Passages, list_passages, list_texts
 from answerkey.types import Scores
-from answerkey.verbs.auditing import name_rule
 
 Span = tuple[int, int]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from answerkey.dataset_audit.questions import QuestionFields, find_fields
 from answerkey.errors import AnswerkeyError
 from answerkey.reports.pages.excerpts import Excerpt, RowSource, open_source
 from answerkey.reports.pages.verdict_columns import find_value_name, tabulate_verdicts
@@ -14,7 +15,6 @@ from answerkey.runs import Run, TaskRun
 from answerkey.scorers import StringEqualsMcqa
 from answerkey.spec import ScoringStep, task_from_source
 from answerkey.types import EMPTY_STRUCT_FIELD
-from answerkey.verbs.question_fields import FieldNames, QuestionFields, find_fields
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,6 @@ def _find_fields(rows: RowSource, reader: ScoringStep | None) -> QuestionFields 
     if rows.rows is None:
         return None
     try:
-        return find_fields(rows.rows, FieldNames(), scorer if isinstance(scorer, StringEqualsMcqa) else None)
+        return find_fields(rows.rows, scorer if isinstance(scorer, StringEqualsMcqa) else None)
     except AnswerkeyError:
         return None

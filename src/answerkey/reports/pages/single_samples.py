@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from answerkey.dataset_audit.questions import Question, read_questions, strip_labels
 from answerkey.errors import Place
 from answerkey.exporters import to_json
 from answerkey.reports.pages.cutting import CutText, cut, cut_middle
@@ -21,7 +22,6 @@ from answerkey.reports.pages.verdicts import SampleVerdict, describe_verdicts
 from answerkey.templates import RowTrouble
 from answerkey.text import clean_numbers
 from answerkey.types import Completion, Samples
-from answerkey.verbs.question_reading import Question, read_questions, strip_labels
 
 #: How much of a question stands in the table, and how much of a truth or an answer.
 HEAD, LABEL = 160, 80

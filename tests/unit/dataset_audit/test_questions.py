@@ -5,16 +5,22 @@ from typing import Any
 import polars as pl
 import pytest
 
+from answerkey.dataset_audit.questions import (
+    Question,
+    find_fields,
+    find_place,
+    guess_form,
+    name_options,
+    read_questions,
+)
 from answerkey.datasets import HeldRows, load_rows
 from answerkey.evaluate import read_option_cell
-from answerkey.verbs.question_fields import FieldNames, find_fields
-from answerkey.verbs.question_reading import Question, find_place, guess_form, name_options, read_questions
 
 
-def read(rows: list[dict[str, Any]], **said: Any) -> list[Question]:  # noqa: ANN401 - the names of FieldNames
+def read(rows: list[dict[str, Any]], **said: Any) -> list[Question]:  # noqa: ANN401 - the fields of find_fields
     """Return the questions of rows, with the parts found by name unless said."""
     samples = load_rows(rows, name="rows").samples
-    return read_questions(samples, find_fields(HeldRows(samples), FieldNames(**said)))
+    return read_questions(samples, find_fields(HeldRows(samples), **said))
 
 
 @pytest.mark.parametrize(
@@ -137,4 +143,4 @@ def test_fields_say_which_columns_they_read() -> None:
     """Only the columns of the parts are loaded."""
     frame = pl.DataFrame({"question": ["q"], "options": [["x", "y"]], "answer": ["A"], "notes": ["long"]})
     rows = HeldRows(load_rows(frame, name="rows").samples)
-    assert find_fields(rows, FieldNames()).columns == frozenset({"question", "options", "answer"})
+    assert find_fields(rows).columns == frozenset({"question", "options", "answer"})

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from answerkey.verbs.text_damage import find_damage, is_mojibake
+from answerkey.dataset_audit.questions import find_damage
 
 
 @pytest.mark.parametrize(
@@ -40,10 +40,10 @@ def test_the_passage_is_shown() -> None:
 @pytest.mark.parametrize("text", ["Ã¼", "â‚¬", "Ð¿Ñ€Ð¸Ð²ÐµÑ‚"])
 def test_mojibake_is_what_utf_8_reads(text: str) -> None:
     """Characters that are the bytes of other characters are mojibake."""
-    assert is_mojibake(text)
+    assert [kind for kind, _ in find_damage(text)] == ["MOJIBAKE"]
 
 
 @pytest.mark.parametrize("text", ["éè", "ÄÖ", "Ãã", "привет", "“”"])
 def test_other_runs_are_not(text: str) -> None:
     """Characters beyond ASCII that belong together are not."""
-    assert not is_mojibake(text)
+    assert list(find_damage(text)) == []

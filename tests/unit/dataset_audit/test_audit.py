@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import chisquare
 
 import answerkey as ak
+from answerkey.dataset_audit import audit as auditing_datasets
+from answerkey.dataset_audit.audit import DatasetAudit, DatasetFinding
 from answerkey.errors import DataError, SpecError
-from answerkey.verbs import auditing_datasets
-from answerkey.verbs.dataset_audits import DatasetAudit, DatasetFinding
 
 SHARED = Path(__file__).parents[4] / "shared/data"
 OPTIONS = ["Sydney", "Canberra", "Perth", "Hobart"]

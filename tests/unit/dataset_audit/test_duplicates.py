@@ -5,7 +5,7 @@ import time
 
 import polars as pl
 
-from answerkey.datasets.duplicates import (
+from answerkey.dataset_audit.duplicates import (
     Likeness,
     Words,
     group_pairs,

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from answerkey.reports.theirs import draw_theirs
-from answerkey.runs import Run, TaskRun
+import answerkey as ak
+from answerkey.run_audit.readings import draw_imported_verdicts
+from answerkey.runs import TaskRun
 from answerkey.text import plain_text
 
 EXAMPLE = {"sample_id": "s1", "completion": "The answer\nis B", "predicted_choice": None, "their_answer": "B"}
@@ -26,6 +26,20 @@ FOUND: dict[str, Any] = {
     },
     "not_compared": {"NOT_JUDGED": 2},
 }
+TASK = {
+    "key": "small",
+    "display_name": "Small",
+    "description": "One question.",
+    "definition": {
+        "scorers": [
+            {
+                "type": "string_equals_mcqa",
+                "ground_truth_choice": "{{ sample.answer }}",
+                "choices": ["A", "B"],
+            }
+        ]
+    },
+}
 DRAWN = """
   Their verdicts and ours
                 ours right  ours wrong
@@ -45,41 +59,42 @@ DRAWN = """
 """
 
 
-def give(run: Run, **tally: object) -> TaskRun:
-    """Return the task of a run with more in its tally."""
-    task = next(iter(run.tasks.values()))
-    return replace(task, tally={**task.tally, **tally})
+def give(**tally: object) -> TaskRun:
+    """Return the task of a small run with more in its tally."""
+    run = ak.score(TASK, [{"answer": "A"}], ["A"])
+    task = run.tasks["small"]
+    return replace(task, tally={**task.tally, "readings": {}, **tally})
 
 
-def test_their_verdicts_and_ours_are_a_small_table_with_reasons(make_run: Callable[..., Run]) -> None:
+def test_their_verdicts_and_ours_are_a_small_table_with_reasons() -> None:
     """The likeliest reason first, and which rules would give their verdict."""
     readers = {"n": 4, "readers": {"leading_label": 1, "Inspect": 3, "HELM": 0}}
-    task = give(make_run(), theirs=FOUND, readings={"theirs": readers})
-    assert plain_text(draw_theirs(task, 100)) == DRAWN
+    task = give(theirs=FOUND, readings={"theirs": readers})
+    assert plain_text(draw_imported_verdicts(task, 100)) == DRAWN
 
 
-def test_nothing_is_drawn_where_nobody_else_has_judged(make_run: Callable[..., Run]) -> None:
+def test_nothing_is_drawn_where_nobody_else_has_judged() -> None:
     """Most runs have no verdicts of others."""
-    assert draw_theirs(give(make_run()), 100) == []
+    assert draw_imported_verdicts(give(), 100) == []
 
 
-def test_a_run_that_is_not_complete_shows_no_share(make_run: Callable[..., Run]) -> None:
+def test_a_run_that_is_not_complete_shows_no_share() -> None:
     """A share of the rest says nothing about the whole; the counts are there."""
-    drawn = plain_text(draw_theirs(give(make_run(), theirs=FOUND), 100, with_shares=False))
+    drawn = plain_text(draw_imported_verdicts(give(theirs=FOUND), 100, with_shares=False))
     assert "%" not in drawn
     assert "theirs right           5           3" in drawn
 
 
-def test_differences_that_no_rule_explains_are_said_to_be_such(make_run: Callable[..., Run]) -> None:
+def test_differences_that_no_rule_explains_are_said_to_be_such() -> None:
     """Nothing is made up."""
-    task = give(make_run(), theirs=FOUND, readings={"theirs": {"n": 4, "readers": {"HELM": 0}}})
-    assert "no rule reads any as they do." in plain_text(draw_theirs(task, 100))
+    task = give(theirs=FOUND, readings={"theirs": {"n": 4, "readers": {"HELM": 0}}})
+    assert "no rule reads any as they do." in plain_text(draw_imported_verdicts(task, 100))
 
 
-def test_what_they_left_open_is_told_where_there_is_nothing_to_compare(make_run: Callable[..., Run]) -> None:
+def test_what_they_left_open_is_told_where_there_is_nothing_to_compare() -> None:
     """No share of nothing is printed."""
     none = {"count": 0, "reasons": {}}
     empty = {"compared": 0, "both_right": 0, "both_wrong": 0, "only_theirs": none, "only_ours": none}
-    task = give(make_run(), theirs={**empty, "not_compared": {"NOT_JUDGED": 3}})
-    drawn = plain_text(draw_theirs(task, 100))
+    task = give(theirs={**empty, "not_compared": {"NOT_JUDGED": 3}})
+    drawn = plain_text(draw_imported_verdicts(task, 100))
     assert drawn == "\n  Their verdicts and ours\n  not compared: not judged by them 3\n"

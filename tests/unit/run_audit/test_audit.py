@@ -10,9 +10,9 @@ import pytest
 import answerkey as ak
 from answerkey.errors import DataError, RunError
 from answerkey.reader import EXTRACTORS
+from answerkey.run_audit import audit as auditing
+from answerkey.run_audit.audit import Audit, Finding, TaskAudit
 from answerkey.runs import Run
-from answerkey.verbs import auditing
-from answerkey.verbs.audits import Audit, Finding, TaskAudit
 
 LETTERS = ["A", "B", "C", "D"]
 SHARED = Path(__file__).parents[4] / "shared/data/helm_mmlu"

@@ -1,0 +1,672 @@
+"""What can be said of a dataset without asking a model: rows that are odd, places of the truth, baselines.
+
+Some rows at a time are looked at by themselves (`measure_questions`); the parts are merged, questions that
+are asked twice are looked for, and what stands out becomes a finding with rows that show it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+import polars as pl
+
+from answerkey.dataset_audit.duplicates import (
+    SHOWN,
+    Example,
+    QuestionRows,
+    Repeats,
+    find_repeats,
+    make_example,
+    sketch_questions,
+)
+from answerkey.dataset_audit.questions import (
+    LOOKED_AT,
+    Question,
+    TruthForm,
+    find_fields,
+    find_oddities,
+    guess_form,
+    read_questions,
+)
+from answerkey.datasets import Rows, UrlSource, is_stored, load_rows, load_table, open_dataset
+from answerkey.datasets.content import require_plain
+from answerkey.datasets.label_quality import CleanLabels, choose_clean, read_label_quality
+from answerkey.engines import Spread, open_engine
+from answerkey.errors import DataError, Place, SpecError, listing, raise_all, suggest
+from answerkey.evaluate import Progress, stay_silent
+from answerkey.metrics import wilson
+from answerkey.metrics.classification import measure_chance
+from answerkey.metrics.intervals import ChiSquare, compare_counts, student
+from answerkey.scorers import StringEqualsMcqa
+from answerkey.solvers import find_reference
+from answerkey.spec import Overrides, find_ready_made, load_plan
+from answerkey.text import (
+    BLANK,
+    Cell,
+    Line,
+    Span,
+    Table,
+    clean_numbers,
+    draw_facts,
+    draw_finding,
+    format_count,
+    format_interval,
+    format_part,
+    format_percent,
+    format_short_percent,
+    lay_out,
+    line,
+    list_counts,
+    make_visible,
+    shorten,
+    shorten_path,
+)
+from answerkey.types import Notice
+
+#: How many rows are looked at together, and how many make worker processes worth their start.
+BLOCK, WORKER_ROWS = 16_384, 20_000
+#: From here on two questions are nearly the same.
+SIMILARITY = 0.75
+PLAN_ENDINGS = (".yaml", ".yml")
+
+# ------------------------------------------------------------------------------- what an audit says
+
+
+@dataclass(frozen=True)
+class DatasetFinding:
+    """One thing to know of a dataset: a sentence with its numbers, a next step, and rows that show it.
+
+    `kind` is its name in `--json`; the reference page of audits lists them.
+    """
+
+    kind: str
+    sentence: str
+    step: str
+    count: int
+    numbers: Mapping[str, float | int | str] = field(default_factory=dict)
+    examples: tuple[Example, ...] = ()
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What a strategy without any knowledge gets: the share, and its 95 % interval."""
+
+    value: float
+    interval: tuple[float, float] | None
+    n: int
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class TruthStatistics:
+    """Where the truths of `n` rows stand, and what follows for those who know nothing.
+
+    `sizes` is how many rows have so many choices, `chance` the mean of one over that. `places` counts truths
+    by the number of choices and the place; `skew` tests whether all places are equally likely.
+    """
+
+    n: int
+    sizes: Mapping[int, int]
+    chance: float | None
+    labels: Mapping[str, int]
+    places: Mapping[int, tuple[int, ...]]
+    majority: Baseline | None = None
+    longest: Baseline | None = None
+    skew: ChiSquare | None = None
+
+
+@dataclass(frozen=True)
+class LabelQuality:
+    """The column that says whether labels can be relied on: its values, and which of them count as clean."""
+
+    column: str
+    values: Mapping[str, int]
+    clean: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DatasetAudit:
+    """The audit of one dataset; `fields` says where its parts are read."""
+
+    name: str
+    files: tuple[str, ...]
+    rows: int
+    fields: Mapping[str, str]
+    every: TruthStatistics
+    clean: TruthStatistics | None = None
+    quality: LabelQuality | None = None
+    findings: tuple[DatasetFinding, ...] = ()
+    notices: tuple[Notice, ...] = ()
+
+
+# ------------------------------------------------------------------------------- the way of an audit
+
+
+class DatasetOptions(TypedDict, total=False):
+    """Where the parts of a question are, and what is looked for.
+
+    `question`, `options`, `choices` and `truth` are columns, paths such as `question.stem`, or templates;
+    what is not given is found by usual names. `truth_form` says how a truth names its option. `header` has
+    the column names of a CSV file without a header line. `label_quality` is a column that says whether a
+    label can be relied on, `clean` its values that say so. `similarity` None: repeated questions are not
+    looked for. `dataset`, `config` and `env` are for task and run files.
+    """
+
+    question: Sequence[str]
+    options: Sequence[str]
+    choices: str | None
+    truth: str | None
+    truth_form: TruthForm | None
+    header: Sequence[str] | None
+    label_quality: str | None
+    clean: Sequence[str]
+    similarity: float | None
+    dataset: str | None
+    config: Mapping[str, object]
+    env: str | None
+
+
+def audit_dataset(
+    *paths: str | Path, progress: Progress | None = None, **options: Unpack[DatasetOptions]
+) -> tuple[DatasetAudit, ...]:
+    """Look at the questions of datasets; no model is asked.
+
+    Each path is a data file, and all of them are one dataset; or one path is a task file, a run file, its
+    folder or a ready-made task, whose datasets are looked at one by one.
+    """
+    if not paths:
+        raise SpecError("E119", "no file is named", hint="name a task file, a run file or a data file")
+    report = progress or stay_silent
+    plans = [path for path in map(Path, paths) if _is_plan(path)]
+    if not plans:
+        name = Path(paths[0]).name if len(paths) == 1 else f"{len(paths)} files"
+        tables = [_open_file(path, options.get("header")) for path in paths]
+        return (_audit(name, tables, None, options, report),)
+    if len(paths) > 1:
+        message = f"`{plans[0]}` is no data file, and only data files can be looked at together"
+        raise SpecError("E119", message, hint="name it alone")
+    overrides = Overrides(
+        config=options.get("config") or {},
+        dataset=options.get("dataset"),
+        completions="-",  # no model is asked, so none has to be named
+        env_file=options.get("env"),
+    )
+    loaded = load_plan(plans[0], overrides)
+    specifications = loaded.value.specifications if loaded.value else ()
+    if not specifications:
+        raise_all(loaded.errors)
+    found: dict[tuple[str, str], DatasetAudit] = {}
+    for one in specifications:
+        scorers = [step.scorer for step in one.task.scoring]
+        scorer = next((each for each in scorers if isinstance(each, StringEqualsMcqa)), None)
+        key = (one.dataset.key, repr(scorer))
+        if key not in found:
+            dataset = open_dataset(one.dataset.source, name=one.dataset.key)
+            audit = _audit(dataset.name, [dataset.rows], scorer, options, report)
+            found[key] = replace(audit, notices=(*dataset.notices, *audit.notices))
+    return tuple(found.values())
+
+
+def _is_plan(path: Path) -> bool:
+    return find_ready_made(path) is not None or path.is_dir() or path.suffix.lower() in PLAN_ENDINGS
+
+
+def _open_file(given: str | Path, header: Sequence[str] | None) -> Rows:
+    if header is None:
+        return load_table(given).rows
+    if is_stored(given):
+        return UrlSource(str(given), header=tuple(header)).read(name=str(given)).rows
+    path, where = Path(given), Place(file=str(given))
+    require_plain(path)
+    separator = "\t" if ".tsv" in path.suffixes else ","
+    try:
+        frame = pl.read_csv(path, has_header=False, infer_schema=False, separator=separator)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        message = f"the file cannot be read as a table: {error}"
+        raise DataError("E202", message, where=where) from None
+    if frame.width != len(header):
+        message = f"`--header` has {len(header)} names, and the file has {frame.width} columns"
+        raise DataError("E202", message, where=where, hint="name every column, in its order")
+    frame.columns = list(header)
+    return load_rows(frame, name=str(path)).rows
+
+
+def _audit(
+    name: str,
+    tables: Sequence[Rows],
+    scorer: StringEqualsMcqa | None,
+    options: DatasetOptions,
+    progress: Progress,
+) -> DatasetAudit:
+    quality = choose_clean(options.get("label_quality"), options.get("clean") or ())
+    similarity = options.get("similarity", SIMILARITY)
+    said: dict[str, Any] = {
+        name: options.get(name) or () if name in {"question", "options"} else options.get(name)
+        for name in ("question", "options", "choices", "truth", "truth_form")
+    }
+    sources, first_row = [], 0
+    for rows in tables:
+        if quality is not None and quality[0] not in rows.columns:
+            hint = suggest(quality[0], rows.columns) or f"columns: {listing(rows.columns)}"
+            message = f"there is no column `{quality[0]}`"
+            raise DataError("E206", message, where=Place(file=rows.file), hint=hint)
+        parts = find_fields(rows, scorer, **said)
+        if said["truth_form"] is None and scorer is None:
+            first = read_questions(rows.slice(0, LOOKED_AT).load(parts.columns), parts)
+            parts = replace(parts, truth_form=guess_form(first))
+        sources.append(QuestionRows(rows, parts, first_row))
+        first_row += len(rows)
+    whole = QuestionPart()
+    for source in sources:
+        measure = partial(measure_questions, source, quality, sketches=similarity is not None)
+        stretches = [(offset, BLOCK) for offset in range(0, len(source.rows), BLOCK)]
+        spread: Spread = "processes" if len(source.rows) > WORKER_ROWS else "alone"
+        for one in open_engine().map(measure, stretches, spread=spread):
+            whole.merge(one)
+            progress("audit", whole.rows, first_row)
+    same, near, skipped = Repeats(), Repeats(), 0
+    if similarity is not None and whole.sketches:
+        same, near, skipped = find_repeats(sources, pl.concat(whole.sketches).sort("row"), similarity)
+    notices = []
+    if skipped:
+        notices.append(Notice(f"{skipped} pairs of questions that may be nearly the same were not looked at"))
+    clean, described = None, None
+    if quality is not None:
+        column, values = quality
+        found = dict(sorted(whole.qualities.items(), key=lambda one: (-one[1], one[0])))
+        clean = measure_truths(whole.clean)
+        described = LabelQuality(column, found, tuple(sorted(values.intersection(found))))
+        if not described.clean:
+            known = listing(value for value, _ in whole.qualities.most_common(10))
+            hint = f"say which with `--clean`: {known}"
+            notices.append(Notice(f"no row of column `{column}` is clean", hint=hint))
+    every = measure_truths(whole.every)
+    return DatasetAudit(
+        name=name,
+        files=tuple(str(one.rows.file) for one in sources if one.rows.file),
+        rows=whole.rows,
+        fields={**sources[0].fields.shown, "truth form": sources[0].fields.truth_form},
+        every=every,
+        clean=clean,
+        quality=described,
+        findings=tuple(find_dataset_findings(whole, every, same, near)),
+        notices=tuple(notices),
+    )
+
+
+# ------------------------------------------------------------------------------- counting some rows
+
+
+@dataclass
+class Truths:
+    """What is counted of rows whose truth is known.
+
+    `sizes` is by number of choices, `places` by that and the place of the truth, `longest` by how many
+    options are equally long, of rows whose truth is one of them; `measured` rows have options.
+    """
+
+    sizes: Counter[int] = field(default_factory=Counter)
+    places: Counter[tuple[int, int]] = field(default_factory=Counter)
+    labels: Counter[str] = field(default_factory=Counter)
+    measured: int = 0
+    longest: Counter[int] = field(default_factory=Counter)
+
+    def add(self, question: Question) -> None:
+        """Take one row, if its truth is known."""
+        place, size = question.truth, question.size
+        if place is None or not size:
+            return
+        self.sizes[size] += 1
+        self.places[size, place] += 1
+        if place < len(question.labels):
+            self.labels[question.labels[place]] += 1
+        if question.options:
+            lengths = [len(one.strip()) for one in question.texts]
+            self.measured += 1
+            self.longest[lengths.count(max(lengths))] += lengths[place] == max(lengths)
+
+
+@dataclass
+class QuestionPart:
+    """What some rows contribute.
+
+    `kinds` counts rows by what is odd about them, with the first `examples`; `right_others` are rows whose
+    right option speaks of the others. `sketches` are for finding duplicates.
+    """
+
+    rows: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[Example]] = field(default_factory=dict)
+    every: Truths = field(default_factory=Truths)
+    clean: Truths = field(default_factory=Truths)
+    qualities: Counter[str] = field(default_factory=Counter)
+    right_others: int = 0
+    sketches: list[pl.DataFrame] = field(default_factory=list)
+
+    def merge(self, later: QuestionPart) -> None:
+        """Take a later part."""
+        for kind, examples in later.examples.items():
+            self.examples[kind] = [*self.examples.get(kind, ()), *examples][:SHOWN]
+        pairs = ((self, later), (self.every, later.every), (self.clean, later.clean))
+        for owner, other in pairs:
+            for one in fields(owner):
+                mine, its = getattr(owner, one.name), getattr(other, one.name)
+                if isinstance(mine, Counter):
+                    mine.update(its)
+                elif isinstance(mine, int | list):
+                    setattr(owner, one.name, mine + its)
+
+
+def measure_questions(
+    source: QuestionRows, quality: CleanLabels | None, stretch: tuple[int, int], *, sketches: bool
+) -> QuestionPart:
+    """Return what is found in some rows, given by the first of them and how many."""
+    offset, length = stretch
+    columns = source.fields.columns
+    if columns is not None and quality is not None:
+        columns |= {quality[0]}
+    samples = source.rows.slice(offset, length).load(columns)
+    questions = read_questions(samples, source.fields)
+    part = QuestionPart(rows=len(questions))
+    for row, question in enumerate(questions):
+        part.every.add(question)
+        for kind, note in find_oddities(question):
+            part.kinds[kind] += 1
+            shown = part.examples.setdefault(kind, [])
+            if len(shown) < SHOWN:
+                shown.append(make_example(samples, row, note))
+            if kind == "REFERS_TO_OTHERS" and question.truth is not None:
+                right = question.texts[question.truth : question.truth + 1]
+                part.right_others += find_reference(right, question.labels) is not None
+    if quality is not None:
+        for label, question in zip(read_label_quality(samples, quality[0]), questions, strict=True):
+            part.qualities[label] += 1
+            if label in quality[1]:
+                part.clean.add(question)
+    if sketches:
+        texts = pl.Series([one.text for one in questions], dtype=pl.String)
+        options = pl.Series([list(one.texts) for one in questions], dtype=pl.List(pl.String))
+        part.sketches.append(sketch_questions(texts, options, source.first_row + offset))
+    return part
+
+
+# ------------------------------------------------------------------------------- what stands out
+
+#: Fewer rows show nothing.
+LEAST = 20
+#: A test of counts needs as many expected in each cell.
+LEAST_EXPECTED = 5
+#: Places that are this unlikely to be an accident are called skewed.
+ALPHA = 0.01
+
+#: Kind → what is said of the rows, and what to do, in the order of the report: these before all others …
+GRAVE_KINDS = {
+    "MISSING_QUESTION": ("have no question", "fill or drop the rows"),
+    "MISSING_TRUTH": ("have no truth", "fill or drop the rows; they cannot be scored"),
+    "TRUTH_NOT_A_CHOICE": (
+        "have a truth that is none of their choices",
+        "correct them, or score the rest with `--allow-failed`",
+    ),
+    "MISSING_OPTION": ("have an option without text", "fill or drop the rows"),
+    "CHOICES_DO_NOT_FIT": ("have more or fewer options than labels", "make both lists equally long"),
+    "ONE_CHOICE": (
+        "have a single choice, which cannot be wrong",
+        "drop them, or keep them in mind: they raise every accuracy",
+    ),
+    "RIGHT_OPTION_TWICE": (
+        "have the right option twice, under two labels",
+        "one of the two labels is counted as wrong; correct the options",
+    ),
+}
+#: … and these after them.
+OTHER_KINDS = {
+    "DUPLICATE_OPTIONS": ("have two options with the same text", "correct the options"),
+    "REFERS_TO_LABELS": (
+        "have options that refer to labels, such as “both A and B”",
+        "leave these rows in place when options are shuffled",
+    ),
+    "REFERS_TO_OTHERS": (
+        "have options such as “all of the above” or “none of these”",
+        "leave these rows in place when options are shuffled; see how often such an option is right",
+    ),
+    "NESTED_OPTIONS": (
+        "have an option whose text stands in another one",
+        "nothing, unless answers are read by their text: there the shorter one is found in the longer",
+    ),
+    "REPLACEMENT_CHARACTER": (
+        "hold U+FFFD, where a character was lost",
+        "read the source again with its own encoding",
+    ),
+    "MOJIBAKE": (
+        "hold UTF-8 that was read as Latin-1 or Windows-1252",
+        "read the source again as UTF-8, or repair the texts",
+    ),
+    "CONTROL_CHARACTER": (
+        "hold control or invisible characters",
+        "strip them; models see them, readers do not",
+    ),
+    "HTML_ENTITY": ("hold HTML entities", "unescape the texts (`html.unescape`)"),
+}
+
+
+def measure_truths(truths: Truths) -> TruthStatistics:
+    """Return what follows from the places of the truths."""
+    n, sizes = truths.sizes.total(), dict(sorted(truths.sizes.items()))
+    places = {size: tuple(truths.places[size, place] for place in range(size)) for size in sizes}
+    majority = longest = None
+    if truths.labels:
+        label, count = max(truths.labels.items(), key=lambda one: (one[1], one[0]))
+        majority = Baseline(count / n, wilson(count, n), n, label)
+    if rows := truths.measured:
+        # Where several options are equally long, one of them is drawn.
+        value = math.fsum(count / ties for ties, count in truths.longest.items()) / rows
+        squares = math.fsum(count / ties**2 for ties, count in truths.longest.items())
+        variance = max(0.0, squares - rows * value * value) / (rows - 1) if rows > 1 else 0.0
+        error = math.sqrt(variance / rows)
+        longest = Baseline(value, student(value, error, rows - 1, is_share=True) if variance else None, rows)
+    # Whether all places are equally likely is tested among rows with equally many choices.
+    groups = [
+        (counts, [sum(counts) / size] * size)
+        for size, counts in places.items()
+        if size > 1 and sum(counts) / size >= LEAST_EXPECTED
+    ]
+    labels = dict(sorted(truths.labels.items()))
+    skew = compare_counts(groups)
+    return TruthStatistics(n, sizes, measure_chance(sizes), labels, places, majority, longest, skew)
+
+
+def find_dataset_findings(
+    part: QuestionPart, every: TruthStatistics, same: Repeats, near: Repeats
+) -> Iterator[DatasetFinding]:
+    """Yield what stands out, the gravest first."""
+    yield from _find_rows(part, GRAVE_KINDS)
+    if same.contradicting:
+        who = "1 question stands" if same.contradicting == 1 else f"{same.contradicting:,} questions stand"
+        yield DatasetFinding(
+            "CONTRADICTING_TRUTHS",
+            f"{who} in the dataset several times, with the same options and different truths: no model can"
+            " get all of them right.",
+            "find out which truth is right; drop the other rows",
+            same.contradicting,
+            {},
+            same.contradictions,
+        )
+    if same.rows:
+        yield DatasetFinding(
+            "DUPLICATE_QUESTIONS",
+            f"{format_part(same.rows, part.rows)} rows repeat a question with its options, word for word.",
+            "drop all but one, or cluster by them: the same question twice is no second observation",
+            same.rows,
+            {"groups": same.groups, "contradicting": same.contradicting},
+            same.examples,
+        )
+    if near.rows:
+        where = "" if near.groups == 1 else f"in {near.contradicting:,} of the {near.groups:,} groups "
+        more = f"; {where}the right options differ" if near.contradicting else ""
+        yield DatasetFinding(
+            "NEAR_DUPLICATES",
+            f"{format_part(near.rows, part.rows)} rows are nearly the same as an earlier question and its"
+            f" options{more}.",
+            "look at the pairs; where they ask the same, keep one",
+            near.rows,
+            {"groups": near.groups, "contradicting": near.contradicting},
+            near.examples,
+        )
+    yield from _find_baselines(every)
+    yield from _find_rows(part, OTHER_KINDS)
+
+
+def _find_rows(part: QuestionPart, kinds: Mapping[str, tuple[str, str]]) -> Iterator[DatasetFinding]:
+    for kind, (what, step) in kinds.items():
+        if count := part.kinds[kind]:
+            sentence = f"{format_part(count, part.rows)} rows {what}"
+            if kind == "REFERS_TO_OTHERS":
+                sentence += f"; such an option is right in {format_part(part.right_others, count)}"
+            examples = tuple(part.examples[kind])
+            yield DatasetFinding(kind, f"{sentence}.", step, count, {"of": part.rows}, examples)
+
+
+def _find_baselines(every: TruthStatistics) -> Iterator[DatasetFinding]:
+    skew, is_skewed = every.skew, every.skew is not None and every.skew.p < ALPHA
+    label = every.majority.label if every.majority else ""
+    found = (
+        # The most frequent letter is the best of several: it leads by accident unless the places are skewed.
+        (
+            "MAJORITY_LETTER",
+            every.majority if is_skewed else None,
+            f"Always answering {label!r}",
+            "shuffle the options of each row",
+        ),
+        (
+            "LONGEST_OPTION",
+            every.longest,
+            "Always answering the longest option",
+            "report this baseline beside every accuracy; rewrite wrong options that are too short",
+        ),
+    )
+    for kind, baseline, what, step in found:
+        if baseline is None or baseline.interval is None or every.chance is None or every.n < LEAST:
+            continue
+        low, high = baseline.interval
+        if low > every.chance:
+            share, chance = format_short_percent(baseline.value), format_short_percent(every.chance)
+            yield DatasetFinding(
+                kind,
+                f"{what} is right in {share} [{100 * low:.1f}, {100 * high:.1f}] of the rows, where guessing"
+                f" gets {chance}.",
+                step,
+                baseline.n,
+                {"value": baseline.value, "chance": every.chance},
+            )
+    if skew is not None and is_skewed:
+        size = max(every.sizes, key=lambda one: every.sizes[one])
+        counts = every.places[size]
+        shares = ", ".join(f"{100 * count / sum(counts):.1f} %" for count in counts)
+        p = f"{skew.p:.2g}" if skew.p >= 1e-300 else "less than 1e-300"  # noqa: PLR2004 - where floats end
+        yield DatasetFinding(
+            "POSITION_SKEW",
+            f"The truth does not stand in all places equally often: {shares} of the rows with {size} choices"
+            f" (chi-square {skew.statistic:.1f} with {skew.df} degrees, p = {p}).",
+            "a model that favours a place gains or loses by it: shuffle the options, or report recall by"
+            " letter",
+            every.n,
+            {"statistic": skew.statistic, "df": skew.df, "p": skew.p},
+        )
+
+
+# ------------------------------------------------------------------------------- as JSON and as text
+
+SHOWN_LABELS, SHOWN_PLACES = 8, 12
+
+
+def describe_dataset_audits(audits: Sequence[DatasetAudit]) -> dict[str, Any]:
+    """Return every dataset with its numbers and every finding with its examples: what `--json` prints."""
+    datasets = [
+        {
+            "name": audit.name,
+            "files": list(audit.files),
+            "rows": audit.rows,
+            "fields": dict(audit.fields),
+            "all": _describe_truths(audit.every),
+            "clean": None if audit.clean is None else _describe_truths(audit.clean),
+            "label_quality": None if audit.quality is None else asdict(audit.quality),
+            "findings": [asdict(one) for one in audit.findings],
+        }
+        for audit in audits
+    ]
+    notices = [str(notice) for audit in audits for notice in audit.notices]
+    described: dict[str, Any] = clean_numbers({"datasets": datasets, "notices": notices})
+    return described
+
+
+def _describe_truths(one: TruthStatistics) -> dict[str, Any]:
+    names = {"sizes": "choice_counts", "majority": "majority_letter", "longest": "longest_option"}
+    names |= {"skew": "position_skew"}
+    return {names.get(name, name): value for name, value in asdict(one).items()}
+
+
+def draw_dataset_audit(audit: DatasetAudit, width: int, *, digits: int | None = None) -> list[Line]:
+    """Return the whole audit of one dataset."""
+    files, folder = audit.files, None
+    if len(files) > 1:
+        folder = os.path.commonpath([Path(one).parent for one in files])
+    facts = {} if folder is None else {"folder": shorten_path(folder) or "."}
+    facts |= audit.fields
+    if audit.quality is not None:
+        labels = list_counts(audit.quality.values, SHOWN_LABELS)
+        facts[audit.quality.column] = f"{labels}; clean: {', '.join(audit.quality.clean) or 'none'}"
+    lines = [line(Span(make_visible(audit.name), "title"), f"  {format_count(audit.rows, 'row')}")]
+    lines += draw_facts([(make_visible(name), make_visible(value)) for name, value in facts.items()], width)
+    columns = [_say_truths(one, digits) for one in (audit.every, audit.clean) if one is not None]
+    names = ("rows with a truth", "choices", "chance level", "majority letter", "longest option")
+    columns += [[""] * len(columns[0])] * (2 - len(columns))
+    rows: list[Sequence[Cell]] = list(zip((*names, "places equally likely"), *columns, strict=True))
+    lines += [BLANK, *lay_out(Table(("", "all", "clean"), rows, "<<<"), width)]
+    lines += [*_draw_places(audit.every, width), BLANK, line(Span("Findings", "title"))]
+    for number, finding in enumerate(audit.findings, 1):
+        lines += draw_finding(number, finding.sentence, {"Next: ": finding.step}, width)
+        for one in finding.examples:
+            file = "" if folder is None or one.file is None else os.path.relpath(one.file, folder or ".")
+            place = f"{file}:{one.line}" if file else f"line {one.line}"
+            text = f"{one.sample}  {place}" + (f"  {one.note}" if one.note else "")
+            lines.append(line(" " * 7, Span(shorten(text, width - 7), "dim")))
+    return lines if audit.findings else [*lines, line("  nothing stands out")]
+
+
+def _say_truths(one: TruthStatistics, digits: int | None) -> list[str]:
+    """Return what is said of some rows: their number, choices, chance, baselines and places."""
+    sizes = (
+        f"{min(one.sizes)} to {max(one.sizes)}" if len(one.sizes) > 1 else f"{next(iter(one.sizes), 0)} each"
+    )
+    said = [str(one.n), sizes, "no value" if one.chance is None else format_percent(one.chance, digits)]
+    for baseline in (one.majority, one.longest):
+        if baseline is None:
+            said.append("no value")
+            continue
+        label = f"{make_visible(baseline.label)}: " if baseline.label else ""
+        interval = format_interval(baseline.interval, digits=digits)
+        said.append(f"{label}{format_percent(baseline.value, digits)} {interval}".rstrip())
+    skew = one.skew
+    test = "" if skew is None else f"chi-square {skew.statistic:.2f}, df {skew.df}, p = {skew.p:.4g}"
+    return [*said, test or "too few rows to test"]
+
+
+def _draw_places(every: TruthStatistics, width: int) -> list[Line]:
+    """Return how often the truth stands in each place, a row for each number of choices."""
+    sizes = [size for size in every.sizes if size <= SHOWN_PLACES]
+    if not sizes:
+        return []
+    most = max(sizes)
+    rows: list[Sequence[Cell]] = [
+        (str(size), *map(str, every.places[size]), *[""] * (most - size), str(every.sizes[size]))
+        for size in sizes
+    ]
+    header = ("Choices", *(f"place {place}" for place in range(1, most + 1)), "n")
+    return [BLANK, *lay_out(Table(header, rows, ">" * (most + 2)), width)]

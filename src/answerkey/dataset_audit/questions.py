@@ -1,0 +1,418 @@
+"""The questions of a dataset: where their parts are, what they say, and what is odd about single ones."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html.entities import html5
+from itertools import pairwise, takewhile
+from string import ascii_lowercase, ascii_uppercase
+from typing import Literal
+
+from answerkey.datasets import Rows
+from answerkey.errors import DataError, Place, listing, suggest
+from answerkey.evaluate import read_option_cell, write_text
+from answerkey.scorers import StringEqualsMcqa
+from answerkey.solvers import find_reference
+from answerkey.templates import RowTrouble, Template
+from answerkey.types import Samples
+
+# ------------------------------------------------------------------------------- where the parts are
+
+#: How a truth names its option: by its label, its place counted from 0 or from 1, or its text.
+TruthForm = Literal["label", "index", "number", "text"]
+
+#: Rows that are looked at to see what a column holds.
+LOOKED_AT = 2_000
+QUESTIONS = (
+    "question", "question_text", "stem", "query", "problem", "input", "prompt", "sentence", "ctx", "text",
+)  # fmt: skip
+PASSAGES = ("passage", "context", "article", "story", "paragraph", "background")
+OPTIONS = ("options", "candidates", "endings", "alternatives", "answers", "option_texts")
+TRUTHS = (
+    "answer", "answer_key", "answerkey", "label", "ground_truth", "groundtruth", "groundtruth_answer",
+    "truth", "correct_answer", "correct_option", "correct", "answer_index", "answer_idx", "gold", "target",
+    "key",
+)  # fmt: skip
+_NUMBERED = re.compile(
+    r"(?P<stem>|option|choice|answer|ending|opt?)[_ ]?(?P<place>[a-z]|\d{1,2})", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class QuestionFields:
+    """Templates for the parts of a question.
+
+    `options` is one template that yields the list, or one for each option. `labels` yields what the options
+    are called; without it they have names of their own, or letters. `shown` says where each part is found.
+    """
+
+    questions: tuple[Template, ...]
+    options: tuple[Template, ...] = ()
+    labels: Template | None = None
+    names: tuple[str, ...] = ()
+    truth: Template | None = None
+    truth_form: TruthForm = "label"
+    shown: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> frozenset[str] | None:
+        """The columns that are read; None for all."""
+        found: frozenset[str] = frozenset()
+        for template in (*self.questions, *self.options, self.labels, self.truth):
+            if template is not None:
+                if template.columns is None:
+                    return None
+                found |= template.columns
+        return found
+
+
+def find_fields(
+    rows: Rows,
+    scorer: StringEqualsMcqa | None = None,
+    *,
+    question: Sequence[str] = (),
+    options: Sequence[str] = (),
+    choices: str | None = None,
+    truth: str | None = None,
+    truth_form: TruthForm | None = None,
+) -> QuestionFields:
+    """Return where the parts are: what the caller says wins, then the scorer of a task, then usual names.
+
+    The caller names columns, paths such as `question.stem`, or templates.
+    """
+    first, columns, where = rows.slice(0, LOOKED_AT).load(), rows.columns, Place(file=rows.file)
+    few = first.slice(0, 50)
+    paths: dict[str, tuple[str, ...]] = {}
+    nested = [
+        (name, str(key))
+        for name in columns
+        for key in next((cell for cell in few.values(name) if isinstance(cell, dict)), {})
+    ]
+    for path in (*((name,) for name in columns), *nested):
+        paths.setdefault(path[-1].lower(), path)
+
+    def read(text: str) -> Template:
+        """Return what the caller means."""
+        if "{{" in text or "{%" in text:
+            return Template.compile(text)
+        path = (text,) if text in columns else tuple(text.split("."))
+        if path[0] not in columns:
+            hint = suggest(path[0], columns) or f"columns: {listing(columns)}"
+            raise DataError("E206", f"there is no column `{path[0]}`", where=where, hint=hint)
+        return _compile_path(path)
+
+    def find(names: Sequence[str], fits: Callable[[Sequence[object]], bool]) -> Template | None:
+        """Return the first of these whose cells, as far as they hold anything, are of the kind wanted."""
+        for template in (_compile_path(paths[name]) for name in names if name in paths):
+            values = template.values(first)
+            cells = [one for one in values if one is not None and not isinstance(one, Exception)]
+            if cells and fits(cells):
+                return template
+        return None
+
+    asked = [read(one) for one in question]
+    if not asked:
+        found = [find(PASSAGES, _are_texts), find(QUESTIONS, _are_texts)]
+        if found[1] is None:
+            hint = f"name it with `--question COLUMN`; columns: {listing(columns)}"
+            raise DataError("E206", "no column holds the question", where=where, hint=hint)
+        asked = [one for one in found if one is not None]
+    told = scorer.templates() if scorer else {}
+    names: tuple[str, ...] = ()
+    cells = [read(one) for one in options]
+    if not cells:
+        listed = told.get("options") or find(OPTIONS, _are_options)
+        listed = listed or find(("choices",), lambda cells: _are_options(cells) and not _are_labels(cells))
+        cells = [] if listed is None else [listed]
+    if not cells:
+        numbered = _find_numbered(columns)
+        cells = [_compile_path((name,)) for name in numbered]
+        names = tuple(numbered) if all(len(name) == 1 for name in numbered) else ()
+    labels = read(choices) if choices else told.get("choices")
+    labels = labels or find(("choices", "labels", "option_labels"), _are_labels)
+    right = read(truth) if truth else told.get("ground_truth_choice")
+    right = right or find(TRUTHS, _are_truths)
+    parts: dict[str, Sequence[Template | None]] = {
+        "question": asked,
+        "options": cells,
+        "choices": [labels],
+        "truth": [right],
+    }
+    shown = {
+        name: ", ".join(_show_template(one) for one in templates if one is not None) or "none"
+        for name, templates in parts.items()
+    }
+    return QuestionFields(tuple(asked), tuple(cells), labels, names, right, truth_form or "label", shown)
+
+
+def _compile_path(path: Sequence[str]) -> Template:
+    return Template.compile("{{ sample" + "".join(f"[{step!r}]" for step in path) + " }}")
+
+
+def _show_template(template: Template) -> str:
+    return str(template.source) if template.path is None else ".".join(map(str, template.path))
+
+
+def _find_numbered(columns: Sequence[str]) -> list[str]:
+    """Return the longest series of columns such as `A`, `B`, `C` or `choice0`, `choice1`."""
+    series: dict[str, dict[str, str]] = {}
+    for name in columns:
+        if match := _NUMBERED.fullmatch(name):
+            stem = match["stem"].lower() + ("1" if match["place"].isdigit() else "a")
+            series.setdefault(stem, {})[match["place"].lower()] = name
+    found: list[str] = []
+    for places in series.values():
+        for order in (ascii_lowercase, map(str, range(100)), map(str, range(1, 100))):
+            run = [places[place] for place in takewhile(places.__contains__, order)]
+            found = run if len(run) > max(1, len(found)) else found
+    return found
+
+
+def _are_texts(cells: Sequence[object]) -> bool:
+    return all(isinstance(cell, str) for cell in cells)
+
+
+def _are_truths(cells: Sequence[object]) -> bool:
+    return all(isinstance(cell, str | int) and not isinstance(cell, bool) for cell in cells)
+
+
+def _are_options(cells: Sequence[object]) -> bool:
+    return all(read_option_cell(cell)[0] is not None for cell in cells)
+
+
+def _are_labels(cells: Sequence[object]) -> bool:
+    """Return whether cells are lists of single characters that follow each other: A, B, C or 1, 2, 3."""
+    for texts, names in map(read_option_cell, cells):
+        characters = [(text or "").strip() for text in texts or ()]
+        if names or not characters or any(len(one) != 1 for one in characters):
+            return False
+        if any(ord(two) != ord(one) + 1 for one, two in pairwise(characters)):
+            return False
+    return True
+
+
+# ------------------------------------------------------------------------------- what they say
+
+_LABELLED = re.compile(r"\s*[(\[]?([A-Z]|\d)[)\].:\u3001\uff0e]\s*")
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question. `truth` is the place of the right option, None when it cannot be told.
+
+    `said` is the truth as the dataset writes it, None when there is none.
+    """
+
+    text: str | None
+    options: tuple[str | None, ...]
+    labels: tuple[str, ...]
+    truth: int | None
+    said: str | None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of the options, empty where there is none."""
+        return tuple(one or "" for one in self.options)
+
+    @property
+    def size(self) -> int:
+        """How many choices there are."""
+        return max(len(self.options), len(self.labels))
+
+
+def read_questions(samples: Samples, fields: QuestionFields) -> list[Question]:
+    """Return the questions of some samples."""
+
+    def read(template: Template | None) -> list[object]:
+        if template is None:
+            return [None] * len(samples)
+        return [None if isinstance(one, RowTrouble) else one for one in template.values(samples)]
+
+    texts, cells = ([read(one) for one in templates] for templates in (fields.questions, fields.options))
+    labels, truths = read(fields.labels), read(fields.truth)
+    questions = []
+    for row in range(len(samples)):
+        known = [str(one[row]) for one in texts if one[row] is not None and str(one[row]).strip()]
+        # The question itself comes last; a passage alone asks nothing.
+        text = "\n".join(known) if texts and texts[-1][row] is not None else None
+        if len(cells) == 1:
+            found, names = read_option_cell(cells[0][row])
+        else:
+            found, names = [write_text(one[row]) for one in cells], list(fields.names)
+        options, told = list(found or ()), read_option_cell(labels[row])[0] or ()
+        named = [one for one in told if one is not None]
+        names = [one.strip() for one in named or names] or name_options(len(options))
+        if not named and len(names) == len(options):
+            options = strip_labels(options, names)
+        said = write_text(truths[row])
+        place = find_place(said, names, options, fields.truth_form)
+        questions.append(Question(text, tuple(options), tuple(names), place, said))
+    return questions
+
+
+def name_options(count: int) -> list[str]:
+    """Return letters for so many options; numbers where there are more than letters."""
+    if count <= len(ascii_uppercase):
+        return list(ascii_uppercase[:count])
+    return [str(number) for number in range(1, count + 1)]
+
+
+def strip_labels(options: Sequence[str | None], names: Sequence[str]) -> list[str | None]:
+    """Return options without the labels that they begin with, if all do, in order: `(A)…`, `(B)…`."""
+    found = [_LABELLED.match(one or "") for one in options]
+    if not options or [match and match[1] for match in found] != list(names):
+        return list(options)
+    return [(one or "")[match.end() :] if match else one for one, match in zip(options, found, strict=True)]
+
+
+def find_place(
+    said: str | None, labels: Sequence[str], options: Sequence[str | None], form: TruthForm
+) -> int | None:
+    """Return the place of the option that a truth means, None when it means none of them."""
+    if said is None:
+        return None
+    wanted = said.strip()
+    if form in ("label", "text"):
+        names = list(labels) if form == "label" else [(one or "").strip() for one in options]
+        return names.index(wanted) if wanted in names else None
+    place = int(wanted) - (form == "number") if re.fullmatch(r"\d{1,4}", wanted) else -1
+    return place if 0 <= place < max(len(options), len(labels)) else None
+
+
+def guess_form(questions: Sequence[Question]) -> TruthForm:
+    """Return how most truths name their option; a place is counted from 1 only if 0 never occurs."""
+    known = [one for one in questions if one.said is not None]
+    forms: tuple[TruthForm, ...] = ("label", "index", "number", "text")
+    hits = {
+        form: sum(find_place(one.said, one.labels, one.options, form) is not None for one in known)
+        for form in forms
+    }
+    if 2 * hits["label"] >= len(known):
+        return "label"
+    if any((one.said or "").strip() == "0" for one in known):
+        hits["number"] = 0
+    elif hits["number"] >= hits["index"]:
+        hits["index"] = 0
+    return max(forms, key=lambda form: hits[form])
+
+
+# ------------------------------------------------------------------------------- what is odd
+
+#: What table tools write for an empty cell.
+_EMPTY_WORDS = frozenset({"", "nan", "NaN", "null", "NULL"})
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+
+
+def find_oddities(question: Question) -> Iterator[tuple[str, str]]:
+    """Yield each kind of oddity once, with a note."""
+    options, labels, truth, said = question.options, question.labels, question.truth, question.said
+    if _is_empty(question.text):
+        yield "MISSING_QUESTION", ""
+    if empty := [label for label, one in zip(labels, options, strict=False) if _is_empty(one)]:
+        yield "MISSING_OPTION", f"option {', '.join(empty)}"
+    if _is_empty(said):
+        yield "MISSING_TRUTH", ""
+    elif question.size and truth is None:
+        yield "TRUTH_NOT_A_CHOICE", f"{said!r}, choices {', '.join(labels)}"
+    if options and len(options) != len(labels):
+        yield "CHOICES_DO_NOT_FIT", f"{len(options)} options, {len(labels)} labels"
+    if question.size == 1:
+        yield "ONE_CHOICE", labels[0] if labels else ""
+    folded = [fold_text(one) for one in question.texts]
+    counts = Counter(one for one in folded if one)
+    if twice := [one for one, count in counts.items() if count > 1]:
+        yield "DUPLICATE_OPTIONS", repr(twice[0])
+        if truth is not None and truth < len(folded) and folded[truth] in twice:
+            yield "RIGHT_OPTION_TWICE", repr(folded[truth])
+    texts = [one.casefold() for one in counts]
+    pairs = ((one, other) for one in texts for other in texts if len(one) < len(other))
+    if nested := next(((one, other) for one, other in pairs if _is_within(one, other)), None):
+        yield "NESTED_OPTIONS", f"{nested[0]!r} in {nested[1]!r}"
+    if options and (reference := find_reference(question.texts, labels)) is not None:
+        yield reference, next((one for one in question.texts if find_reference([one], labels)), "")
+    damages: dict[str, str] = {}
+    for text in (question.text, *options):
+        damages = dict(find_damage(text or "")) | damages
+    yield from damages.items()
+
+
+def _is_empty(text: str | None) -> bool:
+    return text is None or text.strip() in _EMPTY_WORDS
+
+
+def fold_text(text: str) -> str:
+    """Return a text without differences of width, white space and a full stop at its end.
+
+    Upper and lower case stay apart: *Bb* and *bb* are two options.
+    """
+    return " ".join((text if text.isascii() else unicodedata.normalize("NFKC", text)).split()).rstrip(".")
+
+
+def _is_within(inner: str, outer: str) -> bool:
+    """Return whether a text stands in another as whole words."""
+    if _UNSPACED.search(inner):
+        return inner in outer and len(inner) > 1
+    at = outer.find(inner)
+    while at >= 0:
+        before, after = outer[at - 1 : at], outer[at + len(inner) : at + len(inner) + 1]
+        if not _joins(before, inner[0]) and not _joins(after, inner[-1]):
+            return True
+        at = outer.find(inner, at + 1)
+    return False
+
+
+def _joins(neighbour: str, end: str) -> bool:
+    """Return whether a character belongs to the same word or number as the one beside it."""
+    if not neighbour:
+        return False
+    return (neighbour.isalnum() and end.isalnum()) or neighbour in "_.,-/^'" or end in "-+"
+
+
+# Damage that texts take on their way through encodings.
+
+_ENTITY = re.compile(r"&(?:([A-Za-z]{2,8})|#\d{2,6}|#[xX][0-9a-fA-F]{2,6});")
+_ODD_ASCII = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|{_ENTITY.pattern}")
+#: Controls that are no line breaks, and marks that nobody sees; joiners belong to scripts and emoji.
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u200b\u2060\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]"
+)
+_FOREIGN_RUN = re.compile(r"[^\x00-\x7f]{2,}")
+#: The first byte of a character of several, read as Latin-1; only such runs can be mojibake.
+_LEAD = re.compile("[\xc2-\xf4]")
+_SHOWN = 12
+
+
+def find_damage(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each kind of damage once, with the passage that shows it."""
+    if text.isascii() and not _ODD_ASCII.search(text):
+        return
+    broken = next((run.start() for run in _FOREIGN_RUN.finditer(text) if _is_mojibake(run[0])), None)
+    control = _CONTROL.search(text) if broken is None else None
+    entities = (one for one in _ENTITY.finditer(text) if one[1] is None or f"{one[1]};" in html5)
+    entity = next(entities, None)
+    found = {
+        "REPLACEMENT_CHARACTER": text.index("\ufffd") if "\ufffd" in text else None,
+        "MOJIBAKE": broken,
+        "CONTROL_CHARACTER": control and control.start(),
+        "HTML_ENTITY": entity and entity.start(),
+    }
+    for kind, at in found.items():
+        if at is not None:
+            yield kind, text[max(0, at - _SHOWN) : at + _SHOWN]
+
+
+def _is_mojibake(run: str) -> bool:
+    """Return whether characters beyond ASCII are UTF-8 that was read as Latin-1 or Windows-1252."""
+    if not _LEAD.search(run):
+        return False
+    for encoding in ("cp1252", "latin-1"):
+        try:
+            meant = run.encode(encoding).decode("utf-8")
+        except (UnicodeEncodeError, UnicodeDecodeError):
+            continue
+        return len(meant) < len(run)
+    return False

@@ -1,0 +1,260 @@
+"""What every summary shows of an audit: other rules on some completions, chance, another tool's verdicts.
+
+All of it is counted while a run scores; no completion is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from answerkey.metrics.classification import (
+    correct_for_chance,
+    measure_chance,
+    measure_kappa,
+    measure_recalls,
+    measure_rstd,
+)
+from answerkey.run_audit.audit import ReaderCounts, TaskAudit, find_format
+from answerkey.runs import TaskRun
+from answerkey.scorers.scoring import OWN, RULE_NAMES
+from answerkey.spec import task_from_source
+from answerkey.spec.task import find_compared
+from answerkey.text import (
+    BLANK,
+    Cell,
+    Line,
+    Span,
+    Table,
+    draw_text,
+    format_count,
+    format_percent,
+    lay_out,
+    line,
+    make_visible,
+    quote,
+    shorten,
+    wrap,
+)
+from answerkey.types import MetricValue, Validity
+
+#: What a share of right answers is called in a scorer's values.
+RIGHT = "is_correct"
+
+# ------------------------------------------------------------------------------- other rules
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One line of "Read by": what one rule or lens gets of the `n` completions, of which it reads `read`.
+
+    `drawn` is the number of samples that stand for all of them; None where all were read.
+    """
+
+    name: str
+    kind: Literal["own", "rule", "lens"]
+    value: float | None
+    interval: tuple[float, float] | None
+    invalid_share: float | None
+    read: int
+    n: int
+    drawn: int | None = None
+
+    @property
+    def label(self) -> str:
+        """The name, with what is to be known of the line."""
+        notes = ["this run"] if self.kind == "own" else []
+        notes += [] if self.drawn is None else [f"from {self.drawn:,} samples"]
+        return f"{self.name} ({', '.join(notes)})" if notes else self.name
+
+
+def list_reading(one: ReaderCounts, audit: TaskAudit | None = None) -> Reading:
+    """Return one line of an audit; of counts that are of all samples without one."""
+    drawn = audit.samples if audit is not None and audit.drawn_from is not None else None
+    share = one.invalid_share
+    return Reading(one.name, one.kind, one.accuracy, one.interval, share, one.read, one.n, drawn)
+
+
+def list_readings(task: TaskRun, audit: TaskAudit) -> list[Reading]:
+    """Return the lines of an audit; the run's own has the run's own number, of all samples.
+
+    That is its main metric where it is the accuracy, else what the counts of all samples say.
+    """
+    found = [list_reading(one, audit) for one in audit.readers if one.n]
+    if not found or found[0].kind != "own" or audit.scorer != task.main_scorer:
+        return found
+    own, metric = list_reading(count_own(task, found[0].name)), task.main_metric
+    if metric is not None and metric.value is not None and is_accuracy(task, metric):
+        own = replace(own, value=metric.value, interval=metric.interval)
+    return [own, *found[1:]]
+
+
+def is_accuracy(task: TaskRun, metric: MetricValue) -> bool:
+    """Return whether a metric is the share of right answers, of which guessing would have some, too.
+
+    Under trials it is one only where their mean stands for a sample.
+    """
+    if metric.scorer != task.main_scorer or "task" not in task.source:
+        return False
+    return find_compared(task_from_source(task.source["task"]), metric.name) == (metric.scorer, RIGHT)
+
+
+def count_own(task: TaskRun, rule: str) -> ReaderCounts:
+    """Return the counts of all completions by the rule of the run's main scorer."""
+    letters: Mapping[str, Mapping[str, int]] = task.tally.get("letters") or {}
+    total = sum(sum(row.values()) for row in letters.values())
+    right = sum(row.get(letter, 0) for letter, row in letters.items())
+    invalid = sum(row.get(Validity.INVALID.value, 0) for row in letters.values())
+    return ReaderCounts(rule, "own", total, right, invalid, min(total, task.counts["samples"]))
+
+
+def describe_counted(task: TaskRun) -> TaskAudit | None:
+    """Return the completions that the run had every rule read, as an audit; None where there are none."""
+    found: Mapping[str, Any] = task.tally.get("readings") or {}
+    if not found.get("n"):
+        return None
+    n, samples, rule = found["n"], found["samples"], str(next(iter(found["own_rule"])))
+    counts = {name: found["rules"][name] for name in (OWN, *RULE_NAMES) if name in found["rules"]}
+    readers = [
+        ReaderCounts(rule, "own", n, **one, samples=samples)
+        if name == OWN
+        else ReaderCounts(name, "rule", n, **one, samples=samples)
+        for name, one in counts.items()
+    ]
+    total = count_own(task, rule).n
+    whole = TaskAudit(task.key, task.main_scorer, rule, n, {}, 1, samples, readers=tuple(readers))
+    return replace(whole, drawn_from=total if n < total else None)
+
+
+def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> list[Line]:
+    """Return what other rules would read, the chance level, and a sentence where they differ in earnest."""
+    audit = describe_counted(task)
+    if audit is None:
+        return []
+    rows: list[Sequence[Cell]] = [
+        (
+            Span(one.label, "strong" if one.kind == "own" else "plain"),
+            "no value" if one.value is None else format_percent(one.value, digits),
+            "" if one.invalid_share is None else format_percent(one.invalid_share, digits),
+            str(one.read),
+        )
+        for one in list_readings(task, audit)
+    ]
+    lines = [BLANK, *lay_out(Table(("Read by", "accuracy", "INVALID", "read"), rows, "<>>>"), width)]
+    extent = "`answerkey audit` reads them as other harnesses do, too"
+    if audit.drawn_from is not None:
+        drawn = f"{audit.n} of {audit.drawn_from} completions, drawn at random"
+        extent = f"other rules on {drawn}; `answerkey audit` reads all"
+    for note in (extent, *say_unfit(audit), *_say_chance(task, digits)):
+        lines += draw_text(note, width, "dim")
+    for one in find_format(audit):
+        sentence = f"{one.sentence} {one.step[:1].upper()}{one.step[1:]}."
+        lines += [line("  ", Span(part, "warn")) for part in wrap(sentence, width - 2)]
+    return lines
+
+
+def say_unfit(audit: TaskAudit) -> list[str]:
+    """Return the sentence about rules and lenses that say little; nothing where each reads half or more."""
+    if not audit.unfit:
+        return []
+    return [f"no finding rests on what reads less than half of the completions: {', '.join(audit.unfit)}"]
+
+
+def find_chance(task: TaskRun) -> float | None:
+    """Return what guessing among the choices would get; None where there are none."""
+    sizes: Mapping[str, int] = task.tally.get("choice_counts") or {}
+    return measure_chance({int(size): count for size, count in sizes.items()})
+
+
+def _say_chance(task: TaskRun, digits: int | None) -> list[str]:
+    chance = find_chance(task)
+    if chance is None:
+        return []
+    letters: Mapping[str, Mapping[str, int]] = task.tally["letters"]
+    accuracy = count_own(task, OWN).accuracy
+    corrected = None if accuracy is None else correct_for_chance(accuracy, chance)
+    kappa, spread = measure_kappa(letters), measure_rstd(list(measure_recalls(letters).values()))
+    facts = [f"chance level {format_percent(chance, digits)}"]
+    facts += [] if corrected is None else [f"corrected for chance {format_percent(corrected, digits)}"]
+    facts += [] if kappa is None else [f"Cohen's kappa {kappa:.{4 if digits is None else digits}f}"]
+    facts += [] if spread is None else [f"recalls of letters spread by {spread:.2f} points (RStd)"]
+    return ["; ".join(facts)]
+
+
+# ------------------------------------------------------------------------------- another tool's verdicts
+
+#: What is said of a reason that is not one of our own for INVALID.
+WORDS = {
+    "READ_ALIKE": "both read the same answer; the truths differ",
+    "READ_ANOTHER": "another answer was read",
+    "THEY_READ_NOTHING": "they read no answer",
+}
+SIDES = {
+    "only_theirs": "They say right, we say wrong",
+    "only_ours": "We say right, they say wrong",
+}
+UNCOMPARED = {
+    "NOT_JUDGED": "not judged by them",
+    "PARTLY_RIGHT": "partly right for them",
+    "NOT_SCORED": "not scored by us",
+}
+SHOWN_READERS = 4
+SHOWN_ID, SHOWN_ANSWER = 24, 16
+
+
+def draw_imported_verdicts(
+    task: TaskRun, width: int, digits: int | None = None, *, with_shares: bool = True
+) -> list[Line]:
+    """Return how another tool's verdicts on the same completions compare with ours, and why they differ."""
+    found: Mapping[str, Any] = task.tally.get("theirs") or {}
+    if not found or not (found["compared"] or found["not_compared"]):
+        return []
+    lines = [BLANK, line(Span("  Their verdicts and ours", "strong"))]
+    n, right, wrong = found["compared"], found["both_right"], found["both_wrong"]
+    only_theirs, only_ours = (found[side]["count"] for side in SIDES)
+    if n:
+        cells = [
+            ("theirs right", str(right), str(only_theirs)),
+            ("theirs wrong", str(only_ours), str(wrong)),
+        ]
+        lines += lay_out(Table(("", "ours right", "ours wrong"), cells, "<>>"), width)
+    if n and with_shares:
+        shares = [format_percent(count / n, digits) for count in (right + wrong, right + only_theirs)]
+        ours = format_percent((right + only_ours) / n, digits)
+        alike = f"the same in {shares[0]} of {format_count(n, 'completion')}"
+        lines += draw_text(f"{alike}; right by theirs {shares[1]}, by ours {ours}", width, "dim")
+    if others := [f"{UNCOMPARED[name]} {count}" for name, count in found["not_compared"].items()]:
+        lines += draw_text(f"not compared: {', '.join(others)}", width, "dim")
+    for side, title in SIDES.items():
+        lines += _draw_side(found[side], title, width)
+    return lines + _draw_their_rules(task, width)
+
+
+def _draw_side(side: Mapping[str, Any], title: str, width: int) -> list[Line]:
+    if not side["count"]:
+        return []
+    ordered = sorted(side["reasons"].items(), key=lambda pair: -pair[1]["count"])
+    rows: list[Sequence[Cell]] = []
+    for reason, one in ordered:
+        example = one["example"]
+        read = make_visible(shorten(example["their_answer"] or "", SHOWN_ANSWER))
+        name = shorten(example["sample_id"], SHOWN_ID)
+        rows.append((reason, str(one["count"]), name, read, quote(example["completion"], width)))
+    header = (title, "count", "example", "they read", "completion")
+    notes = [line(Span(f"  {reason}: {WORDS[reason]}", "dim")) for reason, _ in ordered if reason in WORDS]
+    return [*lay_out(Table(header, rows, "<><<<", flexible=4), width), *notes]
+
+
+def _draw_their_rules(task: TaskRun, width: int) -> list[Line]:
+    """Return who reads as they do where the verdicts differ."""
+    found: Mapping[str, Any] = (task.tally.get("readings") or {}).get("theirs") or {}
+    if not found.get("n"):
+        return []
+    audit, drawn = describe_counted(task), ""
+    if audit is not None and audit.drawn_from is not None:
+        drawn = f" among {audit.samples:,} samples drawn at random"
+    ordered = sorted(found["readers"].items(), key=lambda pair: (-pair[1], pair[0]))
+    best = ", ".join(f"{name} {count}" for name, count in ordered[:SHOWN_READERS] if count)
+    what = f"so many get their verdict by other rules: {best}." if best else "no rule reads any as they do."
+    return draw_text(f"Of {format_count(found['n'], 'completion')} that differ{drawn}, {what}", width)

@@ -13,29 +13,113 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
+
+from answerkey.cli.app import app
+
 ROOT = Path(__file__).resolve().parent.parent
+REFERENCE = ROOT / "docs" / "reference"
 CASES = ROOT / "tests" / "cases" / "string_equals_mcqa.md"
-CASES_PAGE = ROOT / "docs" / "reference" / "string_equals_mcqa-cases.md"
-BLOCK = re.compile(r"(<!-- output:demo -->\n```text\n).*?(```\n)", re.DOTALL)
-LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+DEMO = re.compile(r"(<!-- output:demo -->\n```text\n).*?(```\n)", re.DOTALL)
+MADE = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- /made -->)", re.DOTALL)
+SHOWN = re.compile(r"(<!-- cases -->\n).*?(<!-- /cases -->)", re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+COMMON = {"json_output", "as_json", "json", "verbose", "quiet", "help"}
+#: The cases that the page of the scorer shows, of those that the tests run.
+SELECTED = r"""
+"B"
+"A"
+" B"
+"B) Paris"
+"B - Lyon"
+"B (Lyon)"
+"B\n\nBecause A is wrong"
+"B because it is the capital"
+"B, but I'm not certain."
+"A is not correct. B is."
+"A. Paris\nB. is wrong"
+"E"
+"b"
+"(B)"
+"**B**"
+"A or B"
+"A/B"
+"B und C"
+"A, A"
+"Answer: B"
+"D'accord"
+"A-level"
+"A good choice is C"
+"A. Paris\nB. Lyon\nC. Nice"
+""".strip().splitlines()
 
 
-def make_cases_page() -> str:
-    """Return the page of decided cases: the very tables that the tests run."""
-    head = (
-        "<!-- made by scripts/docs.py from tests/cases/string_equals_mcqa.md; edit that file -->\n\n"
-        "These tables are run as tests: every row is checked against the scorer, alone and as a column.\n\n"
+def make_cases() -> str:
+    """Return a selection of the cases that the tests run, as one table."""
+    rows = [re.split(r" *(?<!\\)\| *", row)[1:-1] for row in CASES.read_text(encoding="utf-8").splitlines()]
+    found = {row[0]: row for row in reversed(rows) if row[1:2] == ["`A B C D`"]}
+    shown = [found[f"`{completion}`"] for completion in SELECTED]
+    lines = [f"| {row[0]} | {row[5] or row[4]} | {row[6]} |" for row in shown]
+    return "\n".join(["| completion | verdict | why |", "|---|---|---|", *lines, ""])
+
+
+def make_command(name: str) -> str:
+    """Return the part of a command's section that its own help has: examples, text, options."""
+    command, run = load_command(name), load_command("run")
+    examples = re.findall(r"answerkey [^\n]+", command.epilog or "")
+    text = re.sub(r"[ \n]*\n[ \n]*\n[ \n]*", "\n\n", (command.help or "").strip().replace("\b\n", ""))
+    shared = {} if name == "run" else {describe(one): one for one in list_options(run)}
+    own = [one for one in list_options(command) if describe(one) not in shared]
+    rows = [f"| {spell(one)} | {(one.help or '').strip().rstrip('.')} |" for one in own]
+    others = [form for one in list_options(command) if one not in own for form in list_forms(one)]
+    names = ", ".join(f"`{form}`" for form in others)
+    return "\n\n".join(
+        [
+            "```sh\n" + "\n".join(example.split(" && ")[0] for example in examples) + "\n```",
+            re.sub(r"(?<!\n)\n *(?!\n)", " ", text),
+            *(["\n".join(["| option | does |", "|---|---|", *rows])] if rows else []),
+            *([f"As for `run`: {names}."] if names else []),
+        ]
     )
-    return head + CASES.read_text(encoding="utf-8")
+
+
+def load_command(name: str) -> click.Command:
+    """Return a command as the code has it."""
+    command = app.get_command(click.Context(app, **app.context_settings), name)
+    if command is None:
+        raise SystemExit(f"there is no command {name}")
+    return command
+
+
+def list_options(command: click.Command) -> list[click.Option]:
+    """Return the options that not every command has."""
+    return [one for one in command.params if isinstance(one, click.Option) and one.name not in COMMON]
+
+
+def list_forms(option: click.Option) -> list[str]:
+    """Return every spelling of an option."""
+    return [*option.opts, *option.secondary_opts]
+
+
+def spell(option: click.Option) -> str:
+    """Return an option as it is written, with what it takes."""
+    taken = "" if option.is_flag else f" {option.metavar or option.name.upper()}"
+    *forms, last = list_forms(option)
+    return ", ".join([*(f"`{form}`" for form in forms), f"`{last}{taken}`"]).replace("|", "\\|")
+
+
+def describe(option: click.Option) -> tuple[str, str | None]:
+    """Return what makes two options the same to a reader."""
+    return spell(option), option.help
 
 
 def make_readme() -> str:
     """Return the README with the real output of `answerkey demo` in its place."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    if not BLOCK.search(text):
+    if not DEMO.search(text):
         raise SystemExit("README.md has no block for the output of the demo")
     output = run_demo()
-    return BLOCK.sub(lambda match: match[1] + output + match[2], text)
+    return DEMO.sub(lambda match: match[1] + output + match[2], text)
 
 
 def run_demo() -> str:
@@ -53,8 +137,19 @@ def run_demo() -> str:
     return "\n".join(line.rstrip() for line in text.strip().splitlines()) + "\n"
 
 
+def make_pages() -> Iterator[tuple[Path, str]]:
+    """Yield each page that is made, or of which a part is made, with its text."""
+    commands = REFERENCE / "commands.md"
+    text = commands.read_text(encoding="utf-8")
+    yield commands, MADE.sub(lambda match: f"{match[1]}{make_command(match[2])}\n{match[3]}", text)
+    scorer = REFERENCE / "scorer-string_equals_mcqa.md"
+    text = scorer.read_text(encoding="utf-8")
+    yield scorer, SHOWN.sub(lambda match: match[1] + make_cases() + match[2], text)
+    yield ROOT / "README.md", make_readme()
+
+
 def find_dead_links() -> Iterator[str]:
-    """Yield each relative link of a Markdown file of the project that leads nowhere."""
+    """Yield each relative link of a Markdown file that leads to no file, or to no heading of its page."""
     names = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md", ":!tests/hostile"],  # noqa: S607 - found on the path
         cwd=ROOT,
@@ -65,8 +160,22 @@ def find_dead_links() -> Iterator[str]:
     for name in names:
         page = ROOT / name
         for link in LINK.findall(page.read_text(encoding="utf-8")) if page.exists() else []:
-            if "://" not in link and not link.startswith("mailto:") and not (page.parent / link).exists():
+            target, _, anchor = link.partition("#")
+            if "://" in link or link.startswith("mailto:"):
+                continue
+            file = page.parent / target if target else page
+            if not file.exists():
                 yield f"{name}: dead link {link}"
+            elif anchor and file.suffix == ".md" and anchor not in list_anchors(file):
+                yield f"{name}: {target or name} has no heading for #{anchor}"
+
+
+def list_anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a page."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    plain = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
+    return {*plain, *re.findall(r'<a id="([^"]+)"', text)}
 
 
 def main() -> int:
@@ -74,12 +183,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    problems = list(find_dead_links())
-    for page, text in ((CASES_PAGE, make_cases_page()), (ROOT / "README.md", make_readme())):
-        if check and (not page.exists() or page.read_text(encoding="utf-8") != text):
+    problems = []
+    for page, text in make_pages():
+        if check and page.read_text(encoding="utf-8") != text:
             problems.append(f"{page.relative_to(ROOT)} is out of date: run `python scripts/docs.py`")
         elif not check:
             page.write_text(text, encoding="utf-8")
+    problems = [*find_dead_links(), *problems]
     print("\n".join(problems) or "docs: every page is up to date, every link leads somewhere")
     return 1 if problems else 0
 

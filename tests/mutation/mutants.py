@@ -32,7 +32,7 @@ LEFT_OUT = frozenset({"test_real_completions.py", "test_linear_work.py", "test_n
 QUICK = (SOURCE / "metrics", SOURCE / "reader")
 QUICK_TESTS = (FOLDERS[0], FOLDERS[2], FOLDERS[3] / "test_rule_cases.py")
 SLOW = frozenset({"test_coverage.py", "test_columns.py", "test_python.py", "test_cases.py"})
-#: Between these lines of a page stands the last table.
+#: Between these lines of a page stands what the last run found.
 BEGIN, END = "<!-- mutants -->", "<!-- /mutants -->"
 
 
@@ -73,7 +73,7 @@ def read_options(words: Sequence[str] | None = None) -> argparse.Namespace:
         "--kept", type=Path, default=ROOT / "build" / "mutants", help="what runs leave for later"
     )
     parser.add_argument("--least", type=float, default=0.9, help="the score below which this fails")
-    parser.add_argument("--page", type=Path, help="the page whose table is renewed")
+    parser.add_argument("--page", type=Path, help="the page that says what the last run found")
     return parser.parse_args(words)
 
 
@@ -106,7 +106,7 @@ def main() -> None:
     told = [summarize(tallies["all"], drawn, minutes), "", write_table(tallies)]
     sys.stdout.write("\n".join([*reversed(told), ""]))
     if options.page:
-        renew_page(options.page, "\n".join(told))
+        renew_page(options.page, told[0])
     sys.exit(tallies["all"].score < options.least)
 
 

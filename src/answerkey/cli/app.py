@@ -25,7 +25,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "explain": ("answerkey.cli.look", "Show one sample's whole way, from its row to its score."),
         "audit": ("answerkey.cli.audit", "Say how much of a number rests on format, position and chance."),
         "compare": ("answerkey.cli.compare", "Compare runs on the same samples, pair by pair."),
-        "power": ("answerkey.cli.power", "Plan a comparison: samples for a difference, and the reverse."),
+        "power": ("answerkey.cli.compare", "Plan a comparison: samples for a difference, and the reverse."),
         "report": ("answerkey.cli.look", "Write runs as one HTML file that needs nothing else."),
         "view": ("answerkey.cli.look", "Show the runs of a folder in a local web page."),
         "runs": ("answerkey.cli.look", "List the runs of a folder."),

@@ -46,30 +46,23 @@ class GateFiles:
                 message = f"`{option} {name}`: there is no folder `{Path(name).parent}`"
                 raise SpecError("E119", message, hint="make the folder first")
 
-    def write(self, runs: Sequence[Run]) -> None:
-        """Write the files from finished runs."""
-        from answerkey.reports.junit import write_junit
-        from answerkey.reports.step_summary import write_step_summary
-
-        self._put(write_junit(runs), write_step_summary(runs))
-
-    def write_fault(self, error: AnswerkeyError) -> None:
-        """Write the files from what kept a run from its end."""
-        from answerkey.reports.junit import write_junit_fault
-        from answerkey.reports.step_summary import write_summary_fault
-
-        self._put(write_junit_fault(error), write_summary_fault(error))
-
-    def _put(self, junit: str, summary: str) -> None:
-        from answerkey.runs import write_output
-
+    def write(self, outcome: Sequence[Run] | AnswerkeyError) -> None:
+        """Write the files that are asked for, from finished runs or from what kept a run from its end."""
         if self.junit is not None:
-            write_output(
-                Path(self.junit), lambda path: path.write_text(junit, encoding="utf-8", newline="\n")
-            )
+            from answerkey.reports.junit import write_junit, write_junit_fault
+            from answerkey.runs import write_output
+
+            text = write_junit_fault(outcome) if isinstance(outcome, AnswerkeyError) else write_junit(outcome)
+            write_output(Path(self.junit), lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
         if self.summary is not None:
+            from answerkey.reports.step_summary import write_step_summary, write_summary_fault
+
+            if isinstance(outcome, AnswerkeyError):
+                page = write_summary_fault(outcome)
+            else:
+                page = write_step_summary(outcome)
             with Path(self.summary).open("a", encoding="utf-8", newline="\n") as stream:
-                stream.write(summary)
+                stream.write(page)
 
 
 @contextmanager
@@ -84,7 +77,7 @@ def keep_files(options: dict[str, object]) -> Iterator[GateFiles]:
     try:
         yield files
     except AnswerkeyError as error:
-        files.write_fault(error)
+        files.write(error)
         raise
 
 

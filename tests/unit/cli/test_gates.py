@@ -161,4 +161,4 @@ def test_gates_are_in_the_run_folder(call: Call, project: Path) -> None:
 def test_options_without_files_write_none() -> None:
     """Nothing is written that nobody asked for."""
     with keep_files({"junit": None, "summary": None}) as files:
-        files.write_fault(SpecError("E101", "x"))
+        files.write(SpecError("E101", "x"))

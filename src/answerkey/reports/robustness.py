@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from answerkey.metrics import ChoiceOrderMetric, PrideMetric
+from answerkey.robustness.choice_order import ChoiceOrderMetric, PrideMetric
 from answerkey.runs import TaskRun
 from answerkey.text import (
     BLANK,

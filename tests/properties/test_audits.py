@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from answerkey.metrics.base import merge_parts
 from answerkey.run_audit.audit import merge_audit_parts
 from answerkey.scorers import StringEqualsMcqa, count_readings
-from answerkey.scorers.scoring import RULE_NAMES, list_passages, list_readers, reread
+from answerkey.scorers.scoring import RULE_NAMES, list_passages, reread
 from answerkey.types import Completions, Samples
 
 LETTERS = ["A", "B", "C", "D"]
@@ -56,7 +56,7 @@ def test_a_rule_reads_what_scoring_by_it_reads(rows: list[tuple[str | None, str]
     """What the audit says of a rule is what a run with this `extraction` would predict."""
     samples, completions = make_tables(rows)
     passages = list_passages(SCORER, samples, completions, SCORER.score(samples, completions))
-    found = reread(passages, list_readers(extractors=False))
+    found = reread(passages, RULE_NAMES)
     for name in RULE_NAMES:
         scored = replace(SCORER, extraction=name).score(samples, completions).column("predicted_choice")
         assert scored is not None

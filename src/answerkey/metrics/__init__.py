@@ -1,7 +1,6 @@
 """Scores become metric values: each shard is measured alone, the parts are merged exactly, then finished."""
 
 from answerkey.metrics.base import Metric, Part, ValueNames, foresee_names, name_values
-from answerkey.metrics.choice_order import ChoiceOrderMetric, PrideMetric
 from answerkey.metrics.classification import (
     BinaryClassification,
     Calibration,
@@ -43,14 +42,12 @@ __all__ = [
     "Aggregator",
     "AggregatorName",
     "Calibration",
-    "ChoiceOrderMetric",
     "Design",
     "Frequency",
     "KeyedMetric",
     "Mean",
     "Metric",
     "Part",
-    "PrideMetric",
     "PythonMetric",
     "ScoreAggregator",
     "Trials",

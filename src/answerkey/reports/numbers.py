@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from answerkey.reports.repeats import say_per_trial
-from answerkey.reports.robustness import draw_choice_order, is_about_order
 from answerkey.reports.scorer_names import find_display_names, label_metric
+from answerkey.robustness.choice_order import draw_choice_order, is_about_order
 from answerkey.runs import TaskRun
 from answerkey.text import (
     BLANK,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from answerkey.reports.robustness import say_order
+from answerkey.robustness.choice_order import say_order
 from answerkey.runs import TaskRun
 from answerkey.text import (
     BLANK,

@@ -52,7 +52,6 @@ from answerkey.scorers.scoring import (
     RULE_NAMES,
     STATED,
     list_passages,
-    list_readers,
     reread,
 )
 from answerkey.spec import ScoringStep, Task, task_from_source
@@ -497,8 +496,8 @@ def measure_rows(source: AuditedRows, stretch: tuple[int, int]) -> Part:
     }
     if scorer is None:
         return part
-    readers = [one for one in list_readers() if one.name != scorer.extraction]
-    read = reread(list_passages(scorer, asked, said, verdicts), readers)
+    others = [name for name in (*RULE_NAMES, *EXTRACTORS) if name != scorer.extraction]
+    read = reread(list_passages(scorer, asked, said, verdicts), others)
     own, truths = (
         pl.Series([None] * len(verdicts), dtype=pl.String) if found is None else found.cast(pl.String)
         for found in (verdicts.column("predicted_choice"), verdicts.column("ground_truth_choice"))
@@ -506,11 +505,11 @@ def measure_rows(source: AuditedRows, stretch: tuple[int, int]) -> Part:
     table = pl.DataFrame([asked.ids.alias("id"), truths.alias("truth"), own.alias(OWN), *read.values()])
     rules = {name: OWN if name == scorer.extraction else name for name in RULE_NAMES}
     first, stated = pl.col(rules[FIRST]), pl.col(rules[STATED])
-    others = [pl.col(name).ne_missing(first) for name in rules.values()]
+    differ = [pl.col(name).ne_missing(first) for name in rules.values()]
     disagree = table.filter(first != stated)
     part |= {
         "readers": {name: _compare_readings(table, name) for name in (OWN, *read)},
-        "flips": _count(table.filter(pl.any_horizontal(others))),
+        "flips": _count(table.filter(pl.any_horizontal(differ))),
         "reasons": _count_reasons(table, invalid_reasons, said, stated),
         "disagree": {
             **_count(disagree),

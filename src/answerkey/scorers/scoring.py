@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
@@ -50,16 +50,7 @@ MOST_AUDITED = 1_000
 OWN = "own"
 
 Labels = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Reader:
-    """A rule or an extractor ("lens"): from a text, its labels and option texts to a label, or None."""
-
-    name: str
-    kind: Literal["rule", "lens"]
-    read: Callable[[str, Labels, Labels | None], str | None]
-    reads_options: bool = False
+Passage = tuple[str | None, Labels, Labels | None]
 
 
 @dataclass(frozen=True)
@@ -78,16 +69,14 @@ class Passages:
     def __len__(self) -> int:
         return len(self.texts)
 
-
-def list_readers(*, extractors: bool = True) -> tuple[Reader, ...]:
-    """Return the rules, and the extractors."""
-    return (
-        *(
-            Reader(name, "rule", partial(_read_by_rule, name), find_rule(name).reads_options)
-            for name in RULE_NAMES
-        ),
-        *(Reader(one.name, "lens", one.read, one.reads_options) for one in EXTRACTORS.values() if extractors),
-    )
+    def take(self, rows: Sequence[int]) -> Passages:
+        """Return some of them."""
+        return Passages(
+            [self.texts[row] for row in rows],
+            [self.choices[row] for row in rows],
+            [self.options[row] for row in rows],
+            self.is_told,
+        )
 
 
 @lru_cache(maxsize=4_096)
@@ -97,18 +86,26 @@ def _read_by_rule(name: str, text: str, choices: Labels, options: Labels | None)
 
 
 def list_passages(
-    scorer: StringEqualsMcqa, samples: Samples, completions: Completions, scores: Scores
+    scorer: StringEqualsMcqa,
+    samples: Samples,
+    completions: Completions,
+    scores: Scores,
+    *,
+    only_told: bool = False,
 ) -> Passages:
-    """Return what there is to read; every row has been scored."""
-    choices = scores.column("choices")
+    """Return what there is to read; every row has been scored.
+
+    With `only_told`, option texts are those that the scorer is given; else also those of a column `options`.
+    """
+    choices, is_told = scores.column("choices"), scorer.options is not None
     options: Sequence[Labels | None] = [None] * len(samples)
-    if scorer.options is not None or "options" in samples.columns:
+    if is_told or (not only_told and "options" in samples.columns):
         options = [None if texts is None else tuple(texts) for texts in scorer.sample_facts(samples).options]
     return Passages(
         list_texts(completions.frame["completion"], completions.frame["status"]),
         [] if choices is None else [tuple(names) for names in choices.to_list()],
         options,
-        is_told=scorer.options is not None,
+        is_told,
     )
 
 
@@ -117,27 +114,27 @@ def list_texts(texts: pl.Series, calls: pl.Series) -> list[str | None]:
     return texts.zip_with(calls == CompletionStatus.OK.value, pl.Series([None], dtype=pl.String)).to_list()
 
 
-def reread(passages: Passages, readers: Sequence[Reader]) -> dict[str, pl.Series]:
-    """Return what each reader reads in each text: a choice, or null."""
-    plain = _code(passages, [None] * len(passages))
-    told = plain if all(one is None for one in passages.options) else _code(passages, passages.options)
+def reread(passages: Passages, names: Sequence[str]) -> dict[str, pl.Series]:
+    """Return what each of these rules and extractors reads in each text: a choice, or null."""
+
+    def number(options: Sequence[Labels | None]) -> tuple[list[Passage], pl.Series]:
+        """Return the distinct combinations, and which of them each row has."""
+        numbers: dict[Passage, int] = {}
+        keys = zip(passages.texts, passages.choices, options, strict=True)
+        codes = [numbers.setdefault(key, len(numbers)) for key in keys]
+        return list(numbers), pl.Series(codes, dtype=pl.UInt32)
+
+    plain = number([None] * len(passages))
+    told = plain if all(one is None for one in passages.options) else number(passages.options)
     found: dict[str, pl.Series] = {}
-    for reader in readers:
-        is_told = reader.kind == "lens" or passages.is_told
-        keys, codes = told if is_told and reader.reads_options else plain
-        labels = [None if key[0] is None else reader.read(key[0], *key[1:]) for key in keys]
-        found[reader.name] = pl.Series(reader.name, labels, dtype=pl.String).gather(codes)
+    for name in names:
+        extractor = EXTRACTORS.get(name)
+        read = partial(_read_by_rule, name) if extractor is None else extractor.read
+        is_told = passages.is_told or extractor is not None
+        keys, codes = told if is_told and (extractor or find_rule(name)).reads_options else plain
+        labels = [None if text is None else read(text, choices, options) for text, choices, options in keys]
+        found[name] = pl.Series(name, labels, dtype=pl.String).gather(codes)
     return found
-
-
-def _code(
-    passages: Passages, options: Sequence[Labels | None]
-) -> tuple[list[tuple[str | None, Labels, Labels | None]], pl.Series]:
-    """Return the distinct combinations, and which of them each row has."""
-    numbers: dict[tuple[str | None, Labels, Labels | None], int] = {}
-    keys = zip(passages.texts, passages.choices, options, strict=True)
-    codes = [numbers.setdefault(key, len(numbers)) for key in keys]
-    return list(numbers), pl.Series(codes, dtype=pl.UInt32)
 
 
 def choose_audited(count: int, most: int = MOST_AUDITED) -> tuple[int, ...]:
@@ -165,67 +162,40 @@ def count_readings(
 
     `samples` is how many samples the rows are of, `own` what the scorer itself reads, by the rule that
     `own_rule` names. Rows without a score, or kept out of the metrics, are passed over. Empty for scorers
-    that read no choices.
+    that read no choices. Where another tool has judged, `theirs` says by which rules and extractors so many
+    completions get its verdict of those where it is not ours.
     """
     if not isinstance(scorer, StringEqualsMcqa):
         return {}
     chosen = pl.Series(rows, dtype=pl.UInt32)
     chosen = chosen if scores.are_all_counted else chosen.filter(scores.counted().gather(chosen))
-    blank = pl.Series([None] * len(chosen), dtype=pl.String)
-    own, truths, choices = (
-        blank if (found := scores.column(name)) is None else found.gather(chosen)
-        for name in ("predicted_choice", "ground_truth_choice", "choices")
+    asked, said = samples.take(chosen), completions.take(chosen)
+    verdicts = Scores(scores.frame[chosen], scores.encoded)
+    passages = list_passages(scorer, asked, said, verdicts, only_told=True)
+    own, truths = (
+        pl.Series([None] * len(chosen), dtype=pl.String) if found is None else found
+        for found in (verdicts.column("predicted_choice"), verdicts.column("ground_truth_choice"))
     )
-    said = completions.frame
-    passages = Passages(
-        list_texts(said["completion"].gather(chosen), said["status"].gather(chosen)),
-        [tuple(names) for names in choices.to_list()],
-        [
-            None if texts is None else tuple(texts)
-            for texts in scorer.sample_facts(samples.take(chosen)).options
-        ]
-        if scorer.options
-        else [None] * len(chosen),
-        is_told=scorer.options is not None,
-    )
-    others = [reader for reader in list_readers(extractors=False) if reader.name != scorer.extraction]
+    others = [name for name in RULE_NAMES if name != scorer.extraction]
+    owners = asked.ids if asked.orders is None else asked.orders["base_sample_id"]
     counts = {
-        name: {"correct": int((read == truths).sum()), "invalid": read.null_count()}
-        for name, read in {OWN: own, **reread(passages, others)}.items()
-    }
-    owners = samples.ids if samples.orders is None else samples.orders["base_sample_id"]
-    theirs = said["their_score"].gather(chosen) if "their_score" in said.columns else None
-    return {
         "n": len(chosen),
-        "samples": owners.gather(chosen).n_unique(),
-        "rules": counts,
+        "samples": owners.n_unique(),
+        "rules": {
+            name: {"correct": int((read == truths).sum()), "invalid": read.null_count()}
+            for name, read in {OWN: own, **reread(passages, others)}.items()
+        },
         "own_rule": {find_rule(scorer.extraction).name: len(chosen)},
-        **count_their_readings(passages, own == truths, truths, theirs),
     }
-
-
-def count_their_readings(
-    passages: Passages, is_right: pl.Series, truths: pl.Series, theirs: pl.Series | None
-) -> dict[str, Any]:
-    """Return who reads as another tool does where its verdict is not ours: `theirs`, with `n` and `readers`.
-
-    A rule or extractor agrees with the tool when it makes right what the tool calls right. Nothing without
-    verdicts of others.
-    """
-    if theirs is None:
-        return {}
+    if "their_score" not in said.frame.columns:
+        return counts
+    # Who reads as another tool does where its verdict is not ours: who makes right what it calls right.
+    theirs, is_right = said.frame["their_score"], (own == truths).fill_null(value=False)
     is_judged = theirs.is_in([0.0, 1.0]).fill_null(value=False)
-    differ = (is_judged & ((theirs == 1) != is_right.fill_null(value=False))).arg_true()
-    rows = differ.to_list()
-    some = Passages(
-        [passages.texts[row] for row in rows],
-        [passages.choices[row] for row in rows],
-        [passages.options[row] for row in rows],
-        is_told=passages.is_told,
-    )
+    differ = (is_judged & ((theirs == 1) != is_right)).arg_true()
     wanted, truth = theirs.gather(differ) == 1, truths.gather(differ)
-    found = reread(some, list_readers()) if rows else {}
+    found = reread(passages.take(differ.to_list()), (*RULE_NAMES, *EXTRACTORS)) if len(differ) else {}
     agreeing = {
         name: int(((read == truth).fill_null(value=False) == wanted).sum()) for name, read in found.items()
     }
-    return {"theirs": {"n": len(rows), "readers": agreeing}}
+    return {**counts, "theirs": {"n": len(differ), "readers": agreeing}}

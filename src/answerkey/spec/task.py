@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
 from answerkey import metrics, solvers
@@ -28,6 +29,11 @@ from answerkey.types import Known, Purpose, Samples
 SCORER = Part("scorer", SCORERS, shapes.ScorerCommon, "Scorer")
 METRIC = Part("metric", METRICS, shapes.MetricCommon, "Metric")
 SOLVER = Part("solver", SOLVERS)
+#: The metrics that `choice_order` brings along; a task without it loads neither.
+ORDER_METRICS = {
+    "choice_order": "answerkey.robustness.choice_order:ChoiceOrderMetric",
+    "pride": "answerkey.robustness.choice_order:PrideMetric",
+}
 #: What a reader sees but no number depends on.
 _WORDS_ONLY = frozenset({"display_name", "description", "long_description"})
 _UNBIASED_NOTICE = (
@@ -604,7 +610,7 @@ def _order_steps(
     main = next((step for step in steps if step.purpose == "score"), None)
     added: list[tuple[ScoringStep, str, Metric]] = []
     if main in following and main is not None:
-        added.append((main, "choice_order", metrics.ChoiceOrderMetric(order.orders)))
+        added.append((main, "choice_order", resolve_name(ORDER_METRICS["choice_order"])(order.orders)))
     if order.pride is not None:
         reading = [step for step in steps if getattr(step.scorer, "reads_logprobs", False)]
         if not reading:
@@ -615,7 +621,8 @@ def _order_steps(
                 "add the scorer `choice_probabilities`, or leave `pride` out",
             )
         added.extend(
-            (step, "pride", metrics.PrideMetric(order.pride.share, order.pride.seed)) for step in reading[:1]
+            (step, "pride", resolve_name(ORDER_METRICS["pride"])(order.pride.share, order.pride.seed))
+            for step in reading[:1]
         )
     ordered = []
     for step in steps:

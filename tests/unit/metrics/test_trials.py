@@ -17,7 +17,7 @@ from answerkey.metrics import (
     compare_repetitions,
     measure_agreement,
 )
-from answerkey.metrics.trials import holds_shares
+from answerkey.metrics.trials import average_orders, holds_shares
 from answerkey.types import MetricValue
 
 from .conftest import ScoresMaker
@@ -317,3 +317,16 @@ def test_no_value_in_any_run_has_no_numbers() -> None:
     """Neither a mean nor ends."""
     found = compare_repetitions([[value(None)], [value(None)]])[0]
     assert [found[name] for name in ("mean", "std_dev", "min", "max", "runs")] == [None, None, None, None, 0]
+
+
+def test_what_is_no_number_is_listed_for_each_sample(make_scores: ScoresMaker) -> None:
+    """Words become the list of what the rows say; one value that is not finite spoils its mean."""
+    owners = pl.Series(["a", "a", "b", "b"])
+    mixed = make_scores({"x": ["yes", 1, None, "no"], "y": [1, 0, 1, 0]}, encoded=["x", "y"])
+    assert [dict(one.values) for one in average_orders(mixed, owners).rows()] == [
+        {"x": ["yes", 1], "y": 0.5},
+        {"x": [None, "no"], "y": 0.5},
+    ]
+    endless = average_orders(make_scores({"x": [1.0, float("inf"), 1.0, None]}), owners).column("x")
+    assert endless is not None
+    assert str(endless.to_list()) == "[nan, None]"

@@ -20,7 +20,6 @@ from answerkey.scorers.scoring import (
     count_readings,
     find_audited_rows,
     list_passages,
-    list_readers,
     reread,
 )
 from answerkey.types import Completion, Completions, Question, Samples
@@ -139,6 +138,7 @@ def test_a_label_comes_back_from_every_place() -> None:
     assert [restore_label(one, THREE, [2, 0, 1]) for one in THREE] == ["C", "A", "B"]
 
 
+ALL = (*RULE_NAMES, *EXTRACTORS)
 LETTERS = ("A", "B", "C", "D")
 SCORER = StringEqualsMcqa(ground_truth_choice="{{ sample.answer }}", choices=list(LETTERS))
 TEXTS = ["B", "Answer: B", " C", "(D)", None, "A or B"]
@@ -152,16 +152,10 @@ def make_tables(texts: list[str | None], answers: list[str]) -> tuple[Samples, C
     return samples, Completions.build_texts(ids, pl.Series(texts, dtype=pl.String), source="recorded")
 
 
-def test_readers_are_the_rules_and_the_lenses() -> None:
-    """Every rule without a pattern and every lens is a reader, the rules first."""
-    assert [reader.name for reader in list_readers()] == [*RULE_NAMES, *EXTRACTORS]
-    assert [reader.name for reader in list_readers(extractors=False)] == list(RULE_NAMES)
-
-
 def test_each_reader_reads_each_text() -> None:
     """Readings come back in the order of the texts; where there is no text, nothing is read."""
     passages = Passages(["B", None, "Answer: C", "B"], [LETTERS] * 4, [None] * 4)
-    found = reread(passages, list_readers())
+    found = reread(passages, ALL)
     assert found["first_character"].to_list() == ["B", None, None, "B"]
     assert found["first_character_literal"].to_list() == ["B", None, "A", "B"]
     assert found["stated_answer"].to_list() == ["B", None, "C", "B"]
@@ -174,9 +168,9 @@ def test_only_lenses_see_options_that_the_scorer_does_not_give() -> None:
     options = [("Sydney", "Canberra", "Perth", "Hobart")]
     hidden = Passages([text], [LETTERS], options)
     told = Passages([text], [LETTERS], options, is_told=True)
-    assert reread(hidden, list_readers())["lm-eval"].to_list() == ["B"]
-    assert reread(hidden, list_readers())["stated_answer"].to_list() == [None]
-    assert reread(told, list_readers())["stated_answer"].to_list() == ["B"]
+    assert reread(hidden, ALL)["lm-eval"].to_list() == ["B"]
+    assert reread(hidden, ALL)["stated_answer"].to_list() == [None]
+    assert reread(told, ALL)["stated_answer"].to_list() == ["B"]
 
 
 def test_passages_of_a_scorer_have_its_choices_and_options() -> None:

@@ -8,13 +8,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from answerkey.metrics import ChoiceOrderMetric, PrideMetric
-from answerkey.metrics.choice_order import judge_shares
 from answerkey.metrics.paired import Flips, bound_flips
 from answerkey.metrics.trials import average_orders, find_first_rows, find_worst_rows
+from answerkey.robustness.choice_order import ChoiceOrderMetric, PrideMetric, judge_shares
 from answerkey.types import MetricValue, Scores
-
-from .conftest import ScoresMaker
 
 #: Sample, truth as shown, prediction as shown, option by its label in the file.
 Shown = tuple[str, str, str | None, str | None]
@@ -160,19 +157,6 @@ def test_the_mean_has_the_interval_of_sample_means() -> None:
     value = finish(ROWS)["order_mean"]
     assert (value.n, value.interval_method) == (2, "student_t")
     assert value.std_error == pytest.approx(0.25)
-
-
-def test_what_is_no_number_is_listed_for_each_sample(make_scores: ScoresMaker) -> None:
-    """Words become the list of what the rows say; one value that is not finite spoils its mean."""
-    owners = pl.Series(["a", "a", "b", "b"])
-    mixed = make_scores({"x": ["yes", 1, None, "no"], "y": [1, 0, 1, 0]}, encoded=["x", "y"])
-    assert [dict(one.values) for one in average_orders(mixed, owners).rows()] == [
-        {"x": ["yes", 1], "y": 0.5},
-        {"x": [None, "no"], "y": 0.5},
-    ]
-    endless = average_orders(make_scores({"x": [1.0, float("inf"), 1.0, None]}), owners).column("x")
-    assert endless is not None
-    assert str(endless.to_list()) == "[nan, None]"
 
 
 def test_names_are_those_of_the_values() -> None:

@@ -37,6 +37,24 @@ from answerkey.metrics.intervals import Margin, Ratio, Share, measure_clustered_
 from answerkey.metrics.measure import Design, bound_clustered
 from answerkey.metrics.moments import Mean
 from answerkey.metrics.paired import measure_difference
+from answerkey.runs import TaskRun
+from answerkey.text import (
+    BLANK,
+    Cell,
+    Line,
+    Span,
+    Table,
+    draw_text,
+    format_count,
+    format_interval,
+    format_number,
+    format_percent,
+    format_value,
+    is_share,
+    lay_out,
+    line,
+    make_visible,
+)
 from answerkey.types import MetricValue, Scores
 
 LEFT_IN_PLACE = "left_in_place"
@@ -165,19 +183,17 @@ class ChoiceOrderMetric(_OrderMetric):
         margin = Margin(note="no formula fits it; the recalls have intervals of their own")
         known = [Fraction(one.count, one.of) for one in totals.values() if one.of]
         rstd = self.state_rstd("order_rstd", known, part, details=details, margin=margin)
-        stated = [self._state_recall(label, totals[label], recalls[label], part) for label in labels]
+        stated = []
+        for label in labels:
+            hits = recalls[label]
+            n = sum(samples for _, _, samples in hits)
+            value = self.state_share(f"order_recall_{label}", totals[label], {**part, "n": n})
+            if any(rows > 1 for _, rows, _ in hits):  # rows of one sample are no independent draws
+                sums = [(Ratio(one, rows, rows), count) for one, rows, count in hits]
+                bare = replace(value, interval=None, interval_method=None)
+                value = bound_clustered(bare, measure_clustered_error(sums)[0], n, Design())
+            stated.append(value)
         return [mean, *several, *stated, rstd]
-
-    def _state_recall(
-        self, label: str, share: Share, hits: Sequence[tuple[int, int, int]], part: Part
-    ) -> MetricValue:
-        """Return the share of rows with the right option at a label that name it."""
-        n = sum(samples for _, _, samples in hits)
-        value = self.state_share(f"order_recall_{label}", share, {**part, "n": n})
-        if all(rows == 1 for _, rows, _ in hits):
-            return value
-        error, _ = measure_clustered_error([(Ratio(one, rows, rows), count) for one, rows, count in hits])
-        return bound_clustered(replace(value, interval=None, interval_method=None), error, n, Design())
 
 
 def _read_hits(shares: Mapping[str, int]) -> list[tuple[int, int, int]]:
@@ -344,3 +360,108 @@ def judge_shares(shares: Sequence[float], truth: int, prior: Iterable[float] | N
     weighed = [share / weight for share, weight in zip(shares, weights, strict=True)]
     best = [place for place, one in enumerate(weighed) if one == max(weighed)]
     return 1.0 / len(best) if truth in best else 0.0
+
+
+# ------------------------------------------------------------------------------- what is said of it
+
+#: What the values are called in a summary, in this order; by the ending of their names.
+TITLES = {
+    "order_mean": "mean over orders",
+    "order_all_right": "right in all orders (circular)",
+    "order_any_right": "right in any order",
+    "order_consistency": "same option in all orders",
+    "order_modal_share": "share of the most frequent option",
+}
+PRIDE_TITLES = {
+    "pride_accuracy_before": "accuracy before",
+    "pride_accuracy": "accuracy after",
+    "pride_difference": "after - before (points)",
+    "pride_rstd_before": "RStd before (points)",
+    "pride_rstd": "RStd after (points)",
+}
+RECALL = "order_recall_"
+WHY_LEFT = {
+    "REFERS_TO_OTHERS": "an option speaks of the others (such as *none of the above*)",
+    "REFERS_TO_LABELS": "an option names the letters of others",
+    "UNSUITABLE": "their options cannot be moved",
+}
+
+
+def is_about_order(value: MetricValue) -> bool:
+    """Return whether a metric value is drawn here."""
+    return value.type in {ChoiceOrderMetric.type, PrideMetric.type}
+
+
+def say_order(task: TaskRun) -> str | None:
+    """Return in which orders samples were shown; None where all stood as in the file."""
+    setting, orders = task.manifest.get("choice_order"), task.tally.get("orders")
+    if not setting or not orders:
+        return None
+    samples, rows = task.counts["samples"], orders["counts"]["samples"]
+    seed = f" (seed {setting['seed']})" if setting["orders"] == "shuffled" else ""
+    extra = f", {orders['extra']} more for the prior" if orders.get("extra") else ""
+    return f"{setting['orders']}{seed}: {format_count(samples, 'sample')}, {format_count(rows, 'row')}{extra}"
+
+
+def draw_choice_order(task: TaskRun, width: int, digits: int | None = None) -> list[Line]:
+    """Return the numbers about the order of the options; nothing for a task that has none."""
+    lines: list[Line] = []
+    values = [value for value in task.metrics.values() if value.type == ChoiceOrderMetric.type]
+    if values:
+        lines += _draw_values("Order of the options", TITLES, values, width, digits)
+        lines += _draw_places(values, width, digits)
+        left: Mapping[str, int] = (task.tally.get("orders") or {}).get("left_in_place") or {}
+        for reason, count in left.items():
+            note = f"{format_count(count, 'sample')} left in place: {WHY_LEFT.get(reason, reason)}"
+            lines += draw_text(note, width, "dim")
+    values = [value for value in task.metrics.values() if value.type == PrideMetric.type]
+    if values:
+        lines += _draw_values("Prior for places taken out (PriDe)", PRIDE_TITLES, values, width, digits)
+        details: Any = next(value for value in values if value.name.endswith(NAMES[0])).details
+        for one in details["priors"]:
+            shares = ", ".join(f"{label} {format_percent(share)}" for label, share in one["prior"].items())
+            note = f"prior of {format_count(one['samples'], 'sample')}: {shares}"
+            lines += draw_text(note, width, "dim")
+        lines += (
+            [] if details["priors"] else draw_text("no sample could be used to estimate it", width, "dim")
+        )
+        drawn = f"a share of {details['share']}, seed {details['seed']}"
+        lines += draw_text(f"samples drawn to estimate it ({drawn}) do not count here", width, "dim")
+    return lines
+
+
+def _draw_values(
+    heading: str, titles: Mapping[str, str], values: Sequence[MetricValue], width: int, digits: int | None
+) -> list[Line]:
+    """Return a table of the values that have a title, in the order of the titles."""
+    rows: list[Sequence[Cell]] = []
+    for name, title in titles.items():
+        for value in values:
+            if not value.name.endswith(name):
+                continue
+            shown = format_value(value, digits)
+            ends = format_interval(value.interval, as_share=is_share(value), digits=digits)
+            if name == NAMES[2] and value.value is not None and digits is None:
+                shown = f"{100 * value.value:+.2f}"
+                ends = format_interval(value.interval)
+            cell = Span(shown, "dim" if value.value is None else "strong")
+            rows.append((Span(title, "strong"), cell, ends, str(value.n)))
+    return [BLANK, *lay_out(Table((heading, "value", "95 % interval", "n"), rows, "<>>>"), width)]
+
+
+def _draw_places(values: Sequence[MetricValue], width: int, digits: int | None) -> list[Line]:
+    """Return the recall by the place of the right option, and how far the recalls lie apart."""
+    spread = next((value for value in values if "order_rstd" in value.name), None)
+    if spread is None or spread.value is None:
+        return []
+    counts: list[Any] = [spread.details.get(name) or {} for name in ("true", "predicted")]
+    rows: list[Sequence[Cell]] = []
+    for value in values:
+        if RECALL in value.name:
+            label = value.name.partition(RECALL)[2]
+            interval = format_interval(value.interval, as_share=True, digits=digits)
+            both = [str(one.get(label, 0)) for one in counts]
+            rows.append((make_visible(label), format_value(value, digits), interval, *both))
+    header = ("Right option at", "recall", "95 % interval", "rows", "predicted")
+    text = f"  RStd of the recalls: {format_number(spread.value)} points"
+    return [BLANK, *lay_out(Table(header, rows, "<>>>>"), width), line(text)]

@@ -193,35 +193,27 @@ def report_command(
     RUN is a run folder, its name below `runs`, or `latest`. The file needs nothing else: it opens from disk
     and asks nobody for anything. A file of that name is replaced.
     """
+    from answerkey.report.html import MOST_EMBEDDED, write_report
     from answerkey.reports.listing import find_run
-    from answerkey.reports.pages.document import ReportOptions, write_report
-    from answerkey.reports.pages.selection import MOST_EMBEDDED
 
     found = [find_run(name) for name in runs]
-    options = ReportOptions(
-        most=MOST_EMBEDDED if max_samples is None else max_samples,
-        baseline=None if baseline is None else find_run(baseline),
-        common=common,
-        title=title,
-    )
-    path = Path(out) if out else _name_file(found, options.baseline)
+    base = None if baseline is None else find_run(baseline)
+    path = Path(out) if out else _name_file(found, base)
     with talk.display() as display:
-        written = write_report(found, path, options, display.report)
-    if talk.as_json:
-        talk.print_json(
-            {
-                "report": {
-                    "file": str(path),
-                    "bytes": written.size,
-                    "runs": written.runs,
-                    "rows": written.rows,
-                    "embedded": written.embedded,
-                }
-            }
+        written = write_report(
+            found,
+            path,
+            most=MOST_EMBEDDED if max_samples is None else max_samples,
+            baseline=base,
+            common=common,
+            title=title,
+            progress=display.report,
         )
+    if talk.as_json:
+        talk.print_json({"report": written})
         return 0
-    left = "" if written.embedded == written.rows else f" of {written.rows:,}"
-    talk.say_text(f"{path}: {show_size(written.size)}, {written.embedded:,}{left} rows embedded")
+    left = "" if written["embedded"] == written["rows"] else f" of {written['rows']:,}"
+    talk.say_text(f"{path}: {show_size(written['bytes'])}, {written['embedded']:,}{left} rows embedded")
     return 0
 
 

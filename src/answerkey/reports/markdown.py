@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from answerkey.reports.pages.overview import describe_run
+from answerkey.report.overview import describe_run
 from answerkey.reports.step_summary import escape_markdown, list_gates, list_metrics, say_counts, say_verdict
 from answerkey.reports.summary import SIMULATED
 from answerkey.runs import Run, TaskRun

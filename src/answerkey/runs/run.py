@@ -48,7 +48,7 @@ Listed = Mapping[str, Mapping[str, Any]]
 FORMAT_VERSION = 2
 NOT_COMPLETE = "the run is not complete"
 #: The module that draws plots of a run; it lies above.
-PLOTS = "answerkey.reports.pages.plots"
+PLOTS = "answerkey.report.overview"
 #: What a task that was run several times has beside the tables of its first repetition.
 REPETITIONS, REPEATABILITY, AGREEMENT = "repetitions", "repeatability.json", "agreement.parquet"
 _FOLDER_NAME = re.compile(r"[^/\\\x00-\x1f]{1,300}")

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from answerkey.errors import AnswerkeyError, RunError
+from answerkey.report.compared import describe_comparison
+from answerkey.report.overview import describe_run, name_dataset
+from answerkey.report.samples import SampleTable
 from answerkey.reports.listing import find_main_metric
-from answerkey.reports.pages.compared import describe_comparison
-from answerkey.reports.pages.overview import describe_run, name_dataset
-from answerkey.reports.pages.rows import RowBook, open_rows
 from answerkey.reports.scorer_names import label_metric
 from answerkey.runs import Run, TaskRun, load_run, name_answerer
 from answerkey.runs.watching import RunWatch, is_under_way
@@ -104,7 +104,7 @@ class Catalog:
         self._runs: Cache[Run] = Cache(KEPT_RUNS)
         self._listed: Cache[dict[str, Any]] = Cache(100 * KEPT_RUNS)
         self._overviews: Cache[dict[str, Any]] = Cache(KEPT_RUNS)
-        self._rows: Cache[RowBook] = Cache(KEPT_ROWS)
+        self._rows: Cache[SampleTable] = Cache(KEPT_ROWS)
         self._comparisons: Cache[dict[str, Any]] = Cache(KEPT_COMPARISONS)
 
     def list(self) -> list[dict[str, Any]]:
@@ -137,11 +137,11 @@ class Catalog:
         tasks = list(self.open(entry).tasks.values())
         return (entry, tasks[number]) if number < len(tasks) else miss("there is no such task in this run")
 
-    def open_rows(self, run_id: str, number: int) -> tuple[RunEntry, TaskRun, RowBook]:
+    def open_rows(self, run_id: str, number: int) -> tuple[RunEntry, TaskRun, SampleTable]:
         """Return the rows of a task, with the run that they are of."""
         entry, task = self.open_task(run_id, number)
         key = (run_id, task.key, entry.read_mark())
-        return entry, task, self._rows.get(key, lambda: open_rows(self.open(entry), task.key))
+        return entry, task, self._rows.get(key, lambda: SampleTable(self.open(entry), task))
 
     def compare(self, run_ids: Sequence[str]) -> dict[str, Any]:
         """Return the comparison of runs, in this order."""

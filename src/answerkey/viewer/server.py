@@ -29,9 +29,10 @@ from socketserver import TCPServer
 from typing import Any
 
 from answerkey.errors import AnswerkeyError, ServeError, SpecError, hide_secrets
+from answerkey.report.html import build_page as build_html
+from answerkey.report.html import hash_source
+from answerkey.report.samples import Query
 from answerkey.reports.explain import count_trials, find_position
-from answerkey.reports.pages.filtering import Query
-from answerkey.reports.pages.skeleton import hash_source, load_skeleton
 from answerkey.text import clean_numbers, make_visible
 from answerkey.viewer.catalog import Catalog
 from answerkey.viewer.guard import Guard, Request, is_foreign, is_opening, miss, refuse
@@ -196,9 +197,8 @@ class Page:
 
 def build_page() -> Page:
     """Return the page of the viewer."""
-    skeleton = load_skeleton(is_viewer=True)
-    text = f"{skeleton.begin(TITLE, with_policy=False)}{skeleton.end()}"
-    return Page(text.encode(), "; ".join((skeleton.policy, *ADDED)))
+    begin, end, policy = build_html(TITLE, is_viewer=True)
+    return Page(f"{begin}{end}".encode(), "; ".join((policy, *ADDED)))
 
 
 # What a browser shows that comes without the token: it says so, or goes on where the token is still known.

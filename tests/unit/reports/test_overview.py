@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import answerkey as ak
-from answerkey.reports.pages.overview import describe_run
+from answerkey.report.overview import describe_run
 from answerkey.runs import Run
 from answerkey.testing import Reply, TestServer
 
@@ -35,26 +35,9 @@ HEADLINE_KEYS = {
     *("name", "value", "interval", "n", "is_share", "chance", "above_chance", "baseline", "sentence"),
 }
 PLOT_KEYS = {"categories", "invalid", "rules", "letters", "recalls", "reliability", "latency", "tokens"}
-ROWS_KEYS = {"count", "embedded", "sentence", "categories", "reasons", "letters", "has_flips", "trials"}
 MCQA = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
 CHAT = {"type": "chat_completion", "input_messages": [{"role": "user", "content": "{{ sample.question }}"}]}
 SOLVER = {"type": "single_turn_solver", "input_builder": CHAT}
-
-
-def make_task(*scorers: Mapping[str, Any], **definition: Any) -> dict[str, Any]:  # noqa: ANN401 - YAML has any
-    """Return a task with these scorers, or with one that reads choices."""
-    words = {"key": "small", "display_name": "Small", "description": "Some questions."}
-    return {**words, "definition": {"scorers": list(scorers) or [MCQA], **definition}}
-
-
-def write_run(folder: Path, rows: Sequence[Mapping[str, Any]], name: str = "done") -> Run:
-    """Return a finished run on disk; the rows hold the completions."""
-    folder.mkdir(exist_ok=True)
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (folder / "task.yaml").write_text(json.dumps(make_task()))
-    return ak.run(folder / "task.yaml", dataset=folder / "rows.jsonl", out=folder / name)
-
-
 ROWS = [
     {"question": "one", "answer": "A", "category": "law", "completion": "A"},
     {"question": "two", "answer": "B", "category": "law", "completion": "The answer is B"},
@@ -63,10 +46,46 @@ ROWS = [
 ]
 
 
+def make_task(*scorers: Mapping[str, Any], **definition: Any) -> dict[str, Any]:  # noqa: ANN401 - YAML has any
+    """Return a task with these scorers, or with one that reads choices."""
+    words = {"key": "small", "display_name": "Small", "description": "Some questions."}
+    return {**words, "definition": {"scorers": list(scorers) or [MCQA], **definition}}
+
+
+def write_run(
+    folder: Path,
+    rows: Sequence[Mapping[str, Any]] = ROWS,
+    name: str = "out",
+    *,
+    task: Mapping[str, Any] | None = None,
+    model: str | None = None,
+) -> Run:
+    """Return a finished run on disk; without a model the rows hold the completions."""
+    folder.mkdir(exist_ok=True)
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "task.yaml").write_text(json.dumps(task or make_task()))
+    return ak.run(folder / "task.yaml", dataset=folder / "rows.jsonl", out=folder / name, model=model)
+
+
+def ask(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Run:
+    """Return a run that asked a live model with log-probabilities, scored by the text alone.
+
+    It says A, and is 0.75 sure of it; it refuses to answer what is called broken.
+    """
+
+    def answer(messages: Sequence[Mapping[str, Any]]) -> Reply:
+        if messages[-1]["content"] == "broken":
+            return Reply(status=400, body=b"{}")
+        return Reply("A", logprobs={"A": math.log(0.75), "B": math.log(0.25)})
+
+    with TestServer(answer) as server:
+        return write_run(folder, rows, task=make_task(solver=SOLVER), model=f"{server.url}?top_logprobs=2#m")
+
+
 @pytest.fixture
 def done(tmp_path: Path) -> Run:
     """Return a run of four samples: two right, one wrong, one INVALID."""
-    return write_run(tmp_path / "project", ROWS)
+    return write_run(tmp_path / "project", name="done")
 
 
 def describe(run: Run, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:  # noqa: ANN401 - of describe_run
@@ -77,27 +96,21 @@ def describe(run: Run, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return told, task
 
 
-def test_the_keys_are_those_of_the_contract(done: Run) -> None:
-    """Every key is there, whatever is known."""
+def test_the_keys_are_those_of_the_contract(done: Run, tmp_path: Path) -> None:
+    """Every key is there, whatever is known; a page is sent to others, so no path of this machine is."""
     told, task = describe(done)
-    assert list(told) == RUN_KEYS
-    assert list(task) == TASK_KEYS
-    assert set(task["headline"]) == HEADLINE_KEYS
-    assert set(task["plots"]) == PLOT_KEYS
-    assert set(task["rows"]) == ROWS_KEYS
+    assert (list(told), list(task)) == (RUN_KEYS, TASK_KEYS)
+    assert (set(task["headline"]), set(task["plots"])) == (HEADLINE_KEYS, PLOT_KEYS)
     assert set(task["audited"]) == {"n", "of", "sentence", "unfit"}
+    assert str(tmp_path) not in json.dumps(told)
 
 
 def test_the_headline_says_number_interval_and_chance(done: Run) -> None:
     """What a reader needs in ten seconds is one sentence, and the numbers in it."""
     told, task = describe(done)
+    about = [told[name] for name in ("label", "path", "status", "simulated")]
+    assert about == ["done", "done", "complete", False]
     headline = task["headline"]
-    assert (told["label"], told["path"], told["status"], told["simulated"]) == (
-        "done",
-        "done",
-        "complete",
-        False,
-    )
     assert (headline["name"], headline["value"], headline["n"]) == ("Accuracy", 0.5, 4)
     assert (headline["chance"], headline["above_chance"], headline["is_share"]) == (0.5, 0.0, True)
     assert headline["sentence"] == (
@@ -108,31 +121,27 @@ def test_the_headline_says_number_interval_and_chance(done: Run) -> None:
         *(("samples", 4), ("scored", 4), ("valid", 3), ("invalid", 1)),
         *(("refused", 0), ("failed", 0), ("errors", 0)),
     ]
-    assert (task["model"], task["dataset"], task["rule"]) == (
-        "dataset completions",
-        "rows",
-        "first_character",
-    )
+    named = [task[name] for name in ("model", "dataset", "rule")]
+    assert named == ["dataset completions", "rows", "first_character"]
 
 
 def test_plots_hold_what_is_drawn(done: Run) -> None:
     """Categories with intervals, INVALID by reason, rules, letters and recalls."""
     plots = describe(done)[1]["plots"]
     assert plots["categories"]["column"] == "category"
-    assert [(one["label"], one["value"], one["n"]) for one in plots["categories"]["rows"]] == [
+    art, law = plots["categories"]["rows"]
+    assert [(one["label"], one["value"], one["n"]) for one in (art, law)] == [
         ("art", 0.5, 2),
         ("law", 0.5, 2),
     ]
-    assert plots["categories"]["rows"][0]["interval"] == pytest.approx([0.0945, 0.9055], abs=1e-4)
+    assert art["interval"] == pytest.approx([0.0945, 0.9055], abs=1e-4)
     assert plots["invalid"] == [{"reason": "NOT_A_CHOICE", "count": 1, "stated": 1, "right": 1}]
     rules = {one["name"]: (one["kind"], one["value"], one["invalid_share"]) for one in plots["rules"]}
     assert rules["first_character"] == ("own", 0.5, 0.25)
     assert rules["stated_answer"] == ("rule", 0.75, 0.0)
-    assert plots["letters"] == {
-        "true": ["A", "B"],
-        "predicted": ["A", "B", "INVALID"],
-        "counts": [[1, 0, 0], [1, 1, 1]],
-    }
+    letters = plots["letters"]
+    assert (letters["true"], letters["predicted"]) == (["A", "B"], ["A", "B", "INVALID"])
+    assert letters["counts"] == [[1, 0, 0], [1, 1, 1]]
     assert [(one["letter"], one["n"]) for one in plots["recalls"]["rows"]] == [("A", 1), ("B", 3)]
     assert plots["recalls"]["rstd"] == pytest.approx(100 / 3)
     assert (plots["reliability"], plots["latency"], plots["tokens"]) == (None, None, None)
@@ -168,96 +177,66 @@ def test_a_baseline_is_compared_sample_by_sample(done: Run, tmp_path: Path) -> N
 
 def test_a_baseline_of_other_samples_is_a_notice(done: Run, tmp_path: Path) -> None:
     """What cannot be compared is said, and nothing is made up."""
-    shorter = write_run(tmp_path / "other", ROWS[:2], "shorter")
-    told, task = describe(done, baseline=shorter)
+    told, task = describe(done, baseline=write_run(tmp_path / "other", ROWS[:2], "shorter"))
     assert task["headline"]["baseline"] is None
     assert told["notices"][0].startswith("not compared with `shorter`: the runs have other samples")
 
 
 def test_without_its_dataset_a_run_says_what_it_counted(done: Run, tmp_path: Path) -> None:
     """Completions are not read again, and the page says so; no path is named on it."""
+    brief = describe(done, is_brief=True)[1]
     (tmp_path / "project" / "rows.jsonl").unlink()
     told, task = describe(done)
-    assert task["audited"] == {
-        "n": 4,
-        "of": 4,
-        "sentence": "completions are not read again: the dataset or the completions are gone or have changed",
-        "unfit": None,
-    }
-    assert [(one["name"], one["kind"]) for one in task["plots"]["rules"]] == [
-        ("first_character", "own"),
-        ("first_character_literal", "rule"),
-        ("leading_label", "rule"),
-        ("stated_answer", "rule"),
-    ]
+    sentence = "completions are not read again: the dataset or the completions are gone or have changed"
+    assert task["audited"] == {"n": 4, "of": 4, "sentence": sentence, "unfit": None}
+    rules = ["first_character", "first_character_literal", "leading_label", "stated_answer"]
+    assert [one["name"] for one in task["plots"]["rules"]] == rules
     assert task["plots"]["invalid"] == [{"reason": "NOT_A_CHOICE", "count": 1, "stated": None, "right": None}]
     assert task["headline"]["value"] == 0.5
     assert str(tmp_path) not in json.dumps(told)
-
-
-def test_no_path_of_this_machine_is_on_the_page(done: Run, tmp_path: Path) -> None:
-    """A report is sent to others: folders and files are named without where they lie."""
-    told, _ = describe(done)
-    assert str(tmp_path) not in json.dumps(told)
-
-
-def test_a_brief_overview_reads_nothing_again(done: Run) -> None:
-    """What the run counted has to do: the rules, and no lens."""
-    _, task = describe(done, is_brief=True)
-    assert {one["kind"] for one in task["plots"]["rules"]} == {"own", "rule"}
-    assert task["headline"] == describe(done)[1]["headline"]
+    # A brief overview reads nothing again either way.
+    assert brief == {**task, "audited": {**task["audited"], "sentence": None}}
 
 
 def test_scorers_without_choices_have_no_letters() -> None:
     """A scorer that compares texts has its accuracy, and nothing about choices or chance."""
-    scorer = {
-        "type": "string_equals",
-        "ground_truth": "{{ sample.answer }}",
-        "value": "{{ sample.completion }}",
-    }
+    texts = {"ground_truth": "{{ sample.answer }}", "value": "{{ sample.completion }}"}
     rows = [{"answer": "x", "completion": "x"}, {"answer": "y", "completion": "z"}]
-    run = ak.score(make_task(scorer), rows)
-    _, task = describe(run)
+    _, task = describe(ak.score(make_task({"type": "string_equals", **texts}), rows))
     assert task["headline"]["value"] == 0.5
     assert (task["headline"]["chance"], task["rule"]) == (None, None)
-    plots = {name for name, plot in task["plots"].items() if plot is not None}
-    assert plots == set()
-    assert task["rows"]["letters"] == []
-    assert task["rows"]["has_flips"] is False
+    assert {name for name, plot in task["plots"].items() if plot is not None} == set()
+    assert (task["rows"]["letters"], task["rows"]["has_flips"]) == ([], False)
 
 
-def test_trials_are_counted_apart_from_samples(tmp_path: Path) -> None:
-    """Categories of trials have no interval: trials of one sample are no independent draws."""
+@pytest.mark.parametrize(
+    ("aggregators", "chance"),
+    [
+        ({}, 0.5),
+        (
+            {
+                "score_aggregators": [
+                    {"score_name": "is_correct", "aggregator": {"function": "pass@k", "k": 2}}
+                ]
+            },
+            None,
+        ),
+    ],
+)
+def test_trials_are_counted_apart_from_samples(
+    tmp_path: Path, aggregators: dict[str, Any], chance: float | None
+) -> None:
+    """Categories of trials have no interval: trials of one sample are no independent draws.
+
+    Guessing twice is right more often than once: for pass@2, 1/K is no level to hold a number against.
+    """
     rows = [{"question": str(place), "answer": "A", "category": "law"} for place in range(3)]
-    task = make_task(solver=SOLVER, trials={"num_trials": 2})
-    (tmp_path / "task.yaml").write_text(json.dumps(task))
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    run = ak.run(
-        tmp_path / "task.yaml",
-        dataset=tmp_path / "rows.jsonl",
-        model="builtin/constant?choice=A",
-        out=tmp_path / "out",
-    )
-    _, told = describe(run)
+    task = make_task(solver=SOLVER, trials={"num_trials": 2, **aggregators})
+    _, told = describe(write_run(tmp_path, rows, task=task, model="builtin/constant?choice=A"))
     assert (told["num_trials"], told["samples"], told["rows"]["trials"]) == (2, 3, 2)
     assert told["rows"]["count"] == 6
-    assert told["headline"]["chance"] == 0.5
+    assert told["headline"]["chance"] == chance
     assert told["plots"]["categories"]["rows"] == [{"label": "law", "value": 1.0, "interval": None, "n": 6}]
-
-
-def test_pass_at_k_has_no_chance_level(tmp_path: Path) -> None:
-    """Guessing twice is right more often than once: 1/K is then no level to hold a number against."""
-    aggregator = {"score_name": "is_correct", "aggregator": {"function": "pass@k", "k": 2}}
-    task = make_task(solver=SOLVER, trials={"num_trials": 2, "score_aggregators": [aggregator]})
-    (tmp_path / "task.yaml").write_text(json.dumps(task))
-    (tmp_path / "rows.jsonl").write_text('{"question": "q", "answer": "A"}\n')
-    run = ak.run(
-        tmp_path / "task.yaml",
-        dataset=tmp_path / "rows.jsonl",
-        model="builtin/constant?choice=A",
-        out=tmp_path / "out",
-    )
-    assert describe(run)[1]["headline"]["chance"] is None
 
 
 def test_an_incomplete_run_has_counts_and_no_shares(make_run: Callable[..., Run]) -> None:
@@ -276,29 +255,13 @@ def test_notices_stand_without_their_places(make_run: Callable[..., Run]) -> Non
     assert told["simulated"] is True
 
 
-def answer(messages: Sequence[Mapping[str, Any]]) -> Reply:
-    """Say A, and be 0.75 sure of it; refuse to answer what is called broken."""
-    if messages[-1]["content"] == "broken":
-        return Reply(status=400, body=b"{}")
-    return Reply("A", logprobs={"A": math.log(0.75), "B": math.log(0.25)})
-
-
-def ask(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Run:
-    """Return a run that asked a live model with log-probabilities, scored by the text alone."""
-    (folder / "task.yaml").write_text(json.dumps(make_task(solver=SOLVER)))
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with TestServer(answer) as server:
-        model = f"{server.url}?top_logprobs=2#m"
-        return ak.run(folder / "task.yaml", dataset=folder / "rows.jsonl", model=model, out=folder / "out")
-
-
 def test_a_live_run_has_latency_tokens_and_reliability(tmp_path: Path) -> None:
     """Calls are counted in bars that add up; the curve needs log-probabilities, and no scorer for them."""
     rows = [{"question": str(place), "answer": "AB"[place % 2]} for place in range(10)]
     plots = describe(ask(tmp_path, rows))[1]["plots"]
-    assert sum(one["count"] for one in plots["latency"]["bins"]) == 10
+    for name in ("latency", "tokens"):
+        assert sum(one["count"] for one in plots[name]["bins"]) == 10
     assert 0 < plots["latency"]["p50"] <= plots["latency"]["p95"]
-    assert sum(one["count"] for one in plots["tokens"]["bins"]) == 10
     assert plots["tokens"]["prompt"] > 0
     (sure,) = [one for one in plots["reliability"]["bins"] if one["n"]]
     assert (sure["low"], sure["n"], sure["accuracy"]) == (0.7, 10, 0.5)
@@ -325,13 +288,8 @@ def test_a_run_of_several_tasks_has_one_part_for_each(tmp_path: Path) -> None:
     """Tasks stand in the order of the run file, each with its own numbers and its own dataset."""
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     source = {"type": "local", "file_path": "rows.jsonl"}
-    plan = {
-        "datasets": [{"key": "rows", "display_name": "Rows", "source": source}],
-        "tasks": [
-            {**make_task(dataset={"key": "rows"}), "key": key, "display_name": key.title()}
-            for key in ("second", "first")
-        ],
-    }
+    tasks = [{**make_task(dataset={"key": "rows"}), "key": key} for key in ("second", "first")]
+    plan = {"datasets": [{"key": "rows", "display_name": "Rows", "source": source}], "tasks": tasks}
     (tmp_path / "run.yaml").write_text(json.dumps(plan))
     told = describe_run(ak.run(tmp_path / "run.yaml", out=tmp_path / "out"), run_id="r7", label="both")
     assert (told["id"], told["label"], told["path"]) == ("r7", "both", "out")
@@ -343,16 +301,9 @@ def test_a_run_of_several_tasks_has_one_part_for_each(tmp_path: Path) -> None:
 def test_a_judge_without_choices_has_its_scores(tmp_path: Path) -> None:
     """The scorer says who judges; a mean that is no share is compared with no chance level."""
     with TestServer('{"score": 4}') as server:
-        judge = {
-            "type": "model_as_a_judge_scorer",
-            "model_key": f"{server.url}#judge",
-            "user_prompt": "How good is {{ input_prompt }}?",
-            "score_min": 1,
-            "score_max": 5,
-        }
-        (tmp_path / "task.yaml").write_text(json.dumps(make_task(judge)))
-        (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-        run = ak.run(tmp_path / "task.yaml", dataset=tmp_path / "rows.jsonl", out=tmp_path / "out")
+        prompt = "How good is {{ input_prompt }}?"
+        judge = {"type": "model_as_a_judge_scorer", "model_key": f"{server.url}#judge", "user_prompt": prompt}
+        run = write_run(tmp_path, task=make_task({**judge, "score_min": 1, "score_max": 5}))
     _, task = describe(run)
     assert task["scorer"].startswith("model_as_a_judge_scorer, judged by http")
     assert (task["headline"]["value"], task["headline"]["chance"], task["rule"]) == (0.75, None, None)
@@ -368,13 +319,12 @@ def test_a_run_under_way_shows_what_is_finished(done: Run) -> None:
     told, task = describe(ak.load_run(done.path))
     assert told["status"] == "running"
     assert "task `later` is not finished" in told["notices"]
-    assert task["headline"]["value"] is None
-    assert task["counts"]["samples"] == 4
+    assert (task["headline"]["value"], task["counts"]["samples"]) == (None, 4)
 
 
 def test_a_large_run_is_read_in_part(done: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of more completions than are read again so many are drawn, and the page says so."""
-    monkeypatch.setattr("answerkey.reports.pages.audited.MOST_AUDITED", 3)
+    monkeypatch.setattr("answerkey.report.overview.MOST_AUDITED", 3)
     _, task = describe(done)
     assert (task["audited"]["n"], task["audited"]["of"]) == (3, 4)
     assert task["audited"]["sentence"] == (
@@ -392,8 +342,8 @@ def test_a_large_run_is_read_in_part(done: Run, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_curve_of_some_completions_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there are too many to read all, they come from all over the run, and the page says how many."""
-    monkeypatch.setattr("answerkey.reports.pages.reliability.BLOCK", 2)
-    monkeypatch.setattr("answerkey.reports.pages.reliability.MOST", 4)
+    monkeypatch.setattr("answerkey.report.plots.BLOCK", 2)
+    monkeypatch.setattr("answerkey.report.plots.MOST_RELIABILITY", 4)
     told, task = describe(ask(tmp_path, [{"question": str(place), "answer": "A"} for place in range(10)]))
     assert sum(one["n"] for one in task["plots"]["reliability"]["bins"]) == 4
     assert told["notices"] == [

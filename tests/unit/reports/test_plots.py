@@ -1,31 +1,22 @@
-"""Laws of the plots of a run as Vega-Lite specifications."""
+"""Laws of plots: round bars that add up, and specifications of Vega-Lite."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
+import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import answerkey as ak
-from answerkey.reports.pages.plots import DRAWINGS, MIME_TYPE, SCHEMA, Plot, list_plots
+from answerkey.report.plots import MIME_TYPE, SCHEMA, Plot, choose_step, count_bins, draw_plots
 from answerkey.runs import Run
 
-TASK: dict[str, Any] = {
-    "key": "small",
-    "display_name": "Small",
-    "description": "Some questions.",
-    "definition": {
-        "scorers": [
-            {
-                "type": "string_equals_mcqa",
-                "ground_truth_choice": "{{ sample.answer }}",
-                "choices": ["A", "B"],
-            }
-        ]
-    },
-}
+NUMBERS = st.lists(st.floats(0, 1e6, allow_nan=False), min_size=1, max_size=60)
 EVERYTHING: dict[str, Any] = {
     "key": "t",
     "display_name": None,
@@ -51,73 +42,104 @@ EVERYTHING: dict[str, Any] = {
 }
 
 
-def score() -> Run:
-    """Return a run of two samples in memory."""
-    rows = [{"answer": "A", "category": "law"}, {"answer": "B", "category": "art"}]
-    return ak.score(TASK, rows, ["A", "The answer is B"])
+@pytest.mark.parametrize(
+    ("width", "step"), [(20.0, 1.0), (21.0, 2.0), (2.0, 0.1), (0.9, 0.05), (1000.0, 50.0), (1001.0, 100.0)]
+)
+def test_steps_are_round(width: float, step: float) -> None:
+    """A step is 1, 2 or 5 times a power of ten, at most twenty make the width; a whole one is 1 or more."""
+    assert choose_step(width) == pytest.approx(step)
+    assert choose_step(width, is_whole=True) == pytest.approx(max(1.0, step))
+
+
+@pytest.mark.parametrize(
+    ("values", "counts"),
+    [([1.0, 1.0, 2.0, 3.0], [2, 1, 1]), ([2.0, 2.0], [2]), ([], [])],
+    ids=["a bar holds its lower end", "no width, one bar", "nothing"],
+)
+def test_a_value_stands_in_the_bar_that_begins_with_it(values: list[float], counts: list[int]) -> None:
+    """A bar holds its lower end, and not its upper one."""
+    bins = count_bins(pl.Series(values, dtype=pl.Float64), is_whole=True)
+    assert [one["count"] for one in bins] == counts
+    assert all(one["high"] == one["low"] + 1 for one in bins)
+
+
+def test_outliers_share_a_bar() -> None:
+    """One call of a minute leaves the others apart; its bar goes up to it."""
+    bins = count_bins(pl.Series([0.5 + place / 1000 for place in range(500)] + [60.0]))
+    assert (bins[-1]["count"], bins[-1]["high"]) == (1, 60.0)
+    assert len(bins) > 10
+
+
+@given(NUMBERS, st.booleans())
+def test_bars_add_up_and_join(numbers: list[float], is_whole: bool) -> None:  # noqa: FBT001 - drawn
+    """Every value is in one bar, and a bar begins where the last one ends."""
+    values = [float(round(one)) for one in numbers] if is_whole else numbers
+    bins = count_bins(pl.Series(values), is_whole=is_whole)
+    assert sum(one["count"] for one in bins) == len(values)
+    assert all(one["high"] == other["low"] for one, other in pairwise(bins))
+    assert bins[0]["low"] <= min(values)
+    assert bins[-1]["high"] >= max(values)
 
 
 def test_a_run_lists_its_plots_by_name() -> None:
-    """`run.plots` has what there is something to show of, made once."""
-    run = score()
+    """`run.plots` has what there is something to show of, made once; its media type is that of Vega-Lite."""
+    scorer = {
+        "type": "string_equals_mcqa",
+        "ground_truth_choice": "{{ sample.answer }}",
+        "choices": ["A", "B"],
+    }
+    task = {"key": "small", "display_name": "Small", "description": "", "definition": {"scorers": [scorer]}}
+    rows = [{"answer": "A", "category": "law"}, {"answer": "B", "category": "art"}]
+    run = ak.score(task, rows, ["A", "The answer is B"])
     assert list(run.plots) == ["categories", "invalid", "rules", "letters", "recalls"]
     assert run.plots is run.plots
+    plot = run.plots["letters"]
+    assert isinstance(plot, Plot)
+    bundle = plot._repr_mimebundle_()
+    assert bundle[MIME_TYPE] == dict(plot)
+    assert plot["$schema"] == SCHEMA
+    assert bundle["text/plain"].startswith("<plot ")
 
 
-@pytest.mark.parametrize("name", DRAWINGS)
+@pytest.mark.parametrize("name", EVERYTHING["plots"])
 def test_every_plot_is_a_specification(name: str) -> None:
-    """Plain JSON of version 5, with its values in it and something to draw."""
-    drawn = DRAWINGS[name](EVERYTHING)
-    text = json.dumps(drawn, allow_nan=False)
-    assert "values" in text
+    """Plain JSON, with its values in it and something to draw."""
+    drawn = draw_plots([EVERYTHING])[name]
+    assert "values" in json.dumps(drawn, allow_nan=False)
     assert "mark" in drawn or all("mark" in layer for layer in drawn["layer"])
-    assert drawn["title"]
+    assert drawn["title"]["text"]
 
 
 def test_the_curve_leaves_out_empty_bins() -> None:
     """A bin without a completion is no point at zero."""
-    curve = DRAWINGS["reliability"](EVERYTHING)["layer"][1]
+    curve = draw_plots([EVERYTHING])["reliability"]["layer"][1]
     assert [one["n"] for one in curve["data"]["values"]] == [5]
 
 
-def test_a_notebook_draws_a_plot() -> None:
-    """The media type says that it is Vega-Lite; the plain text says which plot it is."""
-    plot = score().plots["letters"]
-    assert isinstance(plot, Plot)
-    bundle = plot._repr_mimebundle_()
-    assert bundle[MIME_TYPE] == dict(plot)
-    assert bundle[MIME_TYPE]["$schema"] == SCHEMA
-    assert bundle["text/plain"].startswith("<plot ")
+def test_several_tasks_are_kept_apart() -> None:
+    """The plots of several tasks are named by task and plot."""
+    found = draw_plots([EVERYTHING, EVERYTHING | {"key": "u"}])
+    assert {"t/letters", "u/letters"} <= set(found)
 
 
 def test_what_comes_from_data_is_in_the_values_alone(make_run: Callable[..., Run]) -> None:
     """No name of a category, a letter or a reason becomes a field, an expression or an address."""
     hostile = "datum['x']; alert(1) //"
     categories = {hostile: {"n": 2, "correct": 1, "partial": 0}}
-    plots = list_plots(make_run(tally={"categories": categories, "category_column": hostile}))
-    for plot in plots.values():
-        fields = json.dumps(
-            [value for name, value in _walk(plot) if name in {"field", "filter", "test", "href"}]
-        )
-        assert hostile not in fields
+    run = make_run(tally={"categories": categories, "category_column": hostile})
+    for plot in run.plots.values():
+        told = [value for name, value in walk(plot) if name in {"field", "filter", "test", "href"}]
+        assert hostile not in json.dumps(told)
 
 
-def _walk(value: object) -> list[tuple[str, object]]:
+def walk(value: object) -> list[tuple[str, object]]:
+    """Return all names in a value, with what they name."""
     if isinstance(value, dict):
-        return [(str(name), one) for name, one in value.items()] + [
-            pair for one in value.values() for pair in _walk(one)
-        ]
-    return [pair for one in value for pair in _walk(one)] if isinstance(value, list) else []
-
-
-def test_several_tasks_are_kept_apart(make_run: Callable[..., Run]) -> None:
-    """The plots of several tasks are named by task and plot."""
-    run = make_run()
-    (task,) = run.tasks.values()
-    both = Run(run.manifest, {"one": task, "two": task})
-    assert "mcqa/letters" in list_plots(both)
+        inner = [pair for one in value.values() for pair in walk(one)]
+        return [*((str(name), one) for name, one in value.items()), *inner]
+    return [pair for one in value for pair in walk(one)] if isinstance(value, list) else []
 
 
 def test_an_incomplete_run_plots_counts_alone(make_run: Callable[..., Run]) -> None:
     """No share of a run that is not complete."""
-    assert list(list_plots(make_run("incomplete"))) == ["invalid", "letters"]
+    assert list(make_run("incomplete").plots) == ["invalid", "letters"]

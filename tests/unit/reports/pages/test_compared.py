@@ -4,34 +4,23 @@ from typing import Any
 
 import pytest
 
-from answerkey.reports.pages import compared
-from answerkey.reports.pages.compared import describe_comparison, list_compared
-from answerkey.reports.pages.rows import RowBook
+from answerkey.report import compared
+from answerkey.report.compared import describe_comparison, list_compared
 from answerkey.runs import Run
 
-from .conftest import MakeRun, list_rows
-
-
-def change(**said: str) -> list[dict[str, Any]]:
-    """Return the rows with other completions for some: `q0="B"`."""
-    found = list_rows()
-    for name, text in said.items():
-        found[int(name[1:])]["completion"] = text
-    return found
+from .conftest import MakeRun, list_rows, open_table
 
 
 def describe(*runs: Run, baseline: str | None = None, common: bool = False) -> dict[str, Any]:
     """Return the comparison of runs that are called r0, r1 and so on."""
     named = {f"r{number}": run for number, run in enumerate(runs)}
-    books = {
-        name: {key: RowBook(run, task) for key, task in run.tasks.items()} for name, run in named.items()
-    }
-    return describe_comparison(named, books, baseline=baseline, common=common)
+    tables = {name: {"quiz": open_table(run)} for name, run in named.items()}
+    return describe_comparison(named, tables, baseline=baseline, common=common)
 
 
 def test_a_pair_has_all_that_a_page_shows(make_run: MakeRun) -> None:
     """Difference with interval and test, a sentence, categories, flips with their places."""
-    found = describe(make_run("a"), make_run("b", change(q0="B", q1="B", q4="B")))
+    found = describe(make_run("a"), make_run("b", list_rows(q0="B", q1="B", q4="B")))
     assert found["notices"] == ["the datasets of `a` and `b` differ, though samples and truths are the same"]
     assert found["refused"] is None
     (task,) = found["tasks"]
@@ -64,7 +53,7 @@ def test_a_pair_has_all_that_a_page_shows(make_run: MakeRun) -> None:
 
 def test_a_baseline_is_held_against_all_others(make_run: MakeRun) -> None:
     """There is a pair for each other run, and its second is the baseline."""
-    runs = make_run("a"), make_run("b"), make_run("c", change(q0="B"))
+    runs = make_run("a"), make_run("b"), make_run("c", list_rows(q0="B"))
     found = describe(*runs, baseline="r1")
     assert [(pair["first"], pair["second"]) for pair in found["tasks"][0]["pairs"]] == [
         ("r0", "r1"),
@@ -95,14 +84,14 @@ def test_flips_that_are_too_many_are_listed_from_both_sides(
 ) -> None:
     """Their total says how many there are."""
     monkeypatch.setattr(compared, "MOST_FLIPS", 2)
-    (pair,) = describe(make_run("a"), make_run("b", change(q0="B", q1="B", q4="B")))["tasks"][0]["pairs"]
+    (pair,) = describe(make_run("a"), make_run("b", list_rows(q0="B", q1="B", q4="B")))["tasks"][0]["pairs"]
     assert [one["side"] for one in pair["flips"]] == ["first", "second"]
     assert pair["flips_total"] == 3
 
 
 def test_listed_flips_are_known_by_position(make_run: MakeRun) -> None:
     """What a report must embed so that flips can be looked at."""
-    found = describe(make_run("a"), make_run("b", change(q0="B", q1="B")))
+    found = describe(make_run("a"), make_run("b", list_rows(q0="B", q1="B")))
     assert list_compared(found, "r0", 0) == [0, 1]
     assert list_compared(found, "r0", 1) == []
     assert list_compared(None, "r0", 0) == []

@@ -1,0 +1,314 @@
+"""The report: one HTML file with everything in it, written part by part.
+
+    runs ──► overviews, comparison, rows to embed ──► begin of the page, a block of JSON each, end of the page
+
+The page has a policy of its own: only the style and the scripts in `web` run, and nothing is fetched from
+anywhere. Nothing in a block of JSON can end it. A large block is packed (gzip in base64, marked
+`data-packed="gzip"`); every current browser unpacks it by itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import random
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache, partial
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from answerkey._version import __version__
+from answerkey.engines import Spread, open_engine
+from answerkey.evaluate.pairs import is_same_run
+from answerkey.report.compared import describe_comparison, label_runs, list_compared
+from answerkey.report.overview import describe_run
+from answerkey.report.samples import SampleSource, SampleTable, describe_samples
+from answerkey.runs import Run, write_whole
+from answerkey.text import clean_numbers, make_visible
+
+#: So many rows of a task are in a report, unless the caller says otherwise.
+MOST_EMBEDDED = 20_000
+#: Of each kind that decides something, at most this part of all that are embedded.
+SHARE = 4
+SEED = 0
+#: A block of samples; the page unpacks one when a sample of it is opened.
+BLOCK_SAMPLES = 200
+#: Smaller blocks stay plain text.
+LEAST_PACKED = 4_096
+#: To zlib, gzip; there is no time in it, so that the same text gives the same bytes.
+GZIP = 31
+#: So many samples are described together, by one process.
+TOGETHER = 5 * BLOCK_SAMPLES
+#: Starting worker processes takes as long as describing so many samples.
+WORKER_ROWS = 2_000
+#: The scripts in the order in which they run.
+SCRIPTS = (
+    *("core.js", "charts.js", "overview.js", "list.js", "samples.js", "sample.js", "compare.js"),
+    *("runs.js", "embedded.js", "server.js", "main.js"),
+)
+VIEWER_ONLY = frozenset({"runs.js", "server.js"})
+#: Columns of rows: as they are, and with few texts that come again and again, which are numbered.
+PLAIN = ("p", "id", "trial", "value", "flipped", "head")
+CODED = ("category", "truth", "predicted", "status", "validity", "reason")
+
+# What could end a block or be taken for markup, what old scripts take for the end of a line, and halves of
+# characters, which UTF-8 does not have.
+_UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
+
+Plain = dict[str, Any]
+Progress = Callable[[str, int, int], None]
+#: Rows, column by column.
+Columns = dict[str, list[Any]]
+#: The positions of rows, and the sentence that says what is left out.
+Selected = tuple[pl.Series, str | None]
+
+
+def write_report(
+    runs: Sequence[Run],
+    path: str | Path,
+    *,
+    most: int = MOST_EMBEDDED,
+    baseline: Run | None = None,
+    common: bool = False,
+    title: str | None = None,
+    progress: Progress | None = None,
+) -> Plain:
+    """Write the report of one or several runs; return its file and size, and how many rows are in it.
+
+    At most `most` rows of each task are embedded. Runs are compared with `baseline` if there is one, with
+    `common` on the samples that all of them have. The file is there whole or not at all.
+    """
+    known = [] if baseline is None else [baseline]
+    distinct: list[Run] = []
+    for run in runs:
+        if not any(is_same_run(run, one) for one in (*distinct, *known)):
+            distinct.append(run)
+    named = {f"r{number}": run for number, run in enumerate((*distinct, *known))}
+    tables = {
+        name: {key: SampleTable(run, task) for key, task in run.tasks.items()} for name, run in named.items()
+    }
+    chosen: dict[tuple[str, int], Selected] = {}
+    report = progress or (lambda *_: None)
+
+    def write(draft: Path) -> None:
+        with draft.open("w", encoding="utf-8", newline="\n") as out:
+            against = None if baseline is None else list(named)[-1]
+            comparison = None
+            if len(named) > 1:
+                report("comparing", 0, 1)
+                comparison = describe_comparison(named, tables, baseline=against, common=common)
+            for name in named:
+                for number, table in enumerate(tables[name].values()):
+                    chosen[name, number] = select_rows(table, most, list_compared(comparison, name, number))
+            overviews = []
+            for place, (name, label) in enumerate(zip(named, label_runs(list(named.values())), strict=True)):
+                report("auditing", place, len(named))
+                base = None if name == against else baseline
+                overviews.append(describe_run(named[name], baseline=base, run_id=name, label=label))
+                for number, (task, table) in enumerate(
+                    zip(overviews[-1]["tasks"], tables[name].values(), strict=True)
+                ):
+                    positions, sentence = chosen[name, number]
+                    sentences = " ".join(one for one in (sentence, table.source.missing) if one)
+                    task["rows"] |= {"embedded": len(positions), "sentence": sentences or None}
+            first = next(iter(named.values()))
+            alone = str(first.manifest.get("display_name") or first.key)
+            shown = title or (alone if len(named) == 1 else f"{len(named)} runs compared")
+            content = {
+                "mode": "report",
+                "title": shown,
+                "made": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+                "version": __version__,
+                "runs": overviews,
+                "comparison": comparison,
+            }
+            begin, end, _ = build_page(shown)
+            out.write(begin)
+            # Never packed: the page cannot begin without it.
+            out.write(_wrap("ak-overview", f">{write_json(content)}"))
+            out.writelines(_write_rows(tables, chosen, report))
+            out.write(end)
+
+    target = Path(path)
+    write_whole(target, write)
+    return {
+        "file": str(target),
+        "bytes": target.stat().st_size,
+        "runs": len(named),
+        "rows": sum(len(table) for one in tables.values() for table in one.values()),
+        "embedded": sum(len(positions) for positions, _ in chosen.values()),
+    }
+
+
+def _write_rows(
+    tables: Mapping[str, Mapping[str, SampleTable]],
+    chosen: Mapping[tuple[str, int], Selected],
+    progress: Progress,
+) -> Iterator[str]:
+    """Yield the blocks of samples and of rows, task by task."""
+    total, done = sum(len(positions) for positions, _ in chosen.values()), 0
+    for (name, number), (positions, _) in chosen.items():
+        place = f"{list(tables).index(name)}-{number}"
+        columns: Columns = {one: [] for one in (*PLAIN, *CODED)}
+        blocks = 0
+        for part, contents in _embed(list(tables[name].values())[number], positions):
+            for content in contents:
+                yield _wrap(f"ak-samples-{place}-{blocks}", content)
+                blocks += 1
+            for one, values in part.items():
+                columns[one] += values
+            done += len(part["p"])
+            progress("writing", done, total)
+        coded = {one: encode(columns[one]) for one in CODED}
+        yield _wrap(f"ak-rows-{place}", write_content({**columns, **coded}))
+
+
+# ── the page around what it shows ───────────────────────────────────────────────────────────────────────────
+
+
+def build_page(title: str, *, is_viewer: bool = False) -> tuple[str, str, str]:
+    """Return the page up to its blocks, the page after them, and its policy.
+
+    The viewer has two scripts more, and sends its policy as a header; a report has it in the page.
+    """
+    text, style, script = _read_web(is_viewer=is_viewer)
+    before, after_policy, after_title, after_style, after_blocks, after_script = re.split(
+        r"<!-- \w+ -->", text
+    )
+    policy = "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src '{hash_source(script)}'",
+            f"style-src '{hash_source(style)}'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+    meta = "" if is_viewer else f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
+    named = f"{before}{meta}{after_policy}{escape(make_visible(title))}{after_title}"
+    begin = f"{named}<style>{style}</style>{after_style}"
+    return begin, f"{after_blocks}<script>{script}</script>{after_script}", policy
+
+
+@lru_cache(maxsize=2)
+def _read_web(*, is_viewer: bool) -> tuple[str, str, str]:
+    """Return HTML, style and script of the page."""
+    folder = files("answerkey.report").joinpath("web")
+    scripts = [name for name in SCRIPTS if is_viewer or name not in VIEWER_ONLY]
+    page, style, *texts = (
+        folder.joinpath(name).read_text("utf-8") for name in ("page.html", "page.css", *scripts)
+    )
+    return page, style, "\n".join(texts)
+
+
+def hash_source(text: str) -> str:
+    """Return how a policy names a script or style: the hash of its text."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+# ── blocks of JSON ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _wrap(name: str, content: str) -> str:
+    return f'<script type="application/json" id="{name}"{content}</script>\n'
+
+
+def write_json(content: object) -> str:
+    """Return JSON that is safe in a page and has no NaN."""
+    write = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str)
+    try:
+        text = write(content)
+    except ValueError:
+        text = write(clean_numbers(content))
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def write_content(content: object) -> str:
+    """Return what stands in an element of the page from its attributes on: JSON, packed if it is large."""
+    text = write_json(content)
+    if len(text) < LEAST_PACKED:
+        return f">{text}"
+    packer = zlib.compressobj(6, zlib.DEFLATED, GZIP)
+    packed = base64.b64encode(packer.compress(text.encode()) + packer.flush()).decode("ascii")
+    return f' data-packed="gzip">{packed}'
+
+
+def encode(texts: Sequence[str | None]) -> Plain:
+    """Return a code for each text, -1 for None, and the texts by code."""
+    names: dict[str, int] = {}
+    codes = [-1 if text is None else names.setdefault(text, len(names)) for text in texts]
+    return {"codes": codes, "names": list(names)}
+
+
+def _embed(table: SampleTable, positions: pl.Series) -> Iterator[tuple[Columns, list[str]]]:
+    """Yield rows and blocks of samples, made by as many processes as there are cores."""
+    if not len(positions):
+        return iter(())
+    stretches = (positions.slice(start, TOGETHER) for start in range(0, len(positions), TOGETHER))
+    spread: Spread = "processes" if len(positions) > WORKER_ROWS else "alone"
+    return open_engine().map(partial(embed_samples, table.source), stretches, spread=spread)
+
+
+def embed_samples(source: SampleSource, positions: pl.Series) -> tuple[Columns, list[str]]:
+    """Return some rows as columns, and their samples as blocks of JSON, each ready to be written."""
+    found = [pair for part in source.read(positions) for pair in describe_samples(source, part)]
+    columns = {name: [row[name] for row, _ in found] for name in (*PLAIN, *CODED)}
+    starts = range(0, len(found), BLOCK_SAMPLES)
+    return columns, [write_content([sample for _, sample in found[at : at + BLOCK_SAMPLES]]) for at in starts]
+
+
+# ── which rows are embedded ─────────────────────────────────────────────────────────────────────────────────
+
+
+def select_rows(table: SampleTable, most: int = MOST_EMBEDDED, compared: Sequence[int] = ()) -> Selected:
+    """Return the positions of all rows, or of those that decide something and of others drawn at random.
+
+    They are in dataset order; the sentence says what is left out, None where nothing is. `compared` are rows
+    that another run has right and this one not, or the other way round.
+    """
+    count = len(table)
+    if count <= most:
+        return pl.int_range(count, dtype=pl.UInt32, eager=True), None
+    noun = "samples" if table.task_run.counts["samples"] == count else "rows"
+    if not most:
+        return pl.Series([], dtype=pl.UInt32), f"This file holds none of {count:,} {noun}."
+    share = most // SHARE
+    kinds = [
+        ("INVALID", table.index.select("invalid").arg_true(), share),
+        ("flipped between rules", table.flips, share),
+        ("wrong", table.index.select("wrong").arg_true(), share),
+        ("without a score", table.index.select("failed").arg_true(), share // SHARE),
+        ("flipped between runs", pl.Series(compared, dtype=pl.UInt32), share // SHARE),
+    ]
+    chosen: set[int] = set()
+    size, parts = 0, []
+    for name, found, limit in kinds:
+        draw = random.Random(SEED)  # noqa: S311 - for repeatability, not for secrets
+        few = found if len(found) <= limit else found.gather(draw.sample(range(len(found)), limit))
+        chosen.update(few)
+        size += len(few)
+        if len(found):
+            looked_at = len(table.reread)
+            is_part = name == "flipped between rules" and looked_at < count
+            among = f" (of {looked_at:,} that were looked at)" if is_part else ""
+            number = f"all {len(found):,}" if len(few) == len(found) else f"{len(few):,} of {len(found):,}"
+            parts.append(f"{number} {name}{among}")
+    draw = random.Random(SEED + 1)  # noqa: S311 - for repeatability, not for secrets
+    others = [one for one in draw.sample(range(count), min(count, most)) if one not in chosen]
+    rest = others[: most - len(chosen)]
+    positions = pl.Series(sorted(chosen.union(rest)), dtype=pl.UInt32)
+    listed = ", ".join([*parts, f"{len(rest):,} others drawn at random"])
+    several = " (some are of several kinds)" if len(chosen) < size else ""
+    return positions, (
+        f"This file holds {len(positions):,} of {count:,} {noun}: {listed}{several}."
+        " Every number of the overview is of all; the table, its counts and the search are of these alone."
+    )

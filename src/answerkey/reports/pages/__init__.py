@@ -1,1 +1,0 @@
-"""Runs as plain values for pages: what the report file, the viewer, plots and notebooks show."""

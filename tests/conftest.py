@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -15,7 +16,12 @@ from hypothesis import HealthCheck, settings
 from answerkey.cli import main
 
 # How long an example takes says how busy the machine is, not whether a law holds.
-settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "any-machine",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=200 if os.environ.get("ANSWERKEY_LONG") else 50,
+)
 settings.load_profile("any-machine")
 
 

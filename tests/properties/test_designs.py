@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import pairwise
@@ -26,6 +27,9 @@ from answerkey.metrics import (
 from answerkey.metrics.classification import MulticlassClassification, Precision
 from answerkey.metrics.moments import StdDev, WeightedAverage
 from answerkey.types import GroupValue, MetricValue, Samples, Scores
+
+#: `make test-long` draws three times as many examples.
+IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 
 Row = dict[str, object]
 METRICS: tuple[Metric, ...] = (
@@ -126,7 +130,7 @@ def test_order_and_shards_change_nothing(
     assert write_values(conclude(one, shards, None)) == write_values(whole)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40 if IS_LONG else 13)
 @given(
     sampled=st.lists(st.lists(rows, min_size=2, max_size=2), min_size=1, max_size=12),
     metric=st.sampled_from(METRICS),
@@ -147,7 +151,7 @@ def test_shards_change_nothing_under_trials(
     assert write_values(conclude(one, cut_rows(flat, cuts, 2), Trials(2))) == write_values(whole)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40 if IS_LONG else 13)
 @given(
     sampled=st.lists(rows, min_size=1, max_size=30),
     metric=st.sampled_from(METRICS),

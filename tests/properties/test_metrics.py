@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -35,6 +36,9 @@ from answerkey.metrics.classification import (
 from answerkey.metrics.moments import Max, Min, StdDev, WeightedAverage
 from answerkey.metrics.task_counts import count_rows
 from answerkey.types import Completion, Completions, MetricValue, Samples, Scores
+
+#: `make test-long` draws three times as many examples.
+IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 
 SHARED_METRICS: tuple[Metric, ...] = (
     Mean("is_correct"),
@@ -130,7 +134,7 @@ def write_values(values: Sequence[MetricValue]) -> str:
 
 
 @pytest.mark.parametrize("metric", SHARED_METRICS, ids=repr)
-@settings(max_examples=40)
+@settings(max_examples=40 if IS_LONG else 13)
 @given(sampled=st.lists(rows, min_size=1, max_size=30), choose=st.data())
 def test_shuffling_sharding_and_merging_change_nothing(
     metric: Metric, sampled: list[Row], choose: st.DataObject

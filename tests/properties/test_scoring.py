@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,9 @@ from answerkey.errors import DataError
 from answerkey.scorers import Action, StringEquals, apply_actions
 from answerkey.templates import RowFilter, RowTrouble
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score, ScoreStatus
+
+#: `make test-long` draws three times as many examples.
+IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 
 CONTENT = "solver_output.output.choices[0].message.content"
 TEXTS = st.sampled_from(["A", "a", " A ", "", "b", "None", "\u00e9", "1", "1.0"])
@@ -85,7 +90,7 @@ def test_string_equals_is_the_same_for_a_table_and_for_each_row(scorer: StringEq
     """For all templates and completions, the column form gives what the templates give row by row."""
 
     @given(draw_tables())
-    @settings(max_examples=40)
+    @settings(max_examples=40 if IS_LONG else 13)
     def check(table: tuple[Samples, list[Completion]]) -> None:
         samples, completions = table
         answers = Completions.build(samples.ids, completions, source="recorded")
@@ -111,7 +116,7 @@ FILTERS = (
 
 
 @given(draw_tables(), st.lists(st.sampled_from(FILTERS), min_size=1, max_size=3))
-@settings(max_examples=150)
+@settings(max_examples=150 if IS_LONG else 50)
 def test_actions_are_the_same_for_a_table_and_for_each_row(
     table: tuple[Samples, list[Completion]], filters: list[RowFilter]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from fractions import Fraction
 from math import comb
 from random import Random
@@ -24,6 +25,9 @@ from answerkey.metrics import (
 )
 from answerkey.metrics.moments import Max, StdDev
 from answerkey.types import EMPTY_STRUCT_FIELD, MetricValue, Samples, Scores
+
+#: `make test-long` draws three times as many examples.
+IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 
 OUTCOMES = st.lists(st.booleans(), min_size=1, max_size=12)
 REALS = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=8)
@@ -117,7 +121,7 @@ def number_samples(scores: Scores) -> Samples:
     return Samples(pl.DataFrame(), pl.Series(range(len(scores))).cast(pl.String))
 
 
-@settings(max_examples=60)
+@settings(max_examples=60 if IS_LONG else 20)
 @given(TABLE, st.data())
 def test_neither_shards_nor_the_order_of_trials_matter(samples: list[Sample], data: st.DataObject) -> None:
     """However samples are cut into shards and their trials are ordered, the values are the same."""
@@ -128,7 +132,7 @@ def test_neither_shards_nor_the_order_of_trials_matter(samples: list[Sample], da
     assert conclude([make_scores(part) for part in shards]) == whole
 
 
-@settings(max_examples=60)
+@settings(max_examples=60 if IS_LONG else 20)
 @given(TABLE)
 def test_every_sample_is_one_row(samples: list[Sample]) -> None:
     """There is one row for each sample, SCORED exactly when all its trials are."""

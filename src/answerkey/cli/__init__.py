@@ -1,7 +1,7 @@
 """Commands; the only room that prints and exits.
 
 `main` is the front door: it finds the command (`app`), lets it work, and turns whatever happens into text on
-stderr and an exit code (`faults`). Each command reads its options, calls a function, and prints what `reports`
+stderr and an exit code (`faults`). Each command reads its options, calls a verb, and prints what `reports`
 drew (`talk`). Heavy libraries are imported by the command that needs them, so that `--help` is fast.
 """
 

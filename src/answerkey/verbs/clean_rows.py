@@ -56,7 +56,7 @@ def _measure_parts(task_run: TaskRun, task: Task, column: str, values: frozenset
             for step in task.scoring
         }
         measured = [measure_metrics(one.metrics, scores[one.key], kept, task.trials) for one in task.scoring]
-        yield Measured(len(kept), 0, measured, {}, {})
+        yield Measured(len(kept), measured)
 
 
 def _find_clean(samples: Samples, column: str, values: frozenset[str]) -> pl.Series:

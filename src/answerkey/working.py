@@ -11,7 +11,7 @@ import polars as pl
 from answerkey.datasets import Dataset, Recorded, Shard, cut_shards
 from answerkey.engines import Spread
 from answerkey.errors import InternalError
-from answerkey.models import Model
+from answerkey.models.model import Model
 from answerkey.scorers import apply_actions, choose_audited, score_rows
 from answerkey.spec import Task
 from answerkey.types import Completions, Samples, Scores

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from answerkey.models import BatchSeen
+from answerkey.models.calls import BatchSeen
 from answerkey.reports.layout import GAP, INDENT, Line, Role, Span, line
 from answerkey.reports.sanitize import make_visible, measure_width, shorten
 from answerkey.verbs import Standing

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from answerkey.engines import LocalEngine
 from answerkey.errors import AnswerkeyError, SpecError, raise_all
-from answerkey.models import Budget, LiveModel, Model, Price, SnippetModel, find_price, require_batches
-from answerkey.models.actors import ActorHost
 from answerkey.models.cache import CallCache
-from answerkey.models.retry import find_room
+from answerkey.models.calls import Budget, Price, find_room
+from answerkey.models.model import LiveModel, Model, SnippetModel
 from answerkey.pipeline import Prepared
 from answerkey.runs import Journal, RunWriter
 from answerkey.solvers import ChoiceRankingSolver
@@ -23,6 +22,9 @@ from answerkey.verbs.observing import Observer, Onlooker
 from answerkey.verbs.opening import Opened
 from answerkey.verbs.options import Options
 from answerkey.verbs.tallying import tally_calls
+
+if TYPE_CHECKING:
+    from answerkey.models.actors import ActorHost
 
 
 class NobodyLooks:
@@ -263,7 +265,7 @@ def list_trials(prepared: Prepared) -> range:
 
 def choose_price(model: LiveModel, options: Options) -> Price | None:
     """Return what a model's tokens cost: as the caller says, else as is known of it."""
-    return options.read_price() or find_price(model.connection)
+    return options.read_price() or model.connection.find_price()
 
 
 def require_askable(opened: Sequence[Opened], options: Options) -> None:
@@ -296,7 +298,7 @@ def _find_obstacles(model: LiveModel, options: Options, *, is_batch: bool) -> li
         if is_batch or options.engine == LocalEngine.name:
             model.connection.require_address()
         if is_batch:
-            require_batches(model.connection)
+            model.connection.require_batches()
     except SpecError as error:
         errors.append(error)
     if is_batch and options.max_cost is not None and model.connection.generation.max_tokens is None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from answerkey.errors import AnswerkeyError, SpecError
-from answerkey.models import Model, ModelConfig, open_model
+from answerkey.models.config import ModelConfig
+from answerkey.models.model import Model, open_model
 from answerkey.pipeline import Prepared
 from answerkey.scorers import AskingScorer
 from answerkey.spec import ScoringStep, Task

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from answerkey.errors import AnswerkeyError, SpecError
-from answerkey.models import LiveModel, Model
+from answerkey.models.model import LiveModel, Model
 from answerkey.solvers import ChoiceRankingSolver, require_echo
 from answerkey.spec import Task
 

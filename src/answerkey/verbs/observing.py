@@ -14,7 +14,7 @@ from typing import Protocol
 
 from answerkey.errors import SolverError
 from answerkey.metrics import wilson
-from answerkey.models import BatchLeft, BatchSeen, Event, Finished, Retried
+from answerkey.models.calls import BatchLeft, BatchSeen, Event, Finished, Retried
 from answerkey.pipeline import Prepared
 from answerkey.solvers import ChoiceRankingSolver
 from answerkey.types import Completion, CompletionStatus, Notice

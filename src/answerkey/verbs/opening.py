@@ -23,7 +23,8 @@ from answerkey.datasets import (
     refuse_single,
 )
 from answerkey.errors import AnswerkeyError, DataError, SpecError, listing, raise_all, suggest
-from answerkey.models import ModelConfig, open_model
+from answerkey.models.config import ModelConfig
+from answerkey.models.model import open_model
 from answerkey.pipeline import Prepared
 from answerkey.spec import DatasetSpec, Specification, Task
 from answerkey.types import Samples

@@ -12,8 +12,7 @@ from typing import Literal
 from answerkey.datasets import name_lasting
 from answerkey.datasets.downloads import hide_query
 from answerkey.errors import SpecError, listing, suggest
-from answerkey.models import Price
-from answerkey.models.cache import CachePolicy
+from answerkey.models.calls import CachePolicy, Price
 from answerkey.models.config import is_url
 from answerkey.spec import Overrides
 

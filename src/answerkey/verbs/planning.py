@@ -10,8 +10,9 @@ from typing import cast
 
 from answerkey.datasets import cut_shards
 from answerkey.engines import open_engine
-from answerkey.models import LiveModel, SnippetModel, call_key
-from answerkey.models.cache import CachePolicy, CallCache
+from answerkey.models.cache import CallCache
+from answerkey.models.calls import CachePolicy, call_key
+from answerkey.models.model import LiveModel, SnippetModel
 from answerkey.pipeline import SHARD_ROWS, Prepared
 from answerkey.scorers import AskingScorer
 from answerkey.solvers import ChoiceRankingSolver

@@ -12,7 +12,7 @@ from typing import Any
 from answerkey.datasets import Selection
 from answerkey.engines import open_engine
 from answerkey.errors import DataError, Place, RunError, SpecError, listing
-from answerkey.models import Generation, ModelConfig
+from answerkey.models.config import Generation, ModelConfig
 from answerkey.pipeline import Progress
 from answerkey.runs import (
     Run,

@@ -14,8 +14,9 @@ from answerkey.datasets import Dataset
 from answerkey.engines import Engine, open_engine
 from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, raise_all
 from answerkey.metrics import find_category_column
-from answerkey.models import Model, ModelConfig
-from answerkey.models.cache import CachePolicy
+from answerkey.models.calls import CachePolicy
+from answerkey.models.config import ModelConfig
+from answerkey.models.model import Model
 from answerkey.pipeline import FIRST, Outcome, Prepared, Progress, run_task
 from answerkey.runs import (
     Run,

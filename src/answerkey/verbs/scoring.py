@@ -20,7 +20,7 @@ from answerkey.datasets import (
 )
 from answerkey.engines import open_engine
 from answerkey.errors import SpecError, raise_all
-from answerkey.models import open_model
+from answerkey.models.model import open_model
 from answerkey.pipeline import Prepared
 from answerkey.runs import Run, start_run
 from answerkey.sandbox import require_trust

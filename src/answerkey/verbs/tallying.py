@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from answerkey.models import Price
+from answerkey.models.calls import Price
 from answerkey.runs import JournalCall
 from answerkey.types import CompletionStatus
 

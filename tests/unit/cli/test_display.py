@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from answerkey.cli.display import BlockDisplay, LineDisplay, SilentDisplay, open_display
-from answerkey.models import BatchSeen
+from answerkey.models.calls import BatchSeen
 from answerkey.reports.layout import Line, plain_text
 from answerkey.types import Notice
 from answerkey.verbs import Observer, Standing

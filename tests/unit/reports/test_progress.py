@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from answerkey.models import BatchSeen
+from answerkey.models.calls import BatchSeen
 from answerkey.reports.layout import plain_text
 from answerkey.reports.progress import (
     PLAIN_BAR,

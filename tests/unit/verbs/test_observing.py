@@ -9,7 +9,7 @@ import pytest
 import answerkey as ak
 from answerkey.datasets import Dataset, load_rows
 from answerkey.errors import SolverError
-from answerkey.models import Adapted, BatchLeft, BatchSeen, Call, Finished, Retried
+from answerkey.models.calls import Adapted, BatchLeft, BatchSeen, Call, Finished, Retried
 from answerkey.pipeline import Prepared
 from answerkey.types import Completion, CompletionStatus, Notice
 from answerkey.verbs.observing import Observer

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.models import Price
+from answerkey.models.calls import Price
 from answerkey.runs import JournalCall
 from answerkey.verbs.tallying import Reasons, tally_calls
 

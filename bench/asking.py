@@ -21,9 +21,10 @@ from pathlib import Path
 
 from aiohttp import ClientSession, TCPConnector, web
 
-from answerkey.models.calls import Call, Limits, ModelClient, call_key
-from answerkey.models.providers import OPENAI_CHAT, Connection
-from answerkey.models.settings import Secret
+from answerkey.models.calls import Call, Limits, call_key
+from answerkey.models.client import ModelClient
+from answerkey.models.config import Secret
+from answerkey.models.providers import APIS, Connection
 from answerkey.runs.journal import Journal
 
 #: Concurrency, delay in seconds, requests per turn, and the least ratio that the project promises.
@@ -104,13 +105,13 @@ def measure_bare(url: str, concurrent: int, count: int) -> float:
 def measure_asker(url: str, concurrent: int, count: int) -> float:
     """Return the calls per second of the asker; keys, journal and slow start included."""
     headers = {name: Secret(value) for name, value in HEADERS.items()}
-    connection = Connection("bench", OPENAI_CHAT, url, "bench", headers, max_concurrent=concurrent)
+    connection = Connection("bench", APIS["chat"], url, "bench", headers, max_concurrent=concurrent)
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal(Path(folder))
         with ModelClient(connection, ledger=journal, limits=Limits()) as asker:
             begun = time.perf_counter()
             calls = [build_call(connection, number) for number in range(count)]
-            asker.ask(calls)
+            asker.complete(calls)
             speed = count / (time.perf_counter() - begun)
         journal.close()
     return speed

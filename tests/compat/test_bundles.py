@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.cli import main
-from answerkey.models import CustomConfig, ModelConfig
+from answerkey.models.config import CustomConfig, ModelConfig
 from answerkey.spec import Overrides, load_plan
 from answerkey.testing import TestServer
 

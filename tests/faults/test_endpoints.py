@@ -1,4 +1,4 @@
-"""RunningCalls endpoints that do everything wrong, over real connections on this machine."""
+"""Calling endpoints that do everything wrong, over real connections on this machine."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import time
 import pytest
 
 from answerkey.errors import SolverError
-from answerkey.models import calls as rounds
-from answerkey.models.calls import Call, Event, Finished, MemoryLedger, ModelClient, call_key
-from answerkey.models.providers import OPENAI_CHAT, Connection
-from answerkey.models.retry import Limits
-from answerkey.models.settings import Secret
+from answerkey.models import client as clients
+from answerkey.models.calls import Call, Event, Finished, Limits, MemoryLedger, call_key
+from answerkey.models.client import ModelClient
+from answerkey.models.config import Secret
+from answerkey.models.providers import APIS, Connection
 from answerkey.testing import Behaviour, Reply, TestServer
 from answerkey.types import CompletionStatus
 
@@ -36,7 +36,7 @@ COUNT = 10_000 if os.environ.get("ANSWERKEY_LONG") else 1_000
 def connect(server: TestServer) -> Connection:
     """Return a connection to the server, with a key."""
     headers = {"Authorization": Secret(f"Bearer {KEY}")}
-    return Connection("test", OPENAI_CHAT, f"{server.url}/chat/completions", "test", headers, Secret(KEY))
+    return Connection("test", APIS["chat"], f"{server.url}/chat/completions", "test", headers, Secret(KEY))
 
 
 def make_calls(connection: Connection, count: int) -> list[Call]:
@@ -59,7 +59,7 @@ def test_a_fifth_of_faults_changes_nothing_in_the_answers() -> None:
     with TestServer(echo, behaviour) as server:
         connection = connect(server)
         with ModelClient(connection, limits=QUICK) as asker:
-            completions = asker.ask(make_calls(connection, COUNT))
+            completions = asker.complete(make_calls(connection, COUNT))
         asked = server.asked
     assert [one.text for one in completions] == [f"question {number}" for number in range(COUNT)]
     assert asked.answered == COUNT
@@ -75,7 +75,7 @@ def test_a_fault_without_end_is_an_error_of_the_call(fault: str) -> None:
     with TestServer("A", Behaviour(faults={fault: 1.0}, faulty_attempts=None)) as server:
         connection = connect(server)
         with ModelClient(connection, limits=limits) as asker:
-            completions = asker.ask(make_calls(connection, 20))
+            completions = asker.complete(make_calls(connection, 20))
         total = server.asked.total
     assert [(one.status, one.attempts) for one in completions] == [(CompletionStatus.ERROR, 3)] * 20
     assert all(one.error for one in completions)
@@ -88,7 +88,7 @@ def test_a_bad_request_is_sent_once(fault: str) -> None:
     with TestServer("A", Behaviour(faults={fault: 1.0}, faulty_attempts=None)) as server:
         connection = connect(server)
         with ModelClient(connection, limits=QUICK) as asker:
-            completions = asker.ask(make_calls(connection, 20))
+            completions = asker.complete(make_calls(connection, 20))
         assert server.asked.total == 20
     assert all((one.error or "").startswith(f"HTTP {fault}") for one in completions)
 
@@ -101,9 +101,9 @@ def test_the_deadline_holds(fault: str) -> None:
         connection = connect(server)
         begun = time.monotonic()
         with ModelClient(connection, limits=limits) as asker:
-            asker.ask(make_calls(connection, 1))
+            asker.complete(make_calls(connection, 1))
             server.change(faults={fault: 1.0})
-            completions = asker.ask(make_calls(connection, 6)[1:])
+            completions = asker.complete(make_calls(connection, 6)[1:])
         assert time.monotonic() - begun < HANGS
     assert all((one.error or "").startswith("no whole reply from `127.0.0.1`") for one in completions)
 
@@ -114,7 +114,7 @@ def test_the_size_is_capped(fault: str) -> None:
     with TestServer("A", Behaviour(faults={fault: 1.0}, faulty_attempts=None)) as server:
         connection = connect(server)
         with ModelClient(connection, limits=Limits(max_bytes=1 << 20)) as asker:
-            (completion,) = asker.ask(make_calls(connection, 1))
+            (completion,) = asker.complete(make_calls(connection, 1))
         assert server.asked.total == 1
     assert completion.error == "the reply of `127.0.0.1` is larger than 1048576 bytes"
 
@@ -126,7 +126,7 @@ def test_redirects_are_not_followed(status: str) -> None:
     with TestServer("A", behaviour) as server:
         connection = connect(server)
         with ModelClient(connection) as asker:
-            (completion,) = asker.ask(make_calls(connection, 1))
+            (completion,) = asker.complete(make_calls(connection, 1))
         assert list(server.asked.by_path) == ["/v1/chat/completions"]
     assert completion.status is CompletionStatus.ERROR
     assert "redirects are not followed" in (completion.error or "")
@@ -137,13 +137,13 @@ def test_a_wrong_key_costs_at_most_one_request_per_connection() -> None:
     with TestServer("A", Behaviour(api_key="another")) as server:
         connection = connect(server)
         with ModelClient(connection) as asker, pytest.raises(SolverError, match="E304"):
-            asker.ask(make_calls(connection, 1000))
+            asker.complete(make_calls(connection, 1000))
         assert server.asked.total <= len(server.asked.connections)
 
 
 def test_a_key_that_expires_stops_and_keeps_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was answered before the refusal is kept; no connection carries two refused requests."""
-    monkeypatch.setattr(rounds, "GRACE_SECONDS", HANGS)  # on a busy machine five seconds pass
+    monkeypatch.setattr(clients, "GRACE_SECONDS", HANGS)  # on a busy machine five seconds pass
     ledger = MemoryLedger()
     with TestServer("A") as server:
 
@@ -156,7 +156,7 @@ def test_a_key_that_expires_stops_and_keeps_the_rest(monkeypatch: pytest.MonkeyP
             ModelClient(connection, ledger=ledger, watch=watch) as asker,
             pytest.raises(SolverError, match="E304"),
         ):
-            asker.ask(make_calls(connection, 5000))
+            asker.complete(make_calls(connection, 5000))
         assert len(ledger.kept) == server.asked.answered >= 200
         assert server.asked.statuses[401] <= len(server.asked.connections)
 
@@ -167,8 +167,8 @@ def test_connections_are_used_again() -> None:
         connection = connect(server)
         calls = make_calls(connection, 1000)
         with ModelClient(connection, limits=Limits(max_concurrent=16)) as asker:
-            asker.ask(calls[:500])
-            asker.ask(calls[500:])
+            asker.complete(calls[:500])
+            asker.complete(calls[500:])
         assert len(server.asked.connections) <= 16
         assert server.asked.most_at_once <= 16
 
@@ -183,7 +183,7 @@ def test_an_endpoint_with_limits_answers_everything(limit: dict[str, float]) -> 
     with TestServer(echo, behaviour) as server:
         connection = connect(server)
         with ModelClient(connection, limits=limits) as asker:
-            completions = asker.ask(make_calls(connection, 400))
+            completions = asker.complete(make_calls(connection, 400))
         assert server.asked.answered == 400
     assert all(one.status is CompletionStatus.OK for one in completions)
 
@@ -203,7 +203,7 @@ def test_a_server_that_goes_away_is_given_up() -> None:
         ModelClient(connection, ledger=ledger, limits=limits, watch=watch) as asker,
         pytest.raises(SolverError, match="calls to `test` failed in a row, all for the same reason"),
     ):
-        asker.ask(make_calls(connection, 5000))
+        asker.complete(make_calls(connection, 5000))
     kept = [one.status for one in ledger.kept.values()]
     assert kept.count(CompletionStatus.OK) >= 100
     assert kept.count(CompletionStatus.ERROR) < 300
@@ -219,12 +219,12 @@ def test_the_key_is_seen_in_its_header_and_nowhere_else(caplog: pytest.LogCaptur
     with TestServer(lambda messages: answers.get(echo(messages), "A"), Behaviour(canary=KEY)) as server:
         connection = connect(server)
         with ModelClient(connection, limits=QUICK, watch=seen.append) as asker:
-            seen += asker.ask(make_calls(connection, 2))
+            seen += asker.complete(make_calls(connection, 2))
             server.change(faults=faults, faulty_attempts=None)
-            seen += asker.ask(make_calls(connection, 200))
+            seen += asker.complete(make_calls(connection, 200))
             server.change(faults={}, api_key="another")
             with pytest.raises(SolverError, match="E304") as raised:
-                asker.ask(make_calls(connection, 300))
+                asker.complete(make_calls(connection, 300))
         assert list(server.asked.canary_places) == ["header authorization"]
     assert KEY not in repr(seen)
     assert KEY not in f"{raised.value!s} {raised.value!r} {connection!r} {asker!r}"

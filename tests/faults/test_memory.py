@@ -17,26 +17,24 @@ MEGABYTES = 64
 #: Asks a number of questions at once, and prints what they took at most, and what came of them.
 ASK = r"""
 import json, sys
-from answerkey.models.calls import Call
-from answerkey.models.providers import Connection
-from answerkey.models.retry import Limits
-from answerkey.models.calls import ModelClient, call_key
-from answerkey.models.providers import OPENAI_CHAT
-import answerkey.models.client, ssl
+from answerkey.models.calls import Call, Limits, call_key
+from answerkey.models.client import ModelClient
+from answerkey.models.providers import APIS, Connection
+import answerkey.models.http, ssl
 
 def measure(name):
     lines = open("/proc/self/status").read().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
 
 url, count = sys.argv[1], int(sys.argv[2])
-connection = Connection("m", OPENAI_CHAT, url + "/chat/completions", "m", max_concurrent=count)
+connection = Connection("m", APIS["chat"], url + "/chat/completions", "m", max_concurrent=count)
 asked = [[{"role": "user", "content": f"question {number}"}] for number in range(count)]
 calls = [Call(call_key(connection, one, 0), str(number), 0, one) for number, one in enumerate(asked)]
 ssl.create_default_context()
 before = measure("VmRSS")
-with ModelClient(connection, limits=Limits(max_concurrent=count)) as asker:
-    asker._endpoint.semaphore.pace.limit = count
-    said = asker.ask(calls)
+with ModelClient(connection, limits=Limits(max_concurrent=count)) as client:
+    client.endpoint.semaphore.limit = count
+    said = client.complete(calls)
 print(json.dumps({"megabytes": measure("VmHWM") - before, "errors": sorted({one.error for one in said})}))
 """
 

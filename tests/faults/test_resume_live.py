@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import answerkey as ak
-from answerkey.models import Generation, connect
+from answerkey.models.config import Generation
+from answerkey.models.providers import connect
 from answerkey.spec import Overrides, load_model
 from answerkey.testing import Reply, TestServer
 

@@ -15,8 +15,9 @@ from typing import get_args
 import polars as pl
 
 from answerkey.models.batch import read_lines
-from answerkey.models.client import HttpClient, unpack
-from answerkey.models.providers import OPENAI_CHAT, Connection
+from answerkey.models.calls import Limits
+from answerkey.models.http import HttpClient, unpack
+from answerkey.models.providers import APIS, Connection
 from answerkey.models.responses import (
     Said,
     is_trace,
@@ -28,15 +29,7 @@ from answerkey.models.responses import (
     take_gemini,
     take_text,
 )
-from answerkey.models.retry import (
-    Limits,
-    NoReply,
-    Reply,
-    Verdict,
-    judge_no_reply,
-    judge_reply,
-    read_retry_after,
-)
+from answerkey.models.retry import NoReply, Reply, Request, Verdict, judge, read_retry_after
 from answerkey.scorers import ChoiceProbabilities
 from answerkey.scorers.choice_probabilities import Normalise
 from answerkey.types import Completion, Completions, CompletionStatus, Samples
@@ -45,7 +38,7 @@ from .law import Law, decode, list_stored, read_value
 
 #: The most bytes of a body here.
 MOST = 4_096
-CONNECTION = Connection("m", OPENAI_CHAT, "http://127.0.0.1:9/v1/chat/completions", "m")
+CONNECTION = Connection("m", APIS["chat"], "http://127.0.0.1:9/v1/chat/completions", "m")
 Take = Callable[[Mapping[str, object]], Said]
 JSON_WORDS = (
     b'{"', b'": ', b'", "', b"[", b"]", b"}", b"null", b"true", b"NaN", b"1e999", b"-1", b"9" * 400,
@@ -95,7 +88,7 @@ def check_reply(take: Take, raw: bytes) -> None:
     """Require that a body of any status is a completion, and that it is decided what becomes of it."""
     status = (200, 200, 200, 201, 400, 429, 500, 302)[raw[0] % 8] if raw else 200
     require_completion(read_body(status, raw[1:], take))
-    outcome = judge_reply(Reply(status, {}, raw[1:]), lambda code, _, body: read_body(code, body, take))
+    outcome = judge(Reply(status, {}, raw[1:]), lambda code, body: read_body(code, body, take))
     assert isinstance(outcome.verdict, Verdict)
     require_completion(outcome.completion)
 
@@ -138,9 +131,9 @@ async def receive(sent: bytes) -> Reply | NoReply:
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-    client = HttpClient(Connection("m", OPENAI_CHAT, url), Limits(max_bytes=MOST))
+    client = HttpClient(Connection("m", APIS["chat"], url), Limits(max_bytes=MOST))
     try:
-        return await client.post(b"{}", seconds=10)
+        return await client.send(Request(b"{}"), seconds=10)
     finally:
         await client.close()
         server.close()
@@ -154,12 +147,12 @@ def check_http(sent: bytes) -> None:
     """Require that bytes are a reply or a trouble, and no more of a reply than is allowed."""
     came = _LOOP.run_until_complete(receive(sent))
     if isinstance(came, NoReply):
-        require_completion(judge_no_reply(came).completion)
+        require_completion(judge(came, lambda *_: Completion("")).completion)
         return
     assert len(came.body) <= MOST
     wait = read_retry_after(came.headers, 0.0)
     assert wait is None or wait >= 0
-    require_completion(judge_reply(came, lambda code, _, body: read_body(code, body, take_chat)).completion)
+    require_completion(judge(came, lambda code, body: read_body(code, body, take_chat)).completion)
 
 
 def _list_http() -> list[bytes]:

@@ -93,7 +93,7 @@ def run_file(talk: Talk, file: str | Path, *, out: str | Path | None, options: C
 def _run_each(
     talk: Talk, file: str, models: tuple[str, ...], *, out: str | None, options: Chosen
 ) -> list[Run]:
-    from answerkey.models import LiveModel, open_model, require_batches
+    from answerkey.models.model import LiveModel, open_model
 
     for model in models:  # a mistyped last name is found before the first model is asked
         for one in _read_plan(file, options | {"model": model}):
@@ -101,7 +101,7 @@ def _run_each(
             if isinstance(opened, LiveModel):
                 opened.require_ready()
                 if options.get("batch"):
-                    require_batches(opened.connection)
+                    opened.connection.require_batches()
     folders = [f"{out.rstrip('/')}/{i}-{_slug(model)}" if out else None for i, model in enumerate(models, 1)]
     return [
         run_file(talk, file, out=folder, options=options | {"model": model})

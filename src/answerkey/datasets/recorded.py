@@ -27,7 +27,7 @@ from answerkey.datasets.rows import (
     locate_positions,
 )
 from answerkey.errors import DataError, Place, listing, suggest
-from answerkey.models import read_message
+from answerkey.models.responses import read_message
 from answerkey.types import THEIR_SCHEMA, Completion, Completions, CompletionStatus, Samples
 
 COMPLETION_COLUMN = "completion"

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from answerkey.errors import DataError, Place, SpecError, listing
-from answerkey.models.settings import Secret
+from answerkey.models.config import Secret
 
 #: Read at a time, and how many such blocks are on the way together.
 BLOCK = 8 * 2**20

@@ -1,11 +1,11 @@
 """Calling models from the nodes of a cluster, one Ray actor on each.
 
 calls ──► known to the journal? ──► ActorRound ──► one ModelActor on each node ──► endpoint
-                                        └────► Commits ──► journal, then the actor may go on
+                                        └────► journal, then the actor may go on
 
-One process keeps the journal of a run, and it is not the actor's. So the journal of an actor is a hand-over:
-it has a batch when the other side says that the batch is kept, and until then its calls hold their places.
-An actor whose other side is gone sends nothing more once its places are taken.
+One process keeps the journal of a run, and it is not the actor's. So finished calls hold their places at the
+actor until the other side says that it has kept them. An actor whose other side is gone sends nothing more
+once its places are taken.
 """
 
 from __future__ import annotations
@@ -13,44 +13,36 @@ from __future__ import annotations
 import asyncio
 import io
 import pickle
-import random
 import threading
-import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, Protocol, Self, TypeVar, Unpack
 
 from answerkey.errors import HIDDEN, AnswerkeyError, EngineError
-from answerkey.models.calls import (
+from answerkey.models.calls import Call, Event, Finished, FinishedCalls, Limits, Retried, charge
+from answerkey.models.client import (
     BUDGET_POLL_SECONDS,
     GRACE_SECONDS,
     LOG,
-    Background,
-    Budget,
-    Call,
     ClientSettings,
-    Event,
-    Finished,
     ModelClient,
-    Notes,
-    PlainCommits,
-    Retried,
     Round,
-    Sender,
-    Terms,
-    charge,
     encode_body,
-    open_client,
 )
+from answerkey.models.config import Secret
 from answerkey.models.providers import Connection
-from answerkey.models.retry import Clock, EndpointState, Limits
-from answerkey.models.settings import Secret
 from answerkey.types import Completion
+
+#: How long the other side waits for news before it is told that there are none.
+WAIT_SECONDS = 0.5
+#: An actor that was lost so often without one answer in between is given up.
+LOSSES = 5
+_HINT = "look at `ray status`; what was answered is kept, and `answerkey resume` goes on"
 
 
 class ActorLostError(Exception):
@@ -129,18 +121,8 @@ class _Packer(pickle.Pickler):
         return NotImplemented
 
 
-#: How long the other side waits for news before it is told that there are none.
-WAIT_SECONDS = 0.5
-#: The number that the other side gave a call, and what is asked.
-Errand = tuple[int, Sequence[Mapping[str, object]]]
-
-
-@dataclass(frozen=True)
-class Order:
-    """What an actor needs to know: whom to ask, and within which limits, its own share of them."""
-
-    connection: Connection
-    limits: Limits
+#: Whom an actor calls, and within which limits: its own share of them.
+Order = Payload[tuple[Connection, Limits]]
 
 
 @dataclass(frozen=True)
@@ -158,155 +140,129 @@ class News:
     reason: AnswerkeyError | None = None
 
 
-def open_model_actor(order: Payload[Order], address: str) -> ModelActor:
-    """Return the actor on the node with this address."""
-    return ModelActor(order.unpack(), address)
+# On the node.
 
 
 class ModelActor:
-    """Asks one endpoint from its node, round after round; safe for threads."""
+    """Calls one endpoint from its node, round after round; safe for threads."""
 
     def __init__(self, order: Order, address: str) -> None:
-        connection = order.connection.at_node(address)
-        clock = Clock(time.monotonic, time.time, asyncio.sleep)
-        self._endpoint = EndpointState(connection, order.limits, clock, random.random)
-        self._background = Background(f"answerkey-actor-{connection.name}")
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="answerkey-hand-over")
-        self._sender: Sender | None = None
-        self._visit: _Visit | None = None
+        connection, limits = order.unpack()
+        self._client = ModelClient(connection.at_node(address), limits=limits)
+        self._round: FedRound | None = None
+        self._running: Future[dict[str, Completion]] | None = None
 
     def begin(self) -> None:
         """Begin a round."""
-        self._visit = self._background.submit(self._open_visit()).result()
+        outbox = Outbox(self._client)
+        self._client.watch = outbox.hear
+        self._round = FedRound(self._client, outbox)
+        self._running = self._client.background.submit(self._round.run())
+        self._running.add_done_callback(outbox.finish)
 
-    def exchange(self, errands: Sequence[Errand], kept: int) -> News:
+    def exchange(self, calls: Sequence[tuple[int, Sequence[Mapping[str, object]]]], kept: int) -> News:
         """Take calls, and the number of the last batch that is kept; return what happened meanwhile."""
-        visit = self._require_visit()
-        if errands:
-            calls = [Call(str(number), "", 0, messages) for number, messages in errands]
-            self._background.call(lambda: visit.round.feed(calls))
-        return visit.handed.take(kept, WAIT_SECONDS)
+        fed = self._require_round()
+        if calls:
+            made = [Call(str(number), "", 0, messages) for number, messages in calls]
+            self._client.background.call(lambda: fed.feed(*made))
+        return fed.outbox.take(kept, WAIT_SECONDS)
 
     def halt(self, grace: float | None) -> None:
         """Send nothing more; requests under way get `grace` seconds (None: all they need)."""
-        visit = self._visit
-        if visit is not None:
-            self._background.call(lambda: visit.round.stop(None, grace=grace))
+        if (fed := self._round) is not None:
+            self._client.background.call(lambda: fed.stop(None, grace=grace))
 
     def end(self, kept: int) -> None:
         """End the round; `kept` is the number of the last batch."""
-        visit = self._require_visit()
-        visit.handed.take(kept, 0)
-        self._background.call(visit.round.close_feed)
-        visit.running.exception()
-        self._visit = None
+        fed = self._require_round()
+        fed.outbox.take(kept, 0)
+        self._client.background.call(lambda: fed.feed(None))
+        if self._running is not None:
+            self._running.exception()
+        self._round = None
 
     def close(self) -> None:
         """Cut everything off and close the connections."""
-        if self._visit is not None:
-            self._visit.handed.abandon()
-        self._background.stop()
-        self._executor.shutdown()
+        if self._round is not None:
+            self._round.outbox.abandon()
+        self._client.close()
 
-    def _require_visit(self) -> _Visit:
-        if self._visit is None:
+    def _require_round(self) -> FedRound:
+        if self._round is None:
             raise RuntimeError("no round has begun")
-        return self._visit
-
-    async def _open_visit(self) -> _Visit:
-        if self._sender is None:
-            self._sender = open_client(self._endpoint.connection, self._endpoint.limits)
-            self._background.stop_with(self._sender.close)
-        handed = HandOver()
-        terms = Terms(handed, self._executor, Budget(), None, handed.hear)
-        fed = FedRound(self._endpoint, self._sender, terms, handed.announce)
-        running = self._background.submit(fed.run())
-        running.add_done_callback(handed.finish)
-        return _Visit(fed, handed, running)
-
-
-@dataclass(frozen=True)
-class _Visit:
-    """A round that is under way."""
-
-    round: FedRound
-    handed: HandOver
-    running: Future[dict[str, Completion]]
+        return self._round
 
 
 class FedRound(Round):
     """A round whose calls come in while it runs; it keeps none of them."""
 
-    def __init__(
-        self, line: EndpointState, sender: Sender, terms: Terms, on_stop: Callable[[BaseException], None]
-    ) -> None:
-        """Take `on_stop` to be told at once why the round stops."""
-        super().__init__(line, sender, terms, ())
-        self._size = 2 * line.concurrent
-        self._on_stop = on_stop
+    def __init__(self, client: ModelClient, outbox: Outbox) -> None:
+        super().__init__(client, ())
+        self.outbox = outbox
+        self._size = 2 * client.endpoint.semaphore.cap
         self._feed: asyncio.Queue[Call | None] = asyncio.Queue()
 
-    def feed(self, calls: Sequence[Call]) -> None:
-        """Take more calls."""
+    def feed(self, *calls: Call | None) -> None:
+        """Take more calls; None says that no more will come: the round ends with the last one."""
         for call in calls:
             self._feed.put_nowait(call)
 
-    def close_feed(self) -> None:
-        """Say that no more calls will come: the round ends with the last one."""
-        self._feed.put_nowait(None)
-
     def stop(self, reason: BaseException | None, *, grace: float | None = None) -> None:
-        """Send nothing more; see `Round.stop`."""
+        """Send nothing more; see `Round.stop`. The other side is told at once why."""
         super().stop(reason, grace=grace)
         if reason is not None:
-            self._on_stop(reason)
+            self.outbox.announce(reason)
+
+    async def _flush(self) -> None:
+        await self.outbox.flush()
 
     async def _work(self) -> None:
         """Take call after call; who waits for one holds no place that another's next attempt may need."""
-        gate = self._endpoint.semaphore
+        semaphore = self._endpoint.semaphore
         while not self._is_stopped:
             call = await self._feed.get()
             if call is None:
-                self.close_feed()  # for the next one who waits
+                self.feed(None)  # for the next one who waits
                 return
-            await gate.enter()
-            completion = await self._ask(call)
+            await semaphore.enter()
+            completion = await self._make(call)
             if completion is None:
-                gate.finish()
+                semaphore.finish()
                 return
-            self._commits.put(call, completion)
-
-    def _note_kept(self, call: Call, completion: Completion) -> None:
-        """Forget it: the other side has it."""
+            self.outbox.put(call, completion)
 
 
-class HandOver:
-    """The ledger of an actor: what is added is safe when the other side has said so."""
+class Outbox:
+    """What an actor has for the other side; calls hold their places until that has kept them."""
 
-    def __init__(self) -> None:
+    def __init__(self, client: ModelClient) -> None:
+        self._client = client
         self._changed = threading.Condition()
-        self._batch: Sequence[tuple[Call, Completion]] = ()
+        self._finished: list[tuple[int, Completion]] = []
+        #: The batch that the other side has, and has not kept yet; its number.
+        self._taken: list[tuple[int, Completion]] = []
+        self._number = 0
         self._retried: list[tuple[int, str, float, int]] = []
-        self._number = self._kept = 0
-        self._is_over = self._is_abandoned = False
+        self._is_over = self._is_abandoned = self._is_told = False
         self._reason: BaseException | None = None
-        self._is_told = False
 
-    def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
-        """Return nothing: what is known is not sent here."""
-        del calls
-        return {}
-
-    def add(self, finished: Sequence[tuple[Call, Completion]]) -> None:
-        """Hand finished calls over; return when they are kept, or nobody is there any more."""
+    def put(self, call: Call, completion: Completion) -> None:
+        """Take a finished call."""
         with self._changed:
-            self._number += 1
-            self._batch = finished
+            self._finished.append((int(call.key), replace(completion, prompt=None)))
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._kept >= self._number or self._is_abandoned)
+
+    async def flush(self) -> None:
+        """Wait until all is kept, or nobody is there any more."""
+        await asyncio.get_running_loop().run_in_executor(self._client.executor, self._wait_until_kept)
+
+    def _wait_until_kept(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_abandoned or not (self._finished or self._taken))
 
     def hear(self, event: Event) -> None:
-        """Note a call that is asked again."""
+        """Note a call that is sent again."""
         if isinstance(event, Retried):
             with self._changed:
                 self._retried.append((int(event.call.key), event.why, event.wait, event.attempt))
@@ -333,27 +289,31 @@ class HandOver:
     def take(self, kept: int, seconds: float) -> News:
         """Note which batch is kept, and return the next one; wait for it so long at most."""
         with self._changed:
-            if kept > self._kept:
-                self._kept = kept
+            if self._taken and kept >= self._number:
+                free, count = self._client.endpoint.semaphore.finish, len(self._taken)
+                self._client.background.call(lambda: free(count))
+                self._taken = []
                 self._changed.notify_all()
             self._changed.wait_for(
                 lambda: (
-                    self._number > self._kept
+                    self._taken
+                    or self._finished
                     or self._is_over
                     or (self._reason is not None and not self._is_told)
                 ),
                 seconds,
             )
-            batch = self._batch if self._number > self._kept else ()
-            finished = [(int(call.key), replace(one, prompt=None)) for call, one in batch]
+            if self._finished and not self._taken:
+                self._taken, self._finished = self._finished, []
+                self._number += 1
             retried, self._retried = self._retried, []
             reason, self._is_told = self._reason, self._reason is not None
             if reason is not None and not isinstance(reason, AnswerkeyError):
                 raise reason
-            return News(self._number, finished, retried, self._is_over and not batch, reason)
+            return News(self._number, self._taken, retried, self._is_over and not self._taken, reason)
 
 
-SECONDS_PER_MINUTE = 60
+# In the process of the run.
 
 
 @dataclass(eq=False)
@@ -366,7 +326,7 @@ class Worker:
 
     node: Node
     actor: ActorHandle
-    order: Payload[Order]
+    order: Order
     window: int
     out: set[int] = field(default_factory=set)
     losses: int = 0
@@ -376,30 +336,71 @@ class Worker:
         return await asyncio.wrap_future(self.actor.call(method, *given))
 
 
-class WorkerPool:
-    """Opens the actors, replaces those that are lost, and closes them.
+def share_out(connection: Connection, limits: Limits, nodes: int) -> list[Connection]:
+    """Return a connection for each node that is to call, in which all limits together are those given.
 
-    An endpoint that all nodes share has its limits shared out; where each node has an endpoint of its own,
-    the limits are for each.
+    Every actor has a place at least, and a request a second: what may come at once stays what it is. Where
+    each node has an endpoint of its own, the limits are for each.
+    """
+    if connection.is_per_node:
+        return [connection] * nodes
+    places = connection.max_concurrent or limits.max_concurrent
+    requests = connection.requests_per_minute or limits.requests_per_minute
+    tokens = connection.tokens_per_minute or limits.tokens_per_minute
+    count = min(nodes, max(1, places))
+    if requests is not None:
+        count = min(count, max(1, int(requests / 60)))
+    return [
+        replace(
+            connection,
+            max_concurrent=places // count + (number < places % count),
+            requests_per_minute=None if requests is None else requests / count,
+            tokens_per_minute=None if tokens is None else tokens / count,
+        )
+        for number in range(count)
+    ]
+
+
+class ActorClient(ModelClient):
+    """Calls one endpoint from every node of a cluster, for one run; a context manager, closed in the end.
+
+    Beside what calling raises, EngineError E602 says that no node is left, or that the processes on one end
+    again and again.
     """
 
-    def __init__(self, connection: Connection, limits: Limits, actors: ActorHost) -> None:
-        self._connection = connection
-        self._limits = limits
+    def __init__(self, connection: Connection, actors: ActorHost, **settings: Unpack[ClientSettings]) -> None:
+        super().__init__(connection, **settings)
         self._actors = actors
         self.workers: list[Worker] = []
+        self._close_workers = weakref.finalize(self, _close_workers, self.workers)
 
-    def open(self) -> None:
-        """Open the actors, if they are not open yet."""
-        if self.workers:
-            return
-        nodes = list(self._actors.list_nodes())
-        if not nodes:
-            raise EngineError("E601", "the cluster has no node that takes work", hint="look at `ray status`")
-        orders = share_out(Order(self._connection, self._limits), len(nodes))
-        self.workers = [self._open_worker(node, order) for node, order in zip(nodes, orders, strict=False)]
+    def close(self) -> None:
+        """Close the connections and end the processes; twice does no harm."""
+        try:
+            self._await_stopped()
+        finally:
+            self._close_workers()
+            super().close()
 
-    def replace(self, worker: Worker) -> bool:
+    def start_round(self, calls: Sequence[Call]) -> ActorRound:
+        """Return the calls as they are made by actors, which are opened with the first.
+
+        Not in the event loop: joining a cluster takes seconds, and wants the thread that hears of signals.
+        """
+        if not self.workers:
+            nodes = list(self._actors.list_nodes())
+            if not nodes:
+                hint = "look at `ray status`"
+                raise EngineError("E601", "the cluster has no node that takes work", hint=hint)
+            limits = self.endpoint.limits
+            shares = share_out(self.endpoint.connection, limits, len(nodes))
+            for node, share in zip(nodes, shares, strict=False):
+                order = Order.pack((share, limits))
+                window = 2 * (share.max_concurrent or limits.max_concurrent)
+                self.workers.append(Worker(node, self._open_actor(node, order), order, window))
+        return ActorRound(self, calls)
+
+    def replace_worker(self, worker: Worker) -> bool:
         """Open an actor in place of one that is lost; False when its node is gone and had its own endpoint.
 
         It goes to the same node, or to another if that one is gone: the share stays in use.
@@ -407,87 +408,20 @@ class WorkerPool:
         worker.actor.close()
         nodes = list(self._actors.list_nodes())
         if worker.node not in nodes:
-            if self._connection.is_per_node or not nodes:
+            if self.endpoint.connection.is_per_node or not nodes:
                 self.workers.remove(worker)
                 return False
             worker.node = min(nodes, key=lambda node: sum(one.node == node for one in self.workers))
         worker.actor = self._open_actor(worker.node, worker.order)
         return True
 
-    def close(self) -> None:
-        """End the processes."""
-        for worker in self.workers:
-            worker.actor.close()
-        self.workers = []
-
-    def _open_worker(self, node: Node, order: Order) -> Worker:
-        payload = Payload.pack(order)
-        places = order.connection.max_concurrent or order.limits.max_concurrent
-        return Worker(node, self._open_actor(node, payload), payload, window=2 * places)
-
-    def _open_actor(self, node: Node, order: Payload[Order]) -> ActorHandle:
-        return self._actors.open(node, partial(open_model_actor, order))
+    def _open_actor(self, node: Node, order: Order) -> ActorHandle:
+        return self._actors.open(node, partial(ModelActor, order))
 
 
-def share_out(order: Order, nodes: int) -> list[Order]:
-    """Return an order for each node that is to ask, in which all limits together are those of the order.
-
-    Every actor has a place at least, and a request a second: what may come at once stays what it is.
-    """
-    connection, limits = order.connection, order.limits
-    if connection.is_per_node:
-        return [order] * nodes
-    places = connection.max_concurrent or limits.max_concurrent
-    requests = connection.requests_per_minute or limits.requests_per_minute
-    tokens = connection.tokens_per_minute or limits.tokens_per_minute
-    count = min(nodes, max(1, places))
-    if requests is not None:
-        count = min(count, max(1, int(requests / SECONDS_PER_MINUTE)))
-    return [
-        replace(
-            order,
-            connection=replace(
-                connection,
-                max_concurrent=places // count + (number < places % count),
-                requests_per_minute=None if requests is None else requests / count,
-                tokens_per_minute=None if tokens is None else tokens / count,
-            ),
-        )
-        for number in range(count)
-    ]
-
-
-#: An actor that was lost so often without one answer in between is given up.
-LOSSES = 5
-
-
-class ActorClient(ModelClient):
-    """Asks one endpoint from every node of a cluster, for one run; a context manager, closed in the end.
-
-    Beside what asking raises, EngineError E602 says that no node is left, or that the processes on one end
-    again and again.
-    """
-
-    def __init__(self, connection: Connection, actors: ActorHost, **settings: Unpack[ClientSettings]) -> None:
-        super().__init__(connection, **settings)
-        self._pool = WorkerPool(connection, settings.get("limits") or Limits(), actors)
-        self._dismiss = weakref.finalize(self, self._pool.close)
-
-    def close(self) -> None:
-        """Close the connections and end the processes; twice does no harm."""
-        try:
-            self._await_stopped()
-        finally:
-            self._dismiss()
-            super().close()
-
-    def _send(self, calls: Sequence[Call]) -> dict[str, Completion]:
-        # Not in the event loop: joining a cluster takes seconds, and wants the thread that hears of signals.
-        self._pool.open()
-        return super()._send(calls)
-
-    async def _open_round(self, calls: Sequence[Call]) -> ActorRound:
-        return ActorRound(self._endpoint, self._pool, self._terms, calls)
+def _close_workers(workers: list[Worker]) -> None:
+    while workers:
+        workers.pop().actor.close()
 
 
 class ActorRound:
@@ -498,37 +432,35 @@ class ActorRound:
     that is lost are handed out again, first of all.
     """
 
-    def __init__(self, line: EndpointState, pool: WorkerPool, terms: Terms, calls: Sequence[Call]) -> None:
-        self._endpoint = line
-        self._pool = pool
-        self._terms = terms
+    def __init__(self, client: ActorClient, calls: Sequence[Call]) -> None:
+        self._client = client
         self._calls = calls
         self._queue = deque(range(len(calls)))
         #: What is set aside for calls that are handed out, or were.
         self._reserved: dict[int, float] = {}
         self._answered: dict[str, Completion] = {}
-        self._batches: dict[str, _Batch] = {}
+        #: What the ledger did not take, and what came after that.
+        self._unkept: list[tuple[Call, Completion]] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._asides: set[asyncio.Task[None]] = set()
+        self._halting: set[asyncio.Task[None]] = set()
         self._reason: BaseException | None = None
         self._is_stopped = self._is_broken = False
-        # An actor waits for every batch: it goes to the disk at once. Places are up to the actors.
-        notes = Notes(lambda _: None, self._note_kept, self._note_broken)
-        self._commits = PlainCommits(terms.ledger, terms.executor, notes)
 
     async def run(self) -> dict[str, Completion]:
         """Return the completions by key; raise what made it stop. After `stop(None)`: what there is."""
-        for worker in self._pool.workers:
+        for worker in self._client.workers:
             task = asyncio.create_task(self._serve(worker))
             task.add_done_callback(self._note_end)
             self._tasks.add(task)
         while self._tasks:
             await asyncio.wait(self._tasks)
-        await self._commits.flush()
-        for task in self._asides:
+        if self._unkept:  # it is paid for
+            with suppress(AnswerkeyError):
+                await self._add(self._unkept)
+        for task in self._halting:
             task.cancel()
         for reserved in self._reserved.values():
-            self._terms.budget.settle(reserved, 0.0)
+            self._client.budget.settle(reserved, 0.0)
         if self._reason is not None:
             raise self._reason
         return self._answered
@@ -537,10 +469,15 @@ class ActorRound:
         """Send nothing more. Requests under way get `grace` seconds (None: all they need) to be answered."""
         self._is_stopped = True
         self._reason = self._reason or reason
-        for worker in self._pool.workers:
-            task = asyncio.create_task(_halt(worker, grace))
-            task.add_done_callback(self._asides.discard)
-            self._asides.add(task)
+
+        async def halt(worker: Worker) -> None:
+            with suppress(ActorLostError):
+                await worker.call("halt", grace)
+
+        for worker in self._client.workers:
+            task = asyncio.create_task(halt(worker))
+            task.add_done_callback(self._halting.discard)
+            self._halting.add(task)
 
     async def _serve(self, worker: Worker) -> None:
         """Work with an actor, and with those that take its place when it is lost, until all is answered."""
@@ -564,11 +501,10 @@ class ActorRound:
                 if self._is_done():
                     break
                 # Another actor may be lost, or money come back.
-                await self._endpoint.clock.sleep(BUDGET_POLL_SECONDS)
+                await self._client.endpoint.clock.sleep(BUDGET_POLL_SECONDS)
                 continue
-            news: News = await worker.call(
-                "exchange", [(one, self._calls[one].messages) for one in chosen], kept
-            )
+            calls = [(one, self._calls[one].messages) for one in chosen]
+            news: News = await worker.call("exchange", calls, kept)
             await self._take(worker, news)
             kept, is_over = news.batch, news.is_over
         worker.out.clear()
@@ -576,15 +512,13 @@ class ActorRound:
 
     def _is_done(self) -> bool:
         """Return whether nothing will be handed out any more."""
-        return self._is_stopped or not (self._queue or any(one.out for one in self._pool.workers))
+        return self._is_stopped or not (self._queue or any(one.out for one in self._client.workers))
 
     def _choose(self, worker: Worker) -> list[int]:
         """Return the calls that an actor gets now: as many as it has room for, or its part of the rest."""
-        room = min(worker.window - len(worker.out), -(-len(self._queue) // len(self._pool.workers)))
+        room = min(worker.window - len(worker.out), -(-len(self._queue) // len(self._client.workers)))
         chosen: list[int] = []
-        while len(chosen) < room and not self._is_stopped:
-            if not self._reserve(self._queue[0]):
-                break
+        while len(chosen) < room and not self._is_stopped and self._reserve(self._queue[0]):
             chosen.append(self._queue.popleft())
         worker.out.update(chosen)
         return chosen
@@ -593,9 +527,13 @@ class ActorRound:
         """Set a call and its money aside; a limit that is reached lets those before it be finished."""
         if number in self._reserved:
             return True
-        budget, cost = self._terms.budget, 0.0
-        if budget.max_cost is not None and self._terms.price is not None:
-            cost = charge(self._terms.price, *self._estimate(self._calls[number]))
+        endpoint, budget, price, cost = self._client.endpoint, self._client.budget, self._client.price, 0.0
+        if budget.max_cost is not None and price is not None:
+            try:
+                body = encode_body(endpoint.connection.build(self._calls[number].messages)).encode()
+            except AnswerkeyError:
+                body = b""
+            cost = charge(price, *endpoint.estimate_tokens(body))
         try:
             has_room = budget.reserve(cost)
         except AnswerkeyError as error:
@@ -606,37 +544,38 @@ class ActorRound:
             self._reserved[number] = cost
         return has_room
 
-    def _estimate(self, call: Call) -> tuple[int, int]:
-        try:
-            body = encode_body(self._endpoint.connection.build(call.messages)).encode()
-        except AnswerkeyError:
-            body = b""
-        return self._endpoint.estimate_tokens(body)
-
     async def _take(self, worker: Worker, news: News) -> None:
         """Take in what an actor tells; return when the ledger has it, or will not have it."""
         for number, why, wait, attempt in news.retried:
             LOG.debug("sample %s: %s; asked again in %.1f s", self._calls[number].sample_id, why, wait)
             self._tell(Retried(self._calls[number], why, wait, attempt))
-        batch = _Batch()
+        finished: list[tuple[Call, Completion]] = []
         for number, said in news.finished:
             if number in worker.out:
                 worker.out.discard(number)
-                self._settle(number, said)
-                batch.size += 1
-                self._batches[self._calls[number].key] = batch
-                self._commits.put(self._calls[number], replace(said, prompt=self._calls[number].messages))
+                cost = charge(self._client.price, said.prompt_tokens, said.completion_tokens)
+                self._client.budget.settle(self._reserved.pop(number), cost)
+                self._client.endpoint.note_usage(said, 0)
+                call = self._calls[number]
+                finished.append((call, said.with_fields(prompt=call.messages)))
         if news.finished:
             worker.losses = 0
         if news.reason is not None and not self._is_stopped:
             self.stop(news.reason, grace=GRACE_SECONDS)
-        if batch.size and not self._is_broken:
-            await batch.is_kept.wait()
-
-    def _settle(self, number: int, said: Completion) -> None:
-        cost = charge(self._terms.price, said.prompt_tokens, said.completion_tokens)
-        self._terms.budget.settle(self._reserved.pop(number), cost)
-        self._endpoint.note_usage(said, 0)
+        if not finished:
+            return
+        if not self._is_broken:
+            try:
+                await self._add(finished)
+            except AnswerkeyError as error:
+                self._is_broken = True
+                self.stop(error, grace=GRACE_SECONDS)
+            else:
+                for call, completion in finished:
+                    self._answered[call.key] = completion
+                    self._tell(Finished(call, completion, is_known=False))
+                return
+        self._unkept += finished
 
     async def _replace(self, worker: Worker, why: str) -> bool:
         """Open another actor for one that is lost; False when there is none to be had."""
@@ -645,50 +584,26 @@ class ActorRound:
             message = f"the process that asks from node {worker.node.address} ended {LOSSES} times: {why}"
             self.stop(EngineError("E602", message, hint=_HINT), grace=GRACE_SECONDS)
             return False
-        await self._endpoint.clock.sleep(float(worker.losses - 1))
+        await self._client.endpoint.clock.sleep(float(worker.losses - 1))
         try:
-            is_open = await asyncio.get_running_loop().run_in_executor(None, self._pool.replace, worker)
+            is_open = await asyncio.get_running_loop().run_in_executor(
+                None, self._client.replace_worker, worker
+            )
         except AnswerkeyError as error:
             self.stop(error, grace=GRACE_SECONDS)
             return False
-        if not is_open and not self._pool.workers:
+        if not is_open and not self._client.workers:
             self.stop(EngineError("E602", f"no node is left that could ask: {why}", hint=_HINT))
         return is_open
 
+    async def _add(self, finished: FinishedCalls) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._client.executor, self._client.ledger.add, finished)
+
     def _tell(self, event: Event) -> None:
-        self._terms.tell(event, self.stop)
-
-    def _note_kept(self, call: Call, completion: Completion) -> None:
-        self._answered[call.key] = completion
-        batch = self._batches.pop(call.key)
-        batch.size -= 1
-        if batch.size == 0:
-            batch.is_kept.set()
-        self._tell(Finished(call, completion, is_known=False))
-
-    def _note_broken(self, error: BaseException) -> None:
-        self._is_broken = True
-        for batch in self._batches.values():
-            batch.is_kept.set()
-        self.stop(error, grace=GRACE_SECONDS)
+        self._client.tell(event, self.stop)
 
     def _note_end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.stop(error, grace=0)
-
-
-@dataclass(eq=False)
-class _Batch:
-    """Calls that came together; `size` of them are not kept yet."""
-
-    size: int = 0
-    is_kept: asyncio.Event = field(default_factory=asyncio.Event)
-
-
-async def _halt(worker: Worker, grace: float | None) -> None:
-    with suppress(ActorLostError):
-        await worker.call("halt", grace)
-
-
-_HINT = "look at `ray status`; what was answered is kept, and `answerkey resume` goes on"

@@ -11,59 +11,61 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import Any, Protocol, TypeGuard, TypeVar, Unpack
-from urllib.parse import quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import quote, urlencode, urlsplit
 
-from answerkey.errors import AnswerkeyError, SolverError, SpecError
+from answerkey.errors import AnswerkeyError, SolverError
 from answerkey.models.calls import (
-    BUDGET_POLL_SECONDS,
+    MEGABYTE,
     BatchLeft,
     BatchSeen,
     Call,
-    ClientSettings,
     Event,
     Finished,
-    ModelClient,
-    Terms,
+    FinishedCalls,
+    Limits,
+    Submitted,
     charge,
-    open_client,
 )
-from answerkey.models.providers import AZURE_HOSTS, Connection, OpenAiChat
+from answerkey.models.client import BUDGET_POLL_SECONDS, LOG, ClientSettings, ModelClient
+from answerkey.models.providers import CHAT_PATH, Connection
 from answerkey.models.responses import ANSWERED, Said, fail, find_complaint, read_body, shorten
 from answerkey.models.retry import (
-    MEGABYTE,
-    EndpointState,
     Health,
-    Limits,
-    NoReply,
     Outcome,
-    Patience,
     Reply,
     Request,
+    Retry,
     Verdict,
-    judge_no_reply,
-    judge_reply,
+    judge,
     read_retry_after,
 )
 from answerkey.types import Completion, CompletionStatus
 
+#: Where each line of a batch is sent, whatever the base URL: the APIs that have batches name it like this.
+ENDPOINT = "/v1/chat/completions"
+#: In how much time the endpoint is to be done; the only choice that there is.
+WINDOW = "24h"
+OVER = frozenset({"completed", "failed", "expired", "cancelled"})
+#: A list of batches is read this far back for one that may be ours.
+LISTED, PAGES = 100, 20
+#: Why a call has no line in the output, by how its batch ended.
+SILENCE = {
+    "completed": "the batch says nothing of this call",
+    "expired": "the batch expired before this call was answered",
+    "cancelled": "the batch was cancelled before this call was answered",
+}
+RESUME_HINT = "the batches under way go on at the endpoint; `answerkey resume` collects them"
+GIVE_UP_HINT = "nothing is under way; if the endpoint has no batches, `answerkey resume --no-batch` goes on"
+_GONE = frozenset({"status 404", "status 410", "too_large"})
+_LONGEST = 300
+_LONGEST_ID = 512
 
-@dataclass(frozen=True)
-class Submitted:
-    """Calls handed in together: the file that was uploaded, and the batch once its name is known.
-
-    `identity` is that of the connection. A batch without a name may be under way all the same: the process
-    may have died while it was being created.
-    """
-
-    file: str
-    identity: str
-    keys: Sequence[str]
-    batch: str | None = None
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 class BatchBook(Protocol):
@@ -77,12 +79,6 @@ class BatchBook(Protocol):
 
     def end_batch(self, batch: Submitted) -> None:
         """Forget a batch: its calls are in the ledger, or there was nothing to collect."""
-
-
-#: Where each line of a batch is sent, whatever the base URL: the APIs that have batches name it like this.
-ENDPOINT = "/v1/chat/completions"
-_OK = 200
-_LONGEST = 300
 
 
 @dataclass(frozen=True)
@@ -103,34 +99,26 @@ class BatchLimits:
     outage_seconds: float = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A call as a line of a batch's input, with its line break."""
-
-    call: Call
-    line: bytes
-
-
-def write_line(connection: Connection, call: Call) -> Written | Completion:
-    """Return a call as a line; a completion with status ERROR when its request cannot be built."""
+def write_line(connection: Connection, call: Call) -> bytes | Completion:
+    """Return a call as a line of a batch's input; a completion with status ERROR when it cannot be built."""
     try:
         body = connection.build(call.messages)
     except AnswerkeyError as error:
         return Completion(None, CompletionStatus.ERROR, call.messages, error=error.message, source="live")
     line = {"custom_id": call.key, "method": "POST", "url": ENDPOINT, "body": body}
-    return Written(call, json.dumps(line, separators=(",", ":"), default=str).encode() + b"\n")
+    return json.dumps(line, separators=(",", ":"), default=str).encode() + b"\n"
 
 
-def cut_files(lines: Iterable[Written], limits: BatchLimits) -> Iterator[list[Written]]:
-    """Yield the lines in lists that each fit into one batch; a line too large for any is alone."""
-    file: list[Written] = []
+def cut_files(lines: Iterable[tuple[str, bytes]], limits: BatchLimits) -> Iterator[dict[str, bytes]]:
+    """Yield lines by the key of their call, as many as fit into one batch; one too large for any is alone."""
+    file: dict[str, bytes] = {}
     size = 0
-    for one in lines:
-        if file and (len(file) >= limits.max_calls or size + len(one.line) > limits.max_bytes):
+    for key, line in lines:
+        if file and (len(file) >= limits.max_calls or size + len(line) > limits.max_bytes):
             yield file
-            file, size = [], 0
-        file.append(one)
-        size += len(one.line)
+            file, size = {}, 0
+        file[key] = line
+        size += len(line)
     if file:
         yield file
 
@@ -141,18 +129,13 @@ def read_lines(content: bytes, connection: Connection) -> Iterator[tuple[str, Co
     A line that cannot be read names no call.
     """
     for raw in io.BytesIO(content):
-        line = _parse(raw)
-        key = line.get("custom_id")
+        try:
+            line = json.loads(raw)
+        except (ValueError, RecursionError):
+            continue
+        key = line.get("custom_id") if isinstance(line, dict) else None
         if isinstance(key, str):
             yield key, _read_line(line, connection)
-
-
-def _parse(raw: bytes) -> Mapping[str, Any]:
-    try:
-        line = json.loads(raw)
-    except (ValueError, RecursionError):
-        return {}
-    return line if isinstance(line, dict) else {}
 
 
 def _read_line(line: Mapping[str, Any], connection: Connection) -> Completion:
@@ -168,30 +151,7 @@ def _read_line(line: Mapping[str, Any], connection: Connection) -> Completion:
         raw = body.encode(errors="replace") if isinstance(body, str) else json.dumps(body).encode()
     except RecursionError:
         return fail("the answer is nested too deeply to be read")
-    reply = Reply(status if isinstance(status, int) else _OK, {}, raw)
-    return judge_reply(reply, connection.read).completion
-
-
-LOG = logging.getLogger("answerkey.models")
-CHAT_PATH = "/chat/completions"
-#: In how much time the endpoint is to be done; the only choice that there is.
-WINDOW = "24h"
-OVER = frozenset({"completed", "failed", "expired", "cancelled"})
-#: A list of batches is read this far back for one that may be ours.
-LISTED, PAGES = 100, 20
-_GONE = frozenset({"status 404", "status 410", "too_large"})
-RESUME_HINT = "the batches under way go on at the endpoint; `answerkey resume` collects them"
-_LONGEST_ID = 512
-
-
-class BatchSender(Protocol):
-    """Carries requests to any path of one endpoint."""
-
-    async def send(self, request: Request, *, seconds: float) -> Reply | NoReply:
-        """Return what came back within so many seconds."""
-
-    async def close(self) -> None:
-        """Close all connections."""
+    return judge(Reply(status if isinstance(status, int) else 200, {}, raw), connection.read).completion
 
 
 class Refused(Exception):  # noqa: N818 - the caller decides whether it is an error
@@ -213,49 +173,51 @@ class BatchState:
     total: int = 0
     complaint: str = ""
 
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more will happen to it."""
-        return self.status in OVER
-
 
 class BatchApi:
-    """Speaks to the files and batches beside a chat endpoint.
+    """The files and batches beside a chat endpoint.
 
     Raises SolverError E304 (the key is refused) or E306 (no answer in spite of all attempts).
     """
 
-    def __init__(self, line: EndpointState, sender: BatchSender, limits: BatchLimits) -> None:
-        self._endpoint = line
-        self._sender = sender
+    def __init__(self, client: ModelClient, limits: BatchLimits) -> None:
+        self._client = client
+        self._connection = client.endpoint.connection
         self._limits = limits
+        common = client.endpoint.limits
         self._transfer = replace(
-            line.limits,
+            common,
             attempt_seconds=limits.transfer_seconds,
             call_seconds=limits.transfer_seconds + limits.outage_seconds,
         )
-        self._wait = replace(line.limits, attempts=1000, call_seconds=limits.outage_seconds)
+        self._wait = replace(common, attempts=1000, call_seconds=limits.outage_seconds)
 
     async def upload(self, content: bytes) -> str:
         """Return the name of the new file that holds these lines; raises `Refused`."""
         boundary = token_hex(16)
+        start = (
+            f'--{boundary}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
+            f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="calls.jsonl"\r\n'
+            "Content-Type: application/octet-stream\r\n\r\n"
+        )
+        form = b"".join((start.encode(), content, f"\r\n--{boundary}--\r\n".encode()))
         kind = f"multipart/form-data; boundary={boundary}"
-        request = Request("POST", self._locate("files"), _wrap(content, boundary), kind)
-        return self._take_id(_parse_body(await self._fetch(request, self._transfer)))
+        request = Request(form, url=self._locate("files"), content_type=kind)
+        return self._take_id(_parse(await self._fetch(request, self._transfer)))
 
     async def create(self, file: str) -> BatchState:
-        """Return the new batch over a file, or the one that is there in spite of a trouble.
+        """Return the new batch over a file, or the one that is there in spite of an error.
 
         Raises `Refused`; there is no batch then.
         """
         wanted = {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": WINDOW}
-        request = Request("POST", self._locate("batches"), json.dumps(wanted).encode())
+        request = Request(json.dumps(wanted).encode(), url=self._locate("batches"))
 
         async def recall() -> bytes | None:
             found = await self._find(file)
             return None if found is None else json.dumps(found).encode()
 
-        return self._read(_parse_body(await self._fetch(request, self._endpoint.limits, recall)))
+        return self._read(_parse(await self._fetch(request, self._client.endpoint.limits, recall)))
 
     async def find(self, file: str) -> BatchState | None:
         """Return the batch over a file, if there is one; None as well where batches are not listed."""
@@ -264,21 +226,21 @@ class BatchApi:
 
     async def look(self, batch: str) -> BatchState:
         """Return how far a batch is; raises `Gone`."""
-        request = Request("GET", self._locate("batches", batch))
-        return self._read(_parse_body(await self._fetch_sure(request, self._wait)))
+        request = Request(None, "GET", self._locate("batches", batch))
+        return self._read(_parse(await self._fetch_paid(request, self._wait)))
 
     async def download(self, file: str) -> bytes:
         """Return the lines of a file; raises `Gone`."""
         url = self._locate("files", file, "content")
-        request = Request("GET", url, max_bytes=self._limits.output_bytes)
-        return await self._fetch_sure(request, self._transfer)
+        request = Request(None, "GET", url, max_bytes=self._limits.output_bytes)
+        return await self._fetch_paid(request, self._transfer)
 
     async def _find(self, file: str) -> Mapping[str, Any] | None:
         after: dict[str, str] = {}
         for _ in range(PAGES):
             try:
                 url = self._locate("batches", limit=str(LISTED), **after)
-                page = _parse_body(await self._fetch(Request("GET", url), self._endpoint.limits))
+                page = _parse(await self._fetch(Request(None, "GET", url), self._client.endpoint.limits))
             except Refused:
                 return None
             listed = page.get("data")
@@ -291,27 +253,36 @@ class BatchApi:
             after = {"after": str(batches[-1].get("id"))}
         return None
 
-    async def _fetch_sure(self, request: Request, limits: Limits) -> bytes:
+    async def _fetch_paid(self, request: Request, limits: Limits) -> bytes:
         """Return the body of the reply; what was paid for is given up only when it is gone."""
         try:
             return await self._fetch(request, limits)
         except Gone:
             raise
-        except Refused as trouble:
-            raise self._fail(str(trouble)) from None
+        except Refused as error:
+            raise self._fail(str(error)) from None
 
     async def _fetch(
         self, request: Request, limits: Limits, recall: Callable[[], Awaitable[bytes | None]] | None = None
     ) -> bytes:
         """Return the body of the reply; `recall` looks, before another attempt, if the last one did it."""
-        clock = self._endpoint.clock
-        patience = Patience(limits, clock, self._endpoint.draw)
+        clock, is_file = self._client.endpoint.clock, request.max_bytes is not None
+
+        def read(status: int, body: bytes) -> Completion:
+            if is_file and status in ANSWERED:
+                return Completion("")
+            found = read_body(status, body, lambda _: Said(texts=[""]))
+            return replace(found, error=found.error and self._connection.hide(found.error))
+
+        retry = Retry(limits, clock)
         while True:
-            came = await self._sender.send(request, seconds=patience.begin_attempt())
-            outcome = self._judge(came, is_file=request.max_bytes is not None)
-            if isinstance(came, Reply) and outcome.verdict is Verdict.ANSWERED:
-                return came.body
-            wait = patience.choose_wait(outcome)
+            came = await self._client.open_sender().send(request, seconds=retry.begin_attempt())
+            outcome = judge(came, read)
+            if isinstance(came, Reply):
+                if outcome.verdict is Verdict.ANSWERED:
+                    return came.body
+                outcome = outcome._replace(retry_after=read_retry_after(came.headers, clock.wall()))
+            wait = retry.choose_wait(outcome)
             if wait is None:
                 raise self._give_up(outcome)
             LOG.debug(
@@ -322,38 +293,26 @@ class BatchApi:
             if found is not None:
                 return found
 
-    def _judge(self, came: Reply | NoReply, *, is_file: bool) -> Outcome:
-        if isinstance(came, NoReply):
-            return judge_no_reply(came)
-
-        def read(status: int, _: Mapping[str, str], body: bytes) -> Completion:
-            if is_file and status in ANSWERED:
-                return Completion("")
-            found = read_body(status, body, lambda _: Said(texts=[""]))
-            return replace(found, error=found.error and self._endpoint.connection.hide(found.error))
-
-        wait = read_retry_after(came.headers, self._endpoint.clock.wall())
-        return judge_reply(came, read)._replace(retry_after=wait)
-
     def _give_up(self, outcome: Outcome) -> SolverError | Refused:
         why = outcome.completion.error or outcome.label
         if outcome.verdict is Verdict.FAILED and outcome.label in _GONE:
             return Gone(why)
         # It knows a key that is refused, and a host that is not there.
-        connection = self._endpoint.connection
-        error = Health(connection.name, connection.host).note(outcome, is_final=True)
+        error = Health(self._connection.name, self._connection.host).note(outcome, is_final=True)
         if error is None and outcome.verdict is Verdict.FAILED:
             return Refused(why)
         return error or self._fail(why)
 
     def _fail(self, why: str) -> SolverError:
-        return SolverError(
-            "E306", f"the batches of `{self._endpoint.connection.name}` fail: {why}", hint=RESUME_HINT
-        )
+        return SolverError("E306", f"the batches of `{self._connection.name}` fail: {why}", hint=RESUME_HINT)
 
     def _read(self, found: Mapping[str, Any]) -> BatchState:
         counts = found.get("request_counts")
         counts = counts if isinstance(counts, Mapping) else {}
+        done, failed, total = (
+            one if isinstance(one := counts.get(name), int) and one > 0 else 0
+            for name in ("completed", "failed", "total")
+        )
         status, errors = found.get("status"), found.get("errors")
         errors = errors.get("data", errors) if isinstance(errors, Mapping) else errors
         if not isinstance(status, str):
@@ -362,9 +321,9 @@ class BatchApi:
             batch=self._take_id(found),
             status=status.lower(),
             files=tuple(filter(_is_name, (found.get("output_file_id"), found.get("error_file_id")))),
-            done=_count(counts, "completed") + _count(counts, "failed"),
-            total=_count(counts, "total"),
-            complaint=self._endpoint.connection.hide(shorten(find_complaint(errors))),
+            done=done + failed,
+            total=total,
+            complaint=self._connection.hide(shorten(find_complaint(errors))),
         )
 
     def _take_id(self, found: Mapping[str, Any]) -> str:
@@ -374,67 +333,33 @@ class BatchApi:
         return name
 
     def _locate(self, *names: str, **query: str) -> str:
-        parts = urlsplit(self._endpoint.connection.url)
+        parts = urlsplit(self._connection.url)
         path = parts.path.removesuffix(CHAT_PATH) + "".join(f"/{quote(name, safe='')}" for name in names)
         asked = "&".join(one for one in (parts.query, urlencode(query)) if one)
-        return urlunsplit((parts.scheme, parts.netloc, path, asked, ""))
+        return parts._replace(path=path, query=asked, fragment="").geturl()
 
 
 def _is_name(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and value not in {"", ".", ".."} and len(value) <= _LONGEST_ID
 
 
-def _count(counts: Mapping[str, Any], name: str) -> int:
-    found = counts.get(name)
-    return found if isinstance(found, int) and found > 0 else 0
-
-
-def _parse_body(body: bytes) -> Mapping[str, Any]:
+def _parse(body: bytes) -> Mapping[str, Any]:
     """Return the object of a body that was found to be one."""
     found: Mapping[str, Any] = json.loads(body.decode("utf-8-sig"))
     return found
 
 
-def _wrap(content: bytes, boundary: str) -> bytes:
-    """Return the form that an upload is: what the file is for, and the file."""
-    start = (
-        f'--{boundary}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
-        f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="calls.jsonl"\r\n'
-        "Content-Type: application/octet-stream\r\n\r\n"
-    )
-    return b"".join((start.encode(), content, f"\r\n--{boundary}--\r\n".encode()))
-
-
-T = TypeVar("T")
-U = TypeVar("U")
-#: Why a call has no line in the output, by how its batch ended.
-SILENCE = {
-    "completed": "the batch says nothing of this call",
-    "expired": "the batch expired before this call was answered",
-    "cancelled": "the batch was cancelled before this call was answered",
-}
-GIVE_UP_HINT = "nothing is under way; if the endpoint has no batches, `answerkey resume --no-batch` goes on"
-
-
-@dataclass(frozen=True)
-class BatchMeans:
-    """What batches need beside the terms of asking: where they are written down, their limits, and HTTP."""
-
-    book: BatchBook
-    limits: BatchLimits = field(default_factory=BatchLimits)
-    open_sender: Callable[[Connection, Limits], BatchSender] = open_client
-
-
 class BatchRound:
-    """Asks calls with distinct keys, all of them unknown to the ledger, in as few batches as can be."""
+    """Makes calls with distinct keys, all of them unknown to the ledger, in as few batches as can be."""
 
     def __init__(
-        self, line: EndpointState, sender: BatchSender, terms: Terms, means: BatchMeans, calls: Sequence[Call]
+        self, client: ModelClient, book: BatchBook, limits: BatchLimits, calls: Sequence[Call]
     ) -> None:
-        self._endpoint = line
-        self._terms = terms
-        self._means = means
-        self._api = BatchApi(line, sender, means.limits)
+        self._client = client
+        self._connection = client.endpoint.connection
+        self._book = book
+        self._limits = limits
+        self._api = BatchApi(client, limits)
         self._rest = {call.key: call for call in calls}
         self._open: list[Submitted] = []
         self._reserved: dict[str, float] = {}
@@ -448,7 +373,7 @@ class BatchRound:
         try:
             await self._take_up()
             while self._rest:
-                for file in cut_files(await self._reserve(), self._means.limits):
+                for file in cut_files(await self._reserve(), self._limits):
                     await self._submit(file)
                 await self._collect_all()
         finally:
@@ -465,65 +390,57 @@ class BatchRound:
 
     async def _take_up(self) -> None:
         """Collect what an earlier process has handed in, if calls of ours are in it."""
-        book = self._means.book
-        for one in await self._in_thread(book.list_batches, self._endpoint.connection.identity):
+        for one in await self._in_thread(self._book.list_batches, self._connection.identity):
             ours = self._rest.keys() & set(one.keys)
             if not ours:
                 continue
             try:
                 named = one if one.batch is not None else await self._name(one, is_new=False)
             except Refused:  # it never came to a batch; its calls are handed in anew
-                await self._in_thread(book.end_batch, one)
+                await self._in_thread(self._book.end_batch, one)
                 continue
-            self._terms.budget.admit(len(ours))
+            self._client.budget.admit(len(ours))
             self._open.append(named)
         await self._collect_all()
 
-    async def _reserve(self) -> list[Written]:
-        """Return as many of the calls as the budget has room for now, at least one; E305 without any."""
-        lines: list[Written] = []
+    async def _reserve(self) -> list[tuple[str, bytes]]:
+        """Return the lines of as many calls as the budget has room for, at least one; E305 without any."""
+        client = self._client
+        lines: list[tuple[str, bytes]] = []
         hopeless: list[tuple[Call, Completion]] = []
         for call in self._rest.values():
-            written = write_line(self._endpoint.connection, call)
-            if isinstance(written, Completion):
-                hopeless.append((call, written))
-            elif await self._has_room(written, is_first=not lines):
-                lines.append(written)
-            else:
+            line = write_line(self._connection, call)
+            if isinstance(line, Completion):
+                hopeless.append((call, line))
+                continue
+            cost = charge(client.price, *client.endpoint.estimate_tokens(line))
+            try:
+                while not (has_room := client.budget.reserve(cost)) and not lines:
+                    await client.endpoint.clock.sleep(BUDGET_POLL_SECONDS)
+            except AnswerkeyError:
+                if not lines:
+                    raise
                 break
+            if not has_room:
+                break
+            self._reserved[call.key] = cost
+            lines.append((call.key, line))
         await self._keep(hopeless)
         return lines
 
-    async def _has_room(self, written: Written, *, is_first: bool) -> bool:
-        """Return whether a call may be made, and set its cost aside; the first one waits for room."""
-        cost = charge(self._terms.price, *self._endpoint.estimate_tokens(written.line))
-        try:
-            while not self._terms.budget.reserve(cost):
-                if not is_first:
-                    return False
-                await self._endpoint.clock.sleep(BUDGET_POLL_SECONDS)
-        except AnswerkeyError:
-            if is_first:
-                raise
-            return False
-        self._reserved[written.call.key] = cost
-        return True
-
-    async def _submit(self, file: Sequence[Written]) -> None:
+    async def _submit(self, file: Mapping[str, bytes]) -> None:
         """Hand calls in; they are written down before the endpoint may begin to work."""
-        book, name = self._means.book, self._endpoint.connection.name
         try:
-            uploaded = await self._api.upload(b"".join(one.line for one in file))
-            keys = [one.call.key for one in file]
-            submitted = Submitted(uploaded, self._endpoint.connection.identity, keys)
-            await self._in_thread(book.keep_batch, submitted)
+            uploaded = await self._api.upload(b"".join(file.values()))
+            submitted = Submitted(uploaded, self._connection.identity, list(file))
+            await self._in_thread(self._book.keep_batch, submitted)
             try:
                 self._open.append(await self._name(submitted, is_new=True))
             except Refused:
-                await self._in_thread(book.end_batch, submitted)
+                await self._in_thread(self._book.end_batch, submitted)
                 raise
-        except Refused as trouble:
-            message = f"the endpoint of `{name}` takes no batch: {trouble}"
+        except Refused as error:
+            message = f"the endpoint of `{self._connection.name}` takes no batch: {error}"
             raise SolverError("E306", message, hint=GIVE_UP_HINT) from None
 
     async def _name(self, submitted: Submitted, *, is_new: bool) -> Submitted:
@@ -531,138 +448,106 @@ class BatchRound:
         found = None if is_new else await self._api.find(submitted.file)
         state = found or await self._api.create(submitted.file)
         named = replace(submitted, batch=state.batch)
-        await self._in_thread(self._means.book.keep_batch, named)
-        self._tell(_see(state, named))
+        await self._in_thread(self._book.keep_batch, named)
+        self._tell_seen(state, named)
         return named
 
     async def _collect_all(self) -> None:
         """Look at the batches, with growing pauses, until each is over and collected."""
-        limits = self._means.limits
-        wait = limits.first_poll
+        wait = self._limits.first_poll
         while self._open:
             for one in list(self._open):
                 await self._look(one)
             if self._open:
-                await self._endpoint.clock.sleep(wait)
-                wait = min(limits.longest_poll, wait * limits.poll_growth)
+                await self._client.endpoint.clock.sleep(wait)
+                wait = min(self._limits.longest_poll, wait * self._limits.poll_growth)
         if self._refusal is not None:
             raise self._refusal
 
     async def _look(self, one: Submitted) -> None:
+        """Collect a batch if it is over."""
         try:
             state = await self._api.look(one.batch or "")
-        except Gone as trouble:
-            state = BatchState(one.batch or "", "gone", complaint=f"the batch is not there: {trouble}")
+        except Gone as error:
+            state = BatchState(one.batch or "", "gone", complaint=f"the batch is not there: {error}")
         else:
-            self._tell(_see(state, one))
-            if not state.is_over:
+            self._tell_seen(state, one)
+            if state.status not in OVER:
                 return
-        said = await self._download(state)
-        if state.status == "failed" and not said:
-            await self._refuse(one, state)
-        else:
-            await self._settle(one, said, state)
-
-    async def _download(self, state: BatchState) -> dict[str, Completion]:
-        """Return what a batch says by key; an answer wins over an error of the same call."""
-        said: dict[str, Completion] = {}
+        said: dict[str, Completion] = {}  # an answer, which comes first, wins over an error of the same call
         for file in state.files:
             try:
                 content = await self._api.download(file)
-            except Gone as trouble:
-                why = f"a file of the batch cannot be had: {trouble}"
+            except Gone as error:
+                why = f"a file of the batch cannot be had: {error}"
                 said |= {key: fail(why) for key in self._rest if key not in said}
                 continue
-            for key, completion in read_lines(content, self._endpoint.connection):
+            for key, completion in read_lines(content, self._connection):
                 said.setdefault(key, completion)
-        return said
-
-    async def _refuse(self, one: Submitted, state: BatchState) -> None:
-        """Note that the endpoint took a batch and did not begin with it; the others are collected first."""
-        why = state.complaint or "it gives no reason"
-        message = f"the endpoint of `{self._endpoint.connection.name}` refuses the batch `{one.batch}`: {why}"
-        hint = "nothing of it was answered; `answerkey resume` hands its calls in again"
-        self._refusal = SolverError("E306", message, hint=hint)
         self._open.remove(one)
-        await self._in_thread(self._means.book.end_batch, one)
-
-    async def _settle(self, one: Submitted, said: dict[str, Completion], state: BatchState) -> None:
-        silence = state.complaint or SILENCE.get(state.status, f"the batch is {state.status}")
-        calls = [self._rest[key] for key in one.keys if key in self._rest]
+        if state.status == "failed" and not said:
+            # The endpoint took the batch and did not begin with it; the others are collected first.
+            why = state.complaint or "it gives no reason"
+            message = f"the endpoint of `{self._connection.name}` refuses the batch `{one.batch}`: {why}"
+            hint = "nothing of it was answered; `answerkey resume` hands its calls in again"
+            self._refusal = SolverError("E306", message, hint=hint)
+            await self._in_thread(self._book.end_batch, one)
+            return
+        silence = fail(state.complaint or SILENCE.get(state.status, f"the batch is {state.status}"))
         # How long one line took, nobody tells.
         finished = [
-            (
-                call,
-                replace(said.get(call.key) or fail(silence), prompt=call.messages, attempts=1, source="live"),
-            )
-            for call in calls
+            (call, replace(said.get(key, silence), prompt=call.messages, attempts=1, source="live"))
+            for key in one.keys
+            if (call := self._rest.get(key)) is not None
         ]
-        self._open.remove(one)
         await self._keep(finished, one)
 
-    async def _keep(self, finished: Sequence[tuple[Call, Completion]], one: Submitted | None = None) -> None:
+    async def _keep(self, finished: FinishedCalls, one: Submitted | None = None) -> None:
         """Write finished calls down, then forget their batch, and only then tell of them."""
         if finished:
-            await self._in_thread(self._terms.ledger.add, finished)
+            await self._in_thread(self._client.ledger.add, finished)
         if one is not None:
-            await self._in_thread(self._means.book.end_batch, one)
+            await self._in_thread(self._book.end_batch, one)
         for call, completion in finished:
             del self._rest[call.key]
             self._answered[call.key] = completion
-            cost = charge(self._terms.price, completion.prompt_tokens, completion.completion_tokens)
-            self._terms.budget.settle(self._reserved.pop(call.key, 0.0), cost)
+            cost = charge(self._client.price, completion.prompt_tokens, completion.completion_tokens)
+            self._client.budget.settle(self._reserved.pop(call.key, 0.0), cost)
         for call, completion in finished:
             self._tell(Finished(call, completion, is_known=False))
 
     async def _in_thread(self, work: Callable[[U], T], argument: U) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._terms.executor, work, argument)
+        return await asyncio.get_running_loop().run_in_executor(self._client.executor, work, argument)
+
+    def _tell_seen(self, state: BatchState, one: Submitted) -> None:
+        total = state.total or len(one.keys)
+        is_over = state.status in OVER
+        self._tell(BatchSeen(state.batch, state.status, min(state.done, total), total, is_over))
 
     def _tell(self, event: Event) -> None:
-        if self._terms.watch is not None:
-            self._terms.watch(event)
-
-
-def _see(state: BatchState, one: Submitted) -> BatchSeen:
-    total = state.total or len(one.keys)
-    return BatchSeen(state.batch, state.status, min(state.done, total), total, state.is_over)
+        if self._client.watch is not None:
+            self._client.watch(event)
 
 
 class BatchClient(ModelClient):
-    """Asks one endpoint in batches, for one run; a context manager, closed in the end.
+    """Calls one endpoint in batches, for one run; a context manager, closed in the end.
 
-    `ask` returns when all batches are over, which may take a day. Beside what asking raises, SolverError E306
-    says that the endpoint takes no batches, or has refused one. What is under way when `ask` raises, or the
-    process dies, is collected by the next asking with the same book.
+    `complete` returns when all batches are over, which may take a day. Beside what it raises otherwise,
+    SolverError E306 says that the endpoint takes no batches, or has refused one. What is under way when it
+    raises, or the process dies, is collected by the next client with the same book.
     """
 
     def __init__(
-        self, connection: Connection, batches: BatchMeans, **settings: Unpack[ClientSettings]
+        self,
+        connection: Connection,
+        book: BatchBook,
+        batch_limits: BatchLimits | None = None,
+        **settings: Unpack[ClientSettings],
     ) -> None:
         super().__init__(connection, **settings)
-        self._batches = batches
-        self._batch_sender: BatchSender | None = None
+        self._book = book
+        self._batch_limits = batch_limits or BatchLimits()
 
-    async def _open_round(self, calls: Sequence[Call]) -> BatchRound:
-        if self._batch_sender is None:
-            line = self._endpoint
-            self._batch_sender = self._batches.open_sender(line.connection, line.limits)
-            self._background.stop_with(self._batch_sender.close)
-        return BatchRound(self._endpoint, self._batch_sender, self._terms, self._batches, calls)
-
-
-def require_batches(connection: Connection) -> None:
-    """Raise SpecError E119 for a model that cannot be asked in batches."""
-    why = _find_obstacle(connection)
-    if why is not None:
-        hint = "leave `--batch` out; calls are then sent one by one"
-        raise SpecError("E119", f"`--batch` cannot be used with `{connection.name}`: {why}", hint=hint)
-
-
-def _find_obstacle(connection: Connection) -> str | None:
-    if not isinstance(connection.style, OpenAiChat):
-        return "only the chat API in the way of OpenAI has batches here"
-    if connection.host.endswith(AZURE_HOSTS):
-        return "batches of Azure are not in this release"
-    if not urlsplit(connection.url).path.endswith(CHAT_PATH):
-        return f"its address does not end in `{CHAT_PATH}`, so where its batches are is not known"
-    return None
+    def start_round(self, calls: Sequence[Call]) -> BatchRound:
+        """Return the calls as they are made in batches."""
+        return BatchRound(self, self._book, self._batch_limits, calls)

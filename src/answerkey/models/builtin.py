@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from answerkey.errors import SpecError
-from answerkey.models.settings import Parameter
+from answerkey.models.config import Parameter
 from answerkey.types import Completion, CompletionStatus, Question
 
 Value = TypeVar("Value")
@@ -52,7 +51,7 @@ class Draws:
 #: Scripts that put no spaces between words (Thai, Kana, Han): one character stands for a word.
 UNSPACED = r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]"
 WORD = re.compile(rf"{UNSPACED}|(?:(?!{UNSPACED})[^\W_])+")
-SEED = Parameter(0, "another seed, other draws", minimum=0)
+SEED = Parameter(0, minimum=0)
 
 TIE_SEED = 0
 
@@ -60,120 +59,6 @@ OPTIONS_HINT = (
     "give the scorer a field `options` (a template that yields the texts of the choices, in their order), "
     "or the dataset a column `options`"
 )
-
-
-@dataclass(frozen=True)
-class BuiltinModel(ABC):
-    """A model of ours: its class knows its parameters and what it needs to know of a sample."""
-
-    name: str
-    is_simulated: ClassVar[bool] = False
-    needs: ClassVar[frozenset[str]] = frozenset()
-    parameters: ClassVar[dict[str, Parameter]] = {}
-
-    def answer(self, questions: Sequence[Question]) -> list[Completion]:
-        """Return one completion for each question, in order."""
-        return [self.answer_one(question) for question in questions]
-
-    @abstractmethod
-    def answer_one(self, question: Question) -> Completion:
-        """Return the completion of a question."""
-
-
-@dataclass(frozen=True)
-class ConstantModel(BuiltinModel):
-    """Answers every question alike."""
-
-    choice: str
-    parameters: ClassVar[dict[str, Parameter]] = {"choice": Parameter("A", "the text of every completion")}
-
-    def answer_one(self, question: Question) -> Completion:
-        """Return the same completion for each question."""
-        del question
-        return Completion(self.choice, finish_reason="stop")
-
-
-@dataclass(frozen=True)
-class RandomModel(BuiltinModel):
-    """Draws one of the sample's choices, each as likely as the others."""
-
-    seed: int
-    needs: ClassVar[frozenset[str]] = frozenset({"choices"})
-    parameters: ClassVar[dict[str, Parameter]] = {"seed": SEED}
-
-    def answer_one(self, question: Question) -> Completion:
-        """Return the completion of a question."""
-        draws = Draws(self.seed, question.sample_id, question.trial)
-        return Completion(draws.pick(read_choices(self.name, question), "choice"), finish_reason="stop")
-
-
-@dataclass(frozen=True)
-class LongestModel(BuiltinModel):
-    """Picks the choice with the longest option text, in characters; ties are drawn."""
-
-    needs: ClassVar[frozenset[str]] = frozenset({"choices", "options"})
-
-    def answer_one(self, question: Question) -> Completion:
-        """Return the completion of a question."""
-        lengths = [len(option.strip()) for option in read_options(self.name, question)]
-        return pick_highest(self.name, question, lengths)
-
-
-@dataclass(frozen=True)
-class OverlapModel(BuiltinModel):
-    """Picks the choice whose option shares most distinct words with the question; ties are drawn.
-
-    Words are compared without case. Where the question text lists the options, those lines do not count.
-    """
-
-    needs: ClassVar[frozenset[str]] = frozenset({"choices", "options"})
-
-    def answer_one(self, question: Question) -> Completion:
-        """Return the completion of a question."""
-        options = read_options(self.name, question)
-        words = split_words(remove_options(question.text, options))
-        return pick_highest(self.name, question, [len(split_words(option) & words) for option in options])
-
-
-def split_words(text: str) -> set[str]:
-    """Return the distinct words of a text, without case."""
-    return {word.casefold() for word in WORD.findall(text)}
-
-
-def remove_options(text: str, options: Sequence[str]) -> str:
-    """Return the text without the last place where each option stands as a whole; the longest goes first."""
-    for option in sorted(filter(None, map(str.strip, options)), key=len, reverse=True):
-        places = list(re.finditer(rf"(?<!\w){re.escape(option)}(?!\w)", text))
-        if places:
-            text = f"{text[: places[-1].start()]} {text[places[-1].end() :]}"
-    return text
-
-
-def pick_highest(name: str, question: Question, numbers: Sequence[int]) -> Completion:
-    """Return the choice with the highest number; ties are drawn by the sample's id."""
-    choices = read_choices(name, question)
-    best = [choice for choice, number in zip(choices, numbers, strict=True) if number == max(numbers)]
-    return Completion(Draws(TIE_SEED, question.sample_id).pick(best, "tie"), finish_reason="stop")
-
-
-def read_choices(name: str, question: Question) -> Sequence[str]:
-    """Return the question's choices; SpecError E301 when the model was asked without any."""
-    if not question.choices:
-        hint = "give the task a scorer with `choices`, such as `string_equals_mcqa`"
-        message = f"model `{name}` answers from the choices, and sample `{question.sample_id}` has none"
-        raise SpecError("E301", message, hint=hint)
-    return question.choices
-
-
-def read_options(name: str, question: Question) -> Sequence[str]:
-    """Return the question's option texts, as many as choices; SpecError E301 otherwise."""
-    choices = read_choices(name, question)
-    options = question.options
-    if options is not None and len(options) == len(choices):
-        return options
-    found = "none" if options is None else f"{len(options)} for {len(choices)} choices"
-    message = f"model `{name}` reads the option texts, and sample `{question.sample_id}` has {found}"
-    raise SpecError("E301", message, hint=OPTIONS_HINT)
 
 
 #: The ways of each style; `{c}` is the choice, `{t}` its option text, `{o}` another choice.
@@ -217,53 +102,145 @@ STYLE_NAMES = ("mixed", "bare", "punctuated", "text", "sentence", "markdown")
 
 
 @dataclass(frozen=True)
-class SimulatedModel(BuiltinModel):
-    """Means the right choice with probability `accuracy`, otherwise a wrong one, and puts it in some style.
+class BuiltinModel:
+    """A model of ours: answers each question by itself, from what it knows of the sample."""
+
+    name: str
+    kind: BuiltinKind
+    values: Mapping[str, Any]
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the completions are made up from the key."""
+        return self.kind.is_simulated
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What it must know of every sample: `choices`, `options`, `truth`."""
+        return self.kind.needs
+
+    def answer(self, questions: Sequence[Question]) -> list[Completion]:
+        """Return one completion for each question, in order."""
+        return [self.kind.answer(self, question) for question in questions]
+
+
+@dataclass(frozen=True)
+class BuiltinKind:
+    """How a built-in model answers one question, its parameters, and what it needs to know of a sample."""
+
+    answer: Callable[[BuiltinModel, Question], Completion]
+    needs: frozenset[str] = frozenset()
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    is_simulated: bool = False
+
+
+def answer_constant(model: BuiltinModel, _question: Question) -> Completion:
+    """Answer every question alike."""
+    return Completion(model.values["choice"], finish_reason="stop")
+
+
+def answer_random(model: BuiltinModel, question: Question) -> Completion:
+    """Draw one of the sample's choices, each as likely as the others."""
+    draws = Draws(model.values["seed"], question.sample_id, question.trial)
+    return Completion(draws.pick(read_choices(model.name, question), "choice"), finish_reason="stop")
+
+
+def answer_longest(model: BuiltinModel, question: Question) -> Completion:
+    """Pick the choice with the longest option text, in characters; ties are drawn."""
+    return _pick_highest(model, question, [len(one.strip()) for one in read_options(model.name, question)])
+
+
+def answer_overlap(model: BuiltinModel, question: Question) -> Completion:
+    """Pick the choice whose option shares most distinct words with the question; ties are drawn.
+
+    Words are compared without case. Where the question text lists the options, those lines do not count.
+    """
+    options = read_options(model.name, question)
+    words = split_words(remove_options(question.text, options))
+    return _pick_highest(model, question, [len(split_words(option) & words) for option in options])
+
+
+def _pick_highest(model: BuiltinModel, question: Question, numbers: Sequence[int]) -> Completion:
+    choices = read_choices(model.name, question)
+    best = [choice for choice, number in zip(choices, numbers, strict=True) if number == max(numbers)]
+    return Completion(Draws(TIE_SEED, question.sample_id).pick(best, "tie"), finish_reason="stop")
+
+
+def answer_simulated(model: BuiltinModel, question: Question) -> Completion:
+    """Mean the right choice with probability `accuracy`, otherwise a wrong one, and put it in some style.
 
     Each sample is drawn by itself, from the seed, its id and the trial. `accuracy` is what the model means;
     what a scorer reads of it depends on the style.
     """
-
-    accuracy: float
-    style: str
-    seed: int
-    is_simulated: ClassVar[bool] = True
-    needs: ClassVar[frozenset[str]] = frozenset({"choices", "truth"})
-    parameters: ClassVar[dict[str, Parameter]] = {
-        "accuracy": Parameter(0.8, "how likely the right choice is meant", minimum=0, maximum=1),
-        "style": Parameter("mixed", "how the choice is put", allowed=STYLE_NAMES),
-        "seed": SEED,
-    }
-
-    def answer_one(self, question: Question) -> Completion:
-        """Return the completion of a question."""
-        draws = Draws(self.seed, question.sample_id, question.trial)
-        style = draws.pick_share(MIXED_SHARES, "style") if self.style == "mixed" else self.style
-        form = draws.pick(STYLES[style], "form")
-        if style == "refusal":
-            reply = {"role": "assistant", "content": None, "refusal": form}
-            return Completion(None, CompletionStatus.REFUSED, reply=reply, finish_reason="stop")
-        return Completion(self._fill(form, question, draws), finish_reason="stop")
-
-    def _fill(self, form: str, question: Question, draws: Draws) -> str:
-        choices = read_choices(self.name, question)
-        truth = self._read_truth(question)
-        wrong = [choice for choice in choices if choice != truth]
-        means_truth = draws.draw("knows") < self.accuracy or not wrong
-        meant = truth if means_truth else draws.pick(wrong, "wrong")
-        others = [choice for choice in choices if choice != meant] or [meant]
-        return form.format(c=meant, t=_name_option(question, meant), o=draws.pick(others, "other"))
-
-    def _read_truth(self, question: Question) -> str:
-        if question.truth is None:
-            hint = "give the task a scorer with a ground truth, such as `string_equals_mcqa`"
-            message = f"model `{self.name}` knows the key, and sample `{question.sample_id}` has none"
-            raise SpecError("E301", message, hint=hint)
-        return question.truth
+    draws = Draws(model.values["seed"], question.sample_id, question.trial)
+    style = model.values["style"]
+    style = draws.pick_share(MIXED_SHARES, "style") if style == "mixed" else style
+    form = draws.pick(STYLES[style], "form")
+    if style == "refusal":
+        reply = {"role": "assistant", "content": None, "refusal": form}
+        return Completion(None, CompletionStatus.REFUSED, reply=reply, finish_reason="stop")
+    choices, options, truth = list(read_choices(model.name, question)), question.options, question.truth
+    if truth is None:
+        hint = "give the task a scorer with a ground truth, such as `string_equals_mcqa`"
+        message = f"model `{model.name}` knows the key, and sample `{question.sample_id}` has none"
+        raise SpecError("E301", message, hint=hint)
+    wrong = [choice for choice in choices if choice != truth]
+    means_truth = draws.draw("knows") < model.values["accuracy"] or not wrong
+    meant = truth if means_truth else draws.pick(wrong, "wrong")
+    others = [choice for choice in choices if choice != meant] or [meant]
+    option = "this option"
+    if options is not None and len(options) == len(choices) and meant in choices:
+        option = options[choices.index(meant)].strip()
+    return Completion(form.format(c=meant, t=option, o=draws.pick(others, "other")), finish_reason="stop")
 
 
-def _name_option(question: Question, choice: str) -> str:
-    choices, options = list(question.choices or ()), question.options
-    if options is None or len(options) != len(choices) or choice not in choices:
-        return "this option"
-    return options[choices.index(choice)].strip()
+def split_words(text: str) -> set[str]:
+    """Return the distinct words of a text, without case."""
+    return {word.casefold() for word in WORD.findall(text)}
+
+
+def remove_options(text: str, options: Sequence[str]) -> str:
+    """Return the text without the last place where each option stands as a whole; the longest goes first."""
+    for option in sorted(filter(None, map(str.strip, options)), key=len, reverse=True):
+        places = list(re.finditer(rf"(?<!\w){re.escape(option)}(?!\w)", text))
+        if places:
+            text = f"{text[: places[-1].start()]} {text[places[-1].end() :]}"
+    return text
+
+
+def read_choices(name: str, question: Question) -> Sequence[str]:
+    """Return the question's choices; SpecError E301 when the model was asked without any."""
+    if not question.choices:
+        hint = "give the task a scorer with `choices`, such as `string_equals_mcqa`"
+        message = f"model `{name}` answers from the choices, and sample `{question.sample_id}` has none"
+        raise SpecError("E301", message, hint=hint)
+    return question.choices
+
+
+def read_options(name: str, question: Question) -> Sequence[str]:
+    """Return the question's option texts, as many as choices; SpecError E301 otherwise."""
+    choices = read_choices(name, question)
+    options = question.options
+    if options is not None and len(options) == len(choices):
+        return options
+    found = "none" if options is None else f"{len(options)} for {len(choices)} choices"
+    message = f"model `{name}` reads the option texts, and sample `{question.sample_id}` has {found}"
+    raise SpecError("E301", message, hint=OPTIONS_HINT)
+
+
+BUILTIN_MODELS: dict[str, BuiltinKind] = {
+    "constant": BuiltinKind(answer_constant, parameters={"choice": Parameter("A")}),
+    "random": BuiltinKind(answer_random, frozenset({"choices"}), {"seed": SEED}),
+    "longest": BuiltinKind(answer_longest, frozenset({"choices", "options"})),
+    "overlap": BuiltinKind(answer_overlap, frozenset({"choices", "options"})),
+    "simulated": BuiltinKind(
+        answer_simulated,
+        frozenset({"choices", "truth"}),
+        {
+            "accuracy": Parameter(0.8, minimum=0, maximum=1),
+            "style": Parameter("mixed", allowed=STYLE_NAMES),
+            "seed": SEED,
+        },
+        is_simulated=True,
+    ),
+}

@@ -11,16 +11,16 @@ import os
 import re
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, fields
 from itertools import islice
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
-from typing import Literal, TypeVar, get_args
+from typing import get_args
 
 from answerkey.errors import SpecError, listing, suggest
-from answerkey.models.calls import make_encoder
+from answerkey.models.calls import CachePolicy, make_encoder
 from answerkey.types import Completion, CompletionStatus, Notice
 
 #: Seconds to wait for another process that is writing.
@@ -33,8 +33,6 @@ _NOT_FINITE = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN')
 ROWS_AT_ONCE = 64
 _MARKS = re.compile(r"(\(\?(?:, \?)*\))")
 _FIELDS = tuple(one.name for one in fields(Completion))
-
-T = TypeVar("T")
 
 
 def connect_file(file: Path | str) -> sqlite3.Connection:
@@ -97,18 +95,12 @@ def _insert_rows(connection: sqlite3.Connection, statement: str, rows: Sequence[
 def select_rows(connection: sqlite3.Connection, statement: str, keys: Sequence[str]) -> list[tuple[str, ...]]:
     """Return the rows of `statement … IN` for these keys, asked for in batches."""
     found: list[tuple[str, ...]] = []
-    for batch in cut_batches(dict.fromkeys(keys), KEYS_AT_ONCE):
+    rest = iter(dict.fromkeys(keys))
+    while batch := list(islice(rest, KEYS_AT_ONCE)):
         marks = ", ".join("?" * len(batch))
         with closing(connection.execute(f"{statement} ({marks})", batch)) as cursor:
             found += cursor.fetchall()
     return found
-
-
-def cut_batches(values: Mapping[T, object], size: int) -> Iterator[list[T]]:
-    """Yield the keys of a mapping in lists of at most `size`."""
-    rest = iter(values)
-    while batch := list(islice(rest, size)):
-        yield batch
 
 
 def encode_completion(completion: Completion) -> str:
@@ -165,8 +157,6 @@ def _make_plain(value: object) -> object:
 _COMPACT = make_encoder(_make_plain)
 
 
-CachePolicy = Literal["reuse", "update", "no-cache"]
-CACHE_POLICIES: tuple[CachePolicy, ...] = get_args(CachePolicy)
 VERSION = 1
 _CREATE = "CREATE TABLE IF NOT EXISTS calls (key TEXT PRIMARY KEY, completion TEXT NOT NULL) WITHOUT ROWID"
 _ADD = "INSERT INTO calls VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET completion = excluded.completion"
@@ -194,8 +184,9 @@ class CallCache:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.policy not in CACHE_POLICIES:
-            hint = suggest(self.policy, CACHE_POLICIES) or f"policies: {listing(CACHE_POLICIES)}"
+        policies = get_args(CachePolicy)
+        if self.policy not in policies:
+            hint = suggest(self.policy, policies) or f"policies: {listing(policies)}"
             raise SpecError("E119", f"unknown cache policy {self.policy!r}", hint=hint)
 
     def find(self, messages: Mapping[str, Sequence[Mapping[str, object]]]) -> dict[str, Completion]:

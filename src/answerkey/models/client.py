@@ -1,274 +1,526 @@
-"""One endpoint over HTTP: a body is posted, a reply or a trouble comes back, nothing is raised.
+"""Calling an endpoint: a plain function in front, an event loop behind it.
 
-aiohttp keeps the connections and speaks HTTP, TLS and CONNECT. Imported only where a model is called.
+calls ──► known to the journal? ──► Round ──► EndpointState (semaphore, rates) ──► HttpClient
+                                     └────► Commits ──► journal, then it counts
 """
 
 from __future__ import annotations
 
 import asyncio
-import io
-import os
-import re
-import socket
-import ssl
-import zlib
-from collections.abc import Mapping
+import importlib
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from typing import Any, Protocol, Self, TypedDict, TypeVar, Unpack
 
-import aiohttp
-from multidict import CIMultiDict
-from yarl import URL
-
-from answerkey._version import __version__
-from answerkey.errors import SpecError
+from answerkey.errors import AnswerkeyError
+from answerkey.models.calls import (
+    Adapted,
+    Budget,
+    Call,
+    Event,
+    Finished,
+    FinishedCalls,
+    Ledger,
+    Limits,
+    MemoryLedger,
+    Price,
+    Retried,
+    Watch,
+    charge,
+    make_encoder,
+)
 from answerkey.models.providers import Connection
-from answerkey.models.proxy import find_proxy_for_key, open_tls_context
-from answerkey.models.retry import Limits, NoReply, Reply, Request
+from answerkey.models.retry import Clock, EndpointState, NoReply, Outcome, Reply, Request, Retry, Verdict
+from answerkey.types import Completion, CompletionStatus
 
-KEEP_ALIVE_SECONDS = 15.0
-#: The most bytes of one header; aiohttp takes at most 128 of them.
-LARGEST_HEADER = 16_384
-#: A body up to this size is read in any case.
-SMALL_BODY = 1 << 15
-#: How much all larger ones may have together before they wait for each other.
-LARGE_BODIES = 16 << 20
-#: How much of a body is unpacked in one go.
-_STEP = 1 << 20
-_FINAL = 200
-_HEADERS_WITHOUT_END = re.compile("got more than|too many headers", re.IGNORECASE)
+LOG = logging.getLogger("answerkey.models")
+#: Bodies are ASCII, so that any text is safe.
+encode_body = make_encoder()
+#: Calls under way when all is stopped may still be answered, and are paid for; they get this long.
+GRACE_SECONDS = 5.0
+#: How often a call looks whether the budget has room again.
+BUDGET_POLL_SECONDS = 0.05
+#: A waiting thread looks up this often, so that Ctrl-C is heard whichever thread the system gives it to.
+SIGNAL_SECONDS = 0.25
+#: What was answered in the last moment is written within so many seconds, wherever it was sent from.
+WRITE_SECONDS = 1.0
+#: So long after one writing to a ledger comes the next: each costs as much as a few calls do.
+GATHER_SECONDS = 0.002
+#: So long after a writing it is made safe, together with what has been written since.
+SETTLE_SECONDS = 0.02
+#: Nothing more is written while so many calls are not safe yet: the disk is slower than the endpoint.
+MOST_UNSETTLED = 1_000
 
-
-class BodyMemory:
-    """How much of all large replies together is in memory; beyond that they wait, the oldest never does.
-
-    Each reply has a limit of its own. Without this one, an endpoint that sends large replies to every request
-    at once would take that limit as often as there are connections.
-    """
-
-    def __init__(self, most: int = LARGE_BODIES) -> None:
-        self._most = most
-        self._sizes: dict[object, int] = {}
-        self._taken = 0
-        self._waiting: list[asyncio.Future[None]] = []
-
-    async def reserve(self, body: object, size: int) -> None:
-        """Return when a body may have so many bytes in memory."""
-        while self._taken + size - self._sizes.setdefault(body, 0) > self._most:
-            if body is next(iter(self._sizes)):
-                break
-            freed = asyncio.get_running_loop().create_future()
-            self._waiting.append(freed)
-            await freed
-        self._taken += size - self._sizes[body]
-        self._sizes[body] = size
-
-    def release(self, body: object) -> None:
-        """Give the memory of a body back; all that wait look again."""
-        self._taken -= self._sizes.pop(body, 0)
-        waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            if not one.done():
-                one.set_result(None)
+T = TypeVar("T")
 
 
-class HttpClient:
-    """The HTTP client of one connection; made and used inside one event loop.
-
-    Connections are kept and used again, certificates are checked, redirects are not followed, cookies and
-    `.netrc` are not read, nothing is sent twice, and a body beyond `limits.max_bytes` is not read to its end.
-    """
-
-    def __init__(self, connection: Connection, limits: Limits) -> None:
-        self._limits = limits
-        self._host = f"`{connection.host}`"
-        self._memory = BodyMemory()
-        self._proxy = find_proxy_for_key(connection.url, connection.name, has_key=connection.has_secret)
-        try:
-            tls = open_tls_context(None if connection.tls is None else connection.tls.trusted_ca)
-        except (ssl.SSLError, ValueError):
-            hint = "give the text of a PEM file, from `-----BEGIN CERTIFICATE-----` on"
-            message = f"model `{connection.name}`: `trusted_ca` holds no certificate"
-            raise SpecError("E108", message, hint=hint) from None
-        # Not the session's: aiohttp tells a proxy those, the key included, before there is a tunnel.
-        self._headers = CIMultiDict(
-            {
-                "User-Agent": f"answerkey/{__version__}",
-                "Accept": "application/json",
-                "Accept-Encoding": "gzip, deflate",
-                "Content-Type": "application/json",
-            }
-        )
-        self._headers.update(connection.reveal_headers())
-        self._is_sendable = all(_is_sendable(f"{name}{value}") for name, value in self._headers.items())
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=tls, keepalive_timeout=KEEP_ALIVE_SECONDS),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.connect_seconds),
-            auto_decompress=False,
-            read_bufsize=SMALL_BODY // 2,
-            max_line_size=LARGEST_HEADER,
-            max_field_size=LARGEST_HEADER,
-        )
-        # aiohttp would send a GET once more when its connection breaks; its own test client does the same.
-        self._session._retry_connection = False  # noqa: SLF001
-        self._url = _parse_url(connection.url)
-
-    async def post(self, body: bytes, *, seconds: float) -> Reply | NoReply:
-        """Return what came back within so many seconds, however slowly it drips."""
-        return await self._exchange(
-            "POST", self._url, body, seconds=seconds, most=self._limits.max_bytes, headers=self._headers
-        )
+class Sender(Protocol):
+    """Sends requests to one endpoint."""
 
     async def send(self, request: Request, *, seconds: float) -> Reply | NoReply:
-        """Return what came back from another path of the endpoint within so many seconds."""
-        return await self._exchange(
-            request.method,
-            _parse_url(request.url),
-            request.body,
-            seconds=seconds,
-            most=request.max_bytes or self._limits.max_bytes,
-            headers={**self._headers, "Content-Type": request.content_type},
-        )
+        """Return what came back within so many seconds."""
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._session.close()
-
-    async def _exchange(
-        self,
-        method: str,
-        url: URL | None,
-        body: bytes | None,
-        *,
-        seconds: float,
-        most: int,
-        headers: Mapping[str, str],
-    ) -> Reply | NoReply:
-        if url is None or not self._is_sendable:
-            return NoReply("address", "the address or a header cannot be sent as it is")
-        # A large body is written piece by piece.
-        data = body if body is None or len(body) <= _STEP else io.BytesIO(body)
-        response = None
-        try:
-            async with asyncio.timeout(seconds):
-                response = await self._session.request(
-                    method, url, data=data, headers=headers, allow_redirects=False, proxy=self._proxy
-                )
-                if response.status < _FINAL:
-                    return NoReply("unreadable", f"{self._host} does not answer in HTTP")
-                packed = await self._read(response, most)
-            encoding = response.headers.get("content-encoding", "identity").strip().lower()
-            if packed is not None and encoding not in {"identity", ""}:
-                packed = unpack(packed, encoding, most)
-            if packed is None:
-                return NoReply("too_large", f"the reply of {self._host} is larger than {most} bytes")
-            return Reply(response.status, response.headers, packed)
-        except zlib.error:
-            return NoReply("unreadable", f"the reply of {self._host} cannot be unpacked ({encoding})")
-        except LookupError:
-            return NoReply("unreadable", f"{self._host} packs its reply in a way it was not asked for")
-        except (aiohttp.ClientError, OSError, ValueError) as error:  # TimeoutError is an OSError
-            return explain_error(error, self._host, seconds, has_begun=response is not None)
-        finally:
-            if response is not None:
-                self._memory.release(response)
-                response.close()  # one that was read to its end has given its connection back
-
-    async def _read(self, response: aiohttp.ClientResponse, most: int) -> bytes | None:
-        """Return the body as it was sent, or None as soon as it is too large."""
-        announced = response.content_length
-        if announced is not None and announced <= min(most, SMALL_BODY):
-            return await response.read()
-        if announced is not None and announced > most:
-            return None
-        parts: list[bytes] = []
-        size = 0
-        # In small pieces: the rest stays in aiohttp's buffer, and while that is full, nothing is received.
-        while part := await response.content.read(SMALL_BODY):
-            size += len(part)
-            if size > most:
-                return None
-            parts.append(part)
-            await self._memory.reserve(response, size + SMALL_BODY)
-        return b"".join(parts)
 
 
-def _is_sendable(text: str) -> bool:
-    return text.isascii() and not {"\r", "\n", "\0"}.intersection(text)
+def open_http(connection: Connection, limits: Limits) -> Sender:
+    """Return the HTTP client; aiohttp, which is large, is imported with the first one."""
+    from answerkey.models.http import HttpClient
+
+    return HttpClient(connection, limits)
 
 
-def _parse_url(url: str) -> URL | None:
-    """Return the address of a request, or None for what is none."""
-    try:
-        parsed = URL(url)
-    except ValueError:
-        return None
-    return parsed if parsed.scheme in {"http", "https"} and parsed.host else None
+class ClientSettings(TypedDict, total=False):
+    """The settings of a client that may be left out; tests bring a clock and HTTP of their own."""
+
+    ledger: Ledger
+    limits: Limits
+    budget: Budget
+    price: Price | None
+    watch: Watch | None
+    clock: Clock
+    open_http: Callable[[Connection, Limits], Sender]
 
 
-def explain_error(error: Exception, host: str, seconds: float, *, has_begun: bool = False) -> NoReply:
-    """Return why there is no whole reply, in our words; a library's may hold addresses."""
-    match error:
-        case aiohttp.ClientConnectorCertificateError():
-            reason = getattr(error.certificate_error, "verify_message", "it cannot be checked")
-            return NoReply("certificate", f"the certificate of {host} is not valid: {reason}")
-        case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
-            return NoReply("certificate", f"no secure connection to {host}")
-        case aiohttp.ServerTimeoutError():
-            return NoReply("timeout", f"{host} did not take the connection in time")
-        case TimeoutError():
-            return NoReply("timeout", f"no whole reply from {host} within {seconds:g} s")
-        case aiohttp.ClientHttpProxyError():
-            return NoReply("connect", f"the proxy does not connect to {host}: status {error.status}")
-        case aiohttp.ClientConnectorError() if isinstance(error.os_error, socket.gaierror):
-            is_proxy = isinstance(error, aiohttp.ClientProxyConnectionError)
-            return NoReply("connect", f"the host {'of the proxy' if is_proxy else host} is not known")
-        case aiohttp.ClientConnectorError():
-            whom = "the proxy" if isinstance(error, aiohttp.ClientProxyConnectionError) else host
-            cause = "" if error.errno is None else f": {os.strerror(error.errno)}"
-            return NoReply("connect", f"cannot connect to {whom}{cause}")
-        case aiohttp.InvalidURL() | UnicodeError():
-            return NoReply("address", "the address is not valid")
-        case aiohttp.ClientResponseError() if (
-            "Got more than" in error.message or "many headers" in error.message
-        ):
-            return NoReply("unreadable", f"{host} does not come to an end with its headers")
-        case aiohttp.ClientResponseError() | ValueError():
-            return NoReply("unreadable", f"{host} does not answer in HTTP")
-        case _ if has_begun:
-            return NoReply("reset", f"{host} broke off in the middle of its reply")
-        case _:
-            return NoReply("reset", f"{host} closed the connection without a reply")
+class RunningCalls(Protocol):
+    """Calls that are being made."""
+
+    async def run(self) -> dict[str, Completion]:
+        """Return the completions by key; raise what made it stop. After `stop(None)`: what there is."""
+
+    def stop(self, reason: BaseException | None, *, grace: float | None = None) -> None:
+        """Send nothing more; requests under way get `grace` seconds (None: all they need)."""
 
 
-def unpack(packed: bytes, encoding: str, most: int) -> bytes | None:
-    """Return an unpacked body, or None as soon as it is larger than `most`; at most that much is held.
+class ModelClient:
+    """Calls one endpoint, for one run; a context manager, closed in the end.
 
-    Raises zlib.error for damaged bodies and LookupError for encodings that were not asked for.
+    `complete` may be used by several threads: one follows the other, so that a question of both is sent once.
     """
-    if encoding in {"gzip", "x-gzip"}:
-        return _inflate(packed, most, window=31)
-    if encoding != "deflate":
-        raise LookupError(encoding)
-    try:
-        return _inflate(packed, most, window=15)
-    except zlib.error:  # some servers send it without the zlib header
-        return _inflate(packed, most, window=-15)
+
+    def __init__(self, connection: Connection, **settings: Unpack[ClientSettings]) -> None:
+        limits, clock = settings.get("limits") or Limits(), settings.get("clock") or Clock()
+        self.endpoint = EndpointState(connection, limits, clock)
+        self.ledger: Ledger = settings.get("ledger") or MemoryLedger()
+        self.budget = settings.get("budget") or Budget()
+        self.price = settings.get("price")
+        self.watch = settings.get("watch")
+        self.executor = ThreadPoolExecutor(1, thread_name_prefix="answerkey-ledger")
+        self._open_http = settings.get("open_http") or open_http
+        self._sender: Sender | None = None
+        self.background = Background(f"answerkey-calls-{connection.name}")
+        self._lock = threading.Lock()
+        self._reason: AnswerkeyError | None = None
+        #: Calls that are under way after an interrupt.
+        self._stopping: Future[dict[str, Completion]] | None = None
+        self._close = weakref.finalize(self, _shut_down, self.background, self.executor)
+
+    def complete(self, calls: Sequence[Call]) -> list[Completion]:
+        """Return the completions in the order of the calls; each is in the ledger.
+
+        A call that failed for good has a completion with status ERROR. Raises SolverError E304 (the key is
+        refused), E305 (a limit is reached) or E306 (the endpoint cannot be reached), and what the ledger
+        raises; what was answered before is in the ledger. An endpoint that was given up is not called again.
+        Ctrl-C is raised at once; calls under way then have `GRACE_SECONDS`, for which `close` waits.
+        """
+        with self._lock:
+            self._await_stopped()
+            if self._reason is not None:
+                raise self._reason
+            first = {call.key: call for call in reversed(calls)}
+            known = self.executor.submit(self.ledger.find, list(first.values())).result()
+            for call in calls:
+                if call.key in known:
+                    self._tell_known(call, known[call.key])
+            missing = [call for call in calls if call.key not in known and first[call.key] is call]
+            answered = self._send(missing) if missing else {}
+            for call in calls:
+                if call.key in answered and first[call.key] is not call:
+                    self._tell_known(call, answered[call.key])
+            return [known.get(call.key) or answered[call.key] for call in calls]
+
+    def close(self) -> None:
+        """Close the connections and end the threads; twice does no harm."""
+        try:
+            self._await_stopped()
+        finally:
+            self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open_sender(self) -> Sender:
+        """Return the HTTP client, which is opened inside the event loop and closed with it."""
+        if self._sender is None:
+            self._sender = self._open_http(self.endpoint.connection, self.endpoint.limits)
+            self.background.on_stop = self._sender.close
+        return self._sender
+
+    def tell(self, event: Event, stop: Callable[[AnswerkeyError], None]) -> None:
+        """Let who looks on hear an event; what that raises goes to `stop`."""
+        if self.watch is not None:
+            try:
+                self.watch(event)
+            except AnswerkeyError as error:
+                stop(error)
+
+    def start_round(self, calls: Sequence[Call]) -> RunningCalls:
+        """Return the calls as they are made here, one by one."""
+        return Round(self, calls)
+
+    def _send(self, calls: Sequence[Call]) -> dict[str, Completion]:
+        started = self.start_round(calls)
+        running = self.background.submit(started.run())
+        try:
+            while not wait([running], timeout=SIGNAL_SECONDS).done:
+                continue
+            return running.result()
+        except KeyboardInterrupt:
+            self._stopping = running
+            self.background.call(lambda: started.stop(None, grace=GRACE_SECONDS))
+            raise
+        except AnswerkeyError as error:
+            self._reason = error
+            raise
+
+    def _await_stopped(self) -> None:
+        """Wait until the calls that an interrupt left under way are written, or cut off."""
+        running, self._stopping = self._stopping, None
+        if running is not None:
+            wait([running], timeout=GRACE_SECONDS + WRITE_SECONDS)
+
+    def _tell_known(self, call: Call, completion: Completion) -> None:
+        if self.watch is not None:
+            self.watch(Finished(call, completion, is_known=True))
 
 
-def _inflate(packed: bytes, most: int, *, window: int) -> bytes | None:
-    parts: list[bytes] = []
-    size = 0
-    while packed:
-        unpacker = zlib.decompressobj(window)
-        while not unpacker.eof:
-            # Step by step: zlib holds what it unpacks in one go twice.
-            part = unpacker.decompress(packed, min(_STEP, most - size + 1))
-            if not part and not unpacker.eof:
-                raise zlib.error("cut off")
-            parts.append(part)
-            size += len(part)
-            if size > most:
+def _shut_down(background: Background, executor: ThreadPoolExecutor) -> None:
+    background.stop()
+    executor.shutdown()
+
+
+class Round:
+    """Makes calls with distinct keys, all of them unknown to the ledger.
+
+    A call holds its place until the ledger has it, whatever becomes of this process. So what a sudden death
+    loses is never more than there are connections.
+    """
+
+    def __init__(self, client: ModelClient, calls: Sequence[Call]) -> None:
+        self._client = client
+        self._endpoint = client.endpoint
+        self._rest = iter(calls)
+        self._size = min(len(calls), 2 * client.endpoint.semaphore.cap)
+        self._answered: dict[str, Completion] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sending: set[asyncio.Task[object] | None] = set()
+        self._reason: BaseException | None = None
+        self._is_stopped = False
+
+    async def run(self) -> dict[str, Completion]:
+        """Return the completions by key; raise what made it stop. After `stop(None)`: what there is."""
+        self._sender = self._client.open_sender()
+        client = self._client
+        self._commits = Commits(client.ledger, client.executor, self._note_kept, self._note_broken)
+        try:
+            for _ in range(self._size):
+                task = asyncio.create_task(self._work())
+                task.add_done_callback(self._note_end)
+                self._tasks.add(task)
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+            await self._flush()
+        finally:
+            self._endpoint.semaphore.reset()
+        if self._reason is not None:
+            raise self._reason
+        return self._answered
+
+    def stop(self, reason: BaseException | None, *, grace: float | None = None) -> None:
+        """Send nothing more. Requests under way get `grace` seconds (None: all they need) to be answered."""
+        self._is_stopped = True
+        self._reason = self._reason or reason
+        for task in self._tasks - self._sending:
+            task.cancel()
+        if grace == 0:
+            self._cut_off()
+        elif grace is not None:
+            asyncio.get_running_loop().call_later(grace, self._cut_off)
+
+    async def _flush(self) -> None:
+        await self._commits.flush()
+
+    def _cut_off(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _work(self) -> None:
+        semaphore = self._endpoint.semaphore
+        while not self._is_stopped:
+            await semaphore.enter()
+            call = None if self._is_stopped else next(self._rest, None)
+            completion = None if call is None else await self._make(call)
+            if call is None or completion is None:
+                semaphore.finish()
+                return
+            self._commits.put(call, completion)
+
+    async def _make(self, call: Call) -> Completion | None:
+        """Return the completion of a call, or None when the round is stopped before there is one."""
+        endpoint, client = self._endpoint, self._client
+        try:
+            body = encode_body(endpoint.connection.build(call.messages)).encode()
+        except AnswerkeyError as error:
+            return Completion(None, CompletionStatus.ERROR, call.messages, error=error.message, source="live")
+        prompt, longest = endpoint.estimate_tokens(body)
+        reserved = charge(client.price, prompt, longest)
+        try:
+            while not client.budget.reserve(reserved):
+                await endpoint.clock.sleep(BUDGET_POLL_SECONDS)
+        except AnswerkeyError as error:
+            self.stop(error)
+            return None
+        cost = 0.0
+        try:
+            completion = await self._send_until_final(call, body, prompt + longest)
+            if completion is not None:
+                cost = charge(client.price, completion.prompt_tokens, completion.completion_tokens)
+            return completion
+        finally:
+            client.budget.settle(reserved, cost)
+
+    async def _send_until_final(self, call: Call, body: bytes, tokens: int) -> Completion | None:
+        endpoint, clock = self._endpoint, self._endpoint.clock
+        retry = Retry(endpoint.limits, clock)
+        while True:
+            if (pause := endpoint.take_turn(tokens)) > 0:
+                await clock.sleep(pause)
+            begun = clock.now()
+            outcome = await self._send(body, retry.begin_attempt())
+            wait = retry.choose_wait(outcome, is_reached=endpoint.health.is_reached)
+            reason = endpoint.health.note(outcome, is_final=wait is None)
+            if reason is not None:
+                self.stop(reason, grace=GRACE_SECONDS)
                 return None
-            packed = unpacker.unconsumed_tail
-        packed = unpacker.unused_data.lstrip(b"\0")
-    return b"".join(parts)
+            if self._is_stopped and outcome.verdict is not Verdict.ANSWERED:
+                return None
+            if wait is None:
+                endpoint.note_usage(outcome.completion, tokens)
+                return outcome.completion.with_fields(
+                    prompt=call.messages,
+                    latency=clock.now() - begun,
+                    attempts=retry.attempts,
+                    source="live",
+                )
+            why = outcome.completion.error or outcome.label
+            LOG.debug("sample %s: %s; asked again in %.1f s", call.sample_id, why, wait)
+            self._tell(Retried(call, why, wait, retry.attempts))
+            endpoint.semaphore.leave()
+            await clock.sleep(wait)
+            await endpoint.semaphore.enter(is_again=True)
+
+    async def _send(self, body: bytes, seconds: float) -> Outcome:
+        task, semaphore = asyncio.current_task(), self._endpoint.semaphore
+        epoch = semaphore.epoch
+        self._sending.add(task)
+        try:
+            came = await self._sender.send(Request(body), seconds=seconds)
+        finally:
+            self._sending.discard(task)
+        outcome, has_adapted = self._endpoint.judge(came, epoch)
+        if has_adapted:
+            self._tell(Adapted(semaphore.limit, outcome.label or "healthy"))
+        return outcome
+
+    def _tell(self, event: Event) -> None:
+        self._client.tell(event, self.stop)
+
+    def _note_kept(self, kept: FinishedCalls) -> None:
+        for call, completion in kept:
+            self._answered[call.key] = completion
+            self._tell(Finished(call, completion, is_known=False))
+        self._endpoint.semaphore.finish(len(kept))
+
+    def _note_broken(self, error: BaseException) -> None:
+        self.stop(error, grace=GRACE_SECONDS)
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.stop(error, grace=0)
+
+
+class Commits:
+    """The way of finished calls to a ledger: written in the event loop, made safe in a thread.
+
+    `on_kept` hears of calls that are written, `on_error` that the ledger has failed. What the ledger did not
+    take, and what comes after, is handed to it once more at the end: it is paid for.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        executor: Executor,
+        on_kept: Callable[[FinishedCalls], None],
+        on_error: Callable[[BaseException], None],
+    ) -> None:
+        self._ledger = ledger
+        self._executor = executor
+        self._on_kept = on_kept
+        self._on_error = on_error
+        self._loop = asyncio.get_running_loop()
+        self._gathered: list[tuple[Call, Completion]] = []
+        self._unsettled: list[tuple[Call, Completion]] = []
+        self._writing: asyncio.Handle | None = None
+        self._settling: asyncio.Handle | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._has_failed = False
+        self._written_at = -GATHER_SECONDS
+
+    def put(self, call: Call, completion: Completion) -> None:
+        """Hand in a finished call."""
+        self._gathered.append((call, completion))
+        self._write_soon()
+
+    async def flush(self) -> None:
+        """Wait until everything is safe, or the ledger has failed."""
+        while self._task is not None or (not self._has_failed and (self._gathered or self._unsettled)):
+            if self._task is None:
+                self._write()
+                self._settle()
+            if self._task is not None:
+                await asyncio.wait({self._task})
+        rest = self._unsettled + self._gathered
+        if self._has_failed and rest:
+            with suppress(AnswerkeyError):  # why it does not work is known already
+                await self._loop.run_in_executor(self._executor, self._ledger.add, rest)
+
+    def _write_soon(self) -> None:
+        """See to it that what is gathered will be written, unless too much is not safe yet."""
+        is_held = self._has_failed or len(self._unsettled) >= MOST_UNSETTLED
+        if self._gathered and self._writing is None and not is_held:
+            at = self._written_at + GATHER_SECONDS
+            is_late = self._loop.time() >= at
+            self._writing = (
+                self._loop.call_soon(self._write) if is_late else self._loop.call_at(at, self._write)
+            )
+
+    def _write(self) -> None:
+        if self._writing is not None:
+            self._writing.cancel()
+            self._writing = None
+        if not self._gathered or self._has_failed:
+            return
+        try:
+            self._ledger.write(self._gathered)
+        except AnswerkeyError as error:
+            self._fail(error)
+            return
+        except BaseException as error:  # a bug; nobody waits for this function, but for the calls
+            self._fail(error)
+            raise
+        self._written_at = self._loop.time()
+        batch, self._gathered = self._gathered, []
+        self._unsettled += batch
+        self._settle_soon()
+        self._on_kept(batch)
+
+    def _settle_soon(self) -> None:
+        """See to it that what is written will be made safe, together with more."""
+        if self._unsettled and self._task is None and self._settling is None:
+            self._settling = self._loop.call_later(SETTLE_SECONDS, self._settle)
+
+    def _settle(self) -> None:
+        if self._settling is not None:
+            self._settling.cancel()
+            self._settling = None
+        if self._unsettled and self._task is None and not self._has_failed:
+            self._task = self._loop.create_task(self._settle_batch(list(self._unsettled)))
+            self._task.add_done_callback(self._end)
+
+    async def _settle_batch(self, batch: FinishedCalls) -> None:
+        await self._loop.run_in_executor(self._executor, self._ledger.settle, batch)
+        del self._unsettled[: len(batch)]
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
+            self._fail(error)
+        else:
+            self._write_soon()
+            self._settle_soon()
+
+    def _fail(self, error: BaseException) -> None:
+        self._has_failed = True
+        self._on_error(error)
+
+
+class Background:
+    """Runs coroutines in its own thread until it is stopped; works inside a notebook's loop as well.
+
+    `on_stop` is done last, before the loop ends.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_ready = threading.Event()
+        self.on_stop: Callable[[], Coroutine[Any, Any, None]] | None = None
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start a coroutine; the thread is started with the first one."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+            self._is_ready.wait()
+        if self._loop is None:
+            work.close()
+            raise RuntimeError("the event loop has been stopped")
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Call a function inside the loop, without waiting for it; nothing when there is no loop."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(function)
+
+    def stop(self) -> None:
+        """Cancel what is running, clean up, and end the thread; twice does no harm."""
+        if self._thread is not None and self._loop is not None:
+            self.call(self._loop.stop)
+            self._thread.join()
+            self._loop = None
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=find_loop_factory()) as runner:
+            loop = self._loop = runner.get_loop()
+            loop.call_soon(self._is_ready.set)
+            loop.run_forever()
+            runner.run(self._clean_up())
+
+    async def _clean_up(self) -> None:
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+        if self.on_stop is not None:
+            await self.on_stop()
+
+
+def find_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return uvloop's loop where uvloop is installed, else None for Python's own."""
+    try:
+        factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
+    except ImportError:
+        return None
+    return factory

@@ -1,45 +1,373 @@
-"""From a model's name or file to its connection: the URL, the key, and whether the two may meet."""
+"""Which model is meant, with which parameters and on whose behalf: names, model files, secrets, hosts.
+
+Nothing is connected here; `providers.connect` makes a connection of a `ModelConfig`. A new provider is one
+line of `PROVIDERS`, if it has one of the APIs of `providers.APIS`.
+"""
 
 from __future__ import annotations
 
-import importlib
+import ipaddress
+import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from math import inf
+from typing import Literal, Self, get_args
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from answerkey.errors import Place, SpecError, listing, remember_url, suggest
-from answerkey.models.calls import Price
-from answerkey.models.providers import (
-    API_NAMES,
-    AZURE_VERSION,
-    PROVIDERS,
-    Adapter,
-    AdapterStyle,
-    Api,
-    ApiName,
-    ApiStyle,
-    Connection,
-    Provider,
-    Tls,
-    ends_in_version,
-    find_api,
-    find_host_provider,
-)
-from answerkey.models.settings import (
-    Address,
-    Caller,
-    Generation,
-    Secret,
-    check_url,
-    guard_secret,
-    is_loopback,
-    is_secret_parameter,
-    read_generation,
-    split_query,
+from answerkey.errors import (
+    HIDDEN,
+    HIDDEN_PARAMETER,
+    Place,
+    SpecError,
+    listing,
+    remember_secret,
+    remember_url,
+    suggest,
 )
 from answerkey.sandbox import Snippet
+
+ApiName = Literal["chat", "completions", "anthropic", "gemini"]
+API_NAMES: tuple[ApiName, ...] = get_args(ApiName)
+
+
+@dataclass(frozen=True)
+class Provider:
+    """A provider: the base URL of its own host, and the API that it has unless told otherwise.
+
+    The environment value `<NAME>_API_KEY` holds its key, `<NAME>_BASE_URL` overrides its base URL.
+    """
+
+    base_url: str | None
+    api: ApiName = "chat"
+
+    @property
+    def own_host(self) -> str | None:
+        """The host that its key belongs to."""
+        return None if self.base_url is None else urlsplit(self.base_url).hostname
+
+
+PROVIDERS: dict[str, Provider] = {
+    "openai": Provider("https://api.openai.com/v1"),
+    "anthropic": Provider("https://api.anthropic.com/v1", "anthropic"),
+    "gemini": Provider("https://generativelanguage.googleapis.com/v1beta", "gemini"),
+    "together": Provider("https://api.together.xyz/v1"),
+    "fireworks": Provider("https://api.fireworks.ai/inference/v1"),
+    "sambanova": Provider("https://api.sambanova.ai/v1"),
+    "novita": Provider("https://api.novita.ai/openai/v1"),
+    "azure": Provider(None),
+}
+
+# Secrets, and the hosts that may have them.
+
+#: Where a secret comes from: written in the very field, kept by the project (its `secrets`, its `.env`), or
+#: the caller's own (environment, a file outside the project, the Python call).
+Origin = Literal["written", "project", "caller"]
+#: A shorter key is no secret ("none", "EMPTY"), and its letters may well be in an answer.
+SHORTEST_KEY = 6
+#: What a name that holds a secret looks like; `MODEL_KEY` is none.
+SECRET_NAME = re.compile(
+    r"((API|ACCESS|SECRET|AUTH|PRIVATE)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE
+)
+ALLOW_HOSTS = "ANSWERKEY_ALLOW_HOSTS"
+#: Stands for the host where whoever calls is a node of a cluster: the endpoint is on the node itself.
+NODE_IP = "{node_ip}"
+AZURE_VERSION = "api-version"
+_SECRET_QUERY = re.compile(HIDDEN_PARAMETER, re.IGNORECASE)
+_ODD = re.compile(r"[\s\\\x00-\x1f\x7f]")
+
+
+class Secret:
+    """A text that shows itself as `***`; only `reveal` gives it away.
+
+    Secrets with the same text are equal, wherever they come from.
+    """
+
+    __slots__ = ("_text", "origin")
+
+    def __init__(self, text: str, origin: Origin = "written") -> None:
+        self._text = text
+        self.origin: Origin = origin
+        remember_secret(text)
+
+    def reveal(self) -> str:
+        """Return the text itself, for the one call that sends it."""
+        return self._text
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __reduce__(self) -> tuple[type[Secret], tuple[str]]:
+        raise TypeError("a secret is not stored")
+
+
+@dataclass(frozen=True)
+class Address:
+    """A URL, and whether the caller named its host (not a file of the project)."""
+
+    url: str
+    is_callers: bool = False
+
+
+@dataclass(frozen=True)
+class Caller:
+    """What the caller brings: environment values, and hosts that may have the caller's keys.
+
+    `project_names` are those values that stand in a file of the project: they are not the caller's word.
+    """
+
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    project_names: frozenset[str] = frozenset()
+    allow_hosts: frozenset[str] = frozenset()
+
+    @classmethod
+    def of_process(cls, allow_hosts: Iterable[str] = ()) -> Self:
+        """Return the caller of this process, with its environment."""
+        return cls(dict(os.environ), allow_hosts=frozenset(allow_hosts))
+
+    def find(self, name: str) -> str | None:
+        """Return an environment value; one that is blank counts as not set."""
+        return self.environment.get(name, "").strip() or None
+
+    def find_key(self, name: str) -> Secret | None:
+        """Return the key that an environment value holds."""
+        text = self.find(name)
+        return None if text is None else Secret(text, "project" if name in self.project_names else "caller")
+
+    def find_address(self, name: str) -> Address | None:
+        """Return the URL that an environment value holds."""
+        text = self.find(name)
+        return None if text is None else Address(text, is_callers=name not in self.project_names)
+
+    def allows(self, url: str) -> bool:
+        """Return whether the caller allows a URL's host, named alone or with its port."""
+        parts = urlsplit(url)
+        host = tidy_host(parts.hostname or "")
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        return not {host, f"{host}:{port}"}.isdisjoint(self._allowed)
+
+    @cached_property
+    def _allowed(self) -> set[str]:
+        """Hosts, or hosts and ports; `--allow-host` may name a whole URL too."""
+        stated = self.environment.get(ALLOW_HOSTS, "") if ALLOW_HOSTS not in self.project_names else ""
+        found: set[str] = set()
+        for text in map(str.strip, (*self.allow_hosts, *stated.split(","))):
+            try:
+                parts = urlsplit(text if "://" in text else f"//{text}")
+                host, port = tidy_host(parts.hostname or ""), parts.port
+            except ValueError:
+                host, port = tidy_host(text), None
+            found.add(host if port is None else f"{host}:{port}")
+        return found
+
+
+def tidy_host(host: str) -> str:
+    """Return a host's name in the one form that names are compared in."""
+    host = host.lower().rstrip(".")
+    try:
+        return host.encode("idna").decode() if not host.isascii() else host
+    except UnicodeError:
+        return host
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether a URL leads to this machine: `localhost`, 127.0.0.0/8 or ::1."""
+    host = tidy_host(urlsplit(url).hostname or "")
+    if host == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    inner = getattr(address, "ipv4_mapped", None) or address
+    return bool(inner.is_loopback)
+
+
+def check_url(url: str, model: str) -> str:
+    """Return a URL that can be called; SpecError for one that cannot, or holds a secret or a parameter."""
+    remember_url(url)
+    try:
+        parts = urlsplit(url)
+        is_whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_whole = False
+        parts = urlsplit("")
+    hint = "leave it out of the URL, and use `api_key` or `custom_headers`"
+    if "@" in parts.netloc:
+        raise SpecError("E117", f"model `{model}`: the URL holds a user name or password", hint=hint)
+    is_other_brace = "{" in parts.netloc and parts.netloc.partition(":")[0] != NODE_IP
+    if is_other_brace or not is_whole or _ODD.search(url):
+        form = "write it as `http://127.0.0.1:8000/v1`"
+        if is_other_brace:
+            form = f"nothing but `{NODE_IP}` can stand for a host, and for the whole of it: `http://{NODE_IP}:8000/v1`"
+        shown = url.partition("?")[0]
+        raise SpecError("E108", f"model `{model}`: {shown!r} is not the URL of an endpoint", hint=form)
+    for name, _ in parse_qsl(parts.query, keep_blank_values=True):
+        if _SECRET_QUERY.fullmatch(name):
+            raise SpecError("E117", f"model `{model}`: the URL holds a secret, `{name}`", hint=hint)
+        if name in GENERATION_PARAMETERS:
+            hint = f"write it under `generation` of the model file, or behind the model's name: `?{name}=…`"
+            message = f"model `{model}`: `{name}` in the query of its URL does not reach the model"
+            raise SpecError("E108", message, hint=hint)
+    return url
+
+
+# Parameters: of built-in models, and of generation.
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter behind `?` of a model's name; the type of its default is its own."""
+
+    default: str | int | float | bool
+    minimum: float | None = None
+    maximum: float | None = None
+    allowed: tuple[str, ...] = ()
+
+    def read(self, text: str) -> str | int | float | bool:
+        """Return the value of a text; ValueError says what is expected."""
+        if isinstance(self.default, bool):
+            if text not in {"true", "false"}:
+                raise ValueError("`true` or `false`")
+            return text == "true"
+        if isinstance(self.default, str):
+            if self.allowed and text not in self.allowed:
+                raise ValueError(f"one of {listing(self.allowed)}")
+            if not text:
+                raise ValueError("a text that is not empty")
+            return text
+        wanted = "a whole number" if isinstance(self.default, int) else "a number"
+        if self.minimum is not None:
+            wanted += f" from {self.minimum:g} " + ("on" if self.maximum is None else f"to {self.maximum:g}")
+        low = -inf if self.minimum is None else self.minimum
+        high = inf if self.maximum is None else self.maximum
+        try:
+            number = type(self.default)(text)
+            is_fit = low <= number <= high and number != inf
+        except ValueError:
+            is_fit = False
+        if not is_fit:
+            raise ValueError(wanted)
+        return number
+
+
+def split_query(name: str, query: str) -> dict[str, str]:
+    """Return what stands behind `?` in a model's name; SpecError E301 for a name that is there twice."""
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else []
+    except ValueError:
+        hint = "write `NAME?parameter=value&parameter=value`"
+        raise SpecError("E301", f"model `{name}`: {query!r} is not `parameter=value`", hint=hint) from None
+    keys = [key for key, _ in pairs]
+    twice = sorted({key for key in keys if keys.count(key) > 1})
+    if twice:
+        raise SpecError("E301", f"model `{name}`: given more than once: {listing(twice)}")
+    return dict(pairs)
+
+
+def read_parameters(
+    name: str, given: Mapping[str, str], parameters: Mapping[str, Parameter], others: Iterable[str] = ()
+) -> dict[str, object]:
+    """Return the values of the parameters that are given; SpecError E301 for anything else.
+
+    `others` are parameters that may stand there, too, and were taken out before.
+    """
+    values: dict[str, object] = {}
+    for key, text in given.items():
+        if key not in parameters:
+            known = (*parameters, *others)
+            words = f"parameters: {listing(known)}" if known else "it has no parameters"
+            hint = suggest(key, known) or words
+            raise SpecError("E301", f"model `{name}` has no parameter `{key}`", hint=hint)
+        try:
+            values[key] = parameters[key].read(text)
+        except ValueError as error:
+            near = suggest(text, parameters[key].allowed)
+            raise SpecError("E301", f"model `{name}`: `{key}` is {text!r}, not {error}", hint=near) from None
+    return values
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What is sent beside the messages; None leaves it to the endpoint."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    echo: bool | None = None
+
+    def given(self) -> dict[str, object]:
+        """Return what is set, by name; what is listed for `stop` is a list."""
+        return dict(self._given)
+
+    @cached_property
+    def _given(self) -> dict[str, object]:
+        return {
+            one.name: list(value) if isinstance(value, tuple) else value
+            for one in fields(self)
+            if (value := getattr(self, one.name)) is not None
+        }
+
+    def over(self, other: Self) -> Self:
+        """Return `other` with what is set here in its place."""
+        return replace(other, **{name: getattr(self, name) for name in self._given})
+
+    @property
+    def wants_logprobs(self) -> bool:
+        """Whether log probabilities are asked for; `top_logprobs` or `echo` alone ask for them too."""
+        is_implied = self.top_logprobs is not None or bool(self.echo)
+        return bool(self.logprobs) or (self.logprobs is None and is_implied)
+
+
+GENERATION_PARAMETERS: dict[str, Parameter] = {
+    "temperature": Parameter(0.0, minimum=0),
+    "top_p": Parameter(0.0, minimum=0, maximum=1),
+    "max_tokens": Parameter(0, minimum=1),
+    "seed": Parameter(0),
+    "stop": Parameter(""),
+    "logprobs": Parameter(default=False),
+    "top_logprobs": Parameter(0, minimum=0),
+    "echo": Parameter(default=False),
+}
+
+# Models, as files and names state them.
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """The two templates of an adapter, as they are written."""
+
+    key: str
+    process_input: str
+    process_output: str
+
+    def parts(self) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+        """Return the field, the source, and the names that can be read, of each template."""
+        return (
+            ("process_input", self.process_input, ("input", "model_info", "kwargs")),
+            ("process_output", self.process_output, ("body", "status_code")),
+        )
+
+
+@dataclass(frozen=True)
+class Tls:
+    """How an endpoint proves who it is: certificates (PEM text) that are trusted instead of the system's."""
+
+    trusted_ca: str | None = None
 
 
 @dataclass(frozen=True)
@@ -64,7 +392,7 @@ class UrlConfig:
 
 @dataclass(frozen=True)
 class CustomConfig:
-    """A model behind a URL; without an adapter of the user's own it speaks `api`."""
+    """A model behind a URL; without an adapter of the user's own it has the API `api`."""
 
     address: Address
     model: str | None = None
@@ -89,15 +417,12 @@ class PlaceholderConfig:
     """A model that is only named."""
 
 
-Config = ProviderConfig | UrlConfig | CustomConfig | InferenceConfig | PlaceholderConfig
-
-
 @dataclass(frozen=True)
 class ModelConfig:
     """A model that can be opened: `name` as it is shown, how it is reached, and on whose behalf."""
 
     name: str
-    config: Config
+    config: ProviderConfig | UrlConfig | CustomConfig | InferenceConfig | PlaceholderConfig
     generation: Generation = field(default_factory=Generation)
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
@@ -127,254 +452,45 @@ def read_name(name: str, *, caller: Caller, is_callers: bool, place: Place | Non
     `is_callers`: the caller wrote the name, not a file of the project.
     """
     remember_url(name)
-    read = _read_url if is_url(name) else _read_provider
-    config, generation = read(name, is_callers=is_callers)
-    return ModelConfig(name, config, generation, caller=caller, place=place)
-
-
-def _read_url(name: str, *, is_callers: bool) -> tuple[UrlConfig, Generation]:
-    address, _, model = name.partition("#")
-    if not model:
-        hint = f"add the model's name behind `#`: `{address.partition('?')[0]}#NAME`"
-        raise SpecError("E301", f"model `{name}` names no model at that address", hint=hint)
-    if "?" in model:
-        hint = f"parameters stand before `#`: `{address}?{model.partition('?')[2]}#{model.partition('?')[0]}`"
-        raise SpecError("E301", f"model `{name}` has parameters behind the model's name", hint=hint)
-    base, _, query = address.partition("?")
-    own = dict(split_query(name, query))
-    # What the address needs stays in it, and a secret, which is refused when the address is looked at.
-    rest = {key: own.pop(key) for key in list(own) if key == AZURE_VERSION or is_secret_parameter(key)}
-    scheme, _, place = base.partition("://")
-    url = f"{scheme.lower()}://{place}" + (f"?{urlencode(rest)}" if rest else "")
-    api = _take_api(name, own) or "chat"
-    return UrlConfig(Address(url, is_callers), model, api), read_generation(name, own, ("api", AZURE_VERSION))
-
-
-def _read_provider(name: str, *, is_callers: bool) -> tuple[ProviderConfig, Generation]:
-    del is_callers
     start, _, query = name.partition("?")
-    provider, _, model = start.partition("/")
-    if provider not in PROVIDERS or not model:
-        hint = suggest(provider, PROVIDERS) or f"providers: {listing(PROVIDERS)}"
-        raise SpecError("E301", f"unknown model `{name}`", hint=hint)
-    given = dict(split_query(name, query))
-    api = _take_api(name, given)
-    return ProviderConfig(provider, model, api=api), read_generation(name, given)
-
-
-def _take_api(name: str, given: dict[str, str]) -> ApiName | None:
-    stated = given.pop("api", None)
-    if stated is None:
-        return None
-    for api in API_NAMES:
-        if api == stated:
-            return api
-    hint = suggest(stated, API_NAMES) or f"APIs: {listing(API_NAMES)}"
-    raise SpecError("E301", f"model `{name}`: unknown API {stated!r}", hint=hint)
-
-
-#: The key for endpoints that are named by their URL.
-URL_KEY = "ANSWERKEY_API_KEY"
-#: The key that servers on this machine are sent, as most of their users set it.
-LOCAL_KEY = "OPENAI_API_KEY"
-AZURE_VERSION_NAME = "AZURE_API_VERSION"
-
-_AUTH_HEADER = re.compile(r".*(auth|key|token|secret|cookie|password|credential).*", re.IGNORECASE)
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HEADER_TEXT = re.compile(r"[\t\x20-\x7e]*")
-#: Headers that are the sender's own business.
-_OWN_HEADERS = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection"})
-
-
-def connect(model: str | ModelConfig, *, caller: Caller | None = None) -> Connection:
-    """Return the connection of a live model; a name is taken as the caller's word.
-
-    SpecError E301 (no such model, or none that can be asked), E108 (a value that does not fit), E117 (a key
-    that may not go there). A key that is not set is no error yet: see `Connection.require_key`.
-    """
-    if isinstance(model, str):
-        model = read_name(model, caller=caller or Caller.of_process(), is_callers=True)
-    try:
-        return _finish(_reach(model), model)
-    except SpecError as error:
-        place = error.where or model.place
-        raise SpecError(error.code, error.message, where=place, hint=error.hint) from None
-
-
-def _reach(model: ModelConfig) -> Connection:
-    config = model.config
-    if isinstance(config, ProviderConfig):
-        return _reach_provider(config, model)
-    if isinstance(config, UrlConfig):
-        return _reach_url(config, model)
-    if isinstance(config, CustomConfig):
-        return _reach_custom(config, model)
-    if isinstance(config, PlaceholderConfig):
-        hint = "bring recorded completions with `--completions FILE`, or choose one such as `builtin/random`"
-        raise SpecError("E301", f"model `{model.name}` is a placeholder: it cannot be asked", hint=hint)
-    raise SpecError("E301", f"model `{model.name}` is a Python snippet: there is nothing to connect to")
-
-
-def _reach_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
-    provider = PROVIDERS[config.provider]
-    base = _find_base(config, provider, model)
-    api = find_api(config.api or provider.api, base.url, provider.name)
-    key = config.api_key or model.caller.find_key(provider.key_name)
-    if key:
-        is_ours = not config.api_key
-        what = f"`{provider.key_name}`" if is_ours else "key"
-        _guard(key, base, model, what=what, own_host=provider.own_host)
-    is_own = base.url.startswith(f"https://{provider.own_host}/")
-    return Connection(
-        model.name,
-        api.style,
-        api.find_endpoint(base.url, config.model),
-        config.model,
-        headers=_hold(api, key),
-        key=key or None,
-        missing_key=provider.key_name if is_own and not key else None,
-    )
-
-
-def _find_base(config: ProviderConfig, provider: Provider, model: ModelConfig) -> Address:
-    """Return the base URL: the model's own, else the environment's, else the provider's."""
-    caller = model.caller
-    stated = caller.find(provider.base_name)
-    if config.base_url is not None:
-        base = config.base_url
-    elif stated is not None:
-        base = Address(stated, is_callers=caller.says(provider.base_name))
-    elif provider.base_url is not None:
-        base = Address(provider.base_url)
+    rest: dict[str, str] = {}
+    if is_url(name):
+        address, _, model = name.partition("#")
+        start, _, query = address.partition("?")
+        if not model:
+            hint = f"add the model's name behind `#`: `{start}#NAME`"
+            raise SpecError("E301", f"model `{name}` names no model at that address", hint=hint)
+        if "?" in model:
+            model, _, misplaced = model.partition("?")
+            hint = f"parameters stand before `#`: `{address}?{misplaced}#{model}`"
+            raise SpecError("E301", f"model `{name}` has parameters behind the model's name", hint=hint)
     else:
-        hint = f"set `{provider.base_name}` to the address of your resource"
-        raise SpecError("E108", f"model `{model.name}`: `{provider.name}` has no base URL", hint=hint)
-    url = check_url(base.url, model.name)
-    version = caller.find(AZURE_VERSION_NAME) if provider.name == "azure" else None
-    if version is not None and AZURE_VERSION not in parse_qs(urlsplit(url).query):
-        url += ("&" if "?" in url else "?") + urlencode({AZURE_VERSION: version})
-    return Address(url, base.is_callers)
-
-
-def _reach_url(config: UrlConfig, model: ModelConfig) -> Connection:
-    url = check_url(config.address.url, model.name)
-    api = find_api(config.api, url)
-    name = _name_url_key(url, model.caller)
-    key = None if name is None else model.caller.find_key(name)
-    if key:
-        _guard(key, config.address, model, what=f"`{name}`")
-    endpoint = api.find_endpoint(url, config.model)
-    return Connection(model.name, api.style, endpoint, config.model, _hold(api, key), key)
-
-
-def _name_url_key(url: str, caller: Caller) -> str | None:
-    """Return which environment value holds the key of an endpoint that is named by its URL alone.
-
-    The key of a provider is not sent to a host of another only because no better key is set.
-    """
-    if caller.find(URL_KEY) is not None:
-        return URL_KEY
-    provider = find_host_provider(url) if url.startswith("https://") else None
-    if provider is not None:
-        return provider.key_name
-    return LOCAL_KEY if is_loopback(url) else None
-
-
-def _reach_custom(config: CustomConfig, model: ModelConfig) -> Connection:
-    url = check_url(config.address.url, model.name)
-    api = find_api(config.api, url)
-    style: ApiStyle = api.style
-    if config.adapter is not None:
-        style = AdapterStyle(config.adapter, {"key": model.name})
-    elif ends_in_version(url):
-        url = api.find_endpoint(url, config.model)
-    for secret in (config.api_key, *config.headers.values()):
-        if secret:
-            _guard(secret, config.address, model, what="key")
-    headers: dict[str, Secret | str] = {**_hold(api, config.api_key), **_open_headers(config, model)}
-    # Each name once, whatever its case; the later one wins.
-    headers = {name: headers[name] for name in {name.lower(): name for name in headers}.values()}
-    return Connection(
-        model.name, style, url, config.model, headers, key=config.api_key or None, tls=config.tls
-    )
-
-
-def _open_headers(config: CustomConfig, model: ModelConfig) -> dict[str, Secret | str]:
-    """Return the file's own headers; a value that is plainly no secret takes part in the identity."""
-    headers: dict[str, Secret | str] = {}
-    for name, value in config.headers.items():
-        if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
-            raise SpecError("E108", f"model `{model.name}`: {name!r} cannot be a header of yours")
-        is_plain = value.origin == "written" and not _AUTH_HEADER.fullmatch(name)
-        headers[name] = value.reveal() if is_plain else value
-    return headers
-
-
-def _hold(api: Api, key: Secret | None) -> dict[str, Secret | str]:
-    return {**api.headers, **(api.hold_key(Secret(key.reveal().strip(), key.origin)) if key else {})}
-
-
-def _guard(
-    secret: Secret, address: Address, model: ModelConfig, *, what: str, own_host: str | None = None
-) -> None:
-    if own_host is None:
-        own_host = _find_own_host(secret, address.url, model.caller)
-    guard_secret(secret, address, model=model.name, what=what, own_host=own_host, caller=model.caller)
-
-
-def _find_own_host(secret: Secret, url: str, caller: Caller) -> str | None:
-    """Return the host at a URL if it is a provider's and the key is not known as that of another one."""
-    host = find_host_provider(url)
-    others = {
-        caller.find(one.key_name) for one in PROVIDERS.values() if host is not None and one.name != host.name
-    }
-    return host.own_host if host is not None and secret.reveal().strip() not in others else None
-
-
-def _finish(reached: Connection, model: ModelConfig) -> Connection:
-    unfit = [name for name in model.generation.given() if name in reached.style.unsupported]
-    if unfit:
-        hint = "leave it out of `generation`"
-        raise SpecError("E108", f"model `{model.name}`: its API does not take {listing(unfit)}", hint=hint)
-    for name, value in reached.headers.items():
-        text = value.reveal() if isinstance(value, Secret) else value
-        if not _HEADER_TEXT.fullmatch(text):
-            message = f"model `{model.name}`: the value of the header `{name}` cannot be sent"
-            raise SpecError("E117", message, hint="it holds a line break, or characters other than ASCII")
-    if reached.tls is not None and reached.tls.trusted_ca is not None:
-        import ssl
-
-        try:
-            ssl.create_default_context(cadata=reached.tls.trusted_ca)
-        except (ssl.SSLError, ValueError):
-            hint = "it holds the text of a PEM file: `trusted_ca: !include certificates.pem`"
-            message = f"model `{model.name}`: `trusted_ca` holds no certificate that can be read"
-            raise SpecError("E108", message, hint=hint) from None
-    return replace(
-        reached,
-        generation=model.generation,
-        max_concurrent=model.max_concurrent,
-        requests_per_minute=model.requests_per_minute,
-        tokens_per_minute=model.tokens_per_minute,
-    )
-
-
-#: Tokens for which a price is asked; few enough for the price of an ordinary request.
-_TOKENS = 1000
-
-
-def find_price(connection: Connection) -> Price | None:
-    """Return what a token of the model costs in USD; None when nobody knows.
-
-    The package `genai-prices`, where it is installed, knows the models of providers at their own addresses.
-    """
-    try:
-        prices: Any = importlib.import_module("genai_prices")
-    except ImportError:
-        return None
-    usage = prices.Usage(input_tokens=_TOKENS, output_tokens=_TOKENS)
-    try:
-        found = prices.calc_price(usage, model_ref=connection.model or "", provider_api_url=connection.url)
-    except LookupError:
-        return None
-    return Price(float(found.input_price) / _TOKENS, float(found.output_price) / _TOKENS)
+        provider, _, model = start.partition("/")
+        if provider not in PROVIDERS or not model:
+            hint = suggest(provider, PROVIDERS) or f"providers: {listing(PROVIDERS)}"
+            raise SpecError("E301", f"unknown model `{name}`", hint=hint)
+    given = split_query(name, query)
+    others = ["api"]
+    if is_url(name):
+        # What the address needs stays in it, and a secret, which is refused when the address is looked at.
+        rest = {
+            key: given.pop(key) for key in list(given) if key == AZURE_VERSION or _SECRET_QUERY.fullmatch(key)
+        }
+        others.append(AZURE_VERSION)
+    stated = given.pop("api", None)
+    api = next((one for one in API_NAMES if one == stated), None)
+    if stated is not None and api is None:
+        hint = suggest(stated, API_NAMES) or f"APIs: {listing(API_NAMES)}"
+        raise SpecError("E301", f"model `{name}`: unknown API {stated!r}", hint=hint)
+    values = read_parameters(name, given, GENERATION_PARAMETERS, others)
+    if "stop" in values:
+        values["stop"] = (values["stop"],)
+    generation = Generation(**values)  # type: ignore[arg-type]  # each parameter has the type of its field
+    config: UrlConfig | ProviderConfig
+    if is_url(name):
+        scheme, _, where = start.partition("://")
+        url = f"{scheme.lower()}://{where}" + (f"?{urlencode(rest)}" if rest else "")
+        config = UrlConfig(Address(url, is_callers), model, api or "chat")
+    else:
+        config = ProviderConfig(provider, model, api=api)
+    return ModelConfig(name, config, generation, caller=caller, place=place)

@@ -1,4 +1,7 @@
-"""What a model is, how its name finds it, and the two kinds that are not built in: an endpoint, a snippet."""
+"""What a model is, how its name finds it, and the two kinds that are not built in: an endpoint, a snippet.
+
+Nothing that calls an endpoint is imported before a model is called.
+"""
 
 from __future__ import annotations
 
@@ -6,45 +9,143 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
-from importlib.metadata import EntryPoint, entry_points
-from typing import ClassVar, Protocol, Self
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from answerkey.errors import HIDDEN, SolverError, SpecError, listing, suggest
-from answerkey.models.actors import ActorClient, ActorHost
-from answerkey.models.batch import BatchBook, BatchClient, BatchMeans
-from answerkey.models.builtin import (
-    BuiltinModel,
-    ConstantModel,
-    LongestModel,
-    OverlapModel,
-    RandomModel,
-    SimulatedModel,
-)
+from answerkey.models.builtin import BUILTIN_MODELS, BuiltinModel
 from answerkey.models.calls import (
     Budget,
     Call,
-    ClientSettings,
     Finished,
     Identified,
     Ledger,
+    Limits,
     MemoryLedger,
-    ModelClient,
     Price,
     Watch,
     call_key,
 )
-from answerkey.models.config import InferenceConfig, ModelConfig, connect, is_live, read_name
-from answerkey.models.providers import PROVIDERS, Connection
+from answerkey.models.config import (
+    PROVIDERS,
+    SECRET_NAME,
+    SHORTEST_KEY,
+    Caller,
+    InferenceConfig,
+    ModelConfig,
+    Secret,
+    is_live,
+    read_name,
+    read_parameters,
+    split_query,
+)
 from answerkey.models.responses import fail, read_message
-from answerkey.models.retry import Limits
-from answerkey.models.settings import SECRET_NAME, SHORTEST_KEY, Caller, Secret, read_query
 from answerkey.sandbox import Snippet, SnippetProcess, SnippetTrouble
 from answerkey.types import Completion, CompletionStatus, Known, Question
+
+if TYPE_CHECKING:
+    from answerkey.models.actors import ActorHost
+    from answerkey.models.batch import BatchBook
+    from answerkey.models.client import ClientSettings, ModelClient
+    from answerkey.models.providers import Connection
+
+#: The function of a snippet that is a model, and that of the later era, which is given the messages in a
+#: mapping, as an endpoint is.
+INFERENCE_FUNCTION, LATER_INFERENCE_FUNCTION = "infer", "run_inference"
+#: What one call of a snippet may take: a local model may think for a while.
+SECONDS = 120.0
+#: So many calls of a snippet are made before their answers are kept.
+KEPT_AT_ONCE = 16
+PREFIX = "builtin"
+PLUGIN_GROUP = "answerkey.models"
+
+
+class Model(Protocol):
+    """Who answers. `name` is what the user wrote; `is_simulated` marks every summary and report."""
+
+    @property
+    def name(self) -> str:
+        """The name as the user wrote it."""
+        ...
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the completions are made up from the key."""
+        ...
+
+    def answer(self, questions: Sequence[Question]) -> list[Completion]:
+        """Return one completion for each question, in order."""
+        ...
+
+
+def open_model(model: str | ModelConfig, *, caller: Caller | None = None) -> Model:
+    """Return the model with this name, or of this config; nothing is asked yet.
+
+    A name is `builtin/…`, `provider/model`, `http://host/v1#model`, or begins with the prefix of an installed
+    package. `caller` brings the keys for a live name; without it, the environment of this process does.
+    """
+    if isinstance(model, str) and is_live(model):
+        model = read_name(model, caller=caller or Caller.of_process(), is_callers=True)
+    if isinstance(model, ModelConfig):
+        if isinstance(model.config, InferenceConfig):
+            config = model.config
+            return SnippetModel(model.name, config.snippet, config.environment, config.seconds or SECONDS)
+        from answerkey.models.providers import connect
+
+        return LiveModel(connect(model))
+    prefix, slash, rest = model.partition("/")
+    kind, _, query = (rest if slash else model).partition("?")
+    if prefix == PREFIX and kind in BUILTIN_MODELS and slash:
+        parameters = BUILTIN_MODELS[kind].parameters
+        defaults = {name: one.default for name, one in parameters.items()}
+        given = read_parameters(model, split_query(model, query), parameters)
+        return BuiltinModel(model, BUILTIN_MODELS[kind], defaults | given)
+    for plugin in entry_points(group=PLUGIN_GROUP):
+        if plugin.name == prefix != PREFIX and slash:
+            try:
+                load: Callable[[str], Model] = plugin.load()
+            except (ImportError, AttributeError) as error:
+                message = f"model `{model}`: the package that adds `{prefix}/…` cannot be loaded: {error}"
+                hint = f"install `{plugin.value}` again, or remove it"
+                raise SpecError("E301", message, hint=hint) from error
+            return load(model)
+    if not slash or suggest(prefix, [PREFIX]):
+        near = suggest(kind, BUILTIN_MODELS)
+        hint = f"built-in models: {listing(f'{PREFIX}/{one}' for one in BUILTIN_MODELS)}"
+        hint = near.replace("`", f"`{PREFIX}/", 1) if near else hint
+    else:
+        known = [PREFIX, *PROVIDERS]
+        hint = f"providers: {listing(known)}; any other endpoint is named by its URL: `http://HOST/v1#NAME`"
+        hint = suggest(prefix, known) or hint
+    raise SpecError("E301", f"unknown model `{model}`", hint=hint)
+
+
+def missing_parts(model: Model, known: Known | None) -> frozenset[str]:
+    """Return what the model must know of every sample and nobody can tell it: `choices`, `truth`.
+
+    Option texts are not among them: they may also come from the dataset.
+    """
+    needs: frozenset[str] = getattr(model, "needs", frozenset())
+    return frozenset() if known is not None else needs - {"options"}
+
+
+def build_calls(
+    model: Identified, questions: Sequence[Question], trial: int, purpose: str = "solve"
+) -> list[Call]:
+    """Return the calls that questions are; the same question of the same model has the same key.
+
+    `trial` counts on top of the questions' own.
+    """
+    numbers = [one.trial + trial for one in questions]
+    return [
+        Call(call_key(model, one.messages, number), one.sample_id, number, one.messages, purpose)
+        for one, number in zip(questions, numbers, strict=True)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
 class LiveModel:
-    """A model that is asked over the network; a context manager, since it keeps its connections open.
+    """A model that is called over the network; a context manager, since it keeps its connections open.
 
     Without `bind` it remembers its answers only as long as it lives. With `batches`, where they are written
     down, calls are not sent one by one but handed in together; with `actors`, they are sent from there.
@@ -82,16 +183,8 @@ class LiveModel:
         actors: ActorHost | None = None,
     ) -> LiveModel:
         """Return the same model with a ledger, a budget and an onlooker of its own."""
-        return replace(
-            self,
-            ledger=ledger,
-            budget=budget or Budget(),
-            watch=watch,
-            limits=limits or self.limits,
-            price=price,
-            batches=batches,
-            actors=actors,
-        )
+        budget, limits = budget or Budget(), limits or self.limits
+        return LiveModel(self.connection, ledger, budget, watch, limits, price, batches, actors)
 
     def require_ready(self) -> None:
         """Raise SpecError E117 when a key is missing, or would pass through a proxy without TLS."""
@@ -105,12 +198,12 @@ class LiveModel:
         self, questions: Sequence[Question], *, trial: int = 0, purpose: str = "solve"
     ) -> list[Completion]:
         """Return one completion for each question, in order; what the ledger knows is not asked."""
-        return self._asker.ask(build_calls(self, questions, trial, purpose))
+        return self._client.complete(build_calls(self, questions, trial, purpose))
 
     def close(self) -> None:
         """Close the connections; twice does no harm."""
-        if "_asker" in self.__dict__:
-            self._asker.close()
+        if "_client" in self.__dict__:
+            self._client.close()
 
     def __enter__(self) -> Self:
         return self
@@ -119,7 +212,7 @@ class LiveModel:
         self.close()
 
     @cached_property
-    def _asker(self) -> ModelClient:
+    def _client(self) -> ModelClient:
         self.require_ready()
         settings: ClientSettings = {
             "ledger": self.ledger,
@@ -129,34 +222,17 @@ class LiveModel:
             "watch": self.watch,
         }
         if self.batches is not None:
-            return BatchClient(self.connection, BatchMeans(self.batches), **settings)
+            from answerkey.models.batch import BatchClient
+
+            return BatchClient(self.connection, self.batches, **settings)
         if self.actors is not None:
+            from answerkey.models.actors import ActorClient
+
             return ActorClient(self.connection, self.actors, **settings)
+        from answerkey.models.client import ModelClient
+
         self.connection.require_address()
         return ModelClient(self.connection, **settings)
-
-
-def build_calls(
-    model: Identified, questions: Sequence[Question], trial: int, purpose: str = "solve"
-) -> list[Call]:
-    """Return the calls that questions are; the same question of the same model has the same key.
-
-    `trial` counts on top of the questions' own.
-    """
-    numbers = [one.trial + trial for one in questions]
-    return [
-        Call(call_key(model, one.messages, number), one.sample_id, number, one.messages, purpose)
-        for one, number in zip(questions, numbers, strict=True)
-    ]
-
-
-FUNCTION = "infer"
-#: The function of the later era; it is given the messages in a mapping, as an endpoint is.
-LATER_FUNCTION = "run_inference"
-#: A local model may think for a while.
-SECONDS = 120.0
-#: So many calls are made before their answers are kept.
-KEPT_AT_ONCE = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +273,17 @@ class SnippetModel:
                 self._tell(call, known[call.key], is_known=True)
         missing = [call for call in calls if call.key not in known and first[call.key] is call]
         for start in range(0, len(missing), KEPT_AT_ONCE):
-            known |= self._keep(missing[start : start + KEPT_AT_ONCE])
+            batch = missing[start : start + KEPT_AT_ONCE]
+            for _ in batch:
+                self.budget.reserve(0.0)
+            finished: list[tuple[Call, Completion]] = []
+            try:
+                finished.extend(zip(batch, self._infer(batch), strict=True))
+            finally:  # what an interrupt finds answered is kept
+                self.ledger.add(finished)
+            for call, completion in finished:
+                known[call.key] = completion
+                self._tell(call, completion, is_known=False)
         return [known[call.key] for call in calls]
 
     def close(self) -> None:
@@ -208,31 +294,17 @@ class SnippetModel:
     def _process(self) -> SnippetProcess:
         return SnippetProcess(self.snippet, seconds=self.seconds)
 
-    def _keep(self, calls: Sequence[Call]) -> dict[str, Completion]:
-        for _ in calls:
-            self.budget.reserve(0.0)
-        finished: list[tuple[Call, Completion]] = []
-        try:
-            finished.extend(zip(calls, self._infer(calls), strict=True))
-        finally:  # what an interrupt finds answered is kept
-            self.ledger.add(finished)
-        for call, completion in finished:
-            self._tell(call, completion, is_known=False)
-        return {call.key: completion for call, completion in finished}
-
     def _infer(self, calls: Sequence[Call]) -> Iterator[Completion]:
         environment = {name: secret.reveal() for name, secret in self.environment.items()}
-        arguments = ([self._show(call.messages), environment] for call in calls)
+        is_later = self.snippet.function == LATER_INFERENCE_FUNCTION
+        shown = ([dict(one) for one in call.messages] for call in calls)
+        arguments = ([{"messages": one} if is_later else one, environment] for one in shown)
         try:
             for call, outcome in zip(calls, self._process.call_all(arguments), strict=True):
                 yield replace(self._read(outcome), prompt=call.messages, source="live")
         except SnippetTrouble as trouble:
             message = f"model `{self.name}`: its snippet cannot be loaded: {self._hide(str(trouble))}"
             raise SolverError("E306", message, where=self.snippet.place) from None
-
-    def _show(self, messages: Sequence[Mapping[str, object]]) -> object:
-        shown = [dict(one) for one in messages]
-        return {"messages": shown} if self.snippet.function == LATER_FUNCTION else shown
 
     def _read(self, outcome: object) -> Completion:
         if isinstance(outcome, SnippetTrouble):
@@ -268,101 +340,3 @@ class SnippetModel:
     def _tell(self, call: Call, completion: Completion, *, is_known: bool) -> None:
         if self.watch is not None:
             self.watch(Finished(call, completion, is_known))
-
-
-PREFIX = "builtin"
-PLUGIN_GROUP = "answerkey.models"
-
-
-class Model(Protocol):
-    """Who answers. `name` is what the user wrote; `is_simulated` marks every summary and report."""
-
-    @property
-    def name(self) -> str:
-        """The name as the user wrote it."""
-        ...
-
-    @property
-    def is_simulated(self) -> bool:
-        """Whether the completions are made up from the key."""
-        ...
-
-    def answer(self, questions: Sequence[Question]) -> list[Completion]:
-        """Return one completion for each question, in order."""
-        ...
-
-
-BUILTIN_MODELS: dict[str, type[BuiltinModel]] = {
-    "constant": ConstantModel,
-    "random": RandomModel,
-    "longest": LongestModel,
-    "overlap": OverlapModel,
-    "simulated": SimulatedModel,
-}
-
-
-def open_model(model: str | ModelConfig, *, caller: Caller | None = None) -> Model:
-    """Return the model with this name, or of this config; nothing is asked yet.
-
-    A name is `builtin/…`, `provider/model`, `http://host/v1#model`, or begins with the prefix of an installed
-    package. `caller` brings the keys for a live name; without it, the environment of this process does.
-    """
-    if isinstance(model, ModelConfig):
-        return _open_config(model)
-    prefix, slash, rest = model.partition("/")
-    if prefix == PREFIX and slash:
-        return _open_builtin(model, rest)
-    if is_live(model):
-        return _open_config(read_name(model, caller=caller or Caller.of_process(), is_callers=True))
-    for plugin in entry_points(group=PLUGIN_GROUP):
-        if plugin.name == prefix and slash:
-            return _open_plugin(model, plugin)
-    if not slash or suggest(prefix, [PREFIX]):
-        raise _refuse_unknown(model, (rest if slash else model).partition("?")[0])
-    known = [PREFIX, *PROVIDERS]
-    rest = f"providers: {listing(known)}; any other endpoint is named by its URL: `http://HOST/v1#NAME`"
-    raise SpecError("E301", f"unknown model `{model}`", hint=suggest(prefix, known) or rest)
-
-
-def _open_config(model: ModelConfig) -> Model:
-    if isinstance(model.config, InferenceConfig):
-        config = model.config
-        return SnippetModel(model.name, config.snippet, config.environment, config.seconds or SECONDS)
-    return LiveModel(connect(model))
-
-
-def missing_parts(model: Model, known: Known | None) -> frozenset[str]:
-    """Return what the model must know of every sample and nobody can tell it: `choices`, `truth`.
-
-    Option texts are not among them: they may also come from the dataset.
-    """
-    needs: frozenset[str] = getattr(model, "needs", frozenset())
-    return frozenset() if known is not None else needs - {"options"}
-
-
-def _open_builtin(name: str, rest: str) -> Model:
-    kind, _, query = rest.partition("?")
-    found = BUILTIN_MODELS.get(kind)
-    if found is None:
-        raise _refuse_unknown(name, kind)
-    build: Callable[..., Model] = found
-    return build(name, **read_query(name, query, found.parameters))
-
-
-def _open_plugin(name: str, plugin: EntryPoint) -> Model:
-    try:
-        build: Callable[[str], Model] = plugin.load()
-    except (ImportError, AttributeError) as error:
-        message = f"model `{name}`: the package that adds `{plugin.name}/…` cannot be loaded: {error}"
-        raise SpecError("E301", message, hint=f"install `{plugin.value}` again, or remove it") from error
-    return build(name)
-
-
-def _refuse_unknown(name: str, kind: str) -> SpecError:
-    near = suggest(kind, BUILTIN_MODELS)
-    hint = (
-        near.replace("`", f"`{PREFIX}/", 1)
-        if near
-        else f"built-in models: {listing(f'{PREFIX}/{one}' for one in BUILTIN_MODELS)}"
-    )
-    return SpecError("E301", f"unknown model `{name}`", hint=hint)

@@ -1,81 +1,85 @@
-"""Connections, the APIs of endpoints (chat, completions, Anthropic, Gemini, adapters), and providers."""
+"""Connections: from a model's config to its URL and key, and the APIs that endpoints have.
+
+A new API is a function that builds the body of its requests, one in `responses` that takes an answer apart,
+and an entry of `APIS`. A key of the caller goes to the provider's own host, to a host that the caller named,
+and to this machine. A host that a project file names for it is refused until the caller allows it: a file
+from elsewhere must not be able to collect keys.
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import ClassVar, Literal, Protocol, get_args
-from urllib.parse import SplitResult, parse_qs, quote, urlsplit, urlunsplit
+from typing import Any, ClassVar
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
-from answerkey.errors import HIDDEN, SolverError, SpecError
+from answerkey.errors import HIDDEN, SolverError, SpecError, listing
+from answerkey.models.calls import Price
+from answerkey.models.config import (
+    AZURE_VERSION,
+    NODE_IP,
+    PROVIDERS,
+    SHORTEST_KEY,
+    Adapter,
+    Address,
+    ApiName,
+    Caller,
+    CustomConfig,
+    Generation,
+    ModelConfig,
+    PlaceholderConfig,
+    ProviderConfig,
+    Secret,
+    Tls,
+    UrlConfig,
+    check_url,
+    is_loopback,
+    read_name,
+    tidy_host,
+)
 from answerkey.models.responses import (
     ANSWERED,
-    TEXT_PARTS,
-    Unreadable,
+    Said,
     cut_raw,
     fail,
     read_body,
+    read_text,
     take_anthropic,
     take_chat,
     take_gemini,
     take_text,
 )
-from answerkey.models.settings import NODE_IP, SHORTEST_KEY, Generation, Secret, put_address, tidy_host
 from answerkey.templates import JsonText, RowTrouble, Template, TemplateStopped
 from answerkey.types import Completion
 
 Message = Mapping[str, object]
 
-_NEVER = r"(?!)"
-
-
-class ApiStyle(Protocol):
-    """How one API is spoken: what a request's body is, and what the body of its answer says."""
-
-    @property
-    def unsupported(self) -> frozenset[str]:
-        """The fields of `Generation` that the API does not have."""
-        ...
-
-    @property
-    def takes_schema(self) -> bool:
-        """Whether the API can be asked for JSON of a given shape."""
-        ...
-
-    def describe(self) -> object:
-        """Return what tells this style from others, as JSON values; part of a connection's identity."""
-        ...
-
-    def build(self, connection: Connection, messages: Sequence[Message]) -> object:
-        """Return the JSON body of a request; SolverError E302 for messages that cannot be put into one."""
-        ...
-
-    def read(self, status: int, headers: Mapping[str, str], body: bytes) -> Completion:
-        """Return what an answer says; total: it never raises."""
-        ...
-
-
-@dataclass(frozen=True)
-class Tls:
-    """How an endpoint proves who it is: certificates (PEM text) that are trusted instead of the system's."""
-
-    trusted_ca: str | None = None
+AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
+#: Anthropic asks for a limit; this one is far above the length of an answer to a question with choices.
+DEFAULT_MAX_TOKENS = 4096
+CHAT_PATH = "/chat/completions"
+#: Tokens for which a price is asked; few enough for the price of an ordinary request.
+_PRICED_TOKENS = 1000
+_OPENAI_HOST = "api.openai.com"
+_VERSION_END = re.compile(r"/v\d+\w*$")
+_ENDPOINTS = ("/completions", "/messages", ":generateContent")
 
 
 @dataclass(frozen=True)
 class Connection:
-    """Who is asked, where, and how. `identity` stands for all that decides the answers.
+    """Who is called, where, and how. `identity` stands for all that decides the answers.
 
     `missing_key` names the environment value whose key the endpoint will ask for and which is not set.
     `schema` is the JSON Schema that the answer is to have, where the API takes one.
     """
 
     name: str
-    style: ApiStyle
+    api: Api | AdapterApi
     url: str
     model: str | None = None
     headers: Mapping[str, Secret | str] = field(default_factory=dict)
@@ -94,7 +98,7 @@ class Connection:
         parts = {
             "url": self.url,
             "model": self.model,
-            "style": self.style.describe(),
+            "style": self.api.identity,
             "generation": self.generation.given(),
             "schema": self.schema,
             "headers": {name: value for name, value in self.headers.items() if isinstance(value, str)},
@@ -103,27 +107,28 @@ class Connection:
 
     @property
     def host(self) -> str:
-        """The host that is asked, for messages."""
+        """The host that is called, for messages."""
         return urlsplit(self.url).hostname or self.url
 
     @property
     def is_per_node(self) -> bool:
-        """Whether each node of a cluster asks an endpoint of its own."""
+        """Whether each node of a cluster calls an endpoint of its own."""
         return self.host == NODE_IP
 
     def at_node(self, address: str) -> Connection:
         """Return the connection as a node with this address uses it."""
-        return replace(self, url=put_address(self.url, address))
+        host = f"//[{address}]" if ":" in address else f"//{address}"
+        return replace(self, url=self.url.replace(f"//{NODE_IP}", host, 1))
 
     def build(self, messages: Sequence[Message]) -> object:
         """Return the JSON body of the request for these messages; SolverError E302 when there is none."""
-        return self.style.build(self, messages)
+        return self.api.build(self, messages)
 
-    def read(self, status: int, headers: Mapping[str, str], body: bytes) -> Completion:
+    def read(self, status: int, body: bytes) -> Completion:
         """Return what an answer says, without a key that the endpoint sends back; never raises."""
         if b"\\" in body or any(map(body.__contains__, self._plain_secrets)):
             body = self._hidden_bytes.sub(HIDDEN.encode(), body)
-        return self.style.read(status, headers, body)
+        return self.api.read(status, body)
 
     def hide(self, text: str) -> str:
         """Return a text, such as the message of a foreign exception, with every secret in it as `***`."""
@@ -138,7 +143,7 @@ class Connection:
 
     def ask_for(self, schema: Mapping[str, object]) -> Connection:
         """Return the connection for answers of a shape; the same one where the API cannot be asked for it."""
-        return replace(self, schema=schema) if self.style.takes_schema else self
+        return replace(self, schema=schema) if self.api.takes_schema else self
 
     def require_key(self) -> None:
         """Raise SpecError E117 when the endpoint will ask for a key and there is none."""
@@ -153,6 +158,35 @@ class Connection:
             message = f"model `{self.name}`: `{NODE_IP}` stands for the node of a cluster that asks"
             raise SpecError("E119", message, hint="add `--engine ray`, or write an address in its place")
 
+    def require_batches(self) -> None:
+        """Raise SpecError E119 for a model that cannot be called in batches."""
+        why = None
+        if self.api.identity != APIS["chat"].identity:
+            why = "only the chat API in the way of OpenAI has batches here"
+        elif self.host.endswith(AZURE_HOSTS):
+            why = "batches of Azure are not in this release"
+        elif not urlsplit(self.url).path.endswith(CHAT_PATH):
+            why = f"its address does not end in `{CHAT_PATH}`, so where its batches are is not known"
+        if why is not None:
+            hint = "leave `--batch` out; calls are then sent one by one"
+            raise SpecError("E119", f"`--batch` cannot be used with `{self.name}`: {why}", hint=hint)
+
+    def find_price(self) -> Price | None:
+        """Return what a token of the model costs in USD; None when nobody knows.
+
+        The package `genai-prices`, where it is installed, knows models of providers at their own addresses.
+        """
+        try:
+            prices: Any = importlib.import_module("genai_prices")
+        except ImportError:
+            return None
+        usage = prices.Usage(input_tokens=_PRICED_TOKENS, output_tokens=_PRICED_TOKENS)
+        try:
+            found = prices.calc_price(usage, model_ref=self.model or "", provider_api_url=self.url)
+        except LookupError:
+            return None
+        return Price(float(found.input_price) / _PRICED_TOKENS, float(found.output_price) / _PRICED_TOKENS)
+
     @property
     def has_secret(self) -> bool:
         """Whether a key, or a header that may hold one, is sent."""
@@ -161,8 +195,13 @@ class Connection:
     @cached_property
     def _hidden(self) -> re.Pattern[str]:
         """What is hidden: the secrets, longest first, in plain text and in any form that JSON has for it."""
+
+        def match_character(character: str) -> str:
+            plain = re.escape(character)
+            return f"(?:{plain}|(?i:\\\\u{ord(character):04x})|\\\\{plain})"
+
         texts = sorted(self._secrets, key=len, reverse=True)
-        return re.compile("|".join("".join(map(_match_character, text)) for text in texts) or _NEVER)
+        return re.compile("|".join("".join(map(match_character, text)) for text in texts) or r"(?!)")
 
     @cached_property
     def _hidden_bytes(self) -> re.Pattern[bytes]:
@@ -179,37 +218,40 @@ class Connection:
         return {secret.reveal() for secret in held if len(secret.reveal()) >= SHORTEST_KEY}
 
 
-def _match_character(character: str) -> str:
-    """Return a pattern for a character of a key, as itself or escaped; keys are ASCII."""
-    plain = re.escape(character)
-    return f"(?:{plain}|(?i:\\\\u{ord(character):04x})|\\\\{plain})"
+@dataclass(frozen=True)
+class Api:
+    """One API: how its requests are built and its answers read, where it is, and how a key is sent.
+
+    `identity` is part of a connection's; `path` stands below a base URL, `root` is the path of one that has
+    none. `unsupported` are the fields of `Generation` that the API does not have; `takes_schema` is
+    whether it can be asked for JSON of a given shape; `limit_field` is how it calls the limit of tokens.
+    """
+
+    identity: object
+    write: Callable[[Connection, Sequence[Message]], dict[str, object]]
+    take: Callable[[Mapping[str, object]], Said]
+    path: str
+    root: str = "/v1"
+    key_header: str = "Authorization"
+    key_start: str = "Bearer "
+    headers: Mapping[str, str] = field(default_factory=dict)
+    unsupported: frozenset[str] = frozenset()
+    takes_schema: bool = False
+    limit_field: str = "max_tokens"
+
+    def build(self, connection: Connection, messages: Sequence[Message]) -> object:
+        """Return the JSON body of a request; SolverError E302 for messages that cannot be put into one."""
+        body = self.write(connection, messages)
+        if self.limit_field != "max_tokens" and "max_tokens" in body:
+            body[self.limit_field] = body.pop("max_tokens")
+        return body
+
+    def read(self, status: int, body: bytes) -> Completion:
+        """Return what an answer says; it never raises."""
+        return read_body(status, body, self.take)
 
 
-#: Who may speak, in the words of the chat API; what a system says stands apart in the other APIs.
-SYSTEM_ROLES = frozenset({"system", "developer"})
-
-
-def read_text(message: Message) -> str:
-    """Return the text of a message, parts joined by a newline; SolverError E302 for anything else in it."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, Sequence) or isinstance(content, bytes):
-        raise SolverError("E302", f"a message's content is not text: {type(content).__name__}")
-    return "\n".join(_read_part(part) for part in content)
-
-
-def _read_part(part: object) -> str:
-    if isinstance(part, str):
-        return part
-    kind = part.get("type", "text") if isinstance(part, Mapping) else None
-    text = part.get("text") if isinstance(part, Mapping) else None
-    if isinstance(kind, str) and kind in TEXT_PARTS and isinstance(text, str):
-        return text
-    raise SolverError("E302", f"a part of a message's content is not text: {kind!r}")
-
-
-def split_system(messages: Sequence[Message]) -> tuple[str | None, list[tuple[str, str]]]:
+def _split_system(messages: Sequence[Message]) -> tuple[str | None, list[tuple[str, str]]]:
     """Return what the system says (joined by an empty line), and the others as role and text.
 
     The roles are `user` and `assistant`; SolverError E302 for another.
@@ -218,7 +260,7 @@ def split_system(messages: Sequence[Message]) -> tuple[str | None, list[tuple[st
     others: list[tuple[str, str]] = []
     for message in messages:
         role = message.get("role", "user")
-        if role in SYSTEM_ROLES:
+        if role in {"system", "developer"}:
             system.append(read_text(message))
         elif role in {"user", "assistant"}:
             others.append((str(role), read_text(message)))
@@ -227,114 +269,44 @@ def split_system(messages: Sequence[Message]) -> tuple[str | None, list[tuple[st
     return ("\n\n".join(system) if system else None), others
 
 
-SCHEMA_NAME = "answer"
+def _write_chat(connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
+    body: dict[str, object] = {} if connection.model is None else {"model": connection.model}
+    body["messages"] = [dict(message) for message in messages]
+    given = connection.generation.given()
+    if connection.generation.wants_logprobs:
+        given["logprobs"] = True
+    if connection.schema is not None:
+        shape = {"name": "answer", "schema": dict(connection.schema), "strict": True}
+        given["response_format"] = {"type": "json_schema", "json_schema": shape}
+    return body | given
 
 
-@dataclass(frozen=True)
-class OpenAiChat:
-    """`POST …/chat/completions`; `limit_field` is how the endpoint calls the limit of tokens."""
-
-    limit_field: str = "max_tokens"
-    unsupported: ClassVar[frozenset[str]] = frozenset({"echo"})
-    takes_schema: ClassVar[bool] = True
-
-    def describe(self) -> object:
-        """Return the style's name; how a limit is called decides no answer."""
-        return "chat"
-
-    def build(self, connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
-        """Return the request's body."""
-        body: dict[str, object] = {"messages": [dict(message) for message in messages]}
-        if connection.model is not None:
-            body = {"model": connection.model, **body}
-        given = connection.generation.given()
-        if "max_tokens" in given:
-            body[self.limit_field] = given.pop("max_tokens")
-        if connection.generation.wants_logprobs:
-            given["logprobs"] = True
-        if connection.schema is not None:
-            shape = {"name": SCHEMA_NAME, "schema": dict(connection.schema), "strict": True}
-            given["response_format"] = {"type": "json_schema", "json_schema": shape}
-        return body | given
-
-    def read(self, status: int, headers: Mapping[str, str], body: bytes) -> Completion:
-        """Return what a chat completion says."""
-        del headers
-        return read_body(status, body, take_chat)
+def _write_text(connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
+    """Write the messages as one text, without roles, parted by an empty line; `logprobs` is a number."""
+    body: dict[str, object] = {} if connection.model is None else {"model": connection.model}
+    body["prompt"] = "\n\n".join(read_text(message) for message in messages)
+    given = connection.generation.given()
+    top = given.pop("top_logprobs", None)
+    given.pop("logprobs", None)
+    if connection.generation.wants_logprobs:
+        given["logprobs"] = 1 if top is None else top
+    if connection.generation.echo:
+        given.setdefault("max_tokens", 1)  # what comes after the text is of no use
+    return body | given
 
 
-@dataclass(frozen=True)
-class OpenAiCompletions:
-    """`POST …/completions`: the messages are one plain text, without roles, parted by an empty line."""
-
-    unsupported: ClassVar[frozenset[str]] = frozenset()
-    takes_schema: ClassVar[bool] = False
-
-    def describe(self) -> object:
-        """Return the style's name."""
-        return "completions"
-
-    def build(self, connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
-        """Return the request's body; `logprobs` is a number in this API."""
-        body: dict[str, object] = {"prompt": "\n\n".join(read_text(message) for message in messages)}
-        if connection.model is not None:
-            body = {"model": connection.model, **body}
-        given = connection.generation.given()
-        top = given.pop("top_logprobs", None)
-        given.pop("logprobs", None)
-        if connection.generation.wants_logprobs:
-            given["logprobs"] = 1 if top is None else top
-        if connection.generation.echo:
-            given.setdefault("max_tokens", 1)  # what comes after the text is of no use
-        return body | given
-
-    def read(self, status: int, headers: Mapping[str, str], body: bytes) -> Completion:
-        """Return what a text completion says."""
-        del headers
-        return read_body(status, body, take_text)
-
-
-OPENAI_CHAT = OpenAiChat()
-OPENAI_COMPLETIONS = OpenAiCompletions()
-
-
-#: The API asks for a limit; this one is far above the length of an answer to a question with choices.
-DEFAULT_MAX_TOKENS = 4096
-ANTHROPIC_VERSION = "2023-06-01"
-_ANTHROPIC_NAMES = {"stop": "stop_sequences"}
-
-
-@dataclass(frozen=True)
-class AnthropicMessages:
-    """The system's text stands apart; there is neither a seed nor log probabilities."""
-
-    unsupported: ClassVar[frozenset[str]] = frozenset({"seed", "logprobs", "top_logprobs", "echo"})
-    takes_schema: ClassVar[bool] = False
-
-    def describe(self) -> object:
-        """Return the style's name and what it sends by itself."""
-        return ["anthropic", DEFAULT_MAX_TOKENS]
-
-    def build(self, connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
-        """Return the request's body."""
-        system, others = split_system(messages)
-        body: dict[str, object] = {
-            "model": connection.model,
-            "max_tokens": DEFAULT_MAX_TOKENS,
-            "messages": [{"role": role, "content": text} for role, text in others],
-        }
-        if system is not None:
-            body["system"] = system
-        given = connection.generation.given()
-        return body | {_ANTHROPIC_NAMES.get(name, name): value for name, value in given.items()}
-
-    def read(self, status: int, headers: Mapping[str, str], body: bytes) -> Completion:
-        """Return what a message says."""
-        del headers
-        return read_body(status, body, take_anthropic)
-
-
-ANTHROPIC = AnthropicMessages()
+def _write_anthropic(connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
+    system, others = _split_system(messages)
+    given = connection.generation.given()
+    if "stop" in given:
+        given["stop_sequences"] = given.pop("stop")
+    return {
+        "model": connection.model,
+        "max_tokens": DEFAULT_MAX_TOKENS,
+        "messages": [{"role": role, "content": text} for role, text in others],
+        **({} if system is None else {"system": system}),
+        **given,
+    }
 
 
 _GEMINI_NAMES = {
@@ -344,37 +316,11 @@ _GEMINI_NAMES = {
     "seed": "seed",
     "stop": "stopSequences",
 }
-_ROLES = {"user": "user", "assistant": "model"}
+_GEMINI_ROLES = {"user": "user", "assistant": "model"}
 
 
-@dataclass(frozen=True)
-class GeminiContent:
-    """The model stands in the address, the system's text apart; the assistant is called `model`."""
-
-    unsupported: ClassVar[frozenset[str]] = frozenset({"echo"})
-    takes_schema: ClassVar[bool] = True
-
-    def describe(self) -> object:
-        """Return the style's name."""
-        return "gemini"
-
-    def build(self, connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
-        """Return the request's body."""
-        system, others = split_system(messages)
-        contents = [{"role": _ROLES[role], "parts": [{"text": text}]} for role, text in others]
-        body: dict[str, object] = {"contents": contents}
-        if system is not None:
-            body["systemInstruction"] = {"parts": [{"text": system}]}
-        config = _build_config(connection)
-        return body | ({"generationConfig": config} if config else {})
-
-    def read(self, status: int, headers: Mapping[str, str], body: bytes) -> Completion:
-        """Return what the first candidate says."""
-        del headers
-        return read_body(status, body, take_gemini)
-
-
-def _build_config(connection: Connection) -> dict[str, object]:
+def _write_gemini(connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
+    system, others = _split_system(messages)
     generation = connection.generation
     config = {
         _GEMINI_NAMES[name]: value for name, value in generation.given().items() if name in _GEMINI_NAMES
@@ -385,49 +331,59 @@ def _build_config(connection: Connection) -> dict[str, object]:
             config["logprobs"] = generation.top_logprobs
     if connection.schema is not None:
         config |= {"responseMimeType": "application/json", "responseJsonSchema": dict(connection.schema)}
-    return config
+    return {
+        "contents": [{"role": _GEMINI_ROLES[role], "parts": [{"text": text}]} for role, text in others],
+        **({} if system is None else {"systemInstruction": {"parts": [{"text": system}]}}),
+        **({"generationConfig": config} if config else {}),
+    }
 
 
-GEMINI = GeminiContent()
-
-
-INPUT_NAMES = ("input", "model_info", "kwargs")
-OUTPUT_NAMES = ("body", "status_code")
+_WITHOUT_ECHO = frozenset({"echo"})
+APIS: dict[ApiName, Api] = {
+    "chat": Api("chat", _write_chat, take_chat, CHAT_PATH, unsupported=_WITHOUT_ECHO, takes_schema=True),
+    "completions": Api("completions", _write_text, take_text, "/completions"),
+    "anthropic": Api(
+        ["anthropic", DEFAULT_MAX_TOKENS],
+        _write_anthropic,
+        take_anthropic,
+        "/messages",
+        key_header="x-api-key",
+        key_start="",
+        headers={"anthropic-version": "2023-06-01"},
+        unsupported=frozenset({"seed", "logprobs", "top_logprobs", "echo"}),
+    ),
+    "gemini": Api(
+        "gemini",
+        _write_gemini,
+        take_gemini,
+        "/models/{model}:generateContent",
+        root="/v1beta",
+        key_header="x-goog-api-key",
+        key_start="",
+        unsupported=_WITHOUT_ECHO,
+        takes_schema=True,
+    ),
+}
 
 
 @dataclass(frozen=True)
-class Adapter:
-    """The two templates of an adapter, as they are written."""
-
-    key: str
-    process_input: str
-    process_output: str
-
-    def parts(self) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-        """Return the field, the source, and the names that can be read, of each template."""
-        return (
-            ("process_input", self.process_input, INPUT_NAMES),
-            ("process_output", self.process_output, OUTPUT_NAMES),
-        )
-
-
-@dataclass(frozen=True)
-class AdapterStyle:
+class AdapterApi:
     """A user's adapter; it is given `generation` only if its template names it, or `kwargs`."""
 
     adapter: Adapter
     info: Mapping[str, object] = field(default_factory=dict)
     takes_schema: ClassVar[bool] = False
 
-    @cached_property
+    @property
     def unsupported(self) -> frozenset[str]:
         """All of `Generation`, unless the input template reads it."""
         if any(name in self.adapter.process_input for name in ("generation", "kwargs")):
             return frozenset()
         return frozenset(one.name for one in fields(Generation))
 
-    def describe(self) -> object:
-        """Return the templates and what they read of the model."""
+    @property
+    def identity(self) -> object:
+        """The templates and what they read of the model."""
         return ["adapter", self.adapter.process_input, self.adapter.process_output, dict(self.info)]
 
     @cached_property
@@ -436,51 +392,39 @@ class AdapterStyle:
 
     def build(self, connection: Connection, messages: Sequence[Message]) -> object:
         """Return the request's body: the JSON that the input template writes."""
-        told = {"messages": [dict(message) for message in messages]}
         kwargs = connection.generation.given()
         info = {**self.info, "model_key": connection.model, "generation": kwargs}
+        told = {"messages": [dict(message) for message in messages]}
         try:
             written = self._templates[0].evaluate(input=told, model_info=info, kwargs=kwargs)
+            return json.loads(written, strict=False) if isinstance(written, str) else written
         except (RowTrouble, TemplateStopped) as trouble:
-            raise self._refuse(trouble.message, trouble.hint) from None
-        if not isinstance(written, str):
-            return written
-        try:
-            return json.loads(written, strict=False)
+            reason, hint = trouble.message, trouble.hint
         except (ValueError, RecursionError) as error:
+            reason = f"what it writes is not JSON: {error}"
             hint = 'write texts with `tojson`: `"content": {{ message.content | tojson }}`'
-            raise self._refuse(f"what it writes is not JSON: {error}", hint) from None
+        raise SolverError("E302", f"adapter `{self.adapter.key}`, `process_input`: {reason}", hint=hint)
 
-    def _refuse(self, reason: str, hint: str | None) -> SolverError:
-        return SolverError("E302", f"adapter `{self.adapter.key}`, `process_input`: {reason}", hint=hint)
-
-    def read(self, status: int, headers: Mapping[str, str], body: bytes) -> Completion:
+    def read(self, status: int, body: bytes) -> Completion:
         """Return what the output template makes of an answer; it is not shown what reports an error."""
-        del headers
         if status not in ANSWERED:
             return read_body(status, body, take_chat)
         start = f"adapter `{self.adapter.key}`, `process_output`"
         try:
-            written = self._adapt(status, body)
-        except Unreadable as trouble:
-            return fail(f"{start}: {trouble}", body)
+            text = JsonText(body.decode("utf-8-sig"))
+            made = self._templates[1].evaluate(body=text, status_code=status)
+        except UnicodeDecodeError:
+            return fail(f"{start}: the body is not UTF-8", body)
+        except (RowTrouble, TemplateStopped) as trouble:
+            return fail(f"{start}: {trouble.message}", body)
+        written = _unquote(made) if isinstance(made, str) else json.dumps(made, default=str)
         completion = read_body(status, written.encode(errors="replace"), take_chat)
         if completion.error is None:
             return completion
         return replace(completion, error=f"{start}: {completion.error}", raw=cut_raw(body))
 
-    def _adapt(self, status: int, body: bytes) -> str:
-        try:
-            text = JsonText(body.decode("utf-8-sig"))
-            made = self._templates[1].evaluate(body=text, status_code=status)
-        except UnicodeDecodeError:
-            raise Unreadable("the body is not UTF-8") from None
-        except (RowTrouble, TemplateStopped) as trouble:
-            raise Unreadable(trouble.message) from None
-        return _unwrap(made) if isinstance(made, str) else json.dumps(made, default=str)
 
-
-def _unwrap(text: str) -> str:
+def _unquote(text: str) -> str:
     """Return the text inside a JSON text: `{{ body | tojson }}` quotes a body that is text already."""
     if not text.lstrip().startswith('"'):
         return text
@@ -491,138 +435,209 @@ def _unwrap(text: str) -> str:
     return inner if isinstance(inner, str) else text
 
 
-ApiName = Literal["chat", "completions", "anthropic", "gemini"]
-API_NAMES: tuple[ApiName, ...] = get_args(ApiName)
-AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
-AZURE_VERSION = "api-version"
-_OPENAI_HOST = "api.openai.com"
-_VERSION_END = re.compile(r"/v\d+\w*$")
-_ENDPOINTS = ("/completions", "/messages", ":generateContent")
+# From a model's config to its connection.
+
+#: The key for endpoints that are named by their URL.
+URL_KEY = "ANSWERKEY_API_KEY"
+#: The key that servers on this machine are sent, as most of their users set it.
+LOCAL_KEY = "OPENAI_API_KEY"
+
+_AUTH_HEADER = re.compile(r".*(auth|key|token|secret|cookie|password|credential).*", re.IGNORECASE)
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_TEXT = re.compile(r"[\t\x20-\x7e]*")
+#: Headers that are the sender's own business.
+_OWN_HEADERS = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection"})
 
 
-@dataclass(frozen=True)
-class Api:
-    """One way to speak: its style, where it is below a base URL, and how a key is sent.
+def connect(model: str | ModelConfig, *, caller: Caller | None = None) -> Connection:
+    """Return the connection of a live model; a name is taken as the caller's word.
 
-    `root` is the path of a base URL that has none.
+    SpecError E301 (no such model, or none that can be called), E108 (a value that does not fit), E117 (a key
+    that may not go there). A key that is not set is no error yet: see `Connection.require_key`.
     """
-
-    style: ApiStyle
-    path: str
-    root: str = "/v1"
-    key_header: str = "Authorization"
-    key_start: str = "Bearer "
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    def find_endpoint(self, base: str, model: str | None) -> str:
-        """Return the URL below a base URL; one that is an endpoint already stays as it is."""
-        parts = urlsplit(base)
-        path = parts.path.rstrip("/")
-        if path.endswith(_ENDPOINTS):
-            return base
-        if not path or (self.style is ANTHROPIC and not _VERSION_END.search(path)):
-            path += self.root
-        return _set_path(parts, path + self.path.format(model=quote(model or "", safe="")))
-
-    def hold_key(self, key: Secret) -> dict[str, Secret]:
-        """Return the header that carries a key."""
-        return {self.key_header: Secret(f"{self.key_start}{key.reveal()}", key.origin)}
-
-
-@dataclass(frozen=True)
-class AzureApi(Api):
-    """Azure's form of an OpenAI API: another key header; with `api-version`, a path per deployment."""
-
-    root: str = "/openai/v1"
-    key_header: str = "api-key"
-    key_start: str = ""
-
-    def find_endpoint(self, base: str, model: str | None) -> str:
-        """Return the URL of a deployment, or of the API that takes its name in the body."""
-        parts = urlsplit(base)
-        if parts.path.strip("/") or AZURE_VERSION not in parse_qs(parts.query):
-            return super().find_endpoint(base, model)
-        return _set_path(parts, f"/openai/deployments/{quote(model or '', safe='')}{self.path}")
-
-
-def _set_path(parts: SplitResult, path: str) -> str:
-    return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
-
-
-APIS: dict[ApiName, Api] = {
-    "chat": Api(OPENAI_CHAT, "/chat/completions"),
-    "completions": Api(OPENAI_COMPLETIONS, "/completions"),
-    "anthropic": Api(
-        ANTHROPIC,
-        "/messages",
-        key_header="x-api-key",
-        key_start="",
-        headers={"anthropic-version": ANTHROPIC_VERSION},
-    ),
-    "gemini": Api(
-        GEMINI, "/models/{model}:generateContent", "/v1beta", key_header="x-goog-api-key", key_start=""
-    ),
-}
-
-
-@dataclass(frozen=True)
-class Provider:
-    """A provider: the base URL of its own host, and the API that it speaks unless told otherwise."""
-
-    name: str
-    base_url: str | None
-    api: ApiName = "chat"
-
-    @property
-    def key_name(self) -> str:
-        """The environment value that holds its key."""
-        return f"{self.name.upper()}_API_KEY"
-
-    @property
-    def base_name(self) -> str:
-        """The environment value that overrides its base URL."""
-        return f"{self.name.upper()}_BASE_URL"
-
-    @property
-    def own_host(self) -> str | None:
-        """The host that its key belongs to."""
-        return None if self.base_url is None else urlsplit(self.base_url).hostname
-
-
-PROVIDERS: dict[str, Provider] = {
-    one.name: one
-    for one in (
-        Provider("openai", f"https://{_OPENAI_HOST}/v1"),
-        Provider("anthropic", "https://api.anthropic.com/v1", "anthropic"),
-        Provider("gemini", "https://generativelanguage.googleapis.com/v1beta", "gemini"),
-        Provider("together", "https://api.together.xyz/v1"),
-        Provider("fireworks", "https://api.fireworks.ai/inference/v1"),
-        Provider("sambanova", "https://api.sambanova.ai/v1"),
-        Provider("novita", "https://api.novita.ai/openai/v1"),
-        Provider("azure", None),
+    if isinstance(model, str):
+        model = read_name(model, caller=caller or Caller.of_process(), is_callers=True)
+    config = model.config
+    try:
+        if isinstance(config, ProviderConfig):
+            found = _connect_provider(config, model)
+        elif isinstance(config, UrlConfig):
+            found = _connect_url(config, model)
+        elif isinstance(config, CustomConfig):
+            found = _connect_custom(config, model)
+        else:
+            raise _refuse_config(model)
+        _check_connection(found, model)
+    except SpecError as error:
+        place = error.where or model.place
+        raise SpecError(error.code, error.message, where=place, hint=error.hint) from None
+    return replace(
+        found,
+        generation=model.generation,
+        max_concurrent=model.max_concurrent,
+        requests_per_minute=model.requests_per_minute,
+        tokens_per_minute=model.tokens_per_minute,
     )
-}
 
 
-def find_api(name: ApiName, url: str, provider: str | None = None) -> Api:
-    """Return the API as the host at a URL speaks it."""
+def _refuse_config(model: ModelConfig) -> SpecError:
+    if isinstance(model.config, PlaceholderConfig):
+        hint = "bring recorded completions with `--completions FILE`, or choose one such as `builtin/random`"
+        return SpecError("E301", f"model `{model.name}` is a placeholder: it cannot be asked", hint=hint)
+    return SpecError("E301", f"model `{model.name}` is a Python snippet: there is nothing to connect to")
+
+
+def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
+    provider, caller, name = PROVIDERS[config.provider], model.caller, config.provider.upper()
+    base = config.base_url or caller.find_address(f"{name}_BASE_URL")
+    if base is None and provider.base_url is None:
+        hint = f"set `{name}_BASE_URL` to the address of your resource"
+        raise SpecError("E108", f"model `{model.name}`: `{config.provider}` has no base URL", hint=hint)
+    base = base or Address(provider.base_url or "")
+    url = check_url(base.url, model.name)
+    version = caller.find("AZURE_API_VERSION") if config.provider == "azure" else None
+    if version is not None and AZURE_VERSION not in parse_qs(urlsplit(url).query):
+        url += ("&" if "?" in url else "?") + urlencode({AZURE_VERSION: version})
+    api = _find_api(config.api or provider.api, url, is_azure=config.provider == "azure")
+    key = config.api_key or caller.find_key(f"{name}_API_KEY")
+    what = "key" if config.api_key else f"`{name}_API_KEY`"
+    own_host = provider.own_host or _find_own_host(key, url, caller)
+    _guard_key(key, base, model, what, own_host=own_host)
+    is_own = url.startswith(f"https://{provider.own_host}/")
+    return Connection(
+        model.name,
+        api,
+        _find_endpoint(api, url, config.model),
+        config.model,
+        headers=_hold_key(api, key),
+        key=key or None,
+        missing_key=f"{name}_API_KEY" if is_own and not key else None,
+    )
+
+
+def _connect_url(config: UrlConfig, model: ModelConfig) -> Connection:
+    """Connect by URL; a provider's key is not sent to another host only because no better key is set."""
+    url = check_url(config.address.url, model.name)
+    api = _find_api(config.api, url)
+    provider = _find_provider(url) if url.startswith("https://") else None
+    name = LOCAL_KEY if is_loopback(url) else None
+    if model.caller.find(URL_KEY) is not None:
+        name = URL_KEY
+    elif provider is not None:
+        name = f"{provider.upper()}_API_KEY"
+    key = None if name is None else model.caller.find_key(name)
+    _guard_key(key, config.address, model, f"`{name}`", own_host=_find_own_host(key, url, model.caller))
+    endpoint = _find_endpoint(api, url, config.model)
+    return Connection(model.name, api, endpoint, config.model, _hold_key(api, key), key)
+
+
+def _connect_custom(config: CustomConfig, model: ModelConfig) -> Connection:
+    url = check_url(config.address.url, model.name)
+    api = _find_api(config.api, url)
+    if config.adapter is None and _VERSION_END.search(urlsplit(url).path.rstrip("/")):
+        url = _find_endpoint(api, url, config.model)
+    for secret in (config.api_key, *config.headers.values()):
+        own_host = _find_own_host(secret, url, model.caller)
+        _guard_key(secret, config.address, model, "key", own_host=own_host)
+    headers = _hold_key(api, config.api_key)
+    for name, value in config.headers.items():
+        if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
+            raise SpecError("E108", f"model `{model.name}`: {name!r} cannot be a header of yours")
+        # Each name once, whatever its case: the file's own wins.
+        headers = {known: held for known, held in headers.items() if known.lower() != name.lower()}
+        # A value that is plainly no secret takes part in the identity.
+        is_plain = value.origin == "written" and not _AUTH_HEADER.fullmatch(name)
+        headers[name] = value.reveal() if is_plain else value
+    style = api if config.adapter is None else AdapterApi(config.adapter, {"key": model.name})
+    return Connection(
+        model.name, style, url, config.model, headers, key=config.api_key or None, tls=config.tls
+    )
+
+
+def _find_api(name: ApiName, url: str, *, is_azure: bool = False) -> Api:
+    """Return the API as the host at a URL has it."""
     api = APIS[name]
     host = tidy_host(urlsplit(url).hostname or "")
-    is_azure = provider == "azure" or host.endswith(AZURE_HOSTS)
+    is_azure |= host.endswith(AZURE_HOSTS)
     if name == "chat" and (is_azure or host == _OPENAI_HOST):
         # Their newer models refuse `max_tokens`; other endpoints often know no other name.
-        api = replace(api, style=OpenAiChat("max_completion_tokens"))
+        api = replace(api, limit_field="max_completion_tokens")
     if is_azure and name in {"chat", "completions"}:
-        api = AzureApi(api.style, api.path)
+        api = replace(api, root="/openai/v1", key_header="api-key", key_start="")
     return api
 
 
-def find_host_provider(url: str) -> Provider | None:
+def _find_endpoint(api: Api, base: str, model: str | None) -> str:
+    """Return the URL below a base URL; one that is an endpoint already stays as it is."""
+    parts = urlsplit(base)
+    path, name = parts.path.rstrip("/"), quote(model or "", safe="")
+    if path.endswith(_ENDPOINTS):
+        return base
+    if not path and api.key_header == "api-key" and AZURE_VERSION in parse_qs(parts.query):
+        path = f"/openai/deployments/{name}"  # of Azure, which has a path for each deployment
+    elif not path or (api.path == "/messages" and not _VERSION_END.search(path)):
+        path += api.root
+    return parts._replace(path=path + api.path.format(model=name), fragment="").geturl()
+
+
+def _hold_key(api: Api, key: Secret | None) -> dict[str, Secret | str]:
+    """Return the headers of an API, with a key where there is one."""
+    headers: dict[str, Secret | str] = dict(api.headers)
+    if key:
+        headers[api.key_header] = Secret(f"{api.key_start}{key.reveal().strip()}", key.origin)
+    return headers
+
+
+def _find_provider(url: str) -> str | None:
     """Return the provider whose own host a URL names."""
     host = tidy_host(urlsplit(url).hostname or "")
-    return next((one for one in PROVIDERS.values() if one.own_host == host), None)
+    return next((name for name, one in PROVIDERS.items() if one.own_host == host), None)
 
 
-def ends_in_version(url: str) -> bool:
-    """Return whether a URL is a base URL by its looks: its path ends in a version, such as `/v1`."""
-    return bool(_VERSION_END.search(urlsplit(url).path.rstrip("/")))
+def _find_own_host(secret: Secret | None, url: str, caller: Caller) -> str | None:
+    """Return the host at a URL if it is a provider's and the key is not known as that of another one."""
+    provider = _find_provider(url)
+    if provider is None or secret is None:
+        return None
+    others = {caller.find(f"{name.upper()}_API_KEY") for name in PROVIDERS if name != provider}
+    return None if secret.reveal().strip() in others else PROVIDERS[provider].own_host
+
+
+def _guard_key(
+    secret: Secret | None, address: Address, model: ModelConfig, what: str, *, own_host: str | None
+) -> None:
+    """Raise SpecError E117 when a key of the caller would go to a host that is not allowed to have it.
+
+    `own_host` is the provider's; it counts only over TLS.
+    """
+    url = address.url
+    host = tidy_host(urlsplit(url).hostname or "")
+    is_own = host == own_host and url.lower().startswith("https://")
+    if not secret or secret.origin != "caller" or address.is_callers or is_own:
+        return
+    if not is_loopback(url) and not model.caller.allows(url):
+        raise SpecError(
+            "E117",
+            f"model `{model.name}`: a file of the project names the host `{host}` for your {what}",
+            hint=f"if that host may have it, run again with `--allow-host {host}`",
+        )
+
+
+def _check_connection(found: Connection, model: ModelConfig) -> None:
+    unfit = [name for name in model.generation.given() if name in found.api.unsupported]
+    if unfit:
+        hint = "leave it out of `generation`"
+        raise SpecError("E108", f"model `{model.name}`: its API does not take {listing(unfit)}", hint=hint)
+    for name, text in found.reveal_headers().items():
+        if not _HEADER_TEXT.fullmatch(text):
+            message = f"model `{model.name}`: the value of the header `{name}` cannot be sent"
+            raise SpecError("E117", message, hint="it holds a line break, or characters other than ASCII")
+    if found.tls is not None and found.tls.trusted_ca is not None:
+        import ssl
+
+        try:
+            ssl.create_default_context(cadata=found.tls.trusted_ca)
+        except (ssl.SSLError, ValueError):
+            hint = "it holds the text of a PEM file: `trusted_ca: !include certificates.pem`"
+            message = f"model `{model.name}`: `trusted_ca` holds no certificate that can be read"
+            raise SpecError("E108", message, hint=hint) from None

@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from answerkey.errors import SpecError, hide_secrets, remember_url
-from answerkey.models.settings import is_loopback
+from answerkey.models.config import is_loopback
 
 LOG = logging.getLogger("answerkey")
 #: Further certificates to trust. OpenSSL reads `SSL_CERT_FILE` by itself.

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, takewhile, zip_longest
+from itertools import islice, zip_longest
 from typing import NamedTuple
 
+from answerkey.errors import SolverError
 from answerkey.types import Completion, CompletionStatus
 
 #: A small body can be large once it is read: each value in it takes fifty bytes and more.
@@ -29,68 +30,8 @@ OTHER_ROLES = frozenset({"system", "developer", "user", "tool", "function"})
 MESSAGE_KEYS = frozenset({"content", "refusal", "tool_calls", "function_call"})
 WRAPPER_KEYS = ("choices", "messages", "output", "message", "items")
 
-
-def read_message(message: object) -> Completion:
-    """Return what a reply says.
-
-    Text; an OpenAI-like message; a whole chat completion (its first choice); an object with `output` or
-    `messages`; a list of messages (the last of the assistant). Text parts are joined by a newline. A refusal
-    is REFUSED; null, tool calls alone and shapes that hold no text are NO_TEXT.
-    """
-    return _read(message, DEPTH)
-
-
-def is_trace(value: object) -> bool:
-    """Return whether a value has the shape of a reply or of an exchange of messages.
-
-    A message with `role` and content; a list of messages; an object whose `choices`, `messages`, `output`,
-    `message` or `items` is or holds one.
-    """
-    return _is_trace(value, DEPTH)
-
-
-def _is_trace(value: object, depth: int) -> bool:
-    if isinstance(value, Mapping) and "role" in value:
-        return not MESSAGE_KEYS.isdisjoint(value)
-    if depth == 0:
-        return False
-    if isinstance(value, Mapping):
-        held = [value[key] for key in WRAPPER_KEYS if key in value]
-        return any(_is_trace(one, depth - 1) for held_one in held for one in (held_one, *_entries(held_one)))
-    entries = _entries(value)
-    return bool(entries) and all(isinstance(one, Mapping) and "role" in one for one in entries)
-
-
-def _entries(value: object) -> Sequence[object]:
-    return value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else ()
-
-
-def _read(message: object, depth: int) -> Completion:
-    if isinstance(message, str):
-        return Completion(mend_text(message))
-    if message is None or depth == 0:
-        return Completion(None, CompletionStatus.NO_TEXT)
-    if isinstance(message, Mapping):
-        return _read_mapping(message, depth - 1)
-    if isinstance(message, Sequence) and not isinstance(message, bytes):
-        return _read_list(message, depth - 1)
-    if isinstance(message, int | float):
-        return Completion(str(message))
-    return Completion(None, CompletionStatus.NO_TEXT)
-
-
-def _read_list(messages: Sequence[object], depth: int) -> Completion:
-    if all(isinstance(one, str) or (isinstance(one, Mapping) and _is_part(one)) for one in messages):
-        return _read_mapping({"role": "assistant", "content": messages}, depth)
-    for position in range(len(messages) - 1, -1, -1):
-        one = messages[position]
-        if isinstance(one, Mapping) and one.get("role", "assistant") == "assistant" and not _is_aside(one):
-            return _with_prompt(_read(one, depth), messages[:position])
-    return Completion(None, CompletionStatus.NO_TEXT)
-
-
-def _is_part(value: Mapping[str, object]) -> bool:
-    return "role" not in value and _is_one_of(value.get("type"), TEXT_PARTS | {"refusal"})
+Found = Mapping[str, object]
+_NO_TEXT = Completion(None, CompletionStatus.NO_TEXT)
 
 
 def _is_one_of(value: object, words: frozenset[str]) -> bool:
@@ -98,52 +39,92 @@ def _is_one_of(value: object, words: frozenset[str]) -> bool:
     return isinstance(value, str) and value in words
 
 
-def _is_aside(value: Mapping[str, object]) -> bool:
-    """Return whether an entry of a reply is no message: reasoning, a tool call, a search."""
-    return "role" not in value and value.get("type", "message") != "message"
+def _entries(value: object) -> Sequence[object]:
+    return value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else ()
 
 
-def _with_prompt(completion: Completion, earlier: Sequence[object]) -> Completion:
+def is_trace(value: object, depth: int = DEPTH) -> bool:
+    """Return whether a value has the shape of a reply or of an exchange of messages.
+
+    A message with `role` and content; a list of messages; an object whose `choices`, `messages`, `output`,
+    `message` or `items` is or holds one.
+    """
+    if isinstance(value, Mapping) and "role" in value:
+        return not MESSAGE_KEYS.isdisjoint(value)
+    if depth == 0:
+        return False
+    if isinstance(value, Mapping):
+        held = [value[key] for key in WRAPPER_KEYS if key in value]
+        return any(is_trace(one, depth - 1) for whole in held for one in (whole, *_entries(whole)))
+    entries = _entries(value)
+    return bool(entries) and all(isinstance(one, Mapping) and "role" in one for one in entries)
+
+
+def read_message(message: object, depth: int = DEPTH) -> Completion:
+    """Return what a reply says.
+
+    Text; an OpenAI-like message; a whole chat completion (its first choice); an object with `output` or
+    `messages`; a list of messages (the last of the assistant). Text parts are joined by a newline. A refusal
+    is REFUSED; null, tool calls alone and shapes that hold no text are NO_TEXT.
+    """
+    if isinstance(message, str):
+        return Completion(mend_text(message))
+    if isinstance(message, int | float):
+        return Completion(str(message))
+    if depth == 0:
+        return _NO_TEXT
+    if isinstance(message, Mapping):
+        return _read_mapping(message, depth - 1)
+    if isinstance(message, Sequence) and not isinstance(message, bytes):
+        return _read_list(message, depth - 1)
+    return _NO_TEXT
+
+
+def _read_list(messages: Sequence[object], depth: int) -> Completion:
+    parts = TEXT_PARTS | {"refusal"}
+    if all(
+        isinstance(one, str)
+        or (isinstance(one, Mapping) and "role" not in one and _is_one_of(one.get("type"), parts))
+        for one in messages
+    ):
+        return _read_one({"role": "assistant", "content": messages})
+    for position, one in reversed(list(enumerate(messages))):
+        if not isinstance(one, Mapping) or one.get("role", "assistant") != "assistant":
+            continue
+        if "role" in one or one.get("type", "message") == "message":  # not reasoning, a tool call, a search
+            return _add_prompt(read_message(one, depth), messages[:position])
+    return _NO_TEXT
+
+
+def _add_prompt(completion: Completion, earlier: Sequence[object]) -> Completion:
     prompt = [make_plain(one) for one in earlier if isinstance(one, Mapping)]
     return replace(completion, prompt=prompt or completion.prompt)
 
 
-def _read_mapping(message: Mapping[str, object], depth: int) -> Completion:
+def _read_mapping(message: Found, depth: int) -> Completion:
     if "role" in message or not MESSAGE_KEYS.isdisjoint(message):
         return _read_one(message)
     choices = message.get("choices")
+    key = next((key for key in ("message", "output", "messages", "items") if key in message), None)
     if isinstance(choices, Sequence) and choices and isinstance(choices[0], Mapping):
-        return _read_choice(choices[0], message, depth)
-    for key in ("message", "output", "messages", "items"):
-        if key in message:
-            return _add_usage(_with_exchange(_read(message[key], depth), message), message)
-    return Completion(None, CompletionStatus.NO_TEXT)
-
-
-def _with_exchange(completion: Completion, holder: Mapping[str, object]) -> Completion:
-    """Add the prompt of an object that holds the whole exchange beside the last reply."""
-    messages = holder.get("messages")
-    if completion.prompt is not None or "output" not in holder or not isinstance(messages, Sequence):
-        return completion
-    return _with_prompt(completion, messages[:-1])
-
-
-def _read_choice(choice: Mapping[str, object], holder: Mapping[str, object], depth: int) -> Completion:
-    completion = _read(choice.get("message", choice.get("text")), depth)
-    end = choice.get("finish_reason")
-    logprobs = choice.get("logprobs")
-    completion = replace(
-        completion,
-        finish_reason=mend_text(end) if isinstance(end, str) else None,
-        logprobs=to_json_values(logprobs) if isinstance(logprobs, Mapping) else None,
-    )
-    if _is_one_of(end, REFUSED_ENDS) and not completion.text:
-        completion = replace(completion, text=None, status=CompletionStatus.REFUSED)
-    return _add_usage(completion, holder)
-
-
-def _add_usage(completion: Completion, holder: Mapping[str, object]) -> Completion:
-    usage = holder.get("usage")
+        choice = choices[0]
+        completion = read_message(choice.get("message", choice.get("text")), depth)
+        end, logprobs = choice.get("finish_reason"), choice.get("logprobs")
+        completion = replace(
+            completion,
+            finish_reason=mend_text(end) if isinstance(end, str) else None,
+            logprobs=to_json_values(logprobs) if isinstance(logprobs, Mapping) else None,
+        )
+        if _is_one_of(end, REFUSED_ENDS) and not completion.text:
+            completion = replace(completion, text=None, status=CompletionStatus.REFUSED)
+    elif key is not None:
+        completion = read_message(message[key], depth)
+        exchange = message.get("messages")
+        if completion.prompt is None and "output" in message and isinstance(exchange, Sequence):
+            completion = _add_prompt(completion, exchange[:-1])  # it holds the whole beside the last reply
+    else:
+        return _NO_TEXT
+    usage = message.get("usage")
     if not isinstance(usage, Mapping):
         return completion
     asked = read_count(usage.get("prompt_tokens", usage.get("input_tokens")))
@@ -156,40 +137,49 @@ def read_count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
 
 
-def _read_one(message: Mapping[str, object]) -> Completion:
+def _read_one(message: Found) -> Completion:
+    """Return what one message of the assistant says."""
     if _is_one_of(message.get("role"), OTHER_ROLES):
-        return Completion(None, CompletionStatus.NO_TEXT)
+        return _NO_TEXT
+    content, refusal = message.get("content"), message.get("refusal")
+    parts = _entries(content)
+    is_refused = any(isinstance(part, Mapping) and part.get("type") == "refusal" for part in parts)
+    texts = [text for part in parts if (text := _find_part(part)) is not None]
+    if isinstance(content, str | int | float):
+        texts = [str(content)]
     reply = make_plain(message)
-    text, is_refused = _read_content(message.get("content"))
-    refusal = message.get("refusal")
     if is_refused or (isinstance(refusal, str) and refusal) or message.get("stop_reason") == "refusal":
         return Completion(None, CompletionStatus.REFUSED, reply=reply)
+    text = "\n".join(texts)
     has_calls = bool(message.get("tool_calls") or message.get("function_call"))
-    if text is None or (has_calls and not text.strip()):
+    if not texts or (has_calls and not text.strip()):
         return Completion(None, CompletionStatus.NO_TEXT, reply=reply)
     return Completion(mend_text(text), reply=reply)
 
 
-def _read_content(content: object) -> tuple[str | None, bool]:
-    """Return the text of a message's content (None when it has none) and whether a part of it refuses."""
+def _find_part(part: object) -> str | None:
+    """Return the text of a part of a message's content; None for a part of another kind."""
+    if isinstance(part, Mapping) and _is_one_of(part.get("type", "text"), TEXT_PARTS):
+        part = part.get("text")
+        part = part.get("value") if isinstance(part, Mapping) else part
+    return part if isinstance(part, str) else None
+
+
+def read_text(message: Found) -> str:
+    """Return the text of a message, parts joined by a newline; SolverError E302 for anything else in it."""
+    content = message.get("content")
     if isinstance(content, str):
-        return content, False
+        return content
     if not isinstance(content, Sequence) or isinstance(content, bytes):
-        return (str(content) if isinstance(content, int | float) else None), False
-    parts = [_read_part(part) for part in content]
-    texts = [part for part in parts if part is not None]
-    is_refused = any(isinstance(part, Mapping) and part.get("type") == "refusal" for part in content)
-    return ("\n".join(texts) if texts else None), is_refused
-
-
-def _read_part(part: object) -> str | None:
-    if isinstance(part, str):
-        return part
-    if not isinstance(part, Mapping) or not _is_one_of(part.get("type", "text"), TEXT_PARTS):
-        return None
-    text = part.get("text")
-    text = text.get("value") if isinstance(text, Mapping) else text
-    return text if isinstance(text, str) else None
+        raise SolverError("E302", f"a message's content is not text: {type(content).__name__}")
+    texts: list[str] = []
+    for part in content:
+        kind = part.get("type", "text") if isinstance(part, Mapping) else None
+        text = part.get("text") if _is_one_of(kind, TEXT_PARTS) else part
+        if not isinstance(text, str):
+            raise SolverError("E302", f"a part of a message's content is not text: {kind!r}")
+        texts.append(text)
+    return "\n".join(texts)
 
 
 def mend_text(text: str) -> str:
@@ -203,7 +193,7 @@ def mend_text(text: str) -> str:
     return text
 
 
-def make_plain(message: Mapping[str, object]) -> dict[str, object]:
+def make_plain(message: Found) -> dict[str, object]:
     """Return a message as plain JSON values that any file can hold."""
     plain = to_json_values(message)
     return plain if isinstance(plain, dict) else {"role": str(message.get("role", "assistant"))}
@@ -219,16 +209,11 @@ def to_json_values(value: object) -> object:
     return plain
 
 
-def has_too_many_parts(body: bytes) -> bool:
-    """Return whether reading a body of JSON would take far more memory than any answer needs.
-
-    In each part of it there is a comma or a bracket. Texts have them too, but an answer has no million.
-    """
-    return len(body) > MOST_PARTS and sum(map(body.count, (b",", b"[", b"{"))) > MOST_PARTS
-
+# The bodies of answers.
 
 RAW_BYTES = 65_536
 ERROR_CHARACTERS = 500
+ANSWERED = range(200, 300)
 #: How the APIs name the ends of a completion, in the words of one of them.
 FINISH_REASONS: dict[str, str] = {
     "end_turn": "stop",
@@ -247,8 +232,9 @@ FINISH_REASONS: dict[str, str] = {
 }
 #: Where error bodies say what is wrong, the best place first.
 COMPLAINT_FIELDS = ("error", "message", "detail", "errors", "msg", "type", "code")
-ANSWERED = range(200, 300)
 _NOTHING = Completion(None)
+#: Made once: `json.loads` with `parse_constant` makes a decoder for every reply.
+_JSON = json.JSONDecoder(parse_constant=lambda _: None)
 
 
 class Said(NamedTuple):
@@ -261,30 +247,64 @@ class Said(NamedTuple):
     texts: Sequence[str] = ()
     thoughts: Sequence[str] = ()
     refusal: str | None = None
-    reply: Mapping[str, object] | None = None
+    reply: Found | None = None
     finish_reason: object = None
     prompt_tokens: object = None
     completion_tokens: object = None
     logprobs: object = None
 
 
+_NOTHING_SAID = Said()
+
+
 class Unreadable(Exception):  # noqa: N818 - it becomes a completion, never an error of a run
     """A body that is not what the API promises; the message says why."""
 
 
-def read_body(status: int, body: bytes, take: Callable[[Mapping[str, object]], Said]) -> Completion:
+def has_too_many_parts(body: bytes) -> bool:
+    """Return whether reading a body of JSON would take far more memory than any answer needs.
+
+    In each part of it there is a comma or a bracket. Texts have them too, but an answer has no million.
+    """
+    return len(body) > MOST_PARTS and sum(map(body.count, (b",", b"[", b"{"))) > MOST_PARTS
+
+
+def read_body(status: int, body: bytes, take: Callable[[Found], Said]) -> Completion:
     """Return what a body says; `take` reads the JSON object of an answer that was given (status 2xx)."""
+    reason, said = "", _NOTHING_SAID
     try:
         parsed = _parse(body)
         if status not in ANSWERED:
-            return fail(_join(f"HTTP {status}", find_complaint(parsed)), body)
-        if not isinstance(parsed, Mapping):
-            return fail(f"the body is JSON, but no object: {type(parsed).__name__}", body)
-        if parsed.get("error") or "error" in {_word(parsed.get("object")), _word(parsed.get("type"))}:
-            return fail(_join("the endpoint reports an error", find_complaint(parsed)), body)
-        return _conclude(take(parsed))
+            reason = find_complaint(parsed)
+        elif not isinstance(parsed, Mapping):
+            reason = f"the body is JSON, but no object: {type(parsed).__name__}"
+        elif parsed.get("error") or "error" in (parsed.get("object"), parsed.get("type")):
+            complaint = find_complaint(parsed)
+            reason = f"the endpoint reports an error{': ' if complaint else ''}{complaint}"
+        else:
+            said = take(parsed)
     except Unreadable as error:
-        return fail(str(error) if status in ANSWERED else _join(f"HTTP {status}", str(error)), body)
+        reason = str(error)
+    if status not in ANSWERED:
+        reason = f"HTTP {status}{': ' if reason else ''}{reason}"
+    if reason:
+        return fail(reason, body)
+    text = mend_text("\n".join(said.texts)) if said.texts else None
+    end = mend_text(said.finish_reason) if isinstance(said.finish_reason, str) else ""
+    end = FINISH_REASONS.get(end, end)
+    status_of_text = CompletionStatus.OK if text is not None else CompletionStatus.NO_TEXT
+    if said.refusal is not None or (end == "content_filter" and not text):
+        text, status_of_text = None, CompletionStatus.REFUSED
+    return _NOTHING.with_fields(
+        text=text,
+        status=status_of_text,
+        reply=None if said.reply is None else make_plain(said.reply),
+        finish_reason=end or None,
+        prompt_tokens=read_count(said.prompt_tokens),
+        completion_tokens=read_count(said.completion_tokens),
+        reasoning=mend_text("\n".join(said.thoughts)) if said.thoughts else None,
+        logprobs=to_json_values(said.logprobs) if isinstance(said.logprobs, Mapping) else None,
+    )
 
 
 def fail(reason: str, body: bytes = b"") -> Completion:
@@ -306,10 +326,6 @@ def shorten(text: str) -> str:
     return words if len(words) <= ERROR_CHARACTERS else f"{words[:ERROR_CHARACTERS]}…"
 
 
-#: Made once: `json.loads` with `parse_constant` makes a decoder for every reply.
-_JSON = json.JSONDecoder(parse_constant=lambda _: None)
-
-
 def _parse(body: bytes) -> object:
     if has_too_many_parts(body):
         raise Unreadable("the body has more than a million parts")
@@ -320,62 +336,30 @@ def _parse(body: bytes) -> object:
     try:
         return _JSON.decode(text)
     except (ValueError, RecursionError):
-        raise Unreadable(_describe_text(text)) from None
-
-
-def _describe_text(text: str) -> str:
-    start = text.lstrip()[:100]
-    if not start:
-        return "the body is empty"
-    if start.startswith("<"):
-        return "the body is HTML, not JSON"
-    return "the body is a stream of events, not JSON" if start.startswith("data:") else "the body is not JSON"
+        start = text.lstrip()[:5]
+        reason = "the body is not JSON"
+        if not start:
+            reason = "the body is empty"
+        elif start.startswith("<"):
+            reason = "the body is HTML, not JSON"
+        elif start == "data:":
+            reason = "the body is a stream of events, not JSON"
+        raise Unreadable(reason) from None
 
 
 def find_complaint(body: object, depth: int = DEPTH) -> str:
     """Return the message of an error body, in any of the usual shapes; "" when there is none."""
     if isinstance(body, str):
         return body
-    if depth == 0:
-        return ""
-    if isinstance(body, list):
-        return next((found for one in body if (found := find_complaint(one, depth - 1))), "")
-    if not isinstance(body, Mapping):
-        return ""
-    values = (body.get(key) for key in COMPLAINT_FIELDS)
-    return next((found for one in values if (found := find_complaint(one, depth - 1))), "")
+    held: Sequence[object] = ()
+    if depth and isinstance(body, list):
+        held = body
+    elif depth and isinstance(body, Mapping):
+        held = [body.get(key) for key in COMPLAINT_FIELDS]
+    return next((found for one in held if (found := find_complaint(one, depth - 1))), "")
 
 
-def _join(start: str, rest: str) -> str:
-    return f"{start}: {rest}" if rest else start
-
-
-def _conclude(said: Said) -> Completion:
-    text = mend_text("\n".join(said.texts)) if said.texts else None
-    stated = _word(said.finish_reason)
-    end = FINISH_REASONS.get(stated, stated) or None
-    status = CompletionStatus.OK if text is not None else CompletionStatus.NO_TEXT
-    if said.refusal is not None or (end == "content_filter" and not text):
-        text, status = None, CompletionStatus.REFUSED
-    return _NOTHING.with_fields(
-        text=text,
-        status=status,
-        reply=None if said.reply is None else make_plain(said.reply),
-        finish_reason=end,
-        prompt_tokens=read_count(said.prompt_tokens),
-        completion_tokens=read_count(said.completion_tokens),
-        reasoning=mend_text("\n".join(said.thoughts)) if said.thoughts else None,
-        logprobs=to_json_values(said.logprobs) if isinstance(said.logprobs, Mapping) else None,
-    )
-
-
-def _word(value: object) -> str:
-    return mend_text(value) if isinstance(value, str) else ""
-
-
-#: Objects that JSON was read from are dicts, and asking for those is quick.
-Found = Mapping[str, object]
-MISSING = object()
+# What an answer says, in each API.
 
 #: Where endpoints put what a reasoning model thought, beside the content.
 THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking")
@@ -386,70 +370,57 @@ _BESIDE_CONTENT = (*THOUGHT_FIELDS, *_SAYS_MORE)
 
 def take_chat(body: Found) -> Said:
     """Return what the first choice of a chat completion says."""
-    usage = _take_usage(body)
-    choice = _take_first(body, "choices")
+    choice, about = _take_choice(body)
     if choice is None:
-        return Said(
-            prompt_tokens=usage.get("prompt_tokens"), completion_tokens=usage.get("completion_tokens")
-        )
+        return about
     message = choice.get("message")
     if not isinstance(message, dict):
         raise Unreadable("the first choice has no `message`")
     role = message.get("role")
-    if isinstance(role, str) and role in OTHER_ROLES:
+    if _is_one_of(role, OTHER_ROLES):
         raise Unreadable(f"the message is of the role {role!r}, not the assistant's")
-    texts, thoughts, refusal, reply = _take_message(message)
-    return Said(
-        texts,
-        thoughts,
-        refusal,
-        reply,
-        _take_end(choice),
-        usage.get("prompt_tokens"),
-        usage.get("completion_tokens"),
-        choice.get("logprobs"),
-    )
-
-
-def _take_message(message: Found) -> tuple[Sequence[str], Sequence[str], str | None, Found | None]:
-    """Return the texts, the thoughts, the refusal and what there is beside them."""
     content = message.get("content")
     if isinstance(content, str) and not any(map(message.get, _BESIDE_CONTENT)):  # nearly all are so
-        return [content], (), None, None
+        return about._replace(texts=[content])
     parts = _take_parts(content)
     own_thoughts = _find_text(message, *THOUGHT_FIELDS)
-    thoughts = [*([own_thoughts] if own_thoughts else []), *parts.thoughts]
     refusal = message.get("refusal") if parts.refusal is None else parts.refusal
-    has_calls = bool(message.get("tool_calls") or message.get("function_call"))
-    texts = parts.texts if any(text.strip() for text in parts.texts) or not has_calls else ()
-    reply = None  # kept, without its thoughts, if it says more than one text
-    if not isinstance(content, str) or any(message.get(name) for name in _SAYS_MORE):
-        reply = {name: value for name, value in message.items() if name not in THOUGHT_FIELDS}
     is_refused = isinstance(refusal, str) and (refusal or parts.refusal is not None)
-    return texts, thoughts, str(refusal) if is_refused else None, reply
+    has_calls = bool(message.get("tool_calls") or message.get("function_call"))
+    reply = None  # kept, without its thoughts, if it says more than one text
+    if not isinstance(content, str) or any(map(message.get, _SAYS_MORE)):
+        reply = {name: value for name, value in message.items() if name not in THOUGHT_FIELDS}
+    return about._replace(
+        texts=parts.texts if any(text.strip() for text in parts.texts) or not has_calls else (),
+        thoughts=[*([own_thoughts] if own_thoughts else []), *parts.thoughts],
+        refusal=str(refusal) if is_refused else None,
+        reply=reply,
+    )
 
 
 def take_text(body: Found) -> Said:
     """Return what the first choice of a text completion says."""
-    usage = _take_usage(body)
-    choice = _take_first(body, "choices")
-    text = None if choice is None else choice.get("text", MISSING)
+    choice, about = _take_choice(body)
+    text = None if choice is None else choice.get("text", 0)
     if not isinstance(text, str | None):
         raise Unreadable("the first choice has no `text`")
-    return Said(
-        texts=[text] if isinstance(text, str) else (),
-        finish_reason=None if choice is None else _take_end(choice),
-        prompt_tokens=usage.get("prompt_tokens"),
-        completion_tokens=usage.get("completion_tokens"),
-        logprobs=None if choice is None else choice.get("logprobs"),
-    )
+    return about if text is None else about._replace(texts=[text])
+
+
+def _take_choice(body: Found) -> tuple[Found | None, Said]:
+    """Return the first choice, and what is said beside its text."""
+    usage = _get_object(body, "usage")
+    tokens = (usage.get("prompt_tokens"), usage.get("completion_tokens"))
+    choice, end = _take_first(body, "choices", "finish_reason")
+    logprobs = None if choice is None else choice.get("logprobs")
+    return choice, Said((), (), None, None, end, *tokens, logprobs)
 
 
 def take_anthropic(body: Found) -> Said:
     """Return what a message of Anthropic's API says; thinking blocks are apart from the text."""
     if "content" not in body:
         raise Unreadable("the body has no `content`")
-    usage = _take_usage(body)
+    usage = _get_object(body, "usage")
     parts = _take_parts(body["content"])
     end = body.get("stop_reason")
     refusal = "\n".join(parts.texts) if end == "refusal" else parts.refusal
@@ -470,53 +441,55 @@ def take_anthropic(body: Found) -> Said:
 
 def take_gemini(body: Found) -> Said:
     """Return what the first candidate of Gemini's API says; thoughts are apart from the text."""
-    usage = body.get("usageMetadata")
-    usage = usage if isinstance(usage, dict) else {}
-    feedback = body.get("promptFeedback")
-    reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
+    usage = _get_object(body, "usageMetadata")
+    reason = _get_object(body, "promptFeedback").get("blockReason")
     blocked = reason if isinstance(reason, str) and reason else None
-    has_candidates = "candidates" in body
-    if not has_candidates and blocked is None:
-        raise Unreadable("the body has no `candidates`")
-    candidate = _take_first(body, "candidates") if has_candidates else None
+    candidate, end = None, None
+    if "candidates" in body or blocked is None:
+        candidate, end = _take_first(body, "candidates", "finishReason")
     content = None if candidate is None else candidate.get("content")
-    parts = _take_gemini_parts(content)
+    parts = content.get("parts", []) if isinstance(content, dict) else []
+    if not isinstance(content, dict | None) or not isinstance(parts, list):
+        raise Unreadable("the content of the first candidate is no list of parts")
+    texts: list[str] = []
+    thoughts: list[str] = []
+    for part in parts:
+        if not isinstance(part, dict):
+            raise Unreadable("a part of the content is no object")
+        if "text" in part:
+            (thoughts if part.get("thought") else texts).append(_require_text(part))
     return Said(
-        texts=parts.texts,
-        thoughts=parts.thoughts,
+        texts=texts,
+        thoughts=thoughts,
         refusal=blocked,
-        finish_reason=None if candidate is None else _take_end(candidate, "finishReason"),
+        finish_reason=end,
         prompt_tokens=usage.get("promptTokenCount"),
         completion_tokens=_add_counts(usage.get("candidatesTokenCount"), usage.get("thoughtsTokenCount")),
         logprobs=None if candidate is None else candidate.get("logprobsResult"),
     )
 
 
-def _take_usage(body: Found) -> Found:
-    usage = body.get("usage")
-    return usage if isinstance(usage, dict) else {}
+def _get_object(body: Found, name: str) -> Found:
+    found = body.get(name)
+    return found if isinstance(found, dict) else {}
 
 
-def _take_first(body: Found, name: str) -> Found | None:
-    """Return the first entry of a list of answers, None for an empty list."""
+def _take_first(body: Found, name: str, end_name: str) -> tuple[Found | None, object]:
+    """Return the first entry of a list of answers, None for an empty list, and how it ended."""
     found = body.get(name)
     if not isinstance(found, list):
         raise Unreadable(f"`{name}` is no list" if name in body else f"the body has no `{name}`")
     if not found:
-        return None
+        return None, None
     first = found[0]
     if not isinstance(first, dict):
         raise Unreadable(f"the first of `{name}` is no object")
     if first.get("error"):
         raise Unreadable(f"the endpoint reports an error: {find_complaint(first['error'])}")
-    return first
-
-
-def _take_end(choice: Found, name: str = "finish_reason") -> object:
-    end = choice.get(name)
+    end = first.get(end_name)
     if end == "error":
         raise Unreadable("the endpoint reports an error in the middle of the answer")
-    return end
+    return first, end
 
 
 def _take_parts(content: object) -> Said:
@@ -532,7 +505,7 @@ def _take_parts(content: object) -> Said:
         kind = part.get("type", "text") if isinstance(part, dict) else "text"
         if kind == "refusal":
             refusal = _find_text(part, "refusal")
-        elif isinstance(kind, str) and kind in THOUGHT_PARTS:
+        elif _is_one_of(kind, THOUGHT_PARTS):
             thoughts.append(_find_text(part, *THOUGHT_FIELDS, "text"))
         elif not isinstance(kind, str) or kind in TEXT_PARTS:
             texts.append(_require_text(part))
@@ -564,21 +537,9 @@ def _add_counts(first: object = None, *others: object) -> int | None:
     return first + sum(one for one in others if isinstance(one, int))
 
 
-def _take_gemini_parts(content: object) -> Said:
-    parts = content.get("parts", []) if isinstance(content, dict) else []
-    if not isinstance(content, dict | None) or not isinstance(parts, list):
-        raise Unreadable("the content of the first candidate is no list of parts")
-    texts: list[str] = []
-    thoughts: list[str] = []
-    for part in parts:
-        if not isinstance(part, dict):
-            raise Unreadable("a part of the content is no object")
-        if "text" in part:
-            (thoughts if part.get("thought") else texts).append(_require_text(part))
-    return Said(texts=texts, thoughts=thoughts)
+# Log-probabilities.
 
-
-_Found = Mapping[str, object]
+NO_ECHO = "the endpoint did not echo the log-probabilities of the text"
 
 
 @dataclass(frozen=True)
@@ -596,54 +557,42 @@ class Position:
 
 
 def read_positions(logprobs: object) -> list[Position]:
-    """Return the tokens of a completion in order; none where there are no log-probabilities."""
-    if not isinstance(logprobs, Mapping):
-        return []
-    for name, read in (("content", _read_chat), ("tokens", _read_text), ("chosenCandidates", _read_gemini)):
-        if isinstance(logprobs.get(name), list):
-            return _cut(read(logprobs))
-    return []
+    """Return the tokens of a completion in order; none where there are no log-probabilities.
+
+    They end before the first that is damaged: what follows it has no known place.
+    """
+    positions: list[Position] = []
+    for token, logprob, pairs, offset in _list_tokens(logprobs):
+        if not isinstance(token, str):
+            break
+        own = read_logprob(logprob)
+        top: dict[str, float] = {}
+        for name, value in [*pairs, (token, own)]:
+            number = read_logprob(value)
+            if isinstance(name, str) and number is not None:
+                top.setdefault(name, number)
+        place = offset if isinstance(offset, int) and not isinstance(offset, bool) else None
+        positions.append(Position(token, own, top, place))
+    return positions
 
 
-def _cut(positions: Iterable[Position | None]) -> list[Position]:
-    """Return the positions up to the first that is damaged: what follows it has no known place."""
-    return [one for one in takewhile(lambda one: one is not None, positions) if one is not None]
-
-
-def _read_chat(logprobs: _Found) -> Iterator[Position | None]:
-    for one in _list(logprobs, "content"):
-        pairs = [(_get(two, "token"), _get(two, "logprob")) for two in _list(one, "top_logprobs")]
-        yield _build(_get(one, "token"), _get(one, "logprob"), pairs)
-
-
-def _read_text(logprobs: _Found) -> Iterator[Position | None]:
-    names = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
-    columns = [_list(logprobs, name) for name in names]
-    for token, logprob, top, offset in islice(zip_longest(*columns), len(columns[0])):
-        pairs = list(top.items()) if isinstance(top, Mapping) else []
-        yield _build(token, logprob, pairs, offset)
-
-
-def _read_gemini(logprobs: _Found) -> Iterator[Position | None]:
-    chosen, tops = _list(logprobs, "chosenCandidates"), _list(logprobs, "topCandidates")
-    for one, top in islice(zip_longest(chosen, tops), len(chosen)):
-        pairs = [(_get(two, "token"), _get(two, "logProbability")) for two in _list(top, "candidates")]
-        yield _build(_get(one, "token"), _get(one, "logProbability"), pairs)
-
-
-def _build(
-    token: object, logprob: object, pairs: Sequence[tuple[object, object]], offset: object = None
-) -> Position | None:
-    if not isinstance(token, str):
-        return None
-    own = read_logprob(logprob)
-    top: dict[str, float] = {}
-    for name, value in [*pairs, (token, own)]:
-        number = read_logprob(value)
-        if isinstance(name, str) and number is not None:
-            top.setdefault(name, number)
-    place = offset if isinstance(offset, int) and not isinstance(offset, bool) else None
-    return Position(token, own, top, place)
+def _list_tokens(
+    logprobs: object,
+) -> Iterator[tuple[object, object, Sequence[tuple[object, object]], object]]:
+    """Yield token, log-probability, alternatives and offset in the forms of chat, text and Gemini's API."""
+    if isinstance(_get(logprobs, "content"), list):
+        for one in _list(logprobs, "content"):
+            pairs = [(_get(two, "token"), _get(two, "logprob")) for two in _list(one, "top_logprobs")]
+            yield _get(one, "token"), _get(one, "logprob"), pairs, None
+    elif tokens := _list(logprobs, "tokens"):
+        columns = [_list(logprobs, name) for name in ("token_logprobs", "top_logprobs", "text_offset")]
+        for token, logprob, top, offset in islice(zip_longest(tokens, *columns), len(tokens)):
+            yield token, logprob, list(top.items()) if isinstance(top, Mapping) else [], offset
+    else:
+        chosen, tops = _list(logprobs, "chosenCandidates"), _list(logprobs, "topCandidates")
+        for one, top in islice(zip_longest(chosen, tops), len(chosen)):
+            pairs = [(_get(two, "token"), _get(two, "logProbability")) for two in _list(top, "candidates")]
+            yield _get(one, "token"), _get(one, "logProbability"), pairs, None
 
 
 def read_logprob(value: object) -> float | None:
@@ -665,9 +614,6 @@ def _list(value: object, name: str) -> list[object]:
     """Return the list under a name; an empty one where there is none."""
     found = _get(value, name)
     return found if isinstance(found, list) else []
-
-
-NO_ECHO = "the endpoint did not echo the log-probabilities of the text"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from answerkey.evaluate import Standing
+from answerkey.evaluate.session import Standing
 from answerkey.models import BatchSeen
+from answerkey.models.calls import BatchSeen
 from answerkey.text import GAP, INDENT, Line, Role, Span, line, make_visible, measure_width, shorten
 
 #: What a bar is made of: the part that is done, and the rest.

@@ -28,7 +28,6 @@ from zlib import crc32
 
 from answerkey.datasets.storage import find_object, put_object
 from answerkey.errors import Place, RunError
-from answerkey.models.batch import Submitted
 from answerkey.models.cache import (
     CallCache,
     connect_file,
@@ -37,7 +36,7 @@ from answerkey.models.cache import (
     prepare_tables,
     write_rows,
 )
-from answerkey.models.calls import Call
+from answerkey.models.calls import Call, Submitted
 from answerkey.runs.store import ObjectStore, RunStore, reaching_storage
 from answerkey.types import Completion, CompletionStatus
 

@@ -19,7 +19,7 @@ from typing import Protocol, runtime_checkable
 import polars as pl
 
 from answerkey.errors import InternalError, SpecError
-from answerkey.models import LiveModel, Model, SnippetModel
+from answerkey.models.model import LiveModel, Model, SnippetModel
 from answerkey.reader.explain import shorten
 from answerkey.scorers.base import (
     CALL_FAILED,

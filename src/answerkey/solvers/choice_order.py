@@ -20,7 +20,7 @@ from itertools import permutations
 from typing import Any, Literal, get_args
 
 from answerkey.errors import SpecError, listing, suggest
-from answerkey.models import Draws
+from answerkey.models.builtin import Draws
 from answerkey.solvers.solver import ID_COLUMN, parse_literal, shorten
 from answerkey.templates import Template
 from answerkey.types import Row, Samples

@@ -11,9 +11,8 @@ from functools import cached_property
 from typing import ClassVar
 
 from answerkey.errors import DataError, SpecError, raise_all
-from answerkey.models import LiveModel, Model
-from answerkey.models.providers import read_text
-from answerkey.models.responses import Continued, measure_continuation
+from answerkey.models.model import LiveModel, Model
+from answerkey.models.responses import Continued, measure_continuation, read_text
 from answerkey.solvers.single_turn import SHOWN, ChatInput, Examples, GenericInput, SingleTurnSolver
 from answerkey.solvers.solver import ONE_TRIAL, Compiled, Prompt, PromptTrouble, describe_troubles
 from answerkey.templates import RowTrouble, Template

@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 from answerkey.errors import DataError, SpecError, listing, suggest
-from answerkey.models import OPTIONS_HINT, Model, is_trace, missing_parts, read_message
+from answerkey.models.builtin import OPTIONS_HINT
+from answerkey.models.model import Model, missing_parts
+from answerkey.models.responses import is_trace, read_message
 from answerkey.templates import RowTrouble, Template
 from answerkey.types import Completion, Completions, Known, Question, Samples
 

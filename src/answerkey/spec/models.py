@@ -6,9 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from answerkey.errors import Place, SpecError, listing, suggest
-from answerkey.models import (
-    INFERENCE_FUNCTION,
-    LATER_INFERENCE_FUNCTION,
+from answerkey.models.config import (
     PROVIDERS,
     Adapter,
     Address,
@@ -20,6 +18,7 @@ from answerkey.models import (
     ProviderConfig,
     Tls,
 )
+from answerkey.models.model import INFERENCE_FUNCTION, LATER_INFERENCE_FUNCTION
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.spec import shapes
 from answerkey.spec.config import refuse_config

@@ -12,19 +12,18 @@ from typing import Any
 
 from answerkey.datasets import Selection, is_stored, require_address
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, raise_all, suggest
-from answerkey.models import (
+from answerkey.models.config import (
     Adapter,
     Caller,
     CustomConfig,
     Generation,
     InferenceConfig,
     ModelConfig,
-    connect,
     is_live,
-    open_model,
+    is_url,
     read_name,
 )
-from answerkey.models.config import is_url
+from answerkey.models.model import open_model
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.scorers import AskingScorer
 from answerkey.solvers import ChatInput, GenericInput
@@ -294,7 +293,7 @@ class Definitions(Project):
             return model
         model = replace(model, generation=choice.generation.over(model.generation))
         if not isinstance(model.config, InferenceConfig):
-            connect(model)
+            open_model(model)
         elif (error := check_snippet(model.config.snippet)) is not None:
             raise error
         return model

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Generic, Literal, Self, TypeVar
 
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
-from answerkey.models import Origin, Secret
-from answerkey.models.settings import SECRET_NAME
+from answerkey.models.config import SECRET_NAME, Origin, Secret
 from answerkey.spec import nodes
 from answerkey.spec.nodes import Broken, ListNode, MapNode, Node, Problems, ScalarNode
 from answerkey.spec.nodes import Path as Way

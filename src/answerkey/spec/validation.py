@@ -23,7 +23,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
-from answerkey.models import Secret
+from answerkey.models.config import Secret
 from answerkey.spec.nodes import BROKEN, ListNode, MapNode, Node, Path, Problems, ScalarNode, to_plain
 from answerkey.templates import UnresolvedConfig
 

@@ -1,10 +1,9 @@
-"""The laws of asking from several nodes, with nodes that are threads of this process."""
+"""The laws of calling from several nodes, with nodes that are threads of this process."""
 
 from __future__ import annotations
 
 import pickle
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -14,22 +13,21 @@ from typing import Any
 import pytest
 
 from answerkey.errors import AnswerkeyError, EngineError, RunError, SolverError
-from answerkey.models.actors import LOSSES, ActorClient, ActorLostError, ModelActor, Node
+from answerkey.models.actors import LOSSES, ActorClient, ActorLostError, ModelActor, Node, Payload, share_out
 from answerkey.models.calls import (
     Budget,
     Call,
     Event,
     Finished,
-    Means,
+    Limits,
     MemoryLedger,
     Price,
     Retried,
     call_key,
 )
-from answerkey.models.config import connect
-from answerkey.models.providers import Connection
-from answerkey.models.retry import Clock, Limits
-from answerkey.models.settings import Caller
+from answerkey.models.config import Caller, Secret
+from answerkey.models.providers import Connection, connect
+from answerkey.models.retry import Clock
 from answerkey.testing import Behaviour, Reply, TestServer
 from answerkey.types import Completion
 
@@ -147,7 +145,7 @@ def server(pupil: Pupil) -> Iterator[TestServer]:
         yield running
 
 
-def open_asker(url: str, actors: FakeActors, **settings: Any) -> ActorClient:  # noqa: ANN401 - settings
+def open_client(url: str, actors: FakeActors, **settings: Any) -> ActorClient:  # noqa: ANN401 - settings
     """Return an asker for an endpoint."""
     connection = connect(f"{url}#m", caller=Caller({"ANSWERKEY_API_KEY": KEY}))
     settings.setdefault("limits", Limits(max_concurrent=16, first_wait=0.01))
@@ -168,9 +166,9 @@ def test_completions_come_in_the_order_of_the_calls(server: TestServer) -> None:
     """Two branches share the calls; each is asked once, and each completion is as if asked from here."""
     actors, ledger = FakeActors(), MemoryLedger()
     calls = number_calls(300)
-    with open_asker(server.url, actors, ledger=ledger) as asker:
-        said = asker.ask(calls)
-        assert asker.ask(calls[:1]) == said[:1]
+    with open_client(server.url, actors, ledger=ledger) as client:
+        said = client.complete(calls)
+        assert client.complete(calls[:1]) == said[:1]
     assert [one.text for one in said] == [f"q{number}" for number in range(300)]
     assert said[7].prompt == calls[7].messages
     assert (said[7].source, said[7].attempts) == ("live", 1)
@@ -183,16 +181,16 @@ def test_few_calls_are_spread_as_well(server: TestServer) -> None:
     """The first branch does not take all."""
     server.change(delay=0.3)
     actors = FakeActors()
-    with open_asker(server.url, actors) as asker:
-        asker.ask(number_calls(8))
+    with open_client(server.url, actors) as client:
+        client.complete(number_calls(8))
     assert min(sum(one.exchanges) for one in actors.opened) >= 2
 
 
 def test_all_branches_together_keep_to_the_places(server: TestServer) -> None:
     """Never more requests at once than the model allows, however many nodes there are."""
     server.change(delay=0.02)
-    with open_asker(server.url, FakeActors(), limits=Limits(max_concurrent=6)) as asker:
-        asker.ask(number_calls(100))
+    with open_client(server.url, FakeActors(), limits=Limits(max_concurrent=6)) as client:
+        client.complete(number_calls(100))
     assert server.asked.most_at_once <= 6
 
 
@@ -206,8 +204,10 @@ def test_a_call_holds_its_place_until_the_ledger_has_it(server: TestServer) -> N
             may_go_on.wait(300)
             super().add(finished)
 
-    with open_asker(server.url, FakeActors(), ledger=StuckLedger(), limits=Limits(max_concurrent=8)) as asker:
-        asking = threading.Thread(target=asker.ask, args=(number_calls(100),))
+    with open_client(
+        server.url, FakeActors(), ledger=StuckLedger(), limits=Limits(max_concurrent=8)
+    ) as client:
+        asking = threading.Thread(target=client.complete, args=(number_calls(100),))
         asking.start()
         assert is_seen.wait(300)
         asking.join(0.5)
@@ -221,8 +221,8 @@ def test_the_calls_of_a_lost_branch_are_asked_by_others(server: TestServer, pupi
     """Nothing is lost; nothing is asked twice but what was under way."""
     actors, ledger = FakeActors(), MemoryLedger()
     pupil.at, pupil.then = 100, lambda: threading.Thread(target=actors.opened[0].lose).start()
-    with open_asker(server.url, actors, ledger=ledger) as asker:
-        said = asker.ask(number_calls(400))
+    with open_client(server.url, actors, ledger=ledger) as client:
+        said = client.complete(number_calls(400))
     assert [one.text for one in said] == [f"q{number}" for number in range(400)]
     assert len(ledger.kept) == 400
     assert 400 <= server.asked.total <= 400 + 8
@@ -238,8 +238,8 @@ def test_the_share_of_a_lost_node_goes_to_another(server: TestServer, pupil: Pup
         threading.Thread(target=actors.opened[0].lose).start()
 
     pupil.at, pupil.then = 50, lose_node
-    with open_asker(server.url, actors) as asker:
-        assert len(asker.ask(number_calls(300))) == 300
+    with open_client(server.url, actors) as client:
+        assert len(client.complete(number_calls(300))) == 300
     assert [one.node.name for one in actors.opened] == ["one", "two", "two"]
 
 
@@ -252,20 +252,19 @@ def test_a_lost_node_with_its_own_endpoint_is_done_without(server: TestServer, p
         threading.Thread(target=actors.opened[0].lose).start()
 
     pupil.at, pupil.then = 50, lose_node
-    with open_asker(server.url.replace("127.0.0.1", "{node_ip}"), actors) as asker:
-        assert len(asker.ask(number_calls(300))) == 300
+    with open_client(server.url.replace("127.0.0.1", "{node_ip}"), actors) as client:
+        assert len(client.complete(number_calls(300))) == 300
     assert [one.node.name for one in actors.opened] == ["one", "two"]
 
 
 def test_processes_that_end_again_and_again_are_given_up() -> None:
     """A branch that never answers is opened a few times, not without end."""
     actors = FakeActors([Node("one", "127.0.0.1")], dies_at_once=True)
-    means = Means(Clock(time.monotonic, time.time, sleep_not))
     with (
-        open_asker("http://127.0.0.1:9/v1", actors, means=means) as asker,
+        open_client("http://127.0.0.1:9/v1", actors, clock=Clock(sleep=sleep_not)) as client,
         pytest.raises(EngineError, match=f"ended {LOSSES} times: killed") as caught,
     ):
-        asker.ask(number_calls(10))
+        client.complete(number_calls(10))
     assert caught.value.code == "E602"
     assert len(actors.opened) == LOSSES
 
@@ -277,18 +276,18 @@ async def sleep_not(seconds: float) -> None:
 
 def test_no_node_is_an_error() -> None:
     """A cluster without nodes is said to be one."""
-    with open_asker("http://127.0.0.1:9/v1", FakeActors([])) as asker:
+    with open_client("http://127.0.0.1:9/v1", FakeActors([])) as client:
         with pytest.raises(EngineError, match="no node that takes work") as caught:
-            asker.ask(number_calls(1))
+            client.complete(number_calls(1))
         assert caught.value.code == "E601"
-        assert asker.ask([]) == []
+        assert client.complete([]) == []
 
 
 def test_a_refused_key_stops_all_branches(server: TestServer) -> None:
     """No connection carries more than one refused request, and the key is in no message."""
     server.change(answers=Reply(status=401, body=f'{{"error": {{"message": "bad {KEY}"}}}}'.encode()))
-    with open_asker(server.url, FakeActors()) as asker, pytest.raises(SolverError) as caught:
-        asker.ask(number_calls(1000))
+    with open_client(server.url, FakeActors()) as client, pytest.raises(SolverError) as caught:
+        client.complete(number_calls(1000))
     assert caught.value.code == "E304"
     assert KEY not in str(caught.value)
     assert server.asked.total <= len(server.asked.connections) <= 16
@@ -298,10 +297,10 @@ def test_the_number_of_calls_is_not_passed(server: TestServer) -> None:
     """Exactly as many are asked as the limit allows, and all of them are kept."""
     ledger = MemoryLedger()
     with (
-        open_asker(server.url, FakeActors(), ledger=ledger, budget=Budget(max_calls=37)) as asker,
+        open_client(server.url, FakeActors(), ledger=ledger, budget=Budget(max_calls=37)) as client,
         pytest.raises(SolverError, match="limit of 37 calls") as caught,
     ):
-        asker.ask(number_calls(500))
+        client.complete(number_calls(500))
     assert caught.value.code == "E305"
     assert server.asked.total == len(ledger.kept) == 37
 
@@ -311,10 +310,10 @@ def test_the_limit_holds_when_a_branch_is_lost(server: TestServer, pupil: Pupil)
     actors, ledger, budget = FakeActors(), MemoryLedger(), Budget(max_calls=40)
     pupil.at, pupil.then = 30, lambda: threading.Thread(target=actors.opened[0].lose).start()
     with (
-        open_asker(server.url, actors, ledger=ledger, budget=budget) as asker,
+        open_client(server.url, actors, ledger=ledger, budget=budget) as client,
         pytest.raises(SolverError, match="limit of 40 calls"),
     ):
-        asker.ask(number_calls(500))
+        client.complete(number_calls(500))
     assert (len(ledger.kept), budget.calls) == (40, 40)
 
 
@@ -322,10 +321,10 @@ def test_the_money_is_not_passed(server: TestServer) -> None:
     """What is set aside for calls under way counts until it is known what they cost."""
     ledger, budget = MemoryLedger(), Budget(max_cost=2.0)
     with (
-        open_asker(server.url, FakeActors(), ledger=ledger, budget=budget, price=Price(0, 0.001)) as asker,
+        open_client(server.url, FakeActors(), ledger=ledger, budget=budget, price=Price(0, 0.001)) as client,
         pytest.raises(SolverError, match="stopped before the limit of 2"),
     ):
-        asker.ask(number_calls(5000))
+        client.complete(number_calls(5000))
     assert len(ledger.kept) == server.asked.total > 10
     assert 1.0 < budget.spent <= 2.0
 
@@ -345,10 +344,10 @@ def test_a_ledger_that_fails_stops_the_asking(server: TestServer) -> None:
 
     ledger = OnceBroken()
     with (
-        open_asker(server.url, FakeActors(), ledger=ledger) as asker,
+        open_client(server.url, FakeActors(), ledger=ledger) as client,
         pytest.raises(RunError, match="no space left"),
     ):
-        asker.ask(number_calls(1000))
+        client.complete(number_calls(1000))
     assert len(ledger.kept) == server.asked.total <= 64
 
 
@@ -361,10 +360,10 @@ def test_an_onlooker_can_stop_the_asking(server: TestServer) -> None:
             raise SolverError("E305", "nonsense")
 
     with (
-        open_asker(server.url, FakeActors(), ledger=ledger, watch=watch) as asker,
+        open_client(server.url, FakeActors(), ledger=ledger, watch=watch) as client,
         pytest.raises(SolverError, match="nonsense"),
     ):
-        asker.ask(number_calls(5000))
+        client.complete(number_calls(5000))
     assert len(ledger.kept) == server.asked.total < 300
 
 
@@ -372,8 +371,8 @@ def test_the_onlooker_hears_of_retries_and_of_every_call_once(server: TestServer
     """As if it were asked from here."""
     server.change(faults={"503": 0.3})
     events: list[Event] = []
-    with open_asker(server.url, FakeActors(), watch=events.append) as asker:
-        asker.ask(number_calls(100))
+    with open_client(server.url, FakeActors(), watch=events.append) as client:
+        client.complete(number_calls(100))
     heard = [event.call.sample_id for event in events if isinstance(event, Finished)]
     retried = [event for event in events if isinstance(event, Retried)]
     assert sorted(heard) == [f"{number:03d}" for number in range(100)]
@@ -389,10 +388,10 @@ def test_an_interrupt_keeps_what_was_answered(server: TestServer, pupil: Pupil) 
     pupil.at, pupil.then = 100, lambda: signal.raise_signal(signal.SIGINT)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with open_asker(server.url, FakeActors(), ledger=ledger) as asker:
+        with open_client(server.url, FakeActors(), ledger=ledger) as client:
             with pytest.raises(KeyboardInterrupt):
-                asker.ask(number_calls(20_000))
-            assert asker.ask(number_calls(20_001)[20_000:])[0].text == "q20000"
+                client.complete(number_calls(20_000))
+            assert client.complete(number_calls(20_001)[20_000:])[0].text == "q20000"
             assert len(ledger.kept) == server.asked.total < 20_000
     finally:
         signal.signal(signal.SIGINT, before)
@@ -401,8 +400,8 @@ def test_an_interrupt_keeps_what_was_answered(server: TestServer, pupil: Pupil) 
 def test_each_node_asks_its_own_endpoint(server: TestServer) -> None:
     """The address of the node stands where the URL says so; the identity is the same on all of them."""
     url = f"http://{{node_ip}}:{server.port}/v1"
-    with open_asker(url, FakeActors()) as asker:
-        assert asker.ask(number_calls(1))[0].text == "q0"
+    with open_client(url, FakeActors()) as client:
+        assert client.complete(number_calls(1))[0].text == "q0"
     assert server.asked.requests[0].headers["host"] == f"127.0.0.1:{server.port}"
 
 
@@ -410,8 +409,68 @@ def test_an_error_of_a_branch_is_raised_here() -> None:
     """What cannot work on a node is said once, and not tried again."""
     limits = Limits(max_concurrent=4, attempts=1, first_wait=0.0)
     with (
-        open_asker("http://127.0.0.1:9/v1", FakeActors(), limits=limits) as asker,
+        open_client("http://127.0.0.1:9/v1", FakeActors(), limits=limits) as client,
         pytest.raises(AnswerkeyError, match="cannot be reached") as caught,
     ):
-        asker.ask(number_calls(20))
+        client.complete(number_calls(20))
     assert caught.value.code == "E306"
+
+
+CALLER = Caller({})
+
+
+def share(url: str, limits: Limits, nodes: int) -> list[tuple[int | None, float | None, float | None]]:
+    """Return places, requests and tokens a minute of each branch."""
+    found = share_out(connect(url, caller=CALLER), limits, nodes)
+    return [(one.max_concurrent, one.requests_per_minute, one.tokens_per_minute) for one in found]
+
+
+def test_limits_are_shared_out() -> None:
+    """All shares together are the whole."""
+    limits = Limits(max_concurrent=64, requests_per_minute=600, tokens_per_minute=9000)
+    assert share("http://127.0.0.1:9/v1#m", limits, 3) == [(22, 200, 3000), (21, 200, 3000), (21, 200, 3000)]
+
+
+def test_without_rates_places_alone_are_shared() -> None:
+    """What is not limited stays so."""
+    assert share("http://127.0.0.1:9/v1#m", Limits(), 2) == [(32, None, None)] * 2
+
+
+def test_no_branch_has_less_than_a_place_and_a_request_a_second() -> None:
+    """With more nodes than that, some ask nothing."""
+    url = "http://127.0.0.1:9/v1#m"
+    assert share(url, Limits(max_concurrent=2), 8) == [(1, None, None)] * 2
+    assert share(url, Limits(requests_per_minute=120), 8) == [(32, 60, None)] * 2
+    assert share(url, Limits(requests_per_minute=10), 8) == [(64, 10, None)]
+
+
+def test_endpoints_of_their_own_have_limits_of_their_own() -> None:
+    """Where each node has an endpoint, each may be asked as much as the limits say."""
+    assert share("http://{node_ip}:8000/v1#m", Limits(max_concurrent=5), 2) == [(None, None, None)] * 2
+
+
+KEY = "sk-canary-0123456789"
+
+
+def test_a_connection_arrives_with_its_key() -> None:
+    """What is unpacked sends the same headers, and hides the same texts."""
+    sent = connect("http://127.0.0.1:9/v1#m", caller=Caller({"ANSWERKEY_API_KEY": KEY}))
+    payload = Payload.pack(sent)
+    received = pickle.loads(pickle.dumps(payload)).unpack()  # noqa: S301 - our own
+    assert received == sent
+    assert received.reveal_headers()["Authorization"] == f"Bearer {KEY}"
+    assert received.identity == sent.identity
+    assert received.hide(f"it was {KEY}") == "it was ***"
+    assert received.key.origin == "caller"
+
+
+def test_a_parcel_shows_nothing() -> None:
+    """However it is printed."""
+    payload = Payload.pack(Secret(KEY))
+    assert (repr(payload), str(payload), f"{[payload]}") == ("Payload(***)", "Payload(***)", "[Payload(***)]")
+
+
+def test_nothing_else_packs_a_secret() -> None:
+    """A secret that is pickled by chance is an error."""
+    with pytest.raises(TypeError, match="a secret is not stored"):
+        pickle.dumps(Secret(KEY))

@@ -1,547 +1,661 @@
-"""The laws of one request over HTTP: a reply or a trouble, whatever the other side does."""
+"""The laws of calling an endpoint: every call once, in order, kept before it counts, and a clean stop."""
 
 from __future__ import annotations
 
 import asyncio
-import gzip
-import ssl
-import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import replace
-from pathlib import Path
-from typing import Literal
+import gc
+import json
+import signal
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 
-import aiohttp
 import pytest
-import trustme
 
-from answerkey.errors import SpecError
-from answerkey.models.client import BodyMemory, HttpClient, explain_error, unpack
-from answerkey.models.providers import OPENAI_CHAT, Connection, Tls
-from answerkey.models.retry import Limits, NoReply, Reply, Request
-from answerkey.models.settings import Secret
+from answerkey.errors import RunError, SolverError
+from answerkey.models import client as module
+from answerkey.models.calls import (
+    Adapted,
+    Budget,
+    Call,
+    Event,
+    Finished,
+    FinishedCalls,
+    Limits,
+    MemoryLedger,
+    Price,
+    Retried,
+    call_key,
+)
+from answerkey.models.client import Commits, ModelClient
+from answerkey.models.config import Generation
+from answerkey.models.providers import APIS, Connection
+from answerkey.models.retry import Clock, NoReply, Reply, Request
+from answerkey.types import Completion, CompletionStatus
 
-Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-AUTHORITY = trustme.CA()
-KEY = "sk-canary-0123456789"
-
-
-def connect(url: str) -> Connection:
-    """Return a connection with a key."""
-    return Connection("m", OPENAI_CHAT, url, "m", {"Authorization": Secret(f"Bearer {KEY}")})
-
-
-def answer_with(raw: bytes, *, seen: list[bytes] | None = None) -> Talk:
-    """Return a server that sends the same bytes to every request and then closes."""
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        if seen is not None:
-            seen.append(head)
-        writer.write(raw)
-        await writer.drain()
-        writer.close()
-
-    return talk
+CHAT = APIS["chat"]
+URL = "http://127.0.0.1:9/v1"
+CONNECTION = Connection("m", CHAT, URL, "m", generation=Generation(max_tokens=10))
+FULL = RunError("E502", "no space left")
 
 
-def make_raw(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
-    """Return the bytes of an HTTP reply."""
-    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers]
-    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+def say(text: str, status: int = 200, **headers: str) -> Reply:
+    """Return a reply in the way of OpenAI."""
+    usage = {"prompt_tokens": 100, "completion_tokens": 10}
+    body = {"choices": [{"message": {"role": "assistant", "content": text}}], "usage": usage}
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Reply(status, named, json.dumps(body if status == 200 else {"error": text}).encode())
 
 
-@asynccontextmanager
-async def serve(talk: Talk, context: ssl.SSLContext | None = None) -> AsyncIterator[int]:
-    """Yield the port of a server that talks like this; leave nothing open."""
-    talks: set[asyncio.Task[None]] = set()
-    writers: list[asyncio.StreamWriter] = []
+@dataclass
+class FakeEndpoint:
+    """An endpoint without a network: answers by question and attempt (from 1), and counts.
 
-    def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writers.append(writer)
-        talks.add(asyncio.ensure_future(talk(reader, writer)))
+    Its clock is one in which sleep takes no time, but time passes.
+    """
 
-    server = await asyncio.start_server(begin, "127.0.0.1", 0, ssl=context)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
-        for task in talks:
-            task.cancel()
-        await asyncio.gather(*talks, return_exceptions=True)
-        for writer in writers:
-            writer.transport.abort()
-        await server.wait_closed()
+    answer: Callable[[str, int], Reply | NoReply] = lambda question, attempt: say(f"{question} {attempt}")
+    asked: list[str] = field(default_factory=list)
+    at_once: int = 0
+    most_at_once: int = 0
+    is_closed: bool = False
+    time: float = 0.0
+    slept: list[float] = field(default_factory=list)
+
+    async def send(self, request: Request, *, seconds: float) -> Reply | NoReply:
+        """Answer after one turn of the loop."""
+        assert seconds > 0
+        question = json.loads(request.body or b"")["messages"][0]["content"]
+        self.asked.append(question)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            await asyncio.sleep(0)
+        finally:
+            self.at_once -= 1
+        return self.answer(question, self.asked.count(question))
+
+    async def close(self) -> None:
+        """Note that it was closed."""
+        self.is_closed = True
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self.slept.append(seconds)
+        self.time += seconds
         await asyncio.sleep(0)
 
+    def open(self, connection: Connection = CONNECTION, **settings: object) -> ModelClient:
+        """Return a client that calls it."""
+        clock = Clock(lambda: self.time, lambda: self.time, self.sleep, lambda: 1.0)
+        return ModelClient(connection, clock=clock, open_http=lambda *_: self, **settings)  # type: ignore[arg-type]
 
-async def send(
-    connection: Connection, limits: Limits, seconds: float, body: bytes = b"{}"
-) -> Reply | NoReply:
-    """Return what one request brings."""
-    client = HttpClient(connection, limits)
-    try:
-        return await client.post(body, seconds=seconds)
-    finally:
-        await client.close()
-
-
-def post(talk: Talk, limits: Limits | None = None, *, seconds: float = 120.0) -> Reply | NoReply:
-    """Return what one request to such a server brings."""
-
-    async def run() -> Reply | NoReply:
-        async with serve(talk) as port:
-            return await send(connect(f"http://127.0.0.1:{port}/v1"), limits or Limits(), seconds)
-
-    return asyncio.run(run())
+    def fail(self, calls: Sequence[Call], match: str, **settings: object) -> SolverError | RunError:
+        """Return the error that calls end with."""
+        with (
+            self.open(**settings) as client,
+            pytest.raises((SolverError, RunError), match=match) as caught,
+        ):
+            client.complete(calls)
+        return caught.value
 
 
-def test_a_reply_comes_back_whole() -> None:
-    """Status, headers and body are as they were sent; header names in any case."""
-    reply = post(answer_with(make_raw(b'{"a": 1}', "Retry-After: 3", status="429 Slow Down")))
-    assert isinstance(reply, Reply)
-    assert (reply.status, reply.body, reply.headers.get("retry-after")) == (429, b'{"a": 1}', "3")
+def make_calls(*questions: str) -> list[Call]:
+    """Return one call for each question."""
+    asked = [[{"role": "user", "content": question}] for question in questions]
+    return [
+        Call(call_key(CONNECTION, messages, 0), f"{number:03d}", 0, messages)
+        for number, messages in enumerate(asked)
+    ]
 
 
-def test_a_request_says_what_it_is() -> None:
-    """JSON is sent and asked for, in encodings that can be unpacked, with the key in its header."""
-    seen: list[bytes] = []
-    post(answer_with(make_raw(b"{}"), seen=seen))
-    lines = seen[0].decode().split("\r\n")
-    assert lines[0] == "POST /v1 HTTP/1.1"
-    assert "Content-Type: application/json" in lines
-    assert "Accept-Encoding: gzip, deflate" in lines
-    assert f"Authorization: Bearer {KEY}" in lines
-    assert [line for line in lines if line.startswith("User-Agent: answerkey/")]
+def number_calls(count: int) -> list[Call]:
+    """Return so many different calls."""
+    return make_calls(*(f"q{number}" for number in range(count)))
 
 
-@pytest.mark.parametrize(
-    ("encoding", "packed"),
-    [
-        ("gzip", gzip.compress(b"hello", mtime=0)),
-        ("x-gzip", gzip.compress(b"he", mtime=0) + gzip.compress(b"llo", mtime=0)),
-        ("deflate", zlib.compress(b"hello")),
-        ("deflate", zlib.compress(b"hello", wbits=-15)),
-        ("identity", b"hello"),
-    ],
-)
-def test_packed_bodies_are_unpacked(encoding: str, packed: bytes) -> None:
-    """All that was asked for is understood, also several gzip workers and deflate without its header."""
-    reply = post(answer_with(make_raw(packed, f"Content-Encoding: {encoding}")))
-    assert isinstance(reply, Reply)
-    assert reply.body == b"hello"
-
-
-@pytest.mark.parametrize(
-    ("encoding", "packed"),
-    [("gzip", gzip.compress(b"hello", mtime=0)[:-9]), ("gzip", b"hello"), ("br", b"hello")],
-)
-def test_bodies_that_cannot_be_unpacked_are_unreadable(encoding: str, packed: bytes) -> None:
-    """A damaged body, or one in an encoding that was not asked for, is a trouble that may pass."""
-    trouble = post(answer_with(make_raw(packed, f"Content-Encoding: {encoding}")))
-    assert isinstance(trouble, NoReply)
-    assert trouble.kind == "unreadable"
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        make_raw(b"x" * 1001),
-        b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + b"x" * 1001,
-        make_raw(gzip.compress(b"x" * 1001, mtime=0), "Content-Encoding: gzip"),
-    ],
-)
-def test_large_bodies_are_refused(raw: bytes) -> None:
-    """A body above the cap is refused: announced, not announced, and only large when unpacked."""
-    trouble = post(answer_with(raw), Limits(max_bytes=1000))
-    assert trouble == NoReply("too_large", "the reply of `127.0.0.1` is larger than 1000 bytes")
-
-
-def test_a_bomb_is_unpacked_no_further_than_the_cap() -> None:
-    """A body that unpacks to a gigabyte is given up after the cap."""
-    packer = zlib.compressobj(9, wbits=31)
-    block = packer.compress(bytes(1 << 20))
-    bomb = block + b"".join(packer.compress(bytes(1 << 20)) for _ in range(63)) + packer.flush()
-    assert unpack(bomb, "gzip", 1 << 16) is None
-
-
-@pytest.mark.parametrize(
-    ("raw", "kind"),
-    [
-        (b"", "reset"),
-        (b"SSH-2.0-OpenSSH_9.6\r\n", "unreadable"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf", "reset"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhalf", "reset"),
-    ],
-)
-def test_broken_replies_are_troubles(raw: bytes, kind: str) -> None:
-    """A connection that closes early, breaks off, or speaks another language."""
-    trouble = post(answer_with(raw))
-    assert isinstance(trouble, NoReply)
-    assert trouble.kind == kind
-
-
-def test_time_runs_out_also_while_bytes_arrive() -> None:
-    """A server that drips is cut off when the time is over."""
-
-    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
-        while not writer.is_closing():
-            writer.write(b" ")
-            await asyncio.sleep(0.01)
-
-    assert post(drip, seconds=0.2) == NoReply("timeout", "no whole reply from `127.0.0.1` within 0.2 s")
-
-
-def test_nobody_there_is_a_trouble_of_connecting() -> None:
-    """A closed port says so, without the key or the path."""
-    came = asyncio.run(send(connect("http://127.0.0.1:1/v1?key=secret"), Limits(), 5))
-    assert came == NoReply("connect", "cannot connect to `127.0.0.1`: Connection refused")
-
-
-@pytest.mark.parametrize("url", ["ftp://127.0.0.1/x", "http://", "nonsense"])
-def test_an_address_that_is_none_is_a_trouble(url: str) -> None:
-    """What cannot be sent anywhere is said, not raised."""
-    trouble = asyncio.run(send(connect(url), Limits(), 5))
-    assert isinstance(trouble, NoReply)
-    assert trouble.kind == "address"
-
-
-def test_a_large_question_is_sent() -> None:
-    """A body of more than a megabyte arrives."""
-    lengths: list[int] = []
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-        size = int(head.split("content-length: ")[1].split("\r\n")[0])
-        lengths.append(len(await reader.readexactly(size)))
-        writer.write(make_raw(b"{}"))
-        await writer.drain()
-        writer.close()
-
-    async def run() -> Reply | NoReply:
-        async with serve(talk) as port:
-            return await send(connect(f"http://127.0.0.1:{port}"), Limits(), 10, b"x" * 3_000_000)
-
-    assert isinstance(asyncio.run(run()), Reply)
-    assert lengths == [3_000_000]
-
-
-def post_securely(tls: Tls | None) -> Reply | NoReply:
-    """Return what one request to a server with a certificate of its own brings."""
-
-    async def run() -> Reply | NoReply:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        AUTHORITY.issue_cert("127.0.0.1").configure_cert(context)
-        async with serve(answer_with(make_raw(b"{}")), context) as port:
-            url = f"https://127.0.0.1:{port}/v1"
-            return await send(Connection("m", OPENAI_CHAT, url, tls=tls), Limits(), 10)
-
-    return asyncio.run(run())
-
-
-def test_certificates_are_checked() -> None:
-    """A certificate that nobody vouches for is a trouble that does not pass."""
-    assert post_securely(None) == NoReply(
-        "certificate", "the certificate of `127.0.0.1` is not valid: unable to get local issuer certificate"
+def test_completions_come_in_the_order_of_the_calls() -> None:
+    """Whatever is answered first, each call gets its own completion at its own place."""
+    with FakeEndpoint().open() as client:
+        completions = client.complete(number_calls(300))
+    assert [one.text for one in completions] == [f"q{number} 1" for number in range(300)]
+    assert completions[0] == Completion(
+        "q0 1",
+        prompt=[{"role": "user", "content": "q0"}],
+        prompt_tokens=100,
+        completion_tokens=10,
+        latency=0.0,
+        attempts=1,
+        source="live",
     )
 
 
-def test_a_certificate_of_ones_own_can_be_trusted() -> None:
-    """With `trusted_ca` the same server is believed."""
-    assert isinstance(post_securely(Tls(AUTHORITY.cert_pem.bytes().decode())), Reply)
+def test_no_calls_need_no_endpoint() -> None:
+    """Nothing to ask: nothing is opened."""
+    endpoint = FakeEndpoint()
+    with endpoint.open() as client:
+        assert client.complete([]) == []
+    assert not endpoint.is_closed
 
 
-def test_a_certificate_that_is_none_is_said_before_anything_is_sent() -> None:
-    """Text that is no certificate is the user's mistake: E108."""
-    with pytest.raises(SpecError, match="`trusted_ca` holds no certificate"):
-        post_securely(Tls("no certificate"))
+def test_equal_questions_are_asked_once() -> None:
+    """Calls with the same key share one completion, within one asking, after it, and between threads."""
+    endpoint = FakeEndpoint()
+    with endpoint.open() as client:
+        first = client.complete(make_calls("a", "b", "a"))
+        second = client.complete(make_calls("b"))
+        assert [one.text for one in first + second] == ["a 1", "b 1", "a 1", "b 1"]
+        assert sorted(endpoint.asked) == ["a", "b"]
+        threads = [threading.Thread(target=client.complete, args=(number_calls(50),)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(endpoint.asked) == 2 + 50
 
 
-def test_an_error_of_the_library_shows_no_address() -> None:
-    """What aiohttp and the system raise becomes a trouble that names the host and nothing secret."""
-    errors: list[tuple[Exception, str]] = [
-        (ssl.SSLError("x"), "certificate"),
-        (TimeoutError(), "timeout"),
-        (aiohttp.ConnectionTimeoutError("x"), "timeout"),
-        (aiohttp.InvalidURL("x"), "address"),
-        (UnicodeError("x"), "address"),
-        (aiohttp.ServerDisconnectedError(), "reset"),
-        (aiohttp.ClientPayloadError("x"), "reset"),
-        (ConnectionResetError(104, "x"), "reset"),
+def test_what_the_ledger_knows_is_not_asked() -> None:
+    """A known completion is returned as it is; failed ones are asked again. Each is told of once."""
+    calls = make_calls("a", "b", "c", "c")
+    failed = Completion(None, CompletionStatus.ERROR, error="earlier")
+    endpoint, events = FakeEndpoint(), list[Event]()
+    ledger = MemoryLedger({calls[0].key: Completion("known"), calls[1].key: failed})
+    with endpoint.open(ledger=ledger, watch=events.append) as client:
+        assert [one.text for one in client.complete(calls)] == ["known", "b 1", "c 1", "c 1"]
+    assert sorted(endpoint.asked) == ["b", "c"]
+    heard = [(event.call.sample_id, event.is_known) for event in events if isinstance(event, Finished)]
+    assert sorted(heard) == [("000", True), ("001", False), ("002", False), ("003", True)]
+
+
+def test_trials_are_questions_of_their_own() -> None:
+    """The key depends on the model, the messages and the trial, not on the order inside a message."""
+    one, other = [{"role": "user", "content": "a"}], [{"content": "a", "role": "user"}]
+    assert call_key(CONNECTION, one, 0) == call_key(CONNECTION, other, 0)
+    assert call_key(CONNECTION, one, 0) != call_key(CONNECTION, one, 1)
+    warm = Connection("m", CHAT, URL, "m", generation=Generation(temperature=1.0))
+    assert call_key(CONNECTION, one, 0) != call_key(warm, one, 0)
+
+
+def test_an_error_that_passes_is_not_seen_in_the_answer() -> None:
+    """Overload, a reset and half a JSON are asked again; the attempts are counted."""
+    errors: list[Reply | NoReply] = [say("busy", 503), NoReply("reset", "gone"), Reply(200, {}, b'{"cho')]
+    endpoint = FakeEndpoint(lambda question, attempt: [*errors, say(question)][attempt - 1])
+    events: list[Event] = []
+    with endpoint.open(watch=events.append) as client:
+        (completion,) = client.complete(make_calls("a"))
+    assert (completion.text, completion.attempts) == ("a", 4)
+    assert endpoint.slept == [0.5, 1.0, 0.5]
+    assert [(event.why, event.wait, event.attempt) for event in events if isinstance(event, Retried)] == [
+        ("HTTP 503: busy", 0.5, 1),
+        ("gone", 1.0, 2),
+        ("the body is not JSON", 0.5, 3),
     ]
-    for error, kind in errors:
-        trouble = explain_error(error, "`h`", 1.0)
-        assert trouble.kind == kind
-        assert "x" not in trouble.why.split()
 
 
-def test_a_host_that_nobody_knows_is_a_trouble_of_connecting() -> None:
-    """The name is said, not the path."""
-    came = asyncio.run(send(connect("http://no-such-host.invalid/v1?key=secret"), Limits(), 30))
-    assert came == NoReply("connect", "the host `no-such-host.invalid` is not known")
+def test_a_call_that_fails_for_good_is_a_completion_and_is_kept() -> None:
+    """Bad requests are asked once, passing errors as often as allowed; both end as ERROR in the ledger."""
+    ledger = MemoryLedger()
+    endpoint = FakeEndpoint(lambda question, _: say("no", 400 if question == "bad" else 500))
+    calls = make_calls("bad", "down")
+    with endpoint.open(ledger=ledger, limits=Limits(attempts=4)) as client:
+        bad, down = client.complete(calls)
+    assert (bad.status, bad.error, bad.attempts) == ("ERROR", "HTTP 400: no", 1)
+    assert (down.status, down.error, down.attempts) == ("ERROR", "HTTP 500: no", 4)
+    assert [ledger.kept[call.key] for call in calls] == [bad, down]
+    assert ledger.find(calls) == {}
 
 
-def test_preliminary_replies_are_passed_over() -> None:
-    """The reply after a 1xx counts, with its own headers."""
-    early = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
-    reply = post(answer_with(early + make_raw(b"{}", "Retry-After: 1")))
-    assert isinstance(reply, Reply)
-    assert (reply.status, reply.body, "link" in reply.headers) == (200, b"{}", False)
+def test_the_deadline_ends_a_call() -> None:
+    """However many attempts are left, a call whose time is over has failed."""
+    endpoint = FakeEndpoint()
+
+    def hang(question: str, _attempt: int) -> Reply | NoReply:
+        if question == "first":
+            return say("here")
+        endpoint.time += 60
+        return NoReply("timeout", "no reply")
+
+    endpoint.answer = hang
+    with endpoint.open(limits=Limits(call_seconds=150)) as client:
+        client.complete(make_calls("first"))
+        (completion,) = client.complete(make_calls("a"))
+    assert (completion.error, completion.attempts) == ("no reply", 3)
 
 
-def test_an_upgrade_is_no_answer() -> None:
-    """A server that changes the protocol does not answer in HTTP."""
-    raw = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"
-    trouble = post(answer_with(raw))
-    assert isinstance(trouble, NoReply)
+@pytest.mark.parametrize(
+    ("answer", "match", "most"),
+    [
+        (NoReply("timeout", "within 120 s"), "E306.*`m` never answers: within 120 s", 8),
+        (NoReply("connect", "refused"), "E306.*`m` cannot be reached: refused", 60),
+        (say("bad key", 401), r"E304.*refuses the key \(status 401\): HTTP 401: bad key", 8),
+    ],
+)
+def test_an_endpoint_that_never_answers_is_given_up(answer: Reply | NoReply, match: str, most: int) -> None:
+    """With few more requests than were under way at the start, and within seconds."""
+    endpoint = FakeEndpoint(lambda *_: answer)
+    error = endpoint.fail(number_calls(1000), match)
+    assert error.exit_code == 3
+    assert len(endpoint.asked) <= most
+    assert max(endpoint.slept, default=0) < 3
 
 
-def test_headers_come_to_an_end() -> None:
-    """A server that sends headers without end is given up, long before the time is over."""
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\n")
-        while not writer.is_closing():
-            writer.write(b"X-Header: " + b"x" * 1000 + b"\r\n")
-            await asyncio.sleep(0)
-
-    trouble = post(talk)
-    assert trouble == NoReply("unreadable", "`127.0.0.1` does not come to an end with its headers")
+def test_a_refused_key_stops_everything() -> None:
+    """After the first 401 nothing more is sent, ever; what was answered before is kept."""
+    ledger = MemoryLedger()
+    endpoint = FakeEndpoint(lambda question, _: say("bad key", 401) if question == "q20" else say(question))
+    with endpoint.open(ledger=ledger, limits=Limits(max_concurrent=2)) as client:
+        for calls in (number_calls(1000), make_calls("another")):
+            with pytest.raises(SolverError, match="E304"):
+                client.complete(calls)
+    assert len(endpoint.asked) <= 23
+    assert len(ledger.kept) >= 20
 
 
-def count_connections(raw: bytes, requests: int, *, unasked: bytes = b"") -> tuple[int, int]:
-    """Return over how many connections so many requests in turn went, and how many were answered."""
-    opened: list[int] = []
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        opened.append(1)
-        while True:
-            await reader.readuntil(b"\r\n\r\n")
-            await reader.readexactly(2)
-            writer.write(raw)
-            await writer.drain()
-            if unasked:
-                await asyncio.sleep(0)
-                writer.write(unasked)
-
-    async def run() -> int:
-        async with serve(talk) as port:
-            client = HttpClient(connect(f"http://127.0.0.1:{port}/v1"), Limits())
-            came = []
-            for _ in range(requests):
-                came.append(await client.post(b"{}", seconds=120))
-                for _ in range(20):  # what else the server sends has arrived by then
-                    await asyncio.sleep(0)
-            await client.close()
-            return sum(isinstance(one, Reply) for one in came)
-
-    answered = asyncio.run(run())
-    return len(opened), answered
+def test_never_more_at_once_than_allowed() -> None:
+    """The model's own limit wins over the client's."""
+    for own, most in ((None, 5), (3, 3)):
+        endpoint = FakeEndpoint()
+        with endpoint.open(Connection("m", CHAT, URL, max_concurrent=own), limits=Limits(5)) as client:
+            client.complete(number_calls(100))
+        assert endpoint.most_at_once == most
 
 
-def test_a_connection_is_used_again() -> None:
-    """Requests in turn share one connection, whether the length is announced or the body comes in chunks."""
-    plain = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
-    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
-    assert count_connections(plain, 5) == (1, 5)
-    assert count_connections(chunked, 5) == (1, 5)
+def test_a_call_holds_its_place_until_it_is_kept() -> None:
+    """No more calls are asked but not yet kept than may be under way at once."""
+    sizes: list[int] = []
+
+    class Noting(MemoryLedger):
+        def write(self, finished: FinishedCalls) -> None:
+            sizes.append(len(finished))
+            super().write(finished)
+
+    with FakeEndpoint().open(ledger=Noting(), limits=Limits(max_concurrent=4)) as client:
+        client.complete(number_calls(200))
+    assert (sum(sizes), 1 <= max(sizes) <= 4) == (200, True)
 
 
-def test_a_connection_that_is_to_be_closed_is_not_used_again() -> None:
-    """`Connection: close` is heeded, even by a client that could go on."""
-    raw = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
-    assert count_connections(raw, 3) == (3, 3)
+def test_an_endpoint_that_struggles_is_asked_more_slowly() -> None:
+    """When most requests are refused for their number, fewer are sent at once; the onlooker hears it."""
+    events: list[Event] = []
+    endpoint = FakeEndpoint()
+    endpoint.answer = lambda question, _: say("slow down", 429) if endpoint.at_once > 1 else say(question)
+    with endpoint.open(watch=events.append, limits=Limits(attempts=1000, call_seconds=1e9)) as client:
+        completions = client.complete(number_calls(40))
+    limits = [event.limit for event in events if isinstance(event, Adapted)]
+    assert limits[:2] == [4, 2]
+    assert all(one.status is CompletionStatus.OK for one in completions)
 
 
-def test_bytes_that_nobody_asked_for_answer_no_question() -> None:
-    """A second reply on a connection ends it; the next question goes over another one."""
-    plain = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
-    assert count_connections(plain + plain, 3) == (3, 3)
-    assert count_connections(plain, 3, unasked=plain) == (3, 3)
+def test_the_pause_an_endpoint_asks_for_holds_for_all_at_one_at_a_time() -> None:
+    """With one request at a time and status 429, nobody asks before the pause is over."""
+    endpoint = FakeEndpoint()
+    moments: list[float] = []
+
+    def answer(question: str, attempt: int) -> Reply:
+        moments.append(endpoint.time)
+        return say("wait", 429, retry_after="30") if (question, attempt) == ("q0", 1) else say(question)
+
+    endpoint.answer = answer
+    with endpoint.open(limits=Limits(max_concurrent=1)) as client:
+        client.complete(number_calls(3))
+    assert moments[0] == 0
+    assert min(moments[1:]) >= 30
 
 
-@pytest.mark.parametrize("value", ["a\r\nX-Other: b", "a\nb", "a\0b", "\u20ac"])
-def test_a_header_that_cannot_be_sent_is_a_trouble(value: str) -> None:
-    """Line breaks and characters beyond Latin-1 never reach the wire."""
-    connection = Connection("m", OPENAI_CHAT, "http://127.0.0.1:1/v1", "m", {"X-Key": Secret(value)})
-    trouble = asyncio.run(send(connection, Limits(), 5))
-    assert trouble == NoReply("address", "the address or a header cannot be sent as it is")
+@pytest.mark.parametrize("rate", [{"requests_per_minute": 600}, {"tokens_per_minute": 66_000}])
+def test_the_first_second_brings_no_more_than_the_rate(rate: dict[str, float]) -> None:
+    """600 a minute are ten a second, from the first second on; tokens are counted alike."""
+    endpoint, seconds = FakeEndpoint(), list[float]()
+
+    def answer(question: str, _attempt: int) -> Reply:
+        seconds.append(endpoint.time)
+        return say(question)
+
+    endpoint.answer = answer
+    connection = Connection("m", CHAT, URL, max_concurrent=1, **rate)  # type: ignore[arg-type]
+    with endpoint.open(connection) as client:
+        client.complete(number_calls(30))
+    if "requests_per_minute" in rate:
+        assert [int(one + 1e-6) for one in seconds] == [0] * 10 + [1] * 10 + [2] * 10
+    assert seconds[-1] == pytest.approx(2.9, abs=0.3)
 
 
-def test_an_address_is_written_as_http_wants_it() -> None:
-    """Host and port for the header, path and query escaped where they must be, and not twice."""
-    seen: list[bytes] = []
+def test_the_budget_is_not_passed() -> None:
+    """7 calls of 7 are sent and kept; of calls that cost 0.3 each (10 tokens at 0.03), 1.0 buys three."""
+    ledger, endpoint = MemoryLedger(), FakeEndpoint()
+    endpoint.fail(number_calls(100), "E305.*limit of 7 calls", ledger=ledger, budget=Budget(max_calls=7))
+    assert (len(endpoint.asked), len(ledger.kept)) == (7, 7)
+    budget, endpoint = Budget(max_cost=1.0), FakeEndpoint()
+    match = r"limit of 1: 0\.9000 is spent, and the next call may cost 0\.3000"
+    endpoint.fail(number_calls(100), match, budget=budget, price=Price(0.0, 0.03))
+    assert (len(endpoint.asked), budget.spent) == (3, pytest.approx(0.9))
+    calls = number_calls(8)  # known calls are free, and the last allowed call is asked
+    known = MemoryLedger({calls[0].key: Completion("known")})
+    with FakeEndpoint().open(ledger=known, budget=Budget(max_calls=7)) as client:
+        assert len(client.complete(calls)) == 8
 
-    async def run() -> None:
-        async with serve(answer_with(make_raw(b"{}"), seen=seen)) as port:
-            for path in ("/v1/x y?a=b", "", "/a%2Fb", "/\u00e4"):
-                await send(connect(f"http://127.0.0.1:{port}{path}"), Limits(), 10)
-            assert f"Host: 127.0.0.1:{port}".encode() in seen[0]
 
-    asyncio.run(run())
-    assert [head.split()[1] for head in seen] == [b"/v1/x%20y?a=b", b"/", b"/a%2Fb", b"/%C3%A4"]
+def test_a_ledger_that_fails_stops_the_calls() -> None:
+    """A full disk is raised as the ledger says it, and nothing that was not kept is counted.
+
+    After one failure what has been answered by then, or is under way, is handed to it once more.
+    """
+
+    @dataclass
+    class Broken(MemoryLedger):
+        at: int = 0
+        is_for_ever: bool = False
+        has_failed: bool = False
+
+        def write(self, finished: FinishedCalls) -> None:
+            if len(self.kept) >= self.at and (self.is_for_ever or not self.has_failed):
+                self.has_failed = True
+                raise FULL
+            super().write(finished)
+
+    full, events = Broken(at=10, is_for_ever=True), list[Event]()
+    FakeEndpoint().fail(number_calls(1000), "no space left", ledger=full, watch=events.append)
+    assert len([event for event in events if isinstance(event, Finished)]) == len(full.kept)
+    once, endpoint = Broken(), FakeEndpoint()
+    endpoint.fail(number_calls(50), "no space left", ledger=once, limits=Limits(max_concurrent=4))
+    assert 1 <= len(endpoint.asked) == len(once.kept) <= 12
 
 
-def send_request(talk: Talk, request: Request, limits: Limits | None = None) -> Reply | NoReply:
-    """Return what a request to another path of such a server brings."""
+def test_an_onlooker_can_stop_the_calls() -> None:
+    """An error that the onlooker raises is what the calls end with; what is under way is kept."""
+    ledger, endpoint = MemoryLedger(), FakeEndpoint()
 
-    async def run() -> Reply | NoReply:
-        async with serve(talk) as port:
-            client = HttpClient(connect(f"http://127.0.0.1:{port}/v1"), limits or Limits())
-            there = replace(request, url=f"http://127.0.0.1:{port}{request.url}")
-            try:
-                return await client.send(there, seconds=120)
-            finally:
-                await client.close()
+    def watch(event: Event) -> None:
+        if isinstance(event, Finished) and event.completion.text == "q5 1":
+            raise SolverError("E305", "nonsense")
+
+    endpoint.fail(number_calls(1000), "nonsense", ledger=ledger, watch=watch)
+    assert len(endpoint.asked) == len(ledger.kept) < 100
+
+
+def test_messages_that_make_no_request_are_an_error_of_the_call() -> None:
+    """What the API cannot be asked becomes a completion with the reason; the others are asked."""
+
+    def write(connection: Connection, messages: Sequence[Mapping[str, object]]) -> dict[str, object]:
+        if messages[0]["content"] == "b":
+            raise SolverError("E302", "cannot be put")
+        return CHAT.write(connection, messages)
+
+    with FakeEndpoint().open(Connection("m", replace(CHAT, write=write), URL, "m")) as client:
+        good, bad = client.complete(make_calls("a", "b"))
+    assert good.text == "a 1"
+    assert (bad.status, bad.error) == ("ERROR", "cannot be put")
+
+
+def test_connections_live_on_between_calls_and_are_closed_in_the_end() -> None:
+    """One sender serves all calls; closing ends it and every thread."""
+    opened: list[FakeEndpoint] = []
+
+    def open_endpoint(*_: object) -> FakeEndpoint:
+        opened.append(FakeEndpoint())
+        return opened[-1]
+
+    before = set(threading.enumerate())
+    client = ModelClient(CONNECTION, open_http=open_endpoint)
+    client.complete(make_calls("a"))
+    client.complete(make_calls("b"))
+    client.close()
+    client.close()
+    assert [one.is_closed for one in opened] == [True]
+    assert set(threading.enumerate()) == before
+
+
+def test_a_client_that_is_forgotten_closes_itself() -> None:
+    """Without `close`, the threads end with the last reference."""
+    before = set(threading.enumerate())
+    endpoint = FakeEndpoint()
+    client = endpoint.open()
+    client.complete(make_calls("a"))
+    gone = weakref.ref(client)
+    del client
+    gc.collect()
+    assert gone() is None
+    assert endpoint.is_closed
+    assert set(threading.enumerate()) == before
+
+
+def test_calling_works_inside_a_running_loop() -> None:
+    """A notebook has a loop of its own; calling from within it works like anywhere else."""
+
+    async def run() -> str | None:
+        with FakeEndpoint().open() as client:
+            return client.complete(make_calls("a"))[0].text
+
+    assert asyncio.run(run()) == "a 1"
+
+
+def test_an_interrupt_keeps_what_was_answered() -> None:
+    """After Ctrl-C no call is begun, all that were are in the ledger, and the interrupt goes on."""
+
+    def answer(question: str, _attempt: int) -> Reply:
+        if question == "q30":
+            signal.raise_signal(signal.SIGINT)
+        return say(question)
+
+    ledger, endpoint = MemoryLedger(), FakeEndpoint(answer)
+    # A shell that starts tests in the background has them ignore Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with endpoint.open(ledger=ledger) as client:
+            with pytest.raises(KeyboardInterrupt):
+                client.complete(number_calls(100_000))
+            assert client.complete(make_calls("q0"))[0].text == "q0"
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(ledger.kept) == len(endpoint.asked) < 100_000
+
+
+def test_memory_does_not_grow_with_the_number_of_calls() -> None:
+    """However many calls there are, only a window of them has a task."""
+    most = 0
+
+    def answer(question: str, _attempt: int) -> Reply:
+        nonlocal most
+        most = max(most, len(asyncio.all_tasks()))
+        return say(question)
+
+    with FakeEndpoint(answer).open(limits=Limits(max_concurrent=4)) as client:
+        client.complete(number_calls(2000))
+    assert most <= 2 * 4 + 4
+
+
+# The way of finished calls to a ledger.
+
+
+@dataclass
+class NotingLedger:
+    """A ledger that writes down what is asked of it, and fails when told."""
+
+    seen: list[str] = field(default_factory=list)
+    fails: dict[str, BaseException] = field(default_factory=dict)
+    may_settle: threading.Event = field(default_factory=threading.Event)
+    is_settling: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.may_settle.set()
+
+    def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
+        """Return nothing."""
+        del calls
+        return {}
+
+    def add(self, finished: FinishedCalls) -> None:
+        """Take all that is left."""
+        self._take("add", finished)
+
+    def write(self, finished: FinishedCalls) -> None:
+        """Take the first step."""
+        self._take("write", finished)
+
+    def settle(self, finished: FinishedCalls) -> None:
+        """Take the second step, when it may."""
+        self.is_settling.set()
+        self.may_settle.wait(300)
+        self._take("settle", finished)
+
+    def _take(self, step: str, finished: FinishedCalls) -> None:
+        self.seen.append(f"{step} {' '.join(call.key for call, _ in finished)}")
+        if step in self.fails:
+            raise self.fails[step]
+
+
+@dataclass
+class Way:
+    """The way to a ledger, what was told of it, and what the loop heard."""
+
+    ledger: NotingLedger
+    commits: Commits
+    kept: list[str]
+    errors: list[BaseException]
+
+    def put(self, *keys: str) -> None:
+        """Hand in calls with these keys."""
+        for key in keys:
+            self.commits.put(Call(key, "000001", 0, []), Completion(key))
+
+    @staticmethod
+    async def come_true(is_so: Callable[[], object]) -> None:
+        """Wait until something is so, but not for ever."""
+        async with asyncio.timeout(300):
+            while not is_so():  # noqa: ASYNC110 - what is waited for is a list that another thread may fill
+                await asyncio.sleep(0.001)
+
+
+def follow(ledger: NotingLedger, steps: Callable[[Way], object]) -> Way:
+    """Open the way to a ledger, take steps on it, and flush it; a step that is a coroutine is awaited."""
+
+    async def run() -> Way:
+        with ThreadPoolExecutor(1) as executor:
+            kept, errors = list[str](), list[BaseException]()
+
+            def note(finished: FinishedCalls) -> None:
+                kept.extend(call.key for call, _ in finished)
+
+            way = Way(ledger, Commits(ledger, executor, note, errors.append), kept, errors)
+            done = steps(way)
+            if asyncio.iscoroutine(done):
+                await done
+            await way.commits.flush()
+            return way
 
     return asyncio.run(run())
 
 
-def test_a_request_of_a_batch_goes_to_its_own_path() -> None:
-    """With its own method and content, and the key in its header; the path is not touched."""
-    seen: list[bytes] = []
-    request = Request("POST", "/v1/a%2Fb?c=1", b"hello", "text/plain")
-    send_request(answer_with(make_raw(b"{}"), seen=seen), request)
-    lines = seen[0].decode().split("\r\n")
-    assert lines[0] == "POST /v1/a%2Fb?c=1 HTTP/1.1"
-    assert "Content-Type: text/plain" in lines
-    assert f"Authorization: Bearer {KEY}" in lines
+def test_calls_count_once_written_and_gather_while_others_are_made_safe() -> None:
+    """Once written, calls need no place; what is written meanwhile is made safe in the next go, at once."""
+
+    async def steps(way: Way) -> None:
+        way.ledger.may_settle.clear()
+        for number, key in enumerate(("a", "b", "c"), 1):
+            way.put(key)
+            await way.come_true(lambda number=number: len(way.kept) == number)
+            if key == "a":
+                await way.come_true(way.ledger.is_settling.is_set)  # the thread waits with `a`
+        assert way.ledger.seen == ["write a", "write b", "write c"]
+        way.ledger.may_settle.set()
+
+    way = follow(NotingLedger(), steps)
+    assert way.ledger.seen == ["write a", "write b", "write c", "settle a", "settle b c"]
+    assert (way.kept, way.errors) == (["a", "b", "c"], [])
 
 
-@pytest.mark.parametrize("size", [1000, 1001])
-def test_a_request_of_a_batch_may_have_a_larger_reply_than_a_call(size: int) -> None:
-    """Its own limit holds, also for what is unpacked."""
-    for raw in (
-        make_raw(b"x" * size),
-        make_raw(gzip.compress(b"x" * size, mtime=0), "Content-Encoding: gzip"),
-    ):
-        came = send_request(
-            answer_with(raw), Request("GET", "/v1/file", max_bytes=1000), Limits(max_bytes=10)
-        )
-        if size == 1000:
-            assert isinstance(came, Reply)
-            assert came.body == b"x" * 1000
-        else:
-            assert came == NoReply("too_large", "the reply of `127.0.0.1` is larger than 1000 bytes")
+def test_a_disk_that_is_too_slow_holds_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing more is written, and no place is freed, while too many calls are not safe."""
+    monkeypatch.setattr(module, "MOST_UNSETTLED", 2)
 
+    async def steps(way: Way) -> None:
+        way.ledger.may_settle.clear()
+        way.put("a", "b")
+        await way.come_true(lambda: way.kept)
+        way.put("c")
+        await way.come_true(way.ledger.is_settling.is_set)
+        assert (way.ledger.seen, way.kept) == (["write a b"], ["a", "b"])
+        way.ledger.may_settle.set()
+        await way.come_true(lambda: len(way.kept) == 3)
 
-def test_a_request_of_a_batch_is_not_redirected() -> None:
-    """What the reply says is told, and no other address is asked."""
-    seen: list[bytes] = []
-    raw = make_raw(b"", "Location: /elsewhere", status="302 Found")
-    came = send_request(answer_with(raw, seen=seen), Request("GET", "/v1/file"))
-    assert isinstance(came, Reply)
-    assert came.status == 302
-    assert len(seen) == 1
-
-
-@pytest.mark.parametrize("method", ["GET", "POST"])
-def test_nothing_is_sent_twice(method: Literal["GET", "POST"]) -> None:
-    """A connection that breaks is a trouble, not another request, whatever HTTP says of the method."""
-    seen: list[bytes] = []
-    came = send_request(answer_with(b"", seen=seen), Request(method, "/v1/file"))
-    assert came == NoReply("reset", "`127.0.0.1` closed the connection without a reply")
-    assert len(seen) == 1
-
-
-@pytest.mark.parametrize("method", ["GET", "POST"])
-def test_nothing_is_sent_twice_over_a_kept_connection(method: Literal["GET", "POST"]) -> None:
-    """The endpoint may close a connection while the next request is on its way: that is a trouble."""
-    seen: list[bytes] = []
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        seen.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-        seen.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.close()
-
-    async def run() -> list[Reply | NoReply]:
-        async with serve(talk) as port:
-            client = HttpClient(connect(f"http://127.0.0.1:{port}/v1"), Limits())
-            request = Request(method, f"http://127.0.0.1:{port}/v1/file")
-            came = [await client.send(request, seconds=10) for _ in range(2)]
-            await client.close()
-            return came
-
-    first, second = asyncio.run(run())
-    assert isinstance(first, Reply)
-    assert second == NoReply("reset", "`127.0.0.1` closed the connection without a reply")
-    assert len(seen) == 2
-
-
-def test_neither_cookies_nor_a_netrc_are_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What an endpoint sets is not sent back, and a password of this machine goes nowhere."""
-    (tmp_path / ".netrc").write_text("default login me password canary-password\n", encoding="utf-8")
-    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
-    seen: list[bytes] = []
-
-    async def run() -> None:
-        async with serve(answer_with(make_raw(b"{}", "Set-Cookie: a=b"), seen=seen)) as port:
-            client = HttpClient(Connection("m", OPENAI_CHAT, f"http://127.0.0.1:{port}/v1"), Limits())
-            for _ in range(2):
-                await client.post(b"{}", seconds=10)
-            await client.close()
-
-    asyncio.run(run())
-    assert len(seen) == 2
-    assert not [head for head in seen if b"cookie" in head.lower() or b"authorization" in head.lower()]
-
-
-def test_a_body_without_a_length_ends_with_the_connection() -> None:
-    """That is how HTTP/1.0 has it."""
-    came = post(answer_with(b"HTTP/1.1 200 OK\r\n\r\nwhole"))
-    assert isinstance(came, Reply)
-    assert came.body == b"whole"
-
-
-def test_a_second_reply_in_the_same_bytes_adds_no_header_to_the_first() -> None:
-    """How the body is packed, and how long to wait, is said by the reply itself alone."""
-    second = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\nretry-after: 9\r\n\r\n"
-    reply = post(answer_with(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nB" + second))
-    assert isinstance(reply, Reply)
-    assert (list(map(str.lower, reply.headers)), reply.body) == (["content-length"], b"B")
+    assert follow(NotingLedger(), steps).ledger.seen == ["write a b", "settle a b", "write c", "settle c"]
 
 
 @pytest.mark.parametrize(
-    ("connect_seconds", "seconds", "why"),
-    [
-        (60.0, 0.05, "no whole reply from `127.0.0.1` within 0.05 s"),
-        (0.05, 60.0, "`127.0.0.1` did not take the connection in time"),
-    ],
+    ("step", "seen"),
+    [("write", ["write a b", "add a b c"]), ("settle", ["write a b", "settle a b", "add a b c"])],
 )
-def test_time_that_is_up_while_connecting_says_whose_it_was(
-    connect_seconds: float, seconds: float, why: str
+def test_what_a_ledger_does_not_take_is_handed_over_once_more(step: str, seen: list[str]) -> None:
+    """After a failure nothing is written, whatever comes; in the end all of it is tried again, in one go."""
+
+    async def steps(way: Way) -> None:
+        way.put("a", "b")
+        await way.come_true(lambda: way.errors)
+        way.put("c")
+
+    way = follow(NotingLedger(fails={step: FULL}), steps)
+    assert (way.ledger.seen, way.errors) == (seen, [FULL])
+
+
+def test_a_ledger_that_fails_while_others_are_made_safe_waits_for_them() -> None:
+    """What is on its way to the disk counts; the rest is handed over once more."""
+
+    async def steps(way: Way) -> None:
+        way.ledger.may_settle.clear()
+        way.put("a")
+        await way.come_true(way.ledger.is_settling.is_set)  # the thread waits with `a`
+        way.ledger.fails["write"] = FULL
+        way.put("b")
+        await way.come_true(lambda: way.errors)
+        asyncio.get_running_loop().call_later(0.01, way.ledger.may_settle.set)
+
+    way = follow(NotingLedger(), steps)
+    assert way.ledger.seen == ["write a", "write b", "settle a", "add b"]
+    assert (way.kept, way.errors) == (["a"], [FULL])
+
+
+def test_a_bug_of_a_ledger_does_not_make_anyone_wait_for_ever() -> None:
+    """Any exception ends the calls, in the loop as well."""
+    bug = ZeroDivisionError("bug")
+    heard_by_loop: list[object] = []
+
+    async def steps(way: Way) -> None:
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, what: heard_by_loop.append(what["exception"])
+        )
+        way.put("a")
+        await way.come_true(lambda: way.errors)
+
+    assert (follow(NotingLedger(fails={"write": bug}), steps).errors, heard_by_loop) == ([bug], [bug])
+
+
+@pytest.mark.parametrize(
+    ("fails", "seen", "errors"),
+    [({}, ["write a", "settle a"], []), ({"write": FULL}, ["write a", "add a"], [FULL])],
+)
+def test_a_flush_does_not_wait_for_its_time(
+    fails: dict[str, BaseException], seen: list[str], errors: list[BaseException]
 ) -> None:
-    """That of the call, or that of connecting; here TLS is never begun."""
+    """What is handed in right before the end is written and made safe at once, and once."""
 
-    async def talk(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
-        await reader.read(-1)
+    async def steps(way: Way) -> None:
+        way.put("a")
+        await way.commits.flush()
 
-    async def run() -> Reply | NoReply:
-        async with serve(talk) as port:
-            limits = Limits(connect_seconds=connect_seconds)
-            return await send(connect(f"https://127.0.0.1:{port}/v1"), limits, seconds)
-
-    assert asyncio.run(run()) == NoReply("timeout", why)
+    way = follow(NotingLedger(fails=fails), steps if not fails else lambda way: way.put("a"))
+    assert (way.ledger.seen, way.errors) == (seen, errors)
 
 
-def test_large_bodies_share_what_memory_there_is() -> None:
-    """Beyond it the younger ones wait; the oldest never does, and its end lets the next one go on."""
+def test_a_writing_keeps_its_time_when_others_become_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is planned once; the flush does not wait for it."""
+    monkeypatch.setattr(module, "GATHER_SECONDS", 60.0)
 
-    async def run() -> None:
-        memory = BodyMemory(most=3)
-        await memory.reserve("first", 2)
-        waiting = asyncio.ensure_future(memory.reserve("second", 2))
-        await memory.reserve("first", 9)
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        memory.release("first")
-        await waiting
-        memory.release("second")
-        await memory.reserve("third", 4)
+    async def steps(way: Way) -> None:
+        way.put("a")
+        await way.come_true(lambda: way.kept)
+        way.put("b")
+        await way.come_true(lambda: "settle a" in way.ledger.seen)
 
-    asyncio.run(run())
+    assert follow(NotingLedger(), steps).ledger.seen == ["write a", "settle a", "write b", "settle b"]

@@ -1,3 +1,5 @@
+"""Laws of models: built-in ones, those behind an endpoint, snippets, and how a name finds them."""
+
 from __future__ import annotations
 
 import re
@@ -9,15 +11,30 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.errors import SpecError, listing
-from answerkey.models import BUILTIN_MODELS, Draws, Model, missing_parts, model, open_model
-from answerkey.models.builtin import MIXED_SHARES, STYLE_NAMES, STYLES, remove_options, split_words
+from answerkey.errors import SolverError, SpecError, listing
+from answerkey.models import model
+from answerkey.models.builtin import (
+    BUILTIN_MODELS,
+    MIXED_SHARES,
+    STYLE_NAMES,
+    STYLES,
+    Draws,
+    remove_options,
+    split_words,
+)
+from answerkey.models.calls import Budget, Event, Finished, MemoryLedger
+from answerkey.models.config import Caller, InferenceConfig, ModelConfig, ProviderConfig, Secret
+from answerkey.models.model import LiveModel, Model, SnippetModel, missing_parts, open_model
+from answerkey.models.providers import connect
+from answerkey.sandbox import Snippet
+from answerkey.testing import Reply, TestServer
+from answerkey.testing.replies import Kind
 from answerkey.types import Completion, CompletionStatus, Known, Question
 
 CHOICES = ["A", "B", "C", "D"]
 
 
-def ask(name: str, *, number: int = 1, **known: object) -> list[Completion]:
+def ask_builtin(name: str, *, number: int = 1, **known: object) -> list[Completion]:
     """Return what a model says to some samples with four choices, of which C is right."""
     facts: dict[str, object] = {"choices": CHOICES, "truth": "C", "options": ["w", "x", "y", "z"], **known}
     questions = [Question(str(i), [], **facts) for i in range(number)]  # type: ignore[arg-type]  # fields by name
@@ -45,27 +62,27 @@ def test_only_the_simulator_is_simulated(kind: str) -> None:
 
 def test_constant_answers_alike() -> None:
     """The constant model says its choice; `A` if none is given."""
-    assert [one.text for one in ask("builtin/constant?choice=B", number=2)] == ["B", "B"]
-    assert ask("builtin/constant")[0].text == "A"
-    assert ask("builtin/constant?choice=Answer%3A%20%26")[0].text == "Answer: &"
+    assert [one.text for one in ask_builtin("builtin/constant?choice=B", number=2)] == ["B", "B"]
+    assert ask_builtin("builtin/constant")[0].text == "A"
+    assert ask_builtin("builtin/constant?choice=Answer%3A%20%26")[0].text == "Answer: &"
 
 
 def test_constant_needs_to_know_nothing() -> None:
     """The constant model answers without choices."""
-    assert ask("builtin/constant?choice=1", choices=None, truth=None, options=None)[0].text == "1"
+    assert ask_builtin("builtin/constant?choice=1", choices=None, truth=None, options=None)[0].text == "1"
 
 
 def test_random_draws_each_choice_alike() -> None:
     """Each of K choices is drawn in about one K-th of the samples."""
-    counts = Counter(one.text for one in ask("builtin/random", number=4000))
+    counts = Counter(one.text for one in ask_builtin("builtin/random", number=4000))
     assert set(counts) == set(CHOICES)
     assert all(900 < count < 1100 for count in counts.values())
 
 
 def test_random_is_the_same_for_the_same_seed() -> None:
     """The draw depends on seed and sample id: literal draws, so that a change is noticed."""
-    assert "".join(str(one.text) for one in ask("builtin/random?seed=0", number=12)) == "DBBDBBDCCDDD"
-    assert "".join(str(one.text) for one in ask("builtin/random?seed=1", number=12)) == "DADCACDADBDB"
+    assert "".join(str(one.text) for one in ask_builtin("builtin/random?seed=0", number=12)) == "DBBDBBDCCDDD"
+    assert "".join(str(one.text) for one in ask_builtin("builtin/random?seed=1", number=12)) == "DADCACDADBDB"
 
 
 @pytest.mark.parametrize("name", ["random?seed=5", "simulated", "longest", "overlap"])
@@ -91,27 +108,30 @@ def test_every_trial_is_drawn_anew(name: str) -> None:
 
 def test_longest_picks_the_longest_option() -> None:
     """Length is counted in characters without surrounding white space."""
-    assert ask("builtin/longest", options=["ab", "a    ", "abc", "  b  "])[0].text == "C"
+    assert ask_builtin("builtin/longest", options=["ab", "a    ", "abc", "  b  "])[0].text == "C"
 
 
 def test_ties_are_drawn() -> None:
     """Options of the same length are drawn among, so that no position is favoured."""
-    drawn = {one.text for one in ask("builtin/longest", number=60, options=["ab", "x", "cd", "ef"])}
+    drawn = {one.text for one in ask_builtin("builtin/longest", number=60, options=["ab", "x", "cd", "ef"])}
     assert drawn == {"A", "C", "D"}
 
 
 def test_overlap_picks_the_option_that_shares_most_words() -> None:
     """Distinct words count, without case."""
     options = ["the sea the sea", "A red Planet", "moon", "none"]
-    assert ask("builtin/overlap", options=options, text="Which planet is red like the sea?")[0].text == "A"
-    assert ask("builtin/overlap", options=options, text="Which PLANET is red?")[0].text == "B"
+    assert (
+        ask_builtin("builtin/overlap", options=options, text="Which planet is red like the sea?")[0].text
+        == "A"
+    )
+    assert ask_builtin("builtin/overlap", options=options, text="Which PLANET is red?")[0].text == "B"
 
 
 def test_overlap_does_not_count_the_listed_options() -> None:
     """A prompt that lists the options does not make them all alike."""
     text = "Is Mars a red planet?\nA. blue star\nB. red planet\nC. moon\nD. sun"
     options = ["blue star", "red planet", "moon", "sun"]
-    assert ask("builtin/overlap", options=options, text=text)[0].text == "B"
+    assert ask_builtin("builtin/overlap", options=options, text=text)[0].text == "B"
 
 
 def test_options_are_removed_as_whole_words_and_once() -> None:
@@ -131,7 +151,7 @@ def test_unspaced_scripts_are_read_by_character() -> None:
 def test_missing_options_are_told(name: str, options: list[str] | None) -> None:
     """A model that reads option texts says where they come from."""
     with pytest.raises(SpecError) as caught:
-        ask(f"builtin/{name}", options=options)
+        ask_builtin(f"builtin/{name}", options=options)
     assert caught.value.code == "E301"
     assert "sample `0` has" in caught.value.message
     assert caught.value.hint == (
@@ -144,7 +164,7 @@ def test_missing_options_are_told(name: str, options: list[str] | None) -> None:
 def test_missing_choices_are_told(name: str) -> None:
     """A model that answers from the choices says that there are none."""
     with pytest.raises(SpecError) as caught:
-        ask(f"builtin/{name}", choices=None)
+        ask_builtin(f"builtin/{name}", choices=None)
     assert caught.value.code == "E301"
     assert "sample `0` has none" in caught.value.message
 
@@ -152,12 +172,14 @@ def test_missing_choices_are_told(name: str) -> None:
 def test_missing_truth_is_told() -> None:
     """The simulator says that it needs the key."""
     with pytest.raises(SpecError, match="knows the key, and sample `0` has none"):
-        ask("builtin/simulated?style=bare", truth=None)
+        ask_builtin("builtin/simulated?style=bare", truth=None)
 
 
 def test_simulated_accuracy_is_what_the_model_means() -> None:
     """In the bare style the share of right letters is the accuracy; wrong ones are spread."""
-    counts = Counter(one.text for one in ask("builtin/simulated?accuracy=0.7&style=bare", number=4000))
+    counts = Counter(
+        one.text for one in ask_builtin("builtin/simulated?accuracy=0.7&style=bare", number=4000)
+    )
     assert 2700 < counts["C"] < 2900
     assert all(330 < counts[choice] < 470 for choice in "ABD")
 
@@ -165,19 +187,19 @@ def test_simulated_accuracy_is_what_the_model_means() -> None:
 @pytest.mark.parametrize(("accuracy", "texts"), [(1, {"C"}), (0, {"A", "B", "D"})])
 def test_simulated_extremes(accuracy: int, texts: set[str]) -> None:
     """Accuracy 1 is always right, accuracy 0 never."""
-    found = {one.text for one in ask(f"builtin/simulated?accuracy={accuracy}&style=bare", number=200)}
+    found = {one.text for one in ask_builtin(f"builtin/simulated?accuracy={accuracy}&style=bare", number=200)}
     assert found == texts
 
 
 def test_simulated_with_one_choice_can_only_be_right() -> None:
     """Where there is no wrong choice, the right one is said."""
-    assert ask("builtin/simulated?accuracy=0&style=bare", choices=["C"], options=["y"])[0].text == "C"
+    assert ask_builtin("builtin/simulated?accuracy=0&style=bare", choices=["C"], options=["y"])[0].text == "C"
 
 
 @pytest.mark.parametrize("style", [name for name in STYLE_NAMES if name != "mixed"])
 def test_simulated_style_uses_its_own_forms(style: str) -> None:
     """Every form of a style appears, and no other."""
-    found = {one.text for one in ask(f"builtin/simulated?accuracy=1&style={style}", number=300)}
+    found = {one.text for one in ask_builtin(f"builtin/simulated?accuracy=1&style={style}", number=300)}
     assert found == {form.format(c="C", t="y", o="?") for form in STYLES[style]}
 
 
@@ -185,7 +207,7 @@ def test_mixed_style_has_the_documented_shares() -> None:
     """The shares add up to 100, all of them appear, refusals are marked as such."""
     assert sum(MIXED_SHARES.values()) == 100
     assert set(MIXED_SHARES) == set(STYLES)
-    answers = ask("builtin/simulated", number=5000)
+    answers = ask_builtin("builtin/simulated", number=5000)
     refused = [one for one in answers if one.status is CompletionStatus.REFUSED]
     assert 70 < len(refused) < 130
     assert all(one.text is None and one.reply and one.reply["refusal"] for one in refused)
@@ -195,7 +217,7 @@ def test_mixed_style_has_the_documented_shares() -> None:
 
 def test_simulated_text_without_options_has_words() -> None:
     """Without option texts the style `text` still says more than a letter."""
-    (answer,) = ask("builtin/simulated?accuracy=1&style=text", options=None)
+    (answer,) = ask_builtin("builtin/simulated?accuracy=1&style=text", options=None)
     assert str(answer.text).endswith("this option")
 
 
@@ -360,3 +382,218 @@ def test_docs_name_every_model_parameter_and_share() -> None:
         assert all(f"`{parameter}`" in page for parameter in built.parameters)
     shares = dict(re.findall(r"^\| `?(\w+)`? \| (\d+) %", page, flags=re.MULTILINE))
     assert {name: int(share) for name, share in shares.items()} == MIXED_SHARES
+
+
+KEY = "sk-canary-0123456789"
+OK, REFUSED, NO_TEXT, ERROR = CompletionStatus
+
+
+def ask(*texts: str) -> list[Question]:
+    """Return questions of one user message each."""
+    return [Question(str(i), [{"role": "user", "content": text}]) for i, text in enumerate(texts)]
+
+
+def open_live(name: str, **environment: str) -> LiveModel:
+    """Return a live model; it is closed by whoever uses it."""
+    model = open_model(name, caller=Caller(environment))
+    assert isinstance(model, LiveModel)
+    return model
+
+
+def test_an_endpoint_is_asked() -> None:
+    """A model that is named by a URL answers in the order of the questions."""
+    with TestServer({"one": "A", "two": "B"}) as server, open_live(f"{server.url}#m") as model:
+        assert [one.text for one in model.answer(ask("two", "one"))] == ["B", "A"]
+        assert model.name == f"{server.url}#m"
+        assert not model.is_simulated
+        assert server.asked.requests[0].body is not None
+        assert server.asked.requests[0].body["model"] == "m"
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "path"),
+    [
+        ("openai/m", "OPENAI", "/v1/chat/completions"),
+        ("openai/m?api=completions", "OPENAI", "/v1/completions"),
+        ("anthropic/m", "ANTHROPIC", "/v1/messages"),
+        ("gemini/m", "GEMINI", "/v1beta/models/m:generateContent"),
+        ("azure/m", "AZURE", "/openai/v1/chat/completions"),
+    ],
+)
+def test_every_api_is_spoken(name: str, variable: str, path: str) -> None:
+    """Each API is asked under its path, with the key in its header, and its answer is read."""
+    with TestServer("B") as server:
+        environment = {f"{variable}_BASE_URL": server.root, f"{variable}_API_KEY": KEY}
+        with open_live(name, **environment) as model:
+            (completion,) = model.answer(ask("A or B?"))
+        assert (completion.text, completion.status) == ("B", OK)
+        assert list(server.asked.by_path) == [path]
+        assert [key.removeprefix("Bearer ") for key in server.asked.keys] == [KEY]
+
+
+def test_what_is_known_is_not_asked() -> None:
+    """A bound model looks into its ledger first; trials are questions of their own."""
+    events: list[Event] = []
+    with TestServer("B") as server, open_live(f"{server.url}#m") as unbound:
+        ledger = MemoryLedger()
+        for _ in range(2):
+            with unbound.bind(ledger, watch=events.append) as model:
+                model.answer(ask("q"))
+        assert server.asked.total == 1
+        with unbound.bind(ledger) as model:
+            model.answer(ask("q"), trial=1)
+        assert server.asked.total == 2
+    assert [event.is_known for event in events if isinstance(event, Finished)] == [False, True]
+
+
+def test_a_missing_key_stops_before_anything_is_asked() -> None:
+    """A provider is not asked without its key."""
+    model = LiveModel(connect(ModelConfig("openai/m", ProviderConfig("openai", "m"))))
+    for action in (model.require_ready, lambda: model.answer(ask("q"))):
+        with pytest.raises(SpecError) as caught:
+            action()
+        assert caught.value.code == "E117"
+
+
+def test_a_refused_key_is_not_shown() -> None:
+    """A 401 is E304, and the key that the endpoint sends back is in no message."""
+    reply = Reply(status=401, body=f'{{"error": {{"message": "bad key {KEY}"}}}}'.encode())
+    with TestServer(reply) as server, open_live(f"{server.url}#m", ANSWERKEY_API_KEY=KEY) as model:
+        with pytest.raises(SolverError) as caught:
+            model.answer(ask("q"))
+        assert caught.value.code == "E304"
+        assert "canary" not in str(caught.value)
+
+
+STRANGE: list[tuple[Kind, CompletionStatus, str | None]] = [
+    ("text", OK, "B"),
+    ("null_content", NO_TEXT, None),
+    ("empty_text", OK, ""),
+    ("refusal", REFUSED, None),
+    ("content_filter", REFUSED, None),
+    ("tool_calls", NO_TEXT, None),
+    ("truncated", OK, "B"),
+    ("reasoning", OK, "B"),
+    ("empty_choices", NO_TEXT, None),
+]
+
+
+@pytest.mark.parametrize(("kind", "status", "text"), STRANGE)
+def test_strange_answers_have_their_status(kind: Kind, status: CompletionStatus, text: str | None) -> None:
+    """Whatever an endpoint says, the question has a completion with the status it deserves."""
+    with TestServer(Reply("B", kind)) as server, open_live(f"{server.url}#m") as model:
+        (completion,) = model.answer(ask("q"))
+    assert (completion.status, completion.text) == (status, text)
+    assert (completion.finish_reason == "length") == (kind == "truncated")
+    assert completion.reasoning == ("Let me think: C or B?" if kind == "reasoning" else None)
+
+
+def test_every_trial_is_a_call_of_its_own() -> None:
+    """The same question in another trial is asked again; in the same trial it is known."""
+    with TestServer("A") as server, open_live(f"{server.url}#m") as model:
+        question = ask("one")[0]
+        model.answer([question, replace(question, trial=1), replace(question, trial=1)])
+        assert server.asked.total == 2
+        model.answer([question], trial=1)
+        assert server.asked.total == 2
+
+
+def test_the_address_of_a_node_needs_nodes() -> None:
+    """A model whose host is `{node_ip}` is not asked from here."""
+    model = open_live("http://{node_ip}:8000/v1#m")
+    with pytest.raises(SpecError, match="stands for the node of a cluster") as caught:
+        model.answer(ask("q"))
+    assert caught.value.code == "E119"
+
+
+def open_snippet(source: str, **environment: str) -> SnippetModel:
+    """Return a model that is a snippet."""
+    secrets = {name: Secret(text) for name, text in environment.items()}
+    model = open_model(ModelConfig("own", InferenceConfig(Snippet("infer", source), secrets)))
+    assert isinstance(model, SnippetModel)
+    return model
+
+
+def test_a_snippet_answers() -> None:
+    """`infer` gets the messages and gives a text, a message or a chat completion."""
+    source = (
+        "def infer(messages):\n"
+        "    text = messages[-1]['content']\n"
+        "    if text == 'refuse':\n"
+        "        return {'role': 'assistant', 'content': None, 'refusal': 'no'}\n"
+        "    if text == 'whole':\n"
+        "        return {'choices': [{'message': {'content': 'W'}, 'finish_reason': 'length'}]}\n"
+        "    return None if text == 'nothing' else text.upper()\n"
+    )
+    model = open_snippet(source)
+    found = model.answer(ask("a", "refuse", "whole", "nothing", "a"))
+    model.close()
+    assert [(one.text, one.status) for one in found] == [
+        ("A", OK),
+        (None, REFUSED),
+        ("W", OK),
+        (None, NO_TEXT),
+        ("A", OK),
+    ]
+    assert found[2].finish_reason == "length"
+
+
+def test_a_snippet_that_fails_on_a_sample_fails_there_alone() -> None:
+    """What a snippet raises is the ERROR of that call; the environment that it was given is hidden."""
+    source = (
+        "def infer(messages, environment):\n"
+        "    if messages[0]['content'] == 'bad':\n"
+        "        raise ValueError('with ' + environment['WHERE'])\n"
+        "    return ['no', {}] if messages[0]['content'] == 'odd' else 'B'\n"
+    )
+    model = open_snippet(source, WHERE="hush-canary")
+    found = model.answer(ask("good", "bad", "odd", "fine"))
+    model.close()
+    assert [one.status for one in found] == [OK, ERROR, ERROR, OK]
+    assert "ValueError: with ***" in str(found[1].error)
+    assert "canary" not in repr([*found, model])
+
+
+def test_a_key_that_a_snippet_says_is_hidden_and_its_other_values_are_not() -> None:
+    """Only what is named like a secret, and long enough to be one, is taken out of an answer."""
+    source = (
+        "def infer(messages, environment):\n"
+        "    text = ' '.join(environment.values())\n"
+        "    return text if messages[0]['content'] == 'plain' else {'role': 'assistant', 'content': [\n"
+        "        {'type': 'text', 'text': text}]}\n"
+    )
+    model = open_snippet(source, MY_API_KEY="sk-canary-1", MODEL="large", MY_AUTH_KEY="A")
+    found = model.answer(ask("plain", "message"))
+    model.close()
+    assert [one.text for one in found] == ["*** large A"] * 2
+    assert "canary" not in repr(found)
+
+
+def test_a_snippet_that_cannot_be_loaded_stops_everything() -> None:
+    """A snippet that fails while it is loaded is E306."""
+    model = open_snippet("raise OSError('no weights')\ndef infer(messages): return 'A'")
+    with pytest.raises(SolverError) as caught:
+        model.answer(ask("q"))
+    assert caught.value.code == "E306"
+    assert "no weights" in caught.value.message
+
+
+def test_answers_of_a_snippet_are_kept() -> None:
+    """A bound model looks into its ledger first; its budget counts what was asked."""
+    events: list[Event] = []
+    ledger, budget = MemoryLedger(), Budget(max_calls=2)
+    model = open_snippet("def infer(messages): return 'B'").bind(ledger, budget, events.append)
+    model.answer(ask("q", "q", "r"))
+    model.answer(ask("q"))
+    with pytest.raises(SolverError) as caught:
+        model.answer(ask("s"))
+    model.close()
+    assert caught.value.code == "E305"
+    assert len(ledger.kept) == 2
+    assert [event.is_known for event in events if isinstance(event, Finished)] == [False, False, True]
+
+
+def test_another_snippet_is_another_model() -> None:
+    """The identity is that of the text that runs."""
+    one, two = (open_snippet(f"def infer(messages): return '{text}'") for text in "AB")
+    assert one.identity == open_snippet("def infer(messages): return 'A'").identity != two.identity

@@ -6,6 +6,7 @@ import pytest
 
 from answerkey.evaluate import Judged, Standing
 from answerkey.models import BatchSeen
+from answerkey.models.calls import BatchSeen
 from answerkey.reports.progress import (
     PLAIN_BAR,
     draw_bar,

@@ -17,9 +17,8 @@ from types import MappingProxyType
 import pytest
 
 from answerkey.errors import RunError
-from answerkey.models.batch import Submitted
 from answerkey.models.cache import ROWS_AT_ONCE, CallCache
-from answerkey.models.calls import Call
+from answerkey.models.calls import Call, Submitted
 from answerkey.runs import journal as journals
 from answerkey.runs.journal import Journal, Usage, remove_journal
 from answerkey.runs.store import FolderStore

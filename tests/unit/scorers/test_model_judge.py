@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.errors import InternalError, SpecError
-from answerkey.models import open_model
+from answerkey.models.model import open_model
 from answerkey.scorers import AskingScorer, ModelAsAJudge, compile_templates
 from answerkey.scorers.model_judge import Scale, UnreadableVerdict, Verdict, read_verdict
 from answerkey.types import Completion, Completions, CompletionStatus, Question, Samples, Score, Scores

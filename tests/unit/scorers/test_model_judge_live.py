@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from answerkey.models import LiveModel, open_model
 from answerkey.models.calls import MemoryLedger
+from answerkey.models.model import LiveModel, open_model
 from answerkey.scorers import ModelAsAJudge
 from answerkey.testing import Behaviour, Reply, TestServer
 from answerkey.testing.replies import Messages, read_prompt

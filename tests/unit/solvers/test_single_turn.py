@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from answerkey.errors import DataError, InternalError, Problems, SpecError
-from answerkey.models import open_model
+from answerkey.models.model import open_model
 from answerkey.solvers import (
     ChatInput,
     Examples,

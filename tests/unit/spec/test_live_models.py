@@ -4,16 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.models import (
-    Caller,
-    CustomConfig,
-    Generation,
-    InferenceConfig,
-    ModelConfig,
-    Tls,
-    connect,
-    open_model,
-)
+from answerkey.models.config import Caller, CustomConfig, Generation, InferenceConfig, ModelConfig, Tls
+from answerkey.models.model import open_model
+from answerkey.models.providers import connect
 from answerkey.spec import Loaded, Overrides, Plan, load_plan
 
 from .conftest import RUN, SOLVER, TASK, Write, value_of

@@ -9,7 +9,7 @@ import pytest
 
 from answerkey.datasets import InlineSource, LocalSource, Selection
 from answerkey.errors import AnswerkeyError, SpecError
-from answerkey.models import ModelConfig, Secret
+from answerkey.models.config import ModelConfig, Secret
 from answerkey.spec import (
     Loaded,
     Overrides,

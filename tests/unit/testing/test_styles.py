@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.models import read_message
+from answerkey.models.responses import read_message
 from answerkey.testing import KINDS, Reply, TestServer
 from answerkey.testing.replies import Messages, read_prompt
 

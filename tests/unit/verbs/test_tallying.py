@@ -8,6 +8,7 @@ import pytest
 
 from answerkey.evaluate.session import Reasons, tally_calls
 from answerkey.models import Price
+from answerkey.models.calls import Price
 from answerkey.runs import JournalCall
 
 

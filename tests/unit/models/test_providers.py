@@ -1,23 +1,21 @@
+"""Laws of the APIs: how requests are built, answers read, keys hidden, and what makes an identity."""
+
 from __future__ import annotations
 
 import json
+import pickle
+import sys
+from dataclasses import replace
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from answerkey.errors import SolverError
-from answerkey.models.providers import (
-    ANTHROPIC,
-    GEMINI,
-    OPENAI_CHAT,
-    OPENAI_COMPLETIONS,
-    Adapter,
-    AdapterStyle,
-    ApiStyle,
-    Connection,
-    Message,
-    OpenAiChat,
-)
-from answerkey.models.settings import Generation
+from answerkey.models.calls import Price
+from answerkey.models.config import Adapter, ApiName, Caller, Generation, Secret
+from answerkey.models.providers import APIS, AdapterApi, Api, Connection, Message, connect
 from answerkey.types import CompletionStatus
 
 SYSTEM = {"role": "system", "content": "Answer with a letter."}
@@ -26,18 +24,16 @@ SAY = {"role": "assistant", "content": "B"}
 EVERYTHING = Generation(0.5, 0.9, 16, 7, ("\n",), logprobs=True, top_logprobs=5)
 
 
-def build(
-    style: ApiStyle, *messages: Message, generation: Generation | None = None, model: str = "m"
-) -> object:
+def build(api: Api, *messages: Message, generation: Generation | None = None, model: str = "m") -> object:
     """Return the body of a request."""
-    connection = Connection("n", style, "http://h/", model, generation=generation or Generation())
+    connection = Connection("n", api, "http://h/", model, generation=generation or Generation())
     return connection.build(messages)
 
 
 def test_the_chat_api_takes_messages_as_they_are() -> None:
     """Messages are sent as they are, also parts that are no text; nothing is added that is not set."""
     picture = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
-    assert build(OPENAI_CHAT, SYSTEM, ASK, picture) == {"model": "m", "messages": [SYSTEM, ASK, picture]}
+    assert build(APIS["chat"], SYSTEM, ASK, picture) == {"model": "m", "messages": [SYSTEM, ASK, picture]}
 
 
 def test_the_chat_api_takes_every_parameter() -> None:
@@ -53,23 +49,25 @@ def test_the_chat_api_takes_every_parameter() -> None:
         "logprobs": True,
         "top_logprobs": 5,
     }
-    assert build(OPENAI_CHAT, ASK, generation=EVERYTHING) == expected
+    assert build(APIS["chat"], ASK, generation=EVERYTHING) == expected
     newer = {
         "max_completion_tokens" if name == "max_tokens" else name: value for name, value in expected.items()
     }
-    assert build(OpenAiChat("max_completion_tokens"), ASK, generation=EVERYTHING) == newer
+    assert (
+        build(replace(APIS["chat"], limit_field="max_completion_tokens"), ASK, generation=EVERYTHING) == newer
+    )
 
 
 def test_a_schema_is_asked_for() -> None:
     """A shape of the answer is asked for in the way of each API that has one."""
     schema = {"type": "object"}
-    chat = Connection("n", OPENAI_CHAT, "http://h/").ask_for(schema).build([ASK])
+    chat = Connection("n", APIS["chat"], "http://h/").ask_for(schema).build([ASK])
     assert isinstance(chat, dict)
     assert chat["response_format"] == {
         "type": "json_schema",
         "json_schema": {"name": "answer", "schema": schema, "strict": True},
     }
-    gemini = Connection("n", GEMINI, "http://h/").ask_for(schema).build([ASK])
+    gemini = Connection("n", APIS["gemini"], "http://h/").ask_for(schema).build([ASK])
     assert isinstance(gemini, dict)
     assert gemini["generationConfig"] == {
         "responseMimeType": "application/json",
@@ -79,15 +77,15 @@ def test_a_schema_is_asked_for() -> None:
 
 def test_text_completions_get_one_plain_text() -> None:
     """The texts of the messages are parted by an empty line, without roles; `logprobs` is a number."""
-    assert build(OPENAI_COMPLETIONS, SYSTEM, ASK, {"role": "assistant", "content": "Answer:"}) == {
+    assert build(APIS["completions"], SYSTEM, ASK, {"role": "assistant", "content": "Answer:"}) == {
         "model": "m",
         "prompt": "Answer with a letter.\n\nA or B?\n\nAnswer:",
     }
-    body = build(OPENAI_COMPLETIONS, ASK, generation=Generation(max_tokens=1, logprobs=True))
+    body = build(APIS["completions"], ASK, generation=Generation(max_tokens=1, logprobs=True))
     assert body == {"model": "m", "prompt": "A or B?", "max_tokens": 1, "logprobs": 1}
-    body = build(OPENAI_COMPLETIONS, ASK, generation=Generation(top_logprobs=5))
+    body = build(APIS["completions"], ASK, generation=Generation(top_logprobs=5))
     assert body == {"model": "m", "prompt": "A or B?", "logprobs": 5}
-    body = build(OPENAI_COMPLETIONS, ASK, generation=Generation(logprobs=False, top_logprobs=5))
+    body = build(APIS["completions"], ASK, generation=Generation(logprobs=False, top_logprobs=5))
     assert body == {"model": "m", "prompt": "A or B?"}
 
 
@@ -95,7 +93,7 @@ def test_anthropic_has_the_system_apart() -> None:
     """System and developer messages become `system`; the API asks for a limit of tokens."""
     developer = {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]}
     generation = Generation(temperature=0, stop=("Q:",))
-    assert build(ANTHROPIC, SYSTEM, ASK, SAY, developer, generation=generation) == {
+    assert build(APIS["anthropic"], SYSTEM, ASK, SAY, developer, generation=generation) == {
         "model": "m",
         "max_tokens": 4096,
         "messages": [ASK, SAY],
@@ -103,13 +101,13 @@ def test_anthropic_has_the_system_apart() -> None:
         "temperature": 0,
         "stop_sequences": ["Q:"],
     }
-    limited = build(ANTHROPIC, ASK, generation=Generation(max_tokens=9))
+    limited = build(APIS["anthropic"], ASK, generation=Generation(max_tokens=9))
     assert limited == {"model": "m", "max_tokens": 9, "messages": [ASK]}
 
 
 def test_gemini_has_its_own_names() -> None:
     """The assistant is `model`, the system stands apart, parameters are in `generationConfig`."""
-    assert build(GEMINI, SYSTEM, ASK, SAY, generation=EVERYTHING) == {
+    assert build(APIS["gemini"], SYSTEM, ASK, SAY, generation=EVERYTHING) == {
         "contents": [
             {"role": "user", "parts": [{"text": "A or B?"}]},
             {"role": "model", "parts": [{"text": "B"}]},
@@ -125,10 +123,10 @@ def test_gemini_has_its_own_names() -> None:
             "logprobs": 5,
         },
     }
-    assert build(GEMINI, ASK) == {"contents": [{"role": "user", "parts": [{"text": "A or B?"}]}]}
+    assert build(APIS["gemini"], ASK) == {"contents": [{"role": "user", "parts": [{"text": "A or B?"}]}]}
 
 
-@pytest.mark.parametrize("style", [OPENAI_COMPLETIONS, ANTHROPIC, GEMINI])
+@pytest.mark.parametrize("api", ["completions", "anthropic", "gemini"])
 @pytest.mark.parametrize(
     "message",
     [
@@ -139,18 +137,18 @@ def test_gemini_has_its_own_names() -> None:
         {"role": "user", "content": [{"type": [], "text": "x"}]},
     ],
 )
-def test_messages_that_are_no_text_are_refused(style: ApiStyle, message: Message) -> None:
+def test_messages_that_are_no_text_are_refused(api: ApiName, message: Message) -> None:
     """Where an API takes texts from us, anything else is E302."""
     with pytest.raises(SolverError) as caught:
-        build(style, message)
+        build(APIS[api], message)
     assert caught.value.code == "E302"
 
 
-@pytest.mark.parametrize("style", [ANTHROPIC, GEMINI])
-def test_other_roles_are_refused(style: ApiStyle) -> None:
+@pytest.mark.parametrize("api", ["anthropic", "gemini"])
+def test_other_roles_are_refused(api: ApiName) -> None:
     """A role that the API does not have is E302, not dropped."""
     with pytest.raises(SolverError) as caught:
-        build(style, {"role": "tool", "content": "x"})
+        build(APIS[api], {"role": "tool", "content": "x"})
     assert caught.value.message == "a message has the role 'tool', which this API does not take"
 
 
@@ -158,8 +156,8 @@ def adapt(
     process_input: str = "{{ input | tojson }}", process_output: str = "{{ body }}", **more: object
 ) -> Connection:
     """Return a connection with an adapter of the user's own."""
-    style = AdapterStyle(Adapter("mine", process_input, process_output), {"key": "own"})
-    return Connection("n", style, "http://h/", "m", **more)  # type: ignore[arg-type]
+    api = AdapterApi(Adapter("mine", process_input, process_output), {"key": "own"})
+    return Connection("n", api, "http://h/", "m", **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -214,7 +212,7 @@ ANSWER = b'{"answer": "B", "choices": [{"message": {"content": "C"}}], "n": 3}'
 )
 def test_an_adapter_reads_the_answer(source: str, text: str) -> None:
     """The output template sees the body as text whose fields can be read, and gives a chat completion."""
-    completion = adapt(process_output=source).read(200, {}, ANSWER)
+    completion = adapt(process_output=source).read(200, ANSWER)
     assert (completion.text, completion.error) == (text, None)
 
 
@@ -233,7 +231,7 @@ def test_an_adapter_reads_the_answer(source: str, text: str) -> None:
 )
 def test_an_adapter_that_cannot_read_the_answer(source: str, body: bytes, reason: str) -> None:
     """What a template cannot make a chat completion of is an ERROR with the endpoint's own body."""
-    completion = adapt(process_output=source).read(200, {}, body)
+    completion = adapt(process_output=source).read(200, body)
     assert (completion.text, completion.status) == (None, CompletionStatus.ERROR)
     assert str(completion.error).startswith(f"adapter `mine`, `process_output`: {reason}")
     assert completion.raw == body.decode(errors="replace")
@@ -242,38 +240,161 @@ def test_an_adapter_that_cannot_read_the_answer(source: str, body: bytes, reason
 def test_an_adapter_is_not_shown_errors() -> None:
     """An answer with another status than 2xx is an error, whatever the template would make of it."""
     says = json.dumps({"choices": [{"message": {"content": "B"}}]})
-    completion = adapt(process_output=says).read(500, {}, b'{"message": "down"}')
+    completion = adapt(process_output=says).read(500, b'{"message": "down"}')
     assert completion.error == "HTTP 500: down"
 
 
 def test_an_adapter_takes_generation_only_if_it_reads_it() -> None:
     """Parameters that no template reads would be dropped, so they are refused."""
-    assert "seed" in adapt().style.unsupported
-    assert adapt("{{ model_info.generation | tojson }}").style.unsupported == frozenset()
+    assert "seed" in adapt().api.unsupported
+    assert adapt("{{ model_info.generation | tojson }}").api.unsupported == frozenset()
 
 
 def test_text_completions_need_no_model_and_may_repeat_the_text() -> None:
     """An address may stand for one model; where the text comes back, nothing after it is wanted."""
     echo = Generation(logprobs=True, echo=True)
-    bare = Connection("n", OPENAI_COMPLETIONS, "http://h/", None, generation=echo).build([ASK])
+    bare = Connection("n", APIS["completions"], "http://h/", None, generation=echo).build([ASK])
     assert bare == {"prompt": "A or B?", "echo": True, "logprobs": 1, "max_tokens": 1}
 
 
 def test_gemini_may_be_asked_for_the_token_alone() -> None:
     """Without alternatives there is no number of them."""
-    body = build(GEMINI, ASK, generation=Generation(logprobs=True))
+    body = build(APIS["gemini"], ASK, generation=Generation(logprobs=True))
     assert isinstance(body, dict)
     assert body["generationConfig"] == {"responseLogprobs": True}
 
 
 def test_content_may_be_a_list_of_texts() -> None:
     """Parts are texts, or objects that hold one."""
-    body = build(OPENAI_COMPLETIONS, {"role": "user", "content": ["A", {"type": "text", "text": "or B?"}]})
+    body = build(APIS["completions"], {"role": "user", "content": ["A", {"type": "text", "text": "or B?"}]})
     assert body == {"model": "m", "prompt": "A\nor B?"}
 
 
 def test_an_answer_that_only_looks_like_quoted_json_is_read_as_it_is() -> None:
     """The template wrote something that begins with a quote; what it is, the reader says."""
-    completion = adapt(process_output='"{{ body.answer }}').read(200, {}, b'{"answer": "B"}')
+    completion = adapt(process_output='"{{ body.answer }}').read(200, b'{"answer": "B"}')
     assert completion.status is CompletionStatus.ERROR
     assert str(completion.error).startswith("adapter `mine`, `process_output`: ")
+
+
+KEY = "sk-canary-0123456789/+="
+CONNECTION = Connection(
+    name="openai/x",
+    api=APIS["chat"],
+    url="https://x.example/v1/chat/completions",
+    model="x",
+    headers={"Authorization": Secret(f"Bearer {KEY}"), "X-Tier": "gold"},
+    key=Secret(KEY),
+)
+
+
+def test_secrets_do_not_show() -> None:
+    """Neither the printed form nor the identity of a connection has a secret in it; it cannot be stored."""
+    assert "canary" not in repr(CONNECTION)
+    assert "canary" not in str(CONNECTION)
+    with pytest.raises(TypeError):
+        pickle.dumps(CONNECTION)
+
+
+def test_the_identity_is_what_decides_the_answers() -> None:
+    """URL, model, API, generation, schema and plain headers count; keys, names and limits do not."""
+    same = replace(
+        CONNECTION,
+        name="other",
+        key=None,
+        headers={"X-Tier": "gold", "Authorization": Secret("y")},
+        api=replace(APIS["chat"], limit_field="max_completion_tokens"),
+        max_concurrent=3,
+        missing_key="K",
+    )
+    assert same.identity == CONNECTION.identity
+    others = [
+        replace(CONNECTION, url="https://y.example/v1/chat/completions"),
+        replace(CONNECTION, model="y"),
+        replace(CONNECTION, api=APIS["anthropic"]),
+        replace(CONNECTION, generation=Generation(temperature=0)),
+        replace(CONNECTION, generation=Generation(temperature=1)),
+        replace(CONNECTION, headers={"X-Tier": "silver"}),
+        CONNECTION.ask_for({"type": "object"}),
+        replace(CONNECTION, api=AdapterApi(Adapter("a", "{}", "{}"))),
+        replace(CONNECTION, api=AdapterApi(Adapter("a", "{}", "{ }"))),
+    ]
+    assert len({one.identity for one in [CONNECTION, *others]}) == 10
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"message": f"Incorrect API key provided: {KEY}"}},
+        {"echo": {"authorization": f"Bearer {KEY}"}},
+        {"choices": [{"message": {"content": f"Your key is {KEY}."}}]},
+        {"choices": [{"message": {"content": "B", "reasoning": KEY}, "logprobs": {"x": KEY}}]},
+        {"choices": [{"message": {"content": None, "refusal": KEY}}]},
+    ],
+)
+@pytest.mark.parametrize("status", [200, 401])
+def test_a_key_that_comes_back_is_hidden(body: object, status: int) -> None:
+    """Whatever an endpoint sends back, the key is stored nowhere."""
+    for text in (
+        json.dumps(body),
+        json.dumps(body).replace("/", "\\/"),
+        json.dumps(body).replace("s", "\\u0073"),
+        f"<html>{KEY}",
+    ):
+        completion = CONNECTION.read(status, text.encode())
+        assert KEY not in repr(completion)
+        assert "canary" not in repr(completion)
+
+
+def test_short_keys_are_no_secrets() -> None:
+    """A key such as `EMPTY` may be part of an answer; it is not hidden there."""
+    connection = replace(CONNECTION, headers={"Authorization": Secret("Bearer EMPTY")}, key=Secret("EMPTY"))
+    body = json.dumps({"choices": [{"message": {"content": "EMPTY set"}}]}).encode()
+    assert connection.read(200, body).text == "EMPTY set"
+
+
+def test_texts_can_be_cleaned() -> None:
+    """A foreign message loses the secrets in it."""
+    assert CONNECTION.hide(f"cannot send {KEY}!") == "cannot send ***!"
+
+
+def test_a_schema_is_asked_for_where_it_can_be() -> None:
+    """APIs without structured answers are asked without."""
+    assert CONNECTION.ask_for({"type": "object"}).schema == {"type": "object"}
+    plain = replace(CONNECTION, api=APIS["anthropic"])
+    assert plain.ask_for({"type": "object"}) is plain
+
+
+MODEL = connect("openai/gpt-4o-mini", caller=Caller())
+
+
+def test_without_the_price_list_no_price_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list is an extra; without it the answer is: not known."""
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    assert MODEL.find_price() is None
+
+
+def test_the_price_list_is_asked_for_the_model_at_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The price of one token follows from what a thousand cost."""
+    asked: dict[str, Any] = {}
+
+    def calc_price(usage: dict[str, int], **about: str) -> SimpleNamespace:
+        asked.update(about)
+        return SimpleNamespace(
+            input_price=Decimal("0.001") * usage["input_tokens"],
+            output_price=Decimal("0.002") * usage["output_tokens"],
+        )
+
+    monkeypatch.setitem(sys.modules, "genai_prices", SimpleNamespace(Usage=dict, calc_price=calc_price))
+    assert MODEL.find_price() == Price(0.001, 0.002)
+    assert asked == {"model_ref": "gpt-4o-mini", "provider_api_url": MODEL.url}
+
+
+def test_a_model_that_the_list_lacks_has_no_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says so with LookupError."""
+
+    def calc_price(*_: object, **__: object) -> None:
+        raise LookupError
+
+    monkeypatch.setitem(sys.modules, "genai_prices", SimpleNamespace(Usage=dict, calc_price=calc_price))
+    assert MODEL.find_price() is None

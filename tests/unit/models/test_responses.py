@@ -1,3 +1,5 @@
+"""Laws of reading: any message, the answers of each API, log-probabilities; nothing is ever raised."""
+
 from __future__ import annotations
 
 import json
@@ -11,16 +13,262 @@ from hypothesis import strategies as st
 from answerkey.models.responses import (
     DEPTH,
     RAW_BYTES,
+    Continued,
+    Position,
     Said,
     find_complaint,
+    is_trace,
+    measure_continuation,
     read_body,
+    read_message,
+    read_positions,
     take_anthropic,
     take_chat,
     take_gemini,
     take_text,
 )
-from answerkey.models.retry import Reply, Verdict, judge_reply
+from answerkey.models.retry import Reply, Verdict, judge
 from answerkey.types import Completion, Completions, CompletionStatus
+
+OK, REFUSED, NO_TEXT = CompletionStatus.OK, CompletionStatus.REFUSED, CompletionStatus.NO_TEXT
+CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+def say(content: object, **more: object) -> dict[str, object]:
+    """Return a message of the assistant."""
+    return {"role": "assistant", "content": content, **more}
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("B", "B"),
+        ("", ""),
+        (" \n", " \n"),
+        ('{"answer": "B"}', '{"answer": "B"}'),
+        (2, "2"),
+        (1.0, "1.0"),
+        (say("B"), "B"),
+        (say(""), ""),
+        ({"content": "B"}, "B"),
+        (say("B", refusal=None), "B"),
+        (say("B", refusal=""), "B"),
+        (say("B", tool_calls=[CALL]), "B"),
+        (say([{"type": "text", "text": "B"}]), "B"),
+        (say([{"type": "text", "text": "B"}, {"type": "text", "text": "because"}]), "B\nbecause"),
+        (say(["B", "because"]), "B\nbecause"),
+        (say([{"type": "thinking", "thinking": "A?"}, {"type": "text", "text": "B"}]), "B"),
+        (say([{"type": "text", "text": {"value": "B"}}]), "B"),
+        ([{"type": "text", "text": "B"}], "B"),
+        ([{"role": "user", "content": "A?"}, say("B")], "B"),
+        ([say("A"), {"role": "user", "content": "sure?"}, say("B"), {"role": "tool", "content": "C"}], "B"),
+        ({"choices": [{"message": say("B"), "finish_reason": "stop"}]}, "B"),
+        ({"choices": [{"message": say("B")}, {"message": say("C")}]}, "B"),
+        ({"choices": [{"text": "B"}]}, "B"),
+        ({"message": say("B")}, "B"),
+        ({"messages": [{"role": "user", "content": "?"}, say("B")]}, "B"),
+        ({"output": {"choices": [{"message": say("B")}]}, "messages": [say("B")]}, "B"),
+        ({"output": "B"}, "B"),
+        (
+            {
+                "output": [
+                    {"type": "reasoning", "summary": []},
+                    {
+                        "type": "message",
+                        "role": "assistant",
+                        "content": [{"type": "output_text", "text": "B"}],
+                    },
+                ]
+            },
+            "B",
+        ),
+    ],
+)
+def test_text_is_found(message: object, text: str) -> None:
+    """The text is the content of the assistant's last message, parts joined by a newline."""
+    completion = read_message(message)
+    assert (completion.text, completion.status) == (text, OK)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        say(None, refusal="I can't help"),
+        say("B", refusal="I can't help"),
+        say([{"type": "refusal", "refusal": "no"}]),
+        say([{"type": "text", "text": "B"}, {"type": "refusal", "refusal": "no"}]),
+        {"choices": [{"message": say(None), "finish_reason": "content_filter"}]},
+        {"choices": [{"message": say(""), "finish_reason": "refusal"}]},
+        {"role": "assistant", "content": [], "stop_reason": "refusal"},
+    ],
+)
+def test_refusal_is_not_an_answer(message: object) -> None:
+    """A message that the provider marks as a refusal is REFUSED, whatever its content."""
+    completion = read_message(message)
+    assert (completion.text, completion.status) == (None, REFUSED)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        None,
+        [],
+        {},
+        b"B",
+        object(),
+        say(None),
+        say([]),
+        say(None, tool_calls=[CALL]),
+        say("", tool_calls=[CALL]),
+        say(" \n", function_call={"name": "f"}),
+        say([{"type": "image_url", "image_url": {}}]),
+        say({"odd": 1}),
+        {"choices": []},
+        {"choices": [None]},
+        {"choices": [{}]},
+        {"role": "user", "content": "B"},
+        [{"role": "user", "content": "B"}],
+        [None, 3],
+        {"answer": "B"},
+    ],
+)
+def test_reply_without_text_says_so(message: object) -> None:
+    """Null, tool calls alone and shapes without an assistant's text are NO_TEXT."""
+    completion = read_message(message)
+    assert (completion.text, completion.status) == (None, NO_TEXT)
+
+
+def test_whole_completion_object_keeps_end_and_usage() -> None:
+    """Finish reason and token counts of a chat completion are kept, and the message as the reply."""
+    message = {
+        "object": "chat.completion",
+        "choices": [{"index": 0, "message": say("B"), "finish_reason": "length"}],
+        "usage": {"prompt_tokens": 12, "completion_tokens": 3},
+    }
+    assert read_message(message) == Completion(
+        "B", OK, reply=say("B"), finish_reason="length", prompt_tokens=12, completion_tokens=3
+    )
+
+
+def test_exchange_keeps_what_was_asked() -> None:
+    """Of a list of messages, those before the last of the assistant are the prompt."""
+    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which?"}]
+    assert read_message([*asked, say("B")]).prompt == asked
+    assert read_message({"messages": [*asked, say("B")]}).prompt == asked
+    assert (
+        read_message({"output": {"choices": [{"message": say("B")}]}, "messages": [*asked, say("B")]}).prompt
+        == asked
+    )
+
+
+@pytest.mark.parametrize("count", [True, -1, 1 << 63, "7", 1.5, None, {}])
+def test_odd_token_counts_are_left_out(count: object) -> None:
+    """Only whole numbers that a table can hold are token counts."""
+    message = {"choices": [{"message": say("B")}], "usage": {"prompt_tokens": count, "completion_tokens": 1}}
+    completion = read_message(message)
+    assert (completion.prompt_tokens, completion.completion_tokens) == (None, 1)
+
+
+def test_half_surrogates_are_mended() -> None:
+    """Text that no file can hold comes out with a replacement character; whole pairs are joined."""
+    assert read_message("B\ud800").text == "B\ufffd"
+    cut = {"choices": [{"message": {"content": "B"}, "finish_reason": "\ud800"}]}
+    assert read_message(cut).finish_reason == "\ufffd"
+    completion = read_message(say("\ud83d\ude42 B", note="\udfff"))
+    assert completion.text == "🙂 B"
+    assert completion.reply == say("🙂 B", note="\ufffd")
+    assert len(Completions.build(["1"], [completion], source="recorded")) == 1
+
+
+def test_endless_wrapping_ends() -> None:
+    """Wrappers inside wrappers, also a wrapper that holds itself, are NO_TEXT in the end."""
+    loop: dict[str, Any] = {}
+    loop["output"] = loop
+    assert read_message(loop).status == NO_TEXT
+    assert not is_trace(loop)
+    message = say("B")
+    message["self"] = message
+    assert read_message(message).text == "B"
+
+
+WORDS = st.sampled_from(
+    [
+        "role",
+        "content",
+        "type",
+        "text",
+        "refusal",
+        "choices",
+        "message",
+        "messages",
+        "output",
+        "usage",
+        "tool_calls",
+    ]
+)
+VALUES = st.sampled_from(["assistant", "user", "text", "refusal", "message", "B", "", "\ud800"])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | VALUES | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(WORDS | st.text(max_size=2), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_any_value_gives_a_completion_that_a_table_can_hold(value: object) -> None:
+    """Reading never fails; text is there exactly when the status is OK; the table takes it."""
+    completion = read_message(value)
+    assert (completion.text is not None) == (completion.status is OK)
+    table = Completions.build(["1"], [completion], source="recorded")
+    (row,) = table.rows()
+    assert (row.text, row.status) == (completion.text, completion.status)
+
+
+@given(JSON)
+def test_any_value_is_a_trace_or_not(value: object) -> None:
+    """Telling a trace from another value never fails."""
+    assert is_trace(value) in {True, False}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"role": "assistant", "content": "B"}',
+        '{"role": "assistant", "refusal": "no"}',
+        '[{"role": "user", "content": "?"}, {"role": "assistant", "content": "B"}]',
+        '{"choices": [{"message": {"role": "assistant", "content": "B"}}]}',
+        '{"messages": [{"role": "assistant", "content": "B"}]}',
+        '{"output": {"choices": [{"message": {"role": "assistant", "content": "B"}}]}}',
+        '{"output": [{"type": "reasoning"}, {"type": "message", "role": "assistant", "content": []}]}',
+    ],
+)
+def test_traces_are_told(text: str) -> None:
+    """A message, a list of messages and the objects that hold them are traces."""
+    assert is_trace(json.loads(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"answer": "B"}',
+        '["B"]',
+        "[]",
+        "{}",
+        "7",
+        '"B"',
+        "null",
+        '{"choices": ["A", "B"]}',
+        '{"output": "B"}',
+        '{"role": "pilot"}',
+        '[{"type": "text", "text": "B"}]',
+    ],
+)
+def test_other_json_is_no_trace(text: str) -> None:
+    """JSON without a message in it is not a trace."""
+    assert not is_trace(json.loads(text))
+
 
 OK, REFUSED, NO_TEXT, ERROR = CompletionStatus
 TAKES = [take_chat, take_text, take_anthropic, take_gemini]
@@ -177,7 +425,7 @@ def test_a_body_of_too_many_parts_is_not_read(part: bytes) -> None:
     body = b'{"choices": [' + part * 1_000_001 + b"1]}"
     told = read_body(200, body, take_chat)
     assert (told.status, told.error) == (ERROR, "the body has more than a million parts")
-    assert judge_reply(Reply(200, {}, body), lambda *_: told).verdict is Verdict.FAILED
+    assert judge(Reply(200, {}, body), lambda *_: told).verdict is Verdict.FAILED
 
 
 def test_a_long_text_is_no_body_of_many_parts() -> None:
@@ -435,3 +683,91 @@ def test_a_complaint_is_not_looked_for_without_end() -> None:
     assert find_complaint(wrapped) == "too many requests"
     assert find_complaint({"error": wrapped}) == ""
     assert find_complaint([[{"code": 429}, {"msg": "slow down"}]]) == "slow down"
+
+
+CHAT = {
+    "content": [
+        {
+            "token": "A",
+            "logprob": -0.1,
+            "top_logprobs": [{"token": "A", "logprob": -0.1}, {"token": "B", "logprob": -3}],
+        },
+        {"token": ".", "logprob": -0.5, "top_logprobs": []},
+    ]
+}
+TEXT = {
+    "tokens": [" A", "."],
+    "token_logprobs": [-0.1, -0.5],
+    "top_logprobs": [{" A": -0.1, " B": -3.0}, None],
+    "text_offset": [7, 9],
+}
+GEMINI = {
+    "chosenCandidates": [{"token": "A", "logProbability": -0.1}, {"token": ".", "logProbability": -0.5}],
+    "topCandidates": [
+        {"candidates": [{"token": "A", "logProbability": -0.1}, {"token": "B", "logProbability": -3}]},
+    ],
+}
+
+
+@pytest.mark.parametrize("logprobs", [CHAT, TEXT, GEMINI])
+def test_every_api_says_the_same(logprobs: object) -> None:
+    """Tokens, their log-probabilities, and the likeliest alternatives."""
+    found = read_positions(logprobs)
+    assert [one.token.strip() for one in found] == ["A", "."]
+    assert [one.logprob for one in found] == [-0.1, -0.5]
+    assert {token.strip(): value for token, value in found[0].top.items()} == {"A": -0.1, "B": -3.0}
+    assert list(found[1].top.values()) == [-0.5]
+
+
+@pytest.mark.parametrize(
+    "logprobs",
+    [None, "x", {}, {"content": None}, {"content": [7]}, {"content": [{"token": 3}]}, {"tokens": "AB"}, []],
+)
+def test_what_is_none_has_no_positions(logprobs: object) -> None:
+    """Damaged and missing log-probabilities raise nothing and make nothing up."""
+    assert read_positions(logprobs) == []
+
+
+def test_reading_stops_at_the_first_damaged_token() -> None:
+    """What follows it has no known place."""
+    assert len(read_positions({"content": [CHAT["content"][0], None, CHAT["content"][1]]})) == 1
+
+
+def test_a_logprob_above_zero_is_zero_and_one_that_is_none_is_left_out() -> None:
+    """Endpoints round; NaN and text are no probabilities."""
+    first = {"token": "A", "logprob": 1e-9, "top_logprobs": [{"token": "B", "logprob": "x"}]}
+    found = read_positions({"content": [first, {"token": "B", "logprob": float("nan")}]})
+    assert (found[0].logprob, found[0].top) == (0.0, {"A": 0.0})
+    assert (found[1].logprob, found[1].top) == (None, {})
+
+
+def echo(tokens: list[str], logprobs: list[float | None], offsets: list[int] | None = None) -> Completion:
+    """Return a completion that echoes a text."""
+    told = {"tokens": tokens, "token_logprobs": logprobs, "text_offset": offsets}
+    return Completion("", logprobs=told)
+
+
+def test_a_continuation_is_as_likely_as_its_tokens_together() -> None:
+    """Tokens of the prompt, and what was generated after the text, do not count."""
+    said = echo(["Q", ":", " blue", " sky", " x"], [None, -1.0, -0.5, -0.25, -9.0], [0, 1, 2, 7, 11])
+    assert measure_continuation(said, "Q:", " blue sky") == Continued(-0.75, 2)
+    bare = echo(["Q", ":", " blue", " sky"], [None, -1.0, -0.5, -0.25])
+    assert measure_continuation(bare, "Q:", " blue sky") == Continued(-0.75, 2)
+
+
+def test_a_token_on_the_border_belongs_to_the_continuation() -> None:
+    """It is counted, and marked."""
+    said = echo(["Q", ": b", "lue"], [None, -2.0, -0.5])
+    assert measure_continuation(said, "Q:", " blue") == Continued(-2.5, 2, is_split=True)
+
+
+def test_an_endpoint_that_echoes_nothing_says_nothing_about_a_continuation() -> None:
+    """Neither does one that leaves out a log-probability."""
+    assert isinstance(measure_continuation(Completion("x"), "Q:", " blue"), str)
+    assert isinstance(measure_continuation(echo(["Q:"], [None]), "Q:", " blue"), str)
+    assert isinstance(measure_continuation(echo(["Q:", " blue"], [None, None]), "Q:", " blue"), str)
+
+
+def test_a_whole_number_that_no_float_holds_is_no_log_probability() -> None:
+    """Whoever sends one does not end a run."""
+    assert read_positions({"content": [{"token": "A", "logprob": -(10**400)}]}) == [Position("A", None, {})]

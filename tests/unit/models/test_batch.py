@@ -1,4 +1,4 @@
-"""The laws of asking in batches: handed in once, collected by name, nothing paid twice."""
+"""The laws of calling in batches: handed in once, collected by name, nothing paid twice."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from answerkey.errors import SolverError, SpecError
-from answerkey.models.batch import (
-    BatchClient,
-    BatchLimits,
-    BatchMeans,
-    Submitted,
-    require_batches,
-)
+from answerkey.models.batch import BatchClient, BatchLimits, cut_files, read_lines, write_line
 from answerkey.models.calls import (
     BatchLeft,
     BatchSeen,
@@ -26,16 +22,14 @@ from answerkey.models.calls import (
     Call,
     Event,
     Finished,
-    Means,
     MemoryLedger,
     Price,
+    Submitted,
     call_key,
 )
-from answerkey.models.client import HttpClient
-from answerkey.models.config import connect
-from answerkey.models.providers import OPENAI_CHAT, Connection
+from answerkey.models.config import Caller, Generation, Secret
+from answerkey.models.providers import APIS, Connection, connect
 from answerkey.models.retry import Clock, NoReply, Reply, Request
-from answerkey.models.settings import Caller, Generation, Secret
 from answerkey.testing import Behaviour, TestServer
 from answerkey.testing.server import BatchStore
 from answerkey.types import Completion, CompletionStatus
@@ -44,7 +38,7 @@ KEY = "sk-canary-0123456789"
 URL = "http://127.0.0.1:9/v1/chat/completions"
 CONNECTION = Connection(
     "m",
-    OPENAI_CHAT,
+    APIS["chat"],
     URL,
     "m",
     {"Authorization": Secret(f"Bearer {KEY}")},
@@ -106,7 +100,7 @@ class FakeDesk:
         """Answer a request; one of a kind in `lost` is done, but its reply does not arrive."""
         assert seconds > 0
         await asyncio.sleep(0)
-        parts = [part for part in urlsplit(request.url).path.split("/") if part][1:]
+        parts = [part for part in urlsplit(request.url or "").path.split("/") if part][1:]
         kind = f"{request.method} {'batch' if len(parts) == 2 else parts[-1]}"
         self.seen.append(kind)
         if self.faults.get(kind):
@@ -175,17 +169,15 @@ class Kept:
         **settings: object,
     ) -> BatchClient:
         """Return an asker as a new process would make it; without a desk it goes over HTTP."""
-        clock = Clock(lambda: self.time, lambda: self.time, self.sleep)
-        means = BatchMeans(
-            self.book, limits or BatchLimits(), HttpClient if desk is None else lambda *_: desk
-        )
-        known = {"ledger": self.ledger, "watch": self.events.append, "means": Means(clock, lambda: 1.0)}
-        return BatchClient(connection, means, **(known | settings))  # type: ignore[arg-type]  # its settings
+        clock = Clock(lambda: self.time, lambda: self.time, self.sleep, lambda: 1.0)
+        known = {"ledger": self.ledger, "watch": self.events.append, "clock": clock}
+        http = {} if desk is None else {"open_http": lambda *_: desk}
+        return BatchClient(connection, self.book, limits, **(known | http | settings))  # type: ignore[arg-type]
 
-    def ask(self, desk: FakeDesk, *questions: str, **settings: object) -> list[Completion]:
+    def complete(self, desk: FakeDesk, *questions: str, **settings: object) -> list[Completion]:
         """Return what one process is answered."""
-        with self.open(desk, **settings) as asker:  # type: ignore[arg-type]  # the settings of `open`
-            return asker.ask(make_calls(*questions))
+        with self.open(desk, **settings) as client:  # type: ignore[arg-type]  # the settings of `open`
+            return client.complete(make_calls(*questions))
 
 
 def make_calls(*questions: str, connection: Connection = CONNECTION) -> list[Call]:
@@ -210,7 +202,7 @@ def tell(completions: Sequence[Completion]) -> list[str | None]:
 def test_completions_come_in_the_order_of_the_calls() -> None:
     """The output is in any order; each call gets its own line by its name."""
     desk, kept = FakeDesk(), Kept()
-    completions = kept.ask(desk, *name_questions(50))
+    completions = kept.complete(desk, *name_questions(50))
     assert tell(completions) == [f"Q{number}" for number in range(50)]
     output = [json.loads(line)["custom_id"] for line in desk.desk.files["file-2"].splitlines()]
     assert output != [call.key for call in make_calls(*name_questions(50))]
@@ -232,7 +224,7 @@ def test_a_line_is_the_request_that_would_be_sent() -> None:
     """Its name is the key of the call, and no name is there twice."""
     desk = FakeDesk()
     first, *_ = make_calls("a")
-    assert tell(Kept().ask(desk, "a", "b", "a")) == ["A", "B", "A"]
+    assert tell(Kept().complete(desk, "a", "b", "a")) == ["A", "B", "A"]
     (lines,) = desk.inputs
     assert lines[0] == {
         "custom_id": first.key,
@@ -246,9 +238,9 @@ def test_a_line_is_the_request_that_would_be_sent() -> None:
 def test_what_is_known_is_not_handed_in() -> None:
     """The ledger comes first; without a missing call there is no batch."""
     desk, kept = FakeDesk(), Kept()
-    kept.ask(desk, "a", "b")
-    kept.ask(desk, "a")
-    kept.ask(desk, "a", "b", "c")
+    kept.complete(desk, "a", "b")
+    kept.complete(desk, "a")
+    kept.complete(desk, "a", "b", "c")
     assert [len(lines) for lines in desk.inputs] == [2, 1]
 
 
@@ -261,24 +253,28 @@ def test_every_call_is_kept_before_it_is_told() -> None:
             assert event.call.key in kept.ledger.kept
             kept.events.append(event)
 
-    kept.ask(FakeDesk(), "a", "b", watch=watch)
+    kept.complete(FakeDesk(), "a", "b", watch=watch)
     assert len(kept.events) == 2
 
 
 def test_lines_that_failed_are_errors_and_asked_again() -> None:
     """What stands in the error file is a failed call: kept, but not found by the next asking."""
     desk, kept = FakeDesk(BatchStore(refuse_some)), Kept()
-    assert tell(kept.ask(desk, "a", "x", "b")) == ["A", "HTTP 400: no x, please", "B"]
+    assert tell(kept.complete(desk, "a", "x", "b")) == ["A", "HTTP 400: no x, please", "B"]
     assert kept.ledger.kept[make_calls("x")[0].key].status is ERROR
     desk.desk.serve = echo
-    assert tell(kept.ask(desk, "a", "x", "b")) == ["A", "X", "B"]
+    assert tell(kept.complete(desk, "a", "x", "b")) == ["A", "X", "B"]
     assert [len(lines) for lines in desk.inputs] == [3, 1]
 
 
 def test_an_expired_batch_has_answered_a_part() -> None:
     """The rest are errors that say so."""
     desk = FakeDesk(behaviour=Behaviour(batch_outcome="expired"))
-    assert tell(Kept().ask(desk, "a", "b", "c")) == ["A", "batch_expired: this request was not served", "C"]
+    assert tell(Kept().complete(desk, "a", "b", "c")) == [
+        "A",
+        "batch_expired: this request was not served",
+        "C",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -311,7 +307,7 @@ def test_lines_without_sense_are_errors(line: bytes, said: str) -> None:
     desk, kept = FakeDesk(), Kept()
     content = line.replace(b"KEY", make_calls("a")[0].key.encode()) + b"\n"
     desk.faults["GET content"] = [Reply(200, {}, content)]
-    (completion,) = kept.ask(desk, "a")
+    (completion,) = kept.complete(desk, "a")
     assert completion.status is ERROR
     assert (completion.error or "").startswith(said)
     assert kept.book.kept == {}
@@ -326,7 +322,7 @@ def test_an_answer_wins_over_an_error() -> None:
         "response": {"status_code": 200, "body": echo("", ask_a())[1]},
     }
     desk.faults["GET content"] = [Reply(200, {}, json.dumps(one).encode()) for one in (good, error)]
-    assert tell(kept.ask(desk, "a", "x")) == ["A", "the batch says nothing of this call"]
+    assert tell(kept.complete(desk, "a", "x")) == ["A", "the batch says nothing of this call"]
 
 
 def ask_a() -> dict[str, Any]:
@@ -341,11 +337,11 @@ def test_a_refused_batch_is_an_error() -> None:
     failed = {"id": "batch_1", "status": "failed", "errors": complaint}
     desk.faults["GET batch"] = [show(failed)]
     with pytest.raises(SolverError) as caught:
-        kept.ask(desk, "a")
+        kept.complete(desk, "a")
     assert caught.value.code == "E306"
     assert "refuses the batch `batch_1`: too many tokens are waiting" in caught.value.message
     assert kept.ledger.kept == {}
-    assert tell(kept.ask(desk, "a")) == ["A"]
+    assert tell(kept.complete(desk, "a")) == ["A"]
 
 
 @pytest.mark.parametrize(
@@ -359,7 +355,7 @@ def test_a_refused_batch_is_an_error() -> None:
 def test_many_calls_are_several_batches(limits: BatchLimits, sizes: list[int]) -> None:
     """None is larger than allowed, all are under way together, and a call is in one of them."""
     desk = FakeDesk()
-    completions = Kept().ask(desk, *name_questions(10), limits=limits)
+    completions = Kept().complete(desk, *name_questions(10), limits=limits)
     assert tell(completions) == [f"Q{number}" for number in range(10)]
     assert [len(lines) for lines in desk.inputs] == sizes
     assert desk.seen.index("GET batch") == 2 * len(sizes)
@@ -370,7 +366,7 @@ def test_one_refused_batch_leaves_the_others() -> None:
     desk, kept = FakeDesk(behaviour=Behaviour(batch_polls=1)), Kept()
     desk.faults["GET batch"] = [show({"id": "batch_1", "status": "failed", "errors": None})]
     with pytest.raises(SolverError, match="it gives no reason"):
-        kept.ask(desk, "a", "b", limits=BatchLimits(max_calls=1))
+        kept.complete(desk, "a", "b", limits=BatchLimits(max_calls=1))
     assert [one.text for one in kept.ledger.kept.values()] == ["B"]
     assert kept.book.kept == {}
 
@@ -378,7 +374,7 @@ def test_one_refused_batch_leaves_the_others() -> None:
 def test_pauses_between_looks_grow() -> None:
     """From a second to a minute, and the first look is taken at once."""
     kept = Kept()
-    kept.ask(FakeDesk(behaviour=Behaviour(batch_polls=15)), "a")
+    kept.complete(FakeDesk(behaviour=Behaviour(batch_polls=15)), "a")
     assert kept.slept[:3] == [1.0, 1.5, 2.25]
     assert kept.slept[-1] == 60.0
     assert len(kept.slept) == 14
@@ -387,7 +383,7 @@ def test_pauses_between_looks_grow() -> None:
 def test_looks_are_told() -> None:
     """The onlooker hears the status and how far the batch is."""
     kept = Kept()
-    kept.ask(FakeDesk(), "a", "b")
+    kept.complete(FakeDesk(), "a", "b")
     assert [event for event in kept.events if isinstance(event, BatchSeen)] == [
         BatchSeen("batch_1", "validating", 0, 2, is_over=False),
         BatchSeen("batch_1", "in_progress", 0, 2, is_over=False),
@@ -410,9 +406,9 @@ def test_a_batch_under_way_is_collected_by_the_next_process(status: str) -> None
     """Whenever the first one ends after the creation, nothing is handed in again."""
     desk, kept = FakeDesk(), Kept()
     with pytest.raises(SolverError, match="stopped"):
-        kept.ask(desk, "a", "b", watch=die_when(status))
+        kept.complete(desk, "a", "b", watch=die_when(status))
     assert [one.batch for one in kept.book.kept.values()] == ["batch_1"]
-    assert tell(kept.ask(desk, "a", "b", "c")) == ["A", "B", "C"]
+    assert tell(kept.complete(desk, "a", "b", "c")) == ["A", "B", "C"]
     assert [len(lines) for lines in desk.inputs] == [2, 1]
     assert kept.book.kept == {}
 
@@ -426,14 +422,14 @@ def test_who_stops_waiting_is_told_what_goes_on() -> None:
         die_when("in_progress")(event)
 
     with pytest.raises(SolverError, match="stopped"):
-        kept.ask(FakeDesk(), "a", "b", watch=watch)
+        kept.complete(FakeDesk(), "a", "b", watch=watch)
     assert kept.events[-1] == BatchLeft("batch_1", 2)
 
 
 def test_a_creation_whose_reply_is_lost_is_not_repeated() -> None:
     """Before another attempt the batches are listed: the one over our file is ours."""
     desk, kept = FakeDesk(lost={"POST batches"}), Kept()
-    assert tell(kept.ask(desk, "a")) == ["A"]
+    assert tell(kept.complete(desk, "a")) == ["A"]
     assert list(desk.desk.batches) == ["batch_1"]
     assert desk.seen[:3] == ["POST files", "POST batches", "GET batches"]
 
@@ -447,7 +443,7 @@ def test_a_process_that_dies_while_it_creates_a_batch_leaves_it_to_the_next() ->
     desk.desk.files[uploaded] = json.dumps(line).encode()
     kept.book.keep_batch(Submitted(uploaded, CONNECTION.identity, [first.key]))
     desk.desk.create({"input_file_id": uploaded})
-    assert tell(kept.ask(desk, "a")) == ["A"]
+    assert tell(kept.complete(desk, "a")) == ["A"]
     assert list(desk.desk.batches) == ["batch_1"]
     assert "POST files" not in desk.seen
 
@@ -456,12 +452,12 @@ def test_a_file_that_never_became_a_batch_becomes_one() -> None:
     """Nothing is uploaded twice; a file that is gone is made anew."""
     desk, kept = FakeDesk(faults={"POST batches": [NoReply("certificate", "expired")]}), Kept()
     with pytest.raises(SolverError):
-        kept.ask(desk, "a")
+        kept.complete(desk, "a")
     assert [one.batch for one in kept.book.kept.values()] == [None]
-    assert tell(kept.ask(desk, "a")) == ["A"]
+    assert tell(kept.complete(desk, "a")) == ["A"]
     assert desk.seen.count("POST files") == 1
     kept.book.keep_batch(Submitted("file-of-old", CONNECTION.identity, [make_calls("b")[0].key]))
-    assert tell(kept.ask(desk, "b")) == ["B"]
+    assert tell(kept.complete(desk, "b")) == ["B"]
     assert kept.book.kept == {}
 
 
@@ -475,7 +471,7 @@ def test_lists_are_read_page_by_page() -> None:
     ]
     desk.faults["GET batches"] = [show(page) for page in pages]
     desk.faults["GET batch"] = [show({"id": "batch_7", "status": "completed"})]
-    assert tell(kept.ask(desk, "a")) == ["the batch says nothing of this call"]
+    assert tell(kept.complete(desk, "a")) == ["the batch says nothing of this call"]
     assert desk.inputs == []
 
 
@@ -488,7 +484,7 @@ def test_batches_of_other_models_are_left_alone() -> None:
     ]
     for one in others:
         kept.book.keep_batch(one)
-    assert tell(kept.ask(desk, "a")) == ["A"]
+    assert tell(kept.complete(desk, "a")) == ["A"]
     assert list(kept.book.kept.values()) == others
 
 
@@ -496,15 +492,15 @@ def test_a_batch_that_is_gone_is_asked_again() -> None:
     """Its calls are errors that say so, and the next asking hands them in."""
     desk, kept = FakeDesk(), Kept()
     kept.book.keep_batch(Submitted("file-1", CONNECTION.identity, [make_calls("a")[0].key], "batch_7"))
-    assert tell(kept.ask(desk, "a")) == ["the batch is not there: HTTP 404: not here"]
-    assert tell(kept.ask(desk, "a")) == ["A"]
+    assert tell(kept.complete(desk, "a")) == ["the batch is not there: HTTP 404: not here"]
+    assert tell(kept.complete(desk, "a")) == ["A"]
 
 
 @pytest.mark.parametrize("trouble", [Reply(404, {}, b"{}"), NoReply("too_large", "the file is too large")])
 def test_an_output_that_cannot_be_had_is_an_error_of_its_calls(trouble: Reply | NoReply) -> None:
     """A file that is gone or too large fails the calls that it was about."""
     desk = FakeDesk(faults={"GET content": [trouble]})
-    (completion,) = Kept().ask(desk, "a")
+    (completion,) = Kept().complete(desk, "a")
     assert completion.status is ERROR
     assert (completion.error or "").startswith("a file of the batch cannot be had: ")
 
@@ -522,7 +518,7 @@ def test_an_output_that_cannot_be_had_is_an_error_of_its_calls(trouble: Reply | 
 def test_what_may_pass_is_tried_again(kind: str, trouble: Reply | NoReply) -> None:
     """Every request is repeated after a pause, and the calls are handed in once."""
     desk, kept = FakeDesk(faults={kind: [trouble, trouble]}), Kept()
-    assert tell(kept.ask(desk, "a")) == ["A"]
+    assert tell(kept.complete(desk, "a")) == ["A"]
     assert list(desk.desk.batches) == ["batch_1"]
     if isinstance(trouble, Reply) and trouble.status == 429:
         assert kept.slept.count(7.5) == 2
@@ -535,11 +531,11 @@ def test_a_refused_key_ends_the_asking(kind: str) -> None:
     refusal = Reply(401, {}, json.dumps({"error": f"bad key {KEY}"}).encode())
     desk.faults[kind] = [refusal]
     with pytest.raises(SolverError) as caught:
-        kept.ask(desk, "a")
+        kept.complete(desk, "a")
     assert caught.value.code == "E304"
     assert "canary" not in str(caught.value)
     assert len(kept.book.kept) == (0 if kind == "POST files" else 1)
-    assert tell(kept.ask(desk, "a")) == ["A"]
+    assert tell(kept.complete(desk, "a")) == ["A"]
     assert list(desk.desk.batches) == ["batch_1"]
 
 
@@ -557,9 +553,9 @@ def test_what_is_paid_for_is_not_given_up(kind: str, trouble: Reply | NoReply) -
     """A refusal, a redirect or a bad certificate ends the waiting; the batch is collected later."""
     desk, kept = FakeDesk(faults={kind: [trouble]}), Kept()
     with pytest.raises(SolverError) as caught:
-        kept.ask(desk, "a")
+        kept.complete(desk, "a")
     assert caught.value.code == "E306"
-    assert tell(kept.ask(desk, "a")) == ["A"]
+    assert tell(kept.complete(desk, "a")) == ["A"]
     assert list(desk.desk.batches) == ["batch_1"]
 
 
@@ -568,11 +564,11 @@ def test_an_endpoint_that_stays_away_is_given_up_after_an_hour() -> None:
     desk, kept = FakeDesk(), Kept()
     desk.faults["GET batch"] = [NoReply("reset", "gone away")] * 1000
     with pytest.raises(SolverError, match="gone away") as caught:
-        kept.ask(desk, "a")
+        kept.complete(desk, "a")
     assert caught.value.code == "E306"
     assert 3500 < kept.time < 3700
     desk.faults.clear()
-    assert tell(kept.ask(desk, "a")) == ["A"]
+    assert tell(kept.complete(desk, "a")) == ["A"]
 
 
 @pytest.mark.parametrize("kind", ["POST files", "POST batches"])
@@ -580,7 +576,7 @@ def test_an_endpoint_without_batches_says_so(kind: str) -> None:
     """E306 with the way out, and nothing is written down that could be waited for."""
     kept = Kept()
     with pytest.raises(SolverError) as caught:
-        kept.ask(FakeDesk(faults={kind: [Reply(404, {}, b'{"detail": "Not Found"}')]}), "a")
+        kept.complete(FakeDesk(faults={kind: [Reply(404, {}, b'{"detail": "Not Found"}')]}), "a")
     assert caught.value.code == "E306"
     assert "takes no batch: HTTP 404: Not Found" in caught.value.message
     assert "--no-batch" in (caught.value.hint or "")
@@ -592,7 +588,7 @@ def test_what_is_no_batch_is_not_waited_for(shown: dict[str, object]) -> None:
     """A reply without a name or a status is an error, and the file stays written down."""
     kept = Kept()
     with pytest.raises(SolverError) as caught:
-        kept.ask(FakeDesk(faults={"POST batches": [show(shown)]}), "a")
+        kept.complete(FakeDesk(faults={"POST batches": [show(shown)]}), "a")
     assert caught.value.code == "E306"
     assert len(kept.book.kept) == 1
 
@@ -601,7 +597,7 @@ def test_max_calls_is_not_passed() -> None:
     """What fits is handed in and collected; then E305. What was sent before counts."""
     desk, kept = FakeDesk(), Kept()
     with pytest.raises(SolverError, match="limit of 4 calls") as caught:
-        kept.ask(desk, *name_questions(10), budget=Budget(max_calls=4))
+        kept.complete(desk, *name_questions(10), budget=Budget(max_calls=4))
     assert caught.value.code == "E305"
     assert [len(lines) for lines in desk.inputs] == [4]
     assert len(kept.ledger.kept) == 4
@@ -611,10 +607,10 @@ def test_calls_under_way_count_when_they_are_taken_up() -> None:
     """A resumed run may not make as many calls again."""
     desk, kept = FakeDesk(), Kept()
     with pytest.raises(SolverError, match="stopped"):
-        kept.ask(desk, "a", "b", watch=die_when("in_progress"))
+        kept.complete(desk, "a", "b", watch=die_when("in_progress"))
     budget = Budget(max_calls=2)
     with pytest.raises(SolverError, match="limit of 2 calls"):
-        kept.ask(desk, "a", "b", "c", budget=budget)
+        kept.complete(desk, "a", "b", "c", budget=budget)
     assert budget.calls == 2
     assert sorted(one.text or "" for one in kept.ledger.kept.values()) == ["A", "B"]
 
@@ -624,9 +620,9 @@ def test_max_cost_is_not_passed() -> None:
     desk, kept, budget = FakeDesk(), Kept(), Budget(max_cost=600)
     connection = replace(CONNECTION, generation=Generation(max_tokens=20))
     calls = make_calls(*name_questions(10), connection=connection)
-    with kept.open(desk, connection=connection, budget=budget, price=Price(0, 10)) as asker:
+    with kept.open(desk, connection=connection, budget=budget, price=Price(0, 10)) as client:
         with pytest.raises(SolverError) as caught:
-            asker.ask(calls)
+            client.complete(calls)
         assert caught.value.code == "E305"
     assert budget.spent == 500
     assert [len(lines) for lines in desk.inputs] == [3, 1, 1]
@@ -636,18 +632,14 @@ def test_a_request_that_cannot_be_built_is_an_error() -> None:
     """It is kept, and the others are handed in."""
     desk, kept = FakeDesk(), Kept()
 
-    class Style(type(OPENAI_CHAT)):  # type: ignore[misc]  # a class that is only known by its instance
-        def build(
-            self, connection: Connection, messages: Sequence[Mapping[str, object]]
-        ) -> dict[str, object]:
-            if messages[0]["content"] == "bad":
-                raise SolverError("E302", "cannot be built")
-            found: dict[str, object] = super().build(connection, messages)
-            return found
+    def write(connection: Connection, messages: Sequence[Mapping[str, object]]) -> dict[str, object]:
+        if messages[0]["content"] == "bad":
+            raise SolverError("E302", "cannot be built")
+        return APIS["chat"].write(connection, messages)
 
-    connection = Connection("m", Style(), URL, "m")
-    with kept.open(desk, connection=connection) as asker:
-        completions = asker.ask(make_calls("a", "bad", connection=connection))
+    connection = Connection("m", replace(APIS["chat"], write=write), URL, "m")
+    with kept.open(desk, connection=connection) as client:
+        completions = client.complete(make_calls("a", "bad", connection=connection))
     assert tell(completions) == ["A", "cannot be built"]
     assert [len(lines) for lines in desk.inputs] == [1]
 
@@ -658,13 +650,13 @@ def test_a_key_that_is_sent_back_is_hidden() -> None:
         500,
         {"error": f"no {KEY}"},
     )
-    (completion,) = Kept().ask(FakeDesk(BatchStore(serve)), "a")
+    (completion,) = Kept().complete(FakeDesk(BatchStore(serve)), "a")
     assert completion.error == "HTTP 500: no ***"
     assert "canary" not in str(completion)
     desk = FakeDesk()
     desk.faults["GET batch"] = [show({"id": "batch_1", "status": "failed", "errors": f"no {KEY}"})]
     with pytest.raises(SolverError, match=r"no \*\*\*"):
-        Kept().ask(desk, "a")
+        Kept().complete(desk, "a")
 
 
 def test_batches_go_over_http() -> None:
@@ -672,8 +664,8 @@ def test_batches_go_over_http() -> None:
     with TestServer({"a": "1", "b": "2"}, Behaviour(api_key=KEY)) as server:
         caller = Caller({"ANSWERKEY_API_KEY": KEY})
         connection = connect(f"{server.url}#m", caller=caller)
-        with Kept().open(None, connection=connection) as asker:
-            assert tell(asker.ask(make_calls("b", "a", connection=connection))) == ["2", "1"]
+        with Kept().open(None, connection=connection) as client:
+            assert tell(client.complete(make_calls("b", "a", connection=connection))) == ["2", "1"]
         assert server.asked.by_path == {
             "/v1/files": 1,
             "/v1/batches": 1,
@@ -689,12 +681,12 @@ def test_the_query_of_an_address_is_kept() -> None:
 
     class Noting(FakeDesk):
         async def send(self, request: Request, *, seconds: float) -> Reply | NoReply:
-            urls.append(request.url)
+            urls.append(request.url or "")
             return await super().send(request, seconds=seconds)
 
-    connection = Connection("m", OPENAI_CHAT, f"{URL}?v=1", "m")
-    with Kept().open(Noting(lost={"POST batches"}), connection=connection) as asker:
-        asker.ask(make_calls("a", connection=connection))
+    connection = Connection("m", APIS["chat"], f"{URL}?v=1", "m")
+    with Kept().open(Noting(lost={"POST batches"}), connection=connection) as client:
+        client.complete(make_calls("a", connection=connection))
     assert urls[:2] == ["http://127.0.0.1:9/v1/files?v=1", "http://127.0.0.1:9/v1/batches?v=1"]
     assert parse_qs(urlsplit(urls[2]).query) == {"v": ["1"], "limit": ["100"]}
 
@@ -702,7 +694,7 @@ def test_the_query_of_an_address_is_kept() -> None:
 @pytest.mark.parametrize("name", ["openai/m", "together/m", "http://127.0.0.1:8000/v1#m", "novita/m"])
 def test_chat_endpoints_take_batches(name: str) -> None:
     """Providers and addresses that speak OpenAI's chat API."""
-    require_batches(connect(name, caller=Caller({})))
+    connect(name, caller=Caller({})).require_batches()
 
 
 @pytest.mark.parametrize(
@@ -717,6 +709,79 @@ def test_chat_endpoints_take_batches(name: str) -> None:
 def test_other_apis_are_refused(name: str) -> None:
     """E119 names the model and the way out."""
     with pytest.raises(SpecError) as caught:
-        require_batches(connect(name, caller=Caller({})))
+        connect(name, caller=Caller({})).require_batches()
     assert caught.value.code == "E119"
     assert f"`--batch` cannot be used with `{name}`" in caught.value.message
+
+
+PLAIN = Connection("m", APIS["chat"], "http://127.0.0.1:9/v1/chat/completions", "m")
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+BODIES = st.fixed_dictionaries({"choices": VALUES | st.lists(st.fixed_dictionaries({"message": VALUES}))})
+
+
+@given(st.binary())
+def test_any_bytes_can_be_read(content: bytes) -> None:
+    """Whatever is downloaded, nothing is raised."""
+    assert all(isinstance(one, Completion) for _, one in read_lines(content, PLAIN))
+
+
+@given(VALUES, VALUES | BODIES, VALUES)
+def test_any_line_of_a_call_is_a_completion(status: object, body: object, error: object) -> None:
+    """A line that names its call becomes one completion; with an error, it has the status ERROR."""
+    line = {"custom_id": "a", "response": {"status_code": status, "body": body}, "error": error}
+    ((key, completion),) = read_lines(json.dumps(line).encode() + b"\n", PLAIN)
+    assert key == "a"
+    if error:
+        assert completion.status is CompletionStatus.ERROR
+    assert (completion.text is None) == (completion.status is not CompletionStatus.OK)
+
+
+@given(st.lists(st.text(max_size=30), max_size=20), st.integers(1, 5), st.integers(1, 400))
+def test_files_hold_every_line_once(texts: list[str], calls: int, size: int) -> None:
+    """In order, within the limits; only a line that is too large for any file is alone in one."""
+    asked = [
+        Call(f"k{number}", "1", 0, [{"role": "user", "content": text}]) for number, text in enumerate(texts)
+    ]
+    lines = [(call.key, one) for call in asked if isinstance(one := write_line(PLAIN, call), bytes)]
+    files = list(cut_files(lines, BatchLimits(max_calls=calls, max_bytes=size)))
+    assert [pair for file in files for pair in file.items()] == lines
+    assert all(0 < len(file) <= calls for file in files)
+    assert all(len(file) == 1 or sum(len(line) for line in file.values()) <= size for file in files)
+
+
+def test_a_text_never_breaks_a_line() -> None:
+    """Line breaks and their many relatives are escaped, half a surrogate pair as well."""
+    written = write_line(PLAIN, Call("a", "1", 0, [{"role": "user", "content": "1\n2\r3\u20284\x855\ud800"}]))
+    assert isinstance(written, bytes)
+    assert len(written.splitlines()) == 1
+    assert written.isascii()
+
+
+@pytest.mark.parametrize("depth", [10, 900, 10**5])
+def test_no_depth_of_an_answer_raises(depth: int) -> None:
+    """A line that cannot be parsed is no line; one that can be is the failure of its call."""
+    line = f'{{"custom_id": "a", "response": {{"status_code": 200, "body": {"[" * depth}{"]" * depth}}}}}'
+    assert [one.status.value for _, one in read_lines(line.encode(), PLAIN)] in ([], ["ERROR"])
+
+
+def test_an_answer_that_is_nested_too_deeply_to_be_written_again_fails_its_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """How deep Python parses and how deep it writes are not the same in all its versions."""
+
+    def give_up(_value: object) -> str:
+        raise RecursionError
+
+    line = b'{"custom_id": "a", "response": {"status_code": 200, "body": {"choices": []}}}'
+    monkeypatch.setattr(json, "dumps", give_up)
+    ((key, completion),) = read_lines(line, PLAIN)
+    assert (key, completion.error) == ("a", "the answer is nested too deeply to be read")
+
+
+def test_no_calls_are_no_file() -> None:
+    """An empty batch would be refused."""
+    assert list(cut_files([], BatchLimits())) == []

@@ -1,19 +1,28 @@
+"""Laws of names and configs: what they mean, which hosts may have a key, what is sent beside the messages."""
+
 from __future__ import annotations
+
+from urllib.parse import urlencode
 
 import pytest
 
 from answerkey.errors import SpecError
 from answerkey.models.config import (
+    Adapter,
+    Address,
+    Caller,
     CustomConfig,
+    Generation,
     InferenceConfig,
     ModelConfig,
     PlaceholderConfig,
     ProviderConfig,
-    connect,
+    Secret,
+    check_url,
+    is_loopback,
     read_name,
 )
-from answerkey.models.providers import Adapter, Connection
-from answerkey.models.settings import Address, Caller, Generation, Secret
+from answerkey.models.providers import Connection, connect
 from answerkey.sandbox import Snippet
 
 KEY = "sk-canary-0123456789"
@@ -362,3 +371,266 @@ def test_models_without_an_endpoint() -> None:
     )
     snippet = InferenceConfig(Snippet("infer", "def infer(messages): return 'A'"))
     assert refuse(ModelConfig("m", snippet)).code == "E301"
+
+
+def is_refused(
+    url: str, *, secret: Secret = MINE, is_callers: bool = False, caller: Caller | None = None
+) -> bool:
+    """Return whether a key may not go to a URL; the provider's own host is `api.openai.com`."""
+    config = ProviderConfig("openai", "x", secret, Address(url, is_callers))
+    try:
+        connect(ModelConfig("m", config, caller=caller or Caller()))
+    except SpecError as error:
+        return error.code == "E117"
+    return False
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://localhost:8000/v1",
+        "http://LOCALHOST/v1",
+        "http://localhost./v1",
+        "http://127.0.0.1:8000/v1",
+        "http://127.9.9.9/v1",
+        "http://[::1]:8000/v1",
+        "http://[::ffff:127.0.0.1]/v1",
+        "https://127.0.0.1/v1",
+    ],
+)
+def test_this_machine_may_have_any_key(url: str) -> None:
+    """Loopback is always allowed."""
+    assert is_loopback(url)
+    assert not is_refused(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://evil.example/v1",
+        "http://127.0.0.1.evil.example/v1",
+        "http://localhost.evil.example/v1",
+        "http://evil.example/127.0.0.1",
+        "http://evil.example?127.0.0.1",
+        "http://10.0.0.1/v1",
+        "http://0.0.0.0/v1",
+        "http://2130706433/v1",
+        "http://[::2]/v1",
+        "https://api.openai.com.evil.example/v1",
+        "https://evil.example/api.openai.com",
+        "https://xapi.openai.com/v1",
+        "http://api.openai.com/v1",
+    ],
+)
+def test_a_host_of_the_projects_choice_may_not(url: str) -> None:
+    """Any other host that a file names is refused, also the provider's own without TLS."""
+    assert is_refused(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://api.openai.com/v1", "https://API.OPENAI.COM/v1", "https://api.openai.com:8443/v1"]
+)
+def test_the_providers_own_host_may(url: str) -> None:
+    """The provider's key goes to the provider."""
+    assert not is_refused(url)
+
+
+def test_a_host_that_the_caller_named_may() -> None:
+    """What the caller named on the command line or in the environment is the caller's choice."""
+    assert not is_refused("https://evil.example/v1", is_callers=True)
+
+
+@pytest.mark.parametrize("origin", ["written", "project"])
+def test_the_projects_own_key_goes_where_the_project_says(origin: str) -> None:
+    """A key that the project brings is the project's business."""
+    secret = Secret("sk-theirs", "written" if origin == "written" else "project")
+    assert not is_refused("https://evil.example/v1", secret=secret)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "url", "refused"),
+    [
+        ("lab.example", "https://lab.example/v1", False),
+        ("LAB.example.", "http://lab.example:8000/v1", False),
+        ("lab.example:8000", "http://lab.example:8000/v1", False),
+        ("lab.example:443", "https://lab.example/v1", False),
+        ("lab.example:8000", "http://lab.example:9000/v1", True),
+        ("https://lab.example/v1", "https://lab.example/v1", False),
+        ("[fe80::1]:8000", "http://[fe80::1]:8000/v1", False),
+        ("lab.example", "https://sub.lab.example/v1", True),
+        ("bücher.example", "https://xn--bcher-kva.example/v1", False),
+        ("", "https://lab.example/v1", True),
+    ],
+)
+def test_allowed_hosts(allowed: str, url: str, refused: bool) -> None:  # noqa: FBT001  # a table
+    """`--allow-host` names a host, or a host and its port; nothing below it."""
+    assert is_refused(url, caller=Caller(allow_hosts=frozenset({allowed}))) is refused
+
+
+def test_hosts_can_be_allowed_in_the_environment() -> None:
+    """`ANSWERKEY_ALLOW_HOSTS` lists hosts; a file of the project cannot set it."""
+    environment = {"ANSWERKEY_ALLOW_HOSTS": "a.example, lab.example"}
+    assert not is_refused("https://lab.example/v1", caller=Caller(environment))
+    theirs = Caller(environment, project_names=frozenset(environment))
+    assert is_refused("https://lab.example/v1", caller=theirs)
+
+
+def test_the_refusal_says_what_to_do() -> None:
+    """The message names the host and the key's name; the hint is the option that allows it."""
+    config = ProviderConfig("openai", "x", base_url=Address("https://evil.example/v1"))
+    error = refuse(by_file(config))
+    named = "a file of the project names the host `evil.example` for your `OPENAI_API_KEY`"
+    assert (error.code, error.message) == ("E117", f"model `m`: {named}")
+    assert error.hint == "if that host may have it, run again with `--allow-host evil.example`"
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
+        ("ftp://x.example/v1", "E108"),
+        ("x.example/v1", "E108"),
+        ("http://", "E108"),
+        ("http:///v1", "E108"),
+        ("http://x.example:99999/v1", "E108"),
+        ("http://x.example:0/v1", "E108"),
+        ("http://[::1/v1", "E108"),
+        ("http://x.example/a b", "E108"),
+        ("http://x.example\\y.example/", "E108"),
+        ("http://x.example/\nX-Evil: 1", "E108"),
+        ("", "E108"),
+        ("https://user:hush@x.example/v1", "E117"),
+        ("https://127.0.0.1@evil.example/v1", "E117"),
+        ("https://x.example/v1?key=hush", "E117"),
+        ("https://x.example/v1?api_key=hush", "E117"),
+        ("https://x.example/v1?access_token=hush", "E117"),
+        ("https://x.example/v1?X-Amz-Signature=hush", "E117"),
+        ("https://x.example/v1?code=hush", "E117"),
+        ("https://x.example/v1?temperature=0", "E108"),
+    ],
+)
+def test_urls_that_cannot_be_asked(url: str, code: str) -> None:
+    """A URL is whole, and holds no secret; what it holds is not shown."""
+    with pytest.raises(SpecError) as caught:
+        check_url(url, "m")
+    assert caught.value.code == code
+    assert "hush" not in str(caught.value)
+
+
+def test_urls_that_can_be_asked() -> None:
+    """Ports, paths and other parameters are fine."""
+    for url in ("http://127.0.0.1:8000/v1", "https://x.example/a@b?api-version=2024-10-21", "http://[::1]"):
+        assert check_url(url, "m") == url
+
+
+def test_values_of_the_environment() -> None:
+    """A blank value is not set; white space around a key is not part of it."""
+    caller = Caller({"A": " hush \n", "B": " ", "C": "theirs"}, project_names=frozenset({"C"}))
+    (mine, none, theirs) = (caller.find_key(name) for name in "ABC")
+    assert none is None
+    assert mine is not None
+    assert (mine.reveal(), mine.origin) == ("hush", "caller")
+    assert theirs is not None
+    assert theirs.origin == "project"
+    assert "hush" not in repr(caller)
+
+
+def test_the_node_can_stand_for_a_host() -> None:
+    """`{node_ip}` is the whole host, with a port or without one; the node's address is put in its place."""
+    assert check_url("http://{node_ip}:8000/v1", "m") == "http://{node_ip}:8000/v1"
+    assert (
+        reach("http://{node_ip}:8000/v1#m").at_node("10.0.0.7").url
+        == "http://10.0.0.7:8000/v1/chat/completions"
+    )
+    assert reach("https://{node_ip}/v1#m").at_node("fd00::7").url == "https://[fd00::7]/v1/chat/completions"
+    assert "{node_ip}" in reach("http://127.0.0.1/{node_ip}#m").at_node("10.0.0.7").url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://{node_ip}.evil.example/v1",
+        "http://evil.{node_ip}/v1",
+        "http://{node_ip}{node_ip}/v1",
+        "http://{NODE_IP}:8000/v1",
+        "http://{host}:8000/v1",
+        "http://{/v1",
+    ],
+)
+def test_no_name_can_be_built_around_the_node(url: str) -> None:
+    """Nothing else in braces stands for a host, or for a part of one."""
+    with pytest.raises(SpecError, match="is not the URL of an endpoint") as caught:
+        check_url(url, "m")
+    assert caught.value.code == "E108"
+
+
+def test_a_file_that_names_the_node_gets_no_key_of_the_caller() -> None:
+    """Until the caller allows it, or has named it."""
+    url = "http://{node_ip}:8000/v1"
+    assert is_refused(url)
+    assert not is_refused(url, is_callers=True)
+    assert not is_refused(url, caller=Caller(allow_hosts=frozenset({"{node_ip}"})))
+    assert not is_refused(url, caller=Caller(allow_hosts=frozenset({"{node_ip}:8000"})))
+    assert is_refused(url, caller=Caller(allow_hosts=frozenset({"{node_ip}:9000"})))
+
+
+def test_what_is_given_is_what_is_set() -> None:
+    """Parameters that are not set are left to the endpoint; zero and false are set."""
+    generation = Generation(temperature=0, stop=("\n", "Q:"), logprobs=False)
+    assert generation.given() == {"temperature": 0, "stop": ["\n", "Q:"], "logprobs": False}
+
+
+def test_the_nearer_wins() -> None:
+    """What a task specification sets wins over the model's own, parameter by parameter."""
+    nearer, farther = Generation(temperature=0), Generation(temperature=1, max_tokens=5)
+    assert nearer.over(farther) == Generation(temperature=0, max_tokens=5)
+
+
+@pytest.mark.parametrize(
+    ("generation", "wants"),
+    [
+        (Generation(), False),
+        (Generation(logprobs=True), True),
+        (Generation(top_logprobs=3), True),
+        (Generation(top_logprobs=0), True),
+        (Generation(logprobs=False, top_logprobs=3), False),
+    ],
+)
+def test_top_logprobs_ask_for_logprobs(generation: Generation, wants: bool) -> None:  # noqa: FBT001  # a table
+    """`top_logprobs` alone asks for log probabilities, unless `logprobs` is false."""
+    assert generation.wants_logprobs is wants
+
+
+def test_a_name_can_state_it() -> None:
+    """Every parameter can be written behind `?`."""
+    texts = {
+        "temperature": "0.5",
+        "top_p": "1",
+        "max_tokens": "16",
+        "seed": "-3",
+        "stop": "\n",
+        "logprobs": "true",
+        "top_logprobs": "0",
+    }
+    assert reach(f"openai/x?{urlencode(texts)}").generation == Generation(
+        0.5, 1, 16, -3, ("\n",), logprobs=True, top_logprobs=0
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "wanted"),
+    [
+        ("temperature", "-1", "a number from 0 on"),
+        ("temperature", "nan", "a number from 0 on"),
+        ("top_p", "1.5", "a number from 0 to 1"),
+        ("max_tokens", "0", "a whole number from 1 on"),
+        ("seed", "x", "a whole number"),
+        ("stop", "", "a text that is not empty"),
+        ("logprobs", "yes", "`true` or `false`"),
+        ("top_logprobs", "-1", "a whole number from 0 on"),
+    ],
+)
+def test_what_a_name_states_is_checked(key: str, text: str, wanted: str) -> None:
+    """A value out of range is an error that says what is expected."""
+    name = f"openai/x?{key}={text}"
+    error = refuse(name)
+    assert (error.code, error.message) == ("E301", f"model `{name}`: `{key}` is {text!r}, not {wanted}")

@@ -1,0 +1,250 @@
+"""One endpoint over HTTP: a request is sent, a reply or a `NoReply` comes back, nothing is raised.
+
+aiohttp keeps the connections and does HTTP, TLS and CONNECT. Imported only where a model is called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import socket
+import ssl
+import zlib
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from answerkey._version import __version__
+from answerkey.errors import SpecError
+from answerkey.models.calls import Limits
+from answerkey.models.providers import Connection
+from answerkey.models.proxy import find_proxy_for_key, open_tls_context
+from answerkey.models.retry import NoReply, Reply, Request
+
+KEEP_ALIVE_SECONDS = 15.0
+#: The most bytes of one header; aiohttp takes at most 128 of them.
+LARGEST_HEADER = 16_384
+#: A body up to this size is read in any case.
+SMALL_BODY = 1 << 15
+#: How much all larger ones may have together before they wait for each other.
+LARGE_BODIES = 16 << 20
+#: How much of a body is unpacked in one go.
+_STEP = 1 << 20
+_FINAL = 200
+
+
+class BodyMemory:
+    """How much of all large replies together is in memory; beyond that they wait, the oldest never does.
+
+    Each reply has a limit of its own. Without this one, an endpoint that sends large replies to every request
+    at once would take that limit as often as there are connections.
+    """
+
+    def __init__(self, most: int = LARGE_BODIES) -> None:
+        self._most = most
+        self._sizes: dict[object, int] = {}
+        self._taken = 0
+        self._waiting: list[asyncio.Future[None]] = []
+
+    async def reserve(self, body: object, size: int) -> None:
+        """Return when a body may have so many bytes in memory."""
+        while self._taken + size - self._sizes.setdefault(body, 0) > self._most:
+            if body is next(iter(self._sizes)):
+                break
+            freed = asyncio.get_running_loop().create_future()
+            self._waiting.append(freed)
+            await freed
+        self._taken += size - self._sizes[body]
+        self._sizes[body] = size
+
+    def release(self, body: object) -> None:
+        """Give the memory of a body back; all that wait look again."""
+        self._taken -= self._sizes.pop(body, 0)
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
+
+
+class HttpClient:
+    """The HTTP client of one connection; made and used inside one event loop.
+
+    Connections are kept and used again, certificates are checked, redirects are not followed, cookies and
+    `.netrc` are not read, nothing is sent twice, and a body beyond `limits.max_bytes` is not read to its end.
+    """
+
+    def __init__(self, connection: Connection, limits: Limits) -> None:
+        self._limits = limits
+        self._host = f"`{connection.host}`"
+        self._memory = BodyMemory()
+        self._proxy = find_proxy_for_key(connection.url, connection.name, has_key=connection.has_secret)
+        try:
+            tls = open_tls_context(None if connection.tls is None else connection.tls.trusted_ca)
+        except (ssl.SSLError, ValueError):
+            hint = "give the text of a PEM file, from `-----BEGIN CERTIFICATE-----` on"
+            message = f"model `{connection.name}`: `trusted_ca` holds no certificate"
+            raise SpecError("E108", message, hint=hint) from None
+        # Not the session's: aiohttp tells a proxy those, the key included, before there is a tunnel.
+        self._headers = CIMultiDict(
+            {
+                "User-Agent": f"answerkey/{__version__}",
+                "Accept": "application/json",
+                "Accept-Encoding": "gzip, deflate",
+                "Content-Type": "application/json",
+            }
+        )
+        self._headers.update(connection.reveal_headers())
+        texts = [f"{name}{value}" for name, value in self._headers.items()]
+        self._is_sendable = all(one.isascii() and not {"\r", "\n", "\0"}.intersection(one) for one in texts)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=tls, keepalive_timeout=KEEP_ALIVE_SECONDS),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.connect_seconds),
+            auto_decompress=False,
+            read_bufsize=SMALL_BODY // 2,
+            max_line_size=LARGEST_HEADER,
+            max_field_size=LARGEST_HEADER,
+        )
+        # aiohttp would send a GET once more when its connection breaks; its own test client does the same.
+        self._session._retry_connection = False  # noqa: SLF001
+        self._url = _parse_url(connection.url)
+
+    async def send(self, request: Request, *, seconds: float) -> Reply | NoReply:
+        """Return what came back within so many seconds, however slowly it drips."""
+        url, headers = self._url, self._headers
+        if request.url is not None:
+            url = _parse_url(request.url)
+            headers = headers.copy()
+            headers["Content-Type"] = request.content_type
+        if url is None or not self._is_sendable:
+            return NoReply("address", "the address or a header cannot be sent as it is")
+        body, most = request.body, request.max_bytes or self._limits.max_bytes
+        # A large body is written piece by piece.
+        data = body if body is None or len(body) <= _STEP else io.BytesIO(body)
+        response = None
+        try:
+            async with asyncio.timeout(seconds):
+                response = await self._session.request(
+                    request.method, url, data=data, headers=headers, allow_redirects=False, proxy=self._proxy
+                )
+                if response.status < _FINAL:
+                    return NoReply("unreadable", f"{self._host} does not answer in HTTP")
+                packed = await self._read(response, most)
+            encoding = response.headers.get("content-encoding", "identity").strip().lower()
+            if packed is not None and encoding not in {"identity", ""}:
+                packed = unpack(packed, encoding, most)
+            if packed is None:
+                return NoReply("too_large", f"the reply of {self._host} is larger than {most} bytes")
+            return Reply(response.status, response.headers, packed)
+        except zlib.error:
+            return NoReply("unreadable", f"the reply of {self._host} cannot be unpacked ({encoding})")
+        except LookupError:
+            return NoReply("unreadable", f"{self._host} packs its reply in a way it was not asked for")
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # TimeoutError is an OSError
+            return explain_error(error, self._host, seconds, has_begun=response is not None)
+        finally:
+            if response is not None:
+                self._memory.release(response)
+                response.close()  # one that was read to its end has given its connection back
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+    async def _read(self, response: aiohttp.ClientResponse, most: int) -> bytes | None:
+        """Return the body as it was sent, or None as soon as it is too large."""
+        announced = response.content_length
+        if announced is not None and announced <= min(most, SMALL_BODY):
+            return await response.read()
+        if announced is not None and announced > most:
+            return None
+        parts: list[bytes] = []
+        size = 0
+        # In small pieces: the rest stays in aiohttp's buffer, and while that is full, nothing is received.
+        while part := await response.content.read(SMALL_BODY):
+            size += len(part)
+            if size > most:
+                return None
+            parts.append(part)
+            await self._memory.reserve(response, size + SMALL_BODY)
+        return b"".join(parts)
+
+
+def _parse_url(url: str) -> URL | None:
+    """Return the address of a request, or None for what is none."""
+    try:
+        parsed = URL(url)
+    except ValueError:
+        return None
+    return parsed if parsed.scheme in {"http", "https"} and parsed.host else None
+
+
+def explain_error(error: Exception, host: str, seconds: float, *, has_begun: bool = False) -> NoReply:
+    """Return why there is no whole reply, in our words; a library's may hold addresses."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            reason = getattr(error.certificate_error, "verify_message", "it cannot be checked")
+            return NoReply("certificate", f"the certificate of {host} is not valid: {reason}")
+        case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
+            return NoReply("certificate", f"no secure connection to {host}")
+        case aiohttp.ServerTimeoutError():
+            return NoReply("timeout", f"{host} did not take the connection in time")
+        case TimeoutError():
+            return NoReply("timeout", f"no whole reply from {host} within {seconds:g} s")
+        case aiohttp.ClientHttpProxyError():
+            return NoReply("connect", f"the proxy does not connect to {host}: status {error.status}")
+        case aiohttp.ClientConnectorError() if isinstance(error.os_error, socket.gaierror):
+            is_proxy = isinstance(error, aiohttp.ClientProxyConnectionError)
+            return NoReply("connect", f"the host {'of the proxy' if is_proxy else host} is not known")
+        case aiohttp.ClientConnectorError():
+            whom = "the proxy" if isinstance(error, aiohttp.ClientProxyConnectionError) else host
+            cause = "" if error.errno is None else f": {os.strerror(error.errno)}"
+            return NoReply("connect", f"cannot connect to {whom}{cause}")
+        case aiohttp.InvalidURL() | UnicodeError():
+            return NoReply("address", "the address is not valid")
+        case aiohttp.ClientResponseError() if (
+            "Got more than" in error.message or "many headers" in error.message
+        ):
+            return NoReply("unreadable", f"{host} does not come to an end with its headers")
+        case aiohttp.ClientResponseError() | ValueError():
+            return NoReply("unreadable", f"{host} does not answer in HTTP")
+        case _ if has_begun:
+            return NoReply("reset", f"{host} broke off in the middle of its reply")
+        case _:
+            return NoReply("reset", f"{host} closed the connection without a reply")
+
+
+def unpack(packed: bytes, encoding: str, most: int) -> bytes | None:
+    """Return an unpacked body, or None as soon as it is larger than `most`; at most that much is held.
+
+    Raises zlib.error for damaged bodies and LookupError for encodings that were not asked for.
+    """
+    if encoding in {"gzip", "x-gzip"}:
+        return _inflate(packed, most, window=31)
+    if encoding != "deflate":
+        raise LookupError(encoding)
+    try:
+        return _inflate(packed, most, window=15)
+    except zlib.error:  # some servers send it without the zlib header
+        return _inflate(packed, most, window=-15)
+
+
+def _inflate(packed: bytes, most: int, *, window: int) -> bytes | None:
+    parts: list[bytes] = []
+    size = 0
+    while packed:
+        unpacker = zlib.decompressobj(window)
+        while not unpacker.eof:
+            # Step by step: zlib holds what it unpacks in one go twice.
+            part = unpacker.decompress(packed, min(_STEP, most - size + 1))
+            if not part and not unpacker.eof:
+                raise zlib.error("cut off")
+            parts.append(part)
+            size += len(part)
+            if size > most:
+                return None
+            packed = unpacker.unconsumed_tail
+        packed = unpacker.unused_data.lstrip(b"\0")
+    return b"".join(parts)

@@ -1,0 +1,739 @@
+"""The laws of one request over HTTP: a reply, or why there is none, whatever the other side does."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import logging
+import ssl
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Literal
+
+import aiohttp
+import pytest
+import trustme
+
+from answerkey.errors import SpecError
+from answerkey.models import proxy as proxies
+from answerkey.models.calls import Limits
+from answerkey.models.config import Secret, Tls
+from answerkey.models.http import BodyMemory, HttpClient, explain_error, unpack
+from answerkey.models.model import LiveModel
+from answerkey.models.providers import APIS, Connection
+from answerkey.models.retry import NoReply, Reply, Request
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+AUTHORITY = trustme.CA()
+KEY = "sk-canary-0123456789"
+
+
+def connect(url: str) -> Connection:
+    """Return a connection with a key."""
+    return Connection("m", APIS["chat"], url, "m", {"Authorization": Secret(f"Bearer {KEY}")})
+
+
+def answer_with(raw: bytes, *, seen: list[bytes] | None = None) -> Talk:
+    """Return a server that sends the same bytes to every request and then closes."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        if seen is not None:
+            seen.append(head)
+        writer.write(raw)
+        await writer.drain()
+        writer.close()
+
+    return talk
+
+
+def make_raw(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
+    """Return the bytes of an HTTP reply."""
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+@asynccontextmanager
+async def serve(talk: Talk, context: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    """Yield the port of a server that talks like this; leave nothing open."""
+    talks: set[asyncio.Task[None]] = set()
+    writers: list[asyncio.StreamWriter] = []
+
+    def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        talks.add(asyncio.ensure_future(talk(reader, writer)))
+
+    server = await asyncio.start_server(begin, "127.0.0.1", 0, ssl=context)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in talks:
+            task.cancel()
+        await asyncio.gather(*talks, return_exceptions=True)
+        for writer in writers:
+            writer.transport.abort()
+        await server.wait_closed()
+        await asyncio.sleep(0)
+
+
+async def send(
+    connection: Connection, limits: Limits, seconds: float, body: bytes = b"{}"
+) -> Reply | NoReply:
+    """Return what one request brings."""
+    client = HttpClient(connection, limits)
+    try:
+        return await client.send(Request(body), seconds=seconds)
+    finally:
+        await client.close()
+
+
+def post(talk: Talk, limits: Limits | None = None, *, seconds: float = 120.0) -> Reply | NoReply:
+    """Return what one request to such a server brings."""
+
+    async def run() -> Reply | NoReply:
+        async with serve(talk) as port:
+            return await send(connect(f"http://127.0.0.1:{port}/v1"), limits or Limits(), seconds)
+
+    return asyncio.run(run())
+
+
+def test_a_reply_comes_back_whole() -> None:
+    """Status, headers and body are as they were sent; header names in any case."""
+    reply = post(answer_with(make_raw(b'{"a": 1}', "Retry-After: 3", status="429 Slow Down")))
+    assert isinstance(reply, Reply)
+    assert (reply.status, reply.body, reply.headers.get("retry-after")) == (429, b'{"a": 1}', "3")
+
+
+def test_a_request_says_what_it_is() -> None:
+    """JSON is sent and asked for, in encodings that can be unpacked, with the key in its header."""
+    seen: list[bytes] = []
+    post(answer_with(make_raw(b"{}"), seen=seen))
+    lines = seen[0].decode().split("\r\n")
+    assert lines[0] == "POST /v1 HTTP/1.1"
+    assert "Content-Type: application/json" in lines
+    assert "Accept-Encoding: gzip, deflate" in lines
+    assert f"Authorization: Bearer {KEY}" in lines
+    assert [line for line in lines if line.startswith("User-Agent: answerkey/")]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "packed"),
+    [
+        ("gzip", gzip.compress(b"hello", mtime=0)),
+        ("x-gzip", gzip.compress(b"he", mtime=0) + gzip.compress(b"llo", mtime=0)),
+        ("deflate", zlib.compress(b"hello")),
+        ("deflate", zlib.compress(b"hello", wbits=-15)),
+        ("identity", b"hello"),
+    ],
+)
+def test_packed_bodies_are_unpacked(encoding: str, packed: bytes) -> None:
+    """All that was asked for is understood, also several gzip workers and deflate without its header."""
+    reply = post(answer_with(make_raw(packed, f"Content-Encoding: {encoding}")))
+    assert isinstance(reply, Reply)
+    assert reply.body == b"hello"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "packed"),
+    [("gzip", gzip.compress(b"hello", mtime=0)[:-9]), ("gzip", b"hello"), ("br", b"hello")],
+)
+def test_bodies_that_cannot_be_unpacked_are_unreadable(encoding: str, packed: bytes) -> None:
+    """A damaged body, or one in an encoding that was not asked for, is a trouble that may pass."""
+    trouble = post(answer_with(make_raw(packed, f"Content-Encoding: {encoding}")))
+    assert isinstance(trouble, NoReply)
+    assert trouble.kind == "unreadable"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        make_raw(b"x" * 1001),
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + b"x" * 1001,
+        make_raw(gzip.compress(b"x" * 1001, mtime=0), "Content-Encoding: gzip"),
+    ],
+)
+def test_large_bodies_are_refused(raw: bytes) -> None:
+    """A body above the cap is refused: announced, not announced, and only large when unpacked."""
+    trouble = post(answer_with(raw), Limits(max_bytes=1000))
+    assert trouble == NoReply("too_large", "the reply of `127.0.0.1` is larger than 1000 bytes")
+
+
+def test_a_bomb_is_unpacked_no_further_than_the_cap() -> None:
+    """A body that unpacks to a gigabyte is given up after the cap."""
+    packer = zlib.compressobj(9, wbits=31)
+    block = packer.compress(bytes(1 << 20))
+    bomb = block + b"".join(packer.compress(bytes(1 << 20)) for _ in range(63)) + packer.flush()
+    assert unpack(bomb, "gzip", 1 << 16) is None
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind"),
+    [
+        (b"", "reset"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "unreadable"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf", "reset"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhalf", "reset"),
+    ],
+)
+def test_broken_replies_are_troubles(raw: bytes, kind: str) -> None:
+    """A connection that closes early, breaks off, or speaks another language."""
+    trouble = post(answer_with(raw))
+    assert isinstance(trouble, NoReply)
+    assert trouble.kind == kind
+
+
+def test_time_runs_out_also_while_bytes_arrive() -> None:
+    """A server that drips is cut off when the time is over."""
+
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        while not writer.is_closing():
+            writer.write(b" ")
+            await asyncio.sleep(0.01)
+
+    assert post(drip, seconds=0.2) == NoReply("timeout", "no whole reply from `127.0.0.1` within 0.2 s")
+
+
+def test_nobody_there_is_a_trouble_of_connecting() -> None:
+    """A closed port says so, without the key or the path."""
+    came = asyncio.run(send(connect("http://127.0.0.1:1/v1?key=secret"), Limits(), 5))
+    assert came == NoReply("connect", "cannot connect to `127.0.0.1`: Connection refused")
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/x", "http://", "nonsense"])
+def test_an_address_that_is_none_is_a_trouble(url: str) -> None:
+    """What cannot be sent anywhere is said, not raised."""
+    trouble = asyncio.run(send(connect(url), Limits(), 5))
+    assert isinstance(trouble, NoReply)
+    assert trouble.kind == "address"
+
+
+def test_a_large_question_is_sent() -> None:
+    """A body of more than a megabyte arrives."""
+    lengths: list[int] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        size = int(head.split("content-length: ")[1].split("\r\n")[0])
+        lengths.append(len(await reader.readexactly(size)))
+        writer.write(make_raw(b"{}"))
+        await writer.drain()
+        writer.close()
+
+    async def run() -> Reply | NoReply:
+        async with serve(talk) as port:
+            return await send(connect(f"http://127.0.0.1:{port}"), Limits(), 10, b"x" * 3_000_000)
+
+    assert isinstance(asyncio.run(run()), Reply)
+    assert lengths == [3_000_000]
+
+
+def post_securely(tls: Tls | None) -> Reply | NoReply:
+    """Return what one request to a server with a certificate of its own brings."""
+
+    async def run() -> Reply | NoReply:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        AUTHORITY.issue_cert("127.0.0.1").configure_cert(context)
+        async with serve(answer_with(make_raw(b"{}")), context) as port:
+            url = f"https://127.0.0.1:{port}/v1"
+            return await send(Connection("m", APIS["chat"], url, tls=tls), Limits(), 10)
+
+    return asyncio.run(run())
+
+
+def test_certificates_are_checked() -> None:
+    """A certificate that nobody vouches for is a trouble that does not pass."""
+    assert post_securely(None) == NoReply(
+        "certificate", "the certificate of `127.0.0.1` is not valid: unable to get local issuer certificate"
+    )
+
+
+def test_a_certificate_of_ones_own_can_be_trusted() -> None:
+    """With `trusted_ca` the same server is believed."""
+    assert isinstance(post_securely(Tls(AUTHORITY.cert_pem.bytes().decode())), Reply)
+
+
+def test_a_certificate_that_is_none_is_said_before_anything_is_sent() -> None:
+    """Text that is no certificate is the user's mistake: E108."""
+    with pytest.raises(SpecError, match="`trusted_ca` holds no certificate"):
+        post_securely(Tls("no certificate"))
+
+
+def test_an_error_of_the_library_shows_no_address() -> None:
+    """What aiohttp and the system raise becomes a trouble that names the host and nothing secret."""
+    errors: list[tuple[Exception, str]] = [
+        (ssl.SSLError("x"), "certificate"),
+        (TimeoutError(), "timeout"),
+        (aiohttp.ConnectionTimeoutError("x"), "timeout"),
+        (aiohttp.InvalidURL("x"), "address"),
+        (UnicodeError("x"), "address"),
+        (aiohttp.ServerDisconnectedError(), "reset"),
+        (aiohttp.ClientPayloadError("x"), "reset"),
+        (ConnectionResetError(104, "x"), "reset"),
+    ]
+    for error, kind in errors:
+        trouble = explain_error(error, "`h`", 1.0)
+        assert trouble.kind == kind
+        assert "x" not in trouble.why.split()
+
+
+def test_a_host_that_nobody_knows_is_a_trouble_of_connecting() -> None:
+    """The name is said, not the path."""
+    came = asyncio.run(send(connect("http://no-such-host.invalid/v1?key=secret"), Limits(), 30))
+    assert came == NoReply("connect", "the host `no-such-host.invalid` is not known")
+
+
+def test_preliminary_replies_are_passed_over() -> None:
+    """The reply after a 1xx counts, with its own headers."""
+    early = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
+    reply = post(answer_with(early + make_raw(b"{}", "Retry-After: 1")))
+    assert isinstance(reply, Reply)
+    assert (reply.status, reply.body, "link" in reply.headers) == (200, b"{}", False)
+
+
+def test_an_upgrade_is_no_answer() -> None:
+    """A server that changes the protocol does not answer in HTTP."""
+    raw = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"
+    trouble = post(answer_with(raw))
+    assert isinstance(trouble, NoReply)
+
+
+def test_headers_come_to_an_end() -> None:
+    """A server that sends headers without end is given up, long before the time is over."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n")
+        while not writer.is_closing():
+            writer.write(b"X-Header: " + b"x" * 1000 + b"\r\n")
+            await asyncio.sleep(0)
+
+    trouble = post(talk)
+    assert trouble == NoReply("unreadable", "`127.0.0.1` does not come to an end with its headers")
+
+
+def count_connections(raw: bytes, requests: int, *, unasked: bytes = b"") -> tuple[int, int]:
+    """Return over how many connections so many requests in turn went, and how many were answered."""
+    opened: list[int] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        opened.append(1)
+        while True:
+            await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(2)
+            writer.write(raw)
+            await writer.drain()
+            if unasked:
+                await asyncio.sleep(0)
+                writer.write(unasked)
+
+    async def run() -> int:
+        async with serve(talk) as port:
+            client = HttpClient(connect(f"http://127.0.0.1:{port}/v1"), Limits())
+            came = []
+            for _ in range(requests):
+                came.append(await client.send(Request(b"{}"), seconds=120))
+                for _ in range(20):  # what else the server sends has arrived by then
+                    await asyncio.sleep(0)
+            await client.close()
+            return sum(isinstance(one, Reply) for one in came)
+
+    answered = asyncio.run(run())
+    return len(opened), answered
+
+
+def test_a_connection_is_used_again() -> None:
+    """Requests in turn share one connection, whether the length is announced or the body comes in chunks."""
+    plain = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+    assert count_connections(plain, 5) == (1, 5)
+    assert count_connections(chunked, 5) == (1, 5)
+
+
+def test_a_connection_that_is_to_be_closed_is_not_used_again() -> None:
+    """`Connection: close` is heeded, even by a client that could go on."""
+    raw = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
+    assert count_connections(raw, 3) == (3, 3)
+
+
+def test_bytes_that_nobody_asked_for_answer_no_question() -> None:
+    """A second reply on a connection ends it; the next question goes over another one."""
+    plain = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+    assert count_connections(plain + plain, 3) == (3, 3)
+    assert count_connections(plain, 3, unasked=plain) == (3, 3)
+
+
+@pytest.mark.parametrize("value", ["a\r\nX-Other: b", "a\nb", "a\0b", "\u20ac"])
+def test_a_header_that_cannot_be_sent_is_a_trouble(value: str) -> None:
+    """Line breaks and characters beyond Latin-1 never reach the wire."""
+    connection = Connection("m", APIS["chat"], "http://127.0.0.1:1/v1", "m", {"X-Key": Secret(value)})
+    trouble = asyncio.run(send(connection, Limits(), 5))
+    assert trouble == NoReply("address", "the address or a header cannot be sent as it is")
+
+
+def test_an_address_is_written_as_http_wants_it() -> None:
+    """Host and port for the header, path and query escaped where they must be, and not twice."""
+    seen: list[bytes] = []
+
+    async def run() -> None:
+        async with serve(answer_with(make_raw(b"{}"), seen=seen)) as port:
+            for path in ("/v1/x y?a=b", "", "/a%2Fb", "/\u00e4"):
+                await send(connect(f"http://127.0.0.1:{port}{path}"), Limits(), 10)
+            assert f"Host: 127.0.0.1:{port}".encode() in seen[0]
+
+    asyncio.run(run())
+    assert [head.split()[1] for head in seen] == [b"/v1/x%20y?a=b", b"/", b"/a%2Fb", b"/%C3%A4"]
+
+
+def send_request(talk: Talk, request: Request, limits: Limits | None = None) -> Reply | NoReply:
+    """Return what a request to another path of such a server brings."""
+
+    async def run() -> Reply | NoReply:
+        async with serve(talk) as port:
+            client = HttpClient(connect(f"http://127.0.0.1:{port}/v1"), limits or Limits())
+            there = request._replace(url=f"http://127.0.0.1:{port}{request.url}")
+            try:
+                return await client.send(there, seconds=120)
+            finally:
+                await client.close()
+
+    return asyncio.run(run())
+
+
+def test_a_request_of_a_batch_goes_to_its_own_path() -> None:
+    """With its own method and content, and the key in its header; the path is not touched."""
+    seen: list[bytes] = []
+    request = Request(b"hello", "POST", "/v1/a%2Fb?c=1", "text/plain")
+    send_request(answer_with(make_raw(b"{}"), seen=seen), request)
+    lines = seen[0].decode().split("\r\n")
+    assert lines[0] == "POST /v1/a%2Fb?c=1 HTTP/1.1"
+    assert "Content-Type: text/plain" in lines
+    assert f"Authorization: Bearer {KEY}" in lines
+
+
+@pytest.mark.parametrize("size", [1000, 1001])
+def test_a_request_of_a_batch_may_have_a_larger_reply_than_a_call(size: int) -> None:
+    """Its own limit holds, also for what is unpacked."""
+    for raw in (
+        make_raw(b"x" * size),
+        make_raw(gzip.compress(b"x" * size, mtime=0), "Content-Encoding: gzip"),
+    ):
+        came = send_request(
+            answer_with(raw), Request(None, "GET", "/v1/file", max_bytes=1000), Limits(max_bytes=10)
+        )
+        if size == 1000:
+            assert isinstance(came, Reply)
+            assert came.body == b"x" * 1000
+        else:
+            assert came == NoReply("too_large", "the reply of `127.0.0.1` is larger than 1000 bytes")
+
+
+def test_a_request_of_a_batch_is_not_redirected() -> None:
+    """What the reply says is told, and no other address is asked."""
+    seen: list[bytes] = []
+    raw = make_raw(b"", "Location: /elsewhere", status="302 Found")
+    came = send_request(answer_with(raw, seen=seen), Request(None, "GET", "/v1/file"))
+    assert isinstance(came, Reply)
+    assert came.status == 302
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_nothing_is_sent_twice(method: Literal["GET", "POST"]) -> None:
+    """A connection that breaks is a trouble, not another request, whatever HTTP says of the method."""
+    seen: list[bytes] = []
+    came = send_request(answer_with(b"", seen=seen), Request(None, method, "/v1/file"))
+    assert came == NoReply("reset", "`127.0.0.1` closed the connection without a reply")
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_nothing_is_sent_twice_over_a_kept_connection(method: Literal["GET", "POST"]) -> None:
+    """The endpoint may close a connection while the next request is on its way: that is a trouble."""
+    seen: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        seen.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    async def run() -> list[Reply | NoReply]:
+        async with serve(talk) as port:
+            client = HttpClient(connect(f"http://127.0.0.1:{port}/v1"), Limits())
+            request = Request(None, method, f"http://127.0.0.1:{port}/v1/file")
+            came = [await client.send(request, seconds=10) for _ in range(2)]
+            await client.close()
+            return came
+
+    first, second = asyncio.run(run())
+    assert isinstance(first, Reply)
+    assert second == NoReply("reset", "`127.0.0.1` closed the connection without a reply")
+    assert len(seen) == 2
+
+
+def test_neither_cookies_nor_a_netrc_are_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What an endpoint sets is not sent back, and a password of this machine goes nowhere."""
+    (tmp_path / ".netrc").write_text("default login me password canary-password\n", encoding="utf-8")
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    seen: list[bytes] = []
+
+    async def run() -> None:
+        async with serve(answer_with(make_raw(b"{}", "Set-Cookie: a=b"), seen=seen)) as port:
+            client = HttpClient(Connection("m", APIS["chat"], f"http://127.0.0.1:{port}/v1"), Limits())
+            for _ in range(2):
+                await client.send(Request(b"{}"), seconds=10)
+            await client.close()
+
+    asyncio.run(run())
+    assert len(seen) == 2
+    assert not [head for head in seen if b"cookie" in head.lower() or b"authorization" in head.lower()]
+
+
+def test_a_body_without_a_length_ends_with_the_connection() -> None:
+    """That is how HTTP/1.0 has it."""
+    came = post(answer_with(b"HTTP/1.1 200 OK\r\n\r\nwhole"))
+    assert isinstance(came, Reply)
+    assert came.body == b"whole"
+
+
+def test_a_second_reply_in_the_same_bytes_adds_no_header_to_the_first() -> None:
+    """How the body is packed, and how long to wait, is said by the reply itself alone."""
+    second = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\nretry-after: 9\r\n\r\n"
+    reply = post(answer_with(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nB" + second))
+    assert isinstance(reply, Reply)
+    assert (list(map(str.lower, reply.headers)), reply.body) == (["content-length"], b"B")
+
+
+@pytest.mark.parametrize(
+    ("connect_seconds", "seconds", "why"),
+    [
+        (60.0, 0.05, "no whole reply from `127.0.0.1` within 0.05 s"),
+        (0.05, 60.0, "`127.0.0.1` did not take the connection in time"),
+    ],
+)
+def test_time_that_is_up_while_connecting_says_whose_it_was(
+    connect_seconds: float, seconds: float, why: str
+) -> None:
+    """That of the call, or that of connecting; here TLS is never begun."""
+
+    async def talk(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read(-1)
+
+    async def run() -> Reply | NoReply:
+        async with serve(talk) as port:
+            limits = Limits(connect_seconds=connect_seconds)
+            return await send(connect(f"https://127.0.0.1:{port}/v1"), limits, seconds)
+
+    assert asyncio.run(run()) == NoReply("timeout", why)
+
+
+def test_large_bodies_share_what_memory_there_is() -> None:
+    """Beyond it the younger ones wait; the oldest never does, and its end lets the next one go on."""
+
+    async def run() -> None:
+        memory = BodyMemory(most=3)
+        await memory.reserve("first", 2)
+        waiting = asyncio.ensure_future(memory.reserve("second", 2))
+        await memory.reserve("first", 9)
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        memory.release("first")
+        await waiting
+        memory.release("second")
+        await memory.reserve("third", 4)
+
+    asyncio.run(run())
+
+
+KEY = "sk-canary-0123456789"
+#: No such host can exist, so that whatever comes of it comes through the proxy.
+HOST = "endpoint.invalid"
+AUTHORITY = trustme.CA()
+REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
+VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name no proxy and no certificates, and forget which proxy was announced."""
+    for name in (*VARIABLES, *map(str.lower, VARIABLES), "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+    proxies._announce.cache_clear()
+
+
+def call_by_proxy(
+    choose: Callable[[str], None], url: str, *, key: str | None = KEY, refusal: bytes = b""
+) -> tuple[Reply | NoReply, list[bytes], list[bytes]]:
+    """Return what a request brings, what the proxy was told before a tunnel, and what the endpoint was told.
+
+    The proxy leads every tunnel to one endpoint; `choose` is given its address.
+    """
+    told: list[bytes] = []
+    asked: list[bytes] = []
+    ports: list[int] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            asked.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(REPLY)
+            await writer.drain()
+        writer.close()
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        told.append(await reader.readuntil(b"\r\n\r\n"))
+        if refusal or not told[-1].startswith(b"CONNECT"):
+            writer.write(refusal or REPLY)
+            writer.close()
+            return
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        there, back = await asyncio.open_connection("127.0.0.1", ports[0])
+        await asyncio.gather(pump(reader, back), pump(there, writer))
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    AUTHORITY.issue_cert(HOST).configure_cert(context)
+
+    async def run() -> Reply | NoReply:
+        endpoint = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
+        ports.append(endpoint.sockets[0].getsockname()[1])
+        server = await asyncio.start_server(tunnel, "127.0.0.1", 0)
+        choose(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        headers = {} if key is None else {"Authorization": Secret(f"Bearer {key}")}
+        client = None
+        try:
+            client = HttpClient(Connection("m", APIS["chat"], url, "m", headers), Limits())
+            return await client.send(Request(b"{}"), seconds=30)
+        finally:
+            if client is not None:
+                await client.close()
+            for one in (server, endpoint):
+                one.close()
+                await one.wait_closed()
+            await asyncio.sleep(0.05)  # the tunnels notice
+
+    return asyncio.run(run()), told, asked
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Path:
+    """Return a file with the certificate that vouches for the endpoint."""
+    file = tmp_path / "own.pem"
+    AUTHORITY.cert_pem.write_to_path(str(file))
+    return file
+
+
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"])
+@pytest.mark.parametrize("trusted_by", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
+def test_an_endpoint_is_reached_through_a_tunnel(
+    variable: str, trusted_by: str, certificates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proxy sees the host alone; the key is inside TLS, which certificates of one's own vouch for."""
+    monkeypatch.setenv(trusted_by, str(certificates))
+    reply, told, asked = call_by_proxy(
+        lambda address: monkeypatch.setenv(variable, f"http://{address}"), f"https://{HOST}/v1"
+    )
+    assert isinstance(reply, Reply)
+    assert told[0].startswith(f"CONNECT {HOST}:443 HTTP/1.1\r\n".encode())
+    assert KEY.encode() not in told[0]
+    assert b"proxy-authorization" not in told[0].lower()
+    assert f"Authorization: Bearer {KEY}".encode() in asked[0]
+
+
+def test_a_proxy_is_told_its_password_and_nobody_else_is(
+    certificates: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is named once on stderr, without the password, which the endpoint does not see either."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            reply, told, asked = call_by_proxy(
+                lambda address: monkeypatch.setenv("HTTPS_PROXY", f"http://me:pass-canary@{address}"),
+                f"https://{HOST}/v1",
+            )
+            assert isinstance(reply, Reply)
+            assert b"Proxy-Authorization: Basic " + base64.b64encode(b"me:pass-canary") in told[0]
+            assert b"proxy" not in asked[0].lower()
+            assert "pass-canary" not in caplog.text
+    said = [one.getMessage() for one in caplog.records]
+    assert len(said) == 2  # two proxies, each on its own port
+    assert all(one.startswith("requests go through the proxy `http://***@127.0.0.1:") for one in said)
+
+
+@pytest.mark.parametrize("excepted", [HOST, ".invalid", "*", f"other.example,{HOST}:443"])
+def test_a_host_in_no_proxy_is_reached_without_one(excepted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proxy hears nothing."""
+    monkeypatch.setenv("no_proxy", excepted)
+    came, told, _ = call_by_proxy(
+        lambda address: monkeypatch.setenv("HTTPS_PROXY", f"http://{address}"), f"https://{HOST}:443/v1"
+    )
+    assert came == NoReply("connect", f"the host `{HOST}` is not known")
+    assert not told
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/v1", "http://localhost:1/v1", "http://[::1]:1/v1"])
+def test_this_machine_is_reached_without_a_proxy(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the environment says."""
+    came, told, _ = call_by_proxy(
+        lambda address: monkeypatch.setenv("HTTP_PROXY", f"http://{address}"), url, key=None
+    )
+    assert isinstance(came, NoReply)
+    assert (came.kind, told) == ("connect", [])
+
+
+def test_a_key_does_not_pass_a_proxy_without_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused before anything is sent, also before a run begins; without a key the proxy is used."""
+    url = f"http://{HOST}/v1"
+    monkeypatch.setenv("HTTP_PROXY", "http://me:pass-canary@127.0.0.1:9")
+    model = LiveModel(Connection("m", APIS["chat"], url, "m", {"Authorization": Secret(f"Bearer {KEY}")}))
+    with pytest.raises(SpecError, match=r"would pass through the proxy `http://.*` without TLS") as caught:
+        model.require_ready()
+    assert (caught.value.code, "pass-canary" in str(caught.value)) == ("E117", False)
+    with pytest.raises(SpecError, match="without TLS"):
+        call_by_proxy(lambda address: monkeypatch.setenv("HTTP_PROXY", f"http://{address}"), url)
+    reply, told, _ = call_by_proxy(lambda address: monkeypatch.setenv("HTTP_PROXY", address), url, key=None)
+    assert isinstance(reply, Reply)
+    assert told[0].startswith(f"POST {url} HTTP/1.1\r\n".encode())
+
+
+def test_a_proxy_that_refuses_is_named_as_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So is one that is not there."""
+    came, _, asked = call_by_proxy(
+        lambda address: monkeypatch.setenv("HTTPS_PROXY", f"http://{address}"),
+        f"https://{HOST}/v1",
+        refusal=b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n",
+    )
+    assert came == NoReply("connect", f"the proxy does not connect to `{HOST}`: status 407")
+    assert not asked
+    came, _, _ = call_by_proxy(
+        lambda _: monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1"), f"https://{HOST}/v1"
+    )
+    assert came == NoReply("connect", "cannot connect to the proxy: Connection refused")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "reason"),
+    [
+        ("ALL_PROXY", "socks5://me:pass-canary@127.0.0.1:9", "cannot be used for `endpoint.invalid`"),
+        ("REQUESTS_CA_BUNDLE", "/no/such/file", "which holds no certificates"),
+    ],
+)
+def test_what_cannot_be_used_is_said(
+    variable: str, value: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E119, without a password."""
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(SpecError, match=reason) as caught:
+        call_by_proxy(lambda _: None, f"https://{HOST}/v1")
+    assert (caught.value.code, "pass-canary" in str(caught.value)) == ("E119", False)

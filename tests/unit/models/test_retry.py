@@ -1,0 +1,439 @@
+"""The laws of retries, rates, concurrency, and of giving an endpoint up."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from email.utils import formatdate
+
+import pytest
+
+from answerkey.models.calls import Limits
+from answerkey.models.retry import (
+    Bucket,
+    Clock,
+    Health,
+    NoReply,
+    NoReplyKind,
+    Outcome,
+    Reply,
+    RequestSemaphore,
+    Retry,
+    Verdict,
+    judge,
+    read_retry_after,
+)
+from answerkey.types import Completion, CompletionStatus
+
+NOON = 1_800_000_000.0
+FAILED = Completion(None, CompletionStatus.ERROR, error="no")
+OVERLOAD = Outcome(Verdict.AGAIN, FAILED, "status 503", is_overload=True)
+UNREADABLE = Outcome(Verdict.UNREADABLE, FAILED, "unreadable")
+
+
+@dataclass
+class Hand:
+    """A clock that is moved by hand, and draws the same number each time."""
+
+    time: float = 0.0
+    drawn: float = 1.0
+
+    def clock(self) -> Clock:
+        """Return the clock."""
+        return Clock(lambda: self.time, lambda: NOON + self.time, asyncio.sleep, lambda: self.drawn)
+
+    def retry(self, **limits: float) -> Retry:
+        """Return the attempts of a call, of which none was made."""
+        return Retry(Limits(**limits), self.clock())  # type: ignore[arg-type]
+
+
+def read_well(_status: int, body: bytes) -> Completion:
+    """Return the body as an answer."""
+    return Completion(body.decode())
+
+
+def read_badly(_status: int, body: bytes) -> Completion:
+    """Find no answer in the body."""
+    return Completion(None, CompletionStatus.ERROR, error="no sense", raw=body.decode(errors="replace"))
+
+
+@pytest.mark.parametrize(
+    ("statuses", "verdict"),
+    [
+        ((408, 409, 425, 429, 500, 502, 503, 504, 529, 599), Verdict.AGAIN),
+        ((400, 402, 404, 405, 410, 413, 422), Verdict.FAILED),
+        ((401, 403), Verdict.REFUSED),
+    ],
+)
+def test_what_a_status_means(statuses: tuple[int, ...], verdict: Verdict) -> None:
+    """Not now, and fewer requests at once might help; not like this; not you."""
+    for status in statuses:
+        outcome = judge(Reply(status, {}, b"{}"), read_badly)
+        assert (outcome.verdict, outcome.is_overload) == (verdict, verdict is Verdict.AGAIN)
+        assert outcome.completion.error == "no sense"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "label"),
+    [
+        (429, b'{"error": {"code": "insufficient_quota"}}', "insufficient_quota"),
+        (429, b'{"error": {"type": "insufficient_quota", "code": null}}', "insufficient_quota"),
+        (404, b'{"code": "model_not_found"}', "model_not_found"),
+    ],
+)
+def test_an_error_that_holds_for_every_call_is_told_apart(status: int, body: bytes, label: str) -> None:
+    """It is named in `code` or `type`, of the body or of its `error`."""
+    outcome = judge(Reply(status, {}, body), read_badly)
+    assert (outcome.verdict, outcome.label, outcome.is_overload) == (Verdict.REFUSED, label, False)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"error": {"code": "rate_limit_exceeded"}}',
+        b'{"error": {"message": "insufficient_quota"}}',
+        b'{"error": {"code": "model_not_found"}}',
+        b'{"error": "insufficient_quota", "code": ["insufficient_quota"]}',
+        b'["insufficient_quota"]',
+        b"insufficient_quota",
+        b"[" * 100_000,
+        b'{"error": {"code": "insufficient_quota", "more": [' + b"0," * 2_000_000 + b"0]}}",
+    ],
+)
+def test_any_other_429_may_pass(body: bytes) -> None:
+    """Whatever its body looks like."""
+    outcome = judge(Reply(429, {}, body), lambda *_: FAILED)
+    assert (outcome.verdict, outcome.label) == (Verdict.AGAIN, "status 429")
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_a_failure(status: int) -> None:
+    """Nothing is sent to another address, and no answer is taken from a redirect."""
+    outcome = judge(Reply(status, {"Location": "http://evil.example"}, b"B"), read_well)
+    why = f"status {status}: the endpoint redirects to another address; redirects are not followed"
+    assert (outcome.verdict, outcome.completion.text) == (Verdict.FAILED, None)
+    assert outcome.completion.error == why
+
+
+def test_an_answer_is_an_answer_and_an_error_status_is_never_one() -> None:
+    """Text in the body of an error status is not what the model said."""
+    assert judge(Reply(200, {}, b"B"), read_well) == Outcome(Verdict.ANSWERED, Completion("B"))
+    error = Completion(None, CompletionStatus.ERROR, error="status 404")
+    assert judge(Reply(404, {}, b"B"), read_well).completion == error
+
+
+@pytest.mark.parametrize(
+    ("body", "verdict"),
+    [
+        *((body, Verdict.UNREADABLE) for body in (b"", b"<html>", b'{"choices": [', b"[" * 100_000)),
+        (b'{"choices": 5}', Verdict.FAILED),
+    ],
+)
+def test_a_body_without_form_is_asked_for_again(body: bytes, verdict: Verdict) -> None:
+    """HTML or half a JSON may pass; JSON that holds no answer would be the same, and paid, again."""
+    assert judge(Reply(200, {}, body), read_badly).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict"),
+    [
+        ("connect", Verdict.AGAIN),
+        ("reset", Verdict.AGAIN),
+        ("timeout", Verdict.AGAIN),
+        ("unreadable", Verdict.UNREADABLE),
+        ("certificate", Verdict.FAILED),
+        ("too_large", Verdict.FAILED),
+        ("address", Verdict.FAILED),
+    ],
+)
+def test_errors_of_the_connection(kind: NoReplyKind, verdict: Verdict) -> None:
+    """A broken connection may pass; a wrong certificate or a reply that is too large does not."""
+    outcome = judge(NoReply(kind, "words"), read_well)
+    assert outcome.verdict is verdict
+    assert outcome.completion == Completion(None, CompletionStatus.ERROR, error="words")
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0.25"}, 0.25),
+        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": ""}, None),
+        ({"retry-after": formatdate(NOON + 90, usegmt=True)}, 90.0),
+        ({"retry-after": formatdate(NOON - 90, usegmt=True)}, 0.0),
+        ({"retry-after": formatdate(NOON + 90, localtime=False)}, 90.0),
+        ({"retry-after": "Fri, 99 Foo 2026 00:00:00 GMT"}, None),
+        ({"retry-after": "7", "retry-after-ms": "1500"}, 1.5),
+    ],
+)
+def test_retry_after_is_read_as_seconds_and_as_a_date(headers: dict[str, str], seconds: float | None) -> None:
+    """What cannot be read is as if it were not there; what is past means now."""
+    assert read_retry_after(headers, NOON) == seconds
+
+
+@pytest.mark.parametrize(
+    ("limits", "outcome", "waits"),
+    [
+        ({"wait_seconds": 10.0, "attempts": 99}, OVERLOAD, [0.5, 1, 2, 4, 8, 10, 10]),
+        ({"attempts": 3}, OVERLOAD, [0.5, 1, None]),
+        ({"unreadable_attempts": 5}, UNREADABLE, [0.5, 1, 2, 2, None]),
+        ({}, OVERLOAD._replace(retry_after=7.0), [7.5]),
+        ({}, OVERLOAD._replace(retry_after=0.0), [0.5]),
+        ({}, OVERLOAD._replace(retry_after=3600.0), [60.0]),
+        ({}, Outcome(Verdict.FAILED, FAILED), [None]),
+        ({}, Outcome(Verdict.REFUSED, FAILED), [None]),
+        ({}, Outcome(Verdict.ANSWERED, Completion("B")), [None]),
+    ],
+)
+def test_the_longest_pause_before_each_attempt(
+    limits: dict[str, float], outcome: Outcome, waits: list[float | None]
+) -> None:
+    """Pauses double up to the longest, the endpoint's own wish is heeded, and attempts come to an end."""
+    retry, found = Hand().retry(**limits), list[float | None]()
+    for _ in waits:
+        retry.begin_attempt()
+        found.append(retry.choose_wait(outcome))
+    assert found == waits
+
+
+def test_pauses_are_drawn_from_zero_on() -> None:
+    """Full jitter: any part of the pause may be waited, so that clients do not come back together."""
+    retry = Hand(drawn=0.25).retry()
+    retry.begin_attempt()
+    assert retry.choose_wait(OVERLOAD) == 0.125
+
+
+def test_the_time_of_a_call_is_limited() -> None:
+    """An attempt gets what is left of the call's time, and no pause goes beyond it."""
+    hand = Hand()
+    retry = hand.retry(attempt_seconds=120, call_seconds=200)
+    hand.time = 1000.0
+    assert retry.begin_attempt() == 120
+    hand.time += 120
+    assert retry.choose_wait(OVERLOAD) == 0.5
+    assert retry.begin_attempt() == 80
+    hand.time += 79.5
+    assert retry.choose_wait(OVERLOAD) is None
+
+
+def test_an_endpoint_that_was_never_heard_of_is_tried_for_seconds() -> None:
+    """No connection: as long as `reach_seconds`; no reply in time: once. After a first reply: as ever."""
+    lost, late = (Outcome(Verdict.AGAIN, FAILED, label, is_overload=True) for label in ("connect", "timeout"))
+    hand = Hand()
+    retry = hand.retry()
+    retry.begin_attempt()
+    assert retry.choose_wait(late, is_reached=False) is None
+    assert retry.choose_wait(lost, is_reached=False) == 0.5
+    assert retry.choose_wait(OVERLOAD, is_reached=False) == 0.5
+    hand.time = 2.6
+    assert retry.choose_wait(lost, is_reached=False) is None
+    assert retry.choose_wait(lost) == 0.5
+    assert retry.choose_wait(late) == 0.5
+
+
+# Giving an endpoint up.
+
+ANSWERED = Outcome(Verdict.ANSWERED, Completion("B"))
+
+
+def fail(label: str, verdict: Verdict = Verdict.FAILED) -> Outcome:
+    """Return a failure of a kind."""
+    return Outcome(verdict, Completion(None, CompletionStatus.ERROR, error=f"because of {label}"), label)
+
+
+UNAUTHORIZED, FORBIDDEN, MISSING, EMPTY = (
+    fail(label, Verdict.REFUSED)
+    for label in ("status 401", "status 403", "model_not_found", "insufficient_quota")
+)
+SILENT, DOWN, BUSY = (fail(label, Verdict.AGAIN) for label in ("timeout", "status 500", "status 429"))
+OWN_FAULTS = ("status 400", "status 413", "status 422", "unreadable", "too_large")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "codes"),
+    [
+        # A key that is refused is refused for every call, also when it was good before.
+        ([UNAUTHORIZED], ["E304"]),
+        ([ANSWERED, UNAUTHORIZED], [None, "E304"]),
+        ([FORBIDDEN], ["E304"]),
+        # Some endpoints forbid single prompts; three in a row are not about a prompt.
+        ([ANSWERED, FORBIDDEN, FORBIDDEN, ANSWERED, FORBIDDEN], [None] * 5),
+        ([ANSWERED, FORBIDDEN, FORBIDDEN, FORBIDDEN], [None, None, None, "E304"]),
+        # A model that is not there: by the name of the error, or the status while nothing was answered.
+        ([ANSWERED, MISSING], [None, "E306"]),
+        ([fail("status 404")], ["E306"]),
+        ([ANSWERED, fail("status 404")], [None, None]),
+        # A quota that is used up holds for every further call.
+        ([ANSWERED, EMPTY], [None, "E304"]),
+        # One that has answered may be slow now and then.
+        ([ANSWERED, SILENT], [None, None]),
+        # Fifty failures in a row for one reason; different reasons do not add up, and an answer begins anew.
+        ([ANSWERED, *[BUSY] * 50], [None] * 50 + ["E306"]),
+        ([DOWN, SILENT] * 60, [None] * 120),
+        ([ANSWERED, *[SILENT] * 49] * 3, [None] * 150),
+        # A dataset full of prompts that the endpoint calls bad is asked to its end.
+        *(([fail(label)] * 200, [None] * 200) for label in OWN_FAULTS),
+    ],
+)
+def test_when_an_endpoint_is_given_up(outcomes: list[Outcome], codes: list[str | None]) -> None:
+    """What holds for every call ends all calls; what concerns one does not."""
+    health = Health("m", "h")
+    errors = [health.note(outcome, is_final=True) for outcome in outcomes]
+    assert [None if error is None else error.code for error in errors] == codes
+
+
+@pytest.mark.parametrize(("label", "words"), [("connect", "cannot be reached"), ("timeout", "never answers")])
+def test_an_endpoint_that_was_never_reached_is_given_up_with_the_first_call(label: str, words: str) -> None:
+    """The first call that failed for good without a word of the endpoint says: E306."""
+    health = Health("m", "h")
+    assert health.note(fail(label, Verdict.AGAIN), is_final=False) is None
+    error = health.note(fail(label, Verdict.AGAIN), is_final=True)
+    assert str(error).startswith(f"error[E306]: `m` {words}: because of {label}")
+
+
+# How many requests are under way at once.
+
+
+def pass_windows(semaphore: RequestSemaphore, *errors: int) -> list[int]:
+    """Note windows with so many errors, which come first; return the limit that follows each."""
+    found = []
+    for count in errors:
+        epoch = semaphore.epoch
+        for number in range(max(semaphore.limit, 8)):
+            semaphore.note(epoch, is_overload=number < count)
+        found.append(semaphore.limit)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("cap", "errors", "limits"),
+    [
+        # A healthy endpoint gets 8 requests at once, then twice as many each time, up to the cap.
+        (100, [0] * 5, [16, 32, 64, 100, 100]),
+        (2, [0, 0], [2, 2]),
+        # Where half of the requests and more fail, the limit is halved, until one is left.
+        (64, [8] * 5, [4, 2, 1, 1, 1]),
+        # After the first cut the limit grows by a sixteenth of the cap for each healthy window.
+        (64, [0, 0, 0, 40, 0, 0, 0], [16, 32, 64, 32, 36, 40, 44]),
+        # A light overload halves the limit; when that helps, growth goes on from there.
+        (64, [0, 0, 0, 20, 0], [16, 32, 64, 32, 36]),
+        # A share of errors that halving does not lower becomes the usual one; the cut is taken back.
+        (64, [0, 0, 0, 13, 7, 13, 13, 13], [16, 32, 64, 32, 64, 64, 64, 64]),
+    ],
+)
+def test_the_limit_follows_the_outcomes(cap: int, errors: list[int], limits: list[int]) -> None:
+    """It grows while all is well, and falls while that helps."""
+    semaphore = RequestSemaphore(cap)
+    assert semaphore.limit == min(8, cap)
+    assert pass_windows(semaphore, *errors) == limits
+
+
+def test_outcomes_from_before_a_cut_do_not_cut_again() -> None:
+    """A cut is judged by requests that were sent after it."""
+    semaphore = RequestSemaphore(64)
+    before = semaphore.epoch
+    assert pass_windows(semaphore, 8) == [4]
+    assert not any(semaphore.note(before, is_overload=True) for _ in range(50))
+    assert semaphore.limit == 4
+
+
+def test_a_semaphore_lets_in_as_many_as_the_limit() -> None:
+    """The third has to wait until one of two has left; who is cancelled meanwhile takes no place."""
+
+    async def run() -> list[object]:
+        semaphore = RequestSemaphore(2)
+        await semaphore.enter()
+        await semaphore.enter()
+        third, gone = semaphore.enter(), semaphore.enter()
+        await asyncio.sleep(0)
+        seen: list[object] = [semaphore.busy, third.done()]
+        gone.cancel()
+        semaphore.finish()
+        await third
+        return [*seen, semaphore.busy]
+
+    assert asyncio.run(run()) == [2, False, 2]
+
+
+def test_calls_that_are_sent_again_go_first() -> None:
+    """A waiting retry gets the next place, before new calls that came earlier."""
+
+    async def run() -> list[str]:
+        semaphore = RequestSemaphore(1)
+        order: list[str] = []
+
+        async def wait_for_turn(name: str) -> None:
+            await semaphore.enter(is_again=name == "again")
+            order.append(name)
+            semaphore.finish()
+
+        await semaphore.enter()
+        tasks = []
+        for name in ("new", "again"):
+            tasks.append(asyncio.create_task(wait_for_turn(name)))
+            await asyncio.sleep(0)
+        semaphore.leave()
+        await asyncio.gather(*tasks)
+        return order
+
+    assert asyncio.run(run()) == ["again", "new"]
+
+
+def test_new_calls_wait_while_twice_the_limit_is_unfinished() -> None:
+    """Calls that wait for their next attempt hold no place, but new ones are not let in without end."""
+
+    async def run() -> bool:
+        semaphore = RequestSemaphore(1)
+        for _ in range(2):
+            await semaphore.enter()
+            semaphore.leave()
+        third = semaphore.enter()
+        await asyncio.sleep(0)
+        waits = not third.done()
+        await semaphore.enter(is_again=True)
+        semaphore.finish()
+        await third
+        return waits
+
+    assert asyncio.run(run())
+
+
+# Rates: even, never above the average, in debt for large calls.
+
+
+@pytest.mark.parametrize(
+    ("per_minute", "steps", "waits"),
+    [
+        # 60 a minute: the first goes at once, each further one a second after the one before.
+        (60, [1, 1, 1, 1], [0, 1, 2, 3]),
+        # 600 a minute: ten go in the first second, a tenth of a second apart, and ten in the next.
+        (600, [1] * 20, [number / 10 for number in range(20)]),
+        # A call of more tokens than a second brings is let through; the next one waits for what it took.
+        (600, [110, 10], [0, 11]),
+        # An estimate is corrected by what was used, in both directions.
+        (600, [110, -100, 1, 10, 1], [0, None, 1.0, 1.1, 2.1]),
+        # What comes back is at most what was taken: nothing is saved up.
+        (60, [-100, 1, 1], [None, 0, 1]),
+    ],
+)
+def test_units_are_spread_over_the_minute(
+    per_minute: float, steps: list[float], waits: list[float | None]
+) -> None:
+    """A negative step gives units back."""
+    bucket = Bucket(per_minute, Hand().clock())
+    found = [bucket.give_back(-step) if step < 0 else bucket.take(step) for step in steps]
+    assert found == [wait if wait is None else pytest.approx(wait) for wait in waits]
+
+
+def test_idle_time_is_not_saved_up() -> None:
+    """After an idle hour no more goes at once than after a second; what was used too much is still owed."""
+    hand = Hand()
+    bucket = Bucket(60, hand.clock())
+    hand.time = 3600
+    assert [bucket.take(1), bucket.take(1)] == [0, 1]
+    bucket.give_back(-10)
+    assert bucket.take(1) == pytest.approx(12)

@@ -47,9 +47,9 @@ from answerkey.errors import (
 )
 from answerkey.evaluate.choice_order import name_completions, order_dataset, refuse_unordered
 from answerkey.metrics import find_category_column
-from answerkey.models import LiveModel, Model, ModelConfig, Price, open_model
-from answerkey.models.cache import CachePolicy
-from answerkey.models.config import is_url
+from answerkey.models.calls import CachePolicy, Price
+from answerkey.models.config import ModelConfig, is_url
+from answerkey.models.model import LiveModel, Model, open_model
 from answerkey.scorers import (
     AskingScorer,
     ChoiceProbabilities,

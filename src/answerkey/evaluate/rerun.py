@@ -57,7 +57,7 @@ from answerkey.evaluate.runner import (
 )
 from answerkey.evaluate.session import Onlooker
 from answerkey.metrics import KeyedMetric, PythonMetric, measure_metrics
-from answerkey.models import Generation, ModelConfig
+from answerkey.models.config import Generation, ModelConfig
 from answerkey.runs import (
     KeptCompletions,
     Run,

@@ -52,7 +52,9 @@ from answerkey.evaluate.prepare import (
     take_policies,
 )
 from answerkey.metrics import find_category_column
-from answerkey.models import LiveModel, Model, ModelConfig, SnippetModel, call_key, open_model
+from answerkey.models.calls import call_key
+from answerkey.models.config import ModelConfig
+from answerkey.models.model import LiveModel, Model, SnippetModel, open_model
 from answerkey.runs import Run, RunPlace, RunWriter, default_folder, find_place, require_free, start_run
 from answerkey.sandbox import require_trust
 from answerkey.scorers import AskingScorer
@@ -73,7 +75,8 @@ from answerkey.types import Notice
 
 if TYPE_CHECKING:
     from answerkey.evaluate.session import Onlooker, Session
-    from answerkey.models.cache import CachePolicy, CallCache
+    from answerkey.models.cache import CallCache
+    from answerkey.models.calls import CachePolicy
 
 
 def run(

@@ -20,23 +20,10 @@ from answerkey.engines import LocalEngine
 from answerkey.errors import AnswerkeyError, SolverError, SpecError, raise_all
 from answerkey.evaluate.prepare import SOLVE, Options, Prepared, name_purpose
 from answerkey.metrics import wilson
-from answerkey.models import (
-    BatchLeft,
-    BatchSeen,
-    Budget,
-    Event,
-    Finished,
-    LiveModel,
-    Model,
-    Price,
-    Retried,
-    SnippetModel,
-    find_price,
-    require_batches,
-)
 from answerkey.models.actors import ActorHost
 from answerkey.models.cache import CallCache
-from answerkey.models.retry import find_room
+from answerkey.models.calls import BatchLeft, BatchSeen, Budget, Event, Finished, Price, Retried, find_room
+from answerkey.models.model import LiveModel, Model, SnippetModel
 from answerkey.runs import Journal, JournalCall, RunWriter
 from answerkey.scorers import AskingScorer, Scorer, StringEquals, StringEqualsMcqa
 from answerkey.solvers import ChoiceRankingSolver
@@ -700,7 +687,7 @@ def _count_continuations(prepared: Prepared) -> int:
 
 def choose_price(model: LiveModel, options: Options) -> Price | None:
     """Return what a model's tokens cost: as the caller says, else as is known of it."""
-    return options.read_price() or find_price(model.connection)
+    return options.read_price() or model.connection.find_price()
 
 
 def require_askable(opened: Sequence[Prepared], options: Options) -> None:
@@ -733,7 +720,7 @@ def _find_obstacles(model: LiveModel, options: Options, *, is_batch: bool) -> li
         if is_batch or options.engine == LocalEngine.name:
             model.connection.require_address()
         if is_batch:
-            require_batches(model.connection)
+            model.connection.require_batches()
     except SpecError as error:
         errors.append(error)
     if is_batch and options.max_cost is not None and model.connection.generation.max_tokens is None:

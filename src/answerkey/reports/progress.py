@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from answerkey.evaluate import Standing
-from answerkey.evaluate.session import Standing
-from answerkey.models import BatchSeen
 from answerkey.models.calls import BatchSeen
 from answerkey.text import GAP, INDENT, Line, Role, Span, line, make_visible, measure_width, shorten
 

@@ -10,8 +10,6 @@ import pytest
 from answerkey.cli.options import BUILTIN, PROVIDERS
 from answerkey.models.builtin import BUILTIN_MODELS
 from answerkey.models.config import PROVIDERS as KNOWN
-from answerkey.models.model import BUILTIN_MODELS
-from answerkey.models.providers import PROVIDERS as KNOWN
 from answerkey.spec.ready_made import list_ready_made
 
 

@@ -9,7 +9,6 @@ from rich.console import Console
 
 from answerkey.cli.console import BlockDisplay, Display, LineDisplay, open_display
 from answerkey.evaluate import Observer, Standing
-from answerkey.models import BatchSeen
 from answerkey.models.calls import BatchSeen
 from answerkey.text import Line, plain_text
 from answerkey.types import Notice

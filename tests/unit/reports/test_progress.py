@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from answerkey.evaluate import Judged, Standing
-from answerkey.models import BatchSeen
 from answerkey.models.calls import BatchSeen
 from answerkey.reports.progress import (
     PLAIN_BAR,

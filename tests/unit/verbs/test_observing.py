@@ -11,7 +11,6 @@ from answerkey.datasets import Dataset, InlineSource, load_rows
 from answerkey.errors import SolverError
 from answerkey.evaluate import Observer
 from answerkey.evaluate.prepare import Prepared
-from answerkey.models import Adapted, BatchLeft, BatchSeen, Call, Finished, Retried
 from answerkey.models.calls import Adapted, BatchLeft, BatchSeen, Call, Finished, Retried
 from answerkey.spec import DatasetSpec, Specification
 from answerkey.types import Completion, CompletionStatus, Notice

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from answerkey.evaluate.session import Reasons, tally_calls
-from answerkey.models import Price
 from answerkey.models.calls import Price
 from answerkey.runs import JournalCall
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.errors import ServeError
+from answerkey.viewer.catalog import Catalog
 from answerkey.viewer.guard import Address, Guard, Request
-from answerkey.viewer.server import find_route
+from answerkey.viewer.server import read_api
 
 TOKEN = "a-token-of-the-tests"  # noqa: S105 - of the tests
 GUARD = Guard(TOKEN, 8765, frozenset({"127.0.0.1", "localhost"}))
+#: A folder without any run.
+CATALOG = Catalog(Path(__file__).parent)
 HOST, GIVEN = ("Host", "127.0.0.1:8765"), ("X-Answerkey-Token", TOKEN)
 MARKS = [
     "/",
@@ -51,19 +55,19 @@ def admit(request: Request) -> Address | None:
 
 @given(method=METHODS, target=TARGETS)
 def test_what_is_let_in_is_plain(method: str, target: str) -> None:
-    """Parts of letters, digits, `-` and `_`; then either a route of the table or nothing."""
+    """Parts of letters, digits, `-` and `_`; then either a list of runs, here none, or a refusal."""
     found = admit(Request(method, target, [HOST, GIVEN, ("Content-Length", "0")]))
     if found is None:
         return
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", part, re.ASCII) for part in found.parts)
     assert target.partition("?")[0] == "/" + "/".join(found.parts)
     try:
-        route, names = find_route(found.parts)
+        told = read_api(CATALOG, found)
     except ServeError as error:
-        assert error.status in {404, 405}  # noqa: PT017 - either outcome is lawful
+        assert error.status in {400, 404}  # noqa: PT017 - either outcome is lawful
     else:
-        assert callable(route)
-        assert set(names) <= {"run", "task", "position"}
+        assert isinstance(told, dict)
+        assert (found.parts, told["runs"]) == (("api", "runs"), [])
 
 
 @given(host=st.one_of(st.text(max_size=30), st.lists(PIECES, max_size=4).map("".join)), target=TARGETS)

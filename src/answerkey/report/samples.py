@@ -347,11 +347,6 @@ class Query:
         given = {name: text for name, text in words.items() if name in names and text}
         return cls(**given, descending=words.get("descending") in {"1", "true"})
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether it asks for all rows as they stand."""
-        return self == Query()
-
 
 class RowIndex:
     """What filters and sorting look at, made in one pass over the rows.
@@ -484,7 +479,7 @@ class SampleTable:
 
         Rows without the value that they are sorted by come last, equals as they stand.
         """
-        if query.is_plain:
+        if query == Query():  # all rows as they stand
             return pl.int_range(len(self), dtype=pl.UInt32, eager=True)
         with self._lock:
             return self._search(query)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,11 +22,12 @@ from answerkey.runs.watching import RunWatch, is_under_way
 from answerkey.text import clean_numbers, is_share
 from answerkey.viewer.guard import miss
 
-#: So many of each are kept: what runs say, their rows, comparisons.
+#: So many of each are kept: runs and what they say, their rows, comparisons.
 KEPT_RUNS = 64
 KEPT_ROWS = 6
 KEPT_COMPARISONS = 16
 
+Plain = dict[str, Any]
 #: What tells one state of a run's files from another.
 Mark = tuple[tuple[int, int], ...]
 T = TypeVar("T")
@@ -64,7 +65,7 @@ class Cache(Generic[T]):
 
 @dataclass
 class RunEntry:
-    """One run of the folder: its id, where it lies, and who watches it."""
+    """One run of the folder: its id and where it lies."""
 
     id: str
     folder: Path
@@ -88,6 +89,30 @@ class RunEntry:
             message = f"the run `{self.label}` is no longer there"
             raise RunError("E501", message, hint="the list of runs shows what there is") from error
 
+    def describe_state(self, run: Run) -> Plain:
+        """Return the status, and what is done of how much, with calls and tokens, until the run is complete.
+
+        A run that nobody works on any more is incomplete, whatever it says. How many questions there are is
+        None where that depends on rows that are not read yet.
+        """
+        if run.status == "complete":
+            return {"status": run.status, "progress": None}
+        seen, tasks = self.watch.look(), run.manifest.get("tasks") or ()
+        total = 0
+        for entry in tasks:
+            trials = (entry.get("trials") or {}).get("num_trials", 1)
+            times = (entry.get("repeatability") or {}).get("num_runs", 1)
+            total += int(entry["dataset"]["samples"]) * int(trials) * int(times)
+        progress = {
+            "done": seen.done,
+            "total": None if any(entry.get("choice_order") for entry in tasks) else max(total, seen.done),
+            "calls": seen.calls,
+            "failed": seen.failed,
+            "tokens": seen.prompt_tokens + seen.completion_tokens,
+        }
+        is_stale = run.status == "running" and not is_under_way(self.folder)
+        return {"status": "incomplete" if is_stale else run.status, "progress": progress}
+
 
 class Catalog:
     """The runs right below a folder, or the one run that a folder is; safe for threads."""
@@ -102,14 +127,14 @@ class Catalog:
         #: Held by a search through texts: one at a time has all cores, and one given up never begins.
         self.search = threading.Lock()
         self._runs: Cache[Run] = Cache(KEPT_RUNS)
-        self._listed: Cache[dict[str, Any]] = Cache(100 * KEPT_RUNS)
-        self._overviews: Cache[dict[str, Any]] = Cache(KEPT_RUNS)
-        self._rows: Cache[SampleTable] = Cache(KEPT_ROWS)
-        self._comparisons: Cache[dict[str, Any]] = Cache(KEPT_COMPARISONS)
+        self._listed: Cache[Plain] = Cache(100 * KEPT_RUNS)
+        self._overviews: Cache[Plain] = Cache(KEPT_RUNS)
+        self._tables: Cache[SampleTable] = Cache(KEPT_ROWS)
+        self._comparisons: Cache[Plain] = Cache(KEPT_COMPARISONS)
 
-    def list(self) -> list[dict[str, Any]]:
+    def list(self) -> list[Plain]:
         """Return the runs as the list shows them, newest first."""
-        found = [self._describe(entry) for entry in self._scan().values()]
+        found = [self._describe_listed(entry) for entry in self._scan().values()]
         return sorted(found, key=lambda one: (one["started_at"] or "", one["label"]), reverse=True)
 
     def find(self, run_id: str) -> RunEntry:
@@ -121,39 +146,37 @@ class Catalog:
         """Return a run as it is now."""
         return self._runs.get((entry.id, entry.read_mark()), lambda: load_run(entry.folder))
 
-    def describe(self, run_id: str) -> dict[str, Any]:
+    def describe(self, run_id: str) -> Plain:
         """Return the overview of a run, with how far it is while it is under way."""
         entry = self.find(run_id)
         run = self.open(entry)
         made = self._overviews.get(
             (run_id, entry.read_mark()), lambda: describe_run(run, run_id=run_id, label=entry.label)
         )
-        status = find_status(run, entry.folder)
-        return {**made, "status": status, "progress": self._describe_progress(entry, run)}
+        return {**made, **entry.describe_state(run)}
 
-    def open_task(self, run_id: str, number: int) -> tuple[RunEntry, TaskRun]:
-        """Return a run and its task of a number; E703 when there is none."""
-        entry = self.find(run_id)
-        tasks = list(self.open(entry).tasks.values())
-        return (entry, tasks[number]) if number < len(tasks) else miss("there is no such task in this run")
+    def open_task(self, run_id: str, number: int) -> TaskRun:
+        """Return the task of a number in a run; E703 when there is none."""
+        tasks = list(self.open(self.find(run_id)).tasks.values())
+        return tasks[number] if number < len(tasks) else miss("there is no such task in this run")
 
-    def open_rows(self, run_id: str, number: int) -> tuple[RunEntry, TaskRun, SampleTable]:
-        """Return the rows of a task, with the run that they are of."""
-        entry, task = self.open_task(run_id, number)
+    def open_table(self, run_id: str, number: int) -> SampleTable:
+        """Return the rows of a task."""
+        entry, task = self.find(run_id), self.open_task(run_id, number)
         key = (run_id, task.key, entry.read_mark())
-        return entry, task, self._rows.get(key, lambda: SampleTable(self.open(entry), task))
+        return self._tables.get(key, lambda: SampleTable(self.open(entry), task))
 
-    def compare(self, run_ids: Sequence[str]) -> dict[str, Any]:
+    def compare(self, run_ids: Sequence[str]) -> Plain:
         """Return the comparison of runs, in this order."""
         entries = [self.find(one) for one in run_ids]
 
-        def compare() -> dict[str, Any]:
+        def compare() -> Plain:
             runs = {entry.id: self.open(entry) for entry in entries}
-            books = {
-                run_id: {key: self.open_rows(run_id, number)[2] for number, key in enumerate(run.tasks)}
+            tables = {
+                run_id: {key: self.open_table(run_id, number) for number, key in enumerate(run.tasks)}
                 for run_id, run in runs.items()
             }
-            return describe_comparison(runs, books)
+            return describe_comparison(runs, tables)
 
         return self._comparisons.get(tuple((entry.id, entry.read_mark()) for entry in entries), compare)
 
@@ -168,27 +191,19 @@ class Catalog:
             }
             return dict(self._entries)
 
-    def _describe(self, entry: RunEntry) -> dict[str, Any]:
+    def _describe_listed(self, entry: RunEntry) -> Plain:
         """Return one run of the list; what went wrong stands in the place of one that cannot be read."""
+        about = {"id": entry.id, "label": entry.label}
         try:
             key = (entry.id, entry.read_mark())
-            listed = self._listed.get(
-                key, lambda: describe_listed(entry.id, entry.label, load_run(entry.folder))
-            )
-            run = None if listed["status"] == "complete" else self.open(entry)
+            listed = self._listed.get(key, lambda: {**about, **describe_listed(load_run(entry.folder))})
+            if listed["status"] == "complete":
+                return {**listed, "progress": None}
+            return {**listed, **entry.describe_state(self.open(entry))}
         except AnswerkeyError as error:
-            return describe_unreadable(entry.id, entry.label, error)
-        status = listed["status"] if run is None else find_status(run, entry.folder)
-        progress = None if run is None else self._describe_progress(entry, run)
-        return {**listed, "status": status, "progress": progress}
-
-    def _describe_progress(self, entry: RunEntry, run: Run) -> dict[str, int | None] | None:
-        return None if run.status == "complete" else _describe_progress(entry.watch, run.manifest)
-
-
-def find_status(run: Run, folder: Path) -> str:
-    """Return the status of a run; one that nobody works on any more is incomplete, whatever it says."""
-    return "incomplete" if run.status == "running" and not is_under_way(folder) else run.status
+            names = ("key", "model", "status", "started_at", "samples")
+            blank = {**dict.fromkeys(names), "status": "unreadable", **_NO_NUMBER}
+            return {**about, **blank, "tasks": [], "error": error.message, "progress": None}
 
 
 def make_id(name: str) -> str:
@@ -196,89 +211,46 @@ def make_id(name: str) -> str:
     return f"r{hashlib.sha256(name.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"
 
 
-# ── what the list of runs shows ─────────────────────────────────────────────────────────────────────────────
-
-_NO_NUMBER: dict[str, Any] = {"metric": None, "value": None, "interval": None, "n": None, "is_share": True}
+_NO_NUMBER: Plain = {"metric": None, "value": None, "interval": None, "n": None, "is_share": True}
 
 
-def describe_listed(run_id: str, label: str, run: Run) -> dict[str, Any]:
+def describe_listed(run: Run) -> Plain:
     """Return a run for the list; a number of a run that is not complete is no number yet."""
-    is_complete = run.status == "complete"
-    tasks = [_describe_task(task, is_complete=is_complete) for task in run.tasks.values()]
-    first = next(iter(run.tasks.values()), None)
-    main = tasks[0] if tasks else _NO_NUMBER
+    tasks = []
+    for task in run.tasks.values():
+        metric = find_main_metric(task) if run.status == "complete" else None
+        number = _NO_NUMBER
+        if metric is not None:
+            number = {
+                "metric": label_metric(task, metric),
+                "value": metric.value,
+                "interval": metric.interval,
+                "n": metric.n,
+                "is_share": is_share(metric),
+            }
+        tasks.append(
+            {
+                "key": task.key,
+                "name": task.manifest.get("display_name"),
+                "model": name_answerer(task.manifest, with_folder=False),
+                "dataset": name_dataset(task),
+                "fingerprint": (task.manifest.get("dataset") or {}).get("fingerprint"),
+                **number,
+            }
+        )
     models = dict.fromkeys(name_answerer(one, with_folder=False) for one in run.manifest.get("tasks") or [])
-    described: dict[str, Any] = clean_numbers(
+    samples = [task.counts["samples"] for task in run.tasks.values()]
+    main = tasks[0] if tasks else _NO_NUMBER
+    described: Plain = clean_numbers(
         {
-            "id": run_id,
-            "label": label,
             "key": run.key,
             "model": ", ".join(models) or None,
             "status": run.status,
             "started_at": run.manifest.get("started_at"),
-            "samples": None if first is None else sum(one.counts["samples"] for one in run.tasks.values()),
+            "samples": sum(samples) if samples else None,
             **{name: main[name] for name in _NO_NUMBER},
             "tasks": tasks,
             "error": None,
         }
     )
     return described
-
-
-def _describe_task(task: TaskRun, *, is_complete: bool) -> dict[str, Any]:
-    metric = find_main_metric(task)
-    about = {
-        "key": task.key,
-        "name": task.manifest.get("display_name"),
-        "model": name_answerer(task.manifest, with_folder=False),
-        "dataset": name_dataset(task),
-        "fingerprint": (task.manifest.get("dataset") or {}).get("fingerprint"),
-    }
-    if metric is None or not is_complete:
-        return {**about, **_NO_NUMBER}
-    interval = None if metric.interval is None else list(metric.interval)
-    return {
-        **about,
-        "metric": label_metric(task, metric),
-        "value": metric.value,
-        "interval": interval,
-        "n": metric.n,
-        "is_share": is_share(metric),
-    }
-
-
-def describe_unreadable(run_id: str, label: str, error: AnswerkeyError) -> dict[str, Any]:
-    """Return a run that cannot be read, for the list, with the reason."""
-    return {
-        "id": run_id,
-        "label": label,
-        "key": None,
-        "model": None,
-        "status": "unreadable",
-        "started_at": None,
-        "samples": None,
-        **_NO_NUMBER,
-        "tasks": [],
-        "error": error.message,
-        "progress": None,
-    }
-
-
-def _describe_progress(watch: RunWatch, manifest: Mapping[str, Any]) -> dict[str, int | None]:
-    """Return what is done, of how much, the calls that were made, and the tokens that they took.
-
-    How many questions there are is None where that depends on rows that are not read yet.
-    """
-    seen, total = watch.look(), 0
-    tasks = manifest.get("tasks") or ()
-    for entry in tasks:
-        trials = (entry.get("trials") or {}).get("num_trials", 1)
-        times = (entry.get("repeatability") or {}).get("num_runs", 1)
-        total += int(entry["dataset"]["samples"]) * int(trials) * int(times)
-    return {
-        "done": seen.done,
-        "total": None if any(entry.get("choice_order") for entry in tasks) else max(total, seen.done),
-        "calls": seen.calls,
-        "failed": seen.failed,
-        "tokens": seen.prompt_tokens + seen.completion_tokens,
-    }

@@ -26,7 +26,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 from socketserver import TCPServer
-from typing import Any
+from typing import Any, NamedTuple
 
 from answerkey.errors import AnswerkeyError, ServeError, SpecError, hide_secrets
 from answerkey.report.html import build_page as build_html
@@ -35,9 +35,9 @@ from answerkey.report.samples import Query
 from answerkey.reports.explain import count_trials, find_position
 from answerkey.text import clean_numbers, make_visible
 from answerkey.viewer.catalog import Catalog
-from answerkey.viewer.guard import Guard, Request, is_foreign, is_opening, miss, refuse
+from answerkey.viewer.guard import METHOD, Address, Guard, Request, is_foreign, is_opening, miss, refuse
 
-# ── routes: what can be asked for, with one function for each ───────────────────────────────────────────────
+# ── what can be asked for ───────────────────────────────────────────────────────────────────────────────────
 
 MOST_ROWS = 500
 USUAL_ROWS = 100
@@ -46,125 +46,72 @@ MOST_COMPARED = 12
 MOST_TEXT = 1000
 
 
-@dataclass(frozen=True)
-class ApiRequest:
-    """A request that is in order: the names in its path, and its parameters.
+def read_api(catalog: Catalog, address: Address, is_given_up: Callable[[], bool] = lambda: False) -> object:
+    """Return what a path asks for; E703 where there is nothing, E702 for parameters that mean nothing there.
 
     `is_given_up` says whether who asked does not wait any more.
     """
-
-    names: Mapping[str, str] = field(default_factory=dict)
-    query: Mapping[str, str] = field(default_factory=dict)
-    is_given_up: Callable[[], bool] = field(default=lambda: False, repr=False)
-
-    @property
-    def run(self) -> str:
-        """The id of the run that is meant."""
-        return self.names["run"]
-
-    @property
-    def task(self) -> int:
-        """The number of the task that is meant."""
-        return read_number(self.names["task"])
-
-    @property
-    def position(self) -> int:
-        """The number of the row that is meant."""
-        return read_number(self.names["position"])
-
-    def require_only(self, *names: str) -> None:
-        """Refuse parameters of other names."""
-        for name in self.query:
-            if name not in names:
-                refuse("there is a parameter that means nothing here")
-
-
-Route = Callable[[Catalog, ApiRequest], object]
-
-
-def list_runs(catalog: Catalog, asked: ApiRequest) -> object:
-    """Return the runs of the folder, newest first."""
-    asked.require_only()
-    made = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return {"folder": catalog.folder.name, "runs": catalog.list(), "made": made}
-
-
-def show_run(catalog: Catalog, asked: ApiRequest) -> object:
-    """Return the overview of a run."""
-    asked.require_only()
-    return catalog.describe(asked.run)
-
-
-def list_rows(catalog: Catalog, asked: ApiRequest) -> object:
-    """Return some rows of a task, and how many there are that fit the query."""
-    asked.require_only("offset", "limit", *(one.name for one in fields(Query)))
-    if any(len(text) > MOST_TEXT for text in asked.query.values()):
-        refuse(f"a text to look for has at most {MOST_TEXT:,} characters")
-    query = Query.parse(asked.query)
-    offset = read_number(asked.query.get("offset", "0"))
-    limit = read_number(asked.query.get("limit", str(USUAL_ROWS)), most=MOST_ROWS)
-    _, _, book = catalog.open_rows(asked.run, asked.task)
-    with catalog.search if query.text else nullcontext():
-        if asked.is_given_up():  # who types a word does not wait for what its first letters find
-            raise ConnectionAbortedError
-        if query.is_plain:  # all rows in their order need no search
-            total = len(book)
-            positions = list(range(min(offset, total), min(offset + limit, total)))
-        else:
-            found = book.find(query)
-            total, positions = len(found), found.slice(offset, limit).to_list()
-    return {"total": total, "rows": book.list(positions)}
-
-
-def show_sample(catalog: Catalog, asked: ApiRequest) -> object:
-    """Return one sample's whole way."""
-    asked.require_only()
-    _, _, book = catalog.open_rows(asked.run, asked.task)
-    if asked.position >= len(book):
-        miss("there is no such row in this task")
-    return book.describe(asked.position)
-
-
-def find_sample(catalog: Catalog, asked: ApiRequest) -> object:
-    """Return where a sample stands, by its id and, where it was asked several times, the trial."""
-    asked.require_only("id", "trial")
-    trial = read_number(asked.query.get("trial", "0"))
-    _, task = catalog.open_task(asked.run, asked.task)
-    position = find_position(task, asked.query.get("id", ""))
-    if position is None or trial >= count_trials(task):
-        return {"p": None}
-    return {"p": position + trial}
-
-
-def compare_runs(catalog: Catalog, asked: ApiRequest) -> object:
-    """Return the comparison of two runs or more, in the order in which they are named."""
-    asked.require_only("runs")
-    names = asked.query.get("runs", "").split(",")
-    if len(names) < 2 or len(names) > MOST_COMPARED or len(set(names)) < len(names):  # noqa: PLR2004 - a pair
-        refuse(f"name two to {MOST_COMPARED} different runs")
-    return catalog.compare(names)
-
-
-_TASK = "api/runs/{run}/tasks/{task}"
-ROUTES: dict[str, Route] = {
-    "api/runs": list_runs,
-    "api/compare": compare_runs,
-    "api/runs/{run}": show_run,
-    f"{_TASK}/rows": list_rows,
-    f"{_TASK}/rows/{{position}}": show_sample,
-    f"{_TASK}/find": find_sample,
-}
-
-
-def find_route(parts: tuple[str, ...]) -> tuple[Route, dict[str, str]]:
-    """Return the function of a path and the names in it; E703 for no path."""
-    for pattern, route in ROUTES.items():
-        wanted = pattern.split("/")
-        if len(wanted) == len(parts):
-            pairs = list(zip(wanted, parts, strict=True))
-            if all(one.startswith("{") or one == part for one, part in pairs):
-                return route, {one[1:-1]: part for one, part in pairs if one.startswith("{")}
+    query = address.query
+    match address.parts:
+        case ("api", "runs"):
+            _require_only(query)
+            made = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+            return {"folder": catalog.folder.name, "runs": catalog.list(), "made": made}
+        case ("api", "compare"):
+            _require_only(query, "runs")
+            names = query.get("runs", "").split(",")
+            if not 2 <= len(names) <= MOST_COMPARED or len(set(names)) < len(names):  # noqa: PLR2004 - a pair
+                refuse(f"name two to {MOST_COMPARED} different runs")
+            return catalog.compare(names)
+        case ("api", "runs", run):
+            _require_only(query)
+            return catalog.describe(run)
+        case ("api", "runs", run, "tasks", task, "rows"):
+            _require_only(query, "offset", "limit", *(one.name for one in fields(Query)))
+            return _list_rows(catalog, run, task, query=query, is_given_up=is_given_up)
+        case ("api", "runs", run, "tasks", task, "rows", row):
+            _require_only(query)
+            table, position = catalog.open_table(run, read_number(task)), read_number(row)
+            if position >= len(table):
+                miss("there is no such row in this task")
+            return table.describe(position)
+        case (
+            "api",
+            "runs",
+            run,
+            "tasks",
+            task,
+            "find",
+        ):  # a sample by its id and, asked several times, the trial
+            _require_only(query, "id", "trial")
+            trial = read_number(query.get("trial", "0"))
+            found = catalog.open_task(run, read_number(task))
+            first = find_position(found, query.get("id", ""))
+            return {"p": None if first is None or trial >= count_trials(found) else first + trial}
     return miss()
+
+
+def _list_rows(
+    catalog: Catalog, run: str, task: str, *, query: Mapping[str, str], is_given_up: Callable[[], bool]
+) -> object:
+    """Return some rows of a task, and how many there are that fit the query."""
+    if any(len(text) > MOST_TEXT for text in query.values()):
+        refuse(f"a text to look for has at most {MOST_TEXT:,} characters")
+    wanted = Query.parse(query)
+    offset = read_number(query.get("offset", "0"))
+    limit = read_number(query.get("limit", str(USUAL_ROWS)), most=MOST_ROWS)
+    table = catalog.open_table(run, read_number(task))
+    with catalog.search if wanted.text else nullcontext():
+        if is_given_up():  # who types a word does not wait for what its first letters find
+            raise ConnectionAbortedError
+        found = table.find(wanted)
+    return {"total": len(found), "rows": table.list(found.slice(offset, limit))}
+
+
+def _require_only(query: Mapping[str, str], *names: str) -> None:
+    """Refuse parameters of other names."""
+    if set(query) - set(names):
+        refuse("there is a parameter that means nothing here")
 
 
 def read_number(text: str, *, most: int = 2**32 - 1) -> int:
@@ -187,8 +134,7 @@ ADDED = (
 )
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(NamedTuple):
     """The bytes of the page, and the policy that is sent with them."""
 
     content: bytes
@@ -239,6 +185,15 @@ at its end. Each start has a token of its own.</p>
 </body>
 </html>
 """
+#: A page that goes on to an address at once.
+REDIRECT = """\
+<!doctype html>
+<meta charset="utf-8">
+<meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url={0}">
+<title>answerkey</title>
+<p><a href="{0}">Go on to the runs</a></p>
+"""
 LOCKED_POLICY = (
     f"default-src 'none'; script-src '{hash_source(LOCKED_SCRIPT)}'; "
     f"style-src '{hash_source(LOCKED_STYLE)}'; "
@@ -260,22 +215,17 @@ HEADERS = (
 )
 #: Browsers heed it only where the address is that of the machine itself, and complain elsewhere.
 LOCAL_HEADERS = (("Cross-Origin-Opener-Policy", "same-origin"),)
-JSON = "application/json; charset=utf-8"
-HTML = "text/html; charset=utf-8"
 #: Where an error is not the viewer's own: missing, changed on disk, in use, not to be written.
 STATUSES = {"E501": 404, "E504": 404, "E505": 409, "E506": 409, "E508": 409, "E502": 500, "E503": 500}
-METHODS_TAKEN = "GET"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer: what goes over the wire, but for what the wire itself adds."""
+    """An answer: what goes over the connection, but for what the connection itself adds."""
 
     status: int
     body: bytes
-    content_type: str = JSON
-    policy: str = BARE_POLICY
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -294,7 +244,10 @@ class App:
     def answer(self, request: Request, is_given_up: Callable[[], bool] = lambda: False) -> Answer:
         """Return the answer to a request."""
         try:
-            return self._decorate(self._admit(request, is_given_up))
+            address = self.guard.admit(request)
+            if address.is_page:
+                return self._respond(200, *self.page)
+            return self._respond(200, read_api(self.catalog, address, is_given_up))
         except AnswerkeyError as error:
             return self.refuse(error, request)
         except (ConnectionError, TimeoutError):
@@ -302,7 +255,7 @@ class App:
         except Exception as error:  # noqa: BLE001  # a front door: one request that fails must not end the rest
             told = hide_secrets("".join(traceback.format_exception(error)))
             self.report_bug(make_visible(told, keep_lines=True))
-            return self._decorate(_make_json(500, _describe("E901", "a bug in answerkey", None)))
+            return self._respond(500, _describe("E901", "a bug in answerkey", None))
 
     def refuse(self, error: AnswerkeyError, request: Request | None = None) -> Answer:
         """Return the answer to a request that is refused, or could not be carried out."""
@@ -310,40 +263,30 @@ class App:
         if error.code == "E704" and request is not None and request.target.partition("?")[0] == "/":
             # A browser that loads the page again goes on from there; to it, that is no failure.
             is_again = request.target == "/" and is_opening(request) and not is_foreign(request)
-            return self._decorate(
-                Answer(200 if is_again else status, LOCKED_PAGE.encode(), HTML, LOCKED_POLICY)
-            )
+            return self._respond(200 if is_again else status, LOCKED_PAGE.encode(), LOCKED_POLICY)
         # Who has the token may see file names; where the folder lies is nobody's business but its owner's.
         texts = [
             None if text is None else text.replace(str(self.catalog.folder), self.catalog.folder.name)
             for text in (error.message, error.hint)
         ]
-        allow = (("Allow", METHODS_TAKEN),) if status == 405 else ()  # noqa: PLR2004  # as HTTP asks for
-        return self._decorate(_make_json(status, _describe(error.code, *texts), allow))
+        allow = (("Allow", METHOD),) if status == 405 else ()  # noqa: PLR2004  # as HTTP asks for
+        return self._respond(status, _describe(error.code, *texts), BARE_POLICY, *allow)
 
-    def _admit(self, request: Request, is_given_up: Callable[[], bool]) -> Answer:
-        address = self.guard.admit(request)
-        if address.is_page:
-            return Answer(200, self.page.content, HTML, self.page.policy)
-        route, names = find_route(address.parts)
-        asked = ApiRequest(names, address.query, is_given_up)
-        return _make_json(200, route(self.catalog, asked))
-
-    def _decorate(self, answer: Answer) -> Answer:
-        added = (*HEADERS, *(LOCAL_HEADERS if self.is_local else ()))
-        named = (("Content-Type", answer.content_type), ("Content-Security-Policy", answer.policy))
-        headers = (*named, *added, *answer.headers)
-        return Answer(answer.status, answer.body, answer.content_type, answer.policy, headers)
+    def _respond(
+        self, status: int, content: object, policy: str = BARE_POLICY, *more: tuple[str, str]
+    ) -> Answer:
+        """Return an answer with all its headers; bytes are a page, anything else becomes JSON."""
+        kind, body = "text/html", content
+        if not isinstance(body, bytes):
+            # ASCII, so that half a surrogate pair in a completion is no problem.
+            kind, clean = "application/json", clean_numbers(content)
+            body = json.dumps(clean, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
+        named = (("Content-Type", f"{kind}; charset=utf-8"), ("Content-Security-Policy", policy))
+        return Answer(status, body, (*named, *HEADERS, *(LOCAL_HEADERS if self.is_local else ()), *more))
 
 
 def _describe(code: str, message: str | None, hint: str | None) -> dict[str, object]:
     return {"error": {"code": code, "message": message, "hint": hint}}
-
-
-def _make_json(status: int, content: object, headers: tuple[tuple[str, str], ...] = ()) -> Answer:
-    # ASCII, so that half a surrogate pair in a completion is no trouble.
-    text = json.dumps(clean_numbers(content), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return Answer(status, text.encode(), headers=headers)
 
 
 # ── sockets ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -359,17 +302,6 @@ DRAIN_SECONDS = 2.0
 VERSIONS = ("HTTP/1.0", "HTTP/1.1")
 
 
-@dataclass(frozen=True)
-class Listening:
-    """Where to listen: the address as given, as resolved, and whether it is of this machine alone."""
-
-    host: str
-    address: str
-    family: socket.AddressFamily
-    is_loopback: bool
-    is_everywhere: bool
-
-
 class Server(ThreadingHTTPServer):
     """Serves the runs of a folder; `url` is what to open, with the token."""
 
@@ -378,13 +310,13 @@ class Server(ThreadingHTTPServer):
     # Elsewhere the option would let another program listen on the same port at the same time.
     allow_reuse_address = os.name == "posix"
 
-    def __init__(self, listening: Listening, port: int) -> None:
-        self.address_family = listening.family
+    def __init__(self, address: str, family: socket.AddressFamily, port: int) -> None:
+        self.address_family = family
         self.app: App
         self.url = ""
         self.listen: Callable[[str], object] | None = None
         self._places = threading.BoundedSemaphore(MOST_CONNECTIONS)
-        super().__init__((listening.address, port), Handler)
+        super().__init__((address, port), Handler)
 
     def server_bind(self) -> None:
         """Bind without asking for the name of this machine, which may take long."""
@@ -418,7 +350,22 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer a GET."""
-        self._answer()
+        if self.request_version not in VERSIONS:
+            self.send_error(505)
+            return
+        if self.headers.defects:  # a line that is no header, which ends the headers for its base
+            self.send_error(400)
+            return
+        # Its base makes one slash of several at the beginning; the guard is to see what came.
+        target = self.requestline.split()[1]
+        request = Request(self.command, target, list(self.headers.items()))
+        answer = self.server.app.answer(request, self._is_given_up)
+        has_body = any(self.headers.get(name) for name in ("Content-Length", "Transfer-Encoding"))
+        is_left = has_body and self.headers.get("Content-Length") != "0"
+        self.close_connection = self.close_connection or is_left
+        self._send(answer)
+        if is_left:
+            self._drain()
 
     do_PUT = do_GET  # noqa: N815 - refused by the guard like any other method, its body read first
 
@@ -437,24 +384,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name in its base
         """Write nothing; `_send` tells who listens, without the token."""
-
-    def _answer(self) -> None:
-        if self.request_version not in VERSIONS:
-            self.send_error(505)
-            return
-        if self.headers.defects:  # a line that is no header, which ends the headers for its base
-            self.send_error(400)
-            return
-        # Its base makes one slash of several at the beginning; the guard is to see what came.
-        target = self.requestline.split()[1]
-        request = Request(self.command, target, list(self.headers.items()))
-        answer = self.server.app.answer(request, self._is_given_up)
-        has_body = any(self.headers.get(name) for name in ("Content-Length", "Transfer-Encoding"))
-        is_left = has_body and self.headers.get("Content-Length") != "0"
-        self.close_connection = self.close_connection or is_left
-        self._send(answer)
-        if is_left:
-            self._drain()
 
     def _is_given_up(self) -> bool:
         """Return whether the other side has closed the connection; what it may have sent is not read."""
@@ -494,8 +423,9 @@ def open_server(
 
     E119 for an address beyond this machine without `allow_network`, and for one that cannot be had.
     """
-    listening = resolve_host(host)
-    if not listening.is_loopback and not allow_network:
+    address, family = resolve_host(host)
+    number = _read_address(address)
+    if not number.is_loopback and not allow_network:
         raise SpecError(
             "E119",
             f"`--host {host}` would show your runs to other machines",
@@ -503,44 +433,45 @@ def open_server(
         )
     catalog = Catalog(folder)
     try:
-        server = Server(listening, port)
+        server = Server(address, family, port)
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or str(error)
         where = f"port {port} of `{host}`" if port else f"`{host}`"
         hint = "leave `--port` out to have a free one chosen" if port else f"leave it out for {LOOPBACK}"
         raise SpecError("E119", f"cannot listen on {where}: {why}", hint=hint) from error
     token = secrets.token_urlsafe(32)
-    guard = Guard(token, server.server_port, list_names(listening), takes_addresses=listening.is_everywhere)
-    server.app = App(guard, catalog, build_page(), is_local=listening.is_loopback)
-    shown = LOOPBACK if listening.is_everywhere else bracket(host)
+    is_everywhere = number.is_unspecified
+    guard = Guard(token, server.server_port, list_names(host, address), takes_addresses=is_everywhere)
+    server.app = App(guard, catalog, build_page(), is_local=number.is_loopback)
+    shown = LOOPBACK if is_everywhere else _bracket(host)
     server.url = f"http://{shown}:{server.server_port}/?token={token}"
     return server
 
 
-def resolve_host(host: str) -> Listening:
-    """Return where a host is; E119 when it is nowhere."""
+def resolve_host(host: str) -> tuple[str, socket.AddressFamily]:
+    """Return the address of a host; E119 when it is nowhere."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
         message = f"`--host {host}` is no address of this machine"
         raise SpecError("E119", message, hint=f"leave it out for {LOOPBACK}") from error
     family, _, _, _, place = found[0]
-    address = str(place[0])
-    number = ipaddress.ip_address(address.partition("%")[0])
-    return Listening(host, address, family, number.is_loopback, number.is_unspecified)
+    return str(place[0]), family
 
 
-def list_names(listening: Listening) -> frozenset[str]:
-    """Return the names by which a request may call the server."""
-    names = {bracket(listening.host).lower(), bracket(listening.address).lower()}
-    if listening.is_loopback or listening.is_everywhere:
+def _read_address(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    return ipaddress.ip_address(address.partition("%")[0])
+
+
+def list_names(host: str, address: str) -> frozenset[str]:
+    """Return the names by which a request may call the server that listens on an address."""
+    number, names = _read_address(address), {_bracket(host).lower(), _bracket(address).lower()}
+    if number.is_loopback or number.is_unspecified:
         names |= {"localhost", LOOPBACK, "[::1]"}
-    if listening.is_everywhere:
-        names.add(socket.gethostname().lower())
-    return frozenset(names)
+    return frozenset(names | {socket.gethostname().lower()} if number.is_unspecified else names)
 
 
-def bracket(host: str) -> str:
+def _bracket(host: str) -> str:
     """Return a host as an address has it: IPv6 in brackets."""
     return f"[{host}]" if ":" in host else host
 
@@ -550,21 +481,8 @@ def open_browser(url: str) -> bool:
     handle, name = tempfile.mkstemp(prefix="answerkey-view-", suffix=".html")
     atexit.register(Path(name).unlink, missing_ok=True)
     with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        stream.write(draw_redirect(url))
+        stream.write(REDIRECT.format(escape(url, quote=True)))
     try:
         return webbrowser.open(Path(name).as_uri())
     except webbrowser.Error:
         return False
-
-
-def draw_redirect(url: str) -> str:
-    """Return a page that goes on to an address at once."""
-    safe = escape(url, quote=True)
-    return (
-        "<!doctype html>\n"
-        '<meta charset="utf-8">\n'
-        '<meta name="referrer" content="no-referrer">\n'
-        f'<meta http-equiv="refresh" content="0; url={safe}">\n'
-        "<title>answerkey</title>\n"
-        f'<p><a href="{safe}">Go on to the runs</a></p>\n'
-    )

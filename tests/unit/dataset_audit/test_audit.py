@@ -9,12 +9,14 @@ import pytest
 from scipy.stats import chisquare
 
 import answerkey as ak
-from answerkey.dataset_audit import audit as auditing_datasets
+from answerkey.dataset_audit import audit as auditing
 from answerkey.dataset_audit.audit import DatasetAudit, DatasetFinding
 from answerkey.errors import DataError, SpecError
 
 SHARED = Path(__file__).parents[4] / "shared/data"
 OPTIONS = ["Sydney", "Canberra", "Perth", "Hobart"]
+WORDS = ["river", "planet", "sonata", "enzyme", "treaty", "matrix", "volcano", "novel", "engine", "virus"]
+Row = dict[str, object]
 
 
 def write(folder: Path, rows: Sequence[Mapping[str, object]], name: str = "rows.jsonl") -> Path:
@@ -24,19 +26,18 @@ def write(folder: Path, rows: Sequence[Mapping[str, object]], name: str = "rows.
     return path
 
 
-def make_row(question: str, answer: object = "B", options: Sequence[object] = OPTIONS) -> dict[str, object]:
+def make_row(question: str, answer: object = "B", options: Sequence[object] = OPTIONS) -> Row:
     """Return a row with usual column names."""
     return {"question": question, "options": list(options), "answer": answer}
 
 
-def make_rows(count: int) -> list[dict[str, object]]:
+def make_rows(count: int) -> list[Row]:
     """Return questions that have nothing in common, with truths in all places."""
-    words = ["river", "planet", "sonata", "enzyme", "treaty", "matrix", "volcano", "novel", "engine", "virus"]
     return [
         make_row(
-            f"Which {words[number % 10]} did {words[number // 10 % 10]}-{number} name?",
+            f"Which {WORDS[number % 10]} did {WORDS[number // 10 % 10]}-{number} name?",
             "ABCD"[number % 4],
-            [f"{words[(number + place) % 10]} {number}{place}" for place in range(4)],
+            [f"{WORDS[(number + place) % 10]} {number}{place}" for place in range(4)],
         )
         for number in range(count)
     ]
@@ -64,65 +65,76 @@ def test_sound_questions_have_no_findings(tmp_path: Path) -> None:
     found = audit(write(tmp_path, make_rows(40)))
     assert found.findings == ()
     assert (found.rows, found.every.n, found.every.chance) == (40, 40, 0.25)
-    assert found.fields == {
-        "question": "question",
-        "options": "options",
-        "choices": "none",
-        "truth": "answer",
-        "truth form": "label",
-    }
+    shown = {"question": "question", "options": "options", "choices": "none", "truth": "answer"}
+    assert found.fields == {**shown, "truth form": "label"}
 
 
-def test_truths_and_cells_that_are_missing(tmp_path: Path) -> None:
-    """What is null, empty or none of the choices is found, each with file and line."""
-    rows = [
-        *make_rows(3),
-        make_row("Where is it?", "E"),
-        make_row("Where was it?", None),
-        make_row("", "A"),
-        make_row("Where will it be?", "A", ["x", "", None, "y"]),
-        make_row("Only one?", "A", ["this"]),
-    ]
-    path = write(tmp_path, rows)
-    found = audit(path)
-    assert count(found) == {
-        "MISSING_QUESTION": 1,
-        "MISSING_TRUTH": 1,
-        "TRUTH_NOT_A_CHOICE": 1,
-        "MISSING_OPTION": 1,
-        "ONE_CHOICE": 1,
-    }
-    (example,) = find(found, "TRUTH_NOT_A_CHOICE").examples
+ODD = {
+    "what is missing or no choice": (
+        [
+            *make_rows(3),
+            make_row("Where is it?", "E"),
+            make_row("Where was it?", None),
+            make_row("", "A"),
+            make_row("Where will it be?", "A", ["x", "", None, "y"]),
+            make_row("Only one?", "A", ["this"]),
+        ],
+        {
+            "MISSING_QUESTION": 1,
+            "MISSING_TRUTH": 1,
+            "TRUTH_NOT_A_CHOICE": 1,
+            "MISSING_OPTION": 1,
+            "ONE_CHOICE": 1,
+        },
+    ),
+    "options that are the same or nested; case makes them different": (
+        [
+            make_row("one", "A", ["Paris", "Paris ", "Lyon"]),
+            make_row("two", "C", ["Paris", "Paris.", "Lyon"]),
+            make_row("three", "A", ["Bb", "bb", "BB"]),
+            make_row("four", "A", ["red", "dark red", "ten", "often"]),
+        ],
+        {"RIGHT_OPTION_TWICE": 1, "DUPLICATE_OPTIONS": 2, "NESTED_OPTIONS": 1},
+    ),
+    "options that speak of the others": (
+        [
+            make_row("one?", "D", ["x1", "x2", "x3", "All of the above"]),
+            make_row("two?", "A", ["y1", "y2", "y3", "None of these"]),
+            make_row("three?", "A", ["z1", "z2", "z3", "Both A and B"]),
+        ],
+        {"REFERS_TO_LABELS": 1, "REFERS_TO_OTHERS": 2},
+    ),
+    "texts that were damaged": (
+        [
+            make_row(f"{text} {number}?")
+            for number, text in enumerate(
+                ["women\ufffds", "a fiancÃ©e", "a\x02b", "a\u200bb", "x &lt; y", "fiancée & co", "A&B; naïve"]
+            )
+        ],
+        {"REPLACEMENT_CHARACTER": 1, "MOJIBAKE": 1, "CONTROL_CHARACTER": 2, "HTML_ENTITY": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_odd_rows_are_counted_by_kind(tmp_path: Path, case: str) -> None:
+    """Each kind is told with the number of its rows, the gravest first."""
+    rows, kinds = ODD[case]
+    assert list(count(audit(write(tmp_path, rows))).items()) == list(kinds.items())
+
+
+def test_findings_say_where_and_what(tmp_path: Path) -> None:
+    """Examples have file, line and a note; sentences have their shares."""
+    path = write(tmp_path, ODD["what is missing or no choice"][0])
+    truth = find(audit(path), "TRUTH_NOT_A_CHOICE")
+    (example,) = truth.examples
     assert (example.sample, example.file, example.line) == ("000004", str(path), 4)
     assert str(example) == f"000004 ({path}:4): 'E', choices A, B, C, D"
-    assert find(found, "TRUTH_NOT_A_CHOICE").sentence == (
-        "1 of 8 (12.5 %) rows have a truth that is none of their choices."
-    )
-
-
-def test_options_that_are_the_same_or_nested(tmp_path: Path) -> None:
-    """Equal options are found, worse when one of them is right; case makes options different."""
-    rows = [
-        make_row("one", "A", ["Paris", "Paris ", "Lyon"]),
-        make_row("two", "C", ["Paris", "Paris.", "Lyon"]),
-        make_row("three", "A", ["Bb", "bb", "BB"]),
-        make_row("four", "A", ["red", "dark red", "ten", "often"]),
-    ]
-    found = audit(write(tmp_path, rows))
-    assert count(found) == {"RIGHT_OPTION_TWICE": 1, "DUPLICATE_OPTIONS": 2, "NESTED_OPTIONS": 1}
-    assert find(found, "NESTED_OPTIONS").examples[0].note == "'red' in 'dark red'"
-
-
-def test_options_that_speak_of_others(tmp_path: Path) -> None:
-    """*All of the above* is told apart from options that name letters, with how often it is right."""
-    rows = [
-        make_row("one?", "D", ["x1", "x2", "x3", "All of the above"]),
-        make_row("two?", "A", ["y1", "y2", "y3", "None of these"]),
-        make_row("three?", "A", ["z1", "z2", "z3", "Both A and B"]),
-    ]
-    found = audit(write(tmp_path, rows))
-    assert count(found) == {"REFERS_TO_LABELS": 1, "REFERS_TO_OTHERS": 2}
-    assert find(found, "REFERS_TO_OTHERS").sentence.endswith("such an option is right in 1 of 2 (50.0 %).")
+    assert truth.sentence == "1 of 8 (12.5 %) rows have a truth that is none of their choices."
+    nested = audit(write(tmp_path, ODD["options that are the same or nested; case makes them different"][0]))
+    assert find(nested, "NESTED_OPTIONS").examples[0].note == "'red' in 'dark red'"
+    others = find(audit(write(tmp_path, ODD["options that speak of the others"][0])), "REFERS_TO_OTHERS")
+    assert others.sentence.endswith("such an option is right in 1 of 2 (50.0 %).")
 
 
 def test_questions_that_are_asked_twice(tmp_path: Path) -> None:
@@ -135,12 +147,13 @@ def test_questions_that_are_asked_twice(tmp_path: Path) -> None:
         make_row(text, "A"),
         make_row(text.replace("cities", "towns"), "B"),
     ]
-    found = audit(write(tmp_path, rows))
+    path = write(tmp_path, rows)
+    found = audit(path)
     assert count(found) == {"CONTRADICTING_TRUTHS": 1, "DUPLICATE_QUESTIONS": 2, "NEAR_DUPLICATES": 1}
     assert find(found, "DUPLICATE_QUESTIONS").examples[0].note == "like 000022 (line 22) and 1 more"
     assert "like 0." in find(found, "NEAR_DUPLICATES").examples[0].note
-    assert "NEAR_DUPLICATES" not in count(audit(tmp_path / "rows.jsonl", similarity=1.0))
-    assert audit(tmp_path / "rows.jsonl", similarity=None).findings == ()
+    assert "NEAR_DUPLICATES" not in count(audit(path, similarity=1.0))
+    assert audit(path, similarity=None).findings == ()
 
 
 def test_several_files_are_one_dataset(tmp_path: Path) -> None:
@@ -173,40 +186,13 @@ def test_positions_and_baselines(tmp_path: Path) -> None:
     assert set(count(found)) == {"MAJORITY_LETTER", "LONGEST_OPTION", "POSITION_SKEW"}
 
 
-def test_ties_of_the_longest_option_are_shared(tmp_path: Path) -> None:
-    """Where several options are equally long, one of them is drawn: a truth among two of them counts half."""
-    rows = [make_row("x?", "A", ["aaa", "bbb", "c"]), make_row("y?", "C", ["aa", "b", "ccc"])]
-    found = audit(write(tmp_path, rows))
-    assert found.every.longest is not None
-    assert found.every.longest.value == 0.75
-
-
-def test_chance_is_per_row(tmp_path: Path) -> None:
-    """Rows with few choices are easier to guess."""
-    rows = [make_row("x?", "A", ["p", "q"]), make_row("y?", "C", ["p", "q", "r", "s"])]
-    found = audit(write(tmp_path, rows))
-    assert (found.every.chance, dict(found.every.sizes)) == (0.375, {2: 1, 4: 1})
-
-
-def test_damaged_texts(tmp_path: Path) -> None:
-    """Lost characters, mojibake, control characters and entities are told apart."""
-    texts = [
-        "women\ufffds rights",
-        "a fiancÃ©e",
-        "a\x02b",
-        "a\u200bb",
-        "x &lt; y",
-        "fiancée & co",
-        "A&B; naïve",
-    ]
-    rows = [make_row(f"{text} {number}?") for number, text in enumerate(texts)]
-    found = audit(write(tmp_path, rows))
-    assert count(found) == {
-        "REPLACEMENT_CHARACTER": 1,
-        "MOJIBAKE": 1,
-        "CONTROL_CHARACTER": 2,
-        "HTML_ENTITY": 1,
-    }
+def test_ties_are_shared_and_chance_is_per_row(tmp_path: Path) -> None:
+    """A truth among two options that are equally long counts half; rows with few choices are easier."""
+    rows = [make_row("x?", "A", ["aaa", "bbb"]), make_row("y?", "C", ["aa", "b", "ccc", "dd"])]
+    every = audit(write(tmp_path, rows)).every
+    assert every.longest is not None
+    assert every.longest.value == 0.75
+    assert (every.chance, dict(every.sizes)) == (0.375, {2: 1, 4: 1})
 
 
 def test_clean_rows_have_numbers_of_their_own(tmp_path: Path) -> None:
@@ -220,10 +206,8 @@ def test_clean_rows_have_numbers_of_their_own(tmp_path: Path) -> None:
     assert (found.every.n, found.clean.n, found.clean.labels) == (40, 30, {"B": 10, "C": 10, "D": 10})
     assert found.quality is not None
     assert (found.quality.values, found.quality.clean) == ({"ok": 30, "wrong": 10}, ("ok",))
-    assert (
-        audit(path, label_quality="error_type", clean=["wrong"]).clean
-        == audit(path, label_quality="error_type", clean=["WRONG"]).clean
-    )
+    lower, upper = (audit(path, label_quality="error_type", clean=[one]).clean for one in ("wrong", "WRONG"))
+    assert lower == upper
     (notice,) = audit(path, label_quality="error_type", clean=["fine"]).notices
     assert notice.message == "no row of column `error_type` is clean"
     with pytest.raises(DataError, match="there is no column `error`"):
@@ -234,10 +218,9 @@ def test_blocks_and_processes_change_nothing(tmp_path: Path, monkeypatch: pytest
     """However the rows are cut, and wherever they are looked at, the audit says the same."""
     path = write(tmp_path, [*make_rows(50), *make_rows(7), make_row("odd\ufffd?", "E")])
     whole = audit(path)
-    monkeypatch.setattr(auditing_datasets, "BLOCK", 9)
-    assert audit(path) == whole
-    monkeypatch.setattr(auditing_datasets, "WORKER_ROWS", 1)
-    assert audit(path) == whole
+    for name, value in (("BLOCK", 9), ("WORKER_ROWS", 1)):
+        monkeypatch.setattr(auditing, name, value)
+        assert audit(path) == whole
 
 
 def test_a_task_says_where_its_parts_are(tmp_path: Path) -> None:
@@ -250,10 +233,7 @@ def test_a_task_says_where_its_parts_are(tmp_path: Path) -> None:
     }
     task = {"key": "t", "display_name": "T", "description": "t", "definition": {"scorers": [scorer]}}
     (tmp_path / "task.yaml").write_text(json.dumps(task), encoding="utf-8")
-    rows = [
-        {"question": "Which?", "key": "b", "texts": OPTIONS},
-        {"question": "What?", "key": "x", "texts": OPTIONS},
-    ]
+    rows = [{"question": f"Which {key}?", "key": key, "texts": OPTIONS} for key in "bx"]
     path = write(tmp_path, rows)
     found = audit(tmp_path / "task.yaml", dataset=str(path))
     assert count(found) == {"TRUTH_NOT_A_CHOICE": 1}
@@ -264,18 +244,10 @@ def test_a_task_says_where_its_parts_are(tmp_path: Path) -> None:
         audit(tmp_path / "task.yaml", path)
 
 
-def test_a_file_without_a_header(tmp_path: Path) -> None:
-    """Names for the columns of a headerless file make it a dataset like any other."""
-    path = tmp_path / "mmlu.csv"
-    path.write_text('"Which, then?",p,q,r,s,B\nWhat?,p,q,r,s,C\n', encoding="utf-8")
-    found = audit(path, header=["question", "A", "B", "C", "D", "answer"])
-    assert (found.every.n, dict(found.every.labels)) == (2, {"B": 1, "C": 1})
-    with pytest.raises(DataError, match="`--header` has 2 names, and the file has 6 columns"):
-        audit(path, header=["question", "answer"])
-
-
 def test_what_cannot_be_found_is_asked_for(tmp_path: Path) -> None:
-    """Without a question column there is an error that says how to name it."""
+    """A file, a question column, names for the columns of a headerless file: each error says how."""
+    with pytest.raises(SpecError, match="no file is named"):
+        ak.audit_dataset()
     path = write(tmp_path, [{"frage": "Welche?", "answer": "A"}])
     with pytest.raises(DataError, match="no column holds the question") as caught:
         audit(path)
@@ -283,12 +255,12 @@ def test_what_cannot_be_found_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there is no column `farge`"):
         audit(path, question=["farge"])
     assert audit(path, question=["frage"]).rows == 1
-
-
-def test_no_file_is_an_error() -> None:
-    """There must be something to look at."""
-    with pytest.raises(SpecError, match="no file is named"):
-        ak.audit_dataset()
+    path = tmp_path / "mmlu.csv"
+    path.write_text('"Which, then?",p,q,r,s,B\nWhat?,p,q,r,s,C\n', encoding="utf-8")
+    every = audit(path, header=["question", "A", "B", "C", "D", "answer"]).every
+    assert (every.n, dict(every.labels)) == (2, {"B": 1, "C": 1})
+    with pytest.raises(DataError, match="`--header` has 2 names, and the file has 6 columns"):
+        audit(path, header=["question", "answer"])
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the shared material is not there")

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import polars as pl
 import pytest
 
 from answerkey.dataset_audit.questions import (
     Question,
+    TruthForm,
+    find_damage,
     find_fields,
     find_place,
     guess_form,
@@ -17,10 +18,11 @@ from answerkey.datasets import HeldRows, load_rows
 from answerkey.evaluate import read_option_cell
 
 
-def read(rows: list[dict[str, Any]], **said: Any) -> list[Question]:  # noqa: ANN401 - the fields of find_fields
-    """Return the questions of rows, with the parts found by name unless said."""
-    samples = load_rows(rows, name="rows").samples
-    return read_questions(samples, find_fields(HeldRows(samples), **said))
+def read(row: dict[str, Any], **said: Any) -> Question:  # noqa: ANN401 - the fields of find_fields
+    """Return the question of a row, with the parts found by name unless said."""
+    samples = load_rows([row], name="rows").samples
+    (question,) = read_questions(samples, find_fields(HeldRows(samples), **said))
+    return question
 
 
 @pytest.mark.parametrize(
@@ -43,57 +45,48 @@ def test_options_are_read_in_every_spelling(cell: object, texts: object, labels:
     assert read_option_cell(cell) == (texts, labels)
 
 
-def test_columns_are_found_by_their_names() -> None:
-    """A passage belongs to the question; options may stand in columns of their own."""
-    rows = [{"passage": "p", "question": "q", "choice0": "x", "choice1": "y", "label": 1}]
-    (question,) = read(rows, truth_form="index")
-    assert (question.text, question.options, question.labels) == ("p\nq", ("x", "y"), ("A", "B"))
-    assert (question.truth, question.said) == (1, "1")
+STEM = {"stem": "q", "choices": [{"text": "x", "label": "1"}, {"text": "y", "label": "2"}]}
 
 
-def test_lettered_columns_give_the_labels() -> None:
-    """Columns `A`, `B`, `C` are options that are called so."""
-    (question,) = read([{"question": "q", "A": "x", "B": "y", "C": "z", "answer": "C"}])
-    assert (question.options, question.labels, question.truth) == (("x", "y", "z"), ("A", "B", "C"), 2)
+@pytest.mark.parametrize(
+    ("row", "options", "labels", "truth"),
+    [
+        ({"A": "x", "B": "y", "C": "z", "answer": "C"}, ("x", "y", "z"), ("A", "B", "C"), 2),
+        ({"question": STEM, "answerKey": "2"}, ("x", "y"), ("1", "2"), 1),
+        ({"options": ["(A)x", "(B) y"], "answer": "A"}, ("x", "y"), ("A", "B"), 0),
+        ({"options": ["A. Lincoln", "G. Marx"], "answer": "A"}, ("A. Lincoln", "G. Marx"), ("A", "B"), 0),
+        ({"options": ["x", "y"], "answer": None, "label": "B"}, ("x", "y"), ("A", "B"), 1),
+        ({"choices": ["P", "Q"], "options": ["one", "two"], "answer": "Q"}, ("one", "two"), ("P", "Q"), 1),
+        ({"choices": ["7", "2", "9"], "answer": "B"}, ("7", "2", "9"), ("A", "B", "C"), 1),
+    ],
+    ids=[
+        "lettered columns",
+        "nested",
+        "labels taken off",
+        "no labels",
+        "column of nulls",
+        "labels",
+        "choices",
+    ],
+)
+def test_parts_are_found_by_their_names(
+    row: dict[str, object], options: object, labels: object, truth: int
+) -> None:
+    """Options may stand in columns of their own, in mappings, or under their labels."""
+    found = read({"question": "q", **row})
+    assert (found.text, found.options, found.labels, found.truth) == ("q", options, labels, truth)
 
 
-def test_parts_may_be_nested() -> None:
-    """Fields of mappings are found, too, and paths may be given."""
-    row = {
-        "question": {"stem": "q", "choices": [{"text": "x", "label": "1"}, {"text": "y", "label": "2"}]},
-        "answerKey": "2",
-    }
-    (found,) = read([row])
-    assert (found.text, found.labels, found.truth) == ("q", ("1", "2"), 1)
-    (said,) = read([row], question=("question.stem",), truth="{{ sample.answerKey }}")
-    assert said == found
-
-
-def test_labels_before_options_are_taken_off() -> None:
-    """`(A)x`, `(B)y` are the texts x and y; a text that only looks like it stays."""
-    (plain,) = read([{"question": "q", "options": ["(A)x", "(B) y"], "answer": "A"}])
-    assert plain.options == ("x", "y")
-    (other,) = read([{"question": "q", "options": ["A. Lincoln", "G. Washington"], "answer": "A"}])
-    assert other.options == ("A. Lincoln", "G. Washington")
-
-
-def test_a_column_of_nulls_is_no_truth() -> None:
-    """Of several columns that could hold the truth the first is taken that holds anything."""
-    (question,) = read([{"question": "q", "options": ["x", "y"], "answer": None, "label": "B"}])
-    assert question.truth == 1
-
-
-def test_labels_are_not_mistaken_for_options() -> None:
-    """A column `choices` of single letters says what options are called."""
-    row = {"question": "q", "choices": ["P", "Q"], "options": ["one", "two"], "answer": "Q"}
-    (question,) = read([row])
-    assert (question.options, question.labels, question.truth) == (("one", "two"), ("P", "Q"), 1)
-
-
-def test_a_column_of_choices_may_hold_options() -> None:
-    """Texts in a column `choices` are options, be they single characters that are no labels."""
-    (question,) = read([{"question": "q", "choices": ["7", "2", "9"], "answer": "B"}])
-    assert (question.options, question.labels) == (("7", "2", "9"), ("A", "B", "C"))
+def test_parts_may_be_named() -> None:
+    """A passage belongs to the question; paths and templates may be given; only their columns are read."""
+    row = {"passage": "p", "question": "q", "choice0": "x", "choice1": "y", "label": 1, "notes": "long"}
+    found = read(row, truth_form="index")
+    assert (found.text, found.options, found.labels) == ("p\nq", ("x", "y"), ("A", "B"))
+    assert (found.truth, found.said) == (1, "1")
+    fields = find_fields(HeldRows(load_rows([row], name="rows").samples))
+    assert fields.columns == frozenset(row) - {"notes"}
+    nested = {"question": STEM, "answerKey": "2"}
+    assert read(nested, question=("question.stem",), truth="{{ sample.answerKey }}") == read(nested)
 
 
 @pytest.mark.parametrize(
@@ -112,25 +105,18 @@ def test_a_column_of_choices_may_hold_options() -> None:
         (None, "label", None),
     ],
 )
-def test_a_truth_names_its_option(said: str | None, form: Any, place: int | None) -> None:  # noqa: ANN401 - a literal
+def test_a_truth_names_its_option(said: str | None, form: TruthForm, place: int | None) -> None:
     """By label, by a place counted from 0 or from 1, or by text."""
     assert find_place(said, ["A", "B", "C", "D"], ["x", "y", "v", "w"], form) == place
 
 
 @pytest.mark.parametrize(
     ("truths", "form"),
-    [
-        (["A", "B"], "label"),
-        (["0", "1"], "index"),
-        (["1", "2"], "number"),
-        (["x", "y"], "text"),
-        (["1", "0", "1"], "index"),
-    ],
+    [("AB", "label"), ("01", "index"), ("12", "number"), ("xy", "text"), ("101", "index")],
 )
-def test_the_form_of_truths_is_guessed(truths: list[str], form: str) -> None:
+def test_the_form_of_truths_is_guessed(truths: str, form: str) -> None:
     """Labels first; numbers count from 0 if one is 0, else from 1; else texts."""
-    questions = [Question("q", ("x", "y"), ("A", "B"), None, said) for said in truths]
-    assert guess_form(questions) == form
+    assert guess_form([Question("q", ("x", "y"), ("A", "B"), None, said) for said in truths]) == form
 
 
 def test_options_without_names_get_letters() -> None:
@@ -139,8 +125,40 @@ def test_options_without_names_get_letters() -> None:
     assert name_options(27)[-1] == "27"
 
 
-def test_fields_say_which_columns_they_read() -> None:
-    """Only the columns of the parts are loaded."""
-    frame = pl.DataFrame({"question": ["q"], "options": [["x", "y"]], "answer": ["A"], "notes": ["long"]})
-    rows = HeldRows(load_rows(frame, name="rows").samples)
-    assert find_fields(rows).columns == frozenset({"question", "options", "answer"})
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain text\nwith lines\tand tabs", []),
+        ("naïve café, 9½ °C, “quoted” — fine", []),
+        ("ÆØÅ æøå ÀÉÎ", []),
+        ("中文 日本語 한국어 العربية", []),
+        ("👩‍👩‍👧 family", []),
+        ("éè", []),
+        ("ÄÖ", []),
+        ("Ãã", []),
+        ("привет", []),
+        ("lost \ufffd here", ["REPLACEMENT_CHARACTER"]),
+        ("fiancÃ©e", ["MOJIBAKE"]),
+        ("itâ€™s", ["MOJIBAKE"]),
+        ("9Â½ percent", ["MOJIBAKE"]),
+        ("Ã¼", ["MOJIBAKE"]),
+        ("â‚¬", ["MOJIBAKE"]),
+        ("Ð¿Ñ€Ð¸Ð²ÐµÑ‚", ["MOJIBAKE"]),
+        ("bell\x07", ["CONTROL_CHARACTER"]),
+        ("dash \x80\x94 here", ["CONTROL_CHARACTER"]),
+        ("zero\u200bwidth", ["CONTROL_CHARACTER"]),
+        ("a &amp; b", ["HTML_ENTITY"]),
+        ("it&#39;s &#x27;so&#x27;", ["HTML_ENTITY"]),
+        ("AT&T; nothing", []),
+        ("\ufffd and &lt;", ["REPLACEMENT_CHARACTER", "HTML_ENTITY"]),
+    ],
+)
+def test_each_kind_of_damage_is_found_once(text: str, expected: list[str]) -> None:
+    """Damage is told by kind; texts of any language are no damage."""
+    assert [kind for kind, _ in find_damage(text)] == expected
+
+
+def test_the_passage_is_shown() -> None:
+    """What is to be seen is cut out of a long text."""
+    ((_, passage),) = find_damage("x" * 100 + "\ufffd" + "y" * 100)
+    assert passage == "x" * 12 + "\ufffd" + "y" * 11

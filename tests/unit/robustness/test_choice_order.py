@@ -79,26 +79,40 @@ def test_orders_are_compared_within_samples() -> None:
 
 
 def test_a_completion_that_names_no_option_is_consistent_with_nothing() -> None:
-    """A sample without any valid completion names no option, also not the same one in all orders."""
+    """A sample without any valid completion names no option; labels nobody names are told with nothing."""
     found = finish([("s", "A", None, None), ("s", "B", None, None)])
     assert (found["order_consistency"].value, found["order_modal_share"].value) == (0.0, 0.0)
-    assert found["order_rstd"].details["invalid"] == 2
+    rows: list[Shown] = [("s1", "A", "A", "A"), ("s1", "B", "A", "A"), ("s2", "C", None, None)]
+    found = finish([*rows, ("s2", "A", "A", "A")])
+    assert found["order_rstd"].details == {
+        "true": {"A": 2, "B": 1, "C": 1},
+        "predicted": {"A": 3, "B": 0, "C": 0},
+        "invalid": 1,
+    }
+    assert (found["order_mean"].is_share, found["order_modal_share"].is_share) == (True, True)
+    assert (found["order_recall_B"].n, found["order_mean"].type) == (1, "choice_order")
 
 
-def test_samples_shown_once_have_no_numbers_that_compare_orders() -> None:
-    """For `shuffled` and `original` there are the mean and the recalls."""
-    found = finish([("s1", "A", "A", "A"), ("s2", "B", "A", "B")], "shuffled")
-    assert sorted(found) == ["order_mean", "order_recall_A", "order_recall_B", "order_rstd"]
+@pytest.mark.parametrize(("orders", "several"), [("all", True), ("rotations", True), ("shuffled", False)])
+def test_values_are_known_by_name_before_there_are_scores(orders: str, *, several: bool) -> None:
+    """Gates may name any of them; samples that are shown once have none that compare orders."""
+    comparing = ("order_all_right", "order_any_right", "order_consistency", "order_modal_share")
+    names = ChoiceOrderMetric(orders).value_names()
+    assert names.names == ("order_mean", *(comparing if several else ()), "order_rstd")
+    assert [names.allow(one) for one in ("order_recall_E", "order_else")] == [True, False]
+    found = finish([("s1", "A", "A", "A"), ("s2", "B", "A", "B")], orders)
+    assert set(found) == {*names.names, "order_recall_A", "order_recall_B"}
 
 
 def test_what_is_left_in_place_or_failed_does_not_count_and_is_counted() -> None:
-    """One row without a score leaves out its sample."""
+    """One row without a score leaves out its sample, wherever it stands."""
     found = finish(ROWS, left=[None, None, "REFERS_TO_LABELS", "REFERS_TO_LABELS"])
     assert found["order_all_right"].n_excluded == {"left_in_place": 1}
-    assert finish(ROWS, failed=1)["order_mean"].n_excluded == {"failed": 1}
+    for row in range(4):
+        mean = finish(ROWS, failed=row)["order_mean"]
+        assert (mean.n, dict(mean.n_excluded)) == (1, {"failed": 1})
     nothing = finish(ROWS[:2], failed=0)
-    assert list(nothing) == ["order_mean"]
-    assert nothing["order_mean"].value is None
+    assert (list(nothing), nothing["order_mean"].value) == (["order_mean"], None)
 
 
 def test_recalls_with_several_rows_of_a_sample_are_clustered_by_sample() -> None:
@@ -119,10 +133,13 @@ def test_recalls_with_several_rows_of_a_sample_are_clustered_by_sample() -> None
 def test_shards_merge_exactly() -> None:
     """Any split that keeps the rows of a sample together gives the same values."""
     rows = [(f"{row[0]}-{number}", *row[1:]) for number in range(5) for row in ROWS]
-    metric = ChoiceOrderMetric("rotations")
-    whole = metric.finish(metric.measure(make_shown(rows)))
-    parts = [metric.measure(make_shown(rows[start : start + 4])) for start in range(0, len(rows), 4)]
-    assert metric.finish(metric.merge(parts[::-1])) == whole
+    orders, pride = ChoiceOrderMetric("rotations"), PrideMetric(0.5)
+    parts = [orders.measure(make_shown(rows[start : start + 4])) for start in range(0, len(rows), 4)]
+    assert orders.finish(orders.merge(parts[::-1])) == orders.finish(orders.measure(make_shown(rows)))
+    shown = [*DRAWN, *ASKED]
+    cuts = [shown[:3], shown[3:6], shown[6:10], shown[10:]]
+    parts = [pride.measure(make_scores(one)) for one in cuts]
+    assert pride.finish(pride.merge(parts[::-1])) == pride.finish(pride.measure(make_scores(shown)))
 
 
 def test_samples_are_means_over_their_orders() -> None:
@@ -143,56 +160,11 @@ def test_samples_are_means_over_their_orders() -> None:
     assert spoiled.frame["status"].to_list() == ["FAILED", "SCORED"]
 
 
-def test_value_names_are_known_before_there_are_scores() -> None:
-    """Gates may name any of them."""
-    names = ChoiceOrderMetric("rotations").value_names()
-    assert names.allow("order_all_right")
-    assert names.allow("order_recall_E")
-    assert not names.allow("order_else")
-    assert not ChoiceOrderMetric("original").value_names().allow("order_any_right")
-
-
 def test_the_mean_has_the_interval_of_sample_means() -> None:
     """It is Student's t over samples, not over rows."""
     value = finish(ROWS)["order_mean"]
     assert (value.n, value.interval_method) == (2, "student_t")
     assert value.std_error == pytest.approx(0.25)
-
-
-def test_names_are_those_of_the_values() -> None:
-    """With several orders, and with one."""
-    several = ChoiceOrderMetric("all").value_names()
-    assert several.names == (
-        "order_mean",
-        "order_all_right",
-        "order_any_right",
-        "order_consistency",
-        "order_modal_share",
-        "order_rstd",
-    )
-    assert several.patterns == (("order_recall_", ""),)
-    assert ChoiceOrderMetric("shuffled").value_names().names == ("order_mean", "order_rstd")
-
-
-def test_labels_that_nobody_names_are_told_with_nothing() -> None:
-    """The details count truths and predictions by label; means are shares."""
-    found = finish(
-        [("s1", "A", "A", "A"), ("s1", "B", "A", "A"), ("s2", "C", None, None), ("s2", "A", "A", "A")]
-    )
-    assert found["order_rstd"].details == {
-        "true": {"A": 2, "B": 1, "C": 1},
-        "predicted": {"A": 3, "B": 0, "C": 0},
-        "invalid": 1,
-    }
-    assert (found["order_mean"].is_share, found["order_modal_share"].is_share) == (True, True)
-    assert found["order_recall_B"].n == 1
-    assert found["order_mean"].type == "choice_order"
-
-
-def test_samples_after_one_that_does_not_count_are_counted() -> None:
-    """Wherever it stands."""
-    found = finish(ROWS, failed=0)
-    assert (found["order_mean"].n, dict(found["order_mean"].n_excluded)) == (1, {"failed": 1})
 
 
 PRIOR = (0.6, 0.3, 0.1)
@@ -247,97 +219,51 @@ def debias(rows: Sequence[dict[str, Any]]) -> dict[str, MetricValue]:
 
 
 def test_the_prior_is_found_and_taken_out() -> None:
-    """A model whose probabilities are prior times content is answered by content alone."""
+    """A model whose probabilities are prior times content is answered by content alone.
+
+    Samples that estimate the prior do not count, and are said to be left out.
+    """
     found = debias([*DRAWN, *ASKED])
-    told = found["pride_accuracy"].details["priors"]
-    assert told == [
-        {"labels": CHOICES, "prior": pytest.approx(dict(zip(CHOICES, PRIOR, strict=True))), "samples": 3}
-    ]
-    assert found["pride_accuracy"].value == 1.0
-    assert found["pride_accuracy_before"].value == pytest.approx(2 / 3)
-    assert found["pride_difference"].value == pytest.approx(1 / 3)
-    assert found["pride_rstd"].value == 0.0
-    assert found["pride_rstd_before"].value == pytest.approx(100 * (2 / 9) ** 0.5)
+    prior = pytest.approx(dict(zip(CHOICES, PRIOR, strict=True)))
+    accuracy = found["pride_accuracy"]
+    assert accuracy.details["priors"] == [{"labels": CHOICES, "prior": prior, "samples": 3}]
+    assert (accuracy.n, accuracy.n_excluded, accuracy.type) == (3, {"estimates_prior": 3}, "pride")
+    assert tuple(found) == PrideMetric(0.5).value_names().names
+    assert {name: value.value for name, value in found.items()} == {
+        "pride_accuracy": 1.0,
+        "pride_accuracy_before": pytest.approx(2 / 3),
+        "pride_difference": pytest.approx(1 / 3),
+        "pride_rstd": 0.0,
+        "pride_rstd_before": pytest.approx(100 * (2 / 9) ** 0.5),
+    }
+    assert [found[name].is_share for name in ("pride_accuracy", "pride_accuracy_before")] == [True, True]
+    assert found["pride_rstd"].interval_note is not None
+    difference = found["pride_difference"]
+    assert dict(difference.details) == {"p": 1.0, "p_method": "mcnemar_exact"}
+    assert difference.interval_method == "newcombe"
+    assert difference.interval == bound_flips(Flips(both=2, first_only=1, second_only=0, neither=0))
 
 
-def test_samples_that_estimate_the_prior_do_not_count() -> None:
-    """They are left out, and said to be."""
-    found = debias([*DRAWN, *ASKED])
-    assert (found["pride_accuracy"].n, found["pride_accuracy"].n_excluded) == (3, {"estimates_prior": 3})
-
-
-def test_without_a_prior_nothing_is_answered() -> None:
-    """A set of labels that no drawn sample has is left out and counted."""
-    found = debias(ASKED)
-    assert found["pride_accuracy"].value is None
-    assert found["pride_accuracy"].n_excluded == {"no_prior": 3}
-
-
-def test_a_sample_with_an_unknown_probability_estimates_nothing() -> None:
-    """It is counted in the details."""
-    spoiled = [
-        show("x", CONTENTS[0], shift, drawn=True, probabilities=[0.9, 0.1, None]) for shift in range(3)
-    ]
-    details = debias([*DRAWN, *spoiled, *ASKED])["pride_accuracy"].details
-    assert details["samples_without_prior"] == 1
-    missing = DRAWN[:2]
-    assert debias([*missing, *ASKED])["pride_accuracy"].details["samples_without_prior"] == 1
-
-
-def test_shards_merge_exactly_under_pride() -> None:
-    """Any split that keeps the rows of a sample together gives the same values."""
-    metric = PrideMetric(0.5)
-    rows = [*DRAWN, *ASKED]
-    whole = metric.finish(metric.measure(make_scores(rows)))
-    cuts = [rows[:3], rows[3:6], rows[6:10], rows[10:]]
-    parts = [metric.measure(make_scores(one)) for one in cuts]
-    assert metric.finish(metric.merge(parts[::-1])) == whole
-
-
-def test_value_names_are_known_before_there_are_scores_of_pride() -> None:
-    """Gates may name each of them."""
-    names = PrideMetric(0.5).value_names()
-    assert names.names == (
-        "pride_accuracy",
-        "pride_accuracy_before",
-        "pride_difference",
-        "pride_rstd",
-        "pride_rstd_before",
-    )
-
-
-def test_a_sample_in_no_known_order_estimates_nothing() -> None:
-    """Without the order in which options were shown, no place can be told from its content."""
-    spoiled = [show("x", CONTENTS[0], shift, drawn=True, option_order=None) for shift in range(3)]
-    assert debias([*DRAWN, *spoiled, *ASKED])["pride_accuracy"].details["samples_without_prior"] == 1
-
-
-def test_samples_without_probabilities_are_left_out_and_counted() -> None:
-    """A failed one under its status, one whose truth or probabilities are not known as null."""
+def test_what_cannot_be_answered_is_left_out_and_counted() -> None:
+    """Labels without a prior; a failed sample under its status; truths or probabilities not known as null."""
+    found = debias(ASKED)["pride_accuracy"]
+    assert (found.value, found.n_excluded) == (None, {"no_prior": 3})
+    digits = {"choices": ["0", "1", "2"], "ground_truth_choice": "0"}
+    others = [show(f"o{place}", one, 0, drawn=False, **digits) for place, one in enumerate(CONTENTS)]
     failed = {**show("f", CONTENTS[0], 0, drawn=False), "status": "FAILED"}
     unknown = show("u", CONTENTS[0], 0, drawn=False, probabilities=None)
     foreign = show("t", CONTENTS[0], 0, drawn=False, ground_truth_choice="Z")
-    found = debias([*DRAWN, *ASKED, failed, unknown, foreign])["pride_accuracy"]
-    assert (found.n, dict(found.n_excluded)) == (3, {"estimates_prior": 3, "failed": 1, "null": 2})
+    found = debias([*DRAWN, *others, *ASKED, failed, unknown, foreign])["pride_accuracy"]
+    counts = {"estimates_prior": 3, "failed": 1, "no_prior": 3, "null": 2}
+    assert (found.n, dict(found.n_excluded)) == (3, counts)
 
 
-def test_the_difference_says_how_likely_chance_is() -> None:
-    """By the exact test, since answers are right or wrong; shares say that they are."""
-    found = debias([*DRAWN, *ASKED])
-    assert dict(found["pride_difference"].details) == {"p": 1.0, "p_method": "mcnemar_exact"}
-    assert [found[name].is_share for name in ("pride_accuracy", "pride_accuracy_before")] == [True, True]
-    assert found["pride_accuracy"].type == "pride"
-    assert found["pride_rstd"].interval_note is not None
-
-
-def test_labels_without_a_prior_leave_the_others_alone() -> None:
-    """Each set of labels is answered by its own prior; one that has none is counted."""
-    others = [
-        show(f"o{place}", one, 0, drawn=False, choices=["0", "1", "2"], ground_truth_choice="0")
-        for place, one in enumerate(CONTENTS)
-    ]
-    found = debias([*DRAWN, *others, *ASKED])["pride_accuracy"]
-    assert (found.n, dict(found.n_excluded)) == (3, {"estimates_prior": 3, "no_prior": 3})
+@pytest.mark.parametrize("changes", [{"probabilities": [0.9, 0.1, None]}, {"option_order": None}])
+def test_a_sample_of_which_something_is_not_known_estimates_nothing(changes: dict[str, Any]) -> None:
+    """Without a probability, or the order in which options were shown; it is counted in the details."""
+    spoiled = [show("x", CONTENTS[0], shift, drawn=True, **changes) for shift in range(3)]
+    for rows in ([*DRAWN, *spoiled], DRAWN[:2]):
+        assert debias([*rows, *ASKED])["pride_accuracy"].details["samples_without_prior"] == 1
 
 
 def test_ties_are_shared() -> None:
@@ -345,10 +271,3 @@ def test_ties_are_shared() -> None:
     shares = (0.4, 0.4, 0.2)
     assert [judge_shares(shares, truth) for truth in range(3)] == [0.5, 0.5, 0.0]
     assert [judge_shares(shares, truth, (0.5, 0.25, 0.25)) for truth in range(3)] == [0.0, 1.0, 0.0]
-
-
-def test_the_difference_has_the_interval_of_paired_answers() -> None:
-    """Newcombe's, while few answers differ."""
-    found = debias([*DRAWN, *ASKED])["pride_difference"]
-    assert found.interval_method == "newcombe"
-    assert found.interval == bound_flips(Flips(both=2, first_only=1, second_only=0, neither=0))

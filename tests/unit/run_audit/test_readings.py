@@ -73,20 +73,12 @@ def test_their_verdicts_and_ours_are_a_small_table_with_reasons() -> None:
     assert plain_text(draw_imported_verdicts(task, 100)) == DRAWN
 
 
-def test_nothing_is_drawn_where_nobody_else_has_judged() -> None:
-    """Most runs have no verdicts of others."""
+def test_what_is_drawn_is_what_there_is() -> None:
+    """Nothing where nobody else has judged; no share in a run that is not complete; nothing is made up."""
     assert draw_imported_verdicts(give(), 100) == []
-
-
-def test_a_run_that_is_not_complete_shows_no_share() -> None:
-    """A share of the rest says nothing about the whole; the counts are there."""
     drawn = plain_text(draw_imported_verdicts(give(theirs=FOUND), 100, with_shares=False))
     assert "%" not in drawn
     assert "theirs right           5           3" in drawn
-
-
-def test_differences_that_no_rule_explains_are_said_to_be_such() -> None:
-    """Nothing is made up."""
     task = give(theirs=FOUND, readings={"theirs": {"n": 4, "readers": {"HELM": 0}}})
     assert "no rule reads any as they do." in plain_text(draw_imported_verdicts(task, 100))
 

@@ -28,21 +28,12 @@ def make(orders: Orders, seed: int = 0, options: str | None = None) -> ChoiceOrd
     return ChoiceOrder(options or "{{ sample.options }}", orders, seed)
 
 
-def test_rotations_show_every_option_at_every_place_once() -> None:
-    """There are as many rotations as options, the order of the file first."""
-    assert plan_row(make("rotations"), ROW, LABELS).orders == (
-        (0, 1, 2, 3),
-        (1, 2, 3, 0),
-        (2, 3, 0, 1),
-        (3, 0, 1, 2),
-    )
-
-
-def test_all_orders_are_all_permutations() -> None:
-    """Three options have six orders, the order of the file first."""
+def test_rotations_and_all_orders() -> None:
+    """As many rotations as options; three options have six orders; the order of the file comes first."""
+    rotations = plan_row(make("rotations"), ROW, LABELS).orders
+    assert rotations == ((0, 1, 2, 3), (1, 2, 3, 0), (2, 3, 0, 1), (3, 0, 1, 2))
     orders = list_orders("all", 3)
-    assert len(set(orders)) == 6
-    assert orders[0] == (0, 1, 2)
+    assert (len(set(orders)), orders[0]) == (6, (0, 1, 2))
 
 
 def test_all_is_refused_for_more_orders_than_it_may_ask() -> None:
@@ -54,32 +45,21 @@ def test_all_is_refused_for_more_orders_than_it_may_ask() -> None:
     assert len(plan_row(make("all"), Row(options=list("abcde")), tuple("ABCDE")).orders) == 120
 
 
-def test_the_original_order_is_that_of_the_file() -> None:
-    """`original` moves nothing, also not options that speak of others."""
-    row = Row(options=["a", "all of the above"])
-    found = plan_row(make("original"), row, ("A", "B"))
-    assert (found.orders, found.left_in_place) == (((0, 1),), None)
+@pytest.mark.parametrize(("orders", "left"), [("original", None), ("rotations", "REFERS_TO_LABELS")])
+def test_a_row_whose_options_refer_to_others_is_left_in_place(orders: Orders, left: str | None) -> None:
+    """It has the order of the file alone, and says why; `original` moves nothing anyhow."""
+    found = plan_row(make(orders), Row(options=["w", "x", "y", "Both A and B"]), LABELS)
+    assert (found.orders, found.left_in_place) == (((0, 1, 2, 3),), left)
 
 
 def test_a_shuffle_depends_on_seed_and_content_alone() -> None:
-    """The same row has the same order wherever it stands; another seed, or another row, may have another."""
+    """The same row has the same order wherever it stands; each place has each option about as often."""
     again = Row({**ROW, "sample_id": "elsewhere"})
     one = plan_row(make("shuffled"), ROW, LABELS).orders
     assert plan_row(make("shuffled"), again, LABELS).orders == one
-    drawn = {shuffle(4, seed, "row") for seed in range(200)}
-    assert len(drawn) == 24
-
-
-def test_shuffles_show_every_option_at_every_place_about_as_often() -> None:
-    """Over many rows each place has each option in about a quarter of them."""
+    assert len({shuffle(4, seed, "row") for seed in range(200)}) == 24
     first = Counter(shuffle(4, 0, digest_row({"question": number}))[0] for number in range(2000))
     assert all(430 < count < 570 for count in first.values())
-
-
-def test_a_row_whose_options_refer_to_others_is_left_in_place() -> None:
-    """It has the order of the file alone, and says why."""
-    found = plan_row(make("rotations"), Row(options=["w", "x", "y", "Both A and B"]), LABELS)
-    assert (found.orders, found.left_in_place) == (((0, 1, 2, 3),), "REFERS_TO_LABELS")
 
 
 def test_content_is_the_same_in_every_file_format() -> None:
@@ -97,15 +77,11 @@ def test_options_must_simply_read_a_column() -> None:
     assert caught.value.code == "E108"
 
 
-def test_fields_within_a_column_are_moved_where_they_stand() -> None:
-    """What is beside the options in the same cell stays."""
+def test_options_are_moved_where_they_stand() -> None:
+    """What is beside the options in the same cell stays; options in columns of their own trade places."""
     setting = make("all", options="{{ sample.choices.text }}")
     row = Row(choices={"text": ["x", "y"], "label": ["A", "B"]})
     assert setting.arrange(row, ("A", "B"), (1, 0)) == {"choices": {"text": ["y", "x"], "label": ["A", "B"]}}
-
-
-def test_options_in_columns_of_their_own_trade_places() -> None:
-    """With a list of templates each option has its own column."""
     setting = ChoiceOrder(["{{ sample.opa }}", "{{ sample.opb }}"], "rotations")
     assert setting.columns == {"opa", "opb"}
     assert setting.arrange(Row(opa="x", opb="y"), ("A", "B"), (1, 0)) == {"opa": "y", "opb": "x"}
@@ -139,13 +115,9 @@ def test_a_cell_keeps_its_form_in_another_order(cell: object, moved: object) -> 
 
 
 def test_texts_are_without_labels() -> None:
-    """What an option says does not include the label in front of it."""
+    """Nor do cells without a text at the end count: they are options that the row does not have."""
     assert read_cell(["A) x", "B) y", "C) z"], THREE).texts == ("x", "y", "z")
     assert read_cell([{"id": "A", "text": "x", "n": 1}], ("A",)).texts == ("x",)
-
-
-def test_options_may_stand_in_cells_of_their_own() -> None:
-    """Cells without a text at the end are options that the row does not have."""
     options = read_cells(["x", "y", "z", None, ""], THREE)
     assert options.texts == ("x", "y", "z")
     assert options.arrange(ORDER) == ["y", "z", "x", None, ""]
@@ -170,101 +142,45 @@ def test_what_cannot_be_moved_says_why(cell: object, said: str) -> None:
 
 
 OTHERS = (
-    "All of the above",
-    "None of the above.",
-    "none of these",
-    "None of the above statements is true",
-    "All answers are correct",
-    "the first two options",
-    "Alle oben genannten",
-    "Keine der genannten Antworten",
-    "Toutes ces réponses",
-    "Aucune des réponses ci-dessus",
-    "Todas las anteriores",
-    "Ninguna de las anteriores",
-    "Tutte le precedenti",
-    "Nessuna delle precedenti",
-    "Todas as anteriores",
-    "Nenhuma das alternativas",
-    "Все вышеперечисленное",
-    "Ни один из вышеперечисленных",
-    "以上都是",
-    "以上皆非",
-    "上記のすべて",
-    "いずれでもない",
-    "위의 모두",
-    "해당 없음",
-    "جميع ما سبق",
-    "لا شيء مما سبق",
-    "उपरोक्त सभी",
-    "इनमें से कोई नहीं",
-    "Tất cả các đáp án trên",
-)
+    "All of the above", "None of the above.", "none of these",
+    "None of the above statements is true", "All answers are correct", "the first two options",
+    "Alle oben genannten", "Keine der genannten Antworten", "Toutes ces réponses",
+    "Aucune des réponses ci-dessus", "Todas las anteriores", "Ninguna de las anteriores",
+    "Tutte le precedenti", "Nessuna delle precedenti", "Todas as anteriores",
+    "Nenhuma das alternativas", "Все вышеперечисленное", "Ни один из вышеперечисленных", "以上都是",
+    "以上皆非", "上記のすべて", "いずれでもない", "위의 모두", "해당 없음", "جميع ما سبق",
+    "لا شيء مما سبق", "उपरोक्त सभी",
+    "इनमें से कोई नहीं", "Tất cả các đáp án trên",
+)  # fmt: skip
 NAMING = (
-    "Both A and B",
-    "A and C only",
-    "both (A) and (B)",
-    "Neither A nor B",
-    "A, B and C",
-    "Only A",
-    "Option B",
-    "Sowohl A als auch B",
-    "A et B",
-    "A y B son correctas",
-    "A и B",
-    "A和B都对",
-    "AとBの両方",
-    "A와 B",
-    "A और B दोनों",
-    "Both A and B are true statements about heat",
-)
+    "Both A and B", "A and C only", "both (A) and (B)", "Neither A nor B", "A, B and C", "Only A",
+    "Option B", "Sowohl A als auch B", "A et B", "A y B son correctas", "A и B", "A和B都对", "AとBの両方",
+    "A와 B", "A और B दोनों", "Both A and B are true statements about heat",
+)  # fmt: skip
 PLAIN = (
-    "Paris",
-    "Vitamin A",
-    "A",
-    "Type A and type O blood",
-    "None",
-    "I and II only",
-    "Above the tree line",
-    "The first amendment",
-    "All of the people were happy",
-    "Neither a borrower nor a lender be",
-    "Both of his brothers",
-    "not true",
-    "上海",
-    "都柏林",
-    "全国人民代表大会",
-    "위스키",
-    "Alle Tiere sind gleich",
-    "",
+    "Paris", "Vitamin A", "A", "Type A and type O blood", "None", "I and II only",
+    "Above the tree line", "The first amendment", "All of the people were happy",
+    "Neither a borrower nor a lender be", "Both of his brothers", "not true", "上海", "都柏林",
+    "全国人民代表大会", "위스키", "Alle Tiere sind gleich", "",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("option", "reference"),
+    [
+        *((option, "REFERS_TO_OTHERS") for option in OTHERS),
+        *((option, "REFERS_TO_LABELS") for option in NAMING),
+        *((option, None) for option in PLAIN),
+    ],
 )
-
-
-@pytest.mark.parametrize("option", OTHERS)
-def test_an_option_that_speaks_of_the_others_is_recognised(option: str) -> None:
-    """Phrases such as *none of the above* are recognised in many languages."""
-    assert find_reference(["x", option], LABELS) == "REFERS_TO_OTHERS"
-
-
-@pytest.mark.parametrize("option", NAMING)
-def test_an_option_that_names_labels_is_recognised(option: str) -> None:
-    """Options made of labels, or with a list of labels in them, are recognised."""
-    assert find_reference([option, "x"], LABELS) == "REFERS_TO_LABELS"
-
-
-@pytest.mark.parametrize("option", PLAIN)
-def test_an_option_that_stands_for_itself_is_left_alone(option: str) -> None:
-    """Ordinary texts are not taken for references."""
-    assert find_reference([option], LABELS) is None
+def test_options_that_speak_of_others_are_recognised(option: str, reference: str | None) -> None:
+    """Phrases such as *none of the above* in many languages, options made of labels; no ordinary text."""
+    assert find_reference(["x", option], LABELS) == reference
 
 
 def test_labels_are_those_of_the_row() -> None:
-    """What counts as a label is what the options are called: digits and other letters work alike."""
+    """Digits and other letters work alike; what is longer than the limit is not searched."""
     assert find_reference(["1 and 2"], ("1", "2", "3")) == "REFERS_TO_LABELS"
     assert find_reference(["1 and 2"], LABELS) is None
     assert find_reference(["أ و ب"], ("أ", "ب", "ج")) == "REFERS_TO_LABELS"
-
-
-def test_long_options_are_sentences_of_their_own() -> None:
-    """An option longer than the limit is not searched."""
     assert find_reference(["all of the above " + "x" * LONGEST], LABELS) is None

@@ -59,13 +59,7 @@ from answerkey.datasets.parquet import (
     read_frames,
     read_parquet,
 )
-from answerkey.datasets.rows import (
-    BLOCK_ROWS,
-    Rows,
-    RowsOver,
-    check_ids,
-    iterate_blocks,
-)
+from answerkey.datasets.rows import BLOCK_ROWS, Rows, RowsOver, check_ids, iterate_blocks
 from answerkey.datasets.storage import is_stored
 from answerkey.datasets.text_files import read_delimited, read_json_lines, read_json_list, read_paragraphs
 from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, listing, raise_all

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
+from answerkey.datasets.recorded import get_inside
 from answerkey.errors import SpecError, listing, suggest
 from answerkey.importers.logs import DamagedError, Json, Log, LogFile, Question, Record, Verdict, parse_json
 from answerkey.models.responses import mend_text, to_json_values
@@ -313,7 +314,7 @@ class Roles:
     def cell(self, row: Mapping[str, object], role: str) -> object:
         """Return what a row has in a role; None where there is nothing."""
         name = self.columns.get(role)
-        return None if name is None else row[name] if name in row else _reach(row, name)
+        return None if name is None else get_inside(row, name)
 
     def text(self, row: Mapping[str, object], role: str) -> str | None:
         """Return the text, or the number as text, that a row has in a role."""
@@ -365,17 +366,6 @@ class Roles:
         if value is None and "score" not in self.columns and label is not None:
             value = float(label == question.truth)
         return Verdict(value, label or read)
-
-
-def _reach(value: object, name: str) -> object:
-    """Return what a dotted name leads to inside a cell, the longest first part first; None for nothing."""
-    if not isinstance(value, dict):
-        return None
-    if name in value:
-        return value[name]
-    places = [at for at, character in enumerate(name) if character == "."]
-    found = ((value[name[:at]], name[at + 1 :]) for at in reversed(places) if name[:at] in value)
-    return next((inside for one, rest in found if (inside := _reach(one, rest)) is not None), None)
 
 
 def find_roles(names: Sequence[str], chosen: Mapping[str, str]) -> Roles:

@@ -103,7 +103,7 @@ class Content:
         expand = COMPRESSIONS.get(self.path.suffix.lower())
         if expand is None:
             return stream
-        return io.BufferedReader(_Expanded(stream, expand(stream, self.file)), _BLOCK)  # type: ignore[type-var]  # a raw stream
+        return open_blocks(stream, expand(stream, self.file), _BLOCK)
 
     def open_text(self, newline: Literal["", "\n"] = "") -> TextIO:
         """Return a stream of the text, without its byte order mark and with its line ends as they are.
@@ -209,9 +209,12 @@ def _describe_missing(path: Path) -> DataError:
     return DataError("E201", f"there is no data file `{path}`", where=Place(file=str(path)), hint=hint)
 
 
-class _Expanded(io.RawIOBase):
-    """Decompressed blocks as a stream; damage is raised as E202 by whoever reads."""
+def open_blocks(packed: BinaryIO, blocks: Iterator[bytes], size: int) -> BinaryIO:
+    """Return blocks, which are made of a packed stream, as a stream; what they raise, its reader gets."""
+    return io.BufferedReader(_Blocks(packed, blocks), size)  # type: ignore[type-var]  # a raw stream
 
+
+class _Blocks(io.RawIOBase):
     def __init__(self, packed: BinaryIO, blocks: Iterator[bytes]) -> None:
         super().__init__()
         self._packed, self._blocks, self._rest = packed, blocks, b""
@@ -245,21 +248,36 @@ def _expand_gzip(packed: BinaryIO, file: str) -> Iterator[bytes]:
         raise _refuse_packed("gzip", file, error) from None
 
 
-def _expand_zstd(packed: BinaryIO, file: str) -> Iterator[bytes]:
-    """Yield the content of all frames of a Zstandard file, one after the other."""
-    import zstandard
+class ZstdFrames:
+    """The frames of Zstandard data, one after the other; `is_open` while one of them has not ended."""
 
-    start = zstandard.ZstdDecompressor().decompressobj
-    frame, is_open, left = start(), False, b""
-    while block := left or packed.read(_PACKED_BLOCK):
-        try:
-            part = frame.decompress(block)
-        except zstandard.ZstdError as error:
-            raise _refuse_packed("zstd", file, error) from None
-        is_open, left = not frame.eof, frame.unused_data
-        frame = start() if frame.eof else frame
-        yield part
-    if is_open:
+    def __init__(self) -> None:
+        import zstandard
+
+        self.error = zstandard.ZstdError
+        self.is_open = False
+        self._start = zstandard.ZstdDecompressor().decompressobj
+        self._frame = self._start()
+
+    def decompress(self, data: bytes) -> bytes:
+        """Return what some more data expands to; raises `error`."""
+        parts = []
+        while data:
+            parts.append(self._frame.decompress(data))
+            self.is_open, data = not self._frame.eof, self._frame.unused_data
+            if self._frame.eof:
+                self._frame = self._start()
+        return b"".join(parts)
+
+
+def _expand_zstd(packed: BinaryIO, file: str) -> Iterator[bytes]:
+    frames = ZstdFrames()
+    try:
+        while block := packed.read(_PACKED_BLOCK):
+            yield frames.decompress(block)
+    except frames.error as error:
+        raise _refuse_packed("zstd", file, error) from None
+    if frames.is_open:
         raise _refuse_packed("zstd", file)
 
 

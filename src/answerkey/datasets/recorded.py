@@ -2,7 +2,7 @@
 
 They are read shard by shard, in the order of the samples. Where a file of completions has the order of the
 dataset, which is found by comparing ids part by part, it is read where it lies. Only when it has another are
-ids compared, and completions put in order, in memory.
+ids joined, and completions put in order, in memory.
 """
 
 from __future__ import annotations
@@ -66,8 +66,7 @@ class Field:
         if not is_encoded:
             found = _find_inside(samples.frame[self.column], self.inside)
             return [None] * len(samples) if found is None else found
-        values = [_get_inside(value, self.inside) for value in samples.values(self.column)]
-        return [None if value is _ABSENT else value for value in values]
+        return [get_inside(value, self.inside) for value in samples.values(self.column)]
 
     def is_in(self, rows: Rows) -> bool:
         """Return whether any row has the field."""
@@ -75,7 +74,7 @@ class Field:
             empty = rows.slice(0, 0).load([self.column])
             return _find_inside(empty.frame[self.column], self.inside) is not None
         return any(
-            _get_inside(value, self.inside) is not _ABSENT
+            get_inside(value, self.inside, _ABSENT) is not _ABSENT
             for _, block in iterate_blocks(rows, [self.column])
             for value in block.values(self.column)
         )
@@ -109,13 +108,14 @@ def _find_inside(series: pl.Series, name: str) -> pl.Series | None:
     return next((one for one in inner if one is not None), None)
 
 
-def _get_inside(value: object, name: str) -> object:
+def get_inside(value: object, name: str, otherwise: object = None) -> object:
+    """Return what a dotted name reaches inside a value, by the longest names first."""
     if not isinstance(value, Mapping):
-        return _ABSENT
+        return otherwise
     if name in value:
         return value[name]
-    inner = (_get_inside(value[head], rest) for head, rest in _split(name, value))
-    return next((one for one in inner if one is not _ABSENT), _ABSENT)
+    inner = (get_inside(value[head], rest, otherwise) for head, rest in _split(name, value))
+    return next((one for one in inner if one is not otherwise), otherwise)
 
 
 @dataclass(frozen=True)
@@ -142,18 +142,18 @@ class CompletionColumn:
             message = f"column `{self.name}` holds objects that are no messages"
             hint = f"name a field: {listing(f'{self.name}.{one}' for one in fields)}"
             raise DataError("E209", message, where=Place(file=rows.file, field=self.name), hint=hint)
-        unfit, statuses = RowErrors(rows.file), RowErrors(rows.file)
+        errors = RowErrors(rows.file), RowErrors(rows.file)
         for _, block in iterate_blocks(rows, self.columns):
-            self._read(block, block.ids, unfit, statuses)
-        unfit.raise_any()
-        statuses.raise_any()
+            self._read(block, block.ids, *errors)
+        for one in errors:
+            one.raise_any()
 
     def read(self, table: Samples, ids: pl.Series) -> Completions:
         """Return the completions of these rows under these ids; all unfit cells are reported together."""
-        unfit, statuses = RowErrors(table.file), RowErrors(table.file)
-        found = self._read(table, ids, unfit, statuses)
-        unfit.raise_any()
-        statuses.raise_any()
+        errors = RowErrors(table.file), RowErrors(table.file)
+        found = self._read(table, ids, *errors)
+        for one in errors:
+            one.raise_any()
         return found
 
     def _read(self, table: Samples, ids: pl.Series, unfit: RowErrors, statuses: RowErrors) -> Completions:
@@ -176,8 +176,14 @@ class CompletionColumn:
             frame = frame.with_columns(pl.coalesce(given, "logprobs").alias("logprobs"))
         # Why each completion ended, and verdicts that others gave; they decide nothing.
         types = {END_COLUMN: pl.String(), **THEIR_SCHEMA}
-        told = [name for name in types if name in self.beside and table.frame[name].dtype != pl.Null]
-        frame = frame.with_columns(_read_told(table, name, types[name]) for name in told) if told else frame
+        for name, dtype in types.items():
+            column = table.frame[name] if name in self.beside else pl.Series(dtype=pl.Null)
+            if column.dtype == pl.Null:
+                continue
+            if name in table.encoded or column.dtype.is_nested():  # no text, or no number
+                column = pl.Series(name, [None] * len(column))
+            found = column.cast(dtype, strict=False)
+            frame = frame.with_columns(found.fill_nan(None) if dtype == pl.Float64 else found)
         if STATUS_COLUMN in self.beside:
             frame = _apply_statuses(frame, _read_statuses(table, statuses))
         return Completions(frame)
@@ -243,15 +249,6 @@ def _write_logprobs(cell: object) -> str | None:
     return json.dumps(cell, ensure_ascii=False) if isinstance(cell, dict) else None
 
 
-def _read_told(table: Samples, name: str, dtype: pl.DataType) -> pl.Series:
-    """Return what others said; what is no text, or no number, is left out."""
-    column = table.frame[name]
-    if name in table.encoded or column.dtype.is_nested():
-        return pl.Series(name, [None] * len(column), dtype=dtype)
-    found = column.cast(dtype, strict=False)
-    return found.fill_nan(None) if dtype == pl.Float64 else found
-
-
 def _read_statuses(table: Samples, errors: RowErrors) -> pl.Series:
     """Return the statuses in the file; null where it leaves them open."""
     column = table.frame[STATUS_COLUMN]
@@ -288,27 +285,6 @@ def _write_reply(row: dict[str, str]) -> str:
 
 
 @dataclass(frozen=True)
-class OwnCompletions:
-    """Completions that stand beside the questions."""
-
-    column: CompletionColumn
-    num_trials: int = 1
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The columns of the dataset that are read."""
-        return self.column.columns
-
-    def slice(self, offset: int, length: int) -> Self:  # noqa: ARG002 - the samples bring their own
-        """Return the same."""
-        return self
-
-    def read(self, samples: Samples) -> Completions:
-        """Return what the column says."""
-        return self.column.read(samples, samples.ids)
-
-
-@dataclass(frozen=True)
 class BlankCompletions:
     """Completions without text, for samples that are evaluated without any."""
 
@@ -325,27 +301,36 @@ class BlankCompletions:
 
 
 @dataclass(frozen=True)
-class FileCompletions:
-    """Completions of another table, whose rows are in the order of the samples and of their trials."""
+class TableCompletions:
+    """Completions in the order of the samples and of their trials.
 
-    rows: Rows
+    `rows` are those of another table; without any the completions stand beside the questions.
+    """
+
     column: CompletionColumn
+    rows: Rows | None = None
     num_trials: int = 1
-    columns: frozenset[str] = frozenset()
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns of the dataset that are read."""
+        return self.column.columns if self.rows is None else frozenset()
 
     def slice(self, offset: int, length: int) -> Self:
         """Return those of `length` samples from `offset` on."""
         size = self.num_trials
-        return replace(self, rows=self.rows.slice(offset * size, length * size))
+        return (
+            self if self.rows is None else replace(self, rows=self.rows.slice(offset * size, length * size))
+        )
 
     def read(self, samples: Samples) -> Completions:
         """Return what the column says, under the ids of the samples."""
-        ids = _repeat_ids(samples.ids, self.num_trials)
-        found = self.column.read(self.rows.load(self.column.columns), ids)
+        table = samples if self.rows is None else self.rows.load(self.column.columns)
+        found = self.column.read(table, _repeat_ids(samples.ids, self.num_trials))
         return found if self.num_trials == 1 else found.number(range(self.num_trials))
 
 
-def find_own_completions(rows: Rows, *, column: str | None = None) -> OwnCompletions | None:
+def find_own_completions(rows: Rows, *, column: str | None = None) -> TableCompletions | None:
     """Return the completions that stand beside the questions, or None if no column holds any.
 
     A column that is named but not there is an error, and so are cells that are no completions.
@@ -356,12 +341,12 @@ def find_own_completions(rows: Rows, *, column: str | None = None) -> OwnComplet
             raise _refuse_column(rows, column)
         return None
     found.check(rows)
-    return OwnCompletions(found)
+    return TableCompletions(found)
 
 
 def match_completions(
     table: Rows, dataset: Dataset, *, column: str | None = None, num_trials: int = 1
-) -> FileCompletions:
+) -> TableCompletions:
     """Return the completions of a table for the selected samples, in their order.
 
     Matched by `sample_id` if the table has it, else by position: it then has as many rows as the dataset, as
@@ -382,16 +367,11 @@ def match_completions(
             _refuse_trials(table)
         rows = _match_ids(table, dataset, found.columns) if has_ids else _match_order(table, dataset)
     found.check(rows)
-    return FileCompletions(rows, found, num_trials)
+    return TableCompletions(found, rows, num_trials)
 
 
 def _iterate_ids(rows: Rows) -> Iterator[pl.Series]:
     return (rows.slice(offset, BLOCK_ROWS).ids() for offset in range(0, len(rows), BLOCK_ROWS))
-
-
-def _hash_ids(rows: Rows) -> pl.Series:
-    """Return a hash of each id; hashes take less memory than ids."""
-    return pl.concat([ids.hash() for ids in _iterate_ids(rows)]).alias("hash")
 
 
 def _has_same_ids(one: Rows, other: Rows) -> bool:
@@ -413,11 +393,6 @@ def _match_ids(table: Rows, dataset: Dataset, columns: frozenset[str]) -> Rows:
     for whole in (range(len(dataset.table)), dataset.kept):
         if len(whole) == len(table) and _has_same_ids(table, dataset.table.take(whole)):
             return table.take(locate_positions(whole, dataset.chosen))
-    positions = _pair_hashes(table, dataset.rows)
-    if positions is not None:
-        found = HeldRows(table.load(columns).take(positions))
-        if _has_same_ids(found, dataset.rows):
-            return found
     ids = dataset.rows.ids()
     rows = pl.DataFrame({"id": table.ids()}).with_row_index("row")
     positions = pl.DataFrame({"id": ids}).join(rows, on="id", how="left", maintain_order="left")["row"]
@@ -432,18 +407,6 @@ def _match_ids(table: Rows, dataset: Dataset, columns: frozenset[str]) -> Rows:
     return HeldRows(table.load(columns).take(positions))
 
 
-def _pair_hashes(table: Rows, samples: Rows) -> pl.Series | None:
-    """Return for each sample the row with its id, as far as hashes tell; None for a mismatch."""
-    if len(table) != len(samples):
-        return None
-    ours, theirs = _hash_ids(samples), _hash_ids(table)
-    order, other = ours.arg_sort(), theirs.arg_sort()
-    ours, theirs = ours.gather(order), theirs.gather(other)
-    if not ours.equals(theirs) or (ours == ours.shift()).any():
-        return None
-    return pl.DataFrame({"sample": order, "row": other}).sort("sample")["row"]
-
-
 def _match_order(table: Rows, dataset: Dataset) -> Rows:
     """Return for each sample the row at its position in the dataset, whole or filtered."""
     for whole in (range(len(dataset.table)), dataset.kept):
@@ -453,16 +416,12 @@ def _match_order(table: Rows, dataset: Dataset) -> Rows:
         if len(places) == len(table) and places[-1] == len(places) - 1:  # they are the first ones
             return table
     count = len(dataset.table)
-    there = f"there {'is' if len(table) == 1 else 'are'} {_count(len(table), 'completion')}"
-    message = f"{there} without `{ID_COLUMN}` for {_count(count, 'sample')}"
+    there = "there is 1 completion" if len(table) == 1 else f"there are {len(table)} completions"
+    message = f"{there} without `{ID_COLUMN}` for {count} sample{'' if count == 1 else 's'}"
     if len(dataset) != count:
         message += f", {len(dataset)} of them selected"
     hint = f"add a column `{ID_COLUMN}`, or give exactly one completion per sample, in the dataset's order"
     raise DataError("E209", message, where=Place(file=table.file), hint=hint)
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _match_trials(table: Rows, dataset: Dataset, num_trials: int, columns: frozenset[str]) -> Rows:
@@ -514,27 +473,19 @@ def _read_trials(table: Samples) -> pl.Series:
 
 def _refuse_trials(table: Rows) -> None:
     """Raise E209 when a table holds several trials of a sample and one is wanted."""
-    hashes = _hash_ids(table)
-    if hashes.n_unique() == len(hashes):
-        return
+    hashes = pl.concat([ids.hash() for ids in _iterate_ids(table)])  # they take less memory than ids
     most = int(hashes.value_counts()["count"].max())  # type: ignore[arg-type]  # there are rows
-    raise DataError(
-        "E209",
-        f"the completions hold up to {most} trials of a sample, and the task asks each sample once",
-        where=Place(file=table.file, field=TRIAL_COLUMN),
-        hint=f"add `trials: {{num_trials: {most}}}` to the task, or keep one trial of each sample",
-    )
+    if most > 1:
+        message = f"the completions hold up to {most} trials of a sample, and the task asks each sample once"
+        hint = f"add `trials: {{num_trials: {most}}}` to the task, or keep one trial of each sample"
+        raise DataError("E209", message, where=Place(file=table.file, field=TRIAL_COLUMN), hint=hint)
 
 
 def refuse_single(num_trials: int, file: str | None = None) -> DataError:
     """Return the error about completions of which there is one for each sample, where several are wanted."""
-    return DataError(
-        "E209",
-        f"the task asks each sample {num_trials} times, and there is one completion for each",
-        where=Place(file=file),
-        hint=f"ask a model, or bring a file with the columns `{ID_COLUMN}` and `{TRIAL_COLUMN}` (0, 1, …) by"
-        " `--completions FILE`",
-    )
+    message = f"the task asks each sample {num_trials} times, and there is one completion for each"
+    hint = f"ask a model, or bring a file with the columns `{ID_COLUMN}` and `{TRIAL_COLUMN}` (0, 1, …) by"
+    return DataError("E209", message, where=Place(file=file), hint=f"{hint} `--completions FILE`")
 
 
 def _refuse_match(file: str | None, lists: Mapping[str, pl.Series], hint: str) -> DataError:

@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import partial
@@ -59,13 +59,7 @@ from answerkey.datasets.parquet import (
     read_frames,
     read_parquet,
 )
-from answerkey.datasets.rows import (
-    BLOCK_ROWS,
-    Rows,
-    RowsOver,
-    check_ids,
-    iterate_blocks,
-)
+from answerkey.datasets.rows import BLOCK_ROWS, Rows, RowsOver, check_ids, iterate_blocks
 from answerkey.datasets.storage import is_stored
 from answerkey.datasets.text_files import read_delimited, read_json_lines, read_json_list, read_paragraphs
 from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, listing, raise_all
@@ -265,14 +259,11 @@ def _build_rows(
     if not is_small:
         cache = open_cache()
         try:
-            found = cache.find(key, file)
-            if found is None:
-                with cache.open_spill_folder() as spill:
-                    found = cache.keep(key, spill, build(spill), file)
+            rows, told, spans = cache.find(key, file) or cache.build(key, build, file)
         except (OSError, pl.exceptions.PolarsError) as error:
             notices = (Notice(f"`{file}` is held in memory: it cannot be kept as a table: {error}"),)
         else:
-            return found.rows, (*found.notices, *cache.notices), found.spans
+            return rows, (*told, *cache.notices), spans
     chunks: dict[int, pl.DataFrame] = {}
     built = build(chunks)
     return join_chunks(chunks, built, file), (*built.notices, *notices), built.spans
@@ -532,14 +523,8 @@ def read_documents(folder: Path, paths: Sequence[Path], how: FileFields) -> Tabl
     return load_rows(rows, name=str(folder))
 
 
-@dataclass(frozen=True)
-class StoredTable:
-    """A table in the cache, and what is said about it."""
-
-    rows: StoredRows
-    notices: tuple[Notice, ...] = ()
-    #: How many rows each of several files has.
-    spans: tuple[int, ...] = ()
+#: A table in the cache, what is said about it, and how many rows each of several files has.
+KeptTable = tuple[StoredRows, tuple[Notice, ...], tuple[int, ...]]
 
 
 @dataclass
@@ -550,7 +535,7 @@ class TableCache:
     limit: int = DEFAULT_BYTES
     notices: list[Notice] = field(default_factory=list)
 
-    def find(self, key: str, file: str) -> StoredTable | None:
+    def find(self, key: str, file: str) -> KeptTable | None:
         """Return the table with this key; `file` is its name in errors."""
         if self.folder is None:
             return None
@@ -561,49 +546,40 @@ class TableCache:
             return found
         return None
 
-    @contextmanager
-    def open_spill_folder(self) -> Iterator[SpillFolder]:
-        """Yield a folder for the chunks of a table; it is removed afterwards."""
-        folder = self._make_folder()
-        try:
-            yield SpillFolder(folder)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def _make_folder(self) -> Path:
-        try:
-            if self.folder is not None:
-                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                return Path(tempfile.mkdtemp(prefix=_SPILL, dir=self.folder))
-        except OSError as error:
-            message = (
-                f"the table cache `{self.folder}` cannot be used: {error}; large files are read each time"
-            )
-            hint = f"make room or correct its rights; `{VARIABLE}=off` switches it off"
-            self.notices.append(Notice(message, hint=hint))
-            self.folder = None
-        return Path(tempfile.mkdtemp(prefix="answerkey-table-"))
-
-    def keep(self, key: str, chunks: SpillFolder, built: BuiltTable, file: str) -> StoredTable:
-        """Make one table of the chunks and return it: an entry of the cache, or a temporary file."""
-        whole = chunks.folder / "whole"
-        scan = pl.scan_parquet(sorted(chunks.folder.glob("*.parquet")), glob=False)
-        rows = max(1, GROUP_BYTES * built.rows // max(built.size, 1))  # groups of a bearable size
-        (scan if built.first_line is None else scan.drop(LINE)).sink_parquet(
-            whole,
-            compression="zstd",
-            compression_level=1,
-            statistics=False,
-            row_group_size=min(rows, BLOCK_ROWS),
-            metadata={_KEY: json.dumps(_describe(built))},
-        )
+    def build(self, key: str, build: Callable[[Chunks], BuiltTable], file: str) -> KeptTable:
+        """Build a table by way of chunks in files: an entry of the cache, or a temporary file."""
         if self.folder is not None:
-            path = whole.replace(self.folder / f"{key}.parquet")
-            self._make_room(self.folder, path)
-        else:
-            folder = Path(tempfile.mkdtemp(prefix="answerkey-table-"))
-            atexit.register(shutil.rmtree, folder, ignore_errors=True)
-            path = Path(shutil.move(whole, folder / f"{key}.parquet"))
+            try:
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                place = tempfile.mkdtemp(prefix=_SPILL, dir=self.folder)
+            except OSError as error:
+                reason = f"the table cache `{self.folder}` cannot be used: {error}"
+                hint = f"make room or correct its rights; `{VARIABLE}=off` switches it off"
+                self.notices.append(Notice(f"{reason}; large files are read each time", hint=hint))
+                self.folder = None
+        spill = Path(tempfile.mkdtemp(prefix="answerkey-table-") if self.folder is None else place)
+        try:
+            built = build(SpillFolder(spill))
+            whole = spill / "whole"
+            scan = pl.scan_parquet(sorted(spill.glob("*.parquet")), glob=False)
+            rows = max(1, GROUP_BYTES * built.rows // max(built.size, 1))  # groups of a bearable size
+            (scan if built.first_line is None else scan.drop(LINE)).sink_parquet(
+                whole,
+                compression="zstd",
+                compression_level=1,
+                statistics=False,
+                row_group_size=min(rows, BLOCK_ROWS),
+                metadata={_KEY: json.dumps(_describe(built))},
+            )
+            if self.folder is not None:
+                path = whole.replace(self.folder / f"{key}.parquet")
+                self._make_room(self.folder, path)
+            else:
+                folder = Path(tempfile.mkdtemp(prefix="answerkey-table-"))
+                atexit.register(shutil.rmtree, folder, ignore_errors=True)
+                path = Path(shutil.move(whole, folder / f"{key}.parquet"))
+        finally:
+            shutil.rmtree(spill, ignore_errors=True)
         return _open_entry(path, file)
 
     def _make_room(self, folder: Path, kept: Path) -> None:
@@ -659,7 +635,7 @@ def _describe(built: BuiltTable) -> dict[str, Any]:
     }
 
 
-def _open_entry(path: Path, file: str) -> StoredTable:
+def _open_entry(path: Path, file: str) -> KeptTable:
     known: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[_KEY])
     held = pl.scan_parquet(path, glob=False).collect_schema()
     schema = {name: dtype for name, dtype in held.items() if name != LINE}
@@ -670,4 +646,4 @@ def _open_entry(path: Path, file: str) -> StoredTable:
         Notice(message, where=Place(file=file, line=line, field=name), hint=hint)
         for message, hint, line, name in known["notices"]
     )
-    return StoredTable(rows, notices, tuple(known.get("spans", ())))
+    return rows, notices, tuple(known.get("spans", ()))

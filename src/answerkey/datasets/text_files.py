@@ -226,14 +226,14 @@ def read_json_list(content: Content, table: TableBuilder) -> tuple[Notice, ...]:
     """Hand over the rows of a file that is one JSON list of objects; a syntax error ends the reading."""
     writer = _ObjectWriter(content, table)
     with content.open_text() as stream:
-        scanner = _ListScanner(content, stream)
+        rows = _JsonList(content, stream)
         try:
-            for source, value in scanner.elements():
-                writer.add(value, source, scanner.line)
+            for source, value in rows.elements():
+                writer.add(value, source, rows.line)
         except _SyntaxError as error:
             writer.refuse_syntax(*error.args)
         except BadJsonError as error:
-            writer.refuse(error, scanner.line)
+            writer.refuse(error, rows.line)
     return writer.finish()
 
 
@@ -241,67 +241,101 @@ class _SyntaxError(Exception):
     """Where a JSON list breaks off: message, line and column."""
 
 
-class _ListScanner:
-    """The elements of a JSON list one by one, so that each has its line; `line` is that of the last one.
+class JsonWindow:
+    """A JSON text that is read value by value; only a window of it is in memory, which grows with a value.
 
-    Of the text only a window is in memory, which grows when an element does not fit.
+    `at` is a place in the window, `line` its line.
     """
 
+    def __init__(self, stream: TextIO, decoder: json.JSONDecoder, block: int) -> None:
+        self.text, self.at, self.line = "", 0, 1
+        self._stream, self._decoder, self._block = stream, decoder, block
+
+    def peek(self) -> str:
+        """Go to the next character that is no white space, and return it; "" at the end."""
+        while True:
+            found = _SPACE.match(self.text, self.at)
+            end = found.end() if found else self.at
+            self.line += self.text.count("\n", self.at, end)
+            self.at = end
+            if end < len(self.text):
+                return self.text[end]
+            if not self.read_on():
+                return ""
+
+    def take(self, mark: str) -> bool:
+        """Return whether a mark comes next, and go behind it."""
+        is_there = self.peek() == mark
+        self.at += is_there
+        return is_there
+
+    def decode(self) -> tuple[object, int]:
+        """Return the value that starts here, and where it ends; raises what `fail` returns."""
+        while True:
+            try:
+                value, end = self._decoder.raw_decode(self.text, self.at)
+            except json.JSONDecodeError as error:
+                is_cut = error.msg.startswith("Unterminated") or error.pos > len(self.text) - _EDGE
+                if not is_cut or not self.read_on():
+                    raise self.fail(error.msg, error.pos) from None
+            else:
+                # A number goes on in the next block, maybe: `1` and `.5`, or `1e-` and `5`.
+                is_whole = self.text[end - 1] in '}]"' or end <= len(self.text) - _EDGE
+                if is_whole or not self.read_on():
+                    return value, end
+
+    def read_on(self) -> bool:
+        """Let go of what has been read and add to the window; return whether there was more."""
+        more = self._stream.read(max(self._block, len(self.text) - self.at))
+        if more:
+            self.text, self.at = self.text[self.at :] + more, 0
+        return bool(more)
+
+    def fail(self, message: str, position: int) -> Exception:
+        """Return the error about a text that breaks off."""
+        raise NotImplementedError
+
+
+class _JsonList(JsonWindow):
+    """The elements of a JSON list one by one, so that each has its line."""
+
     def __init__(self, content: Content, stream: TextIO) -> None:
-        self.stream = stream
-        self.text = ""
-        self.at = 0
-        self.line = 1
+        super().__init__(stream, DECODER, _BLOCK)
         self._lines_before, self._columns_before = 0, 0
-        self._skip_space()
-        if self.at == len(self.text):
+        if not self.peek():
             raise content.error("E210", "the file is empty")
-        if not self._take("["):
+        if not self.take("["):
             hint = "write a list of objects: `[{...}, {...}]`"
             if re.match(r"\s*\{.*\}\s*\n\s*\{", self.text + stream.read(_SHOWN)):
                 hint = "this looks like one object per line: name it `.jsonl`"
             raise content.error("E202", "the file is not a JSON list of objects", self.line, hint=hint)
 
     def elements(self) -> Iterator[tuple[str, object]]:
-        """Yield the source and the value of each element."""
+        """Yield the source and the value of each element; `line` is that on which it starts."""
         is_first = True
-        while not self._take("]"):
-            if not is_first and not self._take(","):
-                raise self._fail("Expecting ',' or ']'", self.at)
+        while not self.take("]"):
+            if not is_first and not self.take(","):
+                raise self.fail("Expecting ',' or ']'", self.at)
             is_first = False
-            self._skip_space()
-            value, end = self._decode()
+            self.peek()
+            try:
+                value, end = self.decode()
+            except (RecursionError, ValueError) as error:
+                raise refuse_size(error) from None
             source = self.text[self.at : end]
             yield source, value
             self.line += source.count("\n")
             self.at = end
-        self._skip_space()
-        if self.at != len(self.text):
-            raise self._fail("Extra text after the list", self.at)
+        if self.peek():
+            raise self.fail("Extra text after the list", self.at)
 
-    def _decode(self) -> tuple[object, int]:
-        """Return the value that starts here, and where it ends."""
-        while True:
-            try:
-                value, end = DECODER.raw_decode(self.text, self.at)
-            except json.JSONDecodeError as error:
-                is_cut = error.msg.startswith("Unterminated") or error.pos > len(self.text) - _EDGE
-                if not is_cut or not self._read_on():
-                    raise self._fail(error.msg, error.pos) from None
-            except (RecursionError, ValueError) as error:
-                raise refuse_size(error) from None
-            else:
-                # A number goes on in the next block, maybe.
-                if end < len(self.text) or self.text[end - 1] in '}]"' or not self._read_on():
-                    return value, end
-
-    def _read_on(self) -> bool:
-        """Let go of what has been read and add to the window; return whether there was more."""
-        more = self.stream.read(max(_BLOCK, len(self.text) - self.at))
-        if more:
-            self._lines_before, self._columns_before = self._locate(self.at)
-            self.text, self.at = self.text[self.at :] + more, 0
-        return bool(more)
+    def read_on(self) -> bool:
+        """Add to the window, and remember what was before it."""
+        before = self._locate(self.at)
+        is_more = super().read_on()
+        if is_more:
+            self._lines_before, self._columns_before = before
+        return is_more
 
     def _locate(self, position: int) -> tuple[int, int]:
         """Return how many lines end before a position, and how many characters its line has before it."""
@@ -310,21 +344,7 @@ class _ListScanner:
         columns = position - start - 1 + (0 if lines else self._columns_before)
         return self._lines_before + lines, columns
 
-    def _fail(self, message: str, position: int) -> _SyntaxError:
+    def fail(self, message: str, position: int) -> _SyntaxError:
+        """Return the error, with line and column."""
         lines, columns = self._locate(position)
         return _SyntaxError(message, lines + 1, columns + 1)
-
-    def _take(self, mark: str) -> bool:
-        self._skip_space()
-        is_there = self.text.startswith(mark, self.at)
-        self.at += is_there
-        return is_there
-
-    def _skip_space(self) -> None:
-        while True:
-            found = _SPACE.match(self.text, self.at)
-            end = found.end() if found else self.at
-            self.line += self.text.count("\n", self.at, end)
-            self.at = end
-            if end < len(self.text) or not self._read_on():
-                return

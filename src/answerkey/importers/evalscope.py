@@ -9,180 +9,137 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import PurePosixPath
-from typing import ClassVar
 
+from answerkey.importers import questions as ask
 from answerkey.importers.logs import (
     DamagedError,
+    Json,
+    KnownReader,
     Log,
     LogFile,
-    LogPreview,
     LookupTable,
     Record,
-    Row,
     Verdict,
-    get,
-    get_count,
-    get_list,
-    get_number,
-    get_text,
+    group_files,
 )
-from answerkey.importers.questions import (
-    FINISH_REASONS,
-    Messages,
-    fail,
-    find_label,
-    find_question,
-    find_shown,
-    find_truth,
-    join_parts,
-    join_reasoning,
-    name_stem,
-    read_messages,
-    require_one_model,
-)
-from answerkey.models.responses import read_message, to_json_values
+from answerkey.models.responses import read_message
 from answerkey.types import Completion
 
-_FILE = re.compile(r"(.*/)?(?P<part>predictions|reviews)/(?P<model>.+)/(?P<name>[^/]+)\.jsonl(\.gz|\.zst)?")
 
-
-class EvalscopeReader:
+class EvalscopeReader(KnownReader):
     """Reads what evalscope writes."""
 
-    kind: ClassVar[str] = "evalscope"
-    title: ClassVar[str] = "evalscope output"
-
-    @classmethod
-    def recognises(cls, preview: LogPreview) -> bool:
-        """Return whether there are folders as evalscope has them, or a line of a review or a prediction."""
-        if any(_FILE.fullmatch(name) for name in preview.names):
-            return True
-        return "index" in preview.first and bool({"sample_score", "model_output"} & set(preview.first))
+    kind = "evalscope"
+    title = "evalscope output"
+    file_name = re.compile(
+        r"(.*/)?(?P<part>predictions|reviews)/(?P<model>.+)/(?P<name>[^/]+)\.jsonl(\.gz|\.zst)?"
+    )
+    row_keys = ({"index", "sample_score"}, {"index", "model_output"})
 
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each reply."""
-        sets: dict[str, dict[str, LogFile]] = {}
-        models = set()
-        for file in log.files():
-            match = _FILE.fullmatch(file.name) or _FILE.fullmatch(PurePosixPath(file.file).as_posix())
-            if match is not None:
-                models.add(match["model"])
-                sets.setdefault(match["name"], {})[match["part"]] = file
-        hint = "copy the folders of one model, or name one file of its reviews"
-        log.description.model = require_one_model(log, models, "the output", hint)
+        sets, models = group_files(log.files(), self.file_name)
+        log.name_model(models, "the output", "copy the folders of one model, or name one file of its reviews")
         if not sets:
-            lines = (file for file in log.files() if file.name.endswith((".jsonl", ".gz", ".zst")))
-            alone = next(lines, None)
+            alone = next(
+                (file for file in log.files() if file.name.endswith((".jsonl", ".gz", ".zst"))), None
+            )
             if alone is None:
                 message = f"`{log.path}` holds no `predictions` and no `reviews` of evalscope"
                 raise log.make_error("E201", message)
-            sets = {name_stem(alone.name): {"reviews": alone}}
-        log.description.task = next(iter(sets)) if len(sets) == 1 else f"{len(sets)} sets of evalscope"
+            sets = {alone.stem: {"reviews": alone}}
+        log.name_task(list(sets), "sets of evalscope")
         for name, files in sorted(sets.items()):
             yield from _read_set(log, name, files, category=None if len(sets) == 1 else name)
 
 
 def _read_set(log: Log, name: str, files: dict[str, LogFile], *, category: str | None) -> Iterator[Record]:
     """Yield the records of one set; with both files, reviews wait on disk until their predictions come."""
-    reviews, predictions = files.get("reviews"), files.get("predictions")
-    if reviews is None or predictions is None:
+    if len(files) == 1:
         for file in files.values():
-            rows = log.read_lines(file)
-            yield from log.convert(rows, lambda row: [_read_row(log, row, row, category)], file)
+            yield from log.convert(file, log.rows(file), lambda row: _read_row(log, row, row, category))
         return
     used = 0
     with LookupTable() as kept:
 
-        def keep(review: Row) -> list[Record]:
-            kept.put(_require_index(review), review)
+        def keep(review: Json) -> list[Record]:
+            kept.put(_require_index(review), review.value)
             return []
 
-        def join(prediction: Row) -> list[Record]:
-            return [_read_row(log, kept.get(_require_index(prediction)) or {}, prediction, category)]
+        def join(row: Json) -> Record:
+            return _read_row(log, Json(kept.get(_require_index(row))), row, category)
 
-        list(log.convert(log.read_lines(reviews), keep, reviews))
-        for record in log.convert(log.read_lines(predictions), join, predictions):
+        list(log.convert(files["reviews"], log.rows(files["reviews"]), keep))
+        for record in log.convert(files["predictions"], log.rows(files["predictions"]), join):
             used += record.question is not None and record.question.truth is not None
             yield record
         if kept.count != used:
             log.notice(f"`{name}`: {kept.count} reviews, {used} of them with a prediction")
 
 
-def _require_index(row: Row) -> str:
-    index = get_text(row, "index")
+def _require_index(row: Json) -> str:
+    index = row.text("index")
     if index is None:
         raise DamagedError("the line has no `index`")
     return index
 
 
-def _read_row(log: Log, review: Row, prediction: Row, category: str | None) -> Record:
+def _read_row(log: Log, review: Json, prediction: Json, category: str | None) -> Record:
     """Return the record of a review and a prediction, which may be one and the same."""
-    index, score = _require_index(prediction), get(review, "sample_score")
+    index, score = _require_index(prediction), review.at("sample_score")
     messages = _find_prompt(review) or _find_prompt(prediction)
-    question = find_shown(find_question(messages))
+    question = ask.find_shown(ask.find_question(messages))
     choices, options = question.choices, question.options
-    rest = get(score, "sample_metadata") or prediction.get("metadata")
-    told = log.description
-    told.model = told.model or get_text(prediction, "model")
-    group, turn = get_text(score, "group_id"), get_count(score, "generation_index")
+    log.description.model = log.description.model or prediction.text("model")
+    group, turn = score.text("group_id"), score.count("generation_index")
     name = index if group is None else group
-    read = get_text(score, "score", "extracted_prediction")
+    read = score.text("score", "extracted_prediction")
     return Record(
         name if category is None else f"{category}/{name}",
         replace(
             question,
-            truth=find_truth(review.get("target"), choices, options),
+            truth=ask.find_truth(review.get("target"), choices, options),
             category=category,
-            original=rest if isinstance(rest, dict) else {},
+            original=score.object("sample_metadata") or prediction.object("metadata"),
         ),
         replace(_read_reply(review, prediction), prompt=messages),
-        Verdict(_read_value(log, score), find_label(read, choices, None) or read),
+        Verdict(_read_value(log, score), ask.find_label(read, choices, None) or read),
         0 if group is None else turn or 0,
     )
 
 
-def _find_prompt(row: Row) -> Messages | None:
+def _find_prompt(row: Json) -> ask.Messages | None:
     """Return the messages before the reply; older reviews have `input`."""
-    found = read_messages(row.get("messages") or row.get("input")) or []
+    found = ask.read_messages(row.get("messages") or row.get("input")) or []
     last = max((at for at, one in enumerate(found) if one["role"] == "user"), default=-1)
     return found[: last + 1] or None
 
 
-def _read_value(log: Log, score: object) -> float | None:
+def _read_value(log: Log, score: Json) -> float | None:
     """Return the verdict of a review: of the score that is wanted, its main score, or its only one."""
-    values, wanted = get(score, "score", "value"), log.options.score
+    values, wanted = score.get("score", "value"), log.options.score
     if not isinstance(values, dict):
-        return get_number(values)
-    main = wanted or get_text(score, "score", "main_score_name")
+        return Json(values).number()
+    main = wanted or score.text("score", "main_score_name")
     name = main if main in values else next(iter(values), None)
     if wanted is not None and name != wanted:
         return None
     log.description.score = log.description.score or (None if name is None else str(name))
-    return get_number(values, str(name))
+    return Json(values).number(str(name))
 
 
-def _read_reply(review: Row, prediction: Row) -> Completion:
+def _read_reply(review: Json, prediction: Json) -> Completion:
     """Return what was said: of a prediction its first choice, of a review its text."""
-    output = get(prediction, "model_output")
-    if output is None:
-        return read_message(get_text(review, "sample_score", "score", "prediction"))
-    choice = next(iter(get_list(output, "choices")), None)
-    content, logprobs = get(choice, "message", "content"), get(choice, "logprobs")
-    end = get_text(choice, "stop_reason")
-    error = get_text(output, "error") or get_text(output, "error", "message")
-    if error and not join_parts(content):
-        return fail(error)
-    said = content
+    output = prediction.at("model_output")
+    if output.value is None:
+        return read_message(review.text("sample_score", "score", "prediction"))
+    content = next(iter(output.list("choices")), Json(None)).get("message", "content")
+    error = output.text("error") or output.text("error", "message")
+    if error and not ask.join_parts(content):
+        return ask.fail(error)
+    reasoning = None
     if isinstance(content, list):
-        said = [part for part in content if get(part, "type") != "reasoning"]
-    return replace(
-        read_message({"role": "assistant", "content": said}),
-        reply=None,
-        finish_reason=FINISH_REASONS.get(end, end) if end else None,
-        prompt_tokens=get_count(output, "usage", "input_tokens"),
-        completion_tokens=get_count(output, "usage", "output_tokens"),
-        latency=get_number(output, "time"),
-        reasoning=join_reasoning(content) or None,
-        logprobs=to_json_values(logprobs) if isinstance(logprobs, dict) else None,
-    )
+        reasoning = ask.join_parts(content, "reasoning", kind="reasoning")
+        content = [part for part in content if Json(part).get("type") != "reasoning"]
+    said = read_message({"role": "assistant", "content": content})
+    return replace(ask.add_usage(said, output), reply=None, reasoning=reasoning)

@@ -7,24 +7,10 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import ClassVar
 
 from answerkey.errors import AnswerkeyError
-from answerkey.importers.logs import (
-    DamagedError,
-    Log,
-    LogPreview,
-    Record,
-    Row,
-    Verdict,
-    get,
-    get_count,
-    get_list,
-    get_number,
-    get_object,
-    get_text,
-)
-from answerkey.importers.questions import QuestionColumns, fail, find_label, read_texts, take_labels
+from answerkey.importers import questions as ask
+from answerkey.importers.logs import DamagedError, Json, KnownReader, Log, Record, Row, Verdict
 from answerkey.models.responses import mend_text, read_message
 from answerkey.spec import task_from_source
 from answerkey.types import Completion
@@ -40,15 +26,16 @@ _KEPT = ("description", "long_description", "tags", "tasks")
 _LOOKED_UP = re.compile(r"\A\$\S*\Z|<<\s*(config|secrets)\s*\.")
 
 
-class EvidenceReader:
+class EvidenceReader(KnownReader):
     """Reads an evidence log; the task that it states is the task of the project.
 
     `definition` is that of the stated task, None when it states none that can be used; `task_fields` is what
     else it says of itself.
     """
 
-    kind: ClassVar[str] = "evidence"
-    title: ClassVar[str] = "evidence log"
+    kind = "evidence"
+    title = "evidence log"
+    head_keys = ({"format_version", "evidence"},)
 
     def __init__(self) -> None:
         self.definition: dict[str, object] | None = None
@@ -56,44 +43,38 @@ class EvidenceReader:
         self.task_fields: dict[str, object] = {}
         self._scorer: str | None = None
         self._score: str | None = None
-        self._columns = QuestionColumns()
-
-    @classmethod
-    def recognises(cls, preview: LogPreview) -> bool:
-        """Return whether it begins like an evidence log."""
-        return preview.head.startswith("{") and preview.mentions("format_version", "evidence")
+        self._columns = ask.QuestionColumns()
 
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each sample and trial."""
-        for file in log.files():
-            if file.name.endswith((".json", ".gz", ".zst")) or log.path.is_file():
-                self._scorer = self._score = log.options.score
-                head: Row = {}
-                rows = log.read_sections(file, head, "evidence", "samples", kept=_HEAD)
-                yield from log.convert(rows, self._read_sample, file)
-                self._read_head(log, head)
+        for file in log.files(".json", ".gz", ".zst"):
+            self._scorer = self._score = log.options.score
+            head: Row = {}
+            rows = log.elements(file, "evidence", "samples", head=head, kept=_HEAD)
+            yield from log.convert(file, rows, self._read_sample)
+            self._read_head(log, Json(head))
 
-    def _read_head(self, log: Log, head: Row) -> None:
+    def _read_head(self, log: Log, head: Json) -> None:
         """Take in what the log says of itself, wherever in the file that stands."""
-        specification, version = head.get("specification"), get_text(head, "format_version")
+        specification, version = head.at("specification"), head.text("format_version")
         if version not in {_VERSION, None}:
             log.notice(f"the log has the version `{version}`; `{_VERSION}` is known")
-        task, model = get_object(specification, "task"), get(specification, "model")
+        task, model = specification.at("task"), specification.at("model")
         told = log.description
-        told.task = get_text(task, "display_name") or get_text(specification, "display_name")
-        told.model = get_text(model, "name") or get_text(model, "key") or get_text(model)
+        told.task = task.text("display_name") or specification.text("display_name")
+        told.model = model.any_text("name", "key") or model.text()
         told.score = self._score
         told.reported = {}
-        for one in get_list(head, "evidence/metrics"):
-            if get_text(one, "scorer_key") == self._scorer:
-                numbers = {str(name): get_number(value) for name, value in get_object(one, "values").items()}
+        for one in head.list("evidence/metrics"):
+            if one.text("scorer_key") == self._scorer:
+                numbers = {str(name): Json(value).number() for name, value in one.object("values").items()}
                 told.reported |= {name: number for name, number in numbers.items() if number is not None}
-        if get_text(head, "status") == "failure":
+        if head.text("status") == "failure":
             log.notice("the log has the status `failure`")
         self.task_key = str(task.get("key") or "")
         kept = ((name, task.get(name)) for name in _KEPT)
         self.task_fields = {name: value for name, value in kept if value is not None and _is_plain(value)}
-        definition = get_object(get(specification, "task") or specification, "definition")
+        definition = (task if task.value else specification).object("definition")
         self.definition = None
         if definition.get("scorers"):
             try:
@@ -108,32 +89,33 @@ class EvidenceReader:
             message = "options were shown in several orders: each order is a sample of its own here"
             log.notice(message, "the task is one that fits, not that of the log")
 
-    def _read_sample(self, sample: Row) -> list[Record]:
-        trials = get_list(sample, "trials")
+    def _read_sample(self, sample: Json) -> list[Record]:
+        trials = sample.list("trials")
         if not trials:
-            errors = (get_text(one, "message") for one in get_list(sample, "errors"))
+            errors = (one.text("message") for one in sample.list("errors"))
             reason = next((text for text in errors if text), "no reason is given")
             raise DamagedError(f"the sample has no trials: {reason}")
         return [self._read_trial(sample, trial, at) for at, trial in enumerate(trials)]
 
-    def _read_trial(self, sample: Row, trial: object, at: int) -> Record:
-        name = get_text(sample, "sample_id") or get_text(trial, "sample_id")
+    def _read_trial(self, sample: Json, trial: Json, at: int) -> Record:
+        name = sample.text("sample_id") or trial.text("sample_id")
         if name is None:
             raise DamagedError("the sample has no `sample_id`")
-        scores = get_list(trial, "scores")
+        scores = trial.list("scores")
         if self._scorer is None:
-            first = next((one for one in scores if get_text(one, "scorer_purpose") != "qa"), None)
-            self._scorer = get_text(first, "scorer_key")
-        score = next((one for one in scores if get_text(one, "scorer_key") == self._scorer), None)
-        row, noted = get_object(trial, "sample", "data"), get(score, "metadata")
+            first = (one.text("scorer_key") for one in scores if one.text("scorer_purpose") != "qa")
+            self._scorer = next(first, None)
+        found = (one for one in scores if one.text("scorer_key") == self._scorer)
+        score = next(found, Json(None))
+        row, noted = trial.object("sample", "data"), score.at("metadata")
         question = self._columns.read(row)
-        stated = read_texts(get(noted, "choices"))
-        choices = (take_labels(stated) if stated else None) or question.choices
+        stated = ask.read_texts(noted.get("choices"))
+        choices = (ask.take_labels(stated) if stated else None) or question.choices
         options = question.options
         options = options if options and len(options) == len(choices or ()) else None
-        truth = get_text(noted, "ground_truth_choice") or get_text(noted, "answer_gt")
-        truth = truth or find_label(question.truth, choices, options) or question.truth
-        index = get_count(trial, "index")
+        truth = noted.any_text("ground_truth_choice", "answer_gt")
+        truth = truth or ask.find_label(question.truth, choices, options) or question.truth
+        index = trial.count("index")
         return Record(
             name,
             replace(question, choices=choices, options=options, truth=truth, original=row),
@@ -142,15 +124,15 @@ class EvidenceReader:
             at if index is None else index,
         )
 
-    def _read_verdict(self, score: object) -> Verdict:
-        values, noted = get_object(score, "values"), get(score, "metadata")
+    def _read_verdict(self, score: Json) -> Verdict:
+        values = score.object("values")
         if not values:
             return Verdict()
         name = str(_RIGHT if _RIGHT in values else next(iter(values)))
         if self._scorer is not None:
             self._score = f"{self._scorer}.{name}"
-        answer = get_text(noted, "predicted_choice") or get_text(noted, "answer_pred")
-        return Verdict(get_number(values, name), answer)
+        answer = score.at("metadata").any_text("predicted_choice", "answer_pred")
+        return Verdict(score.number("values", name), answer)
 
 
 def _check_definition(definition: Mapping[str, object]) -> dict[str, object]:
@@ -189,17 +171,18 @@ def _is_plain(value: object) -> bool:
     return all(isinstance(one, str) and not _LOOKED_UP.search(one) for one in texts)
 
 
-def _read_reply(trial: object) -> Completion:
+def _read_reply(trial: Json) -> Completion:
     """Return what was said; ERROR where nothing was, and an error of the solver says why."""
-    output = get(trial, "solver", "output")
-    failed = [one for one in get_list(trial, "errors") if get_text(one, "stage") == "solver"]
-    if output is None and failed:
-        return fail(get_text(failed[0], "message") or "the call failed")
-    choices = get(output, "output", "choices") or get(output, "choices")
-    message = get(choices[0], "message") if isinstance(choices, list) and choices else None
-    reasoning = get_text(message, "reasoning") or get_text(message, "reasoning_content")
-    if isinstance(output, str) and output.startswith('{"'):  # an output may be the JSON text of one
+    output = trial.at("solver", "output")
+    failed = [one for one in trial.list("errors") if one.text("stage") == "solver"]
+    if output.value is None and failed:
+        return ask.fail(failed[0].text("message") or "the call failed")
+    choices = output.list("output", "choices") or output.list("choices")
+    message = choices[0].at("message") if choices else Json(None)
+    reasoning = message.any_text("reasoning", "reasoning_content")
+    value = output.value
+    if isinstance(value, str) and value.startswith('{"'):  # an output may be the JSON text of one
         with suppress(ValueError, RecursionError):
-            output = json.loads(output)
-    said = read_message(output)
-    return replace(said, reply=None, reasoning=None if reasoning is None else mend_text(reasoning))
+            value = json.loads(value)
+    reasoning = None if reasoning is None else mend_text(reasoning)
+    return replace(read_message(value), reply=None, reasoning=reasoning)

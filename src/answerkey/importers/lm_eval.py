@@ -9,43 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import PurePosixPath
-from typing import ClassVar
 
 from answerkey.errors import listing
+from answerkey.importers import questions as ask
 from answerkey.importers.logs import (
     DamagedError,
+    Json,
+    KnownReader,
     Log,
-    LogPreview,
     Question,
     Record,
-    Row,
     Verdict,
-    get,
-    get_list,
-    get_number,
-    get_object,
-    get_text,
     parse_json,
-)
-from answerkey.importers.questions import (
-    Messages,
-    Texts,
-    choose_newest,
-    find_label,
-    find_largest,
-    label_options,
-    rank_choices,
-    read_texts,
-    say_repeats,
-    take_counting,
-    take_labels,
 )
 from answerkey.models.responses import read_message
 from answerkey.types import Completion
 
-_SAMPLES = re.compile(r"samples_(?P<task>.+?)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl(\.gz|\.zst)?")
-_RESULTS = re.compile(r"results_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)\.json")
+_TIME = r"(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)"
+_RESULTS = re.compile(rf"results_{_TIME}\.json")
 #: Metrics that say whether an answer is right, the usual first.
 _METRICS = ("acc", "exact_match", "acc_norm", "em", "mc1")
 _KNOWN = frozenset({"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"})
@@ -53,7 +34,6 @@ _KNOWN = frozenset({"doc_id", "doc", "target", "arguments", "resps", "filtered_r
 _NAMED = 3
 _QUESTIONS = ("question", "query", "ctx", "question_stem", "input", "text", "problem", "premise")
 _OPTIONS = ("choices", "options", "endings", "mc1_targets")
-_CATEGORIES = ("subject", "category", "subset", "topic", "domain")
 #: A row with this metric asks in half of its requests how likely the continuations are without the question.
 _HALVED_BY = "acc_mutual_info"
 #: By how much of a continuation these metrics divide its log-probability.
@@ -67,43 +47,37 @@ _INVALID = "[invalid]"
 _IMPOSSIBLE = -1e30
 
 
-class LmEvalReader:
+class LmEvalReader(KnownReader):
     """Reads the samples of a run of lm-evaluation-harness; of several runs in a folder, the newest."""
 
-    kind: ClassVar[str] = "lm-eval"
-    title: ClassVar[str] = "lm-evaluation-harness log"
-
-    @classmethod
-    def recognises(cls, preview: LogPreview) -> bool:
-        """Return whether there are files named as lm-eval names them, or lines as it writes them."""
-        if any(_SAMPLES.fullmatch(PurePosixPath(name).name) for name in preview.names):
-            return True
-        return {"doc_id", "doc", "resps", "filtered_resps"} <= set(preview.first)
+    kind = "lm-eval"
+    title = "lm-evaluation-harness log"
+    file_name = re.compile(rf"(.*/)?samples_(?P<task>[^/]+?)_{_TIME}\.jsonl(\.gz|\.zst)?")
+    row_keys = ({"doc_id", "doc", "resps", "filtered_resps"},)
 
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each question and repeat, under one filter."""
         hint = "lm-eval writes them with `--log_samples`"
-        files = choose_newest(log, _SAMPLES, wanted="samples_*.jsonl", option=hint)
+        files = ask.choose_newest(log, self.file_name, wanted="samples_*.jsonl", option=hint)
         tasks, results = [task for task, _ in files], list(_iterate_results(log))
         told = log.description
         told.task = ", ".join(tasks) if len(tasks) <= _NAMED else f"{len(tasks)} tasks of lm-eval"
-        models = [get_text(one, "model_name") for one in results]
-        models += [get_text(one, "config", "model") for one in results]
+        models = [one.text(*path) for path in (("model_name",), ("config", "model")) for one in results]
         told.model = next((name for name in models if name), None)
         for task, file in files:
             reading = _TaskRows(log, task, is_only=len(files) == 1)
-            yield from log.convert(log.read_lines(file), reading.read, file)
+            yield from log.convert(file, log.rows(file), reading.read)
             reading.add_notices()
         for one in results:
-            for name, values in get_object(one, "results").items():
-                number = get_number(values, str(told.score))
+            for name, values in one.object("results").items():
+                number = Json(values).number(str(told.score))
                 if number is not None:
                     told.reported.setdefault(str(name), number)
 
 
-def _iterate_results(log: Log) -> Iterator[Row]:
+def _iterate_results(log: Log) -> Iterator[Json]:
     """Yield the files of numbers beside the samples, the newest first."""
-    matches = (_SAMPLES.fullmatch(PurePosixPath(file.name).name) for file in log.files())
+    matches = (LmEvalReader.file_name.fullmatch(file.name) for file in log.files())
     times = {match["time"] for match in matches if match}
     pattern = "results_*.json"
     beside = log.path.rglob(pattern) if log.path.is_dir() else log.path.parent.glob(pattern)
@@ -111,9 +85,7 @@ def _iterate_results(log: Log) -> Iterator[Row]:
         match = _RESULTS.fullmatch(path.name)
         if match is not None and match["time"] in times and path.is_file():
             with suppress(OSError, ValueError, DamagedError):
-                found = parse_json(path.read_text(encoding="utf-8"))
-                if isinstance(found, dict):
-                    yield found
+                yield Json(parse_json(path.read_text(encoding="utf-8")))
 
 
 class _TaskRows:
@@ -129,32 +101,28 @@ class _TaskRows:
         self._others: dict[str, None] = {}
         self._repeats = 1
 
-    def read(self, row: Row) -> list[Record]:
+    def read(self, row: Json) -> list[Record]:
         """Return the records of a row: none under another filter, one for each repeat under this."""
-        under = get_text(row, "filter") or "none"
+        under = row.text("filter") or "none"
         self._filter = under if self._filter is None else self._filter
         if self._metric is None:
             stated = row.get("metrics")
-            names = [name for name in row if name not in _KNOWN and not name.endswith("_hash")]
+            names = [name for name in row.object() if name not in _KNOWN and not name.endswith("_hash")]
             names = [one for one in stated if isinstance(one, str)] if isinstance(stated, list) else names
-            listed = [one for one in names if get_number(row, one) is not None]
+            listed = [one for one in names if row.number(one) is not None]
             self._metric = next((one for one in _METRICS if one in listed), listed[0] if listed else "")
         if self._metric:
             self._log.description.score = f"{self._metric},{self._filter}"
         if under != self._filter:
             self._others[under] = None
             return []
-        number = get_text(row, "doc_id")
+        number = row.text("doc_id")
         if number is None:
             raise DamagedError("the line has no `doc_id`")
         question, replies, answer = _read_row(row, self._metric, self._category)
         self._repeats = max(self._repeats, len(replies))
-        # Repeats are judged together, after the filter; the verdict is shown with the first.
-        verdict = Verdict(get_number(row, self._metric), answer)
-        return [
-            Record(f"{self._name}/{number}", question, one, Verdict() if trial else verdict, trial)
-            for trial, one in enumerate(replies)
-        ]
+        verdict = Verdict(row.number(self._metric), answer)
+        return ask.list_trials(f"{self._name}/{number}", question, replies, verdict)
 
     def add_notices(self) -> None:
         """Tell which filters were passed over, and what was judged together."""
@@ -162,52 +130,53 @@ class _TaskRows:
             hint = f"`--score {self._metric or 'acc'},{next(iter(self._others))}` takes another"
             names = listing(sorted(self._others))
             self._log.notice(f"task `{self._name}`: filter `{self._filter}` is taken; others: {names}", hint)
-        say_repeats(self._log, self._name, self._repeats)
+        ask.say_repeats(self._log, self._name, self._repeats)
 
 
-def _read_row(row: Row, metric: str, category: str | None) -> tuple[Question, list[Completion], str | None]:
+def _read_row(row: Json, metric: str, category: str | None) -> tuple[Question, list[Completion], str | None]:
     """Return what was asked, the replies (one for each repeat), and what the filter extracted."""
-    original, requests, logprobs = get_object(row, "doc"), _list_requests(row), _list_logprobs(row)
+    original, requests, logprobs = row.at("doc"), _list_requests(row), _list_logprobs(row)
     continuations = [text for _, text in requests][: len(logprobs)]
     options, labels = _find_options(original)
-    choices = labels or (None if options is None else label_options(len(options)))
+    choices = labels or (None if options is None else ask.label_options(len(options)))
     if logprobs:
         choices = None
         if 1 < len(logprobs) == len(continuations):
             if options is None or len(options) != len(continuations):
                 options, labels = tuple(text.strip() for text in continuations), None
-            choices = take_counting(continuations) or labels or label_options(len(options))
+            choices = ask.take_counting(continuations) or labels or ask.label_options(len(options))
         if choices is None:
             message = "the line has log-probabilities and no choices: this task is no multiple choice"
             raise DamagedError(message)
     target = row.get("target")
     if isinstance(target, str) and target.startswith("["):
-        several = read_texts(target)
+        several = ask.read_texts(target)
         target = several[0] if several and len(several) == 1 else target
     if isinstance(target, list):
         target = target[0] if len(target) == 1 else str(target)
-    truth = find_label(target, choices, options, by_index=bool(logprobs))
-    asked = next((text for name in _QUESTIONS if (text := get_text(original, name))), None)
+    truth = ask.find_label(target, choices, options, by_index=bool(logprobs))
     question = Question(
-        question=asked or (requests[0][0] if requests else None),
+        question=original.any_text(*_QUESTIONS) or (requests[0][0] if requests else None),
         choices=choices,
         options=options,
         truth=truth or (None if target is None else str(target).strip()),
-        category=category or next((one for name in _CATEGORIES if (one := get_text(original, name))), None),
-        original=original,
+        category=category or original.any_text("subject", "category", "subset", "topic", "domain"),
+        original=original.object(),
     )
-    prompt = _read_prompt(requests[0][0]) if requests else None
+    prompt = ask.parse_chat(requests[0][0]) if requests else None
     if logprobs and choices:
         # A continuation is a choice after a space.
         measure = _LENGTHS.get(metric)
         lengths = [max(1, measure(text.removeprefix(" "))) if measure else 1 for text in continuations]
-        label = choices[find_largest([one / length for one, length in zip(logprobs, lengths, strict=True)])]
-        return question, [rank_choices(continuations, logprobs, label, prompt)], label
+        shares = [one / length for one, length in zip(logprobs, lengths, strict=True)]
+        label = choices[ask.find_largest(shares)]
+        return question, [ask.rank_choices(continuations, logprobs, label, prompt)], label
     replies = [read_message(text) for text in _take_first(row.get("resps"), [])]
     if not replies:
         raise DamagedError("the line has no reply in `resps`")
     read = _take_first(row.get("filtered_resps"), [None])[0]
-    answer = None if get_text(read) == _INVALID else find_label(read, choices, options) or get_text(read)
+    text = Json(read).text()
+    answer = None if text == _INVALID else ask.find_label(read, choices, options) or text
     return question, [Completion(one.text, one.status, prompt) for one in replies], answer
 
 
@@ -217,58 +186,48 @@ def _take_first(listed: object, empty: list[object]) -> list[object]:
     return first if isinstance(first, list) and first else empty if isinstance(first, list) else [first]
 
 
-def _read_prompt(text: str) -> Messages:
-    """Return a prompt as messages; a chat is logged as their JSON text."""
-    if text.startswith("[{"):
-        with suppress(DamagedError):
-            found = parse_json(text)
-            if isinstance(found, list) and all(isinstance(one, dict) and "role" in one for one in found):
-                return found
-    return [{"role": "user", "content": text}]
-
-
-def _list_requests(row: Row) -> list[tuple[str, str]]:
+def _list_requests(row: Json) -> list[tuple[str, str]]:
     """Return prompt and continuation of each request; what is no text is empty."""
 
     def read(value: object) -> str:
         value = value[0] if isinstance(value, list) and value else value
         return value if isinstance(value, str) else ""
 
-    arguments = row.get("arguments")
-    if isinstance(arguments, dict):
-        return [(read(get(one, "arg_0")), read(get(one, "arg_1"))) for one in arguments.values()]
-    pairs = [(*one, None)[:2] for one in get_list(row, "arguments") if isinstance(one, list) and one]
+    if arguments := row.object("arguments"):
+        pairs = [(Json(one).get("arg_0"), Json(one).get("arg_1")) for one in arguments.values()]
+    else:
+        lists = [one.value for one in row.list("arguments")]
+        pairs = [(*one, None)[:2] for one in lists if isinstance(one, list) and one]
     return [(read(first), read(second)) for first, second in pairs]
 
 
-def _list_logprobs(row: Row) -> list[float]:
+def _list_logprobs(row: Json) -> list[float]:
     """Return the log-probability of each continuation; none for a task that generates.
 
     Each is logged with whether it was the greedy choice.
     """
     found: list[float] = []
-    for pair in get_list(row, "filtered_resps"):
+    for one in row.list("filtered_resps"):
+        pair = one.value
         if not isinstance(pair, list) or len(pair) != 2 or str(pair[1]) not in {"True", "False"}:  # noqa: PLR2004 - a pair
             return []
-        number = get_number(pair[0])
+        number = Json(pair[0]).number()
         if number is None and str(pair[0]) not in {"-inf", "-Infinity"}:
             return []
         found.append(_IMPOSSIBLE if number is None else number)
-    return found[: len(found) // 2] if _HALVED_BY in row and len(found) % 2 == 0 else found
+    return found[: len(found) // 2] if _HALVED_BY in row.object() and len(found) % 2 == 0 else found
 
 
-def _find_options(original: Row) -> tuple[Texts | None, Texts | None]:
+def _find_options(original: Json) -> tuple[ask.Texts | None, ask.Texts | None]:
     """Return the options of a row of a dataset, and their labels where it has them."""
     for name in _OPTIONS:
         found = original.get(name)
         if isinstance(found, dict):
-            texts, labels = (
-                read_texts(found.get("text", found.get("choices"))),
-                read_texts(found.get("label")),
-            )
+            texts = ask.read_texts(found.get("text", found.get("choices")))
+            labels = ask.read_texts(found.get("label"))
             if texts:
-                return texts, take_labels(labels) if labels and len(labels) == len(texts) else None
-        texts = read_texts(found)
+                return texts, ask.take_labels(labels) if labels and len(labels) == len(texts) else None
+        texts = ask.read_texts(found)
         if texts:
             return texts, None
     return None, None

@@ -16,16 +16,17 @@ import re
 import sqlite3
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, ClassVar, Protocol, Self, TextIO
 
-from answerkey.datasets.content import Content, RowErrors
-from answerkey.errors import AnswerkeyError, DataError, Place, RunError
+from answerkey.datasets.content import Content, RowErrors, ZstdFrames, open_blocks
+from answerkey.datasets.text_files import JsonWindow
+from answerkey.errors import AnswerkeyError, DataError, Place, RunError, listing
 from answerkey.types import Completion, Notice
 
 Row = dict[str, object]
@@ -108,6 +109,189 @@ class LogDescription:
     last_wins: bool = False
 
 
+# ── JSON ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+#: The longest element, in characters.
+MOST_CHARACTERS = 256 * 2**20
+_BLOCK = 2**20
+#: What is deeper than this inside something that is skipped is read as one value.
+_SKIPPED_DEPTH = 4
+#: Numbers that JSON does not have (`NaN`, `Infinity`) are null.
+_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
+
+
+class Json:
+    """A value of a log; paths of keys lead to what is inside, and to None or nothing where it is not there.
+
+    A row of a file knows its `line` and, inside an object, its `key`.
+    """
+
+    __slots__ = ("key", "line", "value")
+
+    def __init__(self, value: object, line: int | None = None, key: str = "") -> None:
+        self.value, self.line, self.key = value, line, key
+
+    def get(self, *path: str) -> object:
+        """Return what a path leads to."""
+        value = self.value
+        for key in path:
+            if not isinstance(value, dict):
+                return None
+            value = value.get(key)
+        return value
+
+    def at(self, *path: str) -> Json:
+        """Return what a path leads to, for further paths."""
+        return Json(self.get(*path))
+
+    def list(self, *path: str) -> list[Json]:
+        """Return the elements of the list that a path leads to."""
+        found = self.get(*path)
+        return [Json(one) for one in found] if isinstance(found, list) else []
+
+    def object(self, *path: str) -> Row:
+        """Return the object that a path leads to."""
+        found = self.get(*path)
+        return found if isinstance(found, dict) else {}
+
+    def text(self, *path: str) -> str | None:
+        """Return the text that a path leads to, a number as text."""
+        found = self.get(*path)
+        is_number = isinstance(found, int | float) and not isinstance(found, bool)
+        return found if isinstance(found, str) else str(found) if is_number else None
+
+    def any_text(self, *names: str) -> str | None:
+        """Return the first text under one of some names that is not empty."""
+        return next((text for name in names if (text := self.text(name))), None)
+
+    def number(self, *path: str) -> float | None:
+        """Return the finite number that a path leads to, also written as text; true and false are 1 and 0."""
+        found = self.get(*path)
+        try:
+            number = float(found) if isinstance(found, str | int | float) else math.nan
+        except (ValueError, OverflowError):
+            return None
+        return number if math.isfinite(number) else None
+
+    def count(self, *path: str) -> int | None:
+        """Return the whole number from 0 on that a path leads to."""
+        found = self.get(*path)
+        is_count = isinstance(found, int) and not isinstance(found, bool)
+        return found if is_count and isinstance(found, int) and 0 <= found < 1 << 63 else None
+
+
+def parse_json(text: str) -> object:
+    """Return the value of a JSON text; DamagedError when it is none."""
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise DamagedError(f"not valid JSON: {_lower(error.msg)} (character {error.pos + 1})") from None
+    except (RecursionError, ValueError) as error:
+        raise _refuse_size(error) from None
+
+
+def _lower(message: str) -> str:
+    return message[:1].lower() + message[1:]
+
+
+def _refuse_size(error: RecursionError | ValueError) -> DamagedError:
+    is_deep = isinstance(error, RecursionError)
+    return DamagedError("it is nested too deeply" if is_deep else "a number has too many digits")
+
+
+class JsonStream(JsonWindow):
+    """One JSON text, read element by element.
+
+    `rest` holds what was met on the way to the elements, by its path (`eval`, `a/b`); `line` is that on which
+    the last element ends.
+    """
+
+    def __init__(self, stream: TextIO, rest: Row | None = None) -> None:
+        super().__init__(stream, _DECODER, _BLOCK)
+        self.rest: Row = {} if rest is None else rest
+
+    def elements(self, *path: str, kept: Collection[str] = ()) -> Iterator[tuple[str, object]]:
+        """Yield the elements of the list, or the values of the object, to which a path of keys leads.
+
+        Each comes with its place in the list, or its key. Of what stands beside the path, that of the names
+        in `kept` is in `rest` once it was met. DamagedError when the text ends or breaks off.
+        """
+        yield from self._descend(path, "", kept)
+        if self.peek():
+            raise self.fail("extra text after the end")
+
+    def _descend(
+        self, path: Sequence[str], before: str, kept: Collection[str]
+    ) -> Iterator[tuple[str, object]]:
+        mark = self.peek()
+        if not path and mark in {"{", "["}:
+            for key in self._entries():
+                yield key, self._read()
+        elif not path or mark != "{":
+            self._skip()
+        else:
+            for key in self._entries():
+                way = f"{before}{key}"
+                if key == path[0]:
+                    yield from self._descend(path[1:], f"{way}/", kept)
+                elif way in kept:
+                    self.rest[way] = self._read()
+                else:
+                    self._skip()
+
+    def _entries(self) -> Iterator[str]:
+        """Yield the keys of the object, or the places of the list, that starts here; its value is next."""
+        is_object = self.take("{")
+        if not is_object:
+            self._require("[")
+        place = 0
+        while not self.take("}" if is_object else "]"):
+            if place:
+                self._require(",")
+            key: object = str(place)
+            if is_object:
+                key = self._read()
+                if not isinstance(key, str):
+                    raise self.fail("expecting a key")
+                self._require(":")
+            yield str(key)
+            place += 1
+
+    def _skip(self, depth: int = _SKIPPED_DEPTH) -> None:
+        """Read a value without keeping it, nor holding a large one as a whole."""
+        if depth and self.peek() in {"{", "["}:
+            for _ in self._entries():
+                self._skip(depth - 1)
+        else:
+            self._read()
+
+    def _require(self, mark: str) -> None:
+        if not self.take(mark):
+            raise self.fail(f"expecting `{mark}`")
+
+    def _read(self) -> object:
+        """Return the value that starts here, and go on behind it."""
+        self.peek()
+        try:
+            value, end = self.decode()
+        except (RecursionError, ValueError) as error:
+            raise _refuse_size(error) from None
+        self.line += self.text.count("\n", self.at, end)
+        self.at = end
+        return value
+
+    def read_on(self) -> bool:
+        """Add to the window, unless it is too large already."""
+        if len(self.text) - self.at > MOST_CHARACTERS:
+            raise self.fail(f"an element has more than {MOST_CHARACTERS} characters")
+        return super().read_on()
+
+    def fail(self, message: str, position: int = 0) -> DamagedError:  # noqa: ARG002 - the line will do
+        """Return the error, with the line."""
+        where = "at the end" if not self.text[self.at :] else f"on line {self.line}"
+        return DamagedError(f"not valid JSON {where}: {_lower(message)}")
+
+
 # ── zip archives ────────────────────────────────────────────────────────────────────────────────────────────
 
 STORED, DEFLATED, ZSTANDARD = 0, 8, 93
@@ -115,7 +299,6 @@ STORED, DEFLATED, ZSTANDARD = 0, 8, 93
 MOST_RATIO = 400
 SMALL = 64 * 2**20
 MARK = b"PK\x03\x04"
-_BUFFER = 2**16
 #: Few bytes of Zstandard data may expand many thousand times.
 _PACKED_BLOCK = 2**10
 _ENTRY, _LOCAL = struct.Struct("<4s6H3L5H2L"), struct.Struct("<4s5H3L2H")
@@ -226,6 +409,8 @@ def open_member(path: Path, member: Member) -> BinaryIO:
     """Return a stream of a member's bytes; DamagedError now, or when it is read."""
     if member.is_encrypted:
         raise DamagedError("it is encrypted")
+    if member.method not in {STORED, DEFLATED, ZSTANDARD}:
+        raise DamagedError(f"it is compressed by method {member.method}, which is not read")
     stream = path.open("rb")
     try:
         _seek_inside(stream, member.offset)
@@ -233,85 +418,38 @@ def open_member(path: Path, member: Member) -> BinaryIO:
         if head[0] != MARK:
             raise DamagedError("it is not where the list of members says")  # noqa: TRY301 - closes the stream
         stream.seek(head[9] + head[10], io.SEEK_CUR)
-        return io.BufferedReader(_MemberStream(stream, member), _BUFFER)  # type: ignore[type-var]  # a raw stream
+        return open_blocks(stream, _expand_member(stream, member), 2**16)
     except BaseException:
         stream.close()
         raise
 
 
-class _ZstandardFrames:
-    """All frames of Zstandard data, one after the other."""
-
-    def __init__(self) -> None:
-        import zstandard
-
-        self._start = zstandard.ZstdDecompressor().decompressobj
-        self._errors = zstandard.ZstdError
-        self._frame = self._start()
-
-    def decompress(self, data: bytes, /) -> bytes:
-        parts = []
-        while data:
-            try:
-                parts.append(self._frame.decompress(data))
-            except self._errors as error:
-                raise DamagedError(str(error)) from None
-            data = self._frame.unused_data
-            if self._frame.eof:
-                self._frame = self._start()
-        return b"".join(parts)
-
-
-class _MemberStream(io.RawIOBase):
-    """The bytes of a member, expanded; its checksum is compared at the end."""
-
-    def __init__(self, packed: BinaryIO, member: Member) -> None:
-        super().__init__()
-        self._packed = packed
-        self._member = member
-        self._left = member.packed
-        self._limit = max(SMALL, member.packed * MOST_RATIO)
-        self._rest = memoryview(b"")
-        self._size, self._checksum = 0, 0
-        self._expand: Callable[[bytes], bytes]
-        if member.method == STORED:
-            self._expand = bytes
-        elif member.method == DEFLATED:
-            self._expand = zlib.decompressobj(-zlib.MAX_WBITS).decompress
-        elif member.method == ZSTANDARD:
-            self._expand = _ZstandardFrames().decompress
-        else:
-            raise DamagedError(f"it is compressed by method {member.method}, which is not read")
-
-    def readable(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        self._packed.close()
-        super().close()
-
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]  # what BufferedReader hands in
-        while not self._rest:
-            if self._left == 0:
-                if self._checksum != self._member.checksum:
-                    raise DamagedError("its checksum is wrong")
-                return 0
-            block = self._packed.read(min(self._left, _PACKED_BLOCK))
-            if not block:
-                raise DamagedError("it ends in the middle")
-            self._left -= len(block)
-            try:
-                part = self._expand(block)
-            except zlib.error as error:
-                raise DamagedError(str(error)) from None
-            self._size += len(part)
-            self._checksum = zlib.crc32(part, self._checksum)
-            if self._size > self._limit:
-                raise DamagedError(f"it expands to more than {MOST_RATIO} times its size")
-            self._rest = memoryview(part)
-        count = min(len(buffer), len(self._rest))
-        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
-        return count
+def _expand_member(packed: BinaryIO, member: Member) -> Iterator[bytes]:
+    """Yield the bytes of a member; its checksum is compared at the end."""
+    expand: Callable[[bytes], bytes] = bytes
+    errors: tuple[type[Exception], ...] = (zlib.error,)
+    if member.method == DEFLATED:
+        expand = zlib.decompressobj(-zlib.MAX_WBITS).decompress
+    elif member.method == ZSTANDARD:
+        frames = ZstdFrames()
+        expand, errors = frames.decompress, (frames.error,)
+    left, size, checksum = member.packed, 0, 0
+    while left:
+        block = packed.read(min(left, _PACKED_BLOCK))
+        if not block:
+            raise DamagedError("it ends in the middle")
+        left -= len(block)
+        try:
+            part = expand(block)
+        except errors as error:
+            raise DamagedError(str(error)) from None
+        size += len(part)
+        checksum = zlib.crc32(part, checksum)
+        if size > max(SMALL, member.packed * MOST_RATIO):
+            raise DamagedError(f"it expands to more than {MOST_RATIO} times its size")
+        yield part
+    if checksum != member.checksum:
+        raise DamagedError("its checksum is wrong")
 
 
 # ── the files of a log ──────────────────────────────────────────────────────────────────────────────────────
@@ -332,28 +470,32 @@ class LogFile:
     file: str
     open: Callable[[], BinaryIO]
 
+    @property
+    def stem(self) -> str:
+        """The name without its folders and its endings."""
+        return PurePosixPath(self.name).name.partition(".")[0]
+
     def place(self, line: int | None = None) -> Place:
         """Return a place in this file."""
         return Place(file=self.file, line=line)
 
-    def open_text(self) -> TextIO:
-        """Return a stream of the text, without its byte order mark."""
-        return io.TextIOWrapper(self.open(), encoding="utf-8-sig", errors="strict", newline="")
-
-    def read_json(self, limit: int = MOST_BYTES) -> object:
-        """Return the file as one JSON value; DamagedError when it is none or too long."""
+    def read_json(self) -> Json:
+        """Return the file as one JSON object; DamagedError when it is none or too long."""
         with self.open() as stream:
-            raw = stream.read(limit + 1)
-        if len(raw) > limit:
-            raise DamagedError(f"it has more than {limit} bytes")
-        return parse_json(_decode(raw))
+            raw = stream.read(MOST_BYTES + 1)
+        if len(raw) > MOST_BYTES:
+            raise DamagedError(f"it has more than {MOST_BYTES} bytes")
+        return Json(_parse_object(raw))
 
 
-def _decode(raw: bytes) -> str:
+def _parse_object(raw: bytes) -> Row:
     try:
-        return raw.decode("utf-8-sig")
+        found = parse_json(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise DamagedError(f"byte 0x{raw[error.start]:02x} is not valid UTF-8") from None
+    if not isinstance(found, dict):
+        raise DamagedError(f"an object is expected here, not {type(found).__name__}")
+    return found
 
 
 def iterate_files(path: Path) -> Iterator[LogFile]:
@@ -375,6 +517,20 @@ def iterate_files(path: Path) -> Iterator[LogFile]:
             yield LogFile(member.name, f"{path}/{member.name}", partial(open_member, path, member))
     else:
         yield LogFile(path.name, str(path), Content(str(path), path).open)
+
+
+def group_files(
+    files: Iterable[LogFile], pattern: re.Pattern[str]
+) -> tuple[dict[str, dict[str, LogFile]], set[str]]:
+    """Return files by the groups `name` and `part` of a pattern of paths, and the models that it finds."""
+    found: dict[str, dict[str, LogFile]] = {}
+    models: set[str] = set()
+    for file in files:
+        match = pattern.fullmatch(file.name) or pattern.fullmatch(Path(file.file).resolve().as_posix())
+        if match is not None:
+            found.setdefault(match["name"] or "", {}).setdefault(match["part"], file)
+            models.update({match["model"]} if "model" in match.groupdict() else ())
+    return found, models
 
 
 @dataclass(frozen=True)
@@ -433,9 +589,11 @@ class Log:
     def __post_init__(self) -> None:
         self.errors = RowErrors(str(self.path))
 
-    def files(self) -> Iterator[LogFile]:
-        """Yield the files of the log."""
-        return iterate_files(self.path)
+    def files(self, *endings: str) -> Iterator[LogFile]:
+        """Yield the files of the log; of a folder only those with one of the endings, if any are named."""
+        for file in iterate_files(self.path):
+            if not endings or file.name.endswith(endings) or not self.path.is_dir():
+                yield file
 
     def notice(self, message: str, hint: str | None = None) -> None:
         """Remember what the user should hear once."""
@@ -444,6 +602,17 @@ class Log:
     def make_error(self, code: str, message: str, hint: str | None = None) -> DataError:
         """Return an error of the log as a whole."""
         return DataError(code, message, where=Place(file=str(self.path)), hint=hint)
+
+    def name_task(self, names: Sequence[str], many: str) -> None:
+        """Call the task by the only name, or by how many there are."""
+        self.description.task = names[0] if len(names) == 1 else f"{len(names)} {many}"
+
+    def name_model(self, models: Collection[str], holds: str, hint: str) -> None:
+        """Take the only model of a log, if it names one; E201 for several."""
+        if len(models) > 1:
+            several = f"`{self.path}` holds {holds} of several models: {listing(sorted(models))}"
+            raise self.make_error("E201", several, hint)
+        self.description.model = next(iter(models), None)
 
     def mark_broken(self, message: str, where: Place) -> None:
         """Remember a line or a member that cannot be used."""
@@ -466,19 +635,17 @@ class Log:
             self.mark_broken(str(error), file.place())
 
     def convert(
-        self,
-        rows: Iterable[tuple[int | None, Row]],
-        convert: Callable[[Row], Iterable[Record]],
-        file: LogFile,
+        self, file: LogFile, rows: Iterable[Json], convert: Callable[[Json], Record | Iterable[Record]]
     ) -> Iterator[Record]:
         """Yield what rows become; one that lacks what it must have (DamagedError) is remembered."""
-        for line, row in rows:
+        for row in rows:
             try:
                 found = convert(row)
+                records = [found] if isinstance(found, Record) else list(found)
             except DamagedError as error:
-                self.mark_broken(str(error), file.place(line))
+                self.mark_broken(str(error), file.place(row.line))
             else:
-                yield from found
+                yield from records
 
     def read_lines(self, file: LogFile) -> Iterator[tuple[int, Row]]:
         """Yield the objects of a file with one on each line, with their line numbers."""
@@ -492,35 +659,35 @@ class Log:
                     continue
                 self.seen += 1
                 try:
-                    row = require_object(parse_json(_decode(raw)))
+                    row = _parse_object(raw)
                 except DamagedError as error:
                     self.mark_broken(str(error), file.place(number))
                 else:
                     yield number, row
 
-    def read_elements(self, file: LogFile, *path: str) -> Iterator[tuple[int, Row]]:
-        """Yield the objects of the list to which a path of keys leads, each with the line it ends on."""
-        with self.guard(file), file.open_text() as text:
-            stream = JsonStream(text)
-            for _, value in stream.elements(*path):
-                self.seen += 1
-                if isinstance(value, dict):
-                    yield stream.line, value
-                else:
-                    self.mark_broken("the element is no object", file.place(stream.line))
+    def rows(self, file: LogFile) -> Iterator[Json]:
+        """Yield the objects of a file with one on each line."""
+        return (Json(row, line) for line, row in self.read_lines(file))
 
-    def read_sections(
-        self, file: LogFile, head: Row, *path: str, kept: Sequence[str]
-    ) -> Iterator[tuple[int, Row]]:
-        """Like `read_elements`; what stands beside the path under a name in `kept` is put into `head`.
+    def values(
+        self, file: LogFile, *path: str, head: Row | None = None, kept: Collection[str] = ()
+    ) -> Iterator[Json]:
+        """Yield the elements of the list, or the values of the object, to which a path leads.
 
-        An element that is no object is an empty one: its reader says what it lacks.
+        What stands beside the path under a name in `kept` is put into `head`.
         """
-        with self.guard(file), file.open_text() as text:
-            stream = JsonStream(text, head)
-            for _, value in stream.elements(*path, kept=kept):
-                self.seen += 1
-                yield stream.line, value if isinstance(value, dict) else {}
+        with self.guard(file), file.open() as raw:
+            stream = JsonStream(io.TextIOWrapper(raw, encoding="utf-8-sig", newline=""), head)
+            for key, value in stream.elements(*path, kept=kept):
+                yield Json(value, stream.line, key)
+
+    def elements(
+        self, file: LogFile, *path: str, head: Row | None = None, kept: Collection[str] = ()
+    ) -> Iterator[Json]:
+        """Yield the rows of the log, which are objects; of another value its reader says what it lacks."""
+        for row in self.values(file, *path, head=head, kept=kept):
+            self.seen += 1
+            yield row if isinstance(row.value, dict) else Json({}, row.line, row.key)
 
 
 class LogReader(Protocol):
@@ -535,6 +702,28 @@ class LogReader(Protocol):
 
     def read(self, log: Log, /) -> Iterator[Record]:
         """Yield the records of a log in its order; memory must not grow with it."""
+
+
+class KnownReader:
+    """A reader that tells its logs by the names of their files, the keys of their rows, or how they begin."""
+
+    kind: ClassVar[str]
+    title: ClassVar[str]
+    #: What the name of one of the files is like.
+    file_name: ClassVar[re.Pattern[str]] = re.compile(r"(?!)")
+    #: Sets of keys, one of which the first row of lines, or of a list, has.
+    row_keys: ClassVar[tuple[set[str], ...]] = ()
+    #: Sets of keys, one of which stands at the beginning of an object.
+    head_keys: ClassVar[tuple[set[str], ...]] = ()
+
+    @classmethod
+    def recognises(cls, preview: LogPreview) -> bool:
+        """Return whether a path looks like one of this reader's logs."""
+        if any(cls.file_name.fullmatch(name) for name in preview.names):
+            return True
+        if any(keys <= set(preview.first) for keys in cls.row_keys):
+            return True
+        return preview.head.startswith("{") and any(preview.mentions(*keys) for keys in cls.head_keys)
 
 
 class LookupTable:
@@ -575,219 +764,3 @@ class LookupTable:
 def _escape(name: str) -> str:
     """Return a name that can be stored; half surrogate pairs cannot."""
     return name.encode("utf-8", "backslashreplace").decode()
-
-
-# ── JSON ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-#: The longest element, in characters.
-MOST_CHARACTERS = 256 * 2**20
-_BLOCK = 2**20
-_SPACE = re.compile(r"[ \t\r\n]*")
-#: How far from the end of the window a value that goes on can be mistaken for a broken one.
-_EDGE = 16
-#: What is deeper than this inside something that is skipped is read as one value.
-_SKIPPED_DEPTH = 4
-#: Numbers that JSON does not have (`NaN`, `Infinity`) are null.
-_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
-
-
-def parse_json(text: str) -> object:
-    """Return the value of a JSON text; DamagedError when it is none."""
-    try:
-        return _DECODER.decode(text)
-    except json.JSONDecodeError as error:
-        raise DamagedError(f"not valid JSON: {_lower(error.msg)} (character {error.pos + 1})") from None
-    except (RecursionError, ValueError) as error:
-        raise _refuse_size(error) from None
-
-
-def require_object(value: object) -> Row:
-    """Return a JSON object; DamagedError for anything else."""
-    if not isinstance(value, dict):
-        raise DamagedError(f"an object is expected here, not {type(value).__name__}")
-    return value
-
-
-def _lower(message: str) -> str:
-    return message[:1].lower() + message[1:]
-
-
-def _refuse_size(error: RecursionError | ValueError) -> DamagedError:
-    is_deep = isinstance(error, RecursionError)
-    return DamagedError("it is nested too deeply" if is_deep else "a number has too many digits")
-
-
-class JsonStream:
-    """One JSON text, read element by element: only a window of it is in memory.
-
-    `rest` holds what was met on the way to the elements, by its path (`eval`, `a/b`).
-    """
-
-    def __init__(self, stream: TextIO, rest: Row | None = None) -> None:
-        self.rest: Row = {} if rest is None else rest
-        self.line = 1
-        self._stream = stream
-        self._text = ""
-        self._at = 0
-
-    def elements(self, *path: str, kept: Sequence[str] = ()) -> Iterator[tuple[str, object]]:
-        """Yield the elements of the list, or the values of the object, to which a path of keys leads.
-
-        Each comes with its place in the list, or its key. Of what stands beside the path, that of the names
-        in `kept` is in `rest` once it was met. DamagedError when the text ends or breaks off.
-        """
-        yield from self._descend(path, "", frozenset(kept))
-        if self.peek():
-            raise self._fail("extra text after the end")
-
-    def _descend(
-        self, path: Sequence[str], before: str, kept: frozenset[str]
-    ) -> Iterator[tuple[str, object]]:
-        mark = self.peek()
-        if not path and mark in {"{", "["}:
-            for key in self._entries():
-                yield key, self._decode()
-        elif not path or mark != "{":
-            self._skip()
-        else:
-            for key in self._entries():
-                way = f"{before}{key}"
-                if key == path[0]:
-                    yield from self._descend(path[1:], f"{way}/", kept)
-                elif way in kept:
-                    self.rest[way] = self._decode()
-                else:
-                    self._skip()
-
-    def _entries(self) -> Iterator[str]:
-        """Yield the keys of the object, or the places of the list, that starts here.
-
-        Who takes one reads its value.
-        """
-        is_object = self._take("{")
-        if not is_object:
-            self._require("[")
-        place = 0
-        while not self._take("}" if is_object else "]"):
-            if place:
-                self._require(",")
-            key: object = str(place)
-            if is_object:
-                key = self._decode()
-                if not isinstance(key, str):
-                    raise self._fail("expecting a key")
-                self._require(":")
-            yield str(key)
-            place += 1
-
-    def _skip(self, depth: int = _SKIPPED_DEPTH) -> None:
-        """Read a value without keeping it, nor holding a large one as a whole."""
-        if depth and self.peek() in {"{", "["}:
-            for _ in self._entries():
-                self._skip(depth - 1)
-        else:
-            self._decode()
-
-    def peek(self) -> str:
-        """Return the next character that is no white space; "" at the end."""
-        while True:
-            found = _SPACE.match(self._text, self._at)
-            end = found.end() if found else self._at
-            self.line += self._text.count("\n", self._at, end)
-            self._at = end
-            if end < len(self._text):
-                return self._text[end]
-            if not self._read_on():
-                return ""
-
-    def _take(self, mark: str) -> bool:
-        is_there = self.peek() == mark
-        self._at += is_there
-        return is_there
-
-    def _require(self, mark: str) -> None:
-        if not self._take(mark):
-            raise self._fail(f"expecting `{mark}`")
-
-    def _decode(self) -> object:
-        """Return the value that starts here, and go on behind it."""
-        self.peek()
-        while True:
-            try:
-                value, end = _DECODER.raw_decode(self._text, self._at)
-            except json.JSONDecodeError as error:
-                is_cut = error.msg.startswith("Unterminated") or error.pos > len(self._text) - _EDGE
-                if not is_cut or not self._read_on():
-                    raise self._fail(_lower(error.msg)) from None
-            except (RecursionError, ValueError) as error:
-                raise _refuse_size(error) from None
-            else:
-                # A number goes on in the next block, maybe: `1` and `.5`, or `1e-` and `5`.
-                is_whole = self._text[end - 1] in '}]"' or end <= len(self._text) - _EDGE
-                if is_whole or not self._read_on():
-                    self.line += self._text.count("\n", self._at, end)
-                    self._at = end
-                    return value
-
-    def _read_on(self) -> bool:
-        """Let go of what has been read and add to the window; return whether there was more."""
-        held = len(self._text) - self._at
-        if held > MOST_CHARACTERS:
-            raise self._fail(f"an element has more than {MOST_CHARACTERS} characters")
-        more = self._stream.read(max(_BLOCK, held))
-        if more:
-            self._text, self._at = self._text[self._at :] + more, 0
-        return bool(more)
-
-    def _fail(self, message: str) -> DamagedError:
-        where = "at the end" if not self._text[self._at :] else f"on line {self.line}"
-        return DamagedError(f"not valid JSON {where}: {message}")
-
-
-def get(value: object, *path: str) -> object:
-    """Return what a path of keys leads to inside a JSON value; None where it leads nowhere."""
-    for key in path:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(key)
-    return value
-
-
-def get_list(value: object, *path: str) -> list[Any]:
-    """Return the list that a path leads to; an empty one for anything else."""
-    found = get(value, *path)
-    return found if isinstance(found, list) else []
-
-
-def get_object(value: object, *path: str) -> Row:
-    """Return the object that a path leads to; an empty one for anything else."""
-    found = get(value, *path)
-    return found if isinstance(found, dict) else {}
-
-
-def get_text(value: object, *path: str) -> str | None:
-    """Return the text that a path leads to, a number as text; None for anything else."""
-    found = get(value, *path)
-    if isinstance(found, str):
-        return found
-    is_number = isinstance(found, int | float) and not isinstance(found, bool)
-    return str(found) if is_number else None
-
-
-def get_number(value: object, *path: str) -> float | None:
-    """Return the finite number that a path leads to, also one written as text; true and false are 1 and 0."""
-    found = get(value, *path)
-    if not isinstance(found, str | int | float):
-        return None
-    try:
-        number = float(found)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
-
-
-def get_count(value: object, *path: str) -> int | None:
-    """Return the whole number from 0 on that a path leads to."""
-    found = get(value, *path)
-    is_count = isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 1 << 63
-    return found if is_count and isinstance(found, int) else None

@@ -8,113 +8,90 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
-from typing import ClassVar
+from dataclasses import replace
 
+from answerkey.importers import questions as ask
 from answerkey.importers.logs import (
     DamagedError,
-    JsonStream,
+    Json,
+    KnownReader,
     Log,
     LogFile,
     LogPreview,
     LookupTable,
-    Question,
     Record,
-    Row,
     Verdict,
-    get,
-    get_number,
-    get_text,
+    group_files,
     iterate_files,
-)
-from answerkey.importers.questions import (
-    find_label,
-    find_question,
-    find_shown,
-    name_stem,
-    read_messages,
-    require_one_model,
-    take_labels,
 )
 from answerkey.models.responses import read_message
 from answerkey.types import Completion
 
-_FILE = re.compile(r"(.*/)?(?P<part>predictions|results)/(?P<model>[^/]+)/(?P<name>[^/]+)\.json(\.gz|\.zst)?")
 _SPLIT = re.compile(r"(?P<name>.+)_(?P<number>\d+)")
-_PREDICTIONS, _RESULTS, _PARTIAL = "predictions", "results", "tmp_"
 _LABEL = "label: "
 Files = dict[str, list[LogFile]]
 
 
-class OpenCompassReader:
+class OpenCompassReader(KnownReader):
     """Reads what OpenCompass writes."""
 
-    kind: ClassVar[str] = "opencompass"
-    title: ClassVar[str] = "OpenCompass output"
+    kind = "opencompass"
+    title = "OpenCompass output"
+    file_name = re.compile(r"(.*/)?predictions/[^/]+/[^/]+\.json(\.gz|\.zst)?")
 
     @classmethod
     def recognises(cls, preview: LogPreview) -> bool:
         """Return whether there are folders as OpenCompass has them, or a file of its predictions."""
-        files = (_FILE.fullmatch(name) for name in preview.names)
-        if any(one is not None and one["part"] == _PREDICTIONS for one in files):
-            return True
         is_numbered = re.match(r'\{\s*"\d+"\s*:\s*\{', preview.head) is not None
-        return is_numbered and (preview.mentions("origin_prompt") or f'"{_LABEL}' in preview.head)
+        is_file = is_numbered and (preview.mentions("origin_prompt") or f'"{_LABEL}' in preview.head)
+        return is_file or super().recognises(preview)
 
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each question."""
         predictions, results = _find_files(log)
-        names = list(predictions)
-        log.description.task = names[0] if len(names) == 1 else f"{len(names)} datasets of OpenCompass"
+        log.name_task(list(predictions), "datasets of OpenCompass")
         log.description.score = "correct" if results else None
         for name, files in predictions.items():
+            category = None if len(predictions) == 1 else name
             with LookupTable() as verdicts:
                 for part, file in enumerate(results.get(name, ())):
                     _keep_verdicts(log, file, verdicts, part)
-                category = None if len(names) == 1 else name
                 offset = 0
                 for part, file in enumerate(files):
                     before = log.seen
-                    yield from _read_part(log, file, verdicts, part, offset, category)
+
+                    def read(row: Json, part: int = part, offset: int = offset) -> Record:
+                        number = int(row.key) + offset if row.key.isascii() and row.key.isdigit() else row.key
+                        sample_id = str(number) if category is None else f"{category}/{number}"  # noqa: B023 - used at once
+                        return _read_row(row, sample_id, category, Json(verdicts.get(f"{part}/{row.key}")))  # noqa: B023 - same
+
+                    yield from log.convert(file, log.elements(file), read)
                     offset += log.seen - before
 
 
 def _find_files(log: Log) -> tuple[Files, Files]:
     """Return predictions and results by dataset, the parts of a split one in their order."""
-    found: dict[str, dict[str, LogFile]] = {_PREDICTIONS: {}, _RESULTS: {}}
-    models, partial = set(), 0
-    for file in _list_files(log):
-        match = _FILE.fullmatch(file.name)
-        if match is None:
-            continue
-        if match["name"].startswith(_PARTIAL):
-            partial += match["part"] == _PREDICTIONS
-            continue
-        models.add(match["model"])
-        found[match["part"]][match["name"]] = file
-    if partial:
-        log.notice(f"{partial} files `tmp_*` of predictions that were not finished are left aside")
-    hint = "copy the folders of one model, or name one file of its predictions"
-    log.description.model = require_one_model(log, models, "the output", hint)
-    predictions = _join_splits(found[_PREDICTIONS])
+    files = list(log.files())
+    path = log.path.resolve()
+    beside = path.parents[2] / "results" / path.parent.name / path.name if len(path.parents) > 2 else path  # noqa: PLR2004 - part, model, file
+    if log.path.is_file() and beside.is_file() and path.parents[1].name == "predictions":
+        files += iterate_files(beside)
+    pattern = r"(.*/)?(?P<part>predictions|results)/(?P<model>[^/]+)/(?P<name>[^/]+)\.json(\.gz|\.zst)?"
+    found, models = group_files(files, re.compile(pattern))
+    partial = [name for name in found if name.startswith("tmp_")]
+    unfinished = sum("predictions" in found.pop(name) for name in partial)
+    if unfinished:
+        log.notice(f"{unfinished} files `tmp_*` of predictions that were not finished are left aside")
+    log.name_model(models, "the output", "copy the folders of one model, or name one file of its predictions")
+    predictions, results = (
+        _join_splits({name: parts[part] for name, parts in found.items() if part in parts})
+        for part in ("predictions", "results")
+    )
     if not predictions and log.path.is_file():
-        file = next(iter(log.files()))
-        predictions = {name_stem(file.name): [file]}
+        predictions = {files[0].stem: files[:1]}
     if not predictions:
         raise log.make_error("E201", f"`{log.path}` holds no folder `predictions` of OpenCompass")
-    return predictions, _join_splits(found[_RESULTS])
-
-
-def _list_files(log: Log) -> Iterator[LogFile]:
-    """Yield the files of the log under their names; of one file of predictions, its results too."""
-    parts = log.path.resolve().parts
-    if not log.path.is_file() or len(parts) < 3 or parts[-3] != _PREDICTIONS:  # noqa: PLR2004 - part, model, file
-        yield from log.files()
-        return
-    for part in (_PREDICTIONS, _RESULTS):
-        path = Path(*parts[:-3], part, *parts[-2:])
-        for file in iterate_files(path) if path.is_file() else ():
-            yield LogFile("/".join((part, *parts[-2:])), file.file, file.open)
+    return predictions, results
 
 
 def _join_splits(files: dict[str, LogFile]) -> Files:
@@ -134,56 +111,38 @@ def _join_splits(files: dict[str, LogFile]) -> Files:
 
 def _keep_verdicts(log: Log, file: LogFile, verdicts: LookupTable, part: int) -> None:
     """Put the details of a file of results aside, by part and number; a file without any has none."""
-    with log.guard(file), file.open_text() as text:
-        for key, value in JsonStream(text).elements("details"):
-            if isinstance(value, dict):
-                correct = value.get("correct", value.get("is_correct"))
-                read = value.get("predictions", value.get("pred"))
-                right = value.get("references", value.get("refr"))
-                verdicts.put(f"{part}/{key}", {"correct": correct, "read": read, "right": right})
+    for row in log.values(file, "details"):
+        if detail := row.object():
+            correct = detail.get("correct", detail.get("is_correct"))
+            read = detail.get("predictions", detail.get("pred"))
+            right = detail.get("references", detail.get("refr"))
+            verdicts.put(f"{part}/{row.key}", {"correct": correct, "read": read, "right": right})
 
 
-def _read_part(
-    log: Log, file: LogFile, verdicts: LookupTable, part: int, offset: int, category: str | None
-) -> Iterator[Record]:
-    prefix = "" if category is None else f"{category}/"
-    with log.guard(file), file.open_text() as text:
-        stream = JsonStream(text)
-        for key, value in stream.elements():
-            log.seen += 1
-            number = int(key) + offset if key.isascii() and key.isdigit() else key
-            name, verdict = f"{prefix}{number}", verdicts.get(f"{part}/{key}")
-            rows = [(stream.line, value if isinstance(value, dict) else {})]
-            yield from log.convert(rows, lambda row: [_read_row(row, name, category, verdict)], file)  # noqa: B023 - called at once
-
-
-def _read_row(row: Row, name: str, category: str | None, kept: object) -> Record:
-    if "prediction" not in row:
+def _read_row(row: Json, name: str, category: str | None, kept: Json) -> Record:
+    cells = row.object()
+    if "prediction" not in cells:
         raise DamagedError("the question has no `prediction`")
     # Where labels were asked one by one, what was asked stands with each.
-    first = next((value for key, value in row.items() if key.startswith(_LABEL)), None)
-    prompt = row.get("origin_prompt") or get(first, "testing input") or get(first, "prompt")
-    messages = read_messages(prompt)
-    shown = find_shown(find_question(messages))
-    labels = take_labels([key.removeprefix(_LABEL) for key in row if key.startswith(_LABEL)])
-    choices = labels or shown.choices
+    asked = {key.removeprefix(_LABEL): value for key, value in cells.items() if key.startswith(_LABEL)}
+    first = Json(next(iter(asked.values()), None))
+    prompt = row.get("origin_prompt") or first.get("testing input") or first.get("prompt")
+    messages = ask.read_messages(prompt)
+    shown = ask.find_shown(ask.find_question(messages))
+    choices = ask.take_labels(list(asked)) or shown.choices
     options = shown.options if shown.choices == choices else None
-    truth = _take_one(row.get("gold", get(kept, "right")))
-    question = Question(
-        question=shown.question,
-        choices=choices,
-        options=options,
-        truth=find_label(truth, choices, options) or get_text(truth),
-        category=category,
-    )
-    said = read_message(_take_one(row["prediction"]))
+    truth = _take_one(cells.get("gold", kept.get("right")))
+    label = ask.find_label(truth, choices, options) or Json(truth).text()
+    question = replace(shown, choices=choices, options=options, truth=label, category=category)
+    said = read_message(_take_one(cells["prediction"]))
     # The verdict of the results: whether it is correct, or whether what was read is right.
-    read, right = _take_one(get(kept, "read")), _take_one(get(kept, "right"))
-    value = get_number(_take_one(get(kept, "correct")))
+    read, right = _take_one(kept.get("read")), _take_one(kept.get("right"))
+    value = Json(_take_one(kept.get("correct"))).number()
     if value is None and read is not None and right is not None:
         value = float(read == right)
-    answer = find_label(get_text(read), choices, options) or get_text(read)
-    return Record(name, question, Completion(said.text, said.status, messages), Verdict(value, answer))
+    text = Json(read).text()
+    verdict = Verdict(value, ask.find_label(text, choices, options) or text)
+    return Record(name, question, Completion(said.text, said.status, messages), verdict)
 
 
 def _take_one(value: object) -> object:

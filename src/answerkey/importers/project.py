@@ -1,6 +1,6 @@
 """`import_log`: another tool's log becomes a folder with a dataset, completions, a task and a run file.
 
-    log ──► reader ──► Records ──► spill files ──► two tables in one order ──► DIR, whole or not at all
+    log ──► reader ──► Records ──► RecordStore ──► two tables in one order ──► DIR, whole or not at all
 
 A reader is a class with a `kind` (see `LogReader`); packages add theirs through entry points of the group
 `answerkey.importers`.
@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 
@@ -48,25 +49,23 @@ from answerkey.spec import schema
 from answerkey.types import CompletionStatus, Notice, Registry
 
 AUTO = "auto"
-#: By kind, in the order in which they are asked whether they recognise a log; the last takes any table.
-READERS: Registry[LogReader] = Registry(
-    "answerkey.importers",
-    {
-        "inspect": InspectReader,
-        "lm-eval": LmEvalReader,
-        "mmlu-pro": MmluProReader,
-        "openai-batch": OpenAiBatchReader,
-        "anthropic-batch": AnthropicBatchReader,
-        "helm": HelmReader,
-        "lighteval": LightevalReader,
-        "evalscope": EvalscopeReader,
-        "opencompass": OpenCompassReader,
-        "promptfoo": PromptfooReader,
-        "every_eval_ever": EveryEvalEverReader,
-        "evidence": EvidenceReader,
-        "plain": PlainReader,
-    },
+#: In the order in which they are asked whether they recognise a log; the last takes any table.
+_READERS: tuple[type[LogReader], ...] = (
+    InspectReader,
+    LmEvalReader,
+    MmluProReader,
+    OpenAiBatchReader,
+    AnthropicBatchReader,
+    HelmReader,
+    LightevalReader,
+    EvalscopeReader,
+    OpenCompassReader,
+    PromptfooReader,
+    EveryEvalEverReader,
+    EvidenceReader,
+    PlainReader,
 )
+READERS: Registry[LogReader] = Registry("answerkey.importers", {one.kind: one for one in _READERS})
 _REPORT_EVERY = 2_000
 _ENDINGS = (".gz", ".zst", ".eval", ".jsonl", ".ndjson", ".json", ".zip", ".csv", ".tsv", ".parquet")
 
@@ -116,17 +115,19 @@ def import_log(
     for ending in _ENDINGS:
         name = name.removesuffix(ending)
     folder = Path(out) if out is not None else Path("imported") / (name or "log")
-    with _write_whole(folder) as draft, tempfile.TemporaryDirectory(prefix=".lines-", dir=draft) as stage:
-        spill = RecordSpill(Path(stage))
-        counts = spill.counts
+    with (
+        _write_whole(folder) as draft,
+        tempfile.TemporaryDirectory(prefix=".lines-", dir=draft) as stage,
+        closing(RecordStore(Path(stage))) as store,
+    ):
+        counts = store.counts
         with without_collecting():
             for number, record in enumerate(reader.read(log), 1):
-                if not spill.add(record):
+                if not store.add(record):
                     where = Place(file=str(log.path), sample=record.sample_id)
                     log.mark_broken(f"a text of sample `{record.sample_id}` is too long for a table", where)
                 if progress is not None and number % _REPORT_EVERY == 0:
                     progress("read", number, 0)
-            spill.flush()
         limit = Options(allow_failed=allow_failed).failed_limit(max(log.seen, counts.records + log.broken))
         if log.broken > limit:
             log.errors.raise_any()
@@ -134,16 +135,18 @@ def import_log(
             raise log.make_error(
                 "E210", "nothing of the log can be used" if log.broken else "the log has no completions"
             )
-        joined = join_records(spill, draft, file=str(source), last_wins=log.description.last_wins)
-        _add_notices(log, counts, joined)
+        samples, num_trials, missing = store.write_tables(
+            draft, file=str(source), last_wins=log.description.last_wins
+        )
+        _add_notices(log, counts, samples, missing)
         found = Imported(
             path=log.path,
             folder=folder,
             kind=reader.kind,
             title=reader.title,
             description=log.description,
-            samples=joined.samples,
-            num_trials=joined.num_trials,
+            samples=samples,
+            num_trials=num_trials,
             statuses=dict(sorted(counts.statuses.items())),
             judged=counts.judged,
             their_mean=counts.right / counts.judged if counts.judged else None,
@@ -194,7 +197,7 @@ def _write_whole(folder: Path) -> Iterator[Path]:
         yield draft
         draft.chmod(0o755)
         draft.replace(folder)
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except (OSError, pl.exceptions.PolarsError, sqlite3.Error) as error:
         hint = "check the free space and the rights of the folder, or choose another with `--out`"
         raise RunError("E502", f"cannot write `{folder}`: {error}", hint=hint) from error
     finally:
@@ -202,16 +205,16 @@ def _write_whole(folder: Path) -> Iterator[Path]:
             shutil.rmtree(draft, ignore_errors=True)
 
 
-def _add_notices(log: Log, counts: RecordCounts, joined: Joined) -> None:
+def _add_notices(log: Log, counts: RecordCounts, samples: int, missing: int) -> None:
     """Add what a reader cannot know: it needs all records."""
     if log.broken:
         log.notice(f"{log.broken} broken lines or members are left out")
-    if joined.missing:
+    if missing:
         hint = "they are in the completions with the status ERROR: a run of them is incomplete"
-        log.notice(f"{joined.missing} completions are not in the log", hint)
+        log.notice(f"{missing} completions are not in the log", hint)
     expected = log.description.expected
-    if expected is not None and expected > joined.samples:
-        log.notice(f"the log has {joined.samples} of {expected} samples")
+    if expected is not None and expected > samples:
+        log.notice(f"the log has {samples} of {expected} samples")
     unlabelled = counts.questions - counts.with_choices
     if unlabelled and counts.with_choices:
         message = f"{unlabelled} of {counts.questions} questions have no choices"
@@ -249,8 +252,10 @@ def describe_import(found: Imported) -> dict[str, object]:
     }
 
 
-# ── records in spill files ──────────────────────────────────────────────────────────────────────────────────
+# ── all records, and the two tables of them ─────────────────────────────────────────────────────────────────
 
+DATASET, COMPLETIONS = "dataset.parquet", "completions.parquet"
+NOT_IN_LOG = "the log has no completion of this sample"
 _TEXT, _TEXTS = pl.String(), pl.List(pl.String)
 #: The columns of `dataset.parquet`, after `sample_id`.
 _QUESTION_COLUMNS: dict[str, pl.DataType] = {
@@ -276,18 +281,11 @@ _COMPLETION_COLUMNS: dict[str, pl.DataType] = {
     "reasoning": _TEXT,
     "logprobs": _TEXT,
 }
-#: `is_question` and `is_completion` tell which of the columns a record fills.
-_SPILL_COLUMNS: dict[str, pl.DataType] = {
-    "sample_id": _TEXT,
-    "trial": pl.Int64(),
-    "is_question": pl.Boolean(),
-    "is_completion": pl.Boolean(),
-    **_QUESTION_COLUMNS,
-    **_COMPLETION_COLUMNS,
-}
-#: A spill file is written after so many records, or so many characters.
-SPILL_RECORDS = 32_768
-SPILL_CHARACTERS = 16 * 2**20
+#: Records that are written together.
+_HELD = 512
+#: A group of rows has at most about so many bytes, and so many rows.
+_GROUP_BYTES, _GROUP_ROWS = 32 * 2**20, 131_072
+_SHOWN = 5
 #: So many different truths are told apart; a dataset with more has no labels for truths.
 _TRUTHS = 64
 #: A character takes up to four bytes.
@@ -300,10 +298,11 @@ _write_json = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 @dataclass
 class RecordCounts:
-    """What all records have in common, and how many there are of what; `present` columns hold something."""
+    """What all records have in common, and how many there are of what; `paired` ask and answer."""
 
     questions: int = 0
     completions: int = 0
+    paired: int = 0
     with_choices: int = 0
     with_options: int = 0
     with_ranking: int = 0
@@ -312,7 +311,6 @@ class RecordCounts:
     judged: int = 0
     right: float = 0.0
     characters: int = 0
-    present: set[str] = field(default_factory=set)
 
     @property
     def records(self) -> int:
@@ -321,17 +319,18 @@ class RecordCounts:
 
     def add(self, record: Record) -> None:
         """Count a record."""
-        if record.question is not None:
+        question, said = record.question, record.completion
+        self.paired += question is not None and said is not None
+        if question is not None:
             self.questions += 1
-            self.with_choices += record.question.choices is not None
-            self.with_options += record.question.options is not None
+            self.with_choices += question.choices is not None
+            self.with_options += question.options is not None
             if len(self.truths) < _TRUTHS:
-                self.truths.add(record.question.truth or "")
-        if record.completion is not None:
+                self.truths.add(question.truth or "")
+        if said is not None:
             self.completions += 1
-            self.statuses[record.completion.status.value] += 1
-            logprobs = record.completion.logprobs
-            self.with_ranking += isinstance(logprobs, Mapping) and "ranking" in logprobs
+            self.statuses[said.status.value] += 1
+            self.with_ranking += isinstance(said.logprobs, Mapping) and "ranking" in said.logprobs
             if record.verdict.value is not None:
                 self.judged += 1
                 self.right += record.verdict.value
@@ -343,15 +342,30 @@ class RecordCounts:
         return list(LABELS[: max(_FEWEST_GUESSED, *(LABELS.index(one) + 1 for one in self.truths))])
 
 
-class RecordSpill:
-    """Takes records in and keeps them as Parquet files in a folder of their own."""
+class RecordStore:
+    """All records of a log, in a database in a folder of their own: samples come in any order, and again."""
 
     def __init__(self, folder: Path) -> None:
         self.counts = RecordCounts()
-        self.folder = folder
-        self.paths: list[Path] = []
-        self._rows: list[tuple[object, ...]] = []
-        self._characters = 0
+        self._folder = folder
+        self._held: list[tuple[object, ...]] = []
+        self._base = sqlite3.connect(folder / "records.sqlite", isolation_level=None)
+        names = ("sample_id", "trial", "asks", "says", *_QUESTION_COLUMNS, *_COMPLETION_COLUMNS)
+        self._insert = f"INSERT INTO records VALUES ({', '.join('?' * len(names))})"
+        for command in (
+            "PRAGMA journal_mode = OFF",
+            "PRAGMA synchronous = OFF",
+            f"CREATE TABLE records ({', '.join(names)})",
+            "CREATE TABLE samples (number INTEGER PRIMARY KEY, sample_id UNIQUE, record)",
+            "CREATE TABLE said (sample_id, trial, record, PRIMARY KEY (sample_id, trial)) WITHOUT ROWID",
+            "CREATE TABLE trials (number INTEGER PRIMARY KEY, trial)",
+            "BEGIN",
+        ):
+            self._base.execute(command)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._base.close()
 
     def add(self, record: Record) -> bool:
         """Take a record in; return False for one with a text that is too long for a table."""
@@ -362,8 +376,8 @@ class RecordSpill:
         else:
             row += (
                 question.question,
-                None if question.options is None else list(question.options),
-                None if question.choices is None else list(question.choices),
+                None if question.options is None else _write_json(question.options),
+                None if question.choices is None else _write_json(question.choices),
                 question.truth,
                 question.category,
                 _write_json(question.original) if question.original else None,
@@ -389,180 +403,114 @@ class RecordSpill:
         if max(lengths) > _MOST_CHARACTERS:
             return False
         self.counts.add(record)
-        self._rows.append(row)
-        self._characters += sum(lengths)
-        if len(self._rows) >= SPILL_RECORDS or self._characters >= SPILL_CHARACTERS:
-            self.flush()
+        self.counts.characters += sum(lengths)
+        self._held.append(row)
+        if len(self._held) >= _HELD:
+            self._flush()
         return True
 
-    def flush(self) -> None:
+    def _flush(self) -> None:
         """Write the records that are held."""
-        if not self._rows:
-            return
-        columns = list(zip(*self._rows, strict=True))
+        rows, before = self._held, self._base.execute("SELECT ifnull(max(rowid), 0) FROM records").fetchone()
         try:
-            frame = _build_frame(columns)
+            self._base.executemany(self._insert, rows)
         except UnicodeEncodeError:  # half surrogate pairs, which no file can hold
-            frame = _build_frame([[_mend(cell) for cell in column] for column in columns])
-        self.counts.characters += self._characters
-        self.counts.present.update(name for name in frame.columns if frame[name].null_count() < frame.height)
-        path = self.folder / f"records-{len(self.paths):06d}.parquet"
-        frame.write_parquet(path, compression="lz4", statistics=False)
-        self.paths.append(path)
-        self._rows, self._characters = [], 0
+            self._base.execute("DELETE FROM records WHERE rowid > ?", before)
+            mended = [[mend_text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+            self._base.executemany(self._insert, mended)
+        self._held = []
 
+    def write_tables(self, folder: Path, *, file: str, last_wins: bool) -> tuple[int, int, int]:
+        """Write both tables into a folder, in the same order of samples; return samples, trials and gaps.
 
-def _build_frame(columns: Sequence[Sequence[object]]) -> pl.DataFrame:
-    pairs = zip(_SPILL_COLUMNS.items(), columns, strict=True)
-    return pl.DataFrame([fill_column(name, cells, dtype) for (name, dtype), cells in pairs])
+        Most logs have one record for each sample; these are copied. In others a sample comes several times
+        (epochs), or questions and answers are apart: the first question and the last answer count. A trial
+        that is in no record is an ERROR among the completions. Without any question there are only
+        completions. DataError when records do not fit together.
+        """
+        self._flush()
+        ask = self._base.execute
+        questions = {"sample_id": _TEXT, **self._find_used(_QUESTION_COLUMNS)}
+        completions = {"sample_id": _TEXT, **self._find_used(_COMPLETION_COLUMNS)}
+        records, samples = ask("SELECT count(*), count(DISTINCT sample_id) FROM records").fetchone()
+        if self.counts.paired == records == samples:
+            self._write(folder / DATASET, questions, f"SELECT {', '.join(questions)} FROM records")
+            self._write(folder / COMPLETIONS, completions, f"SELECT {', '.join(completions)} FROM records")
+            return samples, 1, 0
 
+        last = "SELECT sample_id, trial, max(rowid) FROM records WHERE says GROUP BY sample_id, trial"
+        ask(f"INSERT INTO said {last}")
+        again = "SELECT sample_id FROM records WHERE says AND rowid NOT IN (SELECT record FROM said)"
+        if not last_wins and (ids := self._list_ids(again, "rowid")):
+            message, hint = f"samples are there twice: {ids}", "import the files of one run at a time"
+            raise DataError("E208", message, where=Place(file=file), hint=hint)
+        first = "SELECT sample_id, min(rowid) AS first FROM records WHERE asks GROUP BY sample_id"
+        if not self.counts.questions:
+            first = "SELECT sample_id, min(record) AS first FROM said GROUP BY sample_id"
+        ask(f"INSERT INTO samples (sample_id, record) {first} ORDER BY first")
+        unknown = "SELECT sample_id FROM said WHERE sample_id NOT IN (SELECT sample_id FROM samples)"
+        if ids := self._list_ids(unknown, "record"):
+            (count,) = ask(f"SELECT count(*) FROM ({unknown})").fetchone()
+            message = f"completions without a question: {count} ({ids})"
+            hint = "the ids of the log and of the dataset must be the same"
+            raise DataError("E209", message, where=Place(file=file), hint=hint)
+        ask("INSERT INTO trials (trial) SELECT DISTINCT trial FROM said ORDER BY trial")
+        sizes = [ask(f"SELECT count(*) FROM {one}").fetchone()[0] for one in ("samples", "trials", "said")]
+        if self.counts.questions:
+            columns = ", ".join(f"records.{name}" for name in questions)
+            query = f"SELECT {columns} FROM samples JOIN records ON records.rowid = record ORDER BY number"
+            self._write(folder / DATASET, questions, query)
+        completions.pop("error", None)
+        completions = {"sample_id": _TEXT, "trial": pl.Int64(), **completions, "error": _TEXT}
+        special = {
+            "sample_id": "samples.sample_id",
+            "trial": "trials.number - 1",
+            "completion_status": f"ifnull(completion_status, '{CompletionStatus.ERROR.value}')",
+            "error": f"CASE WHEN completion_status IS NULL THEN '{NOT_IN_LOG}' ELSE error END",
+        }
+        self._write(
+            folder / COMPLETIONS,
+            completions,
+            f"SELECT {', '.join(special.get(name, name) for name in completions)} FROM samples"
+            " CROSS JOIN trials"
+            " LEFT JOIN said ON said.sample_id = samples.sample_id AND said.trial = trials.trial"
+            " LEFT JOIN records ON records.rowid = said.record"
+            " ORDER BY samples.number, trials.number",
+        )
+        return sizes[0], sizes[1], sizes[0] * sizes[1] - sizes[2]
 
-def _mend(cell: object) -> object:
-    if isinstance(cell, list):
-        return [mend_text(one) for one in cell]
-    return mend_text(cell) if isinstance(cell, str) else cell
+    def _list_ids(self, query: str, order: str) -> str:
+        """Return the first ids that a query finds, for a message; empty when it finds none."""
+        ids = [row[0] for row in self._base.execute(f"{query} ORDER BY {order} LIMIT {_SHOWN + 1}")]
+        return listing(ids[:_SHOWN]) + (" ..." if len(ids) > _SHOWN else "") if ids else ""
 
+    def _find_used(self, columns: Mapping[str, pl.DataType]) -> dict[str, pl.DataType]:
+        """Return the columns that hold something, and those that a task reads in any case."""
+        counts = ", ".join(f"count({name})" for name in columns)
+        counted = self._base.execute(f"SELECT {counts} FROM records").fetchone()
+        always = {"answer", "completion", "completion_status"}
+        pairs = zip(columns.items(), counted, strict=True)
+        return {name: dtype for (name, dtype), count in pairs if count or name in always}
 
-# ── spill files joined into two tables ──────────────────────────────────────────────────────────────────────
-
-DATASET, COMPLETIONS = "dataset.parquet", "completions.parquet"
-#: Rows that are put in order together.
-CHUNK_ROWS = 65_536
-#: A group of rows has at most about so many bytes.
-_GROUP_BYTES = 32 * 2**20
-_GROUP_ROWS = 131_072
-_SHOWN = 5
-NOT_IN_LOG = "the log has no completion of this sample"
-
-
-@dataclass(frozen=True)
-class Joined:
-    """What became of the records: `missing` trials are in no record."""
-
-    samples: int
-    num_trials: int = 1
-    missing: int = 0
-
-
-def join_records(spill: RecordSpill, folder: Path, *, file: str, last_wins: bool) -> Joined:
-    """Write the two tables of all records into a folder, in the same order of samples.
-
-    Most logs have one record for each sample; these are copied. In others the same sample comes several times
-    (epochs), or questions and answers are apart. Of each record then a hash of its id is held in memory, and
-    the answers are put in order by way of files. Without any question there are only completions. DataError
-    when records do not fit together.
-    """
-    counts = spill.counts
-    present = counts.present | {"answer", "completion", "completion_status"}
-    question_columns = ["sample_id", *(name for name in _QUESTION_COLUMNS if name in present)]
-    completion_columns = ["sample_id", *(name for name in _COMPLETION_COLUMNS if name in present)]
-    group = max(1_000, min(_GROUP_BYTES * counts.records // max(counts.characters, 1), _GROUP_ROWS))
-
-    def scan() -> pl.LazyFrame:
-        return pl.scan_parquet(spill.paths, glob=False)
-
-    def sink(found: pl.LazyFrame, name: str) -> None:
-        found.sink_parquet(
-            folder / name, compression="zstd", compression_level=1, statistics=False, row_group_size=group
+    def _write(self, path: Path, columns: Mapping[str, pl.DataType], query: str) -> None:
+        """Write the rows of a query as a Parquet file; a group of them is in memory at a time."""
+        counts, parts = self.counts, list[Path]()
+        group = max(1_000, min(_GROUP_BYTES * counts.records // max(counts.characters, 1), _GROUP_ROWS))
+        rows = self._base.execute(query)
+        while block := rows.fetchmany(group):
+            cells = zip(columns.items(), zip(*block, strict=True), strict=True)
+            series = [_fill(name, column, dtype) for (name, dtype), column in cells]
+            parts.append(self._folder / f"{path.stem}-{len(parts):06d}.parquet")
+            pl.DataFrame(series).write_parquet(parts[-1], compression="lz4", statistics=False)
+        pl.scan_parquet(parts, glob=False).sink_parquet(
+            path, compression="zstd", compression_level=1, statistics=False, row_group_size=group
         )
 
-    def pick(rows: pl.Series, columns: Sequence[str]) -> pl.LazyFrame:
-        """Return the records at some places, which ascend."""
-        wanted = pl.LazyFrame({"row": rows.cast(pl.UInt32)})
-        records = scan().with_row_index("row")
-        return records.join(wanted, on="row", how="semi", maintain_order="left").select(columns)
 
-    def list_ids(rows: pl.Series) -> str:
-        ids = pick(rows.unique().sort().head(_SHOWN), ["sample_id"]).collect()["sample_id"].to_list()
-        return listing(ids) + (" ..." if len(rows) > _SHOWN else "")
-
-    keys = (
-        scan()
-        .select(pl.col("sample_id").hash().alias("hash"), "trial", "is_question", "is_completion")
-        .collect()
-        .with_row_index("row")
-    )
-    if keys["is_question"].all() and keys["is_completion"].all() and keys["hash"].n_unique() == keys.height:
-        sink(scan().select(question_columns), DATASET)
-        sink(scan().select(completion_columns), COMPLETIONS)
-        return Joined(keys.height)
-
-    said = keys.filter("is_completion")
-    is_again = said.select("hash", "trial").is_duplicated()
-    if is_again.any() and not last_wins:
-        rows = said.filter(is_again & ~pl.struct("hash", "trial").is_first_distinct())["row"]
-        message, hint = f"samples are there twice: {list_ids(rows)}", "import the files of one run at a time"
-        raise DataError("E208", message, where=Place(file=file), hint=hint)
-    if is_again.any():
-        said = said.unique(["hash", "trial"], keep="last", maintain_order=True)
-    numbers = said["trial"].unique().sort()
-    said = said.with_columns(numbers.search_sorted(said["trial"]).cast(pl.Int64).alias("trial"))
-    has_questions = bool(keys["is_question"].any())
-    asked = (keys.filter("is_question") if has_questions else said).unique(
-        "hash", keep="first", maintain_order=True
-    )
-    samples = asked.select("hash", pl.col("row").alias("first")).with_row_index("sample")
-    found = said.join(samples, on="hash", how="left", maintain_order="left")
-    unknown = found.filter(pl.col("sample").is_null())
-    if unknown.height:
-        message = f"completions without a question: {unknown.height} ({list_ids(unknown['row'])})"
-        hint = "the ids of the log and of the dataset must be the same"
-        raise DataError("E209", message, where=Place(file=file), hint=hint)
-    num_trials = max(1, len(numbers))
-    if has_questions:
-        sink(pick(samples["first"], question_columns), DATASET)
-    ids = spill.folder / "ids.parquet"
-    pick(samples["first"], ["sample_id"]).sink_parquet(ids)
-    places = found.select("row", "sample", "trial")
-    ordered = _order_completions(spill, places, ids, completion_columns, num_trials=num_trials)
-    sink(pl.scan_parquet(list(ordered), glob=False), COMPLETIONS)
-    return Joined(samples.height, num_trials, samples.height * num_trials - found.height)
-
-
-def _order_completions(
-    spill: RecordSpill, places: pl.DataFrame, ids: Path, columns: Sequence[str], *, num_trials: int
-) -> Iterator[Path]:
-    """Yield files with the completions in the order of samples and trials; one that is missing is an ERROR.
-
-    `places` says which sample and trial each record is of. First each completion goes into the file of its
-    chunk of samples, then each chunk is put in order.
-    """
-    step = max(1, CHUNK_ROWS // num_trials)
-    start = 0
-    for number, path in enumerate(spill.paths):
-        frame = pl.read_parquet(path, glob=False).select(columns)
-        own = places.filter(pl.col("row").is_between(start, start + frame.height - 1))
-        rows = frame[own["row"] - start].with_columns(own["sample"], own["trial"])
-        start += frame.height
-        chunks = rows.with_columns((pl.col("sample") // step).alias("chunk"))
-        for (chunk,), part in chunks.partition_by("chunk", as_dict=True, include_key=False).items():
-            name = f"said-{int(chunk):06d}-{number:06d}.parquet"
-            part.write_parquet(spill.folder / name, compression="lz4", statistics=False)
-    trials = pl.DataFrame({"trial": pl.int_range(0, num_trials, dtype=pl.Int64, eager=True)})
-    rest = [name for name in columns if name not in {"sample_id", "error"}]
-    offset = 0
-    while (block := pl.scan_parquet(ids, glob=False).slice(offset, step).collect()).height:
-        samples = block.with_columns((offset + pl.int_range(pl.len())).cast(pl.UInt32).alias("sample"))
-        grid = samples.join(trials, how="cross", maintain_order="left_right")
-        chunk_name = f"said-{offset // step:06d}"
-        parts = sorted(spill.folder.glob(f"{chunk_name}-*.parquet"))
-        if parts:
-            said = pl.concat([pl.read_parquet(part, glob=False) for part in parts]).drop("sample_id")
-        else:
-            types = {name: _COMPLETION_COLUMNS[name] for name in columns if name in _COMPLETION_COLUMNS}
-            said = pl.DataFrame(schema={"sample": pl.UInt32(), "trial": pl.Int64(), **types})
-        filled = grid.join(said, on=["sample", "trial"], how="left", maintain_order="left").with_columns(
-            pl.col("completion_status").fill_null(CompletionStatus.ERROR.value),
-            pl.when(pl.col("completion_status").is_null())
-            .then(pl.lit(NOT_IN_LOG))
-            .otherwise(pl.col("error") if "error" in columns else None)
-            .alias("error"),
-        )
-        path = spill.folder / f"{chunk_name}-ordered.parquet"
-        ordered = filled.select("sample_id", "trial", *rest, "error")
-        ordered.write_parquet(path, compression="lz4", statistics=False)
-        yield path
-        offset += step
+def _fill(name: str, cells: Sequence[Any], dtype: pl.DataType) -> pl.Series:
+    if dtype == _TEXTS:
+        cells = [None if cell is None else json.loads(cell) for cell in cells]
+    return fill_column(name, cells, dtype)
 
 
 # ── the files of the project ────────────────────────────────────────────────────────────────────────────────
@@ -574,6 +522,16 @@ _KEY = re.compile(r"[a-zA-Z0-9_-]{1,250}")
 _WORDS = frozenset({"null", "true", "false", "yes", "off"})
 #: Characters that JSON leaves as they are and YAML does not read back.
 _ODD = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+_TEXT_SCORER = """\
+    # The log lists no choices: a reply is right when it equals the truth, letter by letter.
+    - type: string_equals
+      ground_truth: "{{ sample.answer }}"
+"""
+_EXTRACTION = """\
+      # How a reply is read. `first_character` is the strictest rule, `stated_answer` finds an
+      # answer wherever it stands; `answerkey audit` shows what each would say.
+      extraction: stated_answer
+"""
 
 
 def _write_project(folder: Path, found: Imported, counts: RecordCounts, reader: LogReader) -> None:
@@ -585,8 +543,9 @@ def _write_project(folder: Path, found: Imported, counts: RecordCounts, reader: 
     (folder / "import.json").write_text(f"{text}\n", encoding="utf-8", errors="backslashreplace")
     if not found.has_questions:
         return
-    name = found.description.task or "imported"
-    source = _make_plain(f"{found.title} `{found.description.task or found.folder.name}`")
+    told = found.description
+    name = told.task or "imported"
+    source = _make_plain(f"{found.title} `{told.task or found.folder.name}`")
     key = task_key = _make_key(name)
     dataset = DATASET
     if isinstance(reader, EvidenceReader) and reader.definition is not None:
@@ -595,96 +554,83 @@ def _write_project(folder: Path, found: Imported, counts: RecordCounts, reader: 
         description = {"description": f"Imported from the evidence log of {_make_plain(name)}."}
         fields = {"key": task_key, "display_name": _make_plain(name), **reader.task_fields}
         fields |= {} if "description" in fields else description
-        start = "# The task of the evidence log, as it states it. The replies are recorded."
-        task_lines = [start, *write_yaml({**fields, "definition": reader.definition})]
+        task = "# The task of the evidence log, as it states it. The replies are recorded.\n"
+        task += "".join(f"{line}\n" for line in write_yaml({**fields, "definition": reader.definition}))
         dataset = _ROWS
         _write_rows(folder)
     else:
-        task_lines = _list_task(key, name, source, found.num_trials, counts)
-    _write_yaml_file(folder, "task", task_lines)
-    _write_yaml_file(folder, "run", _list_run(key, task_key, dataset, source, found.description))
+        trials = f"  trials:\n    num_trials: {found.num_trials}\n" if found.num_trials > 1 else ""
+        task = f"""\
+# What the replies of {source} are scored with. Change it as you like; the replies stay.
+key: {key}
+display_name: {_quote_plain(name)}
+description: {_quote_plain(f"Imported from {source}.")}
+tasks: [chat_completion]
+
+definition:
+  type: benchmark_task
+  dataset:
+    key: {DATASET_KEY}
+{trials}  scorers:
+{_describe_scorers(counts)}"""
+    title = ", ".join(part for part in (told.task, told.model) if part) or key
+    model = model_key = ""
+    if told.model:
+        model_key = f"      model_key: {_make_key(told.model)}\n"
+        model = f"""\
+models:
+  - key: {_make_key(told.model)}
+    display_name: {_quote_plain(told.model)}
+    config:
+      connection_type: placeholder
+
+"""
+    run = f"""\
+# {source}: what was asked, what was said, and the task that scores it. No model is asked.
+{model}datasets:
+  - key: {DATASET_KEY}
+    display_name: {_quote_plain(told.task or "Imported questions")}
+    source:
+      type: local
+      file_path: {dataset}
+
+tasks:
+  - $ref: task.yaml
+
+evaluation:
+  key: {key}
+  display_name: {_quote_plain(title)}
+  description: {_quote_plain(f"Imported from {source}.")}
+  task_specifications:
+    - task_key: {task_key}
+      completions: {COMPLETIONS}
+{model_key}"""
+    (folder / _SCHEMAS).mkdir()
+    pages: dict[Literal["task", "run"], str] = {"task": task, "run": run}
+    for kind, text in pages.items():
+        head = f"# yaml-language-server: $schema={_SCHEMAS}/{kind}.json\n"  # by which editors know the fields
+        (folder / f"{kind}.yaml").write_text(head + text, encoding="utf-8")
+        known = json.dumps(schema(kind), indent=1)
+        (folder / _SCHEMAS / f"{kind}.json").write_text(f"{known}\n", encoding="utf-8")
 
 
-def _list_task(key: str, name: str, source: str, num_trials: int, counts: RecordCounts) -> list[str]:
-    """Return the lines of a task that scores the replies of any log."""
-    lines = [
-        f"# What the replies of {source} are scored with. Change it as you like; the replies stay.",
-        f"key: {key}",
-        f"display_name: {_quote_plain(name)}",
-        f"description: {_quote_plain(f'Imported from {source}.')}",
-        "tasks: [chat_completion]",
-        "",
-        "definition:",
-        "  type: benchmark_task",
-        "  dataset:",
-        f"    key: {DATASET_KEY}",
-    ]
-    if num_trials > 1:
-        lines += ["  trials:", f"    num_trials: {num_trials}"]
-    lines.append("  scorers:")
+def _describe_scorers(counts: RecordCounts) -> str:
+    """Return the scorers of a task that fits the replies of any log, as YAML."""
     choices = counts.guess_choices()
     if not counts.with_choices and choices is None:
-        return [
-            *lines,
-            "    # The log lists no choices: a reply is right when it equals the truth, letter by letter.",
-            "    - type: string_equals",
-            '      ground_truth: "{{ sample.answer }}"',
-        ]
-    if choices:
-        lines.append("    # The log lists no choices: these are told from its truths.")
+        return _TEXT_SCORER
+    guessed = "    # The log lists no choices: these are told from its truths.\n" if choices else ""
     stated = json.dumps(choices, ensure_ascii=False) if choices else '"{{ sample.choices }}"'
-    common = ['      ground_truth_choice: "{{ sample.answer }}"', f"      choices: {stated}"]
-    lines += ["    - type: string_equals_mcqa", *common]
-    if counts.with_options == counts.questions:
-        lines.append('      options: "{{ sample.options }}"')
-    lines += [
-        "      # How a reply is read. `first_character` is the strictest rule, `stated_answer` finds an",
-        "      # answer wherever it stands; `answerkey audit` shows what each would say.",
-        "      extraction: stated_answer",
-    ]
-    if counts.with_ranking == counts.completions:
-        lines += [
-            "    # The log has the log-probability of each choice: how sure the model was, and if rightly.",
-            "    - type: choice_probabilities",
-            *common,
-            "      extraction: stated_answer",
-        ]
-    return lines
-
-
-def _list_run(key: str, task_key: str, dataset: str, source: str, told: LogDescription) -> list[str]:
-    """Return the lines of the run file, by which `answerkey run DIR` scores the imported completions."""
-    title = ", ".join(part for part in (told.task, told.model) if part) or key
-    lines = [f"# {source}: what was asked, what was said, and the task that scores it. No model is asked."]
-    if told.model:
-        lines += [
-            "models:",
-            f"  - key: {_make_key(told.model)}",
-            f"    display_name: {_quote_plain(told.model)}",
-            "    config:",
-            "      connection_type: placeholder",
-            "",
-        ]
-    lines += [
-        "datasets:",
-        f"  - key: {DATASET_KEY}",
-        f"    display_name: {_quote_plain(told.task or 'Imported questions')}",
-        "    source:",
-        "      type: local",
-        f"      file_path: {dataset}",
-        "",
-        "tasks:",
-        "  - $ref: task.yaml",
-        "",
-        "evaluation:",
-        f"  key: {key}",
-        f"  display_name: {_quote_plain(title)}",
-        f"  description: {_quote_plain(f'Imported from {source}.')}",
-        "  task_specifications:",
-        f"    - task_key: {task_key}",
-        f"      completions: {COMPLETIONS}",
-    ]
-    return lines + ([f"      model_key: {_make_key(told.model)}"] if told.model else [])
+    common = f'      ground_truth_choice: "{{{{ sample.answer }}}}"\n      choices: {stated}\n'
+    has_options = counts.with_options == counts.questions
+    options = '      options: "{{ sample.options }}"\n' if has_options else ""
+    ranking = f"""\
+    # The log has the log-probability of each choice: how sure the model was, and if rightly.
+    - type: choice_probabilities
+{common}      extraction: stated_answer
+"""
+    text = f"{guessed}    - type: string_equals_mcqa\n{common}{options}{_EXTRACTION}"
+    return text + (ranking if counts.with_ranking == counts.completions else "")
 
 
 def _write_rows(folder: Path) -> None:
@@ -702,15 +648,6 @@ def _write_rows(folder: Path) -> None:
                     original["sample_id"] = row["sample_id"]
                 out.write(json.dumps(original, ensure_ascii=False, allow_nan=False) + "\n")
     (folder / DATASET).unlink()
-
-
-def _write_yaml_file(folder: Path, kind: Literal["task", "run"], lines: Iterable[str]) -> None:
-    """Write a file with the schema by which editors know its fields."""
-    lines = [f"# yaml-language-server: $schema={_SCHEMAS}/{kind}.json", *lines]
-    (folder / f"{kind}.yaml").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    (folder / _SCHEMAS).mkdir(exist_ok=True)
-    text = json.dumps(schema(kind), indent=1) + "\n"
-    (folder / _SCHEMAS / f"{kind}.json").write_text(text, encoding="utf-8")
 
 
 def write_yaml(value: Mapping[str, object] | list[object], depth: int = 0) -> Iterator[str]:

@@ -6,14 +6,15 @@ import ast
 import json
 import re
 import string
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from pathlib import PurePosixPath
 
+from answerkey.datasets.recorded import get_inside
 from answerkey.errors import SpecError, listing, suggest
-from answerkey.importers.logs import Log, LogFile, Question, Verdict, get, get_number, get_text
-from answerkey.models.responses import mend_text
+from answerkey.importers.logs import DamagedError, Json, Log, LogFile, Question, Record, Verdict, parse_json
+from answerkey.models.responses import mend_text, to_json_values
 from answerkey.types import Completion, CompletionStatus
 
 Texts = tuple[str, ...]
@@ -75,7 +76,7 @@ def find_label(
 def find_truth(target: object, choices: Sequence[str] | None, options: Sequence[str] | None) -> str | None:
     """Return the truth of a log, or several joined by commas: labels where they are some."""
     wanted = target if isinstance(target, list) else [target]
-    found = [find_label(one, choices, options) or get_text(one) for one in wanted]
+    found = [find_label(one, choices, options) or Json(one).text() for one in wanted]
     return ",".join(one for one in found if one) or None
 
 
@@ -149,20 +150,23 @@ def read_messages(prompt: object) -> Messages | None:
     return found or None
 
 
-def join_parts(content: object) -> str | None:
-    """Return the text of a message: a text, or its parts that are texts, joined by newlines."""
+def parse_chat(text: str | None) -> Messages | None:
+    """Return a prompt as messages; a chat is logged as their JSON text."""
+    if text is not None and text.lstrip().startswith("["):
+        with suppress(DamagedError):
+            found = parse_json(text)
+            if isinstance(found, list) and all(isinstance(one, dict) and "role" in one for one in found):
+                return read_messages(found)
+    return read_messages(text)
+
+
+def join_parts(content: object, name: str = "text", *, kind: str | None = None) -> str | None:
+    """Return the text of a message: a text, or that of its parts (of a kind) under a name, by newlines."""
     if isinstance(content, str):
         return mend_text(content)
     parts = content if isinstance(content, list) else []
-    texts = [part if isinstance(part, str) else get(part, "text") for part in parts]
-    found = [mend_text(text) for text in texts if isinstance(text, str)]
-    return "\n".join(found) if found else None
-
-
-def join_reasoning(content: object) -> str | None:
-    """Return the parts of a message that are the model's reasoning, joined by newlines."""
-    parts = content if isinstance(content, list) else []
-    texts = [get(part, "reasoning") for part in parts if get(part, "type") == "reasoning"]
+    parts = [part for part in parts if kind is None or Json(part).get("type") == kind]
+    texts = [part if isinstance(part, str) else Json(part).get(name) for part in parts]
     found = [mend_text(text) for text in texts if isinstance(text, str)]
     return "\n".join(found) if found else None
 
@@ -203,6 +207,30 @@ def find_largest(numbers: Sequence[float]) -> int:
     return max(range(len(numbers)), key=lambda place: (numbers[place], -place))
 
 
+def add_usage(said: Completion, output: Json) -> Completion:
+    """Return a completion with what Inspect and evalscope tell of its first choice, and of the call."""
+    choice = next(iter(output.list("choices")), Json(None))
+    end, logprobs = choice.text("stop_reason"), choice.get("logprobs")
+    return replace(
+        said,
+        finish_reason=FINISH_REASONS.get(end, end) if end else None,
+        prompt_tokens=output.count("usage", "input_tokens"),
+        completion_tokens=output.count("usage", "output_tokens"),
+        latency=output.number("time"),
+        logprobs=to_json_values(logprobs) if isinstance(logprobs, dict) else None,
+    )
+
+
+def list_trials(
+    name: str, question: Question, replies: Sequence[Completion], verdict: Verdict, first: int = 0
+) -> list[Record]:
+    """Return a record for each reply to a question; their verdict on all is shown with the first."""
+    return [
+        Record(name, question, one, Verdict() if place else verdict, first + place)
+        for place, one in enumerate(replies)
+    ]
+
+
 # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -217,7 +245,7 @@ def choose_newest(
     found: dict[str, tuple[str, LogFile]] = {}
     older = 0
     for file in log.files():
-        match = pattern.fullmatch(PurePosixPath(file.name).name)
+        match = pattern.fullmatch(file.name)
         if match is not None:
             known = found.get(match["task"])
             older += known is not None
@@ -228,22 +256,8 @@ def choose_newest(
     if found:
         return [(task, file) for task, (_, file) in sorted(found.items())]
     if log.path.is_file():
-        return [(name_stem(file.name), file) for file in log.files()][:1]
+        return [(file.stem, file) for file in log.files()][:1]
     raise log.make_error("E201", f"the folder `{log.path}` holds no file `{wanted}`", option)
-
-
-def name_stem(name: str) -> str:
-    """Return the name of a file without its folders and its endings."""
-    return PurePosixPath(name).name.partition(".")[0]
-
-
-def require_one_model(log: Log, models: Collection[str], holds: str, hint: str) -> str | None:
-    """Return the only model of a log, if it names one; E201 for several."""
-    if len(models) > 1:
-        raise log.make_error(
-            "E201", f"`{log.path}` holds {holds} of several models: {listing(sorted(models))}", hint
-        )
-    return next(iter(models), None)
 
 
 def say_repeats(log: Log, task: str, repeats: int) -> None:
@@ -300,11 +314,11 @@ class Roles:
     def cell(self, row: Mapping[str, object], role: str) -> object:
         """Return what a row has in a role; None where there is nothing."""
         name = self.columns.get(role)
-        return None if name is None else row[name] if name in row else _reach(row, name)
+        return None if name is None else get_inside(row, name)
 
     def text(self, row: Mapping[str, object], role: str) -> str | None:
         """Return the text, or the number as text, that a row has in a role."""
-        return get_text(self.cell(row, role))
+        return Json(self.cell(row, role)).text()
 
     def read_question(self, row: Mapping[str, object]) -> Question:
         """Return what a row asks."""
@@ -331,7 +345,7 @@ class Roles:
         elif isinstance(cell, dict):
             stated = stated or read_texts(list(cell))
         if options is None:  # columns of their own, up to the first that is empty
-            texts = (get_text(row, name) or "" for name in self.spread)
+            texts = (Json(row.get(name)).text() or "" for name in self.spread)
             options = tuple(takewhile(str.strip, texts)) or None
         labels = take_labels(stated) if stated else None
         if options is None:
@@ -348,21 +362,10 @@ class Roles:
         label = find_label(read, question.choices, question.options)
         cell = self.cell(row, "score")
         value = _RIGHT.get(cell.strip().lower()) if isinstance(cell, str) else None
-        value = get_number(cell) if value is None else value
+        value = Json(cell).number() if value is None else value
         if value is None and "score" not in self.columns and label is not None:
             value = float(label == question.truth)
         return Verdict(value, label or read)
-
-
-def _reach(value: object, name: str) -> object:
-    """Return what a dotted name leads to inside a cell, the longest first part first; None for nothing."""
-    if not isinstance(value, dict):
-        return None
-    if name in value:
-        return value[name]
-    places = [at for at, character in enumerate(name) if character == "."]
-    found = ((value[name[:at]], name[at + 1 :]) for at in reversed(places) if name[:at] in value)
-    return next((inside for one, rest in found if (inside := _reach(one, rest)) is not None), None)
 
 
 def find_roles(names: Sequence[str], chosen: Mapping[str, str]) -> Roles:

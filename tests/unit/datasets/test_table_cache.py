@@ -50,7 +50,7 @@ def test_a_large_file_is_read_once(tmp_path: Path, folder: Path, monkeypatch: py
     first = load_table(write_rows(tmp_path / "a.jsonl"))
     assert len(list_entries(folder)) == 1
     assert str(first.rows.file).endswith("a.jsonl")
-    monkeypatch.setattr(tables.TableCache, "open_spill_folder", None)
+    monkeypatch.setattr(tables.TableCache, "build", None)
     assert describe(load_table(tmp_path / "a.jsonl")) == describe(first)
     (tmp_path / "a.jsonl").rename(tmp_path / "b.jsonl")
     again = load_table(tmp_path / "b.jsonl")

@@ -101,7 +101,7 @@ def test_rows_that_lack_what_they_need_are_named(desk: Desk) -> None:
         desk.bring(desk.json("x.json", [row(), {"question_id": 2}, 3]), "mmlu-pro")
     assert [one.message for one in caught.value.errors] == [
         "the row has no `question_id`, or no `options`",
-        "the element is no object",
+        "the row has no `question_id`, or no `options`",
     ]
 
 

@@ -13,7 +13,7 @@ import pytest
 import answerkey as ak
 from answerkey.errors import DataError, SpecError
 from answerkey.importers import READERS, Log, LogPreview, Question, Record, Verdict, detect_kind, import_log
-from answerkey.importers.project import NOT_IN_LOG, Joined, RecordSpill, join_records
+from answerkey.importers.project import NOT_IN_LOG, RecordStore
 from answerkey.types import Completion, CompletionStatus
 
 if TYPE_CHECKING:
@@ -139,60 +139,57 @@ def test_packages_bring_readers_of_their_own(desk: Desk, monkeypatch: pytest.Mon
 
 
 def test_what_all_records_have_in_common_is_known_at_the_end(tmp_path: Path) -> None:
-    """Counts, statuses, truths, verdicts, and which columns hold anything."""
-    spill = RecordSpill(tmp_path)
+    """Counts, statuses, truths and verdicts; columns that hold nothing are left out of the tables."""
     asked = Question("q", ("A", "B"), ("x", "y"), "A", None, {"n": 1})
-    spill.add(Record("1", asked, Completion("A"), Verdict(1.0, "A")))
-    spill.add(Record("2", Question("q", truth="B"), Completion(None, CompletionStatus.ERROR, error="e")))
-    spill.flush()
-    counts = spill.counts
+    failed = Completion(None, CompletionStatus.ERROR, error="e")
+    store = fill(
+        tmp_path,
+        [
+            Record("1", asked, Completion("A"), Verdict(1.0, "A")),
+            Record("2", Question("q", truth="B"), failed),
+        ],
+    )
+    counts = store.counts
     assert (counts.questions, counts.completions, counts.with_choices, counts.with_options) == (2, 2, 1, 1)
     assert (counts.truths, dict(counts.statuses)) == ({"A", "B"}, {"OK": 1, "ERROR": 1})
     assert (counts.judged, counts.right) == (1, 1.0)
-    assert "category" not in counts.present
-    assert {"question", "options", "original", "error", "their_score"} <= counts.present
-    assert pl.read_parquet(spill.paths[0])["original"].to_list() == ['{"n": 1}', None]
+    store.write_tables(tmp_path, file="log", last_wins=False)
+    frame = pl.read_parquet(tmp_path / "dataset.parquet")
+    assert frame.columns == ["sample_id", "question", "options", "choices", "answer", "original"]
+    assert frame["original"].to_list() == ['{"n": 1}', None]
 
 
 def test_half_a_surrogate_pair_becomes_a_replacement_character(tmp_path: Path) -> None:
     """No file can hold it, and no line is lost for it."""
-    spill = RecordSpill(tmp_path)
-    spill.add(Record("1", Question("a \ud800 b", options=("\udfff", "y")), Completion("ok")))
-    spill.flush()
-    frame = pl.read_parquet(spill.paths[0])
-    assert frame["question"].to_list() == ["a \ufffd b"]
-    assert frame["options"].to_list() == [["\ufffd", "y"]]
+    odd = Record("1", Question("a \ud800 b", options=("\udfff", "y")), Completion("ok\0"))
+    assert join(tmp_path, [record("0"), odd, record("2")]) == (3, 1, 0)
+    rows = read(tmp_path, "dataset.parquet", "sample_id", "question", "options")
+    assert rows[1:] == [("1", "a \ufffd b", ["\ufffd", "y"]), ("2", "ask 2", None)]
+    assert read(tmp_path, "completions.parquet", "completion")[1] == ("ok\0",)
 
 
-def test_a_text_that_no_table_would_take_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The caller says so by the line's place; other records are taken."""
-    monkeypatch.setattr("answerkey.importers.project._MOST_CHARACTERS", 10)
-    spill = RecordSpill(tmp_path)
-    assert not spill.add(Record("1", Question("q"), Completion("x" * 11)))
-    assert spill.add(Record("2", Question("q" * 8), Completion("x" * 8)))
-    assert spill.counts.completions == 1
-
-
-def test_files_are_written_by_records_and_by_characters(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is in memory does not grow with the log."""
-    monkeypatch.setattr("answerkey.importers.project.SPILL_RECORDS", 4)
-    monkeypatch.setattr("answerkey.importers.project.SPILL_CHARACTERS", 100)
-    spill = RecordSpill(tmp_path)
-    for number in range(5):
-        spill.add(Record(str(number), None, Completion("x")))
-    for number in range(2):
-        spill.add(Record(f"long {number}", None, Completion("x" * 60)))
-    spill.flush()
-    assert [pl.read_parquet(path).height for path in spill.paths] == [4, 3]
+def test_a_text_that_no_table_would_take_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named by its sample; other records are taken."""
+    monkeypatch.setattr("answerkey.importers.project._MOST_CHARACTERS", 50)
+    log = desk.lines("mine.jsonl", [*ROWS, {**ROWS[0], "id": "c", "output": "x" * 51}])
+    with pytest.raises(DataError, match="a text of sample `c` is too long for a table"):
+        desk.bring(log)
+    assert desk.bring(log, allow_failed="1").samples == 2
 
 
 @pytest.fixture(params=[3, 1_000])
-def small_files(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write a file after a few records, and order a few rows at a time; or all at once."""
-    monkeypatch.setattr("answerkey.importers.project.SPILL_RECORDS", request.param)
-    monkeypatch.setattr("answerkey.importers.project.CHUNK_ROWS", request.param)
+def few_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep and write a few rows at a time; or all at once."""
+    monkeypatch.setattr("answerkey.importers.project._HELD", request.param)
+    monkeypatch.setattr("answerkey.importers.project._GROUP_ROWS", request.param)
+
+
+def fill(folder: Path, records: list[Record]) -> RecordStore:
+    """Return a store of some records."""
+    (folder / "stage").mkdir()
+    store = RecordStore(folder / "stage")
+    assert all(store.add(one) for one in records)
+    return store
 
 
 def record(name: str, trial: int = 0, text: str | None = None, *, asks: bool = True) -> Record:
@@ -202,15 +199,9 @@ def record(name: str, trial: int = 0, text: str | None = None, *, asks: bool = T
     return Record(name, asked, said, Verdict(1.0, "A"), trial)
 
 
-def join(folder: Path, records: list[Record], *, last_wins: bool = False) -> Joined:
-    """Write the tables of some records."""
-    stage = folder / "stage"
-    stage.mkdir()
-    spill = RecordSpill(stage)
-    for one in records:
-        assert spill.add(one)
-    spill.flush()
-    return join_records(spill, folder, file="log", last_wins=last_wins)
+def join(folder: Path, records: list[Record], *, last_wins: bool = False) -> tuple[int, int, int]:
+    """Write the tables of some records; return samples, trials and gaps."""
+    return fill(folder, records).write_tables(folder, file="log", last_wins=last_wins)
 
 
 def read(folder: Path, name: str, *columns: str) -> list[tuple[Any, ...]]:
@@ -218,11 +209,11 @@ def read(folder: Path, name: str, *columns: str) -> list[tuple[Any, ...]]:
     return pl.read_parquet(folder / name).select(columns).rows()
 
 
-@pytest.mark.usefixtures("small_files")
+@pytest.mark.usefixtures("few_rows")
 def test_records_of_different_samples_keep_their_order(tmp_path: Path) -> None:
     """There is no column for trials where there is one of each."""
     found = join(tmp_path, [record(name) for name in "cabdegf"])
-    assert found == Joined(7)
+    assert found == (7, 1, 0)
     assert read(tmp_path, "dataset.parquet", "sample_id", "question")[:2] == [("c", "ask c"), ("a", "ask a")]
     assert [row[0] for row in read(tmp_path, "completions.parquet", "completion")] == [
         f"{name} 0" for name in "cabdegf"
@@ -236,12 +227,12 @@ def test_records_of_different_samples_keep_their_order(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.usefixtures("small_files")
+@pytest.mark.usefixtures("few_rows")
 def test_samples_that_come_again_are_trials_in_any_order(tmp_path: Path) -> None:
     """Questions stand once; completions follow the order of samples, then of trials from 0 on."""
     order = [("b", 2), ("a", 1), ("c", 1), ("a", 3), ("b", 1), ("c", 3), ("c", 2), ("a", 2), ("b", 3)]
     found = join(tmp_path, [record(*one) for one in order])
-    assert found == Joined(3, 3)
+    assert found == (3, 3, 0)
     assert read(tmp_path, "dataset.parquet", "sample_id") == [("b",), ("a",), ("c",)]
     assert read(tmp_path, "completions.parquet", "sample_id", "trial", "completion") == [
         ("b", 0, "b 1"),
@@ -256,11 +247,11 @@ def test_samples_that_come_again_are_trials_in_any_order(tmp_path: Path) -> None
     ]
 
 
-@pytest.mark.usefixtures("small_files")
+@pytest.mark.usefixtures("few_rows")
 def test_a_trial_that_is_missing_is_an_error(tmp_path: Path) -> None:
     """Never a wrong answer, and never left out."""
     found = join(tmp_path, [record("a", 1), record("a", 2), record("b", 2), record("c", 1)])
-    assert found == Joined(3, 2, missing=2)
+    assert found == (3, 2, 2)
     columns = ("sample_id", "trial", "completion", "completion_status", "error")
     assert read(tmp_path, "completions.parquet", *columns) == [
         ("a", 0, "a 1", "OK", None),
@@ -272,27 +263,27 @@ def test_a_trial_that_is_missing_is_an_error(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.usefixtures("small_files")
+@pytest.mark.usefixtures("few_rows")
 def test_questions_and_answers_apart_belong_together_by_their_ids(tmp_path: Path) -> None:
     """The order is that of the questions; a question without an answer is an ERROR."""
     questions = [record(name, text="") for name in "abcdefg"]
     answers = [record(name, asks=False) for name in "gfdcba"]
-    assert join(tmp_path, [*questions, *answers]) == Joined(7, missing=1)
+    assert join(tmp_path, [*questions, *answers]) == (7, 1, 1)
     assert read(tmp_path, "dataset.parquet", "sample_id") == [(name,) for name in "abcdefg"]
     assert read(tmp_path, "completions.parquet", "sample_id", "completion") == [
         (name, None if name == "e" else f"{name} 0") for name in "abcdefg"
     ]
 
 
-@pytest.mark.usefixtures("small_files")
+@pytest.mark.usefixtures("few_rows")
 def test_answers_alone_become_completions_without_a_dataset(tmp_path: Path) -> None:
     """In their own order."""
-    assert join(tmp_path, [record(name, asks=False) for name in "cab"]) == Joined(3)
+    assert join(tmp_path, [record(name, asks=False) for name in "cab"]) == (3, 1, 0)
     assert not (tmp_path / "dataset.parquet").exists()
     assert read(tmp_path, "completions.parquet", "sample_id") == [("c",), ("a",), ("b",)]
 
 
-@pytest.mark.usefixtures("small_files")
+@pytest.mark.usefixtures("few_rows")
 def test_an_answer_without_a_question_is_refused(tmp_path: Path) -> None:
     """With its id."""
     with pytest.raises(DataError, match=r"completions without a question: 1 \(`z`\)") as caught:
@@ -300,7 +291,7 @@ def test_an_answer_without_a_question_is_refused(tmp_path: Path) -> None:
     assert caught.value.code == "E209"
 
 
-@pytest.mark.usefixtures("small_files")
+@pytest.mark.usefixtures("few_rows")
 def test_the_same_trial_twice_is_refused(tmp_path: Path) -> None:
     """Nobody can tell which of them counts."""
     with pytest.raises(DataError, match="samples are there twice: `b`") as caught:
@@ -308,11 +299,11 @@ def test_the_same_trial_twice_is_refused(tmp_path: Path) -> None:
     assert caught.value.code == "E208"
 
 
-@pytest.mark.usefixtures("small_files")
+@pytest.mark.usefixtures("few_rows")
 def test_the_last_of_the_same_trial_counts_where_a_tool_writes_anew(tmp_path: Path) -> None:
     """As its own readers do."""
     records = [record("a"), record("b"), record("a", text="new"), record("c")]
-    assert join(tmp_path, records, last_wins=True) == Joined(3)
+    assert join(tmp_path, records, last_wins=True) == (3, 1, 0)
     assert read(tmp_path, "completions.parquet", "sample_id", "completion") == [
         ("a", "new"),
         ("b", "b 0"),

@@ -45,6 +45,8 @@ COMMENT = re.compile(r"(?:^|\s)#\s(.*)$")
 ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
 #: What a shell has to read.
 SHELL_SIGNS = re.compile(r"[$*|&;`]|^\w+=")
+#: A variable in quotation marks, which needs no shell.
+VARIABLE = re.compile(r'"\$(\w+)"')
 SERVES = re.compile(r"^answerkey view\b|^python -m answerkey\.testing\b")
 
 
@@ -188,10 +190,17 @@ class Desk:
         shutil.copytree(self.folder, self._kept, symlinks=True)
 
     def restore(self) -> None:
-        """Make the folder what it was."""
-        for path in self.folder.iterdir():
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-        shutil.copytree(self._kept, self.folder, symlinks=True, dirs_exist_ok=True)
+        """Make the folder what it was: remove what is new, copy back what changed or is gone."""
+        kept, here = _list_files(self._kept), _list_files(self.folder)
+        for name in sorted(here.keys() - kept.keys(), reverse=True):
+            path = self.folder / name
+            path.rmdir() if here[name] is None else path.unlink()
+        for name, stamp in sorted(kept.items()):
+            if stamp is None:
+                (self.folder / name).mkdir(exist_ok=True)
+            elif here.get(name) != stamp:
+                (self.folder / name).unlink(missing_ok=True)
+                shutil.copy2(self._kept / name, self.folder / name, follow_symlinks=False)
 
     def carry_out(self, block: Block, skipped: Callable[[str], bool]) -> list[str]:
         """Return what went otherwise than the page says; the working directory is the folder."""
@@ -230,8 +239,9 @@ class Desk:
             shutil.rmtree(found, ignore_errors=True)
         if SERVES.match(text):
             return self._serve(text)
-        if text.startswith("answerkey ") and not SHELL_SIGNS.search(text):
-            return self._call(text)
+        plain = VARIABLE.sub(lambda found: os.environ[found[1]], text)
+        if text.startswith("answerkey ") and not SHELL_SIGNS.search(plain):
+            return self._call(plain)
         done = subprocess.run(
             ["bash", "-c", text],  # noqa: S607  # whichever the reader has
             capture_output=True,
@@ -283,6 +293,19 @@ class Desk:
             return [f"{block.place}: {one}" for one in _follow(block.source, names)]
         except Exception:  # noqa: BLE001  # whatever it is, the page is wrong
             return [f"{block.place}:\n{traceback.format_exc()}"]
+
+
+def _list_files(folder: Path) -> dict[str, tuple[int, int] | None]:
+    """Return the size and the time of every file below a folder, None for a folder."""
+    found: dict[str, tuple[int, int] | None] = {}
+    waiting = [folder]
+    while waiting:
+        for one in os.scandir(waiting.pop()):
+            is_folder = one.is_dir(follow_symlinks=False)
+            seen = one.stat(follow_symlinks=False)
+            found[os.path.relpath(one.path, folder)] = None if is_folder else (seen.st_size, seen.st_mtime_ns)
+            waiting += [Path(one.path)] if is_folder else []
+    return found
 
 
 def _follow(source: str, names: dict[str, object]) -> Iterator[str]:

@@ -155,7 +155,7 @@ def _lay_out_evals() -> None:
     for name, least in (("capitals", "0.01"), ("law", "1")):
         questions = [
             {"question": f"{name} {number}: A, B, C or D?", "answer": "ABCD"[number % 4]}
-            for number in range(200)
+            for number in range(40)
         ]
         write_lines(f"evals/{name}/questions.jsonl", questions)
         text = EVAL.replace("KEY", name).replace("LEAST", least)
@@ -178,10 +178,11 @@ def _lay_out_runs(call: Callable[..., Any]) -> None:
         begun = call("run", "my-project", "--model", "openai/gpt-4.1-nano", "--max-calls", 9, "--out", out)
         assert begun.code == 3, begun.err
     for seed, names in ((1, ("b", "B", "other")), (0, ("a", "A", "c", "released", "my-run", "zz-latest"))):
-        for name in names:
-            model = f"builtin/simulated?seed={seed}"
-            done = call("run", "my-project", "--model", model, "--out", f"runs/{name}", "-q")
-            assert done.code == 0, done.err
+        first, *others = (f"runs/{name}" for name in names)
+        done = call("run", "my-project", "--model", f"builtin/simulated?seed={seed}", "--out", first, "-q")
+        assert done.code == 0, done.err
+        for other in others:
+            shutil.copytree(first, other)
     shutil.copytree("runs/my-run", "my-project/runs/my-run")
 
 

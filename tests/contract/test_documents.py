@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import tomllib
 from collections.abc import Callable, Iterator
@@ -20,9 +21,12 @@ NOT_RUN = {
     r"^make ": "what they do runs these tests, or takes minutes; that the target exists is tested below",
     r"^\.ci/run$": "runs these tests",
     r"--ray-address|^ray start|RAY_AUTH": "needs a cluster: tests/faults/test_ray_live.py starts one",
+    r"--engine ray": "starts a cluster: tests/unit/engines/test_ray_engine.py gives this option",
     r"^ssh ": "needs another machine",
     r"=zsh_source": "needs zsh: tests/unit/cli/test_completing.py reads what it is given",
 }
+#: Plugins of pytest that this repository needs, and a page does not: they take a second to import.
+FOREIGN_PLUGINS = ("playwright", "hypothesispytest", "xdist", "cacheprovider")
 BLOCKS = collect_blocks()
 
 
@@ -49,6 +53,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., Any]) -> 
             "HF_ENDPOINT": hub,
             "HF_HOME": str(folder.with_name("hub")),
             "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+            "PYTEST_ADDOPTS": " ".join(f"-p no:{name}" for name in FOREIGN_PLUGINS),
         }.items():
             patch.setenv(name, value)
         patch.chdir(folder)
@@ -60,6 +65,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., Any]) -> 
                 "--port 8000": "--port 0",
                 "--port 8080": "--port 0",
                 "--rows 1000000": "--rows 1000",
+                "/tmp/answerkey-demo": "answerkey-demo",  # noqa: S108 - what the page says; written elsewhere
             },
         )
         made.keep()
@@ -141,8 +147,54 @@ def test_every_file_that_is_named_is_there(page: str) -> None:
     assert missing == []
 
 
+def test_every_file_of_the_repository_that_a_page_names_is_there() -> None:
+    """A path in code form that begins with a folder of the repository leads to something in it."""
+    folders = r"src|tests|docs|bench|scripts|examples|requirements|\.ci"
+    named = {
+        path: page.name
+        for page in PAGES
+        for path in re.findall(rf"`((?:{folders})/[\w<>.*/-]+)", page.read_text(encoding="utf-8"))
+        if path not in MADE
+    }
+    patterns = {path: re.sub(r"<[^>]+>", "*", path).rstrip("/") for path in named}
+    assert len(named) > 20
+    assert {path: named[path] for path in named if not any(find_paths(patterns[path]))} == {}
+
+
+def test_every_module_that_a_page_names_is_there() -> None:
+    """A dotted name of the package is a module, a name of one, or a group of entry points."""
+    groups = {
+        f"answerkey.{name}" for name in ("importers", "metrics", "models", "scorers", "solvers", "sources")
+    }
+    pages = [page for page in PAGES if page.name != "CHANGELOG.md"]  # it names what is gone
+    texts = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    named = set(re.findall(r"(?<![\w/])(answerkey(?:\.[A-Za-z_]+)+)", texts)) - groups
+    assert "answerkey.testing" in named
+    assert [name for name in sorted(named) if not is_there(name)] == []
+
+
+def is_there(name: str) -> bool:
+    """Return whether a dotted name can be imported, or is a name of what can."""
+    above, _, last = name.rpartition(".")
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError:
+        return hasattr(importlib.import_module(above), last)
+    return True
+
+
+def test_every_link_leads_somewhere() -> None:
+    """Each relative link leads to a file of the repository, and to a heading of it where it names one."""
+    place = importlib.util.spec_from_file_location("docs_script", ROOT / "scripts" / "docs.py")
+    assert place is not None
+    assert place.loader is not None
+    script = importlib.util.module_from_spec(place)
+    place.loader.exec_module(script)
+    assert list(script.find_dead_links()) == []
+
+
 #: Paths that a command of the page makes, and names that are no path.
-MADE = {"build/browser/<test>/", "build/fuzz", "mine/small"}
+MADE = {"build/browser/<test>/", "build/fuzz", "bench/.work", "mine/small"}
 
 
 def find_paths(pattern: str) -> Iterator[Path]:

@@ -1,4 +1,8 @@
-"""What is wrong with rows and templates, found without calling a model: truths, choices, prompts, options."""
+"""What is wrong with rows and templates, found without calling a model: truths, choices, prompts, options.
+
+`check_samples` is the step *check* of the pipeline: it looks at the rows of one shard. What it finds in all
+shards is merged into one `RowProblems`, to which `check_whole` adds what is wrong with the task as a whole.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +12,14 @@ import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 
 import polars as pl
 
-from answerkey.datasets import Dataset, Shard, cut_shards
-from answerkey.engines import Engine
-from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, listing, suggest
+from answerkey.datasets import Shard
+from answerkey.errors import AnswerkeyError, DataError, SpecError
 from answerkey.evaluate.choice_order import find_order_problems
-from answerkey.evaluate.prepare import (
-    SHARD_ROWS,
-    Prepared,
-    Progress,
-    choose_check_spread,
-    choose_shard_rows,
-    list_checked_columns,
-)
-from answerkey.metrics import Design
+from answerkey.evaluate.prepare import SHARD_ROWS, Prepared
 from answerkey.scorers import AskingScorer, RowProblem, build_scores, try_action
 from answerkey.scorers.mcqa import read_options
 from answerkey.solvers import SingleTurnSolver, find_asking_field, require_known
@@ -33,188 +27,143 @@ from answerkey.spec import ScoringStep, Specification, Task
 from answerkey.templates import ACTION_NAMES, Plan, RowTrouble, Template, TemplateStopped
 from answerkey.types import Completion, Completions, Notice, Samples, Scores, ScoreStatus
 
-#: What a list of options says of each, where it says more than the text.
-_TEXT_KEYS, _LABEL_KEYS = ("text", "content", "value", "option"), ("label", "key", "id", "letter")
+#: How many rows of one kind are shown before only their number is.
+SHOWN = 20
 
 
-def write_text(value: object) -> str | None:
-    """Return a cell as text; None stays None."""
-    return None if value is None else str(value)
+@dataclass
+class RowProblems:
+    """What is wrong with rows: errors to show (each kind cut after 20), and which rows they are.
 
-
-def read_option_cell(cell: object) -> tuple[list[str | None] | None, list[str]]:
-    """Return the texts of a list of options, and their labels where it has any; None for what is no list.
-
-    A list of texts, of mappings with text and label, a mapping of both lists or of label to text, or the text
-    of any of these.
+    `failed` holds the positions of rows that may be FAILED with `--allow-failed`, in order once merged;
+    `fatal` the errors that no allowance covers. `rows` is how many rows were looked at, or will be.
     """
-    if isinstance(cell, str):
-        cell = read_options(cell)
-    if isinstance(cell, Mapping):
-        return _read_mapping(cell)
-    if not isinstance(cell, list | tuple):
-        return None, []
-    if cell and all(isinstance(one, Mapping) for one in cell):
-        texts = [write_text(_pick(one, _TEXT_KEYS)) for one in cell]
-        labels = [_pick(one, _LABEL_KEYS) for one in cell]
-        return texts, [str(one) for one in labels if one is not None]
-    return [write_text(one) for one in cell], []
+
+    rows: int
+    shown: list[tuple[str, AnswerkeyError]] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    failed: array[int] = field(default_factory=lambda: array("q"))
+    fatal: list[AnswerkeyError] = field(default_factory=list)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(self, kind: str, error: AnswerkeyError) -> None:
+        """Count an error; keep it while there are few of its kind. The very same error is told once."""
+        is_cut = self.counts[kind, error.code] >= SHOWN
+        if (not is_cut or error.where is None) and any(str(error) == str(known) for _, known in self.shown):
+            return
+        self.counts[kind, error.code] += 1
+        if not is_cut:
+            self.shown.append((kind, error))
+
+    def merge(self, found: RowProblems, offset: int) -> None:
+        """Add what was found in the next shard, whose first row stands at `offset`."""
+        more = found.counts.copy()
+        for kind, error in found.shown:
+            self.add(kind, error)
+            more[kind, error.code] -= 1
+        self.counts.update(more)
+        self.failed.extend(offset + row for row in sorted(set(found.failed)))
+        self.fatal = list({str(error): error for error in (*self.fatal, *found.fatal)}.values())
+        self.notices = list(dict.fromkeys((*self.notices, *found.notices)))
+
+    def errors(self) -> list[AnswerkeyError]:
+        """Return the errors to show, with one more for each kind that was cut.
+
+        Each says how to go on all the same, if a row would be left.
+        """
+        allow = f"run with `--allow-failed {len(self.failed)}` to score the rest and report"
+        shown: list[AnswerkeyError] = []
+        for _, error in self.shown:
+            these = "this sample" if error.where and error.where.sample else "these samples"
+            hint = f"{error.hint or 'fix the row'}, or {allow} {these} as FAILED"
+            told = DataError(error.code, error.message, where=error.where, hint=hint)
+            shown.append(error if len(self.failed) >= self.rows else told)
+        cut = [(kind, code, count - SHOWN) for (kind, code), count in self.counts.items() if count > SHOWN]
+        more = [
+            DataError(code, f"{kind}: {count} more rows have the same trouble") for kind, code, count in cut
+        ]
+        return [*self.fatal, *shown, *more]
 
 
-def _read_mapping(cell: Mapping[str, object]) -> tuple[list[str | None] | None, list[str]]:
-    texts, labels = _pick(cell, _TEXT_KEYS), _pick(cell, _LABEL_KEYS)
-    if isinstance(texts, list | tuple):
-        named = [str(one) for one in labels] if isinstance(labels, list | tuple) else []
-        return [write_text(one) for one in texts], named
-    if all(value is None or isinstance(value, str | int | float) for value in cell.values()):
-        pairs = [(str(name), write_text(value)) for name, value in cell.items() if value is not None]
-        return [text for _, text in pairs], [name for name, _ in pairs]
-    return None, []
-
-
-def _pick(cell: Mapping[str, object], names: Sequence[str]) -> object:
-    return next((cell[name] for name in names if name in cell), None)
-
-
-def find_missing_design(task: Task, dataset: Dataset) -> list[AnswerkeyError]:
-    """Return an error for each `group_by` and `cluster_by` that names no column, where the task says it."""
-    found: dict[str, AnswerkeyError] = {}
-    for step in task.scoring:
-        for number, one in enumerate(step.metrics):
-            for name, column in _list_fields(one.design):
-                if column not in dataset.columns:
-                    where = _find_place(task, ("scorers", step.index, "metrics", number), name)
-                    error = _miss(name, column, dataset, where)
-                    found.setdefault(str(error), error)
-    return list(found.values())
-
-
-def _list_fields(design: Design) -> Iterator[tuple[str, str]]:
-    yield from (("group_by", column) for column in design.group_by)
-    if design.cluster_by is not None:
-        yield "cluster_by", design.cluster_by
-
-
-def _find_place(task: Task, metric: tuple[str | int, ...], field: str) -> Place:
-    """Return where a metric says it, or the task for all of them."""
-    own, above = task.place("definition", *metric, field), task.place("definition", *metric)
-    return task.place("definition", field) if own == above else own
-
-
-def _miss(field: str, column: str, dataset: Dataset, where: Place) -> DataError:
-    message = f"`{field}` names the column `{column}`: dataset `{dataset.name}` has none such"
-    hint = suggest(column, dataset.columns) or f"columns: {listing(dataset.columns)}"
-    return DataError("E206", message, where=where, hint=hint)
-
-
-#: A name that a row of the dataset itself lacks is that row's trouble, unless so many lack it.
-TRIED_ROWS = 50
-#: How many different names one template may read of a message or a score.
-MOST_NAMES = 100
-TEXT = "A"
-_PROMPT = tuple({"role": role, "content": TEXT} for role in ("system", "user"))
-_NAME = re.compile(r"^(?P<owner>.*?) (?:has )?no field `(?P<name>[^`]*)`")
-#: Made-up values of which the true type is not known.
-_UNKNOWN = frozenset(["null", "a number", "a boolean"])
-_LINE = re.compile(r" \(line (?P<line>\d+) of the template\)$")
-
-#: Returns what goes wrong with a template on samples, their completions and scores; None when nothing does.
-Try = Callable[[Samples, Completions, dict[str, Scores]], RowTrouble | None]
-
-
-def find_unreadable(prepared: Prepared) -> list[AnswerkeyError]:
-    """Return an error for each template that reads a field which a completion or a score cannot have."""
-    task, rows = prepared.task, prepared.dataset.rows.slice(0, TRIED_ROWS)
-    tries = list(_list_tries(task))
-    if not tries or not len(rows):
-        return []
-    samples = rows.load(prepared.columns)
-    errors: list[AnswerkeyError] = []
-    for path, attempt in tries:
-        try:
-            trouble = _find_trouble(attempt, task, samples)
-        except TemplateStopped as stopped:
-            errors.append(stopped.at(task.places.of_template(stopped.source)))
-            continue
-        if trouble is not None:
-            line = _LINE.search(trouble.message)
-            where = task.places.of_line(path, int(line["line"]) if line else None)
-            message = f"`{path[-1]}`: {_LINE.sub('', trouble.message)}"
-            errors.append(SpecError("E112", message, where=where, hint=trouble.hint))
-    return errors
-
-
-def _list_tries(task: Task) -> Iterator[tuple[tuple[str | int, ...], Try]]:
-    """Yield the templates that see a completion: where they stand, and how to try them."""
-    for step in task.scoring:
-        for name in getattr(step.scorer, "completion_fields", ()):
-            yield ("definition", "scorers", step.index, name), _try_field(step, name)
-    for index, action in enumerate(task.actions):
-        path = ("definition", "actions", index, "filter", "expression")
-        yield path, lambda *tables, one=action: try_action(one, *tables)
-
-
-def _try_field(step: ScoringStep, field: str) -> Try:
-    return lambda samples, completions, _: step.scorer.try_field(field, samples, completions)  # type: ignore[attr-defined]
-
-
-def _find_trouble(attempt: Try, task: Task, samples: Samples) -> RowTrouble | None:
-    """Return what is wrong with a template on every one of the samples; None when one of them is fine."""
-    found = None
-    for row in range(len(samples)):
-        found = _try_row(attempt, task, samples.take([row]))
-        if found is None:
-            break
+def check_samples(prepared: Prepared, shard: Shard, samples: Samples) -> RowProblems:
+    """Return what is wrong with rows of a shard; prompts do not matter where completions are recorded."""
+    found, task = RowProblems(len(samples)), prepared.task
+    try:
+        for step in task.scoring:
+            problems, notices = step.scorer.check_rows(samples)
+            found.notices.extend(notices)
+            for problem in problems:
+                error = _name_scorer(prepared, step, problem)
+                _add(found, f"scorer `{step.key}`", problem.position, error)
+        for problem in find_order_problems(task, samples):
+            _add(found, "`choice_order`", problem.position, problem.error)
+        solver = None if shard.recorded is not None else task.solver
+        if isinstance(solver, SingleTurnSolver):
+            prompts, wrong = solver.check_prompts(samples, prepared.examples)
+        else:
+            prompts, wrong = [], solver.check_rows(samples, prepared.examples) if solver else []
+        for position, error in wrong:
+            _add(found, "solver", position, _place_setting(task, error))
+        if shard.offset == 0 and prompts and not shard.withheld:
+            found.notices.extend(_find_hidden_options(task, shard, prompts, set(found.failed)))
+    except TemplateStopped as stopped:
+        found.fatal.append(stopped.at(task.places.of_template(stopped.source)))
     return found
 
 
-def _try_row(attempt: Try, task: Task, sample: Samples) -> RowTrouble | None:
-    """Return the trouble with a field that is missing even where a made-up reply and score have it.
+def _add(found: RowProblems, kind: str, position: int, error: AnswerkeyError) -> None:
+    if error.code == "E206":  # a column that is not there is no fault of a row
+        found.fatal.append(error)
+    else:
+        found.failed.append(position)
+        found.add(kind, error)
 
-    What a provider adds to a message, and what a snippet returns, is not known beforehand: a field that the
-    template reads of one of them may be there. The content of a message may be text or a list of parts.
+
+def check_whole(problems: RowProblems, prepared: Prepared) -> None:
+    """Add what is wrong with the task as a whole: what the model must know, and templates of completions."""
+    if prepared.model is not None:
+        samples = prepared.dataset.rows.slice(0, SHARD_ROWS).load(prepared.columns)
+        try:
+            require_known(prepared.model, samples, prepared.task.know(samples))
+        except SpecError as error:
+            problems.fatal.append(error)
+    problems.fatal.extend(find_unreadable(prepared))
+
+
+def _name_scorer(prepared: Prepared, step: ScoringStep, problem: RowProblem) -> AnswerkeyError:
+    """Return the problem of a missing column placed where the task asks for it, not in the dataset.
+
+    A row's own problem names the scorer when there are several.
     """
-    told: dict[str, RowTrouble] = {}
-    is_in_parts = False
-    for _ in range(MOST_NAMES):
-        said = _make_completion(told, is_in_parts=is_in_parts)
-        completions = Completions.build(sample.ids, [said], source="made up")
-        trouble = attempt(sample, completions, _make_scores(task, told))
-        if trouble is None or not trouble.is_undefined:
-            return None
-        missing = _NAME.search(trouble.message)
-        if missing is None or missing["owner"] in _UNKNOWN:
-            return None
-        is_text, is_mapping = missing["owner"] == "text", missing["owner"] == "there is"
-        if is_text and told and not is_in_parts:
-            return None
-        if missing["name"] in told or not (is_text or is_mapping):
-            return told.get(missing["name"], trouble)
-        is_in_parts |= is_text
-        told[missing["name"]] = trouble
-    return None
+    error, where, task = problem.error, problem.error.where, prepared.task
+    if error.code != "E206":
+        if len(task.scoring) == 1:
+            return error
+        message = f"{error.message} (scorer `{step.key}`)"
+    elif problem.field is None:
+        return error
+    else:
+        where = task.place("definition", "scorers", step.index, problem.field)
+        message = f"{error.message} of dataset `{prepared.dataset.name}`"
+    return DataError(error.code, message, where=where, hint=error.hint)
 
 
-def _make_completion(names: Iterable[str], *, is_in_parts: bool) -> Completion:
-    """Return a completion whose message has these fields, too; its content may be a list of parts."""
-    more = dict.fromkeys(names, TEXT)
-    content: object = [{"type": "text", "text": TEXT, **more}] if is_in_parts else TEXT
-    reply = {**more, "role": "assistant", "content": content}
-    return Completion(
-        TEXT, prompt=_PROMPT, reply=reply, finish_reason="stop", prompt_tokens=1, completion_tokens=1
-    )
+def _place_setting(task: Task, error: DataError) -> DataError:
+    """Return an error that belongs to no row placed where the task asks for the column or the examples.
+
+    One that does belong to a row says whose prompt it is.
+    """
+    message, where = error.message, error.where
+    if error.code == "E207":
+        message = f"{message} (prompt of task `{task.key}`)"
+    elif error.code == "E206":
+        where = task.place("definition", "solver", *find_asking_field(task.solver, error))
+    elif where is None and error.code == "E302":
+        where = task.place("definition", "solver", "examples", "num_examples")
+    return DataError(error.code, message, where=where, hint=error.hint)
 
 
-def _make_scores(task: Task, names: Iterable[str]) -> dict[str, Scores]:
-    """Return one verdict of each scorer, with every name that is known of it, and these."""
-    blank, status = pl.Series([None], dtype=pl.String), pl.Series([ScoreStatus.SCORED.value])
-    verdicts = {}
-    for step in task.scoring:
-        known = (*(step.scorer.value_names or ()), *(step.scorer.metadata_names or ()), *names)
-        values = {name: pl.Series([1.0]) for name in known}
-        verdicts[step.key] = build_scores(status, blank, values, metadata={})
-    return verdicts
-
+# Whether the prompt shows the options: a model that does not see them can only guess a letter.
 
 #: So many rows are looked at, and so many words of an option, for a template may cut long ones.
 LOOKED_AT = 20
@@ -226,25 +175,22 @@ _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 _BREAK = re.compile(r"\\[nrt]|<[^<>]*>")
 
 
-def find_hidden_options(prepared: Prepared, failed: Sequence[int]) -> list[Notice]:
+def _find_hidden_options(
+    task: Task, shard: Shard, prompts: Sequence[object], failed: set[int]
+) -> list[Notice]:
     """Return a notice when option texts are known, and no prompt of the first rows has half of its own.
 
-    Rows at the positions `failed` have no prompt and are passed over.
+    `prompts` are those of the shard, in order; rows at the positions `failed` are passed over.
     """
-    task, solver = prepared.task, prepared.task.solver
-    if prepared.recorded is not None or not isinstance(solver, SingleTurnSolver):
-        return []
-    samples = prepared.dataset.rows.slice(0, LOOKED_AT).load()
-    if failed:
-        samples = samples.take([row for row in range(len(samples)) if row not in set(failed)])
+    rows = [row for row in range(min(LOOKED_AT, len(prompts))) if row not in failed]
+    samples = shard.samples.slice(0, LOOKED_AT).load().take(rows)
     try:
-        prompts = solver.build_prompts(samples, prepared.examples)
         options = _list_options(task, samples)
     except AnswerkeyError:  # what is wrong with the rows or the templates is told elsewhere
         return []
     pairs = [
         (prompt, texts)
-        for prompt, texts in zip(prompts, options, strict=True)
+        for prompt, texts in zip([prompts[row] for row in rows], options, strict=True)
         if texts and not isinstance(prompt, RowTrouble)
     ]
     if not pairs or any(_shows(prompt, texts) for prompt, texts in pairs):
@@ -314,206 +260,163 @@ def _walk_texts(value: object) -> Iterator[str]:
             yield from _walk_texts(one)
 
 
-#: How many rows of one kind are shown before only their number is.
-SHOWN = 20
-Kind = tuple[str, str]
+# The options of a question as datasets spell them: lists, mappings, or the text of either.
+
+#: What a list of options says of each, where it says more than the text.
+_TEXT_KEYS, _LABEL_KEYS = ("text", "content", "value", "option"), ("label", "key", "id", "letter")
 
 
-@dataclass
-class ShardFindings:
-    """What is wrong with the rows of one shard: the first errors of each kind, and how many there are more.
+def write_text(value: object) -> str | None:
+    """Return a cell as text; None stays None."""
+    return None if value is None else str(value)
 
-    An error that belongs to no row may be that of another shard, too; all of these are kept.
+
+def read_option_cell(cell: object) -> tuple[list[str | None] | None, list[str]]:
+    """Return the texts of a list of options, and their labels where it has any; None for what is no list.
+
+    A list of texts, of mappings with text and label, a mapping of both lists or of label to text, or the text
+    of any of these.
     """
-
-    rows: int
-    kept: list[tuple[str, AnswerkeyError]] = field(default_factory=list)
-    more: Counter[Kind] = field(default_factory=Counter)
-    failed: set[int] = field(default_factory=set)
-    fatal: list[AnswerkeyError] = field(default_factory=list)
-    notices: list[Notice] = field(default_factory=list)
-    counts: Counter[Kind] = field(default_factory=Counter)
-
-    def add(self, name: str, problem: RowProblem) -> None:
-        """Take one problem."""
-        error = problem.error
-        if error.code == "E206":
-            self.fatal.append(error)
-            return
-        self.failed.add(problem.position)
-        kind = name, error.code
-        self.counts[kind] += 1
-        if self.counts[kind] <= SHOWN or error.where is None:
-            self.kept.append((name, error))
-        else:
-            self.more[kind] += 1
+    if isinstance(cell, str):
+        cell = read_options(cell)
+    if isinstance(cell, Mapping):
+        return _read_mapping(cell)
+    if not isinstance(cell, list | tuple):
+        return None, []
+    if cell and all(isinstance(one, Mapping) for one in cell):
+        texts = [write_text(_pick(one, _TEXT_KEYS)) for one in cell]
+        labels = [_pick(one, _LABEL_KEYS) for one in cell]
+        return texts, [str(one) for one in labels if one is not None]
+    return [write_text(one) for one in cell], []
 
 
-@dataclass
-class RowFindings:
-    """What is wrong with the rows: errors to show (each kind cut after 20), and which rows they are.
-
-    `failed` holds, in order, the rows that may be FAILED with `--allow-failed`; `fatal` the errors that no
-    allowance covers. `rows` is how many rows there are.
-    """
-
-    rows: int
-    shown: list[AnswerkeyError] = field(default_factory=list)
-    notices: list[Notice] = field(default_factory=list)
-    failed: array[int] = field(default_factory=lambda: array("q"))
-    fatal: list[AnswerkeyError] = field(default_factory=list)
-    counts: Counter[Kind] = field(default_factory=Counter)
-
-    def add(self, kind: str, error: AnswerkeyError) -> None:
-        """Count an error; keep it while there are few of its kind. The very same error is told once."""
-        if any(str(error) == str(known) for known in self.shown):
-            return
-        self.counts[kind, error.code] += 1
-        if self.counts[kind, error.code] <= SHOWN:
-            self.shown.append(error)
-
-    def take(self, found: ShardFindings, offset: int) -> None:
-        """Add what was found in the next shard, whose first row stands at `offset`."""
-        for name, error in found.kept:
-            self.add(name, error)
-        self.counts.update(found.more)
-        self.failed.extend(offset + row for row in sorted(found.failed))
-        self.fatal = list({str(error): error for error in (*self.fatal, *found.fatal)}.values())
-        self.notices = list(dict.fromkeys((*self.notices, *found.notices)))
-
-    def errors(self) -> list[AnswerkeyError]:
-        """Return the errors to show, with one more for each kind that was cut."""
-        cut = [(kind, code, count - SHOWN) for (kind, code), count in self.counts.items() if count > SHOWN]
-        return [
-            *self.fatal,
-            *(self._allow_failed(error) for error in self.shown),
-            *(DataError(code, f"{kind}: {more} more rows have the same trouble") for kind, code, more in cut),
-        ]
-
-    def _allow_failed(self, error: AnswerkeyError) -> AnswerkeyError:
-        """Return the error with the way to go on all the same added to its hint, if a row would be left."""
-        failed = len(self.failed)
-        if failed >= self.rows:
-            return error
-        these = "this sample" if error.where and error.where.sample else "these samples"
-        allow = f"run with `--allow-failed {failed}` to score the rest and report {these} as FAILED"
-        hint = f"{error.hint or 'fix the row'}, or {allow}"
-        return DataError(error.code, error.message, where=error.where, hint=hint)
+def _read_mapping(cell: Mapping[str, object]) -> tuple[list[str | None] | None, list[str]]:
+    texts, labels = _pick(cell, _TEXT_KEYS), _pick(cell, _LABEL_KEYS)
+    if isinstance(texts, list | tuple):
+        named = [str(one) for one in labels] if isinstance(labels, list | tuple) else []
+        return [write_text(one) for one in texts], named
+    if all(value is None or isinstance(value, str | int | float) for value in cell.values()):
+        pairs = [(str(name), write_text(value)) for name, value in cell.items() if value is not None]
+        return [text for _, text in pairs], [name for name, _ in pairs]
+    return None, []
 
 
-def check_rows(prepared: Prepared, progress: Progress, engine: Engine) -> RowFindings:
-    """Check truths, choices and prompts on every row of the prepared dataset."""
-    dataset = prepared.dataset
-    findings = RowFindings(len(dataset))
-    columns = list_checked_columns(prepared.task, dataset, prepared.recorded)
-    bare = replace(prepared.without_rows(), columns=columns, model=None, judges={})
-    function = partial(check_shard, bare, is_recorded=prepared.recorded is not None)
-    spread = choose_check_spread(prepared)
-    rows = choose_shard_rows(replace(prepared, columns=columns, recorded=None), spread)
-    done = 0
-    for found in engine.map(function, cut_shards(dataset, rows), spread=spread):
-        findings.take(found, done)
-        done += found.rows
-        progress("check", done, len(dataset))
-    conclude_findings(findings, prepared)
-    return findings
+def _pick(cell: Mapping[str, object], names: Sequence[str]) -> object:
+    return next((cell[name] for name in names if name in cell), None)
 
 
-def conclude_findings(findings: RowFindings, prepared: Prepared) -> None:
-    """Add what is wrong with the task as a whole."""
-    findings.fatal.extend([*_find_unknown(prepared), *find_missing_design(prepared.task, prepared.dataset)])
-    findings.fatal.extend(find_unreadable(prepared))
-    findings.notices.extend(find_hidden_options(prepared, findings.failed))
+# Templates that see a completion, tried on a made-up one: what they read that no completion ever has.
+
+#: A name that a row of the dataset itself lacks is that row's trouble, unless so many lack it.
+TRIED_ROWS = 50
+#: How many different names one template may read of a message or a score.
+MOST_NAMES = 100
+TEXT = "A"
+_PROMPT = tuple({"role": role, "content": TEXT} for role in ("system", "user"))
+_NAME = re.compile(r"^(?P<owner>.*?) (?:has )?no field `(?P<name>[^`]*)`")
+#: Made-up values of which the true type is not known.
+_UNKNOWN = frozenset(["null", "a number", "a boolean"])
+_LINE = re.compile(r" \(line (?P<line>\d+) of the template\)$")
+
+#: Returns what goes wrong with a template on samples, their completions and scores; None when nothing does.
+Try = Callable[[Samples, Completions, dict[str, Scores]], RowTrouble | None]
 
 
-def check_shard(prepared: Prepared, shard: Shard, *, is_recorded: bool) -> ShardFindings:
-    """Return what is wrong with the rows of one shard."""
-    return look_at_shard(prepared, shard, shard.samples.load(prepared.columns), is_recorded=is_recorded)
+def find_unreadable(prepared: Prepared) -> list[AnswerkeyError]:
+    """Return an error for each template that reads a field which a completion or a score cannot have."""
+    task, rows = prepared.task, prepared.dataset.rows.slice(0, TRIED_ROWS)
+    tries = list(_list_tries(task))
+    if not tries or not len(rows):
+        return []
+    samples = rows.load(prepared.columns)
+    errors: list[AnswerkeyError] = []
+    for path, attempt in tries:
+        try:
+            trouble = _find_trouble(attempt, task, samples)
+        except TemplateStopped as stopped:
+            errors.append(stopped.at(task.places.of_template(stopped.source)))
+            continue
+        if trouble is not None:
+            line = _LINE.search(trouble.message)
+            where = task.places.of_line(path, int(line["line"]) if line else None)
+            message = f"`{path[-1]}`: {_LINE.sub('', trouble.message)}"
+            errors.append(SpecError("E112", message, where=where, hint=trouble.hint))
+    return errors
 
 
-def look_at_shard(prepared: Prepared, shard: Shard, samples: Samples, *, is_recorded: bool) -> ShardFindings:
-    """Return what is wrong with the rows of a shard that has been loaded; not with those withheld."""
-    if not shard.withheld:
-        return look_at_samples(prepared, samples, is_recorded=is_recorded)
-    left = shard.left
-    found = look_at_samples(prepared, samples.take(left), is_recorded=is_recorded)
-    return replace(found, rows=len(samples), failed={left[position] for position in found.failed})
+def _list_tries(task: Task) -> Iterator[tuple[tuple[str | int, ...], Try]]:
+    """Yield the templates that see a completion: where they stand, and how to try them."""
+    for step in task.scoring:
+        for name in getattr(step.scorer, "completion_fields", ()):
+            yield ("definition", "scorers", step.index, name), _try_field(step, name)
+    for index, action in enumerate(task.actions):
+        path = ("definition", "actions", index, "filter", "expression")
+        yield path, lambda *tables, one=action: try_action(one, *tables)
 
 
-def look_at_samples(prepared: Prepared, samples: Samples, *, is_recorded: bool) -> ShardFindings:
-    """Return what is wrong with these samples; prompts are of no concern when completions are recorded."""
-    found = ShardFindings(len(samples))
-    try:
-        _look_at_parts(prepared, samples, found, is_recorded=is_recorded)
-    except TemplateStopped as stopped:
-        found.fatal.append(stopped.at(prepared.task.places.of_template(stopped.source)))
+def _try_field(step: ScoringStep, name: str) -> Try:
+    return lambda samples, completions, _: step.scorer.try_field(name, samples, completions)  # type: ignore[attr-defined]
+
+
+def _find_trouble(attempt: Try, task: Task, samples: Samples) -> RowTrouble | None:
+    """Return what is wrong with a template on every one of the samples; None when one of them is fine."""
+    found = None
+    for row in range(len(samples)):
+        found = _try_row(attempt, task, samples.take([row]))
+        if found is None:
+            break
     return found
 
 
-def _look_at_parts(prepared: Prepared, samples: Samples, found: ShardFindings, *, is_recorded: bool) -> None:
-    for step in prepared.task.scoring:
-        problems, heard = step.scorer.check_rows(samples)
-        found.notices.extend(heard)
-        for problem in problems:
-            found.add(f"scorer `{step.key}`", _name_field(prepared, problem, step))
-    for problem in find_order_problems(prepared.task, samples):
-        found.add("`choice_order`", problem)
-    solver = None if is_recorded else prepared.task.solver
-    for position, error in solver.check_rows(samples, prepared.examples) if solver else ():
-        found.add("solver", RowProblem(position, _place_setting(prepared, error), "PROMPT_FAILED"))
+def _try_row(attempt: Try, task: Task, sample: Samples) -> RowTrouble | None:
+    """Return the trouble with a field that is missing even where a made-up reply and score have it.
 
-
-def _place_setting(prepared: Prepared, error: DataError) -> DataError:
-    """Return an error that belongs to no row placed where the task asks for the column or the examples.
-
-    One that does belong to a row says whose prompt it is.
+    What a provider adds to a message, and what a snippet returns, is not known beforehand: a field that the
+    template reads of one of them may be there. The content of a message may be text or a list of parts.
     """
-    if error.code == "E207":
-        message = f"{error.message} (prompt of task `{prepared.task.key}`)"
-        return DataError(error.code, message, where=error.where, hint=error.hint)
-    if error.code == "E206":
-        way = find_asking_field(prepared.task.solver, error)
-    elif error.where is None and error.code == "E302":
-        way = ("examples", "num_examples")
-    else:
-        return error
-    where = prepared.task.place("definition", "solver", *way)
-    return DataError(error.code, error.message, where=where, hint=error.hint)
+    told: dict[str, RowTrouble] = {}
+    is_in_parts = False
+    for _ in range(MOST_NAMES):
+        said = _make_completion(told, is_in_parts=is_in_parts)
+        completions = Completions.build(sample.ids, [said], source="made up")
+        trouble = attempt(sample, completions, _make_scores(task, told))
+        if trouble is None or not trouble.is_undefined:
+            return None
+        missing = _NAME.search(trouble.message)
+        if missing is None or missing["owner"] in _UNKNOWN:
+            return None
+        is_text, is_mapping = missing["owner"] == "text", missing["owner"] == "there is"
+        if is_text and told and not is_in_parts:
+            return None
+        if missing["name"] in told or not (is_text or is_mapping):
+            return told.get(missing["name"], trouble)
+        is_in_parts |= is_text
+        told[missing["name"]] = trouble
+    return None
 
 
-def _name_field(prepared: Prepared, problem: RowProblem, step: ScoringStep) -> RowProblem:
-    """Return the problem of a missing column placed where the task asks for it, not in the dataset.
-
-    A row's own problem names the scorer when there are several.
-    """
-    if problem.error.code != "E206":
-        return _name_scorer(prepared, problem, step)
-    if problem.field is None:
-        return problem
-    where = prepared.task.place("definition", "scorers", step.index, problem.field)
-    message = f"{problem.error.message} of dataset `{prepared.dataset.name}`"
-    error = DataError("E206", message, where=where, hint=problem.error.hint)
-    return replace(problem, error=error)
+def _make_completion(names: Iterable[str], *, is_in_parts: bool) -> Completion:
+    """Return a completion whose message has these fields, too; its content may be a list of parts."""
+    more = dict.fromkeys(names, TEXT)
+    content: object = [{"type": "text", "text": TEXT, **more}] if is_in_parts else TEXT
+    reply = {**more, "role": "assistant", "content": content}
+    return Completion(
+        TEXT, prompt=_PROMPT, reply=reply, finish_reason="stop", prompt_tokens=1, completion_tokens=1
+    )
 
 
-def _name_scorer(prepared: Prepared, problem: RowProblem, step: ScoringStep) -> RowProblem:
-    error = problem.error
-    if len(prepared.task.scoring) == 1:
-        return problem
-    message = f"{error.message} (scorer `{step.key}`)"
-    return replace(problem, error=DataError(error.code, message, where=error.where, hint=error.hint))
+def _make_scores(task: Task, names: Iterable[str]) -> dict[str, Scores]:
+    """Return one verdict of each scorer, with every name that is known of it, and these."""
+    blank, status = pl.Series([None], dtype=pl.String), pl.Series([ScoreStatus.SCORED.value])
+    verdicts = {}
+    for step in task.scoring:
+        known = (*(step.scorer.value_names or ()), *(step.scorer.metadata_names or ()), *names)
+        values = {name: pl.Series([1.0]) for name in known}
+        verdicts[step.key] = build_scores(status, blank, values, metadata={})
+    return verdicts
 
 
-def _find_unknown(prepared: Prepared) -> list[AnswerkeyError]:
-    """Return what the model needs to know of the samples and nobody tells it; the first ones tell."""
-    if prepared.model is None:
-        return []
-    samples = prepared.dataset.rows.slice(0, SHARD_ROWS).load(prepared.columns)
-    try:
-        require_known(prepared.model, samples, prepared.task.know(samples))
-    except SpecError as error:
-        return [error]
-    return []
+# How each template of a task will be evaluated on its dataset: what `check --plan` shows.
 
 
 @dataclass(frozen=True)

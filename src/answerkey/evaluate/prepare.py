@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from answerkey.datasets import (
     BlankCompletions,
     Dataset,
+    InlineSource,
     Recorded,
     Rows,
     Selection,
@@ -34,7 +35,16 @@ from answerkey.datasets import (
 )
 from answerkey.datasets.downloads import hide_query
 from answerkey.engines import Spread
-from answerkey.errors import AnswerkeyError, DataError, InternalError, SpecError, listing, raise_all, suggest
+from answerkey.errors import (
+    AnswerkeyError,
+    DataError,
+    InternalError,
+    Place,
+    SpecError,
+    listing,
+    raise_all,
+    suggest,
+)
 from answerkey.evaluate.choice_order import name_completions, order_dataset, refuse_unordered
 from answerkey.metrics import find_category_column
 from answerkey.models import LiveModel, Model, ModelConfig, Price, open_model
@@ -43,7 +53,6 @@ from answerkey.models.config import is_url
 from answerkey.scorers import (
     AskingScorer,
     ChoiceProbabilities,
-    Scorer,
     StringEquals,
     StringEqualsMcqa,
     choose_audited,
@@ -58,7 +67,7 @@ from answerkey.solvers import (
     find_column,
     require_echo,
 )
-from answerkey.spec import DatasetSpec, Overrides, ScoringStep, Specification, Task, load_feature
+from answerkey.spec import DatasetSpec, Overrides, Specification, Task, load_feature
 from answerkey.spec import load_task as load_task_file
 from answerkey.templates import Template
 from answerkey.types import Notice, Samples
@@ -200,33 +209,66 @@ SHARD_ROWS = 131_072
 class Prepared:
     """A task with everything opened: nothing is left but the work.
 
-    Either `recorded` has the completions, or the task's solver gets them, with `model` if it needs one.
-    `judges` are the models of scorers that ask one, by the scorer's key; a run puts them into `task`.
-    `failed` holds, in order, the positions of rows that the dataset got wrong: not asked, FAILED for every
-    scorer. Each repetition of a task has trials of its own. Only `columns` are read (None: all). The rows at
-    `spots` are read by other rules as well.
+    Either `recorded` has the completions (`repeated` those of further repetitions), or the task's solver gets
+    them, with `model` if it needs one; `completions` is what `run.json` says of where they come from.
+    `judges` are the models of scorers that call one, by the scorer's key; a run puts them into the task.
+    When rows are checked before they are scored (`is_checked`), `failed` holds, in order, the positions of
+    those that the dataset got wrong: not sent to a model, FAILED for every scorer. Each repetition of a task
+    has trials of its own. Only `columns` are read (None: all). The rows at `audited` are read by other
+    extraction rules as well.
     """
 
-    key: str
-    task: Task
+    specification: Specification
     dataset: Dataset
     model: Model | None = None
-    recorded: Recorded | None = None
-    examples: Samples | None = None
-    failed: Sequence[int] = ()
-    keep_completions: bool = True
-    repetition: int = 0
     judges: Mapping[str, Model] = field(default_factory=dict)
+    recorded: Recorded | None = None
+    repeated: tuple[Recorded, ...] = ()
+    completions: Mapping[str, object] = field(default_factory=dict)
+    examples: Samples | None = None
+    keep_completions: bool = True
+    is_rescored: bool = False
+    is_checked: bool = False
+    failed: Sequence[int] = ()
+    repetition: int = 0
     columns: frozenset[str] | None = None
     spread: Spread = "alone"
     shard_rows: int = SHARD_ROWS
-    spots: Sequence[int] = ()
+    audited: Sequence[int] = ()
+
+    @property
+    def key(self) -> str:
+        """The key of the specification, which names the task in a run."""
+        return self.specification.key
+
+    @property
+    def task(self) -> Task:
+        """The task itself."""
+        return self.specification.task
 
     @property
     def trials(self) -> range:
         """The numbers of the trials of each sample."""
         size = self.task.num_trials
         return range(self.repetition * size, (self.repetition + 1) * size)
+
+    @property
+    def models(self) -> dict[str, Model]:
+        """Every model that the task calls, by the purpose of its calls."""
+        own = {} if self.model is None else {SOLVE: self.model}
+        return own | {name_purpose(key): model for key, model in self.judges.items()}
+
+    @property
+    def calls_models(self) -> bool:
+        """Whether a model would be called; then all rows are checked before the first call."""
+        return self.model is not None or any(
+            isinstance(step.scorer, AskingScorer) for step in self.task.scoring
+        )
+
+    @property
+    def num_calls(self) -> int:
+        """How many prompts there are: every sample that is in order, in every trial."""
+        return (len(self.dataset) - len(self.failed)) * len(self.trials)
 
     def shards(self) -> Iterator[Shard]:
         """Yield the shards of the dataset; nothing is loaded yet."""
@@ -244,11 +286,267 @@ class Prepared:
         yield [whole.cut(0, size)]
         yield (replace(one, index=index) for index, one in enumerate(chain(left, shards), start=1))
 
+    def repeat(self, number: int) -> Prepared:
+        """Return the task for its repetition `number`, which has its own trials, or its own completions."""
+        recorded = self.repeated[number - 1] if number and self.repeated else self.recorded
+        return replace(self, repetition=number, recorded=recorded)
+
+    def only_checked(self) -> Prepared:
+        """Return the task as it is checked beforehand: no model is needed, and fewer columns may be."""
+        columns = list_checked_columns(self.task, self.dataset, self.recorded)
+        bare = replace(self, columns=columns, model=None, judges={}, failed=(), is_checked=False)
+        spread = choose_check_spread(self)
+        return replace(bare, spread=spread, shard_rows=choose_shard_rows(bare, spread))
+
     def without_rows(self) -> Prepared:
         """Return what the work on a shard needs beside it, small enough to be sent to where that is done."""
-        spots = choose_audited(len(self.dataset))
-        return replace(self, dataset=self.dataset.without_rows(), recorded=None, failed=(), spots=spots)
+        bare = Specification(self.key, self.task, DatasetSpec(self.dataset.name, InlineSource(rows=())))
+        return replace(
+            self,
+            specification=bare,
+            dataset=self.dataset.without_rows(),
+            recorded=None,
+            repeated=(),
+            failed=(),
+            audited=choose_audited(len(self.dataset)),
+        )
 
+
+def prepare_specification(
+    specification: Specification, options: Options, *, is_check: bool = False
+) -> tuple[Prepared | None, list[AnswerkeyError]]:
+    """Open everything a specification names; return it with every error met, None without a dataset.
+
+    A check opens the whole dataset, and does without a model.
+    """
+    errors: list[AnswerkeyError] = []
+    is_named = specification.completions is not None and options.completions is None
+    if is_named:  # the file names the completions, and may say which model wrote them
+        options = replace(options, completions=str(specification.completions))
+    opened: list[Dataset] = []
+    source, examples = specification.dataset, specification.examples
+    with _collect(errors, source):
+        source = replace(source, source=pin_source(source.source))
+    with _collect(errors, examples):
+        examples = examples and replace(examples, source=pin_source(examples.source))
+    if errors:
+        return None, errors
+    specification = replace(specification, dataset=source, examples=examples)
+    task = specification.task
+    with _collect(errors, source):
+        selection = Selection() if is_check else specification.selection
+        opened.append(open_dataset(source.source, selection=selection, name=source.key))
+    if not opened:
+        return None, errors
+    dataset, table, recorded, shown = opened[0], None, None, None
+    with _collect(errors):
+        if options.completions is not None:
+            table = load_table(options.completions, by_trial=True).rows
+        dataset = order_dataset(task, dataset, table)
+    errors.extend(_find_missing_columns(specification, dataset))
+    calls_model = bool(task.solver and task.solver.needs_model and not options.brings_completions)
+    if specification.num_runs > 1 and not calls_model:
+        message = f"`repeatability` of `{specification.key}`: recorded completions are the same in every run"
+        errors.append(SpecError("E119", message, hint="leave `repeatability` out, or ask a model"))
+    with _collect(errors):
+        if table is not None or options.completions is None:
+            recorded = find_completions(
+                task, dataset, table, options.completion_column, calls_model=calls_model
+            )
+    model = None
+    with _collect(errors):
+        if calls_model and not (is_check and specification.model is None):
+            model = open_model(_require_model(specification))
+    errors.extend(_find_missing_logprobs(task, model))
+    judges, problems = open_judges(task, specification.judges)
+    errors.extend(problems)
+    with _collect(errors, examples):
+        shown = None if examples is None else open_dataset(examples.source, name=examples.key).samples()
+    prepared = Prepared(
+        specification=specification,
+        dataset=dataset,
+        model=model,
+        judges=judges,
+        recorded=recorded,
+        examples=shown,
+        keep_completions=options.copy or model is not None,
+    )
+    if not errors:
+        completions = _describe_completions(prepared, options)
+        if is_named and specification.model_name:
+            completions["model"] = specification.model_name
+        prepared = lay_out_work(replace(prepared, completions=completions))
+    return prepared, errors
+
+
+def lay_out_work(prepared: Prepared) -> Prepared:
+    """Return a task with what decides how the work is done: what is read, how much at a time, and where."""
+    planned = replace(prepared, columns=list_columns(prepared.task, prepared.dataset, prepared.recorded))
+    spread = choose_spread(planned)
+    return replace(planned, spread=spread, shard_rows=choose_shard_rows(planned, spread))
+
+
+@contextmanager
+def _collect(errors: list[AnswerkeyError], dataset: DatasetSpec | None = None) -> Iterator[None]:
+    """Keep what goes wrong; with a dataset, placed where its file says so, rather than where the rows are."""
+    try:
+        yield
+    except AnswerkeyError as error:
+        inside: Sequence[AnswerkeyError] = getattr(error, "errors", (error,))
+        errors.extend(inside if dataset is None else map(dataset.locate, inside))
+
+
+def _find_missing_columns(specification: Specification, dataset: Dataset) -> list[AnswerkeyError]:
+    """Return an error for each column that the task or the selection names, and the dataset lacks."""
+    task = specification.task
+    named: list[tuple[str, str, Place | None]] = [
+        (f"config value `{name}`", column, task.place("config_spec", name))
+        for name, column in task.dataset_columns.items()
+    ]
+    if specification.selection.stratify_by is not None:  # a check opens all rows and selects none
+        named.append(("`stratify_by`", specification.selection.stratify_by, None))
+    return [*_refuse_columns(named, dataset), *find_missing_design(task, dataset)]
+
+
+def find_missing_design(task: Task, dataset: Dataset) -> list[AnswerkeyError]:
+    """Return an error for each `group_by` and `cluster_by` that names no column, where the task says it."""
+    named: list[tuple[str, str, Place | None]] = []
+    for step in task.scoring:
+        for number, one in enumerate(step.metrics):
+            above = ("definition", "scorers", step.index, "metrics", number)
+            clusters = [] if one.design.cluster_by is None else [("cluster_by", one.design.cluster_by)]
+            for name, column in [*(("group_by", column) for column in one.design.group_by), *clusters]:
+                own = task.place(*above, name)  # the metric says it, or the task for all of them
+                where = task.place("definition", name) if own == task.place(*above) else own
+                named.append((f"`{name}`", column, where))
+    return list({str(error): error for error in _refuse_columns(named, dataset)}.values())
+
+
+def _refuse_columns(
+    named: Iterable[tuple[str, str, Place | None]], dataset: Dataset
+) -> Iterator[AnswerkeyError]:
+    for who, column, where in named:
+        if column not in dataset.columns:
+            message = f"{who} names the column `{column}`: dataset `{dataset.name}` has none such"
+            hint = suggest(column, dataset.columns) or f"columns: {listing(dataset.columns)}"
+            yield DataError("E206", message, where=where, hint=hint)
+
+
+def _require_model(specification: Specification) -> str | ModelConfig:
+    if specification.model is None:
+        raise SpecError(
+            "E119",
+            f"task `{specification.task.key}` asks a model, and none is named",
+            where=specification.task.place("definition", "solver"),
+            hint="add `--model builtin/random`, or bring recorded completions with `--completions FILE`",
+        )
+    return specification.model
+
+
+def find_completions(
+    task: Task, dataset: Dataset, table: Rows | None, column: str | None, *, calls_model: bool
+) -> Recorded | None:
+    """Return the completions that are there already: in a table, or beside the questions; None to be solved.
+
+    A task whose scorers look at the samples alone gets completions without text.
+    """
+    if table is not None:
+        table = name_completions(task, table, dataset)
+        return match_completions(table, dataset, column=column, num_trials=task.num_trials)
+    if task.num_trials > 1 and not calls_model:
+        raise refuse_single(task.num_trials)
+    if task.solver and column is None:
+        return None
+    own = find_own_completions(dataset.rows, column=column)
+    if own is not None:
+        refuse_unordered(task)
+        return own
+    if wanted := [step.key for step in task.scoring if step.scorer.needs_completion]:
+        raise DataError(
+            "E209",
+            f"scorer `{wanted[0]}` needs completions: the task has no solver, and dataset `{dataset.name}`"
+            " has no column `completion`, `output`, `response` or `model_output`",
+            hint="name the column with `--completion-column NAME`, or bring a file with `--completions FILE`",
+        )
+    return BlankCompletions()
+
+
+def _describe_completions(prepared: Prepared, options: Options) -> dict[str, object]:
+    """Return what `run.json` says of where the completions come from."""
+    described: dict[str, object] = {"source": "trace", "file": None, "sha256": None}
+    if options.completions is not None:
+        file = name_lasting(options.completions)
+        described = {"source": "recorded", "file": file, "sha256": digest_file(file)}
+    elif prepared.recorded is not None:
+        described["source"] = "dataset"
+    elif prepared.model is not None:
+        described["source"] = "builtin" if prepared.model.name.startswith("builtin/") else "live"
+    return {**described, "column": options.completion_column}
+
+
+# Models that scorers call, and what a model must send.
+
+SOLVE = "solve"
+
+
+def name_purpose(key: str) -> str:
+    """Return the purpose of the calls of a scorer."""
+    return f"judge:{key}"
+
+
+def open_judges(
+    task: Task, judges: Mapping[str, str | ModelConfig]
+) -> tuple[dict[str, Model], list[AnswerkeyError]]:
+    """Return the models of scorers that call one, by the scorer's key, and why some cannot judge."""
+    opened: dict[str, Model] = {}
+    errors: list[AnswerkeyError] = []
+    for step in task.scoring:
+        if step.key not in judges or not isinstance(step.scorer, AskingScorer):
+            continue
+        try:
+            model = open_model(judges[step.key])
+            step.scorer.bind(model, key=step.key)
+        except SpecError as error:
+            where = error.where or task.place("definition", "scorers", step.index, "model_key")
+            errors.append(SpecError(error.code, error.message, where=where, hint=error.hint))
+        else:
+            opened[step.key] = model
+    return opened, errors
+
+
+def _find_missing_logprobs(task: Task, model: Model | None) -> list[AnswerkeyError]:
+    """Return an error for each scorer that reads log-probabilities which the model will not send."""
+    if model is None:
+        return []
+    if isinstance(task.solver, ChoiceRankingSolver):
+        try:
+            require_echo(model)
+        except SpecError as error:
+            return [error]
+        return []
+    why = None
+    if model.name.startswith("builtin/"):
+        why = f"`{model.name}` has none"
+    elif isinstance(model, LiveModel) and not model.connection.generation.wants_logprobs:
+        why = f"model `{model.name}` is not asked for them"
+    elif isinstance(model, LiveModel) and not model.connection.generation.top_logprobs:
+        why = f"model `{model.name}` is asked for no alternatives: `top_logprobs` is not set"
+    hint = (
+        "add `generation: {logprobs: true, top_logprobs: 10}` to the model, or `?top_logprobs=10` to its name"
+    )
+    return [
+        SpecError(
+            "E108",
+            f"scorer `{step.key}` reads log-probabilities, and {why}",
+            where=task.place("definition", "scorers", step.index),
+            hint=hint,
+        )
+        for step in task.scoring
+        if why and getattr(step.scorer, "reads_logprobs", False)
+    ]
+
+
+# Which columns of a dataset a task reads, so that no others are loaded.
 
 #: Scorers that read of a sample what their templates name; others may look at any column.
 BY_TEMPLATE = (StringEquals, StringEqualsMcqa, ChoiceProbabilities)
@@ -257,11 +555,16 @@ Columns = frozenset[str] | None
 
 def list_checked_columns(task: Task, dataset: Dataset, recorded: Recorded | None) -> Columns:
     """Return the columns that checking the rows reads; None for all."""
-    found = [_list_scorer_columns(step.scorer) for step in task.scoring]
+    found = [
+        _list_template_columns(compile_templates(step.scorer)[0].values())
+        if type(step.scorer) in BY_TEMPLATE
+        else None
+        for step in task.scoring
+    ]
     found.append(task.choice_order.columns if task.choice_order else frozenset())
     if recorded is None and task.solver is not None:
         found.append(list_solver_columns(task.solver, dataset))
-    return _gather(found, dataset)
+    return _join_columns(found, dataset)
 
 
 def list_columns(task: Task, dataset: Dataset, recorded: Recorded | None) -> Columns:
@@ -274,23 +577,7 @@ def list_columns(task: Task, dataset: Dataset, recorded: Recorded | None) -> Col
         frozenset({category} if category else ()),
         frozenset() if recorded is None else recorded.columns,
     ]
-    return _gather(found, dataset)
-
-
-def _gather(found: Iterable[Columns], dataset: Dataset) -> Columns:
-    """Return all of them; None where one may be any, or does not exist: the error names those that do."""
-    columns: frozenset[str] = frozenset()
-    for one in found:
-        if one is None:
-            return None
-        columns |= one
-    return columns if columns <= set(dataset.columns) else None
-
-
-def _list_scorer_columns(scorer: Scorer) -> Columns:
-    if type(scorer) not in BY_TEMPLATE:
-        return None
-    return _list_template_columns(compile_templates(scorer)[0].values())
+    return _join_columns(found, dataset)
 
 
 def list_solver_columns(solver: Solver, dataset: Dataset) -> Columns:
@@ -306,103 +593,25 @@ def list_solver_columns(solver: Solver, dataset: Dataset) -> Columns:
 
 
 def _list_template_columns(templates: Iterable[Template]) -> Columns:
+    return _join_columns([one.columns for one in templates])
+
+
+def _join_columns(found: Iterable[Columns], dataset: Dataset | None = None) -> Columns:
+    """Return all of them; None where one may be any, or does not exist: the error names those that do."""
     columns: frozenset[str] = frozenset()
-    for one in templates:
-        if one.columns is None:
+    for one in found:
+        if one is None:
             return None
-        columns |= one.columns
-    return columns
+        columns |= one
+    return columns if dataset is None or columns <= set(dataset.columns) else None
 
 
-SOLVE = "solve"
-
-
-def name_purpose(key: str) -> str:
-    """Return the purpose of the calls of a scorer."""
-    return f"judge:{key}"
-
-
-def open_judges(
-    task: Task, judges: Mapping[str, str | ModelConfig]
-) -> tuple[dict[str, Model], list[AnswerkeyError]]:
-    """Return the models of scorers that ask one, by the scorer's key, and why some cannot judge."""
-    opened: dict[str, Model] = {}
-    errors: list[AnswerkeyError] = []
-    for step in task.scoring:
-        if step.key not in judges or not isinstance(step.scorer, AskingScorer):
-            continue
-        try:
-            model = open_model(judges[step.key])
-            step.scorer.bind(model, key=step.key)
-        except SpecError as error:
-            where = task.place("definition", "scorers", step.index, "model_key")
-            errors.append(SpecError(error.code, error.message, where=error.where or where, hint=error.hint))
-        else:
-            opened[step.key] = model
-    return opened, errors
-
-
-def list_models(prepared: Prepared) -> dict[str, Model]:
-    """Return every model that a task asks, by the purpose of its calls."""
-    own = {} if prepared.model is None else {SOLVE: prepared.model}
-    return own | {name_purpose(key): model for key, model in prepared.judges.items()}
-
-
-def place_judges(task: Task, judges: Mapping[str, Model]) -> Task:
-    """Return the task with its scorers ready to ask these models, given by the scorer's key."""
-    return replace(task, scoring=tuple(_place_judge(step, judges.get(step.key)) for step in task.scoring))
-
-
-def _place_judge(step: ScoringStep, model: Model | None) -> ScoringStep:
-    if model is None or not isinstance(step.scorer, AskingScorer):
-        return step
-    return replace(step, scorer=step.scorer.bind(model, key=step.key))
-
-
-_HINT = "add `generation: {logprobs: true, top_logprobs: 10}` to the model, or `?top_logprobs=10` to its name"
-
-
-def find_missing_logprobs(task: Task, model: Model | None) -> list[AnswerkeyError]:
-    """Return an error for each scorer that reads log-probabilities which the model will not send."""
-    if model is None:
-        return []
-    if isinstance(task.solver, ChoiceRankingSolver):
-        try:
-            require_echo(model)
-        except SpecError as error:
-            return [error]
-        return []
-    why = _explain(model)
-    return [
-        SpecError(
-            "E108",
-            f"scorer `{step.key}` reads log-probabilities, and {why}",
-            where=task.place("definition", "scorers", step.index),
-            hint=_HINT,
-        )
-        for step in task.scoring
-        if why and getattr(step.scorer, "reads_logprobs", False)
-    ]
-
-
-def _explain(model: Model) -> str | None:
-    """Return why a model sends none that would do; None when it may."""
-    if model.name.startswith("builtin/"):
-        return f"`{model.name}` has none"
-    if not isinstance(model, LiveModel):
-        return None
-    generation = model.connection.generation
-    if not generation.wants_logprobs:
-        return f"model `{model.name}` is not asked for them"
-    if not generation.top_logprobs:
-        return f"model `{model.name}` is asked for no alternatives: `top_logprobs` is not set"
-    return None
-
+# How the work is spread, over threads, processes or not at all, and how much is one shard.
 
 #: Starting worker processes takes as long as rendering so many rows.
 WORKER_ROWS = 50_000
 #: What is rendered once per distinct value is rendered for most rows, if it is for most of the first ones.
-LOOKED_AT = 2_000
+FIRST_ROWS = 2_000
 MOST = 0.5
 #: A shard of at most so many bytes of cells is worked on at a time, on each core.
 SHARD_BYTES = 32 * 2**20
@@ -421,38 +630,43 @@ def fit_rows(rows: Rows, columns: Collection[str] | None, recorded: Recorded | N
     """Return how many rows can well be in memory together, as the first and the middle ones tell."""
     if len(rows) <= FEWEST_ROWS:
         return SHARD_ROWS
-    size, looked_at = 0, 0
+    size, seen = 0, 0
     for offset in (0, len(rows) // 2):
         samples = rows.slice(offset, FEWEST_ROWS).load(columns)
         size += int(samples.frame.estimated_size())
-        looked_at += len(samples)
+        seen += len(samples)
         if recorded is not None and not recorded.columns:  # they are not among the columns of the samples
             said = recorded.slice(offset, len(samples)).read(samples)
             size += int(said.frame["completion"].estimated_size())
-    return min(SHARD_ROWS, max(FEWEST_ROWS, SHARD_BYTES * looked_at // max(size, 1)))
+    return min(SHARD_ROWS, max(FEWEST_ROWS, SHARD_BYTES * seen // max(size, 1)))
 
 
 def choose_spread(prepared: Prepared) -> Spread:
     """Return how a task's shards may be worked on.
 
-    Whatever asks a model does so from here, shard after shard. A snippet, which has a process of its own, and
-    a scorer that is not ours, for nobody told it of threads, want a process with nothing beside them.
+    Whatever calls a model does so from here, shard after shard. A snippet, which has a process of its own,
+    and a scorer that is not ours, for nobody told it of threads, want a process with nothing beside them.
     """
     scorers = [step.scorer for step in prepared.task.scoring]
-    if prepared.model is not None or any(isinstance(one, AskingScorer) for one in scorers):
+    if prepared.calls_models:
         return "alone"
     if prepared.task.snippets or not all(type(one) in BY_TEMPLATE for one in scorers):
         return "apart"
     if len(prepared.dataset) < WORKER_ROWS:
         return "threads"
-    first = prepared.dataset.rows.slice(0, LOOKED_AT).load(prepared.columns)
-    is_solved = prepared.recorded is None  # a solver reads traces one by one
-    is_slow = is_solved or _needs_python(prepared, first) or _reads_one_by_one(prepared, first)
+    first = prepared.dataset.rows.slice(0, FIRST_ROWS).load(prepared.columns)
+    is_slow = prepared.recorded is None or _needs_python(prepared.task, first)  # traces are read one by one
+    if prepared.recorded is not None and not is_slow:
+        # A rule that has no column form reads completions one by one, where most of them are different.
+        rules = [find_rule(one.extraction) for one in scorers if isinstance(one, StringEqualsMcqa)]
+        if any(rule.has_parts for rule in rules):
+            said = prepared.recorded.slice(0, len(first)).read(first).frame["completion"]
+            is_slow = said.n_unique() > MOST * len(said)
     return "processes" if is_slow else "threads"
 
 
 def choose_check_spread(prepared: Prepared) -> Spread:
-    """Return how the rows of a task may be checked: nobody is asked, but prompts are rendered."""
+    """Return how the rows of a task may be checked: no model is called, but prompts are rendered."""
     solver = prepared.task.solver if prepared.recorded is None else None
     parts = [step.scorer for step in prepared.task.scoring] + ([solver] if solver else [])
     if not all(type(one).__module__.startswith("answerkey.") for one in parts):
@@ -461,263 +675,23 @@ def choose_check_spread(prepared: Prepared) -> Spread:
         return "threads"
     if solver is not None and solver.needs_model:
         return "processes"
-    first = prepared.dataset.rows.slice(0, LOOKED_AT).load(prepared.columns)
-    return "processes" if _needs_python(prepared, first) else "threads"
+    first = prepared.dataset.rows.slice(0, FIRST_ROWS).load(prepared.columns)
+    return "processes" if _needs_python(prepared.task, first) else "threads"
 
 
-def _needs_python(prepared: Prepared, samples: Samples) -> bool:
-    """Return whether some template is rendered for most rows."""
-    return any(_is_rendered(template, samples) for template in _list_templates(prepared))
+def _needs_python(task: Task, samples: Samples) -> bool:
+    """Return whether some template of a scorer is rendered for most rows."""
+    for template in (one for step in task.scoring for one in compile_templates(step.scorer)[0].values()):
+        kind = template.plan(samples).kind
+        if kind == "rows":
+            return True
+        columns = sorted(template.columns or samples.columns)
+        if kind == "distinct" and samples.frame.select(columns).n_unique() > MOST * len(samples):
+            return True
+    return False
 
 
-def _reads_one_by_one(prepared: Prepared, samples: Samples) -> bool:
-    """Return whether a rule that has no column form reads completions of which most are different."""
-    scorers = [step.scorer for step in prepared.task.scoring]
-    is_read = any(
-        isinstance(one, StringEqualsMcqa) and find_rule(one.extraction).has_parts for one in scorers
-    )
-    if not is_read or prepared.recorded is None:
-        return False
-    said = prepared.recorded.slice(0, len(samples)).read(samples).frame["completion"]
-    return said.n_unique() > MOST * len(said)
-
-
-def _list_templates(prepared: Prepared) -> Iterator[Template]:
-    for step in prepared.task.scoring:
-        yield from compile_templates(step.scorer)[0].values()
-
-
-def _is_rendered(template: Template, samples: Samples) -> bool:
-    kind = template.plan(samples).kind
-    if kind != "distinct":
-        return kind == "rows"
-    columns = sorted(template.columns or samples.columns)
-    return samples.frame.select(columns).n_unique() > MOST * len(samples)
-
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A prepared task with what the run folder says of it.
-
-    `repeated` are the completions of further repetitions, where they are there already. `staged` has the
-    scores, where there are some already.
-    """
-
-    specification: Specification
-    prepared: Prepared
-    completions: dict[str, object]
-    repeated: tuple[Recorded, ...] = ()
-    staged: Any = None
-
-    def prepare_repetition(self, number: int) -> Prepared:
-        """Return the task for its repetition `number`, which has its own trials, or its own completions."""
-        recorded = self.repeated[number - 1] if number and self.repeated else self.prepared.recorded
-        return replace(self.prepared, repetition=number, recorded=recorded)
-
-
-def open_specification(
-    specification: Specification, options: Options, *, is_check: bool = False
-) -> tuple[Opened | None, list[AnswerkeyError]]:
-    """Open everything a specification names; return it with every error met, None without a dataset.
-
-    A check opens the whole dataset, and does without a model.
-    """
-    errors: list[AnswerkeyError] = []
-    pinned = _attempt(errors, lambda: _pin(specification))
-    if pinned is None:
-        return None, errors
-    specification, task = pinned, pinned.task
-    speaker = _name_speaker(specification, options)
-    options = _bring_recorded(specification, options)
-    found = _attempt(errors, lambda: _open_samples(specification, Selection() if is_check else None))
-    if found is None:
-        return None, errors
-    dataset = _attempt(errors, lambda: order_dataset(task, found, _find_table(task, options))) or found
-    errors.extend(_find_missing_columns(task, dataset))
-    errors.extend(_find_missing_stratum(specification, dataset))
-    errors.extend(_refuse_repetitions(specification, options))
-    recorded = _attempt(errors, lambda: find_completions(task, dataset, options))
-    model = None
-    if _wants_model(task, options) and not (is_check and specification.model is None):
-        model = _attempt(errors, lambda: open_model(_require_model(specification)))
-    errors.extend(find_missing_logprobs(task, model))
-    judges, troubles = open_judges(task, specification.judges)
-    errors.extend(troubles)
-    prepared = Prepared(
-        key=specification.key,
-        task=task,
-        dataset=dataset,
-        model=model,
-        judges=judges,
-        recorded=recorded,
-        examples=_attempt(errors, lambda: _open_examples(specification)),
-        keep_completions=options.copy or model is not None,
-    )
-    described = {} if errors else _describe_completions(prepared, options) | speaker
-    return Opened(specification, lay_out_work(prepared) if not errors else prepared, described), errors
-
-
-def lay_out_work(prepared: Prepared) -> Prepared:
-    """Return a task with what decides how the work is done: what is read, how much at a time, and where."""
-    columns = list_columns(prepared.task, prepared.dataset, prepared.recorded)
-    planned = replace(prepared, columns=columns)
-    spread = choose_spread(planned)
-    return replace(planned, spread=spread, shard_rows=choose_shard_rows(planned, spread))
-
-
-def _bring_recorded(specification: Specification, options: Options) -> Options:
-    """Return the options with the completions that the file names, where the caller brings none."""
-    if specification.completions is None or options.completions is not None:
-        return options
-    return replace(options, completions=str(specification.completions))
-
-
-def _name_speaker(specification: Specification, given: Options) -> dict[str, object]:
-    """Return which model wrote the recorded completions that the file names; nothing of the caller's own."""
-    is_told = specification.completions is not None and given.completions is None
-    return {"model": specification.model_name} if is_told and specification.model_name else {}
-
-
-def _wants_model(task: Task, options: Options) -> bool:
-    return bool(task.solver and task.solver.needs_model and not options.brings_completions)
-
-
-def _attempt(errors: list[AnswerkeyError], action: Callable[[], T]) -> T | None:
-    try:
-        return action()
-    except AnswerkeyError as error:
-        errors.extend(all_errors(error))
-        return None
-
-
-@contextmanager
-def _locate_errors(dataset: DatasetSpec) -> Iterator[None]:
-    """Place what is wrong with a dataset where its file says so, rather than where the rows are."""
-    try:
-        yield
-    except AnswerkeyError as error:
-        raise_all([dataset.locate(one) for one in all_errors(error)])
-
-
-def _pin(specification: Specification) -> Specification:
-    """Return the specification with datasets that give the same rows when they are opened again."""
-    dataset, examples = specification.dataset, specification.examples
-    with _locate_errors(dataset):
-        pinned = replace(specification, dataset=replace(dataset, source=pin_source(dataset.source)))
-    if examples is None:
-        return pinned
-    with _locate_errors(examples):
-        return replace(pinned, examples=replace(examples, source=pin_source(examples.source)))
-
-
-def _open_samples(specification: Specification, selection: Selection | None) -> Dataset:
-    dataset = specification.dataset
-    with _locate_errors(dataset):
-        return open_dataset(dataset.source, selection=selection or specification.selection, name=dataset.key)
-
-
-def _open_examples(specification: Specification) -> Samples | None:
-    examples = specification.examples
-    if examples is None:
-        return None
-    with _locate_errors(examples):
-        return open_dataset(examples.source, name=examples.key).samples()
-
-
-def _find_missing_columns(task: Task, dataset: Dataset) -> list[AnswerkeyError]:
-    return [
-        DataError(
-            "E206",
-            f"config value `{name}` names the column `{column}`: dataset `{dataset.name}` has none such",
-            where=task.place("config_spec", name),
-            hint=suggest(column, dataset.columns) or f"columns: {listing(dataset.columns)}",
-        )
-        for name, column in task.dataset_columns.items()
-        if column not in dataset.columns
-    ]
-
-
-def _find_missing_stratum(specification: Specification, dataset: Dataset) -> list[AnswerkeyError]:
-    """Return the error that selecting rows would meet; a check opens all rows and selects none."""
-    column = specification.selection.stratify_by
-    if column is None or column in dataset.columns:
-        return []
-    message = f"`stratify_by` names the column `{column}`: dataset `{dataset.name}` has none such"
-    hint = suggest(column, dataset.columns) or f"columns: {listing(dataset.columns)}"
-    return [DataError("E206", message, hint=hint)]
-
-
-def _refuse_repetitions(specification: Specification, options: Options) -> list[AnswerkeyError]:
-    """Return the error about running a task again that asks nobody, and would say the same each time."""
-    if specification.num_runs == 1 or _wants_model(specification.task, options):
-        return []
-    message = f"`repeatability` of `{specification.key}`: recorded completions are the same in every run"
-    return [SpecError("E119", message, hint="leave `repeatability` out, or ask a model")]
-
-
-def _require_model(specification: Specification) -> str | ModelConfig:
-    if specification.model is None:
-        raise SpecError(
-            "E119",
-            f"task `{specification.task.key}` asks a model, and none is named",
-            where=specification.task.place("definition", "solver"),
-            hint="add `--model builtin/random`, or bring recorded completions with `--completions FILE`",
-        )
-    return specification.model
-
-
-def _find_table(task: Task, options: Options) -> Rows | None:
-    """Return the recorded completions of a task that puts options in order: they may say in which."""
-    if task.choice_order is None or options.completions is None:
-        return None
-    return load_table(options.completions, by_trial=True).rows
-
-
-def find_completions(task: Task, dataset: Dataset, options: Options) -> Recorded | None:
-    """Return the completions that are there already: in a file, or beside the questions; None to be solved.
-
-    A task whose scorers look at the samples alone gets completions without text.
-    """
-    if options.completions is not None:
-        table = name_completions(task, load_table(options.completions, by_trial=True).rows, dataset)
-        column = options.completion_column
-        return match_completions(table, dataset, column=column, num_trials=task.num_trials)
-    if task.num_trials > 1 and not _wants_model(task, options):
-        raise refuse_single(task.num_trials)
-    if task.solver and options.completion_column is None:
-        return None
-    own = find_own_completions(dataset.rows, column=options.completion_column)
-    if own is not None:
-        refuse_unordered(task)
-    wanted = [step.key for step in task.scoring if step.scorer.needs_completion]
-    if own is None and wanted:
-        raise DataError(
-            "E209",
-            f"scorer `{wanted[0]}` needs completions: the task has no solver, and dataset `{dataset.name}`"
-            " has no column `completion`, `output`, `response` or `model_output`",
-            hint="name the column with `--completion-column NAME`, or bring a file with `--completions FILE`",
-        )
-    return own if own is not None else BlankCompletions()
-
-
-def _describe_completions(prepared: Prepared, options: Options) -> dict[str, object]:
-    described: dict[str, object] = {"source": "trace", "file": None, "sha256": None}
-    if options.completions is not None:
-        file = name_lasting(options.completions)
-        described = {"source": "recorded", "file": file, "sha256": digest_file(file)}
-    elif prepared.recorded is not None:
-        described["source"] = "dataset"
-    elif prepared.model is not None:
-        described["source"] = "builtin" if prepared.model.name.startswith("builtin/") else "live"
-    return {**described, "column": options.completion_column}
-
-
-def all_errors(error: AnswerkeyError) -> list[AnswerkeyError]:
-    """Return the errors inside an error: itself, or the members of `Problems`."""
-    return list(getattr(error, "errors", (error,)))
+# Python's own way to a task, and what lies above this package.
 
 
 def load_task(source: str | Path | Mapping[str, object], **config: object) -> Task:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
@@ -18,64 +17,43 @@ from answerkey.datasets import (
     InlineSource,
     Recorded,
     Rows,
-    cut_shards,
     find_own_completions,
+    iterate_blocks,
     load_rows,
     load_table,
-    match_completions,
     refuse_single,
 )
 from answerkey.engines import Engine, open_engine
-from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, raise_all
-from answerkey.evaluate.checks import PlannedTemplate, RowFindings, check_rows, plan_templates
-from answerkey.evaluate.choice_order import name_completions, order_dataset, refuse_unordered
-from answerkey.evaluate.pipeline import (
-    FIRST,
-    Outcome,
-    Stage,
-    Staged,
-    open_stage,
-    run_repetitions,
-    run_task,
-    visit_rows,
+from answerkey.errors import (
+    AnswerkeyError,
+    EngineError,
+    InternalError,
+    Place,
+    RunError,
+    SpecError,
+    raise_all,
 )
+from answerkey.evaluate.checks import PlannedTemplate, plan_templates
+from answerkey.evaluate.choice_order import order_dataset, refuse_unordered
+from answerkey.evaluate.pipeline import FIRST, Outcome, check_task, compare_outcomes, run_task
 from answerkey.evaluate.prepare import (
     SHARD_ROWS,
-    Opened,
     Options,
     Prepared,
     Progress,
     describe_policies,
     find_completions,
+    find_missing_design,
     lay_out_work,
     open_judges,
-    open_specification,
+    prepare_specification,
     read_options,
     stay_silent,
     take_policies,
 )
-from answerkey.evaluate.session import (
-    Onlooker,
-    Session,
-    choose_price,
-    count_calls,
-    list_trials,
-    open_session,
-    require_askable,
-)
 from answerkey.metrics import find_category_column
 from answerkey.models import LiveModel, Model, ModelConfig, SnippetModel, call_key, open_model
-from answerkey.models.cache import CachePolicy, CallCache
-from answerkey.runs import (
-    Run,
-    RunPlace,
-    RunWriter,
-    TaskWriter,
-    default_folder,
-    find_place,
-    require_free,
-    start_run,
-)
+from answerkey.runs import Run, RunPlace, RunWriter, default_folder, find_place, require_free, start_run
 from answerkey.sandbox import require_trust
 from answerkey.scorers import AskingScorer
 from answerkey.solvers import ChoiceRankingSolver
@@ -91,7 +69,11 @@ from answerkey.spec import (
     sort_errors,
 )
 from answerkey.templates import RowTrouble
-from answerkey.types import Notice, Samples
+from answerkey.types import Notice
+
+if TYPE_CHECKING:
+    from answerkey.evaluate.session import Onlooker, Session
+    from answerkey.models.cache import CachePolicy, CallCache
 
 
 def run(
@@ -107,22 +89,17 @@ def run(
     `onlooker` sees live models being asked.
     """
     chosen = read_options("run", options)
-    report = progress or stay_silent
     plan, notices = read_plan(path, chosen)
     policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
     chosen = replace(chosen, cache_policy=policy)
     engine = open_engine(chosen.engine, chosen.ray_address)
     place = find_place(out) if out is not None else default_folder(plan.key)
     require_free(place)
-    with open_stage(place, is_far=engine.is_far) as stage:
-        opened, heard = check_plan(open_plan(plan, chosen), chosen, report, engine, stage)
-        require_askable(opened, chosen)
-        sources = {one.prepared.key: describe_sources(one) for one in opened}
-        manifest = describe_run(plan.key, plan.display_name, opened, [*notices, *heard])
-        manifest |= {"file": str(Path(path).resolve()), "options": chosen.stored()}
-        manifest |= describe_policies(plan.policies)
-        with start_run(place, manifest, sources) as writer:
-            return work(opened, writer, engine, report, options=chosen, onlooker=onlooker)
+    tasks = prepare_plan(plan, chosen)
+    manifest = describe_run(plan.key, plan.display_name, tasks, notices)
+    manifest |= {"file": str(Path(path).resolve()), "options": chosen.stored()}
+    manifest |= describe_policies(plan.policies)
+    return run_new(tasks, place, manifest, engine, progress or stay_silent, options=chosen, onlooker=onlooker)
 
 
 def read_plan(path: str | Path, options: Options) -> tuple[Plan, list[Notice]]:
@@ -142,136 +119,205 @@ def read_plan(path: str | Path, options: Options) -> tuple[Plan, list[Notice]]:
     return loaded.value, list(loaded.notices)
 
 
-def open_plan(plan: Plan, options: Options) -> list[Opened]:
-    """Open every specification; raise all errors at once."""
-    opened: list[Opened] = []
+def prepare_plan(plan: Plan, options: Options) -> list[Prepared]:
+    """Open everything that a plan names; raise all errors at once."""
+    tasks: list[Prepared] = []
     errors: list[AnswerkeyError] = []
     for specification in plan.specifications:
-        one, troubles = open_specification(specification, options)
-        errors.extend(troubles)
-        opened.extend([one] if one else [])
+        one, problems = prepare_specification(specification, options)
+        errors.extend(problems)
+        tasks.extend([one] if one else [])
     raise_all(errors)
-    return opened
+    return tasks
 
 
-def check_plan(
-    opened: Sequence[Opened],
-    options: Options,
-    progress: Progress,
+def run_new(
+    tasks: Sequence[Prepared],
+    place: RunPlace | None,
+    manifest: Mapping[str, Any],
     engine: Engine,
-    stage: Stage | None = None,
-) -> tuple[list[Opened], list[Notice]]:
-    """Check the rows to be used; refuse when more are wrong than `allow_failed` says.
+    progress: Progress,
+    *,
+    options: Options,
+    onlooker: Onlooker | None = None,
+) -> Run:
+    """Start a run, take every task along its path, and return the run; without a place it is in memory.
 
-    With a stage, a task that can be is scored on this occasion.
+    `manifest` is what `run.json` says before the work begins.
     """
-    checked, errors, notices = [], [], []
-    failures: list[AnswerkeyError] = []
-    for one in opened:
-        findings, staged = _check_one(one, progress, engine, stage)
-        notices.extend([*one.prepared.dataset.notices, *findings.notices])
-        errors.extend(_refuse(findings, options.failed_limit(len(one.prepared.dataset))))
-        if isinstance(staged, AnswerkeyError):
-            failures.append(staged)
-            continue
-        checked.append(replace(one, prepared=replace(one.prepared, failed=findings.failed), staged=staged))
-    raise_all(errors or failures)
+    tasks, heard = check_beforehand(tasks, options, engine, progress)
+    sources = {one.key: describe_sources(one) for one in tasks}
+    manifest = {**manifest, "notices": [*manifest["notices"], *map(str, heard)]}
+    with start_run(place, manifest, sources) as writer:
+        return run_tasks(tasks, writer, engine, progress, options=options, onlooker=onlooker)
+
+
+def check_beforehand(
+    tasks: Sequence[Prepared], options: Options, engine: Engine, progress: Progress
+) -> tuple[Sequence[Prepared], list[Notice]]:
+    """Return the tasks, checked on all rows if any of them calls a model; raise what would keep it from that.
+
+    Not one call is paid for as long as a row of any task is wrong.
+    """
+    if not any(one.calls_models for one in tasks):
+        return tasks, []
+    from answerkey.evaluate.session import require_askable
+
+    checked, heard = check_tasks(tasks, options, engine, progress)
+    require_askable(checked, options)
+    return checked, heard
+
+
+def check_tasks(
+    tasks: Sequence[Prepared], options: Options, engine: Engine, progress: Progress
+) -> tuple[list[Prepared], list[Notice]]:
+    """Check the rows to be used; refuse when more are wrong than `allow_failed` says."""
+    checked: list[Prepared] = []
+    errors: list[AnswerkeyError] = []
+    notices: list[Notice] = []
+    for one in tasks:
+        problems = check_task(one, engine, progress)
+        notices.extend([*one.dataset.notices, *problems.notices])
+        if problems.fatal or len(problems.failed) > options.failed_limit(len(one.dataset)):
+            errors.extend(problems.errors())
+        checked.append(replace(one, failed=problems.failed, is_checked=True))
+    raise_all(errors)
     return checked, list(dict.fromkeys(notices))
 
 
-def _check_one(
-    opened: Opened, progress: Progress, engine: Engine, stage: Stage | None
-) -> tuple[RowFindings, Staged | AnswerkeyError | None]:
-    prepared = opened.prepared
-    if stage is None or not stage.takes(prepared) or opened.specification.num_runs > 1:
-        return check_rows(prepared, progress, engine), None
-    return visit_rows(prepared, stage.open_task(prepared.key), progress, engine)
-
-
-def _refuse(findings: RowFindings, limit: int) -> list[AnswerkeyError]:
-    if findings.fatal or len(findings.failed) > limit:
-        return findings.errors()
-    return []
-
-
-def work(
-    opened: Sequence[Opened],
+def run_tasks(
+    tasks: Sequence[Prepared],
     writer: RunWriter,
     engine: Engine,
     progress: Progress,
     *,
-    options: Options | None = None,
+    options: Options,
     onlooker: Onlooker | None = None,
 ) -> Run:
-    """Run every prepared task and close the run.
+    """Run every task and close the run.
 
     It is incomplete when a call failed for good, or more samples could not be scored than `allow_failed`
-    says. What stops it before its end leaves it incomplete, too, with its journal.
+    says. What stops it before its end leaves it incomplete, too, with its journal; but rows that are wrong
+    leave nothing of a run that calls no model, so that it can be started again once they are mended.
     """
     changes: dict[str, Mapping[str, Any]] = {}
+    heard: list[Notice] = []
+    refused: list[AnswerkeyError] = []
+    failures: list[AnswerkeyError] = []
     is_incomplete = is_stopped = False
-    options = options or Options()
-    with open_session(opened, writer, options, onlooker, engine.actors) as session:
-        for one in opened:
-            limit = options.failed_limit(one.prepared.dataset.num_samples)
-            key = one.prepared.key
+    is_kept = writer.is_resumed or any(one.calls_models for one in tasks)
+    session: Session | None = None
+    with ExitStack() as stack:
+        if any(one.calls_models for one in tasks):
+            from answerkey.evaluate.session import open_session
+
+            session = stack.enter_context(open_session(tasks, writer, options, onlooker, engine.actors))
+        for one in tasks:
+            limit = options.failed_limit(one.dataset.num_samples)
             try:
-                if one.staged is not None:
-                    outcomes = [one.staged.deliver(writer.task(key))]
-                else:
-                    run_one = partial(_run_once, session, engine, progress, limit=limit)
-                    outcomes = run_repetitions(one, writer.task(key), run_one, is_stopped=is_stopped)
+                outcomes = _run_repetitions(one, writer, session, engine, progress, options, is_stopped)
             except KeyboardInterrupt as stop:
                 # Whoever sends a signal may not wait long: what there is first, then what still comes.
-                _say_stopped(writer, session, {**changes, key: session.describe(key)}, stop)
-                session.stack.close()
-                _say_stopped(writer, session, {**changes, key: session.describe(key)}, stop)
+                _say_stopped(writer, changes, one.key, session, stop, onlooker)
+                if session is not None:
+                    session.stack.close()
+                    _say_stopped(writer, changes, one.key, session, stop, onlooker)
                 raise
             except AnswerkeyError as stop:
-                if not isinstance(stop, RunError):  # a folder that cannot be written takes no more words
-                    writer.stop({**changes, key: session.describe(key)}, stop)
+                if isinstance(stop, RunError):  # a folder that cannot be written takes no more words
+                    raise
+                if is_kept or isinstance(stop, EngineError | InternalError):
+                    writer.stop({**changes, one.key: _describe_calls(session, one.key)}, stop)
+                else:
+                    writer.discard()
                 raise
+            if not one.is_checked:
+                heard.extend([*one.dataset.notices, *outcomes[0].notices])
+            refused.extend(outcomes[-1].refused)
+            failures.extend([outcomes[-1].failure] if outcomes[-1].failure else [])
+            if refused or failures:
+                continue
             found = {"counts": outcomes[0].tally["counts"], "encoded": outcomes[0].encoded}
-            changes[key] = found | session.describe(key)
+            changes[one.key] = found | _describe_calls(session, one.key)
             is_stopped |= outcomes[-1].is_stopped
             is_incomplete |= any(each.errors or each.tally["unscored"] > limit for each in outcomes)
-            session.close_models(key)
+            if session is not None:
+                session.close_models(one.key)
+        if errors := refused or failures:
+            if is_kept:
+                writer.stop(changes, errors[0])
+            else:
+                writer.discard()
+            raise_all(errors)
+        told = writer.manifest["notices"]
+        more = [one for one in dict.fromkeys(map(str, heard)) if one not in told]
+        writer.manifest["notices"] = [*told, *more]
     conclude = load_feature("policies").conclude_gates if writer.manifest.get("policies") else None
     return writer.finish("incomplete" if is_incomplete else "complete", changes, conclude)
 
 
-def _run_once(
-    session: Session,
+def _run_repetitions(
+    prepared: Prepared,
+    writer: RunWriter,
+    session: Session | None,
     engine: Engine,
     progress: Progress,
-    prepared: Prepared,
-    writer: TaskWriter,
-    *,
-    limit: int,
-    is_stopped: bool,
-) -> Outcome:
-    """Run a task once; where calls or the user's code cost something, the first samples are tried first."""
+    options: Options,
+    is_stopped: bool,  # noqa: FBT001 - of the run so far
+) -> list[Outcome]:
+    """Run a task as often as its specification says and return every outcome; most are run once.
+
+    Where calls or the user's code cost something, the first samples are tried first, and nothing more is done
+    once these have failed.
+    """
+    limit = options.failed_limit(prepared.dataset.num_samples)
     # A batch may take a day, so it is handed in whole.
-    is_tried = prepared.spread in ("alone", "apart") and limit < FIRST and not session.options.batch
-    bound = session.bind(prepared)
-    return run_task(bound, writer, engine, progress, first=FIRST if is_tried else 0, is_stopped=is_stopped)
+    is_tried = prepared.spread in ("alone", "apart") and limit < FIRST and not options.batch
+    tables, outcomes = writer.task(prepared.key), list[Outcome]()
+    for number in range(prepared.specification.num_runs):
+        repeated = prepared.repeat(number)
+        outcome = run_task(
+            repeated if session is None else session.bind(repeated),
+            tables.repetition(number),
+            engine,
+            progress,
+            allowed=options.failed_limit(len(prepared.dataset)),
+            first=FIRST if is_tried else 0,
+            is_stopped=is_stopped or any(one.is_stopped for one in outcomes),
+        )
+        outcomes.append(outcome)
+        if outcome.refused or outcome.failure:
+            return outcomes
+    if len(outcomes) > 1:
+        compare_outcomes(prepared.task, tables, outcomes)
+    return outcomes
+
+
+def _describe_calls(session: Session | None, key: str) -> dict[str, Any]:
+    return {} if session is None else session.describe(key)
 
 
 def _say_stopped(
     writer: RunWriter,
-    session: Session,
     changes: Mapping[str, Mapping[str, Any]],
+    key: str,
+    session: Session | None,
     stop: KeyboardInterrupt,
+    onlooker: Onlooker | None,
 ) -> None:
     """Say in the run that a signal stopped it; storage that cannot be reached is told of, and no more."""
     try:
-        writer.stop(changes, stop)
+        writer.stop({**changes, key: _describe_calls(session, key)}, stop)
     except AnswerkeyError as error:
-        session.onlooker.warn(Notice(error.message, hint=error.hint))
+        if onlooker is not None:
+            onlooker.warn(Notice(error.message, hint=error.hint))
+
+
+# What the run folder says of a run and its tasks.
 
 
 def describe_run(
-    key: str, display_name: str | None, opened: Sequence[Opened], notices: Sequence[Notice]
+    key: str, display_name: str | None, tasks: Sequence[Prepared], notices: Sequence[Notice]
 ) -> dict[str, Any]:
     """Return what `run.json` says before the work begins."""
     return {
@@ -279,7 +325,7 @@ def describe_run(
         "key": key,
         "display_name": display_name or key,
         "notices": [str(notice) for notice in notices],
-        "tasks": [describe_task(one) for one in opened],
+        "tasks": [describe_task(one) for one in tasks],
     }
 
 
@@ -292,22 +338,31 @@ def describe_system() -> dict[str, str]:
     }
 
 
-def describe_task(opened: Opened) -> dict[str, Any]:
-    """Return a task's entry in `run.json`."""
-    specification, prepared = opened.specification, opened.prepared
-    return {
+def describe_task(prepared: Prepared) -> dict[str, Any]:
+    """Return a task's entry in `run.json`; what is done once, as usual, is not said."""
+    specification, task, dataset = prepared.specification, prepared.task, prepared.dataset
+    described = {
         "key": prepared.key,
-        "display_name": specification.display_name or prepared.task.display_name,
+        "display_name": specification.display_name or task.display_name,
         "task": {
-            "key": prepared.task.key,
-            "display_name": prepared.task.display_name,
-            "fingerprint": prepared.task.fingerprint,
-            "file": prepared.task.file,
+            "key": task.key,
+            "display_name": task.display_name,
+            "fingerprint": task.fingerprint,
+            "file": task.file,
         },
-        "dataset": _describe_dataset(opened),
+        "dataset": {
+            "key": specification.dataset.key,
+            "display_name": specification.dataset.display_name,
+            "file": getattr(specification.dataset.source, "origin", None),
+            "fingerprint": dataset.fingerprint,
+            "rows_read": dataset.rows_read,
+            "rows_filtered": dataset.rows_filtered,
+            "samples": dataset.num_samples,
+            "category": find_category_column(dataset.columns),
+        },
         "model": _describe_model(prepared.model),
-        "completions": opened.completions,
-        "config": prepared.task.config,
+        "completions": prepared.completions,
+        "config": task.config,
         "scorers": [
             {
                 "key": step.key,
@@ -316,28 +371,17 @@ def describe_task(opened: Opened) -> dict[str, Any]:
                 "purpose": step.purpose,
                 "display_name": step.display_name,
                 "validity": "completion_validity" in (step.scorer.metadata_names or ()),
-                **_describe_judge(prepared.judges.get(step.key)),
+                **({"model": _describe_model(judge)} if (judge := prepared.judges.get(step.key)) else {}),
             }
-            for step in prepared.task.scoring
+            for step in task.scoring
         ],
         "selection": asdict(specification.selection),
-        **_describe_repeats(specification),
-        "counts": None,
     }
-
-
-def _describe_repeats(specification: Specification) -> dict[str, Any]:
-    """Return how often samples are asked, in which orders, and the task is run; nothing where all is once."""
-    task, num_runs = specification.task, specification.num_runs
-    asked: dict[str, Any] = {} if task.trials is None else {"trials": asdict(task.trials)}
-    asked |= {} if specification.variant is None else {"variant": asdict(specification.variant)}
-    asked |= {} if task.choice_order is None else {"choice_order": asdict(task.choice_order)}
-    return asked | ({} if num_runs == 1 else {"repeatability": {"num_runs": num_runs}})
-
-
-def _describe_judge(model: Model | None) -> dict[str, object]:
-    """Return who judges; nothing for a scorer that asks nobody."""
-    return {} if model is None else {"model": _describe_model(model)}
+    settings = {"trials": task.trials, "variant": specification.variant, "choice_order": task.choice_order}
+    described |= {name: asdict(one) for name, one in settings.items() if one is not None}
+    if specification.num_runs > 1:
+        described["repeatability"] = {"num_runs": specification.num_runs}
+    return described | {"counts": None}
 
 
 def _describe_model(model: Model | None) -> dict[str, object] | None:
@@ -349,48 +393,24 @@ def _describe_model(model: Model | None) -> dict[str, object] | None:
     )
 
 
-def _describe_dataset(opened: Opened) -> dict[str, object]:
-    dataset, specification = opened.prepared.dataset, opened.specification.dataset
-    return {
-        "key": specification.key,
-        "display_name": specification.display_name,
-        "file": getattr(specification.source, "origin", None),
-        "fingerprint": dataset.fingerprint,
-        "rows_read": dataset.rows_read,
-        "rows_filtered": dataset.rows_filtered,
-        "samples": dataset.num_samples,
-        "category": find_category_column(dataset.columns),
-    }
-
-
-def describe_sources(opened: Opened) -> dict[str, Any]:
+def describe_sources(prepared: Prepared) -> dict[str, Any]:
     """Return `task.json`: the task as resolved and where its samples come from, enough to open it again."""
-    specification = opened.specification
-    examples = specification.examples
+    specification, shown = prepared.specification, prepared.examples
+    source: Any = specification.dataset.source
+    examples: Any = specification.examples and specification.examples.source
+    model = specification.model
     return {
         "task": specification.task.source,
-        "dataset": _describe_source(specification.dataset),
-        "examples": _describe_source(examples) if examples else None,
-        "examples_fingerprint": _hash_samples(opened.prepared.examples),
+        "dataset": asdict(source),
+        "examples": asdict(examples) if examples else None,
+        "examples_fingerprint": None if shown is None else Dataset.of(shown, name="examples").fingerprint,
         "model_key": specification.model_key,
-        "generation": _describe_generation(specification),
+        "generation": model.generation.given() if isinstance(model, ModelConfig) else None,
         "num_runs": specification.num_runs,
     }
 
 
-def _describe_generation(specification: Specification) -> dict[str, object] | None:
-    model = specification.model
-    return model.generation.given() if isinstance(model, ModelConfig) else None
-
-
-def _hash_samples(samples: Samples | None) -> str | None:
-    return None if samples is None else Dataset.of(samples, name="examples").fingerprint
-
-
-def _describe_source(dataset: DatasetSpec) -> dict[str, Any]:
-    source: Any = dataset.source
-    return asdict(source)
-
+# `score`: tables in, a run out, nothing written.
 
 Table = pl.DataFrame | Sequence[Mapping[str, object]] | str | Path
 
@@ -414,30 +434,30 @@ def score(
     require_trust(ready.snippets, trust_code=chosen.trust_code)
     judge_models, errors = open_judges(ready, judges)
     raise_all(errors)
-    given_rows = _take_table(completions)
-    dataset = order_dataset(ready, Dataset.of(_take_samples(samples), name="samples"), given_rows)
-    model = open_model(chosen.model) if chosen.model else None
-    recorded = _take_completions(given_rows, ready, dataset, options=chosen)
-    prepared = lay_out_work(
-        Prepared(
-            key=ready.key, task=ready, dataset=dataset, model=model, recorded=recorded, judges=judge_models
-        )
-    )
-    given = DatasetSpec("samples", InlineSource(rows=()))
-    specification = Specification(key=ready.key, task=ready, dataset=given, model=chosen.model, judges=judges)
+    table = _take_table(completions)
+    given = load_table(samples) if isinstance(samples, str | Path) else load_rows(samples, name="samples")
+    dataset = order_dataset(ready, Dataset.of(given.rows, name="samples"), table)
+    raise_all(find_missing_design(ready, dataset))
+    recorded = _take_completions(ready, dataset, table, chosen)
     source = "recorded" if completions is not None else "builtin" if recorded is None else "dataset"
-    opened, notices = check_plan(
-        [Opened(specification, prepared, {"source": source, "file": None, "sha256": None, "column": None})],
-        chosen,
-        stay_silent,
-        engine,
-        Stage(),
+    prepared = Prepared(
+        specification=Specification(
+            key=ready.key,
+            task=ready,
+            dataset=DatasetSpec("samples", InlineSource(rows=())),
+            model=chosen.model,
+            judges=judges,
+        ),
+        dataset=dataset,
+        model=open_model(chosen.model) if chosen.model else None,
+        judges=judge_models,
+        recorded=recorded,
+        completions={"source": source, "file": None, "sha256": None, "column": None},
     )
+    tasks = [lay_out_work(prepared)]
     policies, heard = take_policies({ready.key: ready}, ready.key, chosen)
-    manifest = describe_run(ready.key, ready.display_name, opened, [*notices, *heard])
-    manifest |= describe_policies(policies)
-    writer = start_run(None, manifest, {ready.key: describe_sources(opened[0])})
-    return work(opened, writer, engine, stay_silent, options=chosen)
+    manifest = describe_run(ready.key, ready.display_name, tasks, heard) | describe_policies(policies)
+    return run_new(tasks, None, manifest, engine, stay_silent, options=chosen)
 
 
 def _take_task(task: Task | Mapping[str, object] | str | Path, options: Options) -> Task:
@@ -452,38 +472,24 @@ def _take_task(task: Task | Mapping[str, object] | str | Path, options: Options)
     return loaded.value
 
 
-def _take_samples(samples: Table) -> Rows:
-    if isinstance(samples, str | Path):
-        return load_table(samples).rows
-    return load_rows(samples, name="samples").rows
-
-
 def _take_table(completions: Table | Sequence[str | None] | None) -> Rows | None:
     """Return the rows of completions that are given as a file, a table, or texts."""
     if completions is None:
         return None
     if isinstance(completions, str | Path):
         return load_table(completions, by_trial=True).rows
-    if isinstance(completions, pl.DataFrame):
-        return load_rows(completions, name="completions", by_trial=True).rows
-    rows = [one if isinstance(one, Mapping) else {"completion": one} for one in completions]
-    return load_rows(rows, name="completions", by_trial=True).rows
+    if not isinstance(completions, pl.DataFrame):
+        completions = [one if isinstance(one, Mapping) else {"completion": one} for one in completions]
+    return load_rows(completions, name="completions", by_trial=True).rows
 
 
-def _take_completions(
-    completions: Rows | None, task: Task, dataset: Dataset, *, options: Options
-) -> Recorded | None:
-    if completions is None:
-        return _find_own(task, dataset, options)
-    named, column = name_completions(task, completions, dataset), options.completion_column
-    return match_completions(named, dataset, column=column, num_trials=task.num_trials)
-
-
-def _find_own(task: Task, dataset: Dataset, options: Options) -> Recorded | None:
-    """Return the completions among the samples; with a solver they stand in for asking a model."""
-    if task.solver is None or options.model is not None or not task.solver.needs_model:
-        return find_completions(task, dataset, options)
-    own = find_own_completions(dataset.rows, column=options.completion_column)
+def _take_completions(task: Task, dataset: Dataset, table: Rows | None, options: Options) -> Recorded | None:
+    """Return the completions of the table, or among the samples, where they stand in for calling a model."""
+    column = options.completion_column
+    calls_model = bool(task.solver and task.solver.needs_model)
+    if table is not None or not calls_model or options.model is not None:
+        return find_completions(task, dataset, table, column, calls_model=calls_model and column is None)
+    own = find_own_completions(dataset.rows, column=column)
     if own is None:
         raise SpecError(
             "E119",
@@ -494,6 +500,9 @@ def _find_own(task: Task, dataset: Dataset, options: Options) -> Recorded | None
     if task.num_trials > 1:
         raise refuse_single(task.num_trials)
     return own
+
+
+# `check`: everything that can be found without calling a model.
 
 
 @dataclass(frozen=True)
@@ -523,26 +532,21 @@ def check(path: str | Path, *, progress: Progress | None = None, **options: obje
     errors += loaded.value.find_baseline_errors() if loaded.value else []
     tasks: list[CheckedTask] = []
     for specification in loaded.value.specifications if loaded.value else ():
-        opened, troubles = open_specification(specification, chosen, is_check=True)
-        errors.extend(troubles)
-        if opened is None:
+        prepared, problems = prepare_specification(specification, chosen, is_check=True)
+        errors.extend(problems)
+        if prepared is None:
             continue
-        findings = check_rows(opened.prepared, progress or stay_silent, open_engine())
-        errors.extend(findings.errors())
-        notices.extend([*opened.prepared.dataset.notices, *findings.notices])
-        tasks.append(_describe(specification, opened))
-    return Checked(tuple(sort_errors(_unique(errors))), tuple(dict.fromkeys(notices)), tuple(tasks))
+        found = check_task(prepared, open_engine(), progress or stay_silent)
+        dataset = prepared.dataset
+        errors.extend(found.errors())
+        notices.extend([*dataset.notices, *found.notices])
+        templates = plan_templates(specification, dataset.rows.slice(0, 1).load())
+        tasks.append(CheckedTask(specification.key, dataset.name, len(dataset), templates))
+    unique = list({str(error): error for error in errors}.values())
+    return Checked(tuple(sort_errors(unique)), tuple(dict.fromkeys(notices)), tuple(tasks))
 
 
-def _describe(specification: Specification, opened: Opened) -> CheckedTask:
-    dataset = opened.prepared.dataset
-    templates = plan_templates(specification, dataset.rows.slice(0, 1).load())
-    return CheckedTask(specification.key, dataset.name, len(dataset), templates)
-
-
-def _unique(errors: Sequence[AnswerkeyError]) -> list[AnswerkeyError]:
-    return list({str(error): error for error in errors}.values())
-
+# `--dry-run`: what a run would ask, without asking.
 
 #: A rule of thumb for English text; the exact number is the provider's to say.
 CHARACTERS_PER_TOKEN = 4
@@ -581,116 +585,75 @@ class DryRun:
 
 def plan_calls(path: str | Path, **options: object) -> DryRun:
     """Return what `run` would ask of the model; checks everything as `run` does, and asks nothing."""
+    from answerkey.models.cache import CallCache
+
     chosen = read_options("plan_calls", options)
     plan, _ = read_plan(path, chosen)
     policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
-    opened, _ = check_plan(
-        open_plan(plan, chosen), chosen, stay_silent, open_engine(chosen.engine, chosen.ray_address)
-    )
+    engine = open_engine(chosen.engine, chosen.ray_address)
+    tasks, _ = check_tasks(prepare_plan(plan, chosen), chosen, engine, stay_silent)
     with closing(CallCache(policy or "reuse")) as cache:
-        return DryRun(tuple(_plan_task(one, chosen, cache) for one in opened))
+        return DryRun(tuple(_plan_task(one, chosen, cache) for one in tasks))
 
 
-@dataclass(frozen=True)
-class _Demand:
-    """Prompts that would be sent, counted."""
+def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> PlannedTask:
+    from answerkey.evaluate.session import choose_price
 
-    calls: int = 0
-    cached: int = 0
-    characters: int = 0
-
-
-def _plan_task(opened: Opened, options: Options, cache: CallCache) -> PlannedTask:
-    prepared, num_runs = opened.prepared, opened.specification.num_runs
-    model, demand, first = prepared.model, _Demand(), None
+    num_runs, model, first = prepared.specification.num_runs, prepared.model, None
+    calls = cached = characters = 0
     seen: set[str] = set()
-    for prompts in _build_all(prepared) if model is not None else ():
+    for prompts in _build_prompts(prepared) if model is not None else ():
         first = first or next(iter(prompts), None)
-        for number in range(num_runs):
-            demand = _count(opened.prepare_repetition(number), prompts, demand, cache, seen)
-    prompt_tokens = -(-demand.characters // CHARACTERS_PER_TOKEN)
-    limit = _limit_tokens(model) if isinstance(model, LiveModel) else None
-    most = None if limit is None else limit * demand.calls
+        sizes = [sum(len(str(message.get("content"))) for message in prompt) for prompt in prompts]
+        for trials in (prepared.repeat(number).trials for number in range(num_runs)):
+            if not isinstance(model, LiveModel | SnippetModel):  # each trial is a call of its own
+                calls += len(prompts) * len(trials)
+                characters += sum(sizes) * len(trials)
+                continue
+            keys = {
+                key: size
+                for prompt, size in zip(prompts, sizes, strict=True)
+                for trial in trials
+                if (key := call_key(model, prompt, trial)) not in seen
+            }
+            seen.update(keys)
+            known = cache.list_known(list(keys))
+            calls += len(keys) - len(known)
+            cached += len(known)
+            characters += sum(size for key, size in keys.items() if key not in known)
+    prompt_tokens = -(-characters // CHARACTERS_PER_TOKEN)
+    most, cost = None, 0.0 if not isinstance(model, LiveModel) else None
+    if isinstance(model, LiveModel):
+        generation, price = model.connection.generation, choose_price(model, options)
+        # Of an echoed text nothing is to be said.
+        limit = 1 if generation.max_tokens is None and generation.echo else generation.max_tokens
+        most = None if limit is None else limit * calls
+        cost = None if price is None or most is None else price.charge(prompt_tokens, most)
+    judges = sum(isinstance(step.scorer, AskingScorer) for step in prepared.task.scoring)
     return PlannedTask(
         key=prepared.key,
         model=model.name if model else None,
         samples=prepared.dataset.num_samples,
-        prompts=(len(prepared.dataset) - len(prepared.failed)) * len(list_trials(prepared)) * num_runs,
-        calls=demand.calls,
-        cached=demand.cached,
+        prompts=prepared.num_calls * num_runs,
+        calls=calls,
+        cached=cached,
         prompt_tokens=prompt_tokens,
         completion_tokens=most,
-        cost=_estimate_cost(prepared, options, prompt_tokens, most),
+        cost=cost,
         first_prompt=first,
-        judge_calls=count_calls(prepared) * _count_judges(prepared) * num_runs,
+        judge_calls=prepared.num_calls * judges * num_runs,
     )
 
 
-def _limit_tokens(model: LiveModel) -> int | None:
-    """Return how many tokens a completion has at most; of an echoed text nothing is to be said."""
-    generation = model.connection.generation
-    return 1 if generation.max_tokens is None and generation.echo else generation.max_tokens
-
-
-def _build_all(prepared: Prepared) -> Iterator[list[Messages]]:
-    """Yield the prompts of each shard; rows that the dataset has wrong are not asked."""
-    solver = prepared.task.solver
+def _build_prompts(prepared: Prepared) -> Iterator[list[Messages]]:
+    """Yield the prompts, many rows at a time; rows that the dataset has wrong are left out."""
+    solver, wrong = prepared.task.solver, set(prepared.failed)
     if solver is None:
         return
-    for shard in cut_shards(prepared.dataset, SHARD_ROWS, failed=prepared.failed):
-        samples, wrong = shard.samples.load(prepared.columns), set(shard.failed)
+    for offset, samples in iterate_blocks(prepared.dataset.rows, prepared.columns, size=SHARD_ROWS):
         if isinstance(solver, ChoiceRankingSolver):
-            listed = enumerate(solver.list_calls(samples, prepared.examples))
-            yield [prompt for row, prompts in listed if row not in wrong for prompt in prompts]
-            continue
-        found = solver.build_prompts(samples, prepared.examples)
-        yield [
-            prompt
-            for row, prompt in enumerate(found)
-            if row not in wrong and not isinstance(prompt, RowTrouble)
-        ]
-
-
-def _count(
-    prepared: Prepared, prompts: Sequence[Messages], demand: _Demand, cache: CallCache, seen: set[str]
-) -> _Demand:
-    """Return the demand with these prompts added, each trial a call of its own."""
-    model, trials = prepared.model, list_trials(prepared)
-    if not isinstance(model, LiveModel | SnippetModel):
-        calls = len(prompts) * len(trials)
-        characters = sum(map(_measure, prompts)) * len(trials)
-        return replace(demand, calls=demand.calls + calls, characters=demand.characters + characters)
-    sizes = {
-        key: _measure(prompt)
-        for prompt in prompts
-        for trial in trials
-        if (key := call_key(model, prompt, trial)) not in seen
-    }
-    seen.update(sizes)
-    known = cache.list_known(list(sizes))
-    return _Demand(
-        demand.calls + len(sizes) - len(known),
-        demand.cached + len(known),
-        demand.characters + sum(size for key, size in sizes.items() if key not in known),
-    )
-
-
-def _measure(prompt: Messages) -> int:
-    return sum(len(str(message.get("content"))) for message in prompt)
-
-
-def _estimate_cost(
-    prepared: Prepared, options: Options, prompt_tokens: int, completion_tokens: int | None
-) -> float | None:
-    """Return what the calls may cost at most; None when the price or the longest completion is not known."""
-    model = prepared.model
-    if not isinstance(model, LiveModel):
-        return 0.0
-    price = choose_price(model, options)
-    if price is None or completion_tokens is None:
-        return None
-    return price.charge(prompt_tokens, completion_tokens)
-
-
-def _count_judges(prepared: Prepared) -> int:
-    return sum(isinstance(step.scorer, AskingScorer) for step in prepared.task.scoring)
+            found: list[list[Any]] = solver.list_calls(samples, prepared.examples)
+        else:
+            built = solver.build_prompts(samples, prepared.examples)
+            found = [[] if isinstance(one, RowTrouble) else [one] for one in built]
+        yield [one for row, each in enumerate(found) if offset + row not in wrong for one in each]

@@ -18,15 +18,7 @@ import polars as pl
 
 from answerkey.engines import LocalEngine
 from answerkey.errors import AnswerkeyError, SolverError, SpecError, raise_all
-from answerkey.evaluate.prepare import (
-    SOLVE,
-    Opened,
-    Options,
-    Prepared,
-    list_models,
-    name_purpose,
-    place_judges,
-)
+from answerkey.evaluate.prepare import SOLVE, Options, Prepared, name_purpose
 from answerkey.metrics import wilson
 from answerkey.models import (
     BatchLeft,
@@ -46,7 +38,7 @@ from answerkey.models.actors import ActorHost
 from answerkey.models.cache import CallCache
 from answerkey.models.retry import find_room
 from answerkey.runs import Journal, JournalCall, RunWriter
-from answerkey.scorers import Scorer, StringEquals, StringEqualsMcqa
+from answerkey.scorers import AskingScorer, Scorer, StringEquals, StringEqualsMcqa
 from answerkey.solvers import ChoiceRankingSolver
 from answerkey.spec import Task
 from answerkey.types import Completion, Completions, CompletionStatus, Notice, Samples, ScoreStatus, Validity
@@ -520,24 +512,28 @@ class Session:
 
         The repetitions of a task share its models. Scorers that ask are given theirs.
         """
-        models = list_models(prepared)
+        models = prepared.models
         observer = self._observe(prepared) if any(map(_is_asked, models.values())) else None
         for purpose, model in models.items():
             if (prepared.key, purpose) not in self._models:
                 bound = self._bind_model(model, prepared.key, purpose, observer)
                 self._models[prepared.key, purpose] = bound
         if prepared.key not in self._tasks:
-            self._tasks[prepared.key] = self._place_judges(prepared)
-        solving = self._models.get((prepared.key, SOLVE))
-        return replace(prepared, model=solving, task=self._tasks[prepared.key])
+            self._tasks[prepared.key] = self._bind_judges(prepared)
+        specification = replace(prepared.specification, task=self._tasks[prepared.key])
+        return replace(prepared, model=self._models.get((prepared.key, SOLVE)), specification=specification)
 
-    def _place_judges(self, prepared: Prepared) -> Task:
-        judges = {key: self._models[prepared.key, name_purpose(key)] for key in prepared.judges}
-        task = place_judges(prepared.task, judges)
-        for step in task.scoring:
-            if step.key in judges and hasattr(step.scorer, "close"):
-                self.stack.callback(step.scorer.close)
-        return task
+    def _bind_judges(self, prepared: Prepared) -> Task:
+        """Return the task with its scorers ready to call their models."""
+        steps = []
+        for step in prepared.task.scoring:
+            scorer = step.scorer
+            if step.key in prepared.judges and isinstance(scorer, AskingScorer):
+                scorer = scorer.bind(self._models[prepared.key, name_purpose(step.key)], key=step.key)
+                if hasattr(scorer, "close"):
+                    self.stack.callback(scorer.close)
+            steps.append(replace(step, scorer=scorer))
+        return replace(prepared.task, scoring=tuple(steps))
 
     def _bind_model(self, model: Model, key: str, purpose: str, observer: Observer | None) -> Model:
         if observer is None or not isinstance(model, LiveModel | SnippetModel):
@@ -598,13 +594,13 @@ class Session:
             warn, stops = self.onlooker.warn, self.options.stop_on_nonsense
             observer = self._observers[prepared.key] = Observer(prepared, total=0, warn=warn, stops=stops)
             self.onlooker.follow(observer)
-        observer.total += count_calls(prepared) * _count_continuations(prepared)
+        observer.total += prepared.num_calls * _count_continuations(prepared)
         return observer
 
 
 @contextmanager
 def open_session(
-    opened: Sequence[Opened],
+    opened: Sequence[Prepared],
     writer: RunWriter,
     options: Options,
     onlooker: Onlooker | None,
@@ -628,12 +624,12 @@ def open_session(
         writer.manifest["notices"] = [*writer.manifest["notices"], *heard]
 
 
-def _fit_connections(opened: Sequence[Opened]) -> tuple[int | None, list[Notice]]:
+def _fit_connections(opened: Sequence[Prepared]) -> tuple[int | None, list[Notice]]:
     """Return how many connections each model can have where that is less than it wants, and say so.
 
     The models of one task are asked together.
     """
-    tasks = [list_models(one.prepared).values() for one in opened]
+    tasks = [one.models.values() for one in opened]
     live = [[model for model in models if isinstance(model, LiveModel)] for models in tasks]
     wanted = [one.limits.choose_concurrent(one.connection.max_concurrent) for task in live for one in task]
     room = find_room() if wanted else None
@@ -644,14 +640,10 @@ def _fit_connections(opened: Sequence[Opened]) -> tuple[int | None, list[Notice]
     return most, [Notice(message, hint="raise the limit of open files: `ulimit -n 4096`")]
 
 
-def _open_budget(opened: Sequence[Opened], writer: RunWriter, cache: CallCache, options: Options) -> Budget:
+def _open_budget(opened: Sequence[Prepared], writer: RunWriter, cache: CallCache, options: Options) -> Budget:
     """Return the budget of the run, less what it has used before it stopped."""
     budget = Budget(max_calls=options.max_calls, max_cost=options.max_cost)
-    models = {
-        (one.prepared.key, purpose): model
-        for one in opened
-        for purpose, model in list_models(one.prepared).items()
-    }
+    models = {(one.key, purpose): model for one in opened for purpose, model in one.models.items()}
     if not any(map(_is_asked, models.values())):
         return budget
     for usage in writer.journal(cache).sum_usage():
@@ -663,14 +655,9 @@ def _open_budget(opened: Sequence[Opened], writer: RunWriter, cache: CallCache, 
     return budget
 
 
-def _tell_known(opened: Sequence[Opened], writer: RunWriter, cache: CallCache, onlooker: Onlooker) -> None:
+def _tell_known(opened: Sequence[Prepared], writer: RunWriter, cache: CallCache, onlooker: Onlooker) -> None:
     """Say what the journal of a run that goes on knows, and what is lost of it."""
-    asked = [
-        (one, purpose)
-        for one in opened
-        for purpose, model in list_models(one.prepared).items()
-        if _is_asked(model)
-    ]
+    asked = [(one, purpose) for one in opened for purpose, model in one.models.items() if _is_asked(model)]
     if not asked:
         return
     journal = writer.journal(cache)
@@ -691,20 +678,15 @@ def _tell_known(opened: Sequence[Opened], writer: RunWriter, cache: CallCache, o
     onlooker.say(f"calls: {known:,} known, {'' if is_exact else 'at most '}{max(0, left):,} left")
 
 
-def _count_all(opened: Opened, purpose: str) -> int:
+def _count_all(prepared: Prepared, purpose: str) -> int:
     """Return how many calls a task makes for a purpose, in all its repetitions."""
-    size = _count_continuations(opened.prepared) if purpose == SOLVE else 1
-    return count_calls(opened.prepared) * size * opened.specification.num_runs
+    size = _count_continuations(prepared) if purpose == SOLVE else 1
+    return prepared.num_calls * size * prepared.specification.num_runs
 
 
 def _is_asked(model: Model) -> bool:
     """Return whether a model's answers go through the journal."""
     return isinstance(model, LiveModel | SnippetModel)
-
-
-def count_calls(prepared: Prepared) -> int:
-    """Return how many questions a task has: every sample that is in order, in every trial."""
-    return (len(prepared.dataset) - len(prepared.failed)) * len(list_trials(prepared))
 
 
 def _count_continuations(prepared: Prepared) -> int:
@@ -716,21 +698,15 @@ def _count_continuations(prepared: Prepared) -> int:
     return max(1, len(solver.list_calls(first, prepared.examples)[0]))
 
 
-def list_trials(prepared: Prepared) -> range:
-    """Return the numbers of the trials that a task asks; a repetition has trials of its own."""
-    size = prepared.task.num_trials
-    return range(prepared.repetition * size, (prepared.repetition + 1) * size)
-
-
 def choose_price(model: LiveModel, options: Options) -> Price | None:
     """Return what a model's tokens cost: as the caller says, else as is known of it."""
     return options.read_price() or find_price(model.connection)
 
 
-def require_askable(opened: Sequence[Opened], options: Options) -> None:
+def require_askable(opened: Sequence[Prepared], options: Options) -> None:
     """Raise, before anything is asked or written, for a key that is missing and a limit that cannot hold."""
     errors: list[AnswerkeyError] = []
-    asked = [pair for one in opened for pair in list_models(one.prepared).items()]
+    asked = [pair for one in opened for pair in one.models.items()]
     for purpose, model in asked:
         is_batch = bool(options.batch and purpose == SOLVE)
         if is_batch and isinstance(model, SnippetModel):

@@ -428,7 +428,7 @@ def _measure_clean(task_run: TaskRun, column: str, values: frozenset[str]) -> di
             table = stored[step.key].struct.unnest()[chosen]
             scores = Scores(table, frozenset(encoded.get(step.key, ())))
             parts.append(measure_metrics(step.metrics, scores, kept, task.trials))
-        measured.append(Measured(len(kept), 0, parts, {}, {}))
+        measured.append(Measured(len(kept), parts))
     return {value.name: value for value in merge_metrics(task, measured)} if measured else {}
 
 

@@ -28,7 +28,6 @@ from answerkey.datasets.parquet import scan_stored
 from answerkey.datasets.storage import (
     STORES,
     StoredObject,
-    copy_object,
     find_object,
     is_stored,
     list_objects,
@@ -116,8 +115,8 @@ def reaching_storage() -> Iterator[None]:
         raise RunError("E509", error.message, where=error.where, hint=hint) from None
 
 
-def write_whole(path: Path, write: Callable[[Path], object], *, is_draft: bool = False) -> None:
-    """Write a file under another name, flush it to disk unless it is a draft, then give it its name.
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file under another name, flush it to disk, then give it its name.
 
     A part may be written by two machines at a time, when one of them was thought to be gone.
     """
@@ -125,18 +124,15 @@ def write_whole(path: Path, write: Callable[[Path], object], *, is_draft: bool =
     draft = path.with_name(f".{path.name}{own}.draft")
     try:
         write(draft)
-        if not is_draft:
-            _flush(draft)
+        _flush(draft)
         draft.replace(path)
-        if not is_draft:
-            _flush(path.parent)
+        _flush(path.parent)
     except BaseException as error:
         with suppress(OSError):  # where nothing can be written, nothing can be removed either
             draft.unlink(missing_ok=True)
         if not isinstance(error, OSError | pl.exceptions.PolarsError):
             raise
-        another = "set `TMPDIR` to another" if is_draft else "choose another with `--out`"
-        hint = f"check the free space and the rights of the folder, or {another}"
+        hint = "check the free space and the rights of the folder, or choose another with `--out`"
         why = getattr(error, "strerror", None) or error
         raise RunError("E502", f"cannot write `{path}`: {why}", hint=hint) from error
 
@@ -271,10 +267,6 @@ class RunStore(ABC):
     def remove(self, names: Iterable[str]) -> None:
         """Remove files, if they are there."""
 
-    def copy(self, source: RunStore, file: RunFile, name: str) -> None:
-        """Copy a file of another store."""
-        self.write_bytes(name, source.read_bytes(file))
-
     @abstractmethod
     def list_top(self) -> set[str]:
         """Return the names of what lies right in the run folder."""
@@ -311,10 +303,9 @@ class RunStore(ABC):
 
 @dataclass(frozen=True)
 class FolderStore(RunStore):
-    """A run in a folder; what is written to a draft need not outlive a power failure."""
+    """A run in a folder."""
 
     place: Path
-    is_draft: bool = False
 
     @property
     def home(self) -> Path:
@@ -338,12 +329,10 @@ class FolderStore(RunStore):
         return _require_plain(self.place / file.name).read_bytes()
 
     def write_bytes(self, name: str, content: bytes) -> None:
-        write_whole(self.place / name, lambda draft: draft.write_bytes(content), is_draft=self.is_draft)
+        write_whole(self.place / name, lambda draft: draft.write_bytes(content))
 
     def write_frame(self, name: str, frame: pl.DataFrame) -> None:
-        write_whole(
-            self.place / name, lambda draft: frame.write_parquet(draft, **PARQUET), is_draft=self.is_draft
-        )
+        write_whole(self.place / name, lambda draft: frame.write_parquet(draft, **PARQUET))
 
     @contextmanager
     def open_table(self, file: RunFile, rows: range, columns: Sequence[str] | None) -> Iterator[pl.LazyFrame]:  # noqa: ARG002 - the file has all
@@ -432,13 +421,6 @@ class ObjectStore(RunStore):
         with reaching_storage():
             remove_objects([self.show(name) for name in names])
 
-    def copy(self, source: RunStore, file: RunFile, name: str) -> None:
-        if isinstance(source, ObjectStore):
-            with reaching_storage():
-                copy_object(source.show(file.name), self.show(name))
-        else:
-            super().copy(source, file, name)
-
     def list_top(self) -> set[str]:
         with reaching_storage():
             names = [one.url[len(self.place.url) + 1 :] for one in list_objects(self.place.url)]
@@ -510,12 +492,6 @@ class MemoryStore(RunStore):
     def remove(self, names: Iterable[str]) -> None:
         for name in names:
             self.content.pop(name, None)
-
-    def copy(self, source: RunStore, file: RunFile, name: str) -> None:
-        if isinstance(source, MemoryStore):
-            self.content[name] = source.content[file.name]
-        else:
-            super().copy(source, file, name)
 
     def list_top(self) -> set[str]:
         return {name.partition("/")[0] for name in self.content}

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -47,7 +46,6 @@ from answerkey.runs.run import (
 from answerkey.runs.store import (
     FolderStore,
     ObjectStore,
-    RunFile,
     RunPlace,
     RunStore,
     StoredFolder,
@@ -102,27 +100,28 @@ def start_run(
     known = {"format_version": FORMAT_VERSION, **manifest, "status": "running"}
     if place is not None:
         known["started_at"] = now()
+    made = [path for path in (place, *place.parents) if not path.exists()] if isinstance(place, Path) else []
     with ExitStack() as undo:
-        if isinstance(place, Path) and not place.exists():
-            undo.callback(remove_empty, place)
+        for path in reversed(made):
+            undo.callback(remove_empty, path)
         store.make_folders([""])
         lock = store.lock()
         undo.callback(lock.close)
         store.require_new()
         if isinstance(store, ObjectStore):
             claim_home(store, known["started_at"], is_new=True)
-        undo.callback(_discard, store, ["run.json", *(f"tasks/{key}/task.json" for key in tasks)])
+        undo.callback(_remove_files, store)
         for key, source in tasks.items():
             TaskWriter(store, f"tasks/{key}").make()
             store.write_json(f"tasks/{key}/task.json", source)
         store.write_json("run.json", known)
         undo.pop_all()
-    return RunWriter(store, known, lock)
+    return RunWriter(store, known, lock, made=made)
 
 
-def _discard(store: RunStore, names: Sequence[str]) -> None:
+def _remove_files(store: RunStore) -> None:
     with suppress(OSError, RunError):  # without `run.json` the rest is no run
-        store.remove(names)
+        store.remove(["run.json", *store.list_files("tasks")])
         if isinstance(store, FolderStore):
             shutil.rmtree(store.place / "tasks")
 
@@ -146,13 +145,15 @@ def reopen_run(place: RunPlace) -> RunWriter:
 class RunWriter:
     """A run that is being written, and locked until `close`; leaving its `with` block closes it.
 
-    `lost_records` are those of the journal that were damaged or missing before it was opened.
+    `lost_records` are those of the journal that were damaged or missing before it was opened; `made` the
+    folders that were not there before.
     """
 
     store: RunStore
     manifest: dict[str, Any]
     lock: RunLock = field(repr=False)
     lost_records: int = 0
+    made: Sequence[Path] = ()
     is_resumed: bool = field(default=False, init=False)
     _journal: Journal | None = field(default=None, init=False, repr=False)
     _copies: JournalCopies | None = field(default=None, init=False, repr=False)
@@ -250,6 +251,15 @@ class RunWriter:
         self._end("incomplete", changes, stopped=stopped)
         self.write_manifest()
 
+    def discard(self) -> None:
+        """Remove all that was written, as if the run had not been started."""
+        _remove_files(self.store)
+        with suppress(OSError, RunError):
+            remove_journal(self.store)
+        self.close()
+        for path in self.made:
+            remove_empty(path)
+
     def _end(self, status: str, changes: Mapping[str, Mapping[str, Any]], **more: object) -> None:
         entries = [{**entry, **changes.get(entry["key"], {})} for entry in self.manifest["tasks"]]
         self.manifest |= {"status": status}
@@ -283,15 +293,6 @@ class TaskWriter:
         """Make the folders of the tables."""
         self.store.make_folders(f"{self.base}/{table}" for table in TABLES)
         return self
-
-    def adopt(self, draft: TaskWriter) -> None:
-        """Take over the tables of a draft."""
-        for table in TABLES:
-            place = partial(self._adopt, draft.store, f"{self.base}/{table}")
-            self.store.map(place, Table(draft.store, f"{draft.base}/{table}").parts)
-
-    def _adopt(self, source: RunStore, folder: str, part: RunFile) -> None:
-        self.store.copy(source, part, f"{folder}/{part.name.rpartition('/')[2]}")
 
     def write_completions(self, index: int, frame: pl.DataFrame) -> None:
         """Take the completions of shard `index`."""

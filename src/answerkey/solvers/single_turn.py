@@ -313,14 +313,21 @@ class SingleTurnSolver:
 
     def check_rows(self, samples: Samples, examples: Samples | None) -> list[tuple[int, DataError]]:
         """Return the rows whose prompt cannot be built; templates that do not compile are told elsewhere."""
+        return self.check_prompts(samples, examples)[1]
+
+    def check_prompts(
+        self, samples: Samples, examples: Samples | None
+    ) -> tuple[list[Prompt | RowTrouble], list[tuple[int, DataError]]]:
+        """Return the prompts, none if they cannot be built at all, and the rows whose prompt cannot be."""
         if self._compiled[1]:
             # Those that do compile are looked at each on its own.
             rest = () if self.examples else self._compiled[0].values()
-            return [one for template in rest for one in describe_troubles(samples, template.values(samples))]
+            return [], [one for each in rest for one in describe_troubles(samples, each.values(samples))]
         try:
-            return describe_troubles(samples, self.build_prompts(samples, examples))
+            prompts = self.build_prompts(samples, examples)
         except DataError as error:
-            return [(0, error)]
+            return [], [(0, error)]
+        return prompts, describe_troubles(samples, prompts)
 
     def solve(
         self,

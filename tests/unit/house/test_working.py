@@ -5,12 +5,12 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from answerkey.datasets import Dataset, Shard, cut_shards, find_own_completions, load_rows
+from answerkey.datasets import Dataset, InlineSource, Shard, cut_shards, find_own_completions, load_rows
 from answerkey.evaluate.pipeline import run_shard
 from answerkey.evaluate.prepare import Prepared
 from answerkey.runs import TaskWriter
 from answerkey.runs.store import MemoryStore
-from answerkey.spec import load_task
+from answerkey.spec import DatasetSpec, Specification, load_task
 
 TASK = {
     "key": "quiz",
@@ -35,7 +35,8 @@ def prepare() -> tuple[Prepared, Shard]:
     assert task is not None
     dataset = Dataset.of(load_rows(ROWS, name="rows").rows, name="rows")
     recorded = find_own_completions(dataset.rows)
-    return Prepared(task.key, task, dataset), next(iter(cut_shards(dataset, 9, recorded)))
+    specification = Specification(task.key, task, DatasetSpec("rows", InlineSource(rows=())))
+    return Prepared(specification, dataset), next(iter(cut_shards(dataset, 9, recorded)))
 
 
 def work(shard: Shard, prepared: Prepared) -> pl.DataFrame:

@@ -57,19 +57,6 @@ def test_any_range_is_that_of_the_whole(store: RunStore) -> None:
     assert (len(empty), empty.read_all().width, empty.read(0, 5).width) == (0, 0, 0)
 
 
-def test_a_draft_is_adopted_with_its_tables(store: RunStore, tmp_path: Path) -> None:
-    """A task takes over what was written before it was there; the draft stays as it is."""
-    for draft in (
-        FolderStore(tmp_path / "draft", is_draft=True) if store.place else MemoryStore(),
-        ObjectStore(store.place / "draft") if isinstance(store, ObjectStore) else None,
-    ):
-        if draft is not None:
-            written, task = fill(draft, 1, 0, 2), fill(store)
-            task.adopt(written)
-            assert task.read_scores().equals(FRAME)
-            assert written.read_scores().equals(FRAME)
-
-
 def test_parts_of_different_types_get_one_schema(store: RunStore) -> None:
     """Numbers in one shard and text in another, or a name in one only: any reader reads all parts as one."""
     task = TaskWriter(store, "tasks/quiz").make()

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 import answerkey as ak
-from answerkey.datasets import Dataset, load_rows
+from answerkey.datasets import Dataset, InlineSource, load_rows
 from answerkey.errors import SolverError
 from answerkey.evaluate import Observer
 from answerkey.evaluate.prepare import Prepared
 from answerkey.models import Adapted, BatchLeft, BatchSeen, Call, Finished, Retried
+from answerkey.spec import DatasetSpec, Specification
 from answerkey.types import Completion, CompletionStatus, Notice
 
 SCORER = {
@@ -43,9 +44,8 @@ def prepare(rows: int = 200, **definition: Any) -> Prepared:  # noqa: ANN401 - a
             "definition": {"scorers": [SCORER], **definition},
         }
     )
-    return Prepared(
-        "quiz", task, Dataset.of(load_rows([{"answer": "A"}] * rows, name="rows").samples, name="rows")
-    )
+    dataset = Dataset.of(load_rows([{"answer": "A"}] * rows, name="rows").samples, name="rows")
+    return Prepared(Specification("quiz", task, DatasetSpec("rows", InlineSource(rows=()))), dataset)
 
 
 def observe(prepared: Prepared | None = None, **options: Any) -> tuple[Observer, Clock, list[Notice]]:  # noqa: ANN401 - of Observer

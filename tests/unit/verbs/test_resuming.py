@@ -244,7 +244,7 @@ def test_recorded_completions_that_have_changed_are_e505(project: Path) -> None:
         ({"options": {"trust_code": True}}, "options that it cannot decide: `trust_code`"),
         ({"options": {"allow_hosts": ["collector.example"]}}, "it cannot decide: `allow_hosts`"),
         ({"options": {"env": "evil.env"}}, "options that it cannot decide: `env`"),
-        ({"rescored_from": {"path": "/old"}}, "scores an old one again"),
+        ({"rescored_from": {"path": "/old"}}, "`/old` is not the run any more that it scores again"),
     ],
 )
 def test_a_run_that_cannot_be_resumed_says_why(project: Path, change: dict[str, Any], message: str) -> None:

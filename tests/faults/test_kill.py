@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 
 import answerkey as ak
+from answerkey.evaluate import prepare
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
 
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
@@ -47,13 +48,16 @@ TASK: dict[str, Any] = {
         ],
     },
 }
+#: A recorded run is several shards.
+SHARD_ROWS = 100
 #: Kills itself instead of giving the file with this number its name.
 DIE_WRITING = """
 import os, sys
 from pathlib import Path
 from answerkey.cli import main
+from answerkey.evaluate import prepare
 
-number, words = int(sys.argv[1]), sys.argv[2:]
+prepare.SHARD_ROWS, number, words = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
 rename, count = Path.replace, 0
 
 def replace(self, other):
@@ -208,7 +212,7 @@ def test_a_run_killed_at_any_write_can_be_finished(project: Path) -> None:
     outcomes = []
     for number in range(1, 10):
         words = list_words(project, model, str(number))
-        command = [sys.executable, "-c", DIE_WRITING, str(number), *words]
+        command = [sys.executable, "-c", DIE_WRITING, str(SAMPLES), str(number), *words]
         code = subprocess.run(command, check=False, capture_output=True).returncode
         outcomes.append(code)
         if code == 0:
@@ -222,6 +226,30 @@ def test_a_run_killed_at_any_write_can_be_finished(project: Path) -> None:
         assert read_results(project / str(number)) == read_results(project / "0")
     # task.json, run.json, completions and scores of the first 50 and of the rest, metrics.json, run.json
     assert outcomes == [-9] * 8 + [0]
+
+
+@pytest.mark.parametrize("number", [3, 5, 8, 9, 10])
+def test_a_recorded_run_that_is_killed_is_finished_by_resume(
+    project: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Whichever part is cut off, the resumed run has the tables and numbers of one that never stopped."""
+    task, rows = project / "scored.yaml", project / "rows.jsonl"
+    task.write_text(json.dumps(TASK | {"definition": {"scorers": TASK["definition"]["scorers"]}}))
+    said = project / "said.jsonl"
+    said.write_text("".join(json.dumps({"completion": "ABCDX"[n % 5]}) + "\n" for n in range(SAMPLES)))
+    words = ["score", str(task), "--dataset", str(rows), "--completions", str(said), "--out"]
+    monkeypatch.setattr(prepare, "SHARD_ROWS", SHARD_ROWS)
+    whole = ak.run(task, dataset=str(rows), completions=str(said), out=project / "whole")
+    die = [sys.executable, "-c", DIE_WRITING, str(SHARD_ROWS), str(number)]
+    command = [*die, *words, str(project / "half")]
+    assert subprocess.run(command, check=False, capture_output=True).returncode == -9
+    cut_off = ak.load_run(project / "half")
+    assert cut_off.status == "running"
+    resumed = ak.resume(project / "half")
+    assert resumed.status == "complete"
+    assert resumed.metrics == whole.metrics
+    assert len(list((project / "half" / "tasks" / "quiz" / "scores").iterdir())) == SAMPLES // SHARD_ROWS
+    assert read_results(project / "half") == read_results(project / "whole")
 
 
 def test_a_second_process_on_the_same_run_is_refused(

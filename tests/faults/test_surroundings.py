@@ -65,29 +65,29 @@ def test_a_folder_that_cannot_be_made_is_told(
     assert (project / "rows.jsonl").read_text() == before
 
 
+@pytest.mark.parametrize("more", [(), ("--copy",)])
 def test_a_full_disk_leaves_no_half_written_file(
-    project: Path, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    project: Path, call: Callable[..., Any], more: tuple[str, ...]
 ) -> None:
     """When scores cannot be written the command ends with E502, and no part stands under its name.
 
-    Where rows are checked first, the run folder says how far it came; else there is none.
+    The run folder says how far it came, and `resume` goes on when there is room again.
     """
     import polars as pl
 
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pl.DataFrame, "write_parquet", fail)
-    called = call(*words(project, "--out", str(project / "none")))
-    assert called.code == 2
-    assert "No space left on device" in called.err
-    assert "set `TMPDIR` to another" in called.err
-    assert not (project / "none").exists()
-    called = call(*words(project, "--out", str(project / "run"), "--copy"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pl.DataFrame, "write_parquet", fail)
+        called = call(*words(project, "--out", str(project / "run"), *more))
     assert called.code == 2
     assert "No space left on device" in called.err
     assert list((project / "run").rglob("*.parquet")) == []
-    assert json.loads((project / "run" / "run.json").read_text())["status"] in {"running", "incomplete"}
+    assert json.loads((project / "run" / "run.json").read_text())["status"] == "running"
+    assert f"answerkey resume {project / 'run'}" in called.err
+    assert call("resume", str(project / "run")).code == 0
+    assert json.loads((project / "run" / "run.json").read_text())["status"] == "complete"
 
 
 def test_a_column_to_stratify_by_that_is_not_there_is_found_by_check(

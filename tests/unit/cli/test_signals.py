@@ -198,23 +198,25 @@ def test_the_journal_of_a_run_on_shared_storage_is_published_at_once(
     assert server.asked.total == 120 - kept
 
 
-def test_a_recorded_run_that_is_ended_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exit code, one JSON object, no traceback, no run folder and no draft of one."""
-    row = '{"question": "q", "answer": "A", "completion": "A"}\n'
+def test_a_recorded_run_that_is_ended_can_be_resumed(call: Call) -> None:
+    """Exit code, one JSON object, no traceback; `resume` gives the numbers of a run that was not ended."""
+    rows = "".join(f'{{"question": "q", "answer": "A", "completion": "{"AB"[n % 2]}"}}\n' for n in range(2))
     Path("task.yaml").write_text(json.dumps(TASK | {"definition": {"scorers": [SCORER]}}))
-    Path("rows.jsonl").write_text(row * 300_000)
-    drafts = tmp_path / "drafts"
-    drafts.mkdir()
-    monkeypatch.setenv("TMPDIR", str(drafts))
+    Path("rows.jsonl").write_text(rows * 300_000)
     with start("score", "task.yaml", "--dataset", "rows.jsonl", "--out", "half", "--json") as process:
-        wait_until(lambda: any(drafts.iterdir()), process)
+        wait_until(lambda: any(Path("half").rglob("part-*.parquet")), process)
         process.send_signal(signal.SIGTERM)
         printed, said = process.communicate(timeout=SECONDS)
     assert process.returncode == 143
-    assert json.loads(printed)["error"]["message"] == "interrupted by SIGTERM"
-    assert said.strip() == "interrupted by SIGTERM"
-    assert not Path("half").exists()
-    assert list(drafts.iterdir()) == []
+    told = {"error": {"code": None, "message": "interrupted by SIGTERM"}, "resume": "answerkey resume half"}
+    assert json.loads(printed) == told
+    assert said.endswith("interrupted by SIGTERM\nto go on where it stopped: answerkey resume half\n")
+    stopped = json.loads(Path("half/run.json").read_text())
+    assert stopped["status"] == "incomplete"
+    resumed = call("resume", "half", "--json").json
+    assert resumed["run"]["status"] == "complete"
+    assert [one["value"] for one in resumed["tasks"][0]["metrics"]] == [0.5]
+    assert resumed["tasks"][0]["counts"]["samples"] == 600_000
 
 
 @pytest.mark.parametrize("verb", ["check", "run"])

@@ -13,7 +13,7 @@ import polars as pl
 
 from answerkey.exporters import guard_column
 from answerkey.reader import PART_REASONS, PARTS, REASONS
-from answerkey.reports.junit import _clean
+from answerkey.report.markdown import clean_xml
 from answerkey.scorers import StringEqualsMcqa, judge
 from answerkey.scorers.base import RowFault
 from answerkey.scorers.extraction import RULES, find_rule
@@ -208,7 +208,7 @@ def check_shown(raw: bytes) -> None:
     assert guarded.replace("'", "") == decode(raw).replace("'", "")
     assert not guarded.lstrip().startswith(("=", "@"))
     element = ET.Element("x")
-    element.text = _clean(decode(raw))
+    element.text = clean_xml(decode(raw))
     assert ET.fromstring(ET.tostring(element)).text == (element.text or None)  # noqa: S314 - written just now
 
 

@@ -42,7 +42,7 @@ def audit_command(
     exit code is 0 whatever is found.
     """
     from answerkey.errors import SpecError
-    from answerkey.reports.listing import find_run
+    from answerkey.report.listing import find_run
     from answerkey.run_audit.audit import audit
     from answerkey.run_audit.text import describe_audit, draw_audit
 

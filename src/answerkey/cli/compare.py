@@ -61,7 +61,7 @@ def compare_command(
     """
     from answerkey.comparison.compare import compare, describe_comparison
     from answerkey.comparison.text import draw_pairs
-    from answerkey.reports.listing import find_run
+    from answerkey.report.listing import find_run
     from answerkey.text import clean_numbers
 
     if fail_on_regression and baseline is None:
@@ -162,7 +162,7 @@ def power_command(
     and 0.5 unless given, at which answers vary most.
     """
     from answerkey.comparison.power import describe_power, draw_power, plan_comparison
-    from answerkey.reports.listing import find_run
+    from answerkey.report.listing import find_run
     from answerkey.text import clean_numbers
 
     plan = plan_comparison(

@@ -247,7 +247,7 @@ class LineDisplay(Display):
         """Write a line if it is time for one."""
         if self._observer is None:
             return
-        from answerkey.reports.progress import write_standing
+        from answerkey.report.terminal import write_progress
         from answerkey.text import line
 
         standing = self._observer.look()
@@ -257,7 +257,7 @@ class LineDisplay(Display):
         batches = [(one.batch, one.status) for one in standing.batches]
         if (is_due and self._share < 1) or (batches and batches != self._batches):
             self._written_at, self._share, self._batches = self._clock(), share, batches
-            self._write([line(write_standing(standing))])
+            self._write([line(write_progress(standing))])
 
 
 class BlockDisplay(Display):
@@ -291,12 +291,12 @@ class BlockDisplay(Display):
         """Return the block as it is now."""
         from rich.text import Text
 
-        from answerkey.reports.progress import BAR, PLAIN_BAR, draw_bar, draw_standing
+        from answerkey.report.terminal import BAR, PLAIN_BAR, draw_bar, draw_progress
 
         bar = BAR if is_unicode(sys.stderr) else PLAIN_BAR
         lines = [draw_bar(*self._stage, bar=bar)] if self._stage else []
         if self._observer is not None:
-            lines = draw_standing(self._observer.look(), self._console.width, bar=bar)
+            lines = draw_progress(self._observer.look(), self._console.width, bar=bar)
         return Text("\n").join(map(colour_line, lines))
 
 

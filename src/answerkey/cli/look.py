@@ -78,9 +78,9 @@ def show_command(
     the run stays as it is. The exit code is that of its gates.
     """
     from answerkey.evaluate import regroup
-    from answerkey.reports.json_form import describe_run
-    from answerkey.reports.listing import find_run
-    from answerkey.reports.summary import draw_next_steps, draw_summary
+    from answerkey.report.listing import find_run
+    from answerkey.report.terminal import draw_next_steps, draw_summary
+    from answerkey.report.view import describe_run
 
     if form == "markdown" and (talk.as_json or digits is not None):
         other = "--json" if talk.as_json else "--digits"
@@ -98,7 +98,7 @@ def show_command(
         if talk.as_json:
             talk.print_json(describe_run(found))
         elif form == "markdown":
-            from answerkey.reports.markdown import write_markdown
+            from answerkey.report.markdown import write_markdown
 
             open_stream(is_json=False).write(write_markdown(found))
         else:
@@ -118,9 +118,8 @@ def explain_command(talk: Talk, run: str, sample: str, *, task: str | None) -> i
 
     SAMPLE is a sample id; for generated ids the row number will do (`2` for `000002`).
     """
-    from answerkey.reports.explain import describe_explained, explain_sample
-    from answerkey.reports.explain_text import draw_explained
-    from answerkey.reports.listing import find_run
+    from answerkey.report.explain import describe_explained, draw_explained, explain_sample
+    from answerkey.report.listing import find_run
 
     found = explain_sample(find_run(run), sample, task_key=task)
     if talk.as_json:
@@ -136,7 +135,7 @@ def explain_command(talk: Talk, run: str, sample: str, *, task: str | None) -> i
 @speaks
 def runs_command(talk: Talk, folder: str | None) -> int:
     """List the runs below DIR, newest first; DIR is `runs` unless given."""
-    from answerkey.reports.listing import describe_listing, draw_listing, list_folder
+    from answerkey.report.listing import describe_listing, draw_listing, list_folder
 
     if folder is None and not Path(RUNS).is_dir():
         if talk.as_json:
@@ -194,7 +193,7 @@ def report_command(
     and asks nobody for anything. A file of that name is replaced.
     """
     from answerkey.report.html import MOST_EMBEDDED, write_report
-    from answerkey.reports.listing import find_run
+    from answerkey.report.listing import find_run
 
     found = [find_run(name) for name in runs]
     base = None if baseline is None else find_run(baseline)
@@ -330,7 +329,7 @@ def export_command(talk: Talk, run: str, *, form: str, out: str | None, task: st
     In CSV, a text that a spreadsheet would take for a formula has an apostrophe in front, unless `--raw`.
     """
     from answerkey.exporters import CSV, check_form, export_rows
-    from answerkey.reports.listing import find_run
+    from answerkey.report.listing import find_run
 
     check_form(form)
     if raw and form != CSV:

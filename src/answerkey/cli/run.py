@@ -130,9 +130,8 @@ def finish(
 
     What others are to read of it goes into `files`.
     """
-    from answerkey.reports.comparison import draw_comparison
-    from answerkey.reports.json_form import describe_run
-    from answerkey.reports.summary import draw_next_steps, draw_summary
+    from answerkey.report.terminal import draw_next_steps, draw_side_by_side, draw_summary
+    from answerkey.report.view import describe_run
     from answerkey.text import BLANK
 
     if talk.as_json:
@@ -142,7 +141,7 @@ def finish(
         for run in runs:
             talk.print_lines([*draw_summary(run, talk.width, verbose=talk.verbose), BLANK])
         if len(runs) > 1:
-            talk.print_lines(draw_comparison(runs, talk.width))
+            talk.print_lines(draw_side_by_side(runs, talk.width))
         else:
             talk.say(draw_next_steps(runs[0], steps))
     if files is not None:
@@ -152,7 +151,7 @@ def finish(
 
 def _plan(talk: Talk, file: str, models: tuple[str, ...], options: Chosen) -> int:
     from answerkey import evaluate
-    from answerkey.reports.preview import describe_plan, draw_plan
+    from answerkey.report.preview import describe_plan, draw_plan
 
     plans = [evaluate.plan_calls(file, **options | {"model": model}) for model in models or (None,)]
     if talk.as_json:
@@ -222,7 +221,7 @@ def check_command(talk: Talk, files: tuple[str, ...], *, plan: bool, **options: 
     on errors, 0 on warnings alone.
     """
     from answerkey import evaluate
-    from answerkey.reports.preview import describe_check, draw_check
+    from answerkey.report.preview import describe_check, draw_check
     from answerkey.text import Span, line
 
     chosen = find_baseline(options)
@@ -250,7 +249,7 @@ def resume_command(talk: Talk, run: str, **options: object) -> int:
     complete is left as it is.
     """
     from answerkey import evaluate
-    from answerkey.reports.listing import find_run
+    from answerkey.report.listing import find_run
     from answerkey.runs import find_place, has_only_begun, load_manifest
 
     with keep_files(options) as files:
@@ -283,7 +282,7 @@ def rescore_command(talk: Talk, run: str, file: str | None, *, out: str | None, 
     knows what it said.
     """
     from answerkey import evaluate
-    from answerkey.reports.listing import find_run
+    from answerkey.report.listing import find_run
 
     with keep_files(options) as files:
         options = find_baseline(options)

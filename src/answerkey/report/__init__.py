@@ -1,1 +1,1 @@
-"""A run as people read it: the HTML page with its samples and plots."""
+"""Runs as people and programs see them: one view, drawn for a terminal, for Markdown, for CI servers."""

@@ -10,7 +10,6 @@ from answerkey.errors import AnswerkeyError
 from answerkey.evaluate.pairs import name_runs
 from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST
 from answerkey.report.samples import SampleTable
-from answerkey.reports.listing import find_main_metric
 from answerkey.runs import Run, name_answerer
 from answerkey.text import clean_numbers, format_chance, format_number
 
@@ -105,7 +104,7 @@ def _describe_task(
     for one in task.runs:
         name = ids[one.label]
         task_run = runs[name].tasks[keys[name]]
-        metric = find_main_metric(task_run)
+        metric = task_run.main_metric
         # The interval of the run's own metric, if that is of the same samples.
         is_same = metric is not None and (metric.value, metric.n) == (one.mean, one.n)
         described.append(

@@ -21,6 +21,7 @@ from answerkey.metrics.classification import (
     measure_recalls,
     measure_rstd,
 )
+from answerkey.report.explain import count_trials
 from answerkey.report.plots import (
     MOST_CATEGORIES,
     Plot,
@@ -30,18 +31,12 @@ from answerkey.report.plots import (
     list_letters,
     say_reliability_part,
 )
-from answerkey.reports.breakdown import find_main_scorer
-from answerkey.reports.explain import count_trials
-from answerkey.reports.listing import find_main_metric
-from answerkey.reports.repeats import count_scored
-from answerkey.reports.scorer_names import label_metric, name_scorer
-from answerkey.reports.summary import find_cause
+from answerkey.report.view import count_scored, find_cause, label_metric, name_scorer
 from answerkey.run_audit.audit import TaskAudit, audit, find_format, find_run_findings
 from answerkey.run_audit.readings import (
     count_own,
     describe_counted,
     find_chance,
-    is_accuracy,
     list_readings,
     say_unfit,
 )
@@ -246,7 +241,7 @@ def _count_readings(task: TaskRun) -> Audited:
 
 
 def _describe_task(task: TaskRun, audited: Audited, baseline: Plain | None, *, is_complete: bool) -> Plain:
-    found, key, count = audited.audit, find_main_scorer(task), len(task.stored_scores)
+    found, key, count = audited.audit, task.main_scorer, len(task.stored_scores)
     reasons = [reason for group in ("invalid", "failed", "errors") for reason in task.tally.get(group) or {}]
     return {
         "key": task.key,
@@ -329,7 +324,7 @@ def _describe_headline(
 
     `chance` is what guessing would get; it is told where the metric is a share of right answers.
     """
-    metric = find_main_metric(task)
+    metric = task.main_metric
     blank = dict.fromkeys(("value", "interval", "chance", "above_chance", "baseline"))
     if metric is None:
         about = {"name": "no metric", "n": 0, "is_share": False}
@@ -341,7 +336,7 @@ def _describe_headline(
             " the whole."
         )
         return {"name": name, "n": metric.n, "is_share": is_share(metric), **blank, "sentence": sentence}
-    chance = chance if is_accuracy(task, metric) else None
+    chance = chance if task.is_accuracy(metric) else None
     above = None if metric.value is None or chance is None else correct_for_chance(metric.value, chance)
     sentence = _say_value(name, metric, chance)
     return {

@@ -16,8 +16,6 @@ import polars as pl
 from answerkey.metrics import Calibration, wilson
 from answerkey.metrics.base import ValueCounts
 from answerkey.metrics.classification import measure_recalls, measure_rstd
-from answerkey.reports.breakdown import find_main_scorer
-from answerkey.reports.listing import find_main_metric
 from answerkey.run_audit.audit import TaskAudit
 from answerkey.run_audit.readings import Reading
 from answerkey.runs import Table, TaskRun
@@ -89,7 +87,7 @@ def list_categories(task: TaskRun) -> Mapping[str, Mapping[str, int]]:
 
 def _describe_categories(task: TaskRun) -> Plain | None:
     """Return the main metric by group, or the accuracy by category."""
-    metric = find_main_metric(task)
+    metric = task.main_metric
     if metric is not None and metric.groups:
         groups = metric.groups[0]
         largest = sorted(groups.values, key=lambda one: -one.n)[:MOST_CATEGORIES]
@@ -206,7 +204,7 @@ def _find_curve(task: TaskRun) -> MetricValue | None:
 
 def _measure_curve(task: TaskRun) -> MetricValue | None:
     """Return the calibration of a task that does not measure it; None where nothing is known."""
-    key = find_main_scorer(task)
+    key = task.main_scorer
     if key is None or not _has_logprobs(task.stored_completions):
         return None
     # Everywhere, or at equal distances all over the run.

@@ -19,8 +19,6 @@ from answerkey.metrics.classification import (
 from answerkey.run_audit.audit import ReaderCounts, TaskAudit, find_format
 from answerkey.runs import TaskRun
 from answerkey.scorers.scoring import OWN, RULE_NAMES
-from answerkey.spec import task_from_source
-from answerkey.spec.task import find_compared
 from answerkey.text import (
     BLANK,
     Cell,
@@ -37,10 +35,7 @@ from answerkey.text import (
     shorten,
     wrap,
 )
-from answerkey.types import MetricValue, Validity
-
-#: What a share of right answers is called in a scorer's values.
-RIGHT = "is_correct"
+from answerkey.types import Validity
 
 # ------------------------------------------------------------------------------- other rules
 
@@ -85,19 +80,9 @@ def list_readings(task: TaskRun, audit: TaskAudit) -> list[Reading]:
     if not found or found[0].kind != "own" or audit.scorer != task.main_scorer:
         return found
     own, metric = list_reading(count_own(task, found[0].name)), task.main_metric
-    if metric is not None and metric.value is not None and is_accuracy(task, metric):
+    if metric is not None and metric.value is not None and task.is_accuracy(metric):
         own = replace(own, value=metric.value, interval=metric.interval)
     return [own, *found[1:]]
-
-
-def is_accuracy(task: TaskRun, metric: MetricValue) -> bool:
-    """Return whether a metric is the share of right answers, of which guessing would have some, too.
-
-    Under trials it is one only where their mean stands for a sample.
-    """
-    if metric.scorer != task.main_scorer or "task" not in task.source:
-        return False
-    return find_compared(task_from_source(task.source["task"]), metric.name) == (metric.scorer, RIGHT)
 
 
 def count_own(task: TaskRun, rule: str) -> ReaderCounts:

@@ -47,6 +47,8 @@ T = TypeVar("T")
 Listed = Mapping[str, Mapping[str, Any]]
 FORMAT_VERSION = 2
 NOT_COMPLETE = "the run is not complete"
+#: What a share of right answers is called in a scorer's values.
+RIGHT = "is_correct"
 #: The module that draws plots of a run; it lies above.
 PLOTS = "answerkey.report.overview"
 #: What a task that was run several times has beside the tables of its first repetition.
@@ -190,6 +192,23 @@ class TaskRun:
         first = next((one for one in scorers if one.get("purpose", "score") == "score"), None)
         return (first or (scorers[0] if scorers else {})).get("key")
 
+    def is_accuracy(self, metric: MetricValue) -> bool:
+        """Return whether a metric is the share of right answers, of which guessing would have some, too.
+
+        Under trials it is one only where their mean stands for a sample.
+        """
+        scorers = self.source.get("task", {}).get("definition", {}).get("scorers") or []
+        metrics = [one for scorer in scorers if scorer["key"] == metric.scorer for one in scorer["metrics"]]
+        fields = [str(one.get("field")) for one in metrics if one["key"] == metric.metric]
+        if metric.type != "mean" or metric.scorer != self.main_scorer or not fields:
+            return False
+        name, _, label = fields[0].partition(".")
+        if not (trials := self.manifest.get("trials")):
+            return fields[0] == RIGHT
+        found = [one for one in trials["score_aggregators"] if one["score_name"] == RIGHT]
+        usual = found[0]["aggregator"]["function"] if found else "mean"
+        return name == RIGHT and (label or usual) == "mean"
+
     @property
     def counts(self) -> Mapping[str, int]:
         """Samples, scored, valid, invalid, refused, failed, errors."""
@@ -223,7 +242,7 @@ class Run(Drawn):
     A run on object storage has its address there.
     """
 
-    drawn_by = "answerkey.reports.summary:draw_summary"
+    drawn_by = "answerkey.report.terminal:draw_summary"
 
     manifest: Mapping[str, Any]
     tasks: Mapping[str, TaskRun]

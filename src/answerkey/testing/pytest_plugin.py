@@ -140,7 +140,7 @@ def _require_gate(gate: Gate, run: Run) -> None:
 
 def _read_options(config: pytest.Config) -> dict[str, Any]:
     """Return what the command line of pytest says, as options of `answerkey.run`."""
-    from answerkey.reports.listing import find_run
+    from answerkey.report.listing import find_run
 
     model, baseline = (config.getoption(f"answerkey_{name}") for name in ("model", "baseline"))
     found = {"model": model, "baseline": baseline and str(find_run(str(baseline)).path)}

@@ -15,8 +15,7 @@ from answerkey.errors import AnswerkeyError, RunError
 from answerkey.report.compared import describe_comparison
 from answerkey.report.overview import describe_run, name_dataset
 from answerkey.report.samples import SampleTable
-from answerkey.reports.listing import find_main_metric
-from answerkey.reports.scorer_names import label_metric
+from answerkey.report.view import label_metric
 from answerkey.runs import Run, TaskRun, load_run, name_answerer
 from answerkey.runs.watching import RunWatch, is_under_way
 from answerkey.text import clean_numbers, is_share
@@ -218,7 +217,7 @@ def describe_listed(run: Run) -> Plain:
     """Return a run for the list; a number of a run that is not complete is no number yet."""
     tasks = []
     for task in run.tasks.values():
-        metric = find_main_metric(task) if run.status == "complete" else None
+        metric = task.main_metric if run.status == "complete" else None
         number = _NO_NUMBER
         if metric is not None:
             number = {

@@ -29,10 +29,10 @@ from socketserver import TCPServer
 from typing import Any, NamedTuple
 
 from answerkey.errors import AnswerkeyError, ServeError, SpecError, hide_secrets
+from answerkey.report.explain import count_trials, find_position
 from answerkey.report.html import build_page as build_html
 from answerkey.report.html import hash_source
 from answerkey.report.samples import Query
-from answerkey.reports.explain import count_trials, find_position
 from answerkey.text import clean_numbers, make_visible
 from answerkey.viewer.catalog import Catalog
 from answerkey.viewer.guard import METHOD, Address, Guard, Request, is_foreign, is_opening, miss, refuse

@@ -11,8 +11,8 @@ import pytest
 import answerkey as ak
 from answerkey.evaluate import prepare, rerun
 from answerkey.exporters import FORMS, PARQUET, export_rows
-from answerkey.reports import breakdown, explain
-from answerkey.reports.explain import explain_sample
+from answerkey.report import explain, view
+from answerkey.report.explain import explain_sample
 from answerkey.runs import Run
 
 SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
@@ -53,17 +53,15 @@ def test_a_sample_is_found_in_any_part(run: Run, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(explain, "READ_IDS", 5)
     for place in (0, 6, 7, 23, 49):
         (found,) = explain_sample(run, f"s{place}")
-        assert found.row is not None
-        assert found.row["sample_id"] == f"s{place}"
-        assert found.completion is not None
-        assert found.completion.text == "ABX"[place % 3]
-        assert found.verdicts[0].score["metadata"]["ground_truth_choice"] == "AB"[place % 2]
+        assert found["sample"]["sample_id"] == f"s{place}"
+        assert found["completion"] == "ABX"[place % 3]
+        (score,) = found["scores"].values()
+        assert score["metadata"]["ground_truth_choice"] == "AB"[place % 2]
     with pytest.raises(ak.RunError, match="there is no sample `s50`"):
         explain_sample(run, "s50")
 
 
 def test_failed_samples_of_all_parts_are_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first of them are shown, in the order of the dataset."""
-    monkeypatch.setattr(breakdown, "READ_TOGETHER", 5)
-    lines = breakdown.draw_failures(run.tasks["quiz"], 120)
-    assert "s8, s17, s26, s35, s44" in "\n".join(str(line) for line in lines)
+    monkeypatch.setattr(view, "READ_TOGETHER", 5)
+    assert "s8, s17, s26, s35, s44" in str(run)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -106,18 +106,20 @@ def build_metrics() -> list[MetricValue]:
 
 @pytest.fixture
 def make_run() -> Callable[..., Run]:
-    """Return a maker of runs: status, changes to the task's entry, changes to the tally."""
+    """Return a maker of runs: status, changes to the task's entry, changes to the tally, other metrics."""
 
     def make(
         status: str = "complete",
         entry: Mapping[str, Any] | None = None,
         tally: Mapping[str, Any] | None = None,
+        metrics: Sequence[MetricValue] | None = None,
     ) -> Run:
         manifest = build_manifest()
         manifest["tasks"][0] |= entry or {}
         writing = start_run(None, manifest, {"mcqa": {}})
         writing.task("mcqa").write_scores(0, build_scores())
-        writing.task("mcqa").write_metrics(build_metrics(), {**build_tally(), **(tally or {})})
+        values = build_metrics() if metrics is None else metrics
+        writing.task("mcqa").write_metrics(values, {**build_tally(), **(tally or {})})
         return writing.finish(status, {})
 
     return make

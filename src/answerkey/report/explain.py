@@ -1,0 +1,227 @@
+"""One sample's whole way: row, prompt, completion, and per scorer the verdict and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import polars as pl
+
+from answerkey.errors import RunError, listing
+from answerkey.evaluate import reopen
+from answerkey.exporters import describe_verdict, find_encoded, pick_task, to_json
+from answerkey.runs import Run, TaskRun
+from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict, judge
+from answerkey.text import (
+    BLANK,
+    INDENT,
+    Line,
+    Span,
+    clean_numbers,
+    line,
+    make_visible,
+    measure_width,
+    show_place,
+    wrap,
+)
+from answerkey.types import THEIR_SCHEMA, Completion, Completions, Samples, ScoreStatus
+
+#: So many ids are read together, and so many are searched for one that is meant.
+READ_IDS, SEARCHED_IDS = 500_000, 20_000
+
+
+def explain_sample(run: Run, name: str, *, task_key: str | None = None) -> list[dict[str, Any]]:
+    """Return the sample's way in every task that has it, or in the one named; E504 when none has it.
+
+    A sample that was asked several times has a way for each trial. `sample` and `completion` are None where
+    the run's files are gone (see `missing`); `theirs` is another tool's verdict, where there is one.
+    """
+    tasks = [pick_task(run, task_key)] if task_key else list(run.tasks.values())
+    found = [(task, position) for task in tasks if (position := find_position(task, name)) is not None]
+    if not found:
+        firsts = [task.stored_scores.read(0, SEARCHED_IDS, ["sample_id"]) for task in tasks]
+        ids = [str(one) for first in firsts for one in first["sample_id"]]
+        alike = get_close_matches(name.zfill(6) if name.isdecimal() else name, ids, n=3, cutoff=0.6)
+        near = [one for one in ids if one.startswith(name)][:3] or alike
+        span = f"the ids go from `{ids[0]}` to `{ids[-1]}`" if ids else "the run has no samples"
+        hint = f"near it: {listing(near)}" if near else span
+        raise RunError("E504", f"there is no sample `{name}` in this run", hint=hint)
+    return [
+        _explain_in_task(run, task, position + trial)
+        for task, position in found
+        for trial in range(count_trials(task))
+    ]
+
+
+def describe_explained(explained: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sample's way as `--json` prints it."""
+    described = {name: value for name, value in explained.items() if name != "scorers"}
+    # Through text once: dates and other values that JSON lacks become what they print as.
+    plain: dict[str, Any] = json.loads(json.dumps(clean_numbers(described), default=str))
+    return plain
+
+
+def count_trials(task: TaskRun) -> int:
+    """Return how often each sample was asked."""
+    return int((task.manifest.get("trials") or {}).get("num_trials", 1))
+
+
+def find_position(task: TaskRun, name: str) -> int | None:
+    """Return where a sample stands in the run: by its id, or by the row number of a generated id."""
+    names = [name, name.zfill(6)] if name.isdecimal() and name.isascii() else [name]
+    found: dict[str, int] = {}
+    for offset, ids in iterate_ids(task):
+        for one in names:
+            if one not in found and (position := ids.index_of(one)) is not None:
+                found[one] = offset + int(position)
+        if names[0] in found:
+            break
+    return next((found[one] for one in names if one in found), None)
+
+
+def iterate_ids(task: TaskRun) -> Iterator[tuple[int, pl.Series]]:
+    """Yield the ids of a task's rows, some at a time, with the position of the first of them."""
+    scores = task.stored_scores
+    for offset in range(0, len(scores), READ_IDS):
+        yield offset, scores.read(offset, READ_IDS, ["sample_id"])["sample_id"]
+
+
+def _explain_in_task(run: Run, task: TaskRun, position: int) -> dict[str, Any]:
+    stored = task.stored_scores.read(position, 1).row(0, named=True)
+    size, encoded = count_trials(task), find_encoded(task)
+    scores = {
+        key: {**describe_verdict(verdict, encoded.get(key, ())), "why": None}
+        for key, verdict in stored.items()
+        if key not in {"sample_id", "trial"}
+    }
+    row, where, missing, theirs = None, None, None, {}
+    completion: Completion | None
+    try:
+        opened = reopen(run, task.key)
+    except RunError as error:
+        missing, kept = error.message, task.stored_completions
+        completion = next(Completions(kept.read(position, 1)).rows(), None) if len(kept) else None
+    else:
+        part = opened.read(position // size, 1)
+        samples, own = part.samples.slice(position % size, 1), part.completions.slice(position % size, 1)
+        completion = next(own.rows())
+        row, where = dict(samples.row(0)), show_place(samples.place(0))
+        theirs = {name: own.frame[name][0] for name in THEIR_SCHEMA if name in own.frame.columns}
+        scorers = {step.key: step.scorer for step in opened.task.scoring}
+        for key, score in scores.items():
+            score["why"] = _find_why(scorers[key], samples, completion, score)
+    prompt = completion.prompt if completion else None
+    return {
+        "run": str(run.path),
+        "task": task.key,
+        "sample_id": str(stored["sample_id"]),
+        **({"trial": int(stored["trial"])} if size > 1 else {}),
+        "where": where or None,
+        "missing": missing,
+        "sample": row,
+        "prompt": None if prompt is None else list(prompt),
+        "completion": completion.text if completion else None,
+        "completion_status": completion.status.value if completion else None,
+        "scores": scores,
+        **({"theirs": theirs} if theirs else {}),
+        "scorers": {one["key"]: one for one in task.manifest.get("scorers") or []},
+    }
+
+
+def _find_why(
+    scorer: Scorer, samples: Samples, completion: Completion, score: Mapping[str, Any]
+) -> str | None:
+    """Return why the verdict is so: the row's own error, or the rule that `judge` followed."""
+    said: str | None = score["metadata"].get("judge_error")
+    if score["status"] == ScoreStatus.FAILED.value:
+        problems, _ = scorer.check_rows(samples)
+        return problems[0].error.message if problems else said
+    if score["status"] == ScoreStatus.ERROR.value:
+        return said
+    if not isinstance(scorer, StringEqualsMcqa):
+        return None
+    choices, truth = score["metadata"]["choices"], score["metadata"]["ground_truth_choice"]
+    told = scorer.option_texts(samples)
+    options = None if told is None else told.to_list()[0]
+    return explain_verdict(completion, choices, judge(completion, choices, truth, scorer.extraction, options))
+
+
+# -------------------------------------------------------------------------------------------- as lines
+
+
+def draw_explained(explained: Mapping[str, Any], width: int) -> list[Line]:
+    """Return the sample's way from its row to its scores, nothing cut."""
+    sample_id, task = make_visible(explained["sample_id"]), make_visible(explained["task"])
+    trial = f", trial {explained['trial']}" if "trial" in explained else ""
+    lines = [line(Span(f"Sample {sample_id}", "title"), f" in task {task}{trial}")]
+    if explained["where"]:
+        lines.append(line(Span("  --> ", "dim"), make_visible(explained["where"])))
+    if explained["missing"]:
+        lines.append(line(Span("warning", "warn"), f": {make_visible(explained['missing'])}"))
+    if explained["sample"] is not None:
+        lines += [BLANK, line(Span("Row", "title")), *_draw_pairs(explained["sample"], width)]
+    if explained["completion_status"] is not None:
+        lines += draw_messages("Prompt", explained["prompt"] or ())
+        text = explained["completion"]
+        lines += [BLANK, line(Span("Completion", "title"), f"  {explained['completion_status']}")]
+        lines += _draw_block(text) if text else []
+        lines += [] if text else [line(INDENT, Span("no text" if text is None else "empty text", "dim"))]
+    for key, score in explained["scores"].items():
+        lines += [BLANK, *_draw_score(key, score, explained["scorers"].get(key, {}), width)]
+    if "theirs" in explained:
+        lines += [BLANK, line(Span("Their verdict", "title")), *_draw_pairs(explained["theirs"], width)]
+    return lines
+
+
+def _draw_score(key: str, score: Mapping[str, Any], about: Mapping[str, Any], width: int) -> list[Line]:
+    is_scored = score["status"] == "SCORED"
+    correct = score["values"].get("is_correct") if is_scored else None
+    status = Span(score["status"], "strong")
+    if correct in {0, 1}:
+        status = Span("SCORED, correct", "good") if correct else Span("SCORED, not correct", "warn")
+    purpose = " (qa: not part of the score)" if about.get("purpose") == "qa" else ""
+    name = make_visible(str(about.get("display_name") or key))
+    facts = {"reason": score["reason"]} if score["reason"] else {}
+    found = {**score["values"], **score["metadata"]}
+    facts |= {fact: value for fact, value in found.items() if is_scored or value is not None}
+    lines = [line(Span("Score", "title"), f" by {name}{purpose}  ", status), *_draw_pairs(facts, width)]
+    if score.get("excluded_by"):
+        action = make_visible(str(score["excluded_by"]))
+        lines.append(line(INDENT, Span(f"kept out of the metrics by action `{action}`", "warn")))
+    if score["why"] is not None:
+        first, *rest = wrap(make_visible(score["why"]), width - 7)
+        lines.append(line(INDENT, Span("why", "strong"), f"  {first}"))
+        lines += [line(" " * 7 + more) for more in rest]
+    return lines
+
+
+def _draw_pairs(pairs: Mapping[str, object], width: int) -> list[Line]:
+    """Return names and values; text as it is, what is no text or would look like something else as JSON."""
+    names = [make_visible(str(name)) for name in pairs]
+    room = max(map(measure_width, names), default=0)
+    lines: list[Line] = []
+    for name, value in zip(names, pairs.values(), strict=True):
+        is_plain = (
+            isinstance(value, str) and value == value.strip() and value not in {"", "null", "true", "false"}
+        )
+        shown = make_visible(str(value) if is_plain else to_json(value), keep_lines=True).split("\n")
+        first, *rest = [part for one in shown for part in wrap(one, max(20, width - room - 4))]
+        lines.append(line(INDENT, Span(name + " " * (room - measure_width(name)), "dim"), f"  {first}"))
+        lines += [line(" " * (room + 4) + more) for more in rest]
+    return lines
+
+
+def draw_messages(title: str, messages: Sequence[Mapping[str, object]]) -> list[Line]:
+    """Return messages in full under a title; nothing for none."""
+    lines = [BLANK, line(Span(title, "title"))] if messages else []
+    for message in messages:
+        content = message.get("content")
+        lines.append(line(INDENT, Span(make_visible(str(message.get("role", "?"))), "dim")))
+        lines += _draw_block(content if isinstance(content, str) else to_json(content))
+    return lines
+
+
+def _draw_block(text: str) -> list[Line]:
+    return [line(Span("  | ", "dim"), one) for one in make_visible(text, keep_lines=True).split("\n")]

@@ -1,1 +1,0 @@
-"""Views over finished runs: plain values and lines of text. Only `cli` prints them."""

@@ -156,10 +156,10 @@ def map_processes(function: Callable[[Shard], Part], shards: Iterable[Shard], co
 
     def finish() -> Part:
         shard, future = handed.popleft()
-        kind, value = pickle.loads(future.result())  # noqa: S301 - from our own process
-        if kind == "error":
-            raise value
-        found: Part = function(shard) if kind == "unknown" else value
+        try:
+            found: Part = open_answer(future.result())
+        except UnknownFunctionError:
+            found = function(shard)
         return found
 
     try:
@@ -170,9 +170,9 @@ def map_processes(function: Callable[[Shard], Part], shards: Iterable[Shard], co
         while handed:
             yield finish()
     except BrokenProcessPool:
-        code = next(
-            (code for one in list(processes.values()) if (code := _find_exit_code(one)) is not None), 0
-        )
+        for one in list(processes.values()):
+            one.join(0.05)  # its end may be known before its exit code is
+        code = next((one.exitcode for one in list(processes.values()) if one.exitcode is not None), 0)
         why = f"signal {-code}" if code < 0 else f"exit code {code}"
         hint = "was the machine out of memory? run again with fewer processes beside it"
         raise EngineError("E602", f"a worker process ended: {why}", hint=hint) from None
@@ -180,11 +180,6 @@ def map_processes(function: Callable[[Shard], Part], shards: Iterable[Shard], co
         for one in list(processes.values()):
             one.kill()
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _find_exit_code(process: multiprocessing.Process) -> int | None:
-    process.join(0.05)  # its end may be known before its exit code is
-    return process.exitcode
 
 
 @contextmanager
@@ -221,12 +216,7 @@ def _end_with_parent() -> None:
 
 
 def _work(shard: bytes) -> bytes:
-    # The search for cycles would look through all rows of a shard again and again, and find none.
-    gc.disable()
-    try:
-        return answer_shard(_loaded, shard)
-    finally:
-        gc.enable()
+    return work_on(_loaded, shard)
 
 
 def pickle_function(function: Callable[[Any], object]) -> bytes | None:
@@ -246,6 +236,18 @@ def load_function(payload: bytes) -> Loaded:
     return function
 
 
+class UnknownFunctionError(Exception):
+    """The function that was sent cannot be loaded where it is to work."""
+
+
+def open_answer(payload: bytes) -> Any:  # noqa: ANN401 - whatever the function returns
+    """Return the value that an answer holds, or raise its error; UnknownFunctionError when nothing ran."""
+    kind, value = pickle.loads(payload)  # noqa: S301 - from our own process
+    if kind == "value":
+        return value
+    raise value if kind == "error" else UnknownFunctionError(value)
+
+
 def answer_shard(function: Loaded, payload: bytes) -> bytes:
     """Return the function's value for a pickled shard, or its error, as a pickle that says which it is."""
     if isinstance(function, str):
@@ -254,6 +256,15 @@ def answer_shard(function: Loaded, payload: bytes) -> bytes:
         return pickle.dumps(("value", function(pickle.loads(payload))))  # noqa: S301 - from our own process
     except BaseException as error:  # noqa: BLE001 - it is raised again by whoever asked
         return describe_error(error)
+
+
+def work_on(function: Loaded, payload: bytes) -> bytes:
+    """Return `answer_shard`; the search for cycles, which would go through all rows, finds none."""
+    gc.disable()
+    try:
+        return answer_shard(function, payload)
+    finally:
+        gc.enable()
 
 
 def describe_error(error: BaseException) -> bytes:

@@ -8,7 +8,6 @@ is lost, and decides.
 
 from __future__ import annotations
 
-import gc
 import os
 import pickle
 import secrets
@@ -35,11 +34,14 @@ from answerkey.engines.local import (
     Divisible,
     Loaded,
     Spread,
+    UnknownFunctionError,
     answer_shard,
     count_cores,
     describe_error,
     load_function,
+    open_answer,
     pickle_function,
+    work_on,
 )
 from answerkey.errors import EngineError
 from answerkey.models.actors import ActorLostError, Node
@@ -204,19 +206,34 @@ def _is_loopback(address: str) -> bool:
 _load_once = lru_cache(maxsize=2)(load_function)
 
 
-def apply_function(version: str, function: bytes, shard: bytes) -> bytes:
-    """Return the answer to a shard, as a worker process of this machine gives it."""
+def load_work(version: str, function: bytes) -> Loaded:
+    """Return the function that was sent by this version of answerkey, or why it cannot be loaded.
+
+    EngineError E601 for another version.
+    """
     if version != __version__:
         message = f"a node has answerkey {__version__}, and the work was sent by {version}"
-        return describe_error(EngineError("E601", message, hint="install one version on every node"))
+        raise EngineError("E601", message, hint="install one version on every node")
     # One task for each core: the column library, not loaded so far, needs no threads beside them.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    loaded: Loaded = _load_once(function)
-    gc.disable()
+    return _load_once(function)
+
+
+def apply_function(version: str, function: bytes, shard: bytes) -> bytes:
+    """Return the answer to a shard, as a worker process of this machine gives it."""
     try:
-        return answer_shard(loaded, shard)
-    finally:
-        gc.enable()
+        return work_on(load_work(version, function), shard)
+    except EngineError as error:
+        return describe_error(error)
+
+
+def open_far_answer(payload: bytes) -> Any:  # noqa: ANN401 - whatever the function returns
+    """Return the value that the answer of a node holds, or raise its error."""
+    try:
+        return open_answer(payload)
+    except UnknownFunctionError as error:
+        hint = "install the packages that the task needs on every node"
+        raise EngineError("E601", f"a node cannot load the work: {error}", hint=hint) from None
 
 
 #: A shard, or a lone row, that has ended so many workers is held to be the cause.
@@ -316,13 +333,7 @@ class Dispatch:
         while isinstance(found := self._fetch(first.task), Crash):
             self._try_again(first, found)
         waiting.popleft()
-        kind, value = pickle.loads(found)  # noqa: S301 - from our own workers
-        if kind == "value":
-            return value
-        if kind == "error":
-            raise value
-        hint = "install the packages that the task needs on every node"
-        raise EngineError("E601", f"a node cannot load the work: {value}", hint=hint)
+        return open_far_answer(found)
 
     def _fetch(self, task: Any) -> bytes | Crash:  # noqa: ANN401 - Ray's own kind
         kinds = self._ray.exceptions
@@ -349,20 +360,16 @@ class Dispatch:
         if attempt.lost_nodes >= NODE_TRIES:
             raise EngineError("E602", f"a shard lost {NODE_TRIES} nodes: {crash.reason}", hint=_LOST)
         if attempt.crashes >= TRIES:
-            attempt.shard = self._withhold(attempt, crash)
+            can_search = not attempt.has_withheld and hasattr(attempt.shard, "halve")
+            rows = self._find_deadly_rows(attempt.shard) if can_search else []
+            if not rows:
+                message = f"a shard ended {TRIES} workers, and no row of it did alone: {crash.reason}"
+                raise EngineError("E602", message, hint=_MEMORY)
+            attempt.shard = attempt.shard.withhold(rows)
             attempt.crashes, attempt.has_withheld = 0, True
         attempt.task = self._submit(attempt.shard)
 
-    def _withhold(self, attempt: Attempt, crash: Crash) -> Any:  # noqa: ANN401 - a shard
-        rows = (
-            [] if attempt.has_withheld or not hasattr(attempt.shard, "halve") else self._find(attempt.shard)
-        )
-        if not rows:
-            message = f"a shard ended {TRIES} workers, and no row of it did alone: {crash.reason}"
-            raise EngineError("E602", message, hint=_MEMORY)
-        return attempt.shard.withhold(rows)
-
-    def _find(self, shard: Divisible) -> list[Divisible]:
+    def _find_deadly_rows(self, shard: Divisible) -> list[Divisible]:
         """Return the single rows of a shard that end every worker, by halves that do."""
         suspects, deadly = [shard], list[Divisible]()
         while suspects:
@@ -371,22 +378,14 @@ class Dispatch:
                 both = one.halve()
                 if both is not None:
                     halves.extend(both)
-                elif self._is_deadly(one):
+                elif all(self._ends_worker(one, self._submit(one)) for _ in range(TRIES - 1)):
                     deadly.append(one)
-            suspects = self._try_all(halves)
+            tasks = [self._submit(one) for one in halves]
+            suspects = [one for one, task in zip(halves, tasks, strict=True) if self._ends_worker(one, task)]
             if len(suspects) + len(deadly) > MOST_STRETCHES:
                 message = f"more than {MOST_STRETCHES} stretches of a shard's rows end their worker"
                 raise EngineError("E602", message, hint=_MEMORY)
         return deadly
-
-    def _try_all(self, shards: Sequence[Divisible]) -> list[Divisible]:
-        """Return those that end their worker."""
-        tasks = [self._submit(one) for one in shards]
-        return [one for one, task in zip(shards, tasks, strict=True) if self._ends_worker(one, task)]
-
-    def _is_deadly(self, row: Divisible) -> bool:
-        """Return whether a row that ended a worker does so again and again."""
-        return all(self._ends_worker(row, self._submit(row)) for _ in range(TRIES - 1))
 
     def _ends_worker(self, shard: Divisible, task: Any) -> bool:  # noqa: ANN401 - Ray's own kind
         """Return whether a worker ended; the loss of a node says nothing, and is tried again."""
@@ -451,7 +450,10 @@ class RayActor:
                 return
             error = found.exception()
             if error is None:
-                _answer(answer, found.result())
+                try:
+                    answer.set_result(open_far_answer(found.result()))
+                except BaseException as ours:  # noqa: BLE001 - it is raised again by whoever called
+                    answer.set_exception(ours)
             elif isinstance(error, kinds.RayError) and not isinstance(error, kinds.RayTaskError):
                 answer.set_exception(ActorLostError(shorten(error)))
             else:
@@ -466,49 +468,30 @@ class RayActor:
             self._ray.kill(self._actor, no_restart=True)
 
 
-def _answer(answer: Future[Any], payload: bytes) -> None:
-    kind, value = pickle.loads(payload)  # noqa: S301 - from our own process
-    if kind == "value":
-        answer.set_result(value)
-    elif kind == "error":
-        answer.set_exception(value)
-    else:
-        hint = "install the packages that the task needs on every node"
-        answer.set_exception(EngineError("E601", f"a node cannot load the work: {value}", hint=hint))
-
-
 class ActorObject:
     """Holds what a function builds; its methods may be called by several threads."""
 
     def __init__(self) -> None:
         self._is_open = threading.Event()
         self._object: object = None
-        self._trouble: bytes | None = None
+        self._failure: bytes | None = None
 
     def open(self, version: str, build: bytes, address: str) -> None:
         """Build the object; what goes wrong is the answer to every call."""
-        os.environ.setdefault("POLARS_MAX_THREADS", "1")
         try:
-            self._trouble = self._build(version, build, address)
+            function = load_work(version, build)
+            if isinstance(function, str):
+                self._failure = pickle.dumps(("unknown", function))
+            else:
+                self._object = function(address)
+        except BaseException as error:  # noqa: BLE001 - it is raised again by whoever calls
+            self._failure = describe_error(error)
         finally:
             self._is_open.set()
 
     def call(self, method: str, given: bytes) -> bytes:
         """Return the value of a method, or its error, as a pickle that says which it is."""
         self._is_open.wait()
-        if self._trouble is not None:
-            return self._trouble
+        if self._failure is not None:
+            return self._failure
         return answer_shard(lambda words: getattr(self._object, method)(*words), given)
-
-    def _build(self, version: str, build: bytes, address: str) -> bytes | None:
-        if version != __version__:
-            message = f"a node has answerkey {__version__}, and the work was sent by {version}"
-            return describe_error(EngineError("E601", message, hint="install one version on every node"))
-        function: Callable[[Any], object] | str = load_function(build)
-        if isinstance(function, str):
-            return pickle.dumps(("unknown", function))
-        try:
-            self._object = function(address)
-        except BaseException as error:  # noqa: BLE001 - it is raised again by whoever calls
-            return describe_error(error)
-        return None

@@ -19,7 +19,6 @@ import pytest
 
 if TYPE_CHECKING:
     from answerkey.runs import Run
-    from answerkey.types import Gate
 
 FILES = "answerkey_files"
 _WIDTH = 100
@@ -52,7 +51,7 @@ class GateError(Exception):
 class RunFile(pytest.File):
     """A run file: it is run once, when the first of its gates is tested."""
 
-    _done: Run | AnswerkeyTrouble | None = None
+    _done: Run | GateError | None = None
 
     def collect(self) -> Iterable[pytest.Item]:
         """Return a test for each rule of the file's policies, or one that the run is complete."""
@@ -73,27 +72,16 @@ class RunFile(pytest.File):
 
     def run_once(self) -> Run:
         """Return the run of the file; what kept it from its end is raised for each of its gates."""
+        from answerkey.errors import AnswerkeyError
+
         if self._done is None:
-            self._done = _attempt(self.config, self.path)
-        if isinstance(self._done, AnswerkeyTrouble):
-            raise GateError(self._done.text)
+            try:
+                self._done = _run(self.config, self.path, {})
+            except AnswerkeyError as error:
+                self._done = GateError(str(error))
+        if isinstance(self._done, GateError):
+            raise self._done
         return self._done
-
-
-class AnswerkeyTrouble:
-    """What kept a run from its end, in words."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-
-def _attempt(config: pytest.Config, path: Path) -> Run | AnswerkeyTrouble:
-    from answerkey.errors import AnswerkeyError
-
-    try:
-        return _run(config, path, {})
-    except AnswerkeyError as error:
-        return AnswerkeyTrouble(str(error))
 
 
 class GateItem(pytest.Item):
@@ -103,12 +91,22 @@ class GateItem(pytest.Item):
 
     def runtest(self) -> None:
         """Pass if the gate does; skip one that is for other tasks."""
+        from answerkey.gates.text import WORDS, advise_gate, explain_gate
+        from answerkey.types import GateStatus
+
         run = self.parent.run_once()
         found = [gate for gate in run.gates if f"{gate.policy}::{gate.rule}" == self.name]
-        if not found:
-            _require_complete(run)
+        if not found and run.status != "complete":
+            raise GateError(
+                f"the run is {run.status}: calls failed for good; see `answerkey show {run.path}`"
+            )
         for gate in found:
-            _require_gate(gate, run)
+            told = explain_gate(gate, with_tasks=len(run.tasks) > 1)
+            if gate.status is GateStatus.SKIPPED:
+                pytest.skip("; ".join(told))
+            if gate.status is not GateStatus.PASS:
+                head = f"{WORDS[gate.status]}  {gate.display_name or gate.rule}"
+                raise GateError("\n".join([head, *told, advise_gate(gate, run) or ""]).rstrip())
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ANN401 - pytest's own types
         """Return the words of a gate; anything else is shown as ever."""
@@ -119,23 +117,6 @@ class GateItem(pytest.Item):
     def reportinfo(self) -> tuple[Path, None, str]:
         """Return where the test stands."""
         return self.path, None, self.name
-
-
-def _require_complete(run: Run) -> None:
-    if run.status != "complete":
-        raise GateError(f"the run is {run.status}: calls failed for good; see `answerkey show {run.path}`")
-
-
-def _require_gate(gate: Gate, run: Run) -> None:
-    from answerkey.gates.text import WORDS, advise_gate, explain_gate
-    from answerkey.types import GateStatus
-
-    told = explain_gate(gate, with_tasks=len(run.tasks) > 1)
-    if gate.status is GateStatus.SKIPPED:
-        pytest.skip("; ".join(told))
-    if gate.status is not GateStatus.PASS:
-        head = f"{WORDS[gate.status]}  {gate.display_name or gate.rule}"
-        raise GateError("\n".join([head, *told, advise_gate(gate, run) or ""]).rstrip())
 
 
 def _read_options(config: pytest.Config) -> dict[str, Any]:

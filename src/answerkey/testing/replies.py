@@ -260,7 +260,6 @@ class Asked:
     canary_places: Counter[str] = field(default_factory=Counter)
     connections: set[object] = field(default_factory=set)
     requests: deque[Request] = field(default_factory=lambda: deque(maxlen=_KEPT_REQUESTS))
-    _attempts: Counter[str] = field(default_factory=Counter, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def add(self, request: Request, peer: object) -> None:
@@ -276,26 +275,10 @@ class Asked:
                 if name in request.headers:
                     self.keys[request.headers[name]] += 1
 
-    def add_prompt(self, prompt: str) -> None:
-        """Count what was asked."""
+    def count(self, counter: Counter[str], key: str) -> None:
+        """Count something in one of the counters."""
         with self._lock:
-            self.by_prompt[prompt] += 1
-
-    def add_attempt(self, digest: str) -> int:
-        """Return how often this content was asked before, and count it."""
-        with self._lock:
-            self._attempts[digest] += 1
-            return self._attempts[digest] - 1
-
-    def add_fault(self, name: str) -> None:
-        """Count a fault."""
-        with self._lock:
-            self.faults[name] += 1
-
-    def add_canary(self, place: str) -> None:
-        """Count a place where the canary was seen."""
-        with self._lock:
-            self.canary_places[place] += 1
+            counter[key] += 1
 
     def close(self, status: int, *, is_answer: bool) -> None:
         """Count a request that is over."""
@@ -313,11 +296,11 @@ class Asked:
                 "at_once": self.at_once,
                 "most_at_once": self.most_at_once,
                 "connections": len(self.connections),
-                "by_path": dict(self.by_path),
-                "by_prompt": dict(self.by_prompt),
                 "statuses": {str(status): count for status, count in self.statuses.items()},
-                "faults": dict(self.faults),
-                "canary_places": dict(self.canary_places),
+                **{
+                    name: dict(getattr(self, name))
+                    for name in ("by_path", "by_prompt", "faults", "canary_places")
+                },
             }
 
 
@@ -339,12 +322,12 @@ RAW: dict[str, tuple[bytes, str]] = {
 
 @dataclass(frozen=True)
 class Style:
-    """One API: which paths are its, how its requests are read, how its replies and errors are written."""
+    """One API: how its paths end, where its answers are, how it reads requests and writes replies."""
 
-    name: str
-    path: re.Pattern[str]
+    path: str
+    answers: str
     read: Callable[[Body], Messages]
-    write: Callable[[Body, Reply], object]
+    write: Callable[[Body, Reply], dict[str, Any]]
     write_error: Callable[[str, str], object]
 
 
@@ -356,7 +339,12 @@ def encode_reply(style: Style, body: Body, reply: Reply) -> tuple[bytes, str]:
         return RAW[reply.kind]
     if reply.kind == "error_body":
         return encode(style.write_error("the engine is overloaded", "server_error")), "application/json"
-    return encode(style.write(body, reply)), "application/json"
+    whole = style.write(body, reply)
+    if reply.kind == "no_choices":
+        whole.pop(style.answers, None)
+    elif reply.kind in {"empty_choices", "wrong_types"}:
+        whole[style.answers] = [] if reply.kind == "empty_choices" else {"0": 7}
+    return encode(whole), "application/json"
 
 
 def encode(value: object) -> bytes:
@@ -366,12 +354,7 @@ def encode(value: object) -> bytes:
 
 def find_style(path: str) -> Style | None:
     """Return the API that a path belongs to; any prefix will do."""
-    return next((style for style in STYLES if style.path.search(path)), None)
-
-
-def count_tokens(text: str) -> int:
-    """Return a number of tokens: one for every four characters, at least one."""
-    return max(1, len(text) // 4)
+    return next((style for style in STYLES if path.endswith(style.path)), None)
 
 
 def _read_chat(body: Body) -> Messages:
@@ -385,13 +368,12 @@ def _read_text_prompt(body: Body) -> Messages:
 
 
 def _read_gemini(body: Body) -> Messages:
-    roles = {"model": "assistant"}
-    contents = body.get("contents") or []
     system = body.get("systemInstruction") or body.get("system_instruction")
     first = [{"role": "system", "content": read_content(system.get("parts"))}] if system else []
+    roles = {"model": "assistant"}
     return first + [
         {"role": roles.get(str(one.get("role")), "user"), "content": read_content(one.get("parts"))}
-        for one in contents
+        for one in body.get("contents") or []
     ]
 
 
@@ -401,39 +383,58 @@ def _read_anthropic(body: Body) -> Messages:
     return [*first, *_read_chat(body)]
 
 
-def _count_prompt(messages: Messages) -> int:
-    return count_tokens("".join(read_content(one.get("content")) for one in messages))
+def _count_tokens(messages: Messages, reply: Reply) -> tuple[int, int]:
+    """Return the tokens of a prompt and of its reply: one for every four characters, at least one."""
+    asked = "".join(read_content(one.get("content")) for one in messages)
+    return max(1, len(asked) // 4), max(1, len(reply.text) // 4)
 
 
-def _write_chat(body: Body, reply: Reply) -> object:
-    prompt, said = _count_prompt(_read_chat(body)), count_tokens(reply.text)
-    usage = {"prompt_tokens": prompt, "completion_tokens": said, "total_tokens": prompt + said}
-    whole: dict[str, object] = {
-        "id": "chatcmpl-test",
-        "object": "chat.completion",
+_OPENAI_ENDS = {"truncated": "length", "content_filter": "content_filter", "tool_calls": "tool_calls"}
+_ANTHROPIC_ENDS = {
+    "truncated": "max_tokens",
+    "refusal": "refusal",
+    "content_filter": "refusal",
+    "tool_calls": "tool_use",
+}
+_GEMINI_ENDS = {"truncated": "MAX_TOKENS", "content_filter": "SAFETY"}
+_CALL = {"id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+
+
+def _write_parts(
+    reply: Reply, make_text: Callable[[str], object], *, call: object, thought: object
+) -> list[object]:
+    """Return the parts of a reply of some kind, in the form of an API."""
+    if reply.kind in {"null_content", "refusal", "content_filter"}:
+        return []
+    if reply.kind == "tool_calls":
+        return [call]
+    texts = [reply.text]
+    if reply.kind == "list_content":  # two parts that are not empty, cut at a newline when there is one
+        first, newline, rest = reply.text.partition("\n")
+        texts = [first, rest] if newline and first and rest else texts
+    if reply.kind == "empty_text":
+        texts = [""]
+    return [*([thought] if reply.kind == "reasoning" else []), *map(make_text, texts)]
+
+
+def _write_openai(body: Body, prompt: Messages, reply: Reply, name: str, choice: Body) -> dict[str, Any]:
+    asked, said = _count_tokens(prompt, reply)
+    usage = {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
+    return {
+        "id": "chatcmpl-test" if name == "chat.completion" else "cmpl-test",
+        "object": name,
         "created": 1_700_000_000,
         "model": body.get("model"),
-        "choices": [_write_choice(body, reply)],
+        "choices": [{"index": 0, **choice, "finish_reason": _OPENAI_ENDS.get(reply.kind, "stop")}],
         "usage": usage,
     }
-    return _distort(whole, reply.kind, "choices")
 
 
-def _distort(whole: dict[str, object], kind: Kind, answers: str) -> dict[str, object]:
-    """Return the reply without the answers, or with something else in their place."""
-    if kind == "no_choices":
-        del whole[answers]
-    if kind in {"empty_choices", "wrong_types"}:
-        whole[answers] = [] if kind == "empty_choices" else {"0": 7}
-    return whole
-
-
-_CALL = {"id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
-_ENDS = {"truncated": "length", "content_filter": "content_filter", "tool_calls": "tool_calls"}
-
-
-def _write_choice(body: Body, reply: Reply) -> dict[str, object]:
-    message: dict[str, object] = {"role": "assistant", "content": _chat_content(reply)}
+def _write_chat(body: Body, reply: Reply) -> dict[str, Any]:
+    parts = _write_parts(reply, lambda text: {"type": "text", "text": text}, call=None, thought=None)
+    texts = [part["text"] for part in parts if isinstance(part, dict)]
+    content = parts if reply.kind == "list_content" else texts[0] if texts else None
+    message: dict[str, object] = {"role": "assistant", "content": content}
     if reply.kind == "refusal":
         message["refusal"] = reply.text
     if reply.kind == "tool_calls":
@@ -441,126 +442,74 @@ def _write_choice(body: Body, reply: Reply) -> dict[str, object]:
     if reply.kind == "reasoning":
         message["reasoning_content"] = reply.reasoning
     logprobs = write_chat_logprobs(body, reply) if body.get("logprobs") else None
-    end = _ENDS.get(reply.kind, "stop")
-    return {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": end}
+    choice = {"message": message, "logprobs": logprobs}
+    return _write_openai(body, _read_chat(body), reply, "chat.completion", choice)
 
 
-def _chat_content(reply: Reply) -> object:
-    if reply.kind in {"null_content", "refusal", "content_filter", "tool_calls"}:
-        return None
-    if reply.kind == "list_content":
-        return [{"type": "text", "text": part} for part in _halve(reply.text)]
-    return "" if reply.kind == "empty_text" else reply.text
-
-
-def _halve(text: str) -> list[str]:
-    """Return a text in two parts that are not empty, cut at a newline when there is one; else in one."""
-    first, newline, rest = text.partition("\n")
-    return [first, rest] if newline and first and rest else [text]
-
-
-def _write_text(body: Body, reply: Reply) -> object:
+def _write_text(body: Body, reply: Reply) -> dict[str, Any]:
     said = None if reply.kind in {"null_content", "refusal", "tool_calls"} else reply.text
     text = "" if reply.kind in {"empty_text", "content_filter"} else said
     if body.get("echo") and text is not None:
         text = f"{body.get('prompt', '')}{text}"
     logprobs = write_text_logprobs(body, reply) if body.get("logprobs") else None
-    choice = {"index": 0, "text": text, "logprobs": logprobs, "finish_reason": _ENDS.get(reply.kind, "stop")}
-    whole: dict[str, object] = {
-        "id": "cmpl-test",
-        "object": "text_completion",
-        "created": 1_700_000_000,
+    choice = {"text": text, "logprobs": logprobs}
+    return _write_openai(body, _read_text_prompt(body), reply, "text_completion", choice)
+
+
+def _write_anthropic(body: Body, reply: Reply) -> dict[str, Any]:
+    asked, said = _count_tokens(_read_anthropic(body), reply)
+    return {
+        "id": "msg_test",
+        "type": "message",
+        "role": "assistant",
         "model": body.get("model"),
-        "choices": [choice],
-        "usage": {
-            "prompt_tokens": _count_prompt(_read_text_prompt(body)),
-            "completion_tokens": count_tokens(reply.text),
-        },
+        "content": _write_parts(
+            reply,
+            lambda text: {"type": "text", "text": text},
+            call={"type": "tool_use", "id": "toolu_1", "name": "look_up", "input": {}},
+            thought={"type": "thinking", "thinking": reply.reasoning, "signature": "c2ln"},
+        ),
+        "stop_reason": _ANTHROPIC_ENDS.get(reply.kind, "end_turn"),
+        "stop_sequence": None,
+        "usage": {"input_tokens": asked, "output_tokens": said},
     }
-    return _distort(whole, reply.kind, "choices")
+
+
+def _write_gemini(body: Body, reply: Reply) -> dict[str, Any]:
+    asked, said = _count_tokens(_read_gemini(body), reply)
+    usage = {"promptTokenCount": asked, "candidatesTokenCount": said, "totalTokenCount": asked + said}
+    if reply.kind == "refusal":
+        return {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": usage}
+    candidate: dict[str, object] = {"index": 0, "finishReason": _GEMINI_ENDS.get(reply.kind, "STOP")}
+    parts = _write_parts(
+        reply,
+        lambda text: {"text": text},
+        call={"functionCall": {"name": "look_up", "args": {}}},
+        thought={"text": reply.reasoning, "thought": True},
+    )
+    if parts:
+        candidate["content"] = {"role": "model", "parts": parts}
+    return {"candidates": [candidate], "usageMetadata": usage}
 
 
 def _write_openai_error(message: str, kind: str) -> object:
     return {"error": {"message": message, "type": kind, "param": None, "code": None}}
 
 
-def _write_anthropic(body: Body, reply: Reply) -> object:
-    ends = {
-        "truncated": "max_tokens",
-        "refusal": "refusal",
-        "content_filter": "refusal",
-        "tool_calls": "tool_use",
-    }
-    whole: dict[str, object] = {
-        "id": "msg_test",
-        "type": "message",
-        "role": "assistant",
-        "model": body.get("model"),
-        "content": _anthropic_blocks(reply),
-        "stop_reason": ends.get(reply.kind, "end_turn"),
-        "stop_sequence": None,
-        "usage": {
-            "input_tokens": _count_prompt(_read_anthropic(body)),
-            "output_tokens": count_tokens(reply.text),
-        },
-    }
-    return _distort(whole, reply.kind, "content")
-
-
-def _anthropic_blocks(reply: Reply) -> Sequence[object]:
-    text = {"type": "text", "text": "" if reply.kind == "empty_text" else reply.text}
-    if reply.kind in {"null_content", "refusal", "content_filter"}:
-        return []
-    if reply.kind == "tool_calls":
-        return [{"type": "tool_use", "id": "toolu_1", "name": "look_up", "input": {}}]
-    if reply.kind == "reasoning":
-        return [{"type": "thinking", "thinking": reply.reasoning, "signature": "c2ln"}, text]
-    if reply.kind == "list_content":
-        return [{"type": "text", "text": part} for part in _halve(reply.text)]
-    return [text]
-
-
 def _write_anthropic_error(message: str, kind: str) -> object:
     return {"type": "error", "error": {"type": kind, "message": message}}
-
-
-def _write_gemini(body: Body, reply: Reply) -> object:
-    prompt, said = _count_prompt(_read_gemini(body)), count_tokens(reply.text)
-    usage = {"promptTokenCount": prompt, "candidatesTokenCount": said, "totalTokenCount": prompt + said}
-    if reply.kind == "refusal":
-        return {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": usage}
-    ends = {"truncated": "MAX_TOKENS", "content_filter": "SAFETY"}
-    candidate: dict[str, object] = {"index": 0, "finishReason": ends.get(reply.kind, "STOP")}
-    parts = _gemini_parts(reply)
-    if parts:
-        candidate["content"] = {"role": "model", "parts": parts}
-    whole: dict[str, object] = {"candidates": [candidate], "usageMetadata": usage}
-    return _distort(whole, reply.kind, "candidates")
-
-
-def _gemini_parts(reply: Reply) -> Sequence[object]:
-    text = {"text": "" if reply.kind == "empty_text" else reply.text}
-    if reply.kind in {"null_content", "content_filter"}:
-        return []
-    if reply.kind == "tool_calls":
-        return [{"functionCall": {"name": "look_up", "args": {}}}]
-    if reply.kind == "reasoning":
-        return [{"text": reply.reasoning, "thought": True}, text]
-    if reply.kind == "list_content":
-        return [{"text": part} for part in _halve(reply.text)]
-    return [text]
 
 
 def _write_gemini_error(message: str, kind: str) -> object:
     return {"error": {"code": 500, "message": message, "status": kind.upper()}}
 
 
-CHAT = Style("chat", re.compile(r"/chat/completions$"), _read_chat, _write_chat, _write_openai_error)
+CHAT = Style("/chat/completions", "choices", _read_chat, _write_chat, _write_openai_error)
 STYLES: tuple[Style, ...] = (
     CHAT,
-    Style("completions", re.compile(r"/completions$"), _read_text_prompt, _write_text, _write_openai_error),
-    Style("anthropic", re.compile(r"/messages$"), _read_anthropic, _write_anthropic, _write_anthropic_error),
-    Style("gemini", re.compile(r":generateContent$"), _read_gemini, _write_gemini, _write_gemini_error),
+    Style("/completions", "choices", _read_text_prompt, _write_text, _write_openai_error),
+    Style("/messages", "content", _read_anthropic, _write_anthropic, _write_anthropic_error),
+    Style(":generateContent", "candidates", _read_gemini, _write_gemini, _write_gemini_error),
 )
 
 
@@ -571,37 +520,35 @@ _PIECES = re.compile(r"\s*\S+|\s+")
 _LIKELY, _UNLIKELY, _USUAL = -0.1, -3.0, -1.0
 
 
-def write_chat_logprobs(body: Mapping[str, Any], reply: Reply) -> object:
+def write_chat_logprobs(body: Body, reply: Reply) -> object:
     """Return `logprobs` of a chat completion; null when the reply has an empty mapping of them."""
-    most = int(body.get("top_logprobs") or 0)
-    if reply.logprobs is None:
-        token, ranked = reply.text[:1], _guess(reply.text[:1])
-    elif not reply.logprobs:
+    if reply.logprobs is not None and not reply.logprobs:
         return None
-    else:
-        token, ranked = _find_token(reply), dict(reply.logprobs)
-    first = _write_token(token, ranked.get(token, _LIKELY))
-    top = sorted(ranked.items(), key=lambda pair: -pair[1])[:most]
-    return {"content": [{**first, "top_logprobs": [_write_token(*pair) for pair in top]}]}
+    token, ranked = _rank_first(reply)
+    shown = [(token, ranked.get(token, _LIKELY)), *_list_top(ranked, body.get("top_logprobs"))]
+    first, *top = [{"token": one, "logprob": value, "bytes": list(one.encode())} for one, value in shown]
+    return {"content": [{**first, "top_logprobs": top}]}
 
 
-def _guess(token: str) -> dict[str, float]:
-    others = {letter: _UNLIKELY for letter in "ABCDEFGHIJ" if letter != token}
-    return {token: _LIKELY} | others
+def _rank_first(reply: Reply) -> tuple[str, dict[str, float]]:
+    """Return the first token of a reply, and its alternatives with their log-probabilities.
 
-
-def _find_token(reply: Reply) -> str:
-    """Return the longest token with a log-probability that the text begins with; else its first piece."""
-    known = sorted(reply.logprobs or (), key=len, reverse=True)
+    It is the longest token with a log-probability that the text begins with; else its first piece. Nobody's
+    log-probabilities are those of letters.
+    """
+    if reply.logprobs is None:
+        token = reply.text[:1]
+        return token, {token: _LIKELY} | {one: _UNLIKELY for one in "ABCDEFGHIJ" if one != token}
     first = _PIECES.match(reply.text)
-    return next((one for one in known if one and reply.text.startswith(one)), first.group() if first else "")
+    known = [one for one in reply.logprobs if one and reply.text.startswith(one)]
+    return max(known, key=len, default=first.group() if first else ""), dict(reply.logprobs)
 
 
-def _write_token(token: str, logprob: float) -> dict[str, object]:
-    return {"token": token, "logprob": logprob, "bytes": list(token.encode())}
+def _list_top(ranked: Mapping[str, float], most: object) -> list[tuple[str, float]]:
+    return sorted(ranked.items(), key=lambda pair: -pair[1])[: int(str(most or 0))]
 
 
-def write_text_logprobs(body: Mapping[str, Any], reply: Reply) -> object:
+def write_text_logprobs(body: Body, reply: Reply) -> object:
     """Return `logprobs` of a text completion, of the echoed prompt as well if that is asked for.
 
     A prompt that ends in one of the reply's `logprobs` has that log-probability for its ending, spread evenly
@@ -609,28 +556,23 @@ def write_text_logprobs(body: Mapping[str, Any], reply: Reply) -> object:
     """
     if reply.logprobs is not None and not reply.logprobs:
         return None
-    prompt = str(body.get("prompt", "")) if body.get("echo") else ""
-    tokens: list[tuple[str, float]] = []
-    if prompt:
-        tokens += _split_prompt(prompt, reply.logprobs or {})
-    ranked = dict(reply.logprobs or _guess(reply.text[:1])) if not prompt else {}
-    said = _PIECES.findall(reply.text) if prompt else [_find_token(reply)]
-    tokens += [(token, ranked.get(token, _LIKELY)) for token in said]
-    most = int(body.get("logprobs") or 0)
-    top = dict(sorted(ranked.items(), key=lambda pair: -pair[1])[:most])
+    if body.get("echo"):
+        prompt, known = str(body.get("prompt", "")), reply.logprobs or {}
+        ending = max((one for one in known if one and prompt.endswith(one)), key=len, default="")
+        tokens = [(piece, _USUAL) for piece in _PIECES.findall(prompt[: len(prompt) - len(ending)])]
+        pieces = _PIECES.findall(ending)
+        tokens += [(piece, known[ending] / len(pieces)) for piece in pieces]
+        tokens += [(piece, _LIKELY) for piece in _PIECES.findall(reply.text)]
+        tops = [{token: one} for token, one in tokens]
+        values: list[float | None] = [None, *(one for _, one in tokens[1:])]
+    else:
+        token, ranked = _rank_first(reply)
+        tokens = [(token, ranked.get(token, _LIKELY))]
+        tops, values = [dict(_list_top(ranked, body.get("logprobs")))], [tokens[0][1]]
     offsets = [sum(len(token) for token, _ in tokens[:place]) for place in range(len(tokens))]
     return {
         "tokens": [token for token, _ in tokens],
-        "token_logprobs": [None if prompt and not place else one for place, (_, one) in enumerate(tokens)],
-        "top_logprobs": [
-            top if not prompt and not place else {token: one} for place, (token, one) in enumerate(tokens)
-        ],
+        "token_logprobs": values,
+        "top_logprobs": tops,
         "text_offset": offsets,
     }
-
-
-def _split_prompt(prompt: str, logprobs: Mapping[str, float]) -> list[tuple[str, float]]:
-    ending = max((one for one in logprobs if one and prompt.endswith(one)), key=len, default="")
-    start = [(piece, _USUAL) for piece in _PIECES.findall(prompt[: len(prompt) - len(ending)])]
-    pieces = _PIECES.findall(ending)
-    return start + [(piece, logprobs[ending] / len(pieces)) for piece in pieces]

@@ -13,8 +13,8 @@ import socket
 import struct
 import time
 import zlib
-from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -49,39 +49,7 @@ from answerkey.testing.replies import (
 #: What one line of a batch is answered with: its body goes in, status and body come out.
 Serve = Callable[[str, Mapping[str, Any]], tuple[int, object]]
 _CREATED, _GOOD = 1_700_000_000, 200
-
-
-@dataclass
-class Batch:
-    """One batch and how often it was polled."""
-
-    key: str
-    input_file: str
-    endpoint: str
-    metadata: object
-    status: str = "validating"
-    polls: int = 0
-    output_file: str | None = None
-    error_file: str | None = None
-    total: int = 0
-    completed: int = 0
-    failed: int = 0
-
-    def as_json(self) -> dict[str, object]:
-        """Return the batch as the API shows it."""
-        return {
-            "id": self.key,
-            "object": "batch",
-            "endpoint": self.endpoint,
-            "input_file_id": self.input_file,
-            "completion_window": "24h",
-            "status": self.status,
-            "output_file_id": self.output_file,
-            "error_file_id": self.error_file,
-            "created_at": _CREATED,
-            "request_counts": {"total": self.total, "completed": self.completed, "failed": self.failed},
-            "metadata": self.metadata,
-        }
+_UNDER_WAY = frozenset({"validating", "in_progress"})
 
 
 @dataclass
@@ -90,24 +58,14 @@ class BatchStore:
 
     serve: Serve
     files: dict[str, bytes] = field(default_factory=dict)
-    batches: dict[str, Batch] = field(default_factory=dict)
+    batches: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _polls: Counter[str] = field(default_factory=Counter)
 
     def add_file(self, content: bytes) -> dict[str, object]:
         """Return the new file as the API shows it."""
         key = f"file-{len(self.files) + 1}"
         self.files[key] = content
-        return self.show_file(key)
-
-    def show_file(self, key: str) -> dict[str, object]:
-        """Return a file as the API shows it."""
-        return {
-            "id": key,
-            "object": "file",
-            "bytes": len(self.files[key]),
-            "created_at": _CREATED,
-            "filename": f"{key}.jsonl",
-            "purpose": "batch",
-        }
+        return self._show_file(key)
 
     def find_content(self, parts: list[str]) -> bytes | None:
         """Return the bytes of a file when the last parts of a path ask for them."""
@@ -118,83 +76,84 @@ class BatchStore:
 
     def show(
         self, method: str, parts: list[str], body: Mapping[str, Any], behaviour: Behaviour
-    ) -> dict[str, object] | None:
+    ) -> dict[str, Any] | None:
         """Return what the last parts of a path ask for; None when that is nothing of ours."""
-        shown: dict[str, object] | None = None
         match parts:
             case [*_, "files", key] if key in self.files:
-                shown = self.show_file(key)
+                return self._show_file(key)
             case [*_, "batches"] if method == "POST":
-                shown = self.create(body)
+                return self.create(body)
             case [*_, "batches"]:
-                batches = [batch.as_json() for batch in self.batches.values()]
-                shown = {"object": "list", "data": batches, "has_more": False}
+                return {"object": "list", "data": list(self.batches.values()), "has_more": False}
             case [*_, "batches", key] if key in self.batches:
-                shown = self.poll(key, behaviour)
+                self._poll(self.batches[key], behaviour)
+                return self.batches[key]
             case ["batches", key, "cancel"] if key in self.batches:
-                shown = self.cancel(key)
+                if self.batches[key]["status"] in _UNDER_WAY:
+                    self.batches[key]["status"] = "cancelled"
+                return self.batches[key]
             case [*_, "models"]:
-                shown = {"object": "list", "data": [{"id": "test", "object": "model"}]}
-        return shown
+                return {"object": "list", "data": [{"id": "test", "object": "model"}]}
+        return None
 
-    def create(self, body: Mapping[str, Any]) -> dict[str, object] | None:
+    def create(self, body: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return a new batch as the API shows it; None when its input file is not there."""
         if body.get("input_file_id") not in self.files:
             return None
         key = f"batch_{len(self.batches) + 1}"
-        batch = Batch(key, body["input_file_id"], str(body.get("endpoint")), body.get("metadata"))
-        self.batches[key] = batch
-        return batch.as_json()
+        self.batches[key] = {
+            "id": key,
+            "object": "batch",
+            "endpoint": str(body.get("endpoint")),
+            "input_file_id": body["input_file_id"],
+            "completion_window": "24h",
+            "status": "validating",
+            "output_file_id": None,
+            "error_file_id": None,
+            "created_at": _CREATED,
+            "request_counts": {"total": 0, "completed": 0, "failed": 0},
+            "metadata": body.get("metadata"),
+        }
+        return self.batches[key]
 
-    def poll(self, key: str, behaviour: Behaviour) -> dict[str, object]:
-        """Return a batch as the API shows it, one step further."""
-        batch = self.batches[key]
-        if batch.status in {"validating", "in_progress"}:
-            batch.polls += 1
-            batch.status = "in_progress"
-            if batch.polls >= behaviour.batch_polls:
-                self._finish(batch, behaviour)
-        return batch.as_json()
+    def _show_file(self, key: str) -> dict[str, object]:
+        shown = {"id": key, "object": "file", "bytes": len(self.files[key]), "created_at": _CREATED}
+        return {**shown, "filename": f"{key}.jsonl", "purpose": "batch"}
 
-    def cancel(self, key: str) -> dict[str, object]:
-        """Return a batch as the API shows it, cancelled unless it is over."""
-        batch = self.batches[key]
-        if batch.status in {"validating", "in_progress"}:
-            batch.status = "cancelled"
-        return batch.as_json()
-
-    def _finish(self, batch: Batch, behaviour: Behaviour) -> None:
-        batch.status = behaviour.batch_outcome
-        lines = [json.loads(line) for line in self.files[batch.input_file].splitlines() if line.strip()]
-        batch.total = len(lines)
-        if batch.status == "failed":
+    def _poll(self, batch: dict[str, Any], behaviour: Behaviour) -> None:
+        """Take a batch one step further."""
+        if batch["status"] not in _UNDER_WAY:
+            return
+        self._polls[batch["id"]] += 1
+        batch["status"] = "in_progress"
+        if self._polls[batch["id"]] < behaviour.batch_polls:
+            return
+        status = batch["status"] = behaviour.batch_outcome
+        lines = [json.loads(line) for line in self.files[batch["input_file_id"]].splitlines() if line.strip()]
+        batch["request_counts"]["total"] = len(lines)
+        if status == "failed":
             return
         # A batch that expires or is cancelled has served about half of its lines.
-        is_whole = batch.status == "completed"
-        served, left = (lines, []) if is_whole else (lines[::2], lines[1::2])
+        served, left = (lines, []) if status == "completed" else (lines[::2], lines[1::2])
         done = [self._answer_line(line) for line in served]
         done.sort(key=lambda one: Draws(behaviour.seed, str(one["custom_id"])).rank("batch order"))
-        good = [one for one in done if one["error"] is None and one["response"]["status_code"] == _GOOD]
-        bad = [one for one in done if one not in good] + [_drop_line(line, batch.status) for line in left]
-        batch.completed, batch.failed = len(good), len(bad)
-        batch.output_file = self._write(good)
-        batch.error_file = self._write(bad)
+        good = [one for one in done if one["response"]["status_code"] == _GOOD]
+        error = {"code": f"batch_{status}", "message": "this request was not served"}
+        bad = [one for one in done if one not in good]
+        bad += [_write_line(line["custom_id"], None, error) for line in left]
+        batch["request_counts"] |= {"completed": len(good), "failed": len(bad)}
+        for name, outcome in (("output_file_id", good), ("error_file_id", bad)):
+            if outcome:
+                batch[name] = self.add_file(b"".join(encode(line) + b"\n" for line in outcome))["id"]
 
     def _answer_line(self, line: Mapping[str, Any]) -> dict[str, Any]:
         status, body = self.serve(str(line.get("url")), line.get("body") or {})
-        key = line["custom_id"]
-        answer = {"status_code": status, "request_id": f"req-{key}", "body": body}
-        return {"id": f"batch_req_{key}", "custom_id": key, "response": answer, "error": None}
-
-    def _write(self, lines: list[dict[str, Any]]) -> str | None:
-        if not lines:
-            return None
-        return str(self.add_file(b"".join(encode(line) + b"\n" for line in lines))["id"])
+        answer = {"status_code": status, "request_id": f"req-{line['custom_id']}", "body": body}
+        return _write_line(line["custom_id"], answer, None)
 
 
-def _drop_line(line: Mapping[str, Any], status: str) -> dict[str, Any]:
-    error, key = {"code": f"batch_{status}", "message": "this request was not served"}, line["custom_id"]
-    return {"id": f"batch_req_{key}", "custom_id": key, "response": None, "error": error}
+def _write_line(key: str, answer: object, error: object) -> dict[str, Any]:
+    return {"id": f"batch_req_{key}", "custom_id": key, "response": answer, "error": error}
 
 
 # ── faults ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -205,35 +164,6 @@ _REDIRECTS = range(300, 400)
 _KNOWN_STATUSES = frozenset(one.value for one in HTTPStatus)
 #: Faults that are a body of status 200.
 _BODIES = {"bad_json": (BAD_JSON, JSON), "html": (HTML, "text/html"), "empty": (b"", JSON)}
-
-
-@dataclass(frozen=True)
-class FaultyRequest:
-    """A request that meets a fault; `body` is what it would have got."""
-
-    request: web.BaseRequest
-    behaviour: Behaviour
-    style: Style
-    body: bytes
-    is_over: asyncio.Event
-
-
-async def answer_with_fault(name: str, faulty: FaultyRequest) -> web.StreamResponse:
-    """Answer a request with a fault; one that breaks the connection has the status 0."""
-    if name in _FAULTS:
-        return await _FAULTS[name](faulty)
-    if name in _BODIES:
-        content, kind = _BODIES[name]
-        return web.Response(body=content, content_type=kind)
-    status, headers = int(name.partition("_")[0]), {}
-    if name.endswith("_seconds"):
-        headers["Retry-After"] = f"{faulty.behaviour.retry_after:g}"
-    elif name.endswith("_date"):
-        moment = datetime.now(UTC) + timedelta(seconds=faulty.behaviour.retry_after)
-        headers["Retry-After"] = format_datetime(moment, usegmt=True)
-    elif status in _REDIRECTS:
-        headers["Location"] = faulty.behaviour.redirect_to
-    return refuse(faulty.style, status, headers=headers)
 
 
 def refuse(
@@ -258,57 +188,6 @@ def break_connection(request: web.BaseRequest, *, is_reset: bool) -> web.Respons
     return web.Response(status=200)
 
 
-async def _reset(faulty: FaultyRequest) -> web.StreamResponse:
-    return break_connection(faulty.request, is_reset=True)
-
-
-async def _hang(faulty: FaultyRequest) -> web.StreamResponse:
-    await _wait(faulty, faulty.behaviour.hang_seconds)
-    return break_connection(faulty.request, is_reset=True)
-
-
-async def _wait(faulty: FaultyRequest, seconds: float) -> bool:
-    """Return whether the server is about to stop, after waiting as long at most."""
-    try:
-        await asyncio.wait_for(faulty.is_over.wait(), seconds)
-    except TimeoutError:
-        return False
-    return True
-
-
-async def _cut(faulty: FaultyRequest) -> web.StreamResponse:
-    stream = web.StreamResponse(headers={"Content-Type": JSON, "Content-Length": str(len(faulty.body))})
-    await stream.prepare(faulty.request)
-    await stream.write(faulty.body[: len(faulty.body) // 2])
-    break_connection(faulty.request, is_reset=False)
-    return stream
-
-
-async def _drip(faulty: FaultyRequest) -> web.StreamResponse:
-    stream = web.StreamResponse(headers={"Content-Type": JSON, "Content-Length": str(len(faulty.body))})
-    await stream.prepare(faulty.request)
-    for position in range(len(faulty.body)):
-        await stream.write(faulty.body[position : position + 1])
-        if await _wait(faulty, faulty.behaviour.drip_seconds):
-            return break_connection(faulty.request, is_reset=True)
-    return stream
-
-
-async def _send_endless(faulty: FaultyRequest) -> web.StreamResponse:
-    stream = web.StreamResponse(headers={"Content-Type": JSON})
-    await stream.prepare(faulty.request)
-    await stream.write(b'{"choices": [{"message": {"role": "assistant", "content": "')
-    while not faulty.is_over.is_set():
-        await stream.write(b"A" * _BLOCK)
-        await asyncio.sleep(0)
-    return break_connection(faulty.request, is_reset=True)
-
-
-async def _send_bomb(faulty: FaultyRequest) -> web.StreamResponse:
-    packed = await asyncio.to_thread(_pack_bomb, faulty.behaviour.bomb_bytes)
-    return web.Response(body=packed, content_type=JSON, headers={"Content-Encoding": "gzip"})
-
-
 @cache
 def _pack_bomb(size: int) -> bytes:
     """Return that many spaces, compressed: about a thousandth of it."""
@@ -316,16 +195,6 @@ def _pack_bomb(size: int) -> bytes:
     block = b" " * (1 << 20)
     packed = [packer.compress(block[: min(len(block), size - at)]) for at in range(0, size, len(block))]
     return b"".join([*packed, packer.flush()])
-
-
-_FAULTS: dict[str, Callable[[FaultyRequest], Awaitable[web.StreamResponse]]] = {
-    "reset": _reset,
-    "cut": _cut,
-    "hang": _hang,
-    "drip": _drip,
-    "endless": _send_endless,
-    "gzip_bomb": _send_bomb,
-}
 
 
 # ── one request ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -342,6 +211,7 @@ class RequestHandler:
     behaviour: Behaviour
     asked: Asked
     is_over: asyncio.Event = field(default_factory=asyncio.Event)
+    attempts: Counter[str] = field(default_factory=Counter)
     _recent: deque[float] = field(default_factory=deque)
     _batches: BatchStore = field(init=False)
 
@@ -378,7 +248,7 @@ class RequestHandler:
         places |= {"path": request.path_qs, "body": raw.decode(errors="replace")}
         for place, text in places.items():
             if canary in text:
-                self.asked.add_canary(place)
+                self.asked.count(self.asked.canary_places, place)
 
     async def _answer(
         self, request: web.BaseRequest, body: Mapping[str, Any] | None
@@ -399,35 +269,29 @@ class RequestHandler:
 
     def _refuse(self, request: web.BaseRequest, style: Style) -> web.Response | None:
         behaviour = self.behaviour
-        if behaviour.api_key is not None and not _brings_key(request, behaviour.api_key):
-            return refuse(style, 401, "Incorrect API key provided")
+        if behaviour.api_key is not None:
+            given = [request.headers.get(name, "").removeprefix("Bearer ") for name in KEY_HEADERS]
+            if behaviour.api_key not in {*given, request.query.get("key")}:
+                return refuse(style, 401, "Incorrect API key provided")
         if behaviour.max_concurrent is not None and self.asked.at_once > behaviour.max_concurrent:
             return refuse(style, 429, "too many requests at once")
-        wait = self._measure_wait()
-        if wait > 0:
-            return refuse(style, 429, "rate limit", headers={"Retry-After": str(math.ceil(wait))})
+        if behaviour.requests_per_minute is not None:
+            now, minute = time.monotonic(), behaviour.minute_seconds
+            while self._recent and self._recent[0] <= now - minute:
+                self._recent.popleft()
+            if len(self._recent) >= behaviour.requests_per_minute:
+                wait = math.ceil(self._recent[0] + minute - now)
+                return refuse(style, 429, "rate limit", headers={"Retry-After": str(wait)})
+            self._recent.append(now)
         return None
-
-    def _measure_wait(self) -> float:
-        """Return for how many seconds no further request is allowed; count this one if it is."""
-        limit, minute = self.behaviour.requests_per_minute, self.behaviour.minute_seconds
-        if limit is None:
-            return 0.0
-        now = time.monotonic()
-        while self._recent and self._recent[0] <= now - minute:
-            self._recent.popleft()
-        if len(self._recent) >= limit:
-            return self._recent[0] + minute - now
-        self._recent.append(now)
-        return 0.0
 
     async def _ask(
         self, request: web.BaseRequest, style: Style, body: Mapping[str, Any]
     ) -> tuple[web.StreamResponse, bool]:
         messages = style.read(body)
-        self.asked.add_prompt(read_prompt(messages))
+        self.asked.count(self.asked.by_prompt, read_prompt(messages))
         digest = _digest(request.path, body)
-        attempt = self.asked.add_attempt(digest)
+        attempt = self._count_attempt(digest)
         try:
             reply = find_reply(self.answers, messages)
         except NoAnswerError as error:
@@ -440,19 +304,75 @@ class RequestHandler:
         if fault is None:
             headers = dict(reply.headers)
             return web.Response(status=reply.status, body=content, content_type=kind, headers=headers), True
-        self.asked.add_fault(fault)
-        faulty = FaultyRequest(request, self.behaviour, style, content, self.is_over)
-        return await answer_with_fault(fault, faulty), False
+        self.asked.count(self.asked.faults, fault)
+        return await self._meet_fault(fault, request, style, content), False
+
+    async def _meet_fault(
+        self, fault: str, request: web.BaseRequest, style: Style, body: bytes
+    ) -> web.StreamResponse:
+        """Answer a request with a fault in place of its body; one that breaks the connection has status 0."""
+        behaviour = self.behaviour
+        if fault in _BODIES:
+            content, kind = _BODIES[fault]
+            return web.Response(body=content, content_type=kind)
+        if fault == "gzip_bomb":
+            packed = await asyncio.to_thread(_pack_bomb, behaviour.bomb_bytes)
+            return web.Response(body=packed, content_type=JSON, headers={"Content-Encoding": "gzip"})
+        if fault == "hang":
+            await self._wait(behaviour.hang_seconds)
+        if fault in {"reset", "hang"}:
+            return break_connection(request, is_reset=True)
+        if fault in {"cut", "drip", "endless"}:
+            length = {} if fault == "endless" else {"Content-Length": str(len(body))}
+            stream = web.StreamResponse(headers={"Content-Type": JSON, **length})
+            await stream.prepare(request)
+            if fault == "cut":
+                await stream.write(body[: len(body) // 2])
+                break_connection(request, is_reset=False)
+                return stream
+            if fault == "drip":
+                for position in range(len(body)):
+                    await stream.write(body[position : position + 1])
+                    if await self._wait(behaviour.drip_seconds):
+                        return break_connection(request, is_reset=True)
+                return stream
+            await stream.write(b'{"choices": [{"message": {"role": "assistant", "content": "')
+            while not self.is_over.is_set():
+                await stream.write(b"A" * _BLOCK)
+                await asyncio.sleep(0)
+            return break_connection(request, is_reset=True)
+        status, headers = int(fault.partition("_")[0]), {}
+        if fault.endswith("_seconds"):
+            headers["Retry-After"] = f"{behaviour.retry_after:g}"
+        elif fault.endswith("_date"):
+            moment = datetime.now(UTC) + timedelta(seconds=behaviour.retry_after)
+            headers["Retry-After"] = format_datetime(moment, usegmt=True)
+        elif status in _REDIRECTS:
+            headers["Location"] = behaviour.redirect_to
+        return refuse(style, status, headers=headers)
+
+    async def _wait(self, seconds: float) -> bool:
+        """Return whether the server is about to stop, after waiting as long at most."""
+        try:
+            await asyncio.wait_for(self.is_over.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    def _count_attempt(self, digest: str) -> int:
+        """Return how often this content was asked before, and count it."""
+        self.attempts[digest] += 1
+        return self.attempts[digest] - 1
 
     def _serve_line(self, path: str, body: Mapping[str, Any]) -> tuple[int, object]:
         """Return status and body for one line of a batch; of the faults only statuses can happen to it."""
         style = find_style(path) or CHAT
         messages = style.read(body)
-        self.asked.add_prompt(read_prompt(messages))
+        self.asked.count(self.asked.by_prompt, read_prompt(messages))
         digest = _digest(path, body)
-        fault = self.behaviour.choose_fault(digest, self.asked.add_attempt(digest))
+        fault = self.behaviour.choose_fault(digest, self._count_attempt(digest))
         if fault is not None and fault.isdecimal():
-            self.asked.add_fault(fault)
+            self.asked.count(self.asked.faults, fault)
             return int(fault), style.write_error("trouble", "server_error")
         try:
             return 200, style.write(body, find_reply(self.answers, messages))
@@ -487,11 +407,6 @@ def _digest(path: str, body: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _brings_key(request: web.BaseRequest, key: str) -> bool:
-    given = [request.headers.get(name, "").removeprefix("Bearer ") for name in KEY_HEADERS]
-    return key in given or request.query.get("key") == key
-
-
 async def _read_upload(request: web.BaseRequest) -> bytes:
     if request.content_type != "multipart/form-data":
         return b""
@@ -521,15 +436,12 @@ class TestServer:
     __test__: ClassVar[bool] = False  # its name begins like that of a test class
 
     def __init__(self, answers: Answers = "A", behaviour: Behaviour | None = None, *, port: int = 0) -> None:
-        self._answers = answers
-        self._behaviour = behaviour or Behaviour()
-        self._asked = Asked()
+        self._handler = RequestHandler(answers, behaviour or Behaviour(), Asked())
         self._port = port
         self._is_ready = Event()
         self._error: OSError | None = None
         self._thread: Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._handler: RequestHandler | None = None
 
     @property
     def root(self) -> str:
@@ -549,7 +461,7 @@ class TestServer:
     @property
     def asked(self) -> Asked:
         """What the server was asked since it started, or since `forget`."""
-        return self._asked
+        return self._handler.asked
 
     def start(self) -> Self:
         """Start serving; return when requests are taken. Raise OSError when the port is not free."""
@@ -563,7 +475,7 @@ class TestServer:
 
     def stop(self) -> None:
         """Close all connections and stop; what is being answered is cut off. Twice does no harm."""
-        if self._loop is not None and self._handler is not None and not self._loop.is_closed():
+        if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._handler.is_over.set)
         if self._thread is not None:
             self._thread.join()
@@ -571,17 +483,12 @@ class TestServer:
     def change(self, answers: Answers | None = None, **behaviour: object) -> None:
         """Change what is answered, or fields of the behaviour, from the next request on."""
         if answers is not None:
-            self._answers = answers
-        self._behaviour = replace(self._behaviour, **behaviour)  # type: ignore[arg-type]  # its own fields
-        if self._handler is not None:
-            self._handler.answers = self._answers
-            self._handler.behaviour = self._behaviour
+            self._handler.answers = answers
+        self._handler.behaviour = replace(self._handler.behaviour, **behaviour)  # type: ignore[arg-type]  # its own fields
 
     def forget(self) -> None:
         """Begin to count anew; also how often each content was asked."""
-        self._asked = Asked()
-        if self._handler is not None:
-            self._handler.asked = self._asked
+        self._handler.asked, self._handler.attempts = Asked(), Counter()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -599,7 +506,6 @@ class TestServer:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._handler = RequestHandler(self._answers, self._behaviour, self._asked)
         server = web.Server(self._handler.handle, handler_cancellation=True, access_log=None)
         runner = web.ServerRunner(server, shutdown_timeout=_GRACE)
         with socket.create_server((HOST, self._port), backlog=_BACKLOG) as listener:
@@ -609,21 +515,12 @@ class TestServer:
                 self._port = listener.getsockname()[1]
                 self._is_ready.set()
                 await self._handler.is_over.wait()
-                await _cut_off(listener, server)
+                # No more connections are taken, those there are break; what is not read is not waited for.
+                self._loop.remove_reader(listener)
+                for _ in range(2 * _TURNS):  # a connection that was just taken is not the server's yet
+                    for connection in server.connections:
+                        if connection.transport is not None:
+                            connection.transport.abort()
+                    await asyncio.sleep(0)
             finally:
                 await runner.cleanup()
-
-
-async def _cut_off(listener: socket.socket, server: web.Server) -> None:
-    """Take no more connections and break those there are; what a client does not read is not waited for."""
-    asyncio.get_running_loop().remove_reader(listener)
-    await _turn()  # a connection that was just taken is not among the server's yet
-    for connection in server.connections:
-        if connection.transport is not None:
-            connection.transport.abort()
-    await _turn()
-
-
-async def _turn() -> None:
-    for _ in range(_TURNS):
-        await asyncio.sleep(0)

@@ -126,7 +126,7 @@ class FakeDesk:
     @property
     def inputs(self) -> list[list[dict[str, Any]]]:
         """The lines of each batch's input."""
-        files = [self.desk.files[batch.input_file] for batch in self.desk.batches.values()]
+        files = [self.desk.files[batch["input_file_id"]] for batch in self.desk.batches.values()]
         return [[json.loads(line) for line in file.splitlines()] for file in files]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.testing import FAULTS, Behaviour, TestServer
+from answerkey.testing import Behaviour, TestServer
 
 Ask = Callable[..., Any]
 
@@ -113,10 +113,3 @@ def test_bodies_that_cannot_be_read(ask: Ask) -> None:
         assert ask(server, "b").headers["content-type"].startswith("text/html")
         server.change(faults={"empty": 1.0})
         assert ask(server, "c").body == b""
-
-
-def test_every_named_fault_has_its_way() -> None:
-    """The names in the table are those that can be done."""
-    from answerkey.testing.server import _BODIES, _FAULTS
-
-    assert {*_FAULTS, *_BODIES, "429_seconds", "429_date", "503_seconds"} == set(FAULTS)

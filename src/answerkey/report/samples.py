@@ -16,7 +16,8 @@ import random
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -37,7 +38,7 @@ from answerkey.metrics import Mean
 from answerkey.metrics.base import read_number
 from answerkey.metrics.measure import label_rows
 from answerkey.metrics.task_counts import NO_CATEGORY, find_invalid_reasons
-from answerkey.reader import EXTRACTORS, Reading
+from answerkey.reader import EXTRACTORS
 from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
 from answerkey.report.explain import count_trials, iterate_ids
 from answerkey.run_audit.audit import name_rule
@@ -422,17 +423,11 @@ def search_text(source: SampleSource, text: str) -> pl.Series:
             for template in source.fields.questions:
                 native = template.series(part.samples)
                 if native is None or native.dtype != pl.String:
-                    values = map(_write_known, template.values(part.samples))
-                    native = pl.Series(list(values), dtype=pl.String)
+                    known = list(map(_write_known, template.values(part.samples)))
+                    native = pl.Series(known, dtype=pl.String)
                 texts.append(native)
-        hits = [
-            one.str.to_lowercase().str.contains(term, literal=True).fill_null(value=False) for one in texts
-        ]
-        found.append(
-            pl.DataFrame({str(at): one for at, one in enumerate(hits)})
-            .select(pl.any_horizontal("*"))
-            .to_series()
-        )
+        hits = (one.str.to_lowercase().str.contains(term, literal=True) for one in texts)
+        found.append(reduce(or_, (one.fill_null(value=False) for one in hits)))
     return pl.concat(found)
 
 
@@ -601,72 +596,59 @@ def read_rows(
     names = ("predicted_choice", "ground_truth_choice", "extraction_rule", "answer_span")
     nothing = [None] * len(known)
     own = [nothing if (one := known.column(name)) is None else one.to_list() for name in names]
-    read = zip(passages.texts, passages.choices, passages.options, known.counted(), *own, strict=True)
-    reader = _make_reader(scorer, list(EXTRACTORS) if with_extractors else [])
-    for place, row in zip(rows.to_list(), read, strict=True):
-        found[place] = reader(*row)
-    return found
-
-
-def _make_reader(scorer: StringEqualsMcqa, extractors: Sequence[str]) -> Callable[..., RowReadings]:
-    """Return what reads one completion by all rules, and by these extractors."""
+    columns = (passages.texts, passages.choices, passages.options, known.counted().to_list(), *own)
     own_name = name_rule(scorer)
-    others = [name for name in RULE_NAMES if name != scorer.extraction]
-
-    def read(  # noqa: PLR0913 - the columns of a row
-        text: str | None,
-        choices: Labels,
-        options: Labels | None,
-        is_counted: bool,  # noqa: FBT001 - of a row
-        predicted: str | None,
-        truth: str | None,
-        rule: str | None,
-        span: list[int] | None,
-    ) -> RowReadings:
-        def note(
-            name: str, kind: str, choice: str | None, part: str | None = None, at: Span | None = None
-        ) -> Plain:
-            is_right = None if choice is None else choice == truth
-            return {
+    # What is not told of the options is the same for many samples, and read once.
+    others = {
+        name: scorer.options is not None and find_rule(name).reads_options
+        for name in RULE_NAMES
+        if name != scorer.extraction
+    }
+    extractors = EXTRACTORS if with_extractors else {}
+    for place, row in zip(rows.to_list(), zip(*columns, strict=True), strict=True):
+        text, labels, options, is_counted, predicted, truth, rule, span = row
+        at = find_first(own_name, text) if span is None else (span[0], span[1])
+        readings = [(own_name, "own", predicted, (rule or "").partition("/")[2] or None, at)]
+        for name, is_told in others.items():
+            readings.append((name, "rule", *_read_by_rule(name, text, labels, options if is_told else None)))
+        # A pattern of the user's own is no rule that others could be held against.
+        alike = readings[1:] if len(others) == len(RULE_NAMES) else readings
+        is_flipped = len({choice for _, _, choice, *_ in alike}) > 1 if is_counted else None
+        for name, extractor in extractors.items():
+            choice = _extract(name, text, labels, options if extractor.reads_options else None)
+            readings.append((name, "lens", choice, None, None))
+        described = [
+            {
                 "name": name,
                 "kind": kind,
                 "choice": choice,
-                "is_right": is_right,
+                "is_right": None if choice is None else choice == truth,
                 "part": part,
                 "span": at,
             }
+            for name, kind, choice, part, at in readings
+        ]
+        found[place] = RowReadings(is_flipped, described)
+    return found
 
-        at = find_first(own_name, text) if span is None else (span[0], span[1])
-        readings = [note(own_name, "own", predicted, (rule or "").partition("/")[2] or None, at)]
-        for name in others:
-            told = options if scorer.options is not None and find_rule(name).reads_options else None
-            one = None if text is None else _read_by_rule(name, text, choices, told)
-            if one is None:
-                readings.append(note(name, "rule", None))
-            else:
-                at = find_first(name, text) if one.span is None else one.span
-                readings.append(note(name, "rule", one.choice, one.part, at))
-        # A pattern of the user's own is no rule that others could be held against.
-        alike = readings[1:] if len(others) == len(RULE_NAMES) else readings
-        is_flipped = len({one["choice"] for one in alike}) > 1 if is_counted else None
-        for name in extractors:
-            told = options if EXTRACTORS[name].reads_options else None
-            choice = None if text is None else _extract(name, text, choices, told)
-            readings.append(note(name, "lens", choice))
-        return RowReadings(is_flipped, readings)
 
-    return read
+# Many completions are the same few characters: what is read in them is remembered.
 
 
 @lru_cache(maxsize=8_192)
-def _read_by_rule(name: str, text: str, choices: Labels, options: Labels | None) -> Reading:
-    """Return what a rule reads; many completions are the same few characters."""
-    return find_rule(name).read(text, choices, options)
+def _read_by_rule(
+    name: str, text: str | None, choices: Labels, options: Labels | None
+) -> tuple[str | None, str | None, Span | None]:
+    """Return the choice that a rule reads, by which part of the rule, and where."""
+    if text is None:
+        return None, None, None
+    found = find_rule(name).read(text, choices, options)
+    return found.choice, found.part, find_first(name, text) if found.span is None else found.span
 
 
 @lru_cache(maxsize=16_384)
-def _extract(name: str, text: str, choices: Labels, options: Labels | None) -> str | None:
-    return EXTRACTORS[name].read(text, choices, options)
+def _extract(name: str, text: str | None, choices: Labels, options: Labels | None) -> str | None:
+    return None if text is None else EXTRACTORS[name].read(text, choices, options)
 
 
 def find_first(rule: str, text: str | None) -> Span | None:

@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +91,11 @@ class Client:
         self.port = server.server_port
         self.token = server.url.partition("token=")[2]
 
-    def say(self, words: bytes) -> Said:
+    def say(self, words: bytes, method: str = "GET") -> Said:
         """Send bytes as they are, and return the answer; the connection is then closed."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=120) as connection:
             connection.sendall(words)
-            return read_answer(connection)
+            return read_answer(connection, method)
 
     def ask(
         self, target: str, method: str = "GET", body: bytes | None = None, /, **changes: str | None
@@ -112,23 +113,15 @@ class Client:
             f"{method} {target} HTTP/1.1",
             *(f"{one}: {two}" for one, two in headers.items() if two is not None),
         ]
-        return self.say("\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b""))
+        return self.say("\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b""), method)
 
 
-def read_answer(connection: socket.socket) -> Said:
+def read_answer(connection: socket.socket, method: str = "GET") -> Said:
     """Return one answer of a connection."""
-    read = b""
-    while b"\r\n\r\n" not in read:
-        more = connection.recv(65_536)
-        if not more:
-            return Said(0, {}, read)
-        read += more
-    head, _, body = read.partition(b"\r\n\r\n")
-    first, *lines = head.decode("latin-1").split("\r\n")
-    headers = {name.lower(): value.strip() for name, _, value in (one.partition(":") for one in lines)}
-    while len(body) < int(headers.get("content-length", 0)) and (more := connection.recv(65_536)):
-        body += more
-    return Said(int(first.split()[1]), headers, body)
+    answer = HTTPResponse(connection, method=method)
+    answer.begin()
+    headers = {name.lower(): value for name, value in answer.getheaders()}
+    return Said(answer.status, headers, answer.read())
 
 
 @pytest.fixture

@@ -30,13 +30,9 @@ def test_ids_are_lasting_and_tell_nothing() -> None:
     assert make_id("first") != make_id("First")
 
 
-def test_a_run_folder_is_a_catalog_of_one(runs: Path) -> None:
-    """As `answerkey runs` has it."""
+def test_a_catalog_is_of_a_folder(runs: Path, tmp_path: Path) -> None:
+    """A run folder is one of one; what is no folder is E501 before anything is served."""
     assert [one["label"] for one in Catalog(runs / "first").list()] == ["first"]
-
-
-def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
-    """E501 before anything is served."""
     with pytest.raises(RunError) as caught:
         Catalog(tmp_path / "nowhere")
     assert caught.value.code == "E501"
@@ -93,12 +89,8 @@ def test_a_number_of_a_run_that_is_not_complete_is_no_number(catalog: Catalog, r
     """It is not shown in passing."""
     change_status(runs / "first", "incomplete")
     listed = {one["label"]: one for one in catalog.list()}["first"]
-    assert (listed["status"], listed["value"], listed["interval"], listed["metric"]) == (
-        "incomplete",
-        None,
-        None,
-        None,
-    )
+    told = [listed[name] for name in ("status", "value", "interval", "metric")]
+    assert told == ["incomplete", None, None, None]
 
 
 def test_a_run_under_way_says_how_far_it_is(catalog: Catalog, runs: Path) -> None:

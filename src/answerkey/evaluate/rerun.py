@@ -362,7 +362,7 @@ def rescore(
     policies: Sequence[Any] = ()
     if chosen.policies is None and plan is not None:
         policies, more = plan.policies, list[Notice]()
-        raise_all(plan.find_baseline_errors())
+        raise_all(plan.find_baseline_errors(old.key))
     else:
         stored = old.manifest.get("policies") or ()
         policies, more = take_policies(tasks, old.key, chosen, stored=stored)

@@ -151,7 +151,7 @@ def test_what_all_records_have_in_common_is_known_at_the_end(tmp_path: Path) -> 
     )
     counts = store.count()
     assert (counts.questions, counts.completions, counts.with_choices, counts.with_options) == (2, 2, 1, 1)
-    assert (counts.truths, dict(counts.statuses)) == ({"A", "B"}, {"OK": 1, "ERROR": 1})
+    assert (set(counts.truths), counts.statuses) == ({"A", "B"}, {"OK": 1, "ERROR": 1})
     assert (counts.judged, counts.right) == (1, 1.0)
     store.write_tables(counts, tmp_path, file="log", last_wins=False)
     frame = pl.read_parquet(tmp_path / "dataset.parquet")

@@ -11,7 +11,7 @@ import importlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -129,38 +129,25 @@ class HuggingFaceSource(FileFields):
             with suppress(OSError, ValueError, KeyError, TypeError):
                 known = json.loads(memory.read_text(encoding="utf-8"))
                 return str(known["commit"]), [str(name) for name in known["files"]]
-        find = _find_here if hub.is_offline else _find_there
-        commit, names = find(hub, choice, revision)
+        repository = hub.look_up(choice, revision)
+        names = choose_files(choice, repository.names, repository.card)
+        if hub.is_offline and not has_all_shards(names):
+            raise _refuse_offline(choice)
+        if not names:
+            converted = None
+            if revision is None:
+                with suppress(DataError):  # the hub made nothing of a dataset with a loading script
+                    converted = hub.look_up(choice, CONVERTED)
+            if converted is None:
+                there = listing(repository.names, limit=8)
+                raise choice.refuse("has no data files that can be read", f"files there: {there}")
+            repository, names = converted, _find_converted(choice, converted.names)
         with suppress(OSError):  # it is only ever of use offline
             memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             draft = memory.with_suffix(".draft")
-            draft.write_text(json.dumps({"commit": commit, "files": names}), encoding="utf-8")
+            draft.write_text(json.dumps({"commit": repository.commit, "files": names}), encoding="utf-8")
             draft.replace(memory)
-        return commit, names
-
-
-def _find_there(hub: Hub, choice: Choice, revision: str | None) -> tuple[str, list[str]]:
-    repository = hub.look_up(choice, revision)
-    names = choose_files(choice, repository.names, repository.card)
-    if names:
         return repository.commit, names
-    converted = None
-    if revision is None:
-        with suppress(DataError):  # the hub made nothing of a dataset with a loading script
-            converted = hub.look_up(choice, CONVERTED)
-    if converted is None:
-        message = "has no data files that can be read"
-        raise choice.refuse(message, f"files there: {listing(repository.names, limit=8)}")
-    return converted.commit, _find_converted(choice, converted.names)
-
-
-def _find_here(hub: Hub, choice: Choice, revision: str | None) -> tuple[str, list[str]]:
-    """Return what is on this machine, if it is certain that nothing is missing."""
-    repository = hub.look_up_here(choice, revision)
-    names = choose_files(choice, repository.names, repository.card) if repository else []
-    if repository is None or not names or list_missing_shards(names) != []:
-        raise _refuse_offline(choice)
-    return repository.commit, names
 
 
 @dataclass(frozen=True)
@@ -177,6 +164,14 @@ class Choice:
         """Return the error about a dataset that cannot be had."""
         where = Place(file=f"hf://datasets/{self.path}")
         return DataError("E214", f"dataset `{self.path}` of the hub {message}", where=where, hint=hint)
+
+    def refuse_unknown(self, what: Literal["config", "split"], known: Sequence[str]) -> DataError:
+        """Return the error about a config or a split that there is not, or that must be chosen."""
+        asked = self.config if what == "config" else self.split
+        near = suggest(asked or "", known)
+        hint = f"{near} {what}s: {listing(known)}" if near else f"{what}s: {listing(known)}"
+        message = f"has no {what} `{asked}`" if asked else f"has several {what}s"
+        return self.refuse(message, f"{hint}; choose one with `{'name' if what == 'config' else what}`")
 
 
 def choose_files(choice: Choice, names: Sequence[str], card: Mapping[str, Any]) -> list[str]:
@@ -203,26 +198,23 @@ def _find_converted(choice: Choice, names: Sequence[str]) -> list[str]:
         return found
     known = sorted({name.split("/")[0] for name in names if name.count("/") > 1})
     if config not in known and known:
-        raise _refuse_unknown(choice, "config", known)
+        raise choice.refuse_unknown("config", known)
     splits = sorted({name.split("/")[1] for name in names if name.startswith(f"{config}/")})
-    raise _refuse_unknown(choice, "split", splits)
+    raise choice.refuse_unknown("split", splits)
 
 
-def list_missing_shards(names: Iterable[str]) -> list[str] | None:
-    """Return the shards that numbered files lack; None when their names do not say how many there are."""
-    missing: list[str] = []
-    present = set(names)
-    for name in sorted(present):
-        shard = _SHARD.search(name)
-        if shard is None:
-            return None
-        for number in range(int(shard[2])):
-            other = _SHARD.sub(f"-{number:05d}-of-{shard[2]}", name)
-            # A hash may stand behind the number, another for each shard.
-            stem = other[: shard.end()]
-            if not any(one.startswith(stem) for one in present):
-                missing.append(stem)
-    return sorted(set(missing))
+def has_all_shards(names: Collection[str]) -> bool:
+    """Return whether names of numbered files say how many there are, and all of them are there."""
+    shards = {name: _SHARD.search(name) for name in names}
+    # A hash may stand behind the number, another for each shard.
+    return bool(names) and all(
+        found is not None
+        and all(
+            any(one.startswith(f"{name[: found.start()]}-{number:05d}-of-{found[2]}") for one in names)
+            for number in range(int(found[2]))
+        )
+        for name, found in shards.items()
+    )
 
 
 def _match(choice: Choice, names: Sequence[str], patterns: Sequence[str], what: str) -> list[str]:
@@ -251,20 +243,13 @@ def _read_configs(card: Mapping[str, Any]) -> dict[str, dict[str, list[str]]]:
         files = entry.get("data_files") if isinstance(entry, dict) else None
         if files is None:
             continue
+        if isinstance(files, list) and files and isinstance(files[0], dict):
+            files = {one.get("split", "train"): one.get("path") for one in files}
         base = str(entry.get("data_dir") or "")
         splits = configs.setdefault(str(entry.get("config_name", DEFAULT_CONFIG)), {})
-        for split, patterns in _read_splits(files):
-            splits[split] = [f"{base}/{one}" if base else one for one in patterns]
+        for split, patterns in (files if isinstance(files, dict) else {"train": files}).items():
+            splits[str(split)] = [f"{base}/{one}" if base else one for one in _list_texts(patterns)]
     return configs
-
-
-def _read_splits(files: object) -> Iterable[tuple[str, list[str]]]:
-    if isinstance(files, dict):
-        yield from ((str(split), _list_texts(patterns)) for split, patterns in files.items())
-    elif isinstance(files, list) and files and isinstance(files[0], dict):
-        yield from ((str(one.get("split", "train")), _list_texts(one.get("path"))) for one in files)
-    else:
-        yield "train", _list_texts(files)
 
 
 def _list_texts(value: object) -> list[str]:
@@ -280,11 +265,11 @@ def _choose_listed(
         if len(configs) > 1 and config != DEFAULT_CONFIG:
             raise choice.refuse("has several configs", f"choose one with `name`: {listing(configs)}")
     if config not in configs:
-        raise _refuse_unknown(choice, "config", list(configs))
+        raise choice.refuse_unknown("config", list(configs))
     splits = configs[config]
     split = choice.split or (next(iter(splits)) if len(splits) == 1 else "")
     if split not in splits:
-        raise _refuse_unknown(choice, "split", list(splits))
+        raise choice.refuse_unknown("split", list(splits))
     return _match(choice, names, splits[split], "its card")
 
 
@@ -302,25 +287,16 @@ def _choose_by_name(choice: Choice, names: Sequence[str]) -> list[str]:
         return list(names) if choice.split in {None, "train"} else []
     if choice.split is None:
         if len(present) > 1:
-            raise _refuse_unknown(choice, "split", present)
+            raise choice.refuse_unknown("split", present)
         return by_split[present[0]]
     if not by_split[choice.split]:
-        raise _refuse_unknown(choice, "split", present)
+        raise choice.refuse_unknown("split", present)
     return by_split[choice.split]
 
 
 def _has_word(name: str, *words: str) -> bool:
     any_word = "|".join(map(re.escape, words))
     return re.search(rf"(?<![A-Za-z0-9])(?:{any_word})(?![A-Za-z])", name, re.IGNORECASE) is not None
-
-
-def _refuse_unknown(choice: Choice, what: Literal["config", "split"], known: Sequence[str]) -> DataError:
-    """Return the error about a config or a split that there is not, or that must be chosen."""
-    asked = choice.config if what == "config" else choice.split
-    near = suggest(asked or "", known)
-    hint = f"{near} {what}s: {listing(known)}" if near else f"{what}s: {listing(known)}"
-    message = f"has no {what} `{asked}`" if asked else f"has several {what}s"
-    return choice.refuse(message, f"{hint}; choose one with `{'name' if what == 'config' else what}`")
 
 
 @dataclass(frozen=True)
@@ -349,17 +325,13 @@ class Hub:
         self._library = _import_library()
 
     def look_up(self, choice: Choice, revision: str | None) -> Repository:
-        """Return a repository as it is at a revision, or now."""
-        if self.is_offline:
-            raise _refuse_offline(choice)
-        with self._translating(choice, revision):
-            api = self._library.HfApi(endpoint=self.endpoint)
-            found = api.dataset_info(choice.path, revision=revision, timeout=TIMEOUT)
-        card = found.card_data.to_dict() if found.card_data else {}
-        return Repository(str(found.sha), [one.rfilename for one in found.siblings or ()], card)
-
-    def look_up_here(self, choice: Choice, revision: str | None) -> Repository | None:
-        """Return what is on this machine of a repository; None if there is nothing."""
+        """Return a repository as it is at a revision, or now; offline, what is on this machine of it."""
+        if not self.is_offline:
+            with self._translating(choice, revision):
+                api = self._library.HfApi(endpoint=self.endpoint)
+                found = api.dataset_info(choice.path, revision=revision, timeout=TIMEOUT)
+            card = found.card_data.to_dict() if found.card_data else {}
+            return Repository(str(found.sha), [one.rfilename for one in found.siblings or ()], card)
         folder = self.cache / f"datasets--{choice.path.replace('/', '--')}"
         commit = revision or "main"
         stated = folder / "refs" / commit
@@ -367,11 +339,12 @@ class Hub:
             commit = stated.read_text(encoding="utf-8").strip()
         snapshot = folder / "snapshots" / commit
         if not snapshot.is_dir():
-            return None
-        names = [path.relative_to(snapshot).as_posix() for path in sorted(snapshot.rglob("*"))]
+            raise _refuse_offline(choice)
+        names = [
+            path.relative_to(snapshot).as_posix() for path in sorted(snapshot.rglob("*")) if path.is_file()
+        ]
         is_card = (snapshot / CARD).is_file()
-        card = self._library.metadata_load(snapshot / CARD) if is_card else None
-        return Repository(commit, [name for name in names if (snapshot / name).is_file()], card or {})
+        return Repository(commit, names, (is_card and self._library.metadata_load(snapshot / CARD)) or {})
 
     def fetch(self, choice: Choice, name: str, commit: str) -> Path:
         """Return a file of a repository on this machine; it is fetched if it is not there."""

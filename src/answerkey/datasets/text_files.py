@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -241,7 +242,7 @@ class _SyntaxError(Exception):
     """Where a JSON list breaks off: message, line and column."""
 
 
-class JsonWindow:
+class JsonWindow(ABC):
     """A JSON text that is read value by value; only a window of it is in memory, which grows with a value.
 
     `at` is a place in the window, `line` its line.
@@ -291,9 +292,9 @@ class JsonWindow:
             self.text, self.at = self.text[self.at :] + more, 0
         return bool(more)
 
+    @abstractmethod
     def fail(self, message: str, position: int) -> Exception:
         """Return the error about a text that breaks off."""
-        raise NotImplementedError
 
 
 class _JsonList(JsonWindow):

@@ -13,10 +13,9 @@ import re
 import shutil
 import sqlite3
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,10 +32,11 @@ from answerkey.importers.helm import HelmReader
 from answerkey.importers.inspect import InspectReader
 from answerkey.importers.lighteval import LightevalReader
 from answerkey.importers.lm_eval import LmEvalReader
-from answerkey.importers.logs import ImportOptions, Log, LogDescription, LogPreview, LogReader, Record
+from answerkey.importers.logs import Log, LogPreview, LogReader
 from answerkey.importers.opencompass import OpenCompassReader
 from answerkey.importers.promptfoo import PromptfooReader
 from answerkey.importers.questions import LABELS
+from answerkey.importers.records import ImportOptions, LogDescription, Record
 from answerkey.importers.tables import (
     AnthropicBatchReader,
     EveryEvalEverReader,
@@ -120,7 +120,6 @@ def import_log(
         tempfile.TemporaryDirectory(prefix=".lines-", dir=draft) as stage,
         closing(RecordStore(Path(stage))) as store,
     ):
-        counts = store.counts
         with without_collecting():
             for number, record in enumerate(reader.read(log), 1):
                 if not store.add(record):
@@ -128,7 +127,9 @@ def import_log(
                     log.mark_broken(f"a text of sample `{record.sample_id}` is too long for a table", where)
                 if progress is not None and number % _REPORT_EVERY == 0:
                     progress("read", number, 0)
-        limit = Options(allow_failed=allow_failed).failed_limit(max(log.seen, counts.records + log.broken))
+        counts = store.count()
+        read = max(counts.questions, counts.completions) + log.broken
+        limit = Options(allow_failed=allow_failed).failed_limit(max(log.seen, read))
         if log.broken > limit:
             log.errors.raise_any()
         if not counts.completions:
@@ -136,7 +137,7 @@ def import_log(
                 "E210", "nothing of the log can be used" if log.broken else "the log has no completions"
             )
         samples, num_trials, missing = store.write_tables(
-            draft, file=str(source), last_wins=log.description.last_wins
+            counts, draft, file=str(source), last_wins=log.description.last_wins
         )
         _add_notices(log, counts, samples, missing)
         found = Imported(
@@ -147,7 +148,7 @@ def import_log(
             description=log.description,
             samples=samples,
             num_trials=num_trials,
-            statuses=dict(sorted(counts.statuses.items())),
+            statuses=counts.statuses,
             judged=counts.judged,
             their_mean=counts.right / counts.judged if counts.judged else None,
             broken=log.broken,
@@ -296,44 +297,21 @@ _FEWEST_GUESSED = 4
 _write_json = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 
-@dataclass
+@dataclass(frozen=True)
 class RecordCounts:
     """What all records have in common, and how many there are of what; `paired` ask and answer."""
 
-    questions: int = 0
-    completions: int = 0
-    paired: int = 0
-    with_choices: int = 0
-    with_options: int = 0
-    with_ranking: int = 0
-    truths: set[str] = field(default_factory=set)
-    statuses: Counter[str] = field(default_factory=Counter)
-    judged: int = 0
-    right: float = 0.0
-    characters: int = 0
-
-    @property
-    def records(self) -> int:
-        """How many records there are, at most."""
-        return max(self.questions, self.completions)
-
-    def add(self, record: Record) -> None:
-        """Count a record."""
-        question, said = record.question, record.completion
-        self.paired += question is not None and said is not None
-        if question is not None:
-            self.questions += 1
-            self.with_choices += question.choices is not None
-            self.with_options += question.options is not None
-            if len(self.truths) < _TRUTHS:
-                self.truths.add(question.truth or "")
-        if said is not None:
-            self.completions += 1
-            self.statuses[said.status.value] += 1
-            self.with_ranking += isinstance(said.logprobs, Mapping) and "ranking" in said.logprobs
-            if record.verdict.value is not None:
-                self.judged += 1
-                self.right += record.verdict.value
+    records: int
+    questions: int
+    completions: int
+    paired: int
+    with_choices: int
+    with_options: int
+    judged: int
+    with_ranking: int
+    truths: frozenset[str]
+    statuses: dict[str, int]
+    right: float
 
     def guess_choices(self) -> list[str] | None:
         """Return the choices of a log without any, if its truths are letters: from A to the last, or D."""
@@ -346,8 +324,8 @@ class RecordStore:
     """All records of a log, in a database in a folder of their own: samples come in any order, and again."""
 
     def __init__(self, folder: Path) -> None:
-        self.counts = RecordCounts()
         self._folder = folder
+        self._characters = self._rankings = 0
         self._held: list[tuple[object, ...]] = []
         self._base = sqlite3.connect(folder / "records.sqlite", isolation_level=None)
         names = ("sample_id", "trial", "asks", "says", *_QUESTION_COLUMNS, *_COMPLETION_COLUMNS)
@@ -402,8 +380,9 @@ class RecordStore:
         lengths = [len(cell) for cell in row if type(cell) is str]
         if max(lengths) > _MOST_CHARACTERS:
             return False
-        self.counts.add(record)
-        self.counts.characters += sum(lengths)
+        self._characters += sum(lengths)
+        logprobs = None if said is None else said.logprobs
+        self._rankings += isinstance(logprobs, Mapping) and "ranking" in logprobs
         self._held.append(row)
         if len(self._held) >= _HELD:
             self._flush()
@@ -420,7 +399,26 @@ class RecordStore:
             self._base.executemany(self._insert, mended)
         self._held = []
 
-    def write_tables(self, folder: Path, *, file: str, last_wins: bool) -> tuple[int, int, int]:
+    def count(self) -> RecordCounts:
+        """Return what all records have in common."""
+        self._flush()
+        ask = self._base.execute
+        sums = ["count(*)", *(f"count(*) FILTER (WHERE {one})" for one in ("asks", "says", "asks AND says"))]
+        sums += ["count(choices)", "count(options)", "count(their_score)"]
+        counted = ask(f"SELECT {', '.join(sums)} FROM records").fetchone()
+        truths = ask(f"SELECT DISTINCT ifnull(answer, '') FROM records WHERE asks LIMIT {_TRUTHS}")
+        statuses = "SELECT completion_status, count(*) FROM records WHERE says GROUP BY completion_status"
+        right = 0.0
+        for (value,) in ask("SELECT their_score FROM records WHERE their_score IS NOT NULL ORDER BY rowid"):
+            right += value
+        known = frozenset(truth for (truth,) in truths)
+        by_status = dict(ask(f"{statuses} ORDER BY completion_status"))
+        cells: list[Any] = [*counted, self._rankings, known, by_status, right]
+        return RecordCounts(*cells)
+
+    def write_tables(
+        self, counts: RecordCounts, folder: Path, *, file: str, last_wins: bool
+    ) -> tuple[int, int, int]:
         """Write both tables into a folder, in the same order of samples; return samples, trials and gaps.
 
         Most logs have one record for each sample; these are copied. In others a sample comes several times
@@ -428,12 +426,11 @@ class RecordStore:
         that is in no record is an ERROR among the completions. Without any question there are only
         completions. DataError when records do not fit together.
         """
-        self._flush()
         ask = self._base.execute
         questions = {"sample_id": _TEXT, **self._find_used(_QUESTION_COLUMNS)}
         completions = {"sample_id": _TEXT, **self._find_used(_COMPLETION_COLUMNS)}
-        records, samples = ask("SELECT count(*), count(DISTINCT sample_id) FROM records").fetchone()
-        if self.counts.paired == records == samples:
+        (samples,) = ask("SELECT count(DISTINCT sample_id) FROM records").fetchone()
+        if counts.paired == counts.records == samples:
             self._write(folder / DATASET, questions, f"SELECT {', '.join(questions)} FROM records")
             self._write(folder / COMPLETIONS, completions, f"SELECT {', '.join(completions)} FROM records")
             return samples, 1, 0
@@ -445,7 +442,7 @@ class RecordStore:
             message, hint = f"samples are there twice: {ids}", "import the files of one run at a time"
             raise DataError("E208", message, where=Place(file=file), hint=hint)
         first = "SELECT sample_id, min(rowid) AS first FROM records WHERE asks GROUP BY sample_id"
-        if not self.counts.questions:
+        if not counts.questions:
             first = "SELECT sample_id, min(record) AS first FROM said GROUP BY sample_id"
         ask(f"INSERT INTO samples (sample_id, record) {first} ORDER BY first")
         unknown = "SELECT sample_id FROM said WHERE sample_id NOT IN (SELECT sample_id FROM samples)"
@@ -456,7 +453,7 @@ class RecordStore:
             raise DataError("E209", message, where=Place(file=file), hint=hint)
         ask("INSERT INTO trials (trial) SELECT DISTINCT trial FROM said ORDER BY trial")
         sizes = [ask(f"SELECT count(*) FROM {one}").fetchone()[0] for one in ("samples", "trials", "said")]
-        if self.counts.questions:
+        if counts.questions:
             columns = ", ".join(f"records.{name}" for name in questions)
             query = f"SELECT {columns} FROM samples JOIN records ON records.rowid = record ORDER BY number"
             self._write(folder / DATASET, questions, query)
@@ -494,8 +491,9 @@ class RecordStore:
 
     def _write(self, path: Path, columns: Mapping[str, pl.DataType], query: str) -> None:
         """Write the rows of a query as a Parquet file; a group of them is in memory at a time."""
-        counts, parts = self.counts, list[Path]()
-        group = max(1_000, min(_GROUP_BYTES * counts.records // max(counts.characters, 1), _GROUP_ROWS))
+        parts: list[Path] = []
+        (records,) = self._base.execute("SELECT count(*) FROM records").fetchone()
+        group = max(1_000, min(_GROUP_BYTES * records // max(self._characters, 1), _GROUP_ROWS))
         rows = self._base.execute(query)
         while block := rows.fetchmany(group):
             cells = zip(columns.items(), zip(*block, strict=True), strict=True)

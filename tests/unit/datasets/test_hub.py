@@ -19,7 +19,7 @@ import pytest
 
 from answerkey.cli import main
 from answerkey.datasets import HuggingFaceSource, open_dataset, pin_source
-from answerkey.datasets.hub import Choice, choose_files, list_missing_shards
+from answerkey.datasets.hub import Choice, choose_files, has_all_shards
 from answerkey.errors import DataError, SpecError
 
 pytest.importorskip("huggingface_hub")
@@ -524,9 +524,9 @@ def test_files_are_chosen_by_what_is_asked_for(
 
 def test_missing_shards_are_seen() -> None:
     """By their numbers, with or without a hash behind them; None where names do not count."""
-    assert list_missing_shards(["t-00000-of-00002.parquet", "t-00001-of-00002.parquet"]) == []
-    assert list_missing_shards(["t-00001-of-00002-abc.parquet"]) == ["t-00000-of-00002"]
-    assert list_missing_shards(["test.jsonl"]) is None
+    assert has_all_shards(["t-00000-of-00002.parquet", "t-00001-of-00002-abc.parquet"])
+    assert not has_all_shards(["t-00001-of-00002-abc.parquet"])
+    assert not has_all_shards(["test.jsonl"])
 
 
 def test_a_ready_made_task_reads_its_dataset_from_the_hub(

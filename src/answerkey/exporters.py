@@ -64,30 +64,27 @@ def export_rows(
     Parquet is not text and needs the file. With `is_raw`, CSV holds every text as it is.
     """
     opened = reopen(run, pick_task(run, task_key).key)
-    write: Callable[[Reopened, TextIO], int] | None = None
-    if form == "jsonl":
-        write = write_jsonl
-    elif form == CSV:
-        write = partial(write_csv, is_raw=is_raw)
-    elif form != PARQUET:
-        write = partial(write_every_eval_ever, run)
+    writers: dict[str, Callable[[Reopened, TextIO], int]] = {
+        "jsonl": lambda opened, out: sum(1 for row in read_rows(opened) if out.write(to_json(row) + "\n")),
+        CSV: partial(write_csv, is_raw=is_raw),
+        "every_eval_ever": partial(write_every_eval_ever, run),
+    }
     rows = len(opened)
+
+    def write_text(path: Path) -> None:
+        nonlocal rows
+        with path.open("w", encoding="utf-8", newline="") as out:
+            rows = writers[form](opened, out)
+
+    if file is None:
+        rows = writers[form](opened, stream)
+        return Exported(rows, len(opened) - rows)
     try:
-        if write is None:
-            write_frames(Path(str(file)), map(flatten, opened.iterate()))
-        elif file is None:
-            rows = write(opened, stream)
+        if form == PARQUET:
+            write_frames(Path(file), map(flatten, opened.iterate()))
         else:
-
-            def write_text(path: Path) -> None:
-                nonlocal rows
-                with path.open("w", encoding="utf-8", newline="") as out:
-                    rows = write(opened, out)
-
             write_output(Path(file), write_text)
     except OSError as error:
-        if file is None:
-            raise
         reason = error.strerror or error
         raise RunError("E502", f"cannot write `{file}`: {reason}", hint="choose another file") from error
     return Exported(rows, len(opened) - rows)
@@ -100,7 +97,10 @@ def read_rows(opened: Reopened) -> Iterator[dict[str, Any]]:
         keys = [name for name in part.scores.columns if name not in {"sample_id", "trial"}]
         verdicts = part.scores.iter_rows(named=True)
         replies = part.completions.frame.select("completion", "status").iter_rows()
-        rows = zip(verdicts, replies, part.samples.rows(), list_orders(part), strict=True)
+        told = part.samples.orders  # which sample each row is of, and where in the file its options stand
+        told = told if told is None else told.select("base_sample_id", pl.col("order").alias("option_order"))
+        orders = [{}] * len(part.samples) if told is None else told.to_dicts()
+        rows = zip(verdicts, replies, part.samples.rows(), orders, strict=True)
         for verdict, (text, status), sample, order in rows:
             yield {
                 "sample_id": verdict["sample_id"],
@@ -113,15 +113,6 @@ def read_rows(opened: Reopened) -> Iterator[dict[str, Any]]:
             }
 
 
-def list_orders(part: Excerpt) -> list[dict[str, Any]]:
-    """Return which sample each row is of, and where in the file its options stand; empty without orders."""
-    orders = part.samples.orders
-    if orders is None:
-        return [{}] * len(part.samples)
-    told = orders.select("base_sample_id", pl.col("order").alias("option_order"))
-    return list(told.iter_rows(named=True))
-
-
 def find_encoded(task: TaskRun) -> Mapping[str, Collection[str]]:
     """Return scorer key → the values and metadata that are stored as JSON text."""
     found: Mapping[str, Collection[str]] = task.manifest.get("encoded") or {}
@@ -130,27 +121,14 @@ def find_encoded(task: TaskRun) -> Mapping[str, Collection[str]]:
 
 def describe_verdict(verdict: Mapping[str, Any], encoded: Collection[str] = ()) -> dict[str, Any]:
     """Return one score as JSONL has it; `excluded_by` only where an action keeps it out of the metrics."""
-    described = {
-        "status": verdict["status"],
-        "reason": verdict["reason"],
-        "values": _decode(verdict["values"], encoded),
-        "metadata": _decode(verdict["metadata"], encoded),
-    }
+    described = {"status": verdict["status"], "reason": verdict["reason"]}
+    for group in ("values", "metadata"):
+        described[group] = {
+            name: json.loads(value) if name in encoded and isinstance(value, str) else value
+            for name, value in (verdict[group] or {}).items()
+            if name != EMPTY_STRUCT_FIELD
+        }
     return described | ({"excluded_by": verdict["excluded_by"]} if verdict.get("excluded_by") else {})
-
-
-def _decode(group: Mapping[str, Any] | None, encoded: Collection[str]) -> dict[str, Any]:
-    return {
-        name: json.loads(value) if name in encoded and isinstance(value, str) else value
-        for name, value in (group or {}).items()
-        if name != EMPTY_STRUCT_FIELD
-    }
-
-
-def write_jsonl(opened: Reopened, out: TextIO) -> int:
-    """Write one JSON object per line, without NaN; return how many."""
-    out.writelines(to_json(row) + "\n" for row in read_rows(opened))
-    return len(opened)
 
 
 def to_json(content: object) -> str:

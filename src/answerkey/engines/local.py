@@ -53,8 +53,6 @@ class Engine(Protocol):
     """
 
     name: ClassVar[str]
-    #: Whether work may be done on other machines, which see shared folders alone.
-    is_far: ClassVar[bool]
 
     def map(
         self, function: Callable[[Shard], Part], shards: Iterable[Shard], *, spread: Spread = "alone"
@@ -84,7 +82,6 @@ class LocalEngine:
     """Works on this machine, on all cores that the process may use."""
 
     name: ClassVar[str] = "local"
-    is_far: ClassVar[bool] = False
 
     def map(
         self, function: Callable[[Shard], Part], shards: Iterable[Shard], *, spread: Spread = "alone"

@@ -248,7 +248,6 @@ class RayEngine:
     """Works on a Ray cluster: the one at an address, or one of its own on this machine, on loopback alone."""
 
     name: ClassVar[str] = "ray"
-    is_far: ClassVar[bool] = True
 
     def __init__(self, address: str | None = None) -> None:
         require_ray()

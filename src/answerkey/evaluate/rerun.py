@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
@@ -55,7 +55,6 @@ from answerkey.evaluate.runner import (
     run_new,
     run_tasks,
 )
-from answerkey.evaluate.session import Onlooker
 from answerkey.metrics import KeyedMetric, PythonMetric, measure_metrics
 from answerkey.models.config import Generation, ModelConfig
 from answerkey.runs import (
@@ -91,6 +90,9 @@ from answerkey.spec import (
     task_from_source,
 )
 from answerkey.types import Completions, Notice, Samples, Scores
+
+if TYPE_CHECKING:
+    from answerkey.evaluate.session import Onlooker
 
 TaskSource = Task | Mapping[str, object] | str | Path
 #: What belongs to an old run and cannot be chosen again when it is scored anew, or gone on with.

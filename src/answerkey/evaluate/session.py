@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from array import array
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -25,28 +25,36 @@ from answerkey.models.cache import CallCache
 from answerkey.models.calls import BatchLeft, BatchSeen, Budget, Event, Finished, Price, Retried, find_room
 from answerkey.models.model import LiveModel, Model, SnippetModel
 from answerkey.runs import Journal, JournalCall, RunWriter
-from answerkey.scorers import AskingScorer, Scorer, StringEquals, StringEqualsMcqa
+from answerkey.scorers import AskingScorer, StringEquals, StringEqualsMcqa
 from answerkey.solvers import ChoiceRankingSolver
 from answerkey.spec import Task
-from answerkey.types import Completion, Completions, CompletionStatus, Notice, Samples, ScoreStatus, Validity
+from answerkey.types import Completion, Completions, CompletionStatus, Notice, ScoreStatus, Validity
 
 _LONGEST_REASON = 80
 _LONGEST_EXAMPLE = 300
+#: The pace is that of the last so many seconds.
+WINDOW_SECONDS = 15.0
+#: Completions that wait to be judged; beyond that they are judged even if nobody looks.
+WAITING = 5000
+#: So many completions tell whether all that would follow are of any use.
+FIRST = 50
+_SHOWN = 60
+
+
+# What was asked of a model: how many calls, tokens, seconds, and what went wrong.
 
 
 class Reasons:
-    """Troubles in groups by purpose and cause: how many, and one example each."""
+    """Errors in groups by purpose and cause: how many, and one example each."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], dict[str, Any]] = {}
 
     def add(self, purpose: str, why: str, sample_id: str) -> None:
-        """Count one trouble."""
+        """Count one error."""
         reason = why.partition(":")[0][:_LONGEST_REASON] or "unknown"
-        one = self._found.get((purpose, reason))
-        if one is None:
-            example = {"sample_id": sample_id, "error": why[:_LONGEST_EXAMPLE]}
-            self._found[purpose, reason] = one = {"reason": reason, "count": 0, "example": example}
+        example = {"sample_id": sample_id, "error": why[:_LONGEST_EXAMPLE]}
+        one = self._found.setdefault((purpose, reason), {"reason": reason, "count": 0, "example": example})
         one["count"] += 1
 
     def describe(self, purpose: str) -> list[dict[str, Any]]:
@@ -55,64 +63,50 @@ class Reasons:
         return sorted(found, key=lambda one: (-one["count"], one["reason"]))
 
 
-@dataclass
-class _Tally:
-    calls: int = 0
-    asked: int = 0
-    failed: int = 0
-    retries: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    latencies: array[float] = field(default_factory=lambda: array("d"))
-
-    def add(self, call: JournalCall) -> None:
-        self.calls += 1
-        self.failed += call.status == CompletionStatus.ERROR.value
-        if call.source == "cache":
-            return
-        self.asked += 1
-        self.retries += max(0, (call.attempts or 1) - 1)
-        self.prompt_tokens += call.prompt_tokens or 0
-        self.completion_tokens += call.completion_tokens or 0
-        if call.latency is not None:
-            self.latencies.append(call.latency)
-
-    def describe(self, price: Price | None) -> dict[str, Any]:
-        tokens = (self.prompt_tokens, self.completion_tokens)
-        return {
-            "calls": self.calls,
-            "asked": self.asked,
-            "cached": self.calls - self.asked,
-            "failed": self.failed,
-            "retries": self.retries,
-            "prompt_tokens": tokens[0],
-            "completion_tokens": tokens[1],
-            "cost": None if price is None else round(price.charge(*tokens), 6),
-            "latency": _measure_latency(self.latencies),
-        }
-
-
-def tally_calls(
+def count_calls(
     calls: Iterable[JournalCall], prices: Mapping[str, Price | None], retried: Reasons
 ) -> dict[str, dict[str, Any]]:
     """Return by purpose what was asked: counts, tokens, cost, latency, failures and retries by reason.
 
     `retried` has the reasons for asking again of this process; the count of retries is that of the whole run.
     """
-    tallies: dict[str, _Tally] = {}
+    counts: dict[str, Counter[str]] = {}
+    latencies: dict[str, array[float]] = {}
     errors = Reasons()
     for call in calls:
-        tallies.setdefault(call.purpose, _Tally()).add(call)
+        own = counts.setdefault(call.purpose, Counter())
+        own["calls"] += 1
         if call.status == CompletionStatus.ERROR.value:
+            own["failed"] += 1
             errors.add(call.purpose, call.error or "", call.sample_id)
+        if call.source == "cache":
+            continue
+        own["asked"] += 1
+        own["retries"] += max(0, (call.attempts or 1) - 1)
+        own["prompt_tokens"] += call.prompt_tokens or 0
+        own["completion_tokens"] += call.completion_tokens or 0
+        if call.latency is not None:
+            latencies.setdefault(call.purpose, array("d")).append(call.latency)
     return {
-        purpose: tally.describe(prices.get(purpose))
-        | {"errors": errors.describe(purpose), "retried": retried.describe(purpose)}
-        for purpose, tally in tallies.items()
+        purpose: {
+            "calls": own["calls"],
+            "asked": own["asked"],
+            "cached": own["calls"] - own["asked"],
+            **{name: own[name] for name in ("failed", "retries", "prompt_tokens", "completion_tokens")},
+            "cost": _charge(prices.get(purpose), own["prompt_tokens"], own["completion_tokens"]),
+            "latency": _measure_latency(latencies.get(purpose)),
+            "errors": errors.describe(purpose),
+            "retried": retried.describe(purpose),
+        }
+        for purpose, own in counts.items()
     }
 
 
-def _measure_latency(seconds: array[float]) -> dict[str, float] | None:
+def _charge(price: Price | None, prompt_tokens: int, completion_tokens: int) -> float | None:
+    return None if price is None else round(price.charge(prompt_tokens, completion_tokens), 6)
+
+
+def _measure_latency(seconds: array[float] | None) -> dict[str, float] | None:
     """Return the median and the 95th percentile in seconds; None without any."""
     if not seconds:
         return None
@@ -124,8 +118,7 @@ def _measure_latency(seconds: array[float]) -> dict[str, float] | None:
     }
 
 
-#: Scorers that judge a few thousand completions in no time, without asking anybody.
-QUICK = (StringEqualsMcqa, StringEquals)
+# A task followed while its model is called: how far it is, how it goes, what is odd about it.
 
 
 @dataclass(frozen=True)
@@ -139,129 +132,6 @@ class Judged:
     def __add__(self, other: Judged) -> Judged:
         both = None if other.invalid is None else (self.invalid or 0) + other.invalid
         return Judged(self.scored + other.scored, self.correct + other.correct, both)
-
-
-class QuickJudge:
-    """Judges completions of a task by its main scorer, if that one is quick."""
-
-    def __init__(self, task: Task, samples: Samples) -> None:
-        self._samples = samples
-        self._places = samples.ids.to_frame("sample_id").with_row_index("position")
-        scorer = task.main_step.scorer
-        self._scorer: Scorer | None = scorer if isinstance(scorer, QUICK) else None
-
-    @property
-    def is_able(self) -> bool:
-        """Whether the scorer is one of the quick ones."""
-        return self._scorer is not None
-
-    def judge(self, said: Sequence[tuple[str, Completion]]) -> Judged:
-        """Return how these completions, each with the id of its sample, are judged.
-
-        A scorer that fails will say so when its turn comes; until then it has judged nothing.
-        """
-        if self._scorer is None or not said:
-            return Judged()
-        try:
-            return self._count(self._scorer, said)
-        except AnswerkeyError:
-            return Judged()
-
-    def _count(self, scorer: Scorer, said: Sequence[tuple[str, Completion]]) -> Judged:
-        asked = pl.DataFrame({"sample_id": [sample_id for sample_id, _ in said]}, {"sample_id": pl.String})
-        places = asked.join(self._places, on="sample_id", how="left", maintain_order="left")["position"]
-        completions = [replace(one, prompt=None, logprobs=None) for _, one in said]
-        scores = scorer.score(
-            self._samples.take(places.to_list()),
-            Completions.build(asked["sample_id"], completions, source="live"),
-        )
-        is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
-        correct, validity = scores.column("is_correct"), scores.column("completion_validity")
-        return Judged(
-            scored=int(is_scored.sum()),
-            correct=0 if correct is None else int(correct.fill_null(0).sum()),
-            invalid=None if validity is None else int((validity == Validity.INVALID.value).sum()),
-        )
-
-
-#: So many completions are looked at.
-FIRST = 50
-LENGTH = "length"
-_SHOWN = 60
-
-
-class EarlyWarning:
-    """Looks at the first 50 completions of a task; calls that failed are not among them."""
-
-    def __init__(self, judge: QuickJudge) -> None:
-        self._judge = judge
-        self._said: list[tuple[str, Completion]] = []
-        self._is_over = False
-
-    def look_at(self, sample_id: str, completion: Completion) -> tuple[Notice, bool] | None:
-        """Take a completion; with the fiftieth, return what is wrong with all of them, if anything is.
-
-        The truth value says whether the rest would be nonsense, too. A letter cut off after one token may be
-        just what was wanted, and is only worth a warning.
-        """
-        if self._is_over or completion.status is CompletionStatus.ERROR:
-            return None
-        self._said.append((sample_id, completion))
-        if len(self._said) < FIRST:
-            return None
-        self._is_over = True
-        judged, texts = self._judge.judge(self._said), [one for _, one in self._said]
-        self._said = []
-        return judge_first(texts, judged)
-
-
-def judge_first(said: Sequence[Completion], judged: Judged) -> tuple[Notice, bool] | None:
-    """Return what is wrong with all of these completions, and whether it makes them useless."""
-    is_cut = all(one.finish_reason == LENGTH for one in said)
-    is_invalid = bool(judged.scored) and judged.invalid == judged.scored
-    # A dataset that is sorted by its truths has the same right answer fifty times.
-    is_right = bool(judged.scored) and judged.correct == judged.scored
-    is_same = len({(one.status, one.text) for one in said}) == 1 and not is_right
-    found = [
-        words
-        for is_so, words in (
-            (is_invalid, "all INVALID"),
-            (is_same, "all the same"),
-            (is_cut, "all cut off by the token limit"),
-        )
-        if is_so
-    ]
-    if not found:
-        return None
-    message = f"the first {len(said)} completions are {_join(found)}; for example {_show(said[0])}"
-    hint = _advise(is_cut=is_cut, is_invalid=is_invalid)
-    is_useless = is_invalid or is_same or 2 * (judged.invalid or 0) >= judged.scored
-    return Notice(message, hint=hint), is_useless
-
-
-def _join(words: Sequence[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-
-
-def _show(completion: Completion) -> str:
-    if completion.text is None:
-        return f"no text ({completion.status.value})"
-    return repr(completion.text if len(completion.text) <= _SHOWN else f"{completion.text[:_SHOWN]}…")
-
-
-def _advise(*, is_cut: bool, is_invalid: bool) -> str:
-    stop = "Ctrl-C stops the run"
-    if is_cut:
-        return f"{stop}; raise `max_tokens` in the model's `generation`, unless one letter is all you want"
-    if is_invalid:
-        return f"{stop}; `--dry-run` shows the prompt: does it ask for the letter alone?"
-    return f"{stop}; `--dry-run` shows the prompt: does it hold the question and the options?"
-
-
-#: The pace is that of the last so many seconds.
-WINDOW_SECONDS = 15.0
-#: Completions that wait to be judged; beyond that they are judged even if nobody looks.
-WAITING = 5000
 
 
 @dataclass(frozen=True)
@@ -317,23 +187,12 @@ class Onlooker(Protocol):
         """Hear a line about how the run goes on."""
 
 
-@dataclass
-class _Counts:
-    """The calls of one purpose."""
-
-    done: int = 0
-    known: int = 0
-    failed: int = 0
-    retried: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-
-
 class Observer:
     """Follows the calls of one task; safe for threads.
 
     `total` is how many calls of each purpose there will be. With `stops`, completions that make no sense end
-    the asking: SolverError E305.
+    the asking: SolverError E305. Completions are judged as they come in by the task's main scorer, if that is
+    one that judges thousands in no time.
     """
 
     def __init__(
@@ -351,13 +210,16 @@ class Observer:
         self._warn = warn
         self._stops = stops
         self._clock = clock
-        self._judge = QuickJudge(prepared.task, prepared.dataset.samples(prepared.columns))
+        scorer = prepared.task.main_step.scorer
+        self._scorer = scorer if isinstance(scorer, StringEqualsMcqa | StringEquals) else None
+        self._samples = prepared.dataset.samples(prepared.columns)
+        self._places = self._samples.ids.to_frame("sample_id").with_row_index("position")
         # What actions leave out of the metrics is only known in the end.
-        self._shows_accuracy = self._judge.is_able and not prepared.task.actions
-        self._early = EarlyWarning(self._judge)
-        # What is ranked is echoed, not said.
-        self._has_texts = not isinstance(prepared.task.solver, ChoiceRankingSolver)
-        self._counts: dict[str, _Counts] = {}
+        self._shows_accuracy = self._scorer is not None and not prepared.task.actions
+        # The first completions of all; what is ranked is echoed, not said.
+        is_ranked = isinstance(prepared.task.solver, ChoiceRankingSolver)
+        self._first: list[tuple[str, Completion]] | None = None if is_ranked else []
+        self._counts: dict[str, Counter[str]] = {}
         self._purpose = SOLVE
         self._waiting: list[tuple[str, Completion]] = []
         self._judged = Judged()
@@ -373,7 +235,7 @@ class Observer:
             self._note_finished(event)
         elif isinstance(event, Retried):
             with self._lock:
-                self._count(event.call.purpose).retried += 1
+                self._count(event.call.purpose)["retried"] += 1
                 self._trouble = event.why
                 self.retried.add(event.call.purpose, event.why, event.call.sample_id)
         elif isinstance(event, BatchSeen):
@@ -386,60 +248,58 @@ class Observer:
             self._warn(Notice(message, hint="`answerkey resume` collects it; nothing is handed in twice"))
 
     def _note_finished(self, event: Finished) -> None:
-        call, completion = event.call, event.completion
+        call, completion, first = event.call, event.completion, None
         with self._lock:
             counts = self._count(call.purpose)
-            counts.done += 1
-            counts.known += event.is_known
+            counts["done"] += 1
+            counts["known"] += event.is_known
             if not event.is_known:
                 self._trouble = None
-                counts.prompt_tokens += completion.prompt_tokens or 0
-                counts.completion_tokens += completion.completion_tokens or 0
+                counts["prompt_tokens"] += completion.prompt_tokens or 0
+                counts["completion_tokens"] += completion.completion_tokens or 0
             if completion.status is CompletionStatus.ERROR:
-                counts.failed += 1
+                counts["failed"] += 1
                 return
             if call.purpose != SOLVE:
                 return
             if self._shows_accuracy:
                 self._waiting.append((call.sample_id, completion))
             is_full = len(self._waiting) >= WAITING
-            found = self._early.look_at(call.sample_id, completion) if self._has_texts else None
+            if self._first is not None:
+                self._first.append((call.sample_id, completion))
+                if len(self._first) == FIRST:
+                    first, self._first = self._first, None
         if is_full:
             self._judge_waiting()
-        if found is not None:
-            self._speak(*found)
+        if first is not None and (found := judge_first([one for _, one in first], self._judge(first))):
+            notice, is_useless = found
+            if self._stops and is_useless:
+                hint = (notice.hint or "").removeprefix("Ctrl-C stops the run; ")
+                raise SolverError("E305", f"stopped: {notice.message}", hint=f"{hint}; then start a new run")
+            self._warn(notice)
 
-    def _count(self, purpose: str) -> _Counts:
+    def _count(self, purpose: str) -> Counter[str]:
         if purpose != self._purpose:
             self._purpose = purpose
             self._marks = deque([(self._clock(), 0)])
-        return self._counts.setdefault(purpose, _Counts())
-
-    def _speak(self, notice: Notice, is_useless: bool) -> None:  # noqa: FBT001 - the pair that was found
-        if self._stops and is_useless:
-            hint = (notice.hint or "").removeprefix("Ctrl-C stops the run; ")
-            raise SolverError("E305", f"stopped: {notice.message}", hint=f"{hint}; then start a new run")
-        self._warn(notice)
+        return self._counts.setdefault(purpose, Counter())
 
     def look(self) -> Standing:
         """Return how far the asking is now."""
         self._judge_waiting()
         with self._lock:
-            counts = self._counts.get(self._purpose, _Counts())
-            pace = self._measure_pace(counts.done - counts.known)
-            left = max(0, self.total - counts.done)
+            counts = self._counts.get(self._purpose, Counter[str]())
+            done = counts["done"]
+            pace = self._measure_pace(done - counts["known"])
+            names = ("known", "failed", "retried", "prompt_tokens", "completion_tokens")
             return Standing(
                 task=self.key,
                 purpose=self._purpose,
-                done=counts.done,
-                total=max(self.total, counts.done),
-                known=counts.known,
-                failed=counts.failed,
-                retried=counts.retried,
-                prompt_tokens=counts.prompt_tokens,
-                completion_tokens=counts.completion_tokens,
+                done=done,
+                total=max(self.total, done),
+                **{name: counts[name] for name in names},
                 pace=pace,
-                seconds_left=left / pace if pace else None,
+                seconds_left=max(0, self.total - done) / pace if pace else None,
                 judged=self._judged,
                 batches=tuple(one for one in self._batches.values() if not one.is_over),
                 trouble=self._trouble,
@@ -460,9 +320,62 @@ class Observer:
             with self._lock:
                 waiting, self._waiting = self._waiting, []
             if waiting:
-                judged = self._judge.judge(waiting)
+                judged = self._judge(waiting)
                 with self._lock:
                     self._judged += judged
+
+    def _judge(self, said: Sequence[tuple[str, Completion]]) -> Judged:
+        """Return how completions, each with the id of its sample, are judged; nothing by a slow scorer."""
+        if self._scorer is None:
+            return Judged()
+        asked = pl.DataFrame({"sample_id": [sample_id for sample_id, _ in said]}, {"sample_id": pl.String})
+        places = asked.join(self._places, on="sample_id", how="left", maintain_order="left")["position"]
+        completions = [replace(one, prompt=None, logprobs=None) for _, one in said]
+        built = Completions.build(asked["sample_id"], completions, source="live")
+        try:
+            scores = self._scorer.score(self._samples.take(places.to_list()), built)
+        except AnswerkeyError:  # it will say so when its turn comes
+            return Judged()
+        is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
+        correct, validity = scores.column("is_correct"), scores.column("completion_validity")
+        return Judged(
+            scored=int(is_scored.sum()),
+            correct=0 if correct is None else int(correct.fill_null(0).sum()),
+            invalid=None if validity is None else int((validity == Validity.INVALID.value).sum()),
+        )
+
+
+def judge_first(said: Sequence[Completion], judged: Judged) -> tuple[Notice, bool] | None:
+    """Return what is wrong with all of the first completions, and whether it makes the rest useless.
+
+    A letter cut off after one token may be just what was wanted, and is only worth a warning.
+    """
+    is_cut = all(one.finish_reason == "length" for one in said)
+    is_invalid = bool(judged.scored) and judged.invalid == judged.scored
+    # A dataset that is sorted by its truths has the same right answer fifty times.
+    is_right = bool(judged.scored) and judged.correct == judged.scored
+    is_same = len({(one.status, one.text) for one in said}) == 1 and not is_right
+    found = ["all INVALID"] if is_invalid else []
+    found += ["all the same"] if is_same else []
+    found += ["all cut off by the token limit"] if is_cut else []
+    if not found:
+        return None
+    text = said[0].text
+    shown = f"no text ({said[0].status.value})" if text is None else repr(text)
+    if text is not None and len(text) > _SHOWN:
+        shown = repr(f"{text[:_SHOWN]}…")
+    all_of_it = " and ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)
+    if is_cut:
+        advice = "raise `max_tokens` in the model's `generation`, unless one letter is all you want"
+    else:
+        wanted = "ask for the letter alone" if is_invalid else "hold the question and the options"
+        advice = f"`--dry-run` shows the prompt: does it {wanted}?"
+    message = f"the first {len(said)} completions are {all_of_it}; for example {shown}"
+    is_useless = is_invalid or is_same or 2 * (judged.invalid or 0) >= judged.scored
+    return Notice(message, hint=f"Ctrl-C stops the run; {advice}"), is_useless
+
+
+# The time in which a run calls its models.
 
 
 class NobodyLooks:
@@ -480,7 +393,7 @@ class NobodyLooks:
 
 @dataclass
 class Session:
-    """The time in which a run asks its models."""
+    """The time in which a run calls its models."""
 
     writer: RunWriter
     options: Options
@@ -497,11 +410,10 @@ class Session:
     def bind(self, prepared: Prepared) -> Prepared:
         """Return the task with its live models bound to the run; the session closes them in the end.
 
-        The repetitions of a task share its models. Scorers that ask are given theirs.
+        The repetitions of a task share its models. Scorers that call one are given theirs.
         """
-        models = prepared.models
-        observer = self._observe(prepared) if any(map(_is_asked, models.values())) else None
-        for purpose, model in models.items():
+        observer = self._observe(prepared) if any(map(_is_journaled, prepared.models.values())) else None
+        for purpose, model in prepared.models.items():
             if (prepared.key, purpose) not in self._models:
                 bound = self._bind_model(model, prepared.key, purpose, observer)
                 self._models[prepared.key, purpose] = bound
@@ -509,6 +421,33 @@ class Session:
             self._tasks[prepared.key] = self._bind_judges(prepared)
         specification = replace(prepared.specification, task=self._tasks[prepared.key])
         return replace(prepared, model=self._models.get((prepared.key, SOLVE)), specification=specification)
+
+    def _observe(self, prepared: Prepared) -> Observer:
+        observer = self._observers.get(prepared.key)
+        if observer is None:
+            warn, stops = self.onlooker.warn, self.options.stop_on_nonsense
+            observer = self._observers[prepared.key] = Observer(prepared, total=0, warn=warn, stops=stops)
+            self.onlooker.follow(observer)
+        observer.total += prepared.num_calls * _count_continuations(prepared)
+        return observer
+
+    def _bind_model(self, model: Model, key: str, purpose: str, observer: Observer | None) -> Model:
+        if observer is None or not isinstance(model, LiveModel | SnippetModel):
+            return model
+        known = (self._journal.task(key), self.budget, observer.hear)
+        bound: LiveModel | SnippetModel
+        if isinstance(model, LiveModel):
+            bound = model.bind(
+                *known,
+                limits=replace(model.limits, max_open=self.max_open),
+                price=choose_price(model, self.options),
+                batches=self._find_batches(model) if purpose == SOLVE else None,
+                actors=self.actors,
+            )
+        else:
+            bound = model.bind(*known)
+        self.stack.callback(bound.close)
+        return bound
 
     def _bind_judges(self, prepared: Prepared) -> Task:
         """Return the task with its scorers ready to call their models."""
@@ -522,26 +461,7 @@ class Session:
             steps.append(replace(step, scorer=scorer))
         return replace(prepared.task, scoring=tuple(steps))
 
-    def _bind_model(self, model: Model, key: str, purpose: str, observer: Observer | None) -> Model:
-        if observer is None or not isinstance(model, LiveModel | SnippetModel):
-            return model
-        ledger = self._journal.task(key)
-        if isinstance(model, LiveModel):
-            price = choose_price(model, self.options)
-            book = self._find_book(model) if purpose == SOLVE else None
-            bound: LiveModel | SnippetModel = model.bind(
-                *(ledger, self.budget, observer.hear),
-                limits=replace(model.limits, max_open=self.max_open),
-                price=price,
-                batches=book,
-                actors=self.actors,
-            )
-        else:
-            bound = model.bind(ledger, self.budget, observer.hear)
-        self.stack.callback(bound.close)
-        return bound
-
-    def _find_book(self, model: LiveModel) -> Journal | None:
+    def _find_batches(self, model: LiveModel) -> Journal | None:
         """Return where batches are written down; None when calls are sent one by one."""
         if self.options.batch:
             return self._journal
@@ -569,25 +489,16 @@ class Session:
             for (task, purpose), model in self._models.items()
             if task == key and isinstance(model, LiveModel)
         }
-        return {"calls": tally_calls(self._journal.list_calls(key), prices, observer.retried)}
+        return {"calls": count_calls(self._journal.list_calls(key), prices, observer.retried)}
 
     @property
     def _journal(self) -> Journal:
         return self.writer.journal(self.cache)
 
-    def _observe(self, prepared: Prepared) -> Observer:
-        observer = self._observers.get(prepared.key)
-        if observer is None:
-            warn, stops = self.onlooker.warn, self.options.stop_on_nonsense
-            observer = self._observers[prepared.key] = Observer(prepared, total=0, warn=warn, stops=stops)
-            self.onlooker.follow(observer)
-        observer.total += prepared.num_calls * _count_continuations(prepared)
-        return observer
-
 
 @contextmanager
 def open_session(
-    opened: Sequence[Prepared],
+    tasks: Sequence[Prepared],
     writer: RunWriter,
     options: Options,
     onlooker: Onlooker | None,
@@ -595,15 +506,27 @@ def open_session(
 ) -> Iterator[Session]:
     """Yield the session of a run; close its models and the cache afterwards.
 
-    With `actors`, models are asked from there. What is wrong with the cache is added to the run's notices.
+    With `actors`, models are called from there. What is wrong with the cache is added to the run's notices.
     """
+    models = {
+        (one.key, purpose): model
+        for one in tasks
+        for purpose, model in one.models.items()
+        if _is_journaled(model)
+    }
     with ExitStack() as stack:
         cache = stack.enter_context(closing(CallCache(options.cache_policy or "reuse")))
-        budget = _open_budget(opened, writer, cache, options)
+        budget = Budget(max_calls=options.max_calls, max_cost=options.max_cost)
+        for usage in writer.journal(cache).sum_usage() if models else ():  # used before the run stopped
+            budget.calls += usage.calls
+            model = models.get((usage.specification, usage.purpose))
+            price = choose_price(model, options) if isinstance(model, LiveModel) else None
+            if price is not None:
+                budget.spent += price.charge(usage.prompt_tokens, usage.completion_tokens)
         onlooker = onlooker or NobodyLooks()
-        if writer.is_resumed:
-            _tell_known(opened, writer, cache, onlooker)
-        max_open, notices = (None, []) if actors is not None else _fit_connections(opened)
+        if writer.is_resumed and models:
+            _tell_known(tasks, writer, cache, onlooker)
+        max_open, notices = (None, []) if actors is not None else _fit_connections(tasks)
         for notice in notices:
             onlooker.warn(notice)
         yield Session(writer, options, onlooker, cache, stack, budget, actors, max_open)
@@ -611,13 +534,12 @@ def open_session(
         writer.manifest["notices"] = [*writer.manifest["notices"], *heard]
 
 
-def _fit_connections(opened: Sequence[Prepared]) -> tuple[int | None, list[Notice]]:
+def _fit_connections(tasks: Sequence[Prepared]) -> tuple[int | None, list[Notice]]:
     """Return how many connections each model can have where that is less than it wants, and say so.
 
-    The models of one task are asked together.
+    The models of one task are called together.
     """
-    tasks = [one.models.values() for one in opened]
-    live = [[model for model in models if isinstance(model, LiveModel)] for models in tasks]
+    live = [[model for model in one.models.values() if isinstance(model, LiveModel)] for one in tasks]
     wanted = [one.limits.choose_concurrent(one.connection.max_concurrent) for task in live for one in task]
     room = find_room() if wanted else None
     most = None if room is None else max(1, room // max(map(len, live)))
@@ -627,29 +549,10 @@ def _fit_connections(opened: Sequence[Prepared]) -> tuple[int | None, list[Notic
     return most, [Notice(message, hint="raise the limit of open files: `ulimit -n 4096`")]
 
 
-def _open_budget(opened: Sequence[Prepared], writer: RunWriter, cache: CallCache, options: Options) -> Budget:
-    """Return the budget of the run, less what it has used before it stopped."""
-    budget = Budget(max_calls=options.max_calls, max_cost=options.max_cost)
-    models = {(one.key, purpose): model for one in opened for purpose, model in one.models.items()}
-    if not any(map(_is_asked, models.values())):
-        return budget
-    for usage in writer.journal(cache).sum_usage():
-        budget.calls += usage.calls
-        model = models.get((usage.specification, usage.purpose))
-        price = choose_price(model, options) if isinstance(model, LiveModel) else None
-        if price is not None:
-            budget.spent += price.charge(usage.prompt_tokens, usage.completion_tokens)
-    return budget
-
-
-def _tell_known(opened: Sequence[Prepared], writer: RunWriter, cache: CallCache, onlooker: Onlooker) -> None:
+def _tell_known(tasks: Sequence[Prepared], writer: RunWriter, cache: CallCache, onlooker: Onlooker) -> None:
     """Say what the journal of a run that goes on knows, and what is lost of it."""
-    asked = [(one, purpose) for one in opened for purpose, model in one.models.items() if _is_asked(model)]
-    if not asked:
-        return
-    journal = writer.journal(cache)
+    journal, entries = writer.journal(cache), writer.manifest["tasks"]
     counts = journal.count()
-    entries = writer.manifest["tasks"]
     told = sum(one["calls"] for entry in entries for one in (entry.get("calls") or {}).values())
     if lost := max(journal.lost + writer.lost_records, told - sum(counts.values())):
         hint = "their calls are made again, unless another copy of the journal or the call cache knows them"
@@ -660,18 +563,16 @@ def _tell_known(opened: Sequence[Prepared], writer: RunWriter, cache: CallCache,
         writer.manifest["notices"] = [*writer.manifest["notices"], str(notice)]
         writer.write_manifest()
     known = sum(counts.values()) - counts.get(CompletionStatus.ERROR.value, 0)
-    left = sum(_count_all(one, purpose) for one, purpose in asked) - known
-    is_exact = all(purpose == SOLVE for _, purpose in asked)  # a judge is not asked about every sample
+    left, is_exact = -known, True
+    for one in tasks:
+        for purpose in (purpose for purpose, model in one.models.items() if _is_journaled(model)):
+            size = _count_continuations(one) if purpose == SOLVE else 1
+            left += one.num_calls * size * one.specification.num_runs
+            is_exact &= purpose == SOLVE  # a judge is not asked about every sample
     onlooker.say(f"calls: {known:,} known, {'' if is_exact else 'at most '}{max(0, left):,} left")
 
 
-def _count_all(prepared: Prepared, purpose: str) -> int:
-    """Return how many calls a task makes for a purpose, in all its repetitions."""
-    size = _count_continuations(prepared) if purpose == SOLVE else 1
-    return prepared.num_calls * size * prepared.specification.num_runs
-
-
-def _is_asked(model: Model) -> bool:
+def _is_journaled(model: Model) -> bool:
     """Return whether a model's answers go through the journal."""
     return isinstance(model, LiveModel | SnippetModel)
 
@@ -690,41 +591,29 @@ def choose_price(model: LiveModel, options: Options) -> Price | None:
     return options.read_price() or model.connection.find_price()
 
 
-def require_askable(opened: Sequence[Prepared], options: Options) -> None:
+def require_askable(tasks: Sequence[Prepared], options: Options) -> None:
     """Raise, before anything is asked or written, for a key that is missing and a limit that cannot hold."""
     errors: list[AnswerkeyError] = []
-    asked = [pair for one in opened for pair in one.models.items()]
-    for purpose, model in asked:
+    for purpose, model in (pair for one in tasks for pair in one.models.items()):
         is_batch = bool(options.batch and purpose == SOLVE)
         if is_batch and isinstance(model, SnippetModel):
             errors.append(SpecError("E119", f"`--batch` cannot be used with `{model.name}`: it is a snippet"))
         if not isinstance(model, LiveModel):
             continue
-        errors.extend(_find_obstacles(model, options, is_batch=is_batch))
+        try:
+            model.require_ready()
+            if is_batch or options.engine == LocalEngine.name:
+                model.connection.require_address()
+            if is_batch:
+                model.connection.require_batches()
+        except SpecError as error:
+            errors.append(error)
+        if is_batch and options.max_cost is not None and model.connection.generation.max_tokens is None:
+            hint = "set `max_tokens`, or use `--max-calls`"
+            message = f"`--max-cost` cannot hold in a batch: `{model.name}` has no `max_tokens`"
+            errors.append(SpecError("E119", message, hint=hint))
         if options.max_cost is not None and choose_price(model, options) is None:
-            errors.append(
-                SpecError(
-                    "E119",
-                    f"`--max-cost` cannot hold: what `{model.name}` costs is not known",
-                    hint="say it with `--price IN:OUT` (USD per million tokens), or use `--max-calls`",
-                )
-            )
+            hint = "say it with `--price IN:OUT` (USD per million tokens), or use `--max-calls`"
+            message = f"`--max-cost` cannot hold: what `{model.name}` costs is not known"
+            errors.append(SpecError("E119", message, hint=hint))
     raise_all(list({str(error): error for error in errors}.values()))
-
-
-def _find_obstacles(model: LiveModel, options: Options, *, is_batch: bool) -> list[AnswerkeyError]:
-    """Return why a model cannot be asked: a key that is missing, or an API that has no batches."""
-    errors: list[AnswerkeyError] = []
-    try:
-        model.require_ready()
-        if is_batch or options.engine == LocalEngine.name:
-            model.connection.require_address()
-        if is_batch:
-            model.connection.require_batches()
-    except SpecError as error:
-        errors.append(error)
-    if is_batch and options.max_cost is not None and model.connection.generation.max_tokens is None:
-        hint = "set `max_tokens`, or use `--max-calls`"
-        message = f"`--max-cost` cannot hold in a batch: `{model.name}` has no `max_tokens`"
-        errors.append(SpecError("E119", message, hint=hint))
-    return errors

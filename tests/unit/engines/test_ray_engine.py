@@ -164,11 +164,11 @@ def _list_listeners(processes: Sequence[int]) -> list[str]:
     return [words[1] for words in lines if words[3] == "0A" and f"socket:[{words[9]}]" in sockets]
 
 
+@pytest.mark.usefixtures("engine")
 def test_a_run_that_scores_nothing_stops_here_too(
-    engine: Engine, call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Code that fails on the first 50 samples alike is run on no others, as on this machine alone."""
-    assert engine.is_far
     snippet = "def compute_scores(sample, output):\n    return {'x': sample['nope']}\n"
     metrics = [{"type": "mean", "field": "x"}]
     scorer = {"type": "python", "compute_scores_snippet": snippet, "metrics": metrics}

@@ -11,12 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
 import pytest
 
 import answerkey as ak
 from answerkey.datasets import storage
-from answerkey.engines import LocalEngine
 from answerkey.errors import AnswerkeyError, RunError
 from answerkey.models.calls import Call
 from answerkey.runs import StoredFolder, load_run
@@ -321,31 +319,6 @@ def test_an_upload_that_fails_leaves_nothing_half_written(
     if left:
         assert load_run(url).status == "running"
         assert ak.resume(url).metrics == score(project, project / "here").metrics
-
-
-class FarEngine(LocalEngine):
-    """An engine of this machine that is held to be on others."""
-
-    is_far = True
-
-
-def test_tables_wait_where_every_node_can_see_them(
-    bucket: Bucket, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With an engine on other machines, nothing is written here, and what waited is removed."""
-    monkeypatch.setattr("answerkey.evaluate.runner.open_engine", lambda *_: FarEngine())
-    frame = pl.DataFrame(ROWS)
-    frame.write_parquet(project / "rows.parquet")
-    rows = bucket.put("rows.parquet", (project / "rows.parquet").read_bytes())
-    far = ak.run(project / "task.yaml", dataset=rows, out=f"{bucket.url}/runs/one")
-    assert far.metrics == score(project, project / "here").metrics
-    assert {key.split("/")[1] for key in bucket.list("runs/")} == {"one"}
-    bad = {**ROWS[0], "answer": "Z"}
-    pl.DataFrame([*ROWS, bad]).write_parquet(project / "rows.parquet")
-    rows = bucket.put("rows.parquet", (project / "rows.parquet").read_bytes())
-    with pytest.raises(AnswerkeyError):
-        ak.run(project / "task.yaml", dataset=rows, out=f"{bucket.url}/runs/two")
-    assert {key.split("/")[1] for key in bucket.list("runs/")} == {"one"}
 
 
 def test_repetitions_lie_on_storage_too(bucket: Bucket, project: Path) -> None:

@@ -1,0 +1,249 @@
+"""Laws of the one path: rows are checked as they are scored, and wrong ones leave nothing of a run."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+import answerkey as ak
+from answerkey.datasets import Dataset, InlineSource, Shard, cut_shards, find_own_completions, load_rows
+from answerkey.engines import Spread
+from answerkey.evaluate import prepare
+from answerkey.evaluate.pipeline import run_shard
+from answerkey.evaluate.prepare import Prepared
+from answerkey.runs import TaskWriter
+from answerkey.runs.store import MemoryStore
+from answerkey.spec import DatasetSpec, Specification
+
+if TYPE_CHECKING:
+    from tests.unit.conftest import Bucket
+
+SCORER = {
+    "type": "string_equals_mcqa",
+    "ground_truth_choice": "{{ sample.answer }}",
+    "choices": "{{ sample.choices }}",
+}
+TASK: dict[str, Any] = {"key": "quiz", "display_name": "Quiz", "description": "q"}
+PROMPT = {"type": "chat_completion", "input_messages": [{"role": "user", "content": "{{ sample.answer }}"}]}
+#: Rows 3, 7, 11, … are wrong.
+ROWS = [
+    {
+        "answer": "E" if n % 4 == 3 else "AB"[n % 2],
+        "choices": ["A", "B"],
+        "completion": "ABX"[n % 3],
+        "unused": "x" * 50,
+    }
+    for n in range(100)
+]
+GOOD = [row for row in ROWS if row["answer"] != "E"]
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let shards be small, and temporary files lie where they can be seen."""
+    monkeypatch.setattr(prepare, "SHARD_ROWS", 7)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+
+
+def score(folder: Path, rows: list[dict[str, Any]], out: Path | str, **changes: Any) -> ak.Run:  # noqa: ANN401 - options
+    """Run a task over these rows."""
+    definition = {"scorers": [SCORER], **changes.pop("definition", {})}
+    (folder / "task.yaml").write_text(json.dumps({**TASK, "definition": definition}))
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return ak.run(folder / "task.yaml", dataset=str(folder / "rows.jsonl"), out=out, **changes)
+
+
+def refuse(folder: Path, rows: list[dict[str, Any]], out: Path | str, **changes: Any) -> str:  # noqa: ANN401 - options
+    """Return all that is wrong with these rows."""
+    with pytest.raises(ak.AnswerkeyError) as caught:
+        score(folder, rows, out, **changes)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("spread", ["alone", "apart", "threads", "processes"])
+def test_wrong_rows_are_told_the_same_and_leave_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spread: str
+) -> None:
+    """Twenty are shown, the rest is counted; no folder is left, and the same command works on mended rows."""
+    monkeypatch.setattr(prepare, "choose_spread", lambda _: spread)
+    out = tmp_path / "new" / "folders" / "run"
+    told = refuse(tmp_path, ROWS, out)
+    assert told.count("error[E204]") == 21
+    assert "sample `000004`: ground truth 'E' is not among the choices" in told
+    assert "scorer `string_equals_mcqa`: 5 more rows have the same trouble" in told
+    assert "--allow-failed 25" in told
+    assert told == refuse(tmp_path, ROWS, out, copy=True)
+    assert not (tmp_path / "new").exists()
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert score(tmp_path, GOOD, out).status == "complete"
+
+
+def test_a_folder_that_was_there_stays(tmp_path: Path) -> None:
+    """Only what the run has made is removed."""
+    (tmp_path / "run").mkdir()
+    refuse(tmp_path, ROWS, tmp_path / "run")
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+def test_wrong_rows_leave_nothing_on_object_storage(bucket: Bucket, tmp_path: Path) -> None:
+    """No object is left, and nothing of the journal's folder on this machine."""
+    url = f"{bucket.url}/runs/one"
+    assert refuse(tmp_path, ROWS, url).count("error[E204]") == 21
+    assert bucket.list("runs/") == []
+    assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and "runs" in path.parts] == []
+    assert score(tmp_path, GOOD, url).status == "complete"
+
+
+def test_a_model_is_not_called_as_long_as_a_row_is_wrong(tmp_path: Path) -> None:
+    """Also where another task of the run is the one with the wrong rows; no folder is made."""
+    solver = {"type": "single_turn_solver", "input_builder": PROMPT}
+    tasks = [
+        {**TASK, "key": key, "definition": {"dataset": {"key": name}, "scorers": [SCORER], **more}}
+        for key, name, more in (("asking", "good", {"solver": solver}), ("recorded", "bad", {}))
+    ]
+    for name, rows in (("good", GOOD), ("bad", ROWS)):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    datasets = [
+        {"key": name, "display_name": name, "source": {"type": "local", "file_path": f"{name}.jsonl"}}
+        for name in ("good", "bad")
+    ]
+    specifications = [{"task_key": "asking", "model_key": "builtin/random"}, {"task_key": "recorded"}]
+    evaluation = {"key": "both", "display_name": "Both", "task_specifications": specifications}
+    (tmp_path / "run.yaml").write_text(
+        json.dumps({"tasks": tasks, "datasets": datasets, "evaluation": evaluation})
+    )
+    stages: list[str] = []
+    with pytest.raises(ak.AnswerkeyError, match="E204"):
+        ak.run(
+            tmp_path / "run.yaml",
+            out=tmp_path / "run",
+            progress=lambda stage, *_: stages.append(stage),
+        )
+    assert set(stages) == {"check"}
+    assert not (tmp_path / "run").exists()
+
+
+def test_scoring_in_memory_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file is written, whether the rows are in order or not."""
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    task = {**TASK, "definition": {"scorers": [SCORER]}}
+    assert ak.score(task, GOOD).status == "complete"
+    with pytest.raises(ak.AnswerkeyError, match="E204"):
+        ak.score(task, ROWS)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_rows_that_may_fail_are_the_same_either_way(tmp_path: Path) -> None:
+    """Scores and metrics do not depend on whether completions are kept."""
+    one, two = (
+        score(tmp_path, ROWS, tmp_path / name, allow_failed=25, copy=copy)
+        for name, copy in (("one", False), ("two", True))
+    )
+    assert one.tasks["quiz"].counts == two.tasks["quiz"].counts
+    assert one.tasks["quiz"].counts["failed"] == 25
+    assert one.metrics == two.metrics
+    assert one.tasks["quiz"].scores.equals(two.tasks["quiz"].scores)
+
+
+def test_a_column_that_is_missing_is_told_once(tmp_path: Path) -> None:
+    """All columns that there are are named, also those that the task does not read."""
+    rows = [{name: value for name, value in row.items() if name != "choices"} for row in ROWS]
+    told = refuse(tmp_path, rows, tmp_path / "run")
+    assert told.count("error[E206]") == 1
+    assert "`unused`" in told
+    assert not (tmp_path / "run").exists()
+
+
+def test_wrong_rows_come_before_what_fails_in_scoring(tmp_path: Path) -> None:
+    """An action that cannot be evaluated is told when the rows are in order, and leaves no run either."""
+    odd = {"op": "greater_than", "expression": "{{ sample.unused }}", "value": 3}
+    definition = {"actions": [{"key": "odd", "action": "exclude_from_metrics", "filter": odd}]}
+    told = refuse(tmp_path, ROWS, tmp_path / "run", definition=definition)
+    assert "E204" in told
+    assert "action `odd`" not in told
+    told = refuse(tmp_path, GOOD, tmp_path / "run", definition=definition)
+    assert told.startswith("error[E207]: action `odd`")
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_is_read_is_what_is_needed() -> None:
+    """A task reads the columns of its templates, its completions and its category; any column if it may."""
+    task = {**TASK, "definition": {"scorers": [SCORER]}}
+    rows = [{**row, "subject": "s"} for row in GOOD[:3]]
+    read: list[object] = []
+
+    def note(prepared: Prepared) -> str:
+        read.append(prepared.columns)
+        return "alone"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prepare, "choose_spread", note)
+        ak.score(task, rows)
+        anything = {**SCORER, "choices": "{{ sample[sample.unused[:0] ~ 'choices'] }}"}
+        ak.score({**task, "definition": {"scorers": [anything]}}, rows)
+    assert read == [{"answer", "choices", "completion", "subject"}, None]
+
+
+def test_rows_are_cut_smaller_where_they_are_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shard holds a bearable number of bytes, of which completions in another file are a part."""
+    monkeypatch.setattr(prepare, "SHARD_ROWS", 100_000)
+    monkeypatch.setattr(prepare, "SHARD_BYTES", 40_000_000)
+    sizes: list[int] = []
+    choose = prepare.choose_shard_rows
+
+    def note(prepared: Prepared, spread: Spread) -> int:
+        sizes.append(choose(prepared, spread))
+        return sizes[-1]
+
+    monkeypatch.setattr(prepare, "choose_shard_rows", note)
+    rows = [{"answer": "A", "choices": ["A", "B"]}] * 2500
+    for length in (1, 10_000):
+        said = tmp_path / "said.jsonl"
+        said.write_text(f'{{"completion": "{"A" * length}"}}\n' * len(rows))
+        score(tmp_path, rows, tmp_path / f"run-{length}", completions=str(said))
+    assert sizes[0] == 100_000
+    assert 2_000 < sizes[1] < 4_000
+
+
+def cut() -> tuple[Prepared, Shard]:
+    """Return a task with four rows, which are one shard."""
+    task = ak.load_task({**TASK, "definition": {"scorers": [SCORER]}})
+    dataset = Dataset.of(load_rows(GOOD[:4], name="rows").rows, name="rows")
+    specification = Specification(task.key, task, DatasetSpec("rows", InlineSource(rows=())))
+    shard = next(cut_shards(dataset, 9, find_own_completions(dataset.rows)))
+    return Prepared(specification, dataset, keep_completions=False), shard
+
+
+def work(shard: Shard, prepared: Prepared) -> pl.DataFrame:
+    """Return the scores of a shard as they are stored, one column for each field of a verdict."""
+    writer = TaskWriter(MemoryStore(), "tasks/task")
+    assert run_shard(prepared, writer, shard).rows == 4
+    return writer.read_scores().unnest(prepared.task.main_step.key)
+
+
+@pytest.mark.parametrize("withheld", [(1,), (0, 3), (0, 1, 2, 3)])
+def test_withheld_rows_are_failed_and_change_no_other(withheld: tuple[int, ...]) -> None:
+    """Each row is there once, in its place; the others are judged as ever."""
+    prepared, shard = cut()
+    whole, found = work(shard, prepared), work(replace(shard, withheld=withheld), prepared)
+    left = [row for row in range(4) if row not in withheld]
+    assert found["sample_id"].to_list() == whole["sample_id"].to_list()
+    assert found[left].rows() == whole[left].rows()
+    assert set(found[list(withheld)].select("status", "reason").rows()) == {("FAILED", "ENDED_WORKER")}
+
+
+def test_a_trial_leaves_nothing_behind() -> None:
+    """What is done to find a row is not written."""
+    prepared, shard = cut()
+    store = MemoryStore()
+    assert run_shard(prepared, TaskWriter(store, "tasks/task"), replace(shard, is_trial=True)).rows == 4
+    assert store.content == {}

@@ -1,0 +1,244 @@
+"""Laws of calls under way: how far they are, what is odd about them, what was asked in the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import answerkey as ak
+from answerkey.datasets import Dataset, InlineSource, load_rows
+from answerkey.errors import SolverError
+from answerkey.evaluate import Observer
+from answerkey.evaluate.prepare import Prepared
+from answerkey.evaluate.session import Reasons, count_calls
+from answerkey.models.calls import Adapted, BatchLeft, BatchSeen, Call, Finished, Price, Retried
+from answerkey.runs import JournalCall
+from answerkey.spec import DatasetSpec, Specification
+from answerkey.types import Completion, CompletionStatus, Notice
+
+ERROR = Completion(None, CompletionStatus.ERROR, error="HTTP 500: oops")
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now
+
+
+def observe(truth: str = "A", **options: Any) -> tuple[Observer, Clock, list[Notice]]:  # noqa: ANN401 - of Observer
+    """Return an observer of 200 calls, its clock, and what it warns of; `truth` is always right."""
+    scorer = {"type": "string_equals_mcqa", "ground_truth_choice": truth, "choices": ["A", "B"]}
+    definition = {"scorers": [scorer], "actions": options.pop("actions", [])}
+    task = ak.load_task({"key": "quiz", "display_name": "q", "description": "q", "definition": definition})
+    dataset = Dataset.of(load_rows([{"answer": "A"}] * 200, name="rows").samples, name="rows")
+    specification = Specification("quiz", task, DatasetSpec("rows", InlineSource(rows=())))
+    clock, heard = Clock(), list[Notice]()
+    prepared = Prepared(specification, dataset)
+    return Observer(prepared, total=200, warn=heard.append, clock=clock, **options), clock, heard
+
+
+def finish(number: int, completion: Completion | str, purpose: str = "solve", **more: bool) -> Finished:
+    """Return the event of a call that has its completion."""
+    if isinstance(completion, str):
+        completion = Completion(completion, prompt_tokens=10, completion_tokens=2)
+    call = Call(f"key{number}", f"{number + 1:06d}", 0, [], purpose)
+    return Finished(call, completion, more.get("is_known", False))
+
+
+def test_it_counts_what_is_done_known_failed_and_retried() -> None:
+    """Known calls are done, but cost no tokens; a failed one is done as well."""
+    observer, _, _ = observe()
+    observer.hear(finish(0, "A", is_known=True))
+    observer.hear(finish(1, "A"))
+    observer.hear(Retried(finish(2, "A").call, "HTTP 429: slow down", 1.0, 1))
+    observer.hear(Adapted(4, "status 429"))
+    observer.hear(finish(2, ERROR))
+    seen = observer.look()
+    assert (seen.done, seen.total, seen.known, seen.failed, seen.retried) == (3, 200, 1, 1, 1)
+    assert (seen.prompt_tokens, seen.completion_tokens) == (10, 2)
+
+
+def test_the_last_trouble_is_known_until_something_is_answered() -> None:
+    """What the cache answers says nothing about the endpoint."""
+    observer, _, _ = observe()
+    observer.hear(Retried(finish(0, "A").call, "cannot connect to `h`", 1.0, 1))
+    observer.hear(finish(1, "A", is_known=True))
+    assert observer.look().trouble == "cannot connect to `h`"
+    observer.hear(finish(2, "A"))
+    assert observer.look().trouble is None
+
+
+def test_the_running_accuracy_is_the_scorers_with_its_interval() -> None:
+    """Right, wrong and INVALID are what the task's own scorer says; failed calls are left out.
+
+    Nothing is judged twice, and before the first completion there is no number.
+    """
+    observer, _, _ = observe()
+    assert (observer.look().accuracy, observer.look().invalid_share) == (None, None)
+    for number, text in enumerate(["A", "A", "B", "None of these"]):
+        observer.hear(finish(number, text))
+        observer.look()
+    observer.hear(finish(4, ERROR))
+    seen = observer.look()
+    assert (seen.judged.scored, seen.judged.correct, seen.judged.invalid) == (4, 2, 1)
+    assert seen.accuracy is not None
+    assert seen.accuracy[0] == 0.5
+    assert seen.accuracy[1] == pytest.approx((0.1500, 0.8500), abs=1e-4)
+    assert seen.invalid_share == 0.25
+
+
+def test_with_actions_no_accuracy_is_shown() -> None:
+    """What rules will leave out of the metrics is only known in the end."""
+    only_b = {"op": "equals", "expression": "{{ sample.answer }}", "value": "B"}
+    observer, _, _ = observe(actions=[{"key": "a", "action": "exclude_from_metrics", "filter": only_b}])
+    observer.hear(finish(0, "A"))
+    assert observer.look().accuracy is None
+
+
+def test_the_pace_is_that_of_calls_made_now() -> None:
+    """Calls per second over the last fifteen seconds, and the time that the rest will take."""
+    observer, clock, _ = observe()
+    for number in range(50):
+        observer.hear(finish(number, "A", is_known=True))
+    assert observer.look().pace is None
+    clock.now += 10
+    for number in range(50, 100):
+        observer.hear(finish(number, "AB"[number % 2]))
+    assert (observer.look().pace, observer.look().seconds_left) == (5.0, 20.0)
+    for _ in range(20):
+        clock.now += 1
+        seen = observer.look()
+    assert (seen.pace, seen.seconds_left) == (0.0, None)
+
+
+def test_the_calls_of_a_judge_are_counted_apart() -> None:
+    """When the judge is asked, it is the judge's calls that are shown."""
+    observer, _, _ = observe()
+    observer.hear(finish(0, "A"))
+    observer.hear(finish(0, "0.5", "judge:quality"))
+    seen = observer.look()
+    assert (seen.purpose, seen.done, seen.judged.scored) == ("judge:quality", 1, 1)
+
+
+def test_many_completions_are_judged_though_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits to be judged is judged in portions, none of it twice."""
+    monkeypatch.setattr("answerkey.evaluate.session.WAITING", 10)
+    observer, _, _ = observe()
+    for number in range(25):
+        observer.hear(finish(number, "A"))
+    assert observer.look().judged.scored == 25
+
+
+def test_batches_are_shown_until_they_are_over() -> None:
+    """The last look at each counts; one that is left goes on, which is a warning."""
+    observer, _, heard = observe()
+    waiting = BatchSeen("batch_1", "in_progress", 3, 10, is_over=False)
+    observer.hear(BatchSeen("batch_1", "validating", 0, 10, is_over=False))
+    observer.hear(waiting)
+    observer.hear(BatchSeen("batch_2", "completed", 5, 5, is_over=True))
+    assert observer.look().batches == (waiting,)
+    observer.hear(BatchLeft("batch_1", 10))
+    message = "the batch `batch_1` of 10 calls goes on at the endpoint, and is paid for"
+    assert heard == [Notice(message, hint="`answerkey resume` collects it; nothing is handed in twice")]
+
+
+WELL = [f"Well, {number}" for number in range(50)]
+#: What fifty completions say in turn, why they ended, the right answer; the warning, its hint, and whether
+#: the rest would be useless, too.
+FIRST = [
+    (["A", "B"], "stop", "A", None, "", False),
+    (["A"], "stop", "A", None, "", False),  # a dataset that is sorted by its truths
+    (WELL, "stop", "A", "all INVALID; for example 'Well, 0'", "ask for the letter alone?", True),
+    (["A"], "stop", "B", "all the same; for example 'A'", "hold the question and the options?", True),
+    ([None], "stop", "A", "all INVALID and all the same; for example no text (OK)", "letter alone?", True),
+    (["A", "B"], "length", "A", "all cut off by the token limit; for example 'A'", "`max_tokens`", False),
+    (["a", "B"], "length", "A", "all cut off by the token limit; for example 'a'", "`max_tokens`", True),
+    (
+        ["Let me think" * 9],
+        "length",
+        "A",
+        "all INVALID, all the same and all cut off by the token limit; for example 'Let me think",
+        "`max_tokens`",
+        True,
+    ),
+]
+
+
+@pytest.mark.parametrize(("texts", "reason", "truth", "words", "hint", "useless"), FIRST)
+def test_what_the_first_fifty_have_in_common_is_said_at_once(
+    texts: list[str | None], reason: str, truth: str, words: str | None, hint: str, *, useless: bool
+) -> None:
+    """One sentence, with the fiftieth and only once, names everything; failed calls do not count.
+
+    With `stops`, what makes the rest useless is E305 and no warning.
+    """
+    said = [Completion(texts[n % len(texts)], finish_reason=reason) for n in range(50)]
+    observer, _, heard = observe(truth)
+    for number in range(60):
+        observer.hear(finish(number, ERROR))
+    for number in range(49):
+        observer.hear(finish(number, said[number]))
+    assert heard == []
+    for number in range(49, 120):
+        observer.hear(finish(number, said[number % 50]))
+    assert len(heard) == (words is not None)
+    for notice in heard:
+        assert notice.message.startswith(f"the first 50 completions are {words}")
+        assert hint in str(notice.hint)
+    stopping, _, unheard = observe(truth, stops=True)
+    for number in range(49):
+        stopping.hear(finish(number, said[number]))
+    if useless:
+        with pytest.raises(SolverError, match="stopped: the first 50 completions are all") as caught:
+            stopping.hear(finish(49, said[49]))
+        assert (caught.value.code, unheard) == ("E305", [])
+    else:
+        stopping.hear(finish(49, said[49]))
+        assert unheard == heard
+
+
+def call(number: int = 0, **fields: Any) -> JournalCall:  # noqa: ANN401 - of JournalCall
+    """Return a call that was answered at once."""
+    known: dict[str, Any] = {"purpose": "solve", "sample_id": f"s{number}", "status": "OK", "source": "live"}
+    known |= {"attempts": 1, "latency": 1.0, "prompt_tokens": 10, "completion_tokens": 2, "error": None}
+    return JournalCall(**{**known, **fields})
+
+
+def test_calls_tokens_and_cost_add_up() -> None:
+    """What comes from the cache is counted apart and costs nothing; a price that is not known is not 0."""
+    calls = [call(0), call(1, attempts=3), call(2, source="cache")]
+    one = count_calls(calls, {"solve": Price(0.01, 0.1)}, Reasons())["solve"]
+    assert (one["calls"], one["asked"], one["cached"], one["retries"]) == (3, 2, 1, 2)
+    assert (one["prompt_tokens"], one["completion_tokens"]) == (20, 4)
+    assert one["cost"] == pytest.approx(0.6)
+    assert count_calls(calls, {}, Reasons())["solve"]["cost"] is None
+
+
+def test_latency_is_that_of_calls_that_were_made() -> None:
+    """The median and the 95th percentile, the cache aside; none when nothing was asked."""
+    calls = [call(number, latency=float(number)) for number in range(101)]
+    one = count_calls([*calls, call(source="cache", latency=900.0)], {}, Reasons())["solve"]
+    assert one["latency"] == {"p50": 50.0, "p95": 95.0}
+    assert count_calls([call(source="cache")], {}, Reasons())["solve"]["latency"] is None
+
+
+def test_failures_are_grouped_by_purpose_and_reason_with_an_example_each() -> None:
+    """The reason is what stands before the colon; the largest group comes first."""
+    retried = Reasons()
+    retried.add("judge:quality", "HTTP 429: slow down", "s0")
+    failures = ["HTTP 400: prompt too long", "HTTP 500: oops", "HTTP 500: oops again"]
+    calls = [call(number, status="ERROR", error=why) for number, why in enumerate(failures)]
+    found = count_calls([*calls, call(3), call(0, purpose="judge:quality")], {}, retried)
+    assert list(found) == ["solve", "judge:quality"]
+    assert found["solve"]["failed"] == 3
+    assert found["solve"]["errors"] == [
+        {"reason": "HTTP 500", "count": 2, "example": {"sample_id": "s1", "error": failures[1]}},
+        {"reason": "HTTP 400", "count": 1, "example": {"sample_id": "s0", "error": failures[0]}},
+    ]
+    assert found["solve"]["retried"] == []
+    assert found["judge:quality"]["retried"][0]["reason"] == "HTTP 429"

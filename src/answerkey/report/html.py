@@ -167,7 +167,7 @@ def _write_rows(
                 columns[one] += values
             done += len(part["p"])
             progress("writing", done, total)
-        coded = {one: encode(columns[one]) for one in CODED}
+        coded = {one: _encode(columns[one]) for one in CODED}
         yield _wrap(f"ak-rows-{place}", write_content({**columns, **coded}))
 
 
@@ -242,7 +242,7 @@ def write_content(content: object) -> str:
     return f' data-packed="gzip">{packed}'
 
 
-def encode(texts: Sequence[str | None]) -> Plain:
+def _encode(texts: Sequence[str | None]) -> Plain:
     """Return a code for each text, -1 for None, and the texts by code."""
     names: dict[str, int] = {}
     codes = [-1 if text is None else names.setdefault(text, len(names)) for text in texts]

@@ -29,7 +29,7 @@ from answerkey._version import __version__
 from answerkey.engines import Spread, open_engine
 from answerkey.evaluate.pairs import is_same_run
 from answerkey.report.compared import describe_comparison, label_runs, list_compared
-from answerkey.report.overview import describe_run
+from answerkey.report.overview import describe_overview
 from answerkey.report.samples import SampleSource, SampleTable, describe_samples
 from answerkey.runs import Run, write_whole
 from answerkey.text import clean_numbers, make_visible
@@ -112,7 +112,7 @@ def write_report(
             for place, (name, label) in enumerate(zip(named, label_runs(list(named.values())), strict=True)):
                 report("auditing", place, len(named))
                 base = None if name == against else baseline
-                overviews.append(describe_run(named[name], baseline=base, run_id=name, label=label))
+                overviews.append(describe_overview(named[name], baseline=base, run_id=name, label=label))
                 for number, (task, table) in enumerate(
                     zip(overviews[-1]["tasks"], tables[name].values(), strict=True)
                 ):
@@ -167,7 +167,7 @@ def _write_rows(
                 columns[one] += values
             done += len(part["p"])
             progress("writing", done, total)
-        coded = {one: encode(columns[one]) for one in CODED}
+        coded = {one: _encode(columns[one]) for one in CODED}
         yield _wrap(f"ak-rows-{place}", write_content({**columns, **coded}))
 
 
@@ -242,7 +242,7 @@ def write_content(content: object) -> str:
     return f' data-packed="gzip">{packed}'
 
 
-def encode(texts: Sequence[str | None]) -> Plain:
+def _encode(texts: Sequence[str | None]) -> Plain:
     """Return a code for each text, -1 for None, and the texts by code."""
     names: dict[str, int] = {}
     codes = [-1 if text is None else names.setdefault(text, len(names)) for text in texts]

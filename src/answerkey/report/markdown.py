@@ -135,9 +135,9 @@ def write_markdown(run: Run) -> str:
 
 
 def _list_page(run: Run) -> Iterator[str]:
-    from answerkey.report.overview import describe_run  # it audits, which no other form here needs
+    from answerkey.report.overview import describe_overview  # it audits, which no other form here needs
 
-    view, told = view_run(run), describe_run(run, is_brief=True)
+    view, told = view_run(run), describe_overview(run, is_brief=True)
     yield from (f"# {escape_markdown(view['title'])}: {_say_verdict(run)}", "")
     if run.path is not None:
         yield from (f"Run {escape_markdown(run.path.name)}, {run.status}, begun {told['started_at']}.", "")

@@ -1,6 +1,6 @@
 """A run as one page shows it first: the number, what stands behind it, the plots; as plain values.
 
-    run ──► describe_run ──► headline, counts, metrics, findings, plots ──► page, viewer, Markdown
+    run ──► describe_overview ──► headline, counts, metrics, findings, plots ──► page, viewer, Markdown
 
 Keys are a contract with the front end: null where something is not known, numbers finite, shares from 0 to 1.
 """
@@ -53,7 +53,7 @@ MOST_AUDITED = 20_000
 Plain = dict[str, Any]
 
 
-def describe_run(
+def describe_overview(
     run: Run,
     *,
     baseline: Run | None = None,
@@ -103,7 +103,7 @@ def describe_run(
 
 def list_plots(run: Run) -> dict[str, Plot]:
     """Return the plots of a run as Vega-Lite specifications, by name; of several tasks by `task/name`."""
-    return draw_plots(describe_run(run)["tasks"])
+    return draw_plots(describe_overview(run)["tasks"])
 
 
 # ── what is said of the whole run ───────────────────────────────────────────────────────────────────────────

@@ -9,6 +9,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import polars as pl
@@ -45,20 +46,7 @@ def describe_plots(
     task: TaskRun, audit: TaskAudit, readings: Sequence[Reading], *, is_complete: bool
 ) -> Plain:
     """Return the plots by name: counts of any run, shares of a complete one; None with nothing to show."""
-    rules = [
-        {
-            "name": one.name,
-            "label": one.label,
-            "kind": one.kind,
-            "value": one.value,
-            "interval": one.interval,
-            "invalid_share": one.invalid_share,
-            "read": one.read,
-            "n": one.n,
-            "drawn": one.drawn,
-        }
-        for one in readings
-    ]
+    rules = [{"name": one.name, "label": one.label, **asdict(one)} for one in readings]
     return {
         "categories": _describe_categories(task) if is_complete else None,
         "invalid": _describe_invalid(task, audit),

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from answerkey.errors import AnswerkeyError, RunError
 from answerkey.report.compared import describe_comparison
-from answerkey.report.overview import describe_run, name_dataset
+from answerkey.report.overview import describe_overview, name_dataset
 from answerkey.report.samples import SampleTable
 from answerkey.report.view import label_metric
 from answerkey.runs import Run, TaskRun, load_run, name_answerer
@@ -150,7 +150,7 @@ class Catalog:
         entry = self.find(run_id)
         run = self.open(entry)
         made = self._overviews.get(
-            (run_id, entry.read_mark()), lambda: describe_run(run, run_id=run_id, label=entry.label)
+            (run_id, entry.read_mark()), lambda: describe_overview(run, run_id=run_id, label=entry.label)
         )
         return {**made, **entry.describe_state(run)}
 

@@ -17,7 +17,7 @@ import pytest
 
 from answerkey.errors import RunError
 from answerkey.report import html, samples
-from answerkey.report.html import build_page, encode, select_rows, write_content, write_json, write_report
+from answerkey.report.html import build_page, select_rows, write_content, write_json, write_report
 from answerkey.runs import Run, load_run
 
 from .conftest import SCORER, MakeRun, list_rows, lose_dataset, open_table, write_lines
@@ -51,6 +51,7 @@ def test_a_report_holds_overview_rows_and_samples(small: Run, tmp_path: Path) ->
     rows = blocks["ak-rows-0-0"]
     assert rows["id"] == ["000001", "000002", "000003", "000004", "000005"]
     assert rows["validity"] == {"codes": [0, 0, 1, 1, 1], "names": ["VALID", "INVALID"]}
+    assert rows["predicted"] == {"codes": [0, 1, -1, -1, -1], "names": ["A", "C"]}
     assert [one["id"] for one in blocks["ak-samples-0-0-0"]] == rows["id"]
 
 
@@ -111,28 +112,8 @@ def test_several_runs_are_compared(make_run: MakeRun, tmp_path: Path) -> None:
     assert {"ak-rows-0-0", "ak-rows-1-0"} <= set(blocks)
 
 
-def test_runs_that_cannot_be_compared_are_shown_all_the_same(
-    small: Run, make_run: MakeRun, tmp_path: Path
-) -> None:
-    """The page says why there is no comparison."""
-    blocks = report_on([small, make_run("b", list_rows()[:2])], tmp_path / "x.html")
-    comparison = blocks["ak-overview"]["comparison"]
-    assert comparison["tasks"] == []
-    assert "3 samples of `run` are not in `b`" in comparison["refused"]
-    assert blocks["ak-rows-1-0"]["p"] == [0, 1]
-
-
-def test_a_run_without_its_dataset_says_so(make_run: MakeRun, tmp_path: Path) -> None:
-    """Numbers and verdicts are there; the sentence stands above the table."""
-    blocks = report_on([lose_dataset(make_run())], tmp_path / "x.html")
-    task = blocks["ak-overview"]["runs"][0]["tasks"][0]
-    assert "gone or has changed" in task["rows"]["sentence"]
-    assert task["headline"]["value"] == 0.2
-    assert blocks["ak-rows-0-0"]["predicted"]["names"] == ["A", "C"]
-
-
 def test_no_folder_of_this_machine_is_in_a_report(make_run: MakeRun, tmp_path: Path) -> None:
-    """Files are named without their folders, in every block."""
+    """Files are named without their folders, in every block; without its dataset a run has its verdicts."""
     said = [{"sample_id": f"{number:06d}", "completion": "A"} for number in range(1, 6)]
     file = write_lines(tmp_path / "said.jsonl", said)
     plain = [{name: row[name] for name in ("question", "options", "answer")} for row in list_rows()]
@@ -141,7 +122,12 @@ def test_no_folder_of_this_machine_is_in_a_report(make_run: MakeRun, tmp_path: P
     assert blocks["ak-overview"]["comparison"]["tasks"][0]["runs"][1]["model"] == "said.jsonl"
     assert str(tmp_path) not in json.dumps(blocks)
     lose_dataset(runs[1])
-    assert str(tmp_path) not in json.dumps(report_on(runs, tmp_path / "x.html"))
+    blocks = report_on(runs, tmp_path / "x.html")
+    task = blocks["ak-overview"]["runs"][1]["tasks"][0]
+    assert "gone or has changed" in task["rows"]["sentence"]
+    assert task["headline"]["value"] == 0.4
+    assert blocks["ak-rows-1-0"]["predicted"]["names"] == ["A"]
+    assert str(tmp_path) not in json.dumps(blocks)
 
 
 @pytest.mark.parametrize("common", [False, True])
@@ -223,11 +209,6 @@ def test_small_blocks_are_plain_and_large_ones_packed() -> None:
     assert found is not None
     assert json.loads(gzip.decompress(base64.b64decode(found[1]))) == ["<é😀"] * 2_000
     assert write_content(["<é😀"] * 2_000) == large
-
-
-def test_few_texts_are_numbered() -> None:
-    """-1 stands for nothing."""
-    assert encode(["x", None, "y", "x"]) == {"codes": [0, -1, 1, 0], "names": ["x", "y"]}
 
 
 def build(title: str, *, is_viewer: bool = False) -> str:

@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.errors import RunError, SpecError
 from answerkey.report import samples
 from answerkey.report.samples import Query, cut_middle, cut_stretches, join_columns
 from answerkey.runs import Run
@@ -92,20 +91,6 @@ def test_a_query_is_remembered(small: Run, monkeypatch: pytest.MonkeyPatch) -> N
     for text in ["two", "two", "two", *(f"word {number}" for number in range(8)), "two"]:
         table.find(Query(text=text))
     assert (asked.count("two"), len(asked)) == (2, 10)
-
-
-@pytest.mark.parametrize("words", [{"show": "odd"}, {"sort": "price"}])
-def test_what_cannot_be_asked_is_refused(words: dict[str, str]) -> None:
-    """An unknown filter or order is a mistake of the caller."""
-    with pytest.raises(SpecError) as caught:
-        Query.parse(words)
-    assert caught.value.code == "E119"
-
-
-def test_an_address_becomes_a_query() -> None:
-    """Empty words ask for nothing, unknown ones are passed over."""
-    words = {"show": "wrong", "text": "", "category": "x", "offset": "7", "descending": "true"}
-    assert Query.parse(words) == Query(show="wrong", category="x", descending=True)
 
 
 def test_samples_are_found_by_id(small: Run) -> None:
@@ -278,13 +263,6 @@ def test_spans_count_characters_not_bytes(make_run: MakeRun) -> None:
     begin, end = sample["span"]
     assert sample["completion"]["text"][begin:end].endswith("B")
     assert end == 14
-
-
-def test_a_row_that_is_not_there_is_refused(small: Run) -> None:
-    """E504, with how many there are."""
-    with pytest.raises(RunError, match="there is no row 5") as caught:
-        open_table(small).describe(5)
-    assert caught.value.code == "E504"
 
 
 def test_every_scorer_has_its_verdict(make_run: MakeRun) -> None:

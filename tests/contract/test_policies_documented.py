@@ -11,9 +11,12 @@ import pytest
 from ruamel.yaml import YAML
 
 from answerkey.cli.gates import REPORT_OPTIONS
-from answerkey.gates.policies import policies_from_source
+from answerkey.errors import Place
+from answerkey.gates.policies import build_policies
 from answerkey.gates.rules import RULES, ShareName
 from answerkey.runs import NOT_COMPLETE
+from answerkey.spec.config import Config
+from answerkey.spec.nodes import Problems, from_plain
 from answerkey.types import GateCheck
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
@@ -28,7 +31,10 @@ SECTIONS = dict(re.findall(r"^### `([^`]+)`\n(.*?)(?=^##|\Z)", PAGE, flags=re.MU
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_every_example_is_read(example: Any) -> None:  # noqa: ANN401 - whatever stands on the page
     """The policies of the page are sound, and every kind of rule is among them."""
-    assert policies_from_source(example if isinstance(example, list) else [example])
+    problems = Problems()
+    policies, _ = build_policies(from_plain(example, Place()), problems, config=Config(), base=Path())
+    assert policies
+    assert problems.errors == []
 
 
 def test_every_kind_has_its_section_and_an_example() -> None:

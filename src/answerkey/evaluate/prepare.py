@@ -703,18 +703,17 @@ def load_task(source: str | Path | Mapping[str, object], **config: object) -> Ta
     return loaded.value
 
 
-def describe_policies(policies: Sequence[Any]) -> dict[str, Any]:
-    """Return the entry `policies` for `run.json`; nothing without any."""
-    return {"policies": [policy.describe() for policy in policies]} if policies else {}
-
-
 def take_policies(
     tasks: Mapping[str, Task], evaluation: str, options: Options, *, stored: Sequence[object] = ()
-) -> tuple[Sequence[Any], list[Notice]]:
+) -> tuple[Sequence[Mapping[str, Any]], list[Notice]]:
     """Return the policies that the caller gives, else the stored ones, checked against loaded tasks."""
     if options.policies is None and options.baseline is None and not stored:
         return (), []
-    found: tuple[Sequence[Any], list[Notice]] = load_feature("policies").take_policies(
-        tasks, evaluation, options.overrides(), stored=stored
-    )
-    return found
+    take: Callable[..., tuple[Sequence[Mapping[str, Any]], list[Notice]]]
+    take = load_feature("policies").take_policies
+    return take(tasks, evaluation, options.overrides(), stored=stored)
+
+
+def describe_policies(policies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the entry `policies` for `run.json`; nothing without any."""
+    return {"policies": list(policies)} if policies else {}

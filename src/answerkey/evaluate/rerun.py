@@ -360,9 +360,9 @@ def rescore(
         tasks, notices = _choose_tasks(old, *_load_new(old, task, chosen))
         file = old.manifest.get("file")
     if chosen.policies is None and plan is not None:
-        policies: Sequence[Any] = plan.policies
+        policies: Sequence[Mapping[str, Any]] = plan.policies
         more: Sequence[Notice] = ()
-        raise_all([error for one in policies for error in one.find_baseline_errors(old.key)])
+        raise_all(plan.find_baseline_errors(old.key))
     else:
         stored = old.manifest.get("policies") or ()
         policies, more = take_policies(tasks, old.key, chosen, stored=stored)

@@ -255,8 +255,13 @@ def run_tasks(
         told = writer.manifest["notices"]
         more = [one for one in dict.fromkeys(map(str, heard)) if one not in told]
         writer.manifest["notices"] = [*told, *more]
-    conclude = load_feature("policies").conclude_gates if writer.manifest.get("policies") else None
+    conclude = _decide_gates if writer.manifest.get("policies") else None
     return writer.finish("incomplete" if is_incomplete else "complete", changes, conclude)
+
+
+def _decide_gates(run: Run) -> dict[str, Any]:
+    """Return the entry `gates` for the `run.json` of a run that has policies, and ends."""
+    return {"gates": load_feature("policies").decide_gates(run, run.manifest["policies"])}
 
 
 def _run_repetitions(

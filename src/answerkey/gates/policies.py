@@ -1,9 +1,14 @@
-"""Policies: the rules of a run, read from files, checked against its tasks, decided when it is complete."""
+"""Policies: the rules of a run, read from files, checked against its tasks, decided when it is complete.
+
+They are plain values in the form of the files, as `run.json` keeps them, with all that may be left out there
+filled in: a policy has `key`, `display_name` and `rules`, a rule `key`, `display_name`, `definition` and
+`scope`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,7 +16,7 @@ from pydantic import Field
 
 from answerkey.datasets import is_stored, name_lasting, require_address
 from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, listing, raise_all, suggest
-from answerkey.gates.rules import RULES, Definition, NotWorse, ShareLimit, Threshold
+from answerkey.gates.rules import RULES, Definition, NotWorse, ShareLimit, Threshold, read_definition
 from answerkey.runs import NOT_COMPLETE, Run, RunPlace, describe_gates, leave_open, load_run
 from answerkey.spec import Overrides, Task, sort_errors, task_from_source
 from answerkey.spec.config import Config
@@ -20,9 +25,13 @@ from answerkey.spec.project import Project
 from answerkey.spec.shapes import part
 from answerkey.spec.task import find_compared, foresee_metrics
 from answerkey.spec.validation import Fields, Key, Part, Text, assign_keys, number_key, validate_node
-from answerkey.types import Gate, GateStatus, Notice, find_worst_status
+from answerkey.types import GateStatus, Notice, find_worst_status
 
 RULE = Part("rule", RULES, suffix="Definition")
+
+Plain = dict[str, Any]
+#: Where the definition of each rule stands, by the keys of its policy and its own.
+Places = Mapping[tuple[str, str], Place]
 
 
 class ScopeFields(Fields):
@@ -51,82 +60,6 @@ class PolicyFields(Fields):
     rules: Annotated[list[Annotated[Any, part("rule")]], Field(min_length=1)]
 
 
-@dataclass(frozen=True)
-class Scope:
-    """Which tasks a rule is about: keys of evaluations, and of their task specifications; None is all."""
-
-    evaluation_keys: tuple[str, ...] | None = None
-    task_specification_keys: tuple[str, ...] | None = None
-
-    def covers(self, evaluation: str) -> bool:
-        """Return whether a run of this evaluation is meant."""
-        return self.evaluation_keys is None or evaluation in self.evaluation_keys
-
-    def pick(self, keys: Sequence[str]) -> list[str]:
-        """Return those of the keys of task specifications that are meant."""
-        wanted = self.task_specification_keys
-        return [key for key in keys if wanted is None or key in wanted]
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One rule of a policy; `place` is where its definition stands."""
-
-    key: str
-    definition: Definition
-    display_name: str
-    description: str | None = None
-    scope: Scope = field(default_factory=Scope)
-    place: Place = field(default_factory=Place, compare=False)
-
-    def describe(self) -> dict[str, Any]:
-        """Return the rule as plain values, in the form of the files; `all_latest` is every task."""
-        scope = {name: list(keys) for name, keys in asdict(self.scope).items() if keys is not None}
-        stated = {name: value for name, value in asdict(self.definition).items() if value is not None}
-        definition = {"type": self.definition.type, **stated}
-        return _describe_names(self) | {"definition": definition, "scope": scope or "all_latest"}
-
-    def find_baseline_error(self) -> AnswerkeyError | None:
-        """Return why the baseline cannot be compared with, as far as that is known before the run."""
-        baseline = self.definition.baseline if isinstance(self.definition, NotWorse) else None
-        if baseline is None:
-            return None
-        where = self.place if self.place.file else Place(file=baseline)
-        try:
-            status = load_run(baseline).status
-        except RunError as error:
-            message = f"the baseline of rule `{self.key}` cannot be read: {error.message}"
-            hint = "name the folder of a run, relative to the file that states it, or give `--baseline RUN`"
-            return RunError(error.code, message, where=where, hint=hint)
-        message = f"the baseline of rule `{self.key}` is {status}: `{baseline}`"
-        hint = f"`answerkey show {baseline}` says what is missing, and how to go on"
-        return None if status == "complete" else RunError("E508", message, where=where, hint=hint)
-
-
-@dataclass(frozen=True)
-class Policy:
-    """Rules that belong together."""
-
-    key: str
-    rules: tuple[Rule, ...]
-    display_name: str
-    description: str | None = None
-
-    def describe(self) -> dict[str, Any]:
-        """Return the policy as plain values, in the form of the files."""
-        return _describe_names(self) | {"rules": [rule.describe() for rule in self.rules]}
-
-    def find_baseline_errors(self, evaluation: str) -> list[AnswerkeyError]:
-        """Return what is wrong with the baselines that rules for an evaluation name."""
-        rules = [rule for rule in self.rules if rule.scope.covers(evaluation)]
-        return [error for rule in rules if (error := rule.find_baseline_error()) is not None]
-
-
-def _describe_names(named: Rule | Policy) -> dict[str, Any]:
-    described = {"key": named.key, "display_name": named.display_name}
-    return described | ({"description": named.description} if named.description else {})
-
-
 # From files ------------------------------------------------------------------------------------------------
 
 
@@ -136,23 +69,23 @@ def plan_policies(
     tasks: Mapping[str, Task],
     node: Node | None = None,
     config: Config | None = None,
-) -> tuple[Policy, ...]:
+) -> tuple[tuple[Plain, ...], Places]:
     """Return the policies of a run: the caller's, else those of a file, checked against the tasks.
 
     `tasks` are those of the run by specification key; without any, nothing can be said to be missing.
     """
     overrides, problems, base = project.overrides, project.problems, project.folder
-    stated = overrides.policies
-    if isinstance(stated, str | Path):
-        base = Path(stated).parent
-    if stated is not None:
-        node = _read_stated(stated, project, base)
-    policies = build_policies(node, problems, config=config or Config(), base=base)
-    if tasks:
-        for policy in policies:
-            for rule in policy.rules:
-                _check_rule(rule, f"rule `{rule.key}` of policy `{policy.key}`", tasks, evaluation, problems)
-    return policies if overrides.baseline is None else _name_baseline(policies, overrides.baseline)
+    if isinstance(overrides.policies, str | Path):
+        base = Path(overrides.policies).parent
+    if overrides.policies is not None:
+        node = _read_stated(overrides.policies, project, base)
+    policies, places = build_policies(node, problems, config=config or Config(), base=base)
+    for policy in policies if tasks else ():
+        for rule in policy["rules"]:
+            _check_rule(rule, policy["key"], tasks, evaluation, places, problems)
+    if overrides.baseline is not None:
+        policies = _name_baseline(policies, name_lasting(overrides.baseline))
+    return policies, places
 
 
 def _read_stated(
@@ -177,13 +110,13 @@ def _read_stated(
 
 def build_policies(
     node: Node | None, problems: Problems, *, config: Config, base: Path
-) -> tuple[Policy, ...]:
+) -> tuple[tuple[Plain, ...], Places]:
     """Return the policies of a list, or of the one mapping in its place; what is wrong is left out.
 
     `base` is for paths that are stated in no file.
     """
     if node is None or node.is_null or node.is_broken:
-        return ()
+        return (), {}
     node = config.fill(node, problems, ("policies",))
     entries = node.entries if isinstance(node, ListNode) else (node,)
     found = []
@@ -193,26 +126,36 @@ def build_policies(
             found.append((entry, fields))
     wanted = [(fields.key, "policy", entry.place) for entry, fields in found]
     keys = assign_keys(wanted, problems, what="policy", within="in the run file")
-    policies = []
+    policies: list[Plain] = []
+    places: dict[tuple[str, str], Place] = {}
     for (entry, fields), key in zip(found, keys, strict=True):
-        rules = [rule for one in entry.at("rules").items if (rule := _build_rule(one, problems, base))]
-        own = [(rule.key, rule.key, rule.place) for rule in rules]
+        rules, own = [], []
+        for one in entry.at("rules").items:
+            stated = validate_node(RuleFields, one, problems, name="the rule")
+            definition = one.get("definition")
+            built = None if definition is None else _build_definition(definition, problems, base)
+            if stated is None or definition is None or built is None:
+                continue
+            scope: Any = stated.scope or "all_latest"
+            if isinstance(scope, ScopeFields):
+                scope = scope.model_dump(exclude_none=True) or "all_latest"
+            named = _describe_names(stated, stated.key)
+            rules.append(named | {"definition": _describe(built), "scope": scope})
+            own.append((stated.key, stated.key, definition.place))
+            places[key, stated.key] = definition.place
         assign_keys(own, problems, what="rule", within=f"in policy `{key}`")
-        policies.append(Policy(key, tuple(rules), fields.display_name or key, fields.description))
-    return tuple(policies)
+        policies.append(_describe_names(fields, key) | {"rules": rules})
+    return tuple(policies), places
 
 
-def _build_rule(entry: Node, problems: Problems, base: Path) -> Rule | None:
-    fields = validate_node(RuleFields, entry, problems, name="the rule")
-    stated = entry.get("definition")
-    definition = _build_definition(stated, problems, base) if stated is not None else None
-    if fields is None or definition is None or stated is None:
-        return None
-    scope = Scope()
-    if isinstance(fields.scope, ScopeFields):
-        scope = Scope(**{name: tuple(keys) for name, keys in fields.scope if keys is not None})
-    name = fields.display_name or fields.key
-    return Rule(fields.key, definition, name, fields.description, scope, stated.place)
+def _describe_names(fields: PolicyFields | RuleFields, key: str) -> Plain:
+    described = {"key": key, "display_name": fields.display_name or key}
+    return described | ({"description": fields.description} if fields.description else {})
+
+
+def _describe(definition: Definition) -> Plain:
+    stated = {name: value for name, value in asdict(definition).items() if value is not None}
+    return {"type": definition.type, **stated}
 
 
 def _build_definition(node: Node, problems: Problems, base: Path) -> Definition | None:
@@ -236,58 +179,68 @@ def _build_definition(node: Node, problems: Problems, base: Path) -> Definition 
         return None
 
 
-def _name_baseline(policies: Sequence[Policy], given: str | Path) -> tuple[Policy, ...]:
+def _name_baseline(policies: Sequence[Plain], baseline: str) -> tuple[Plain, ...]:
     """Return the policies with the caller's baseline in every rule that needs one.
 
     Where no rule does, the baseline comes with a rule of its own.
     """
-    baseline = name_lasting(given)
-    named, is_needed = [], False
-    for policy in policies:
-        rules = []
-        for rule in policy.rules:
-            definition = rule.definition
-            if isinstance(definition, NotWorse):
-                definition, is_needed = replace(definition, baseline=baseline), True
-            rules.append(replace(rule, definition=definition))
-        named.append(replace(policy, rules=tuple(rules)))
-    if not is_needed:
-        own = Rule("not_worse", NotWorse(baseline), "Not worse than the baseline")
-        key = number_key("baseline", {policy.key for policy in policies})
-        named.append(Policy(key, (own,), "Baseline"))
-    return tuple(named)
+    rules = [rule for policy in policies for rule in policy["rules"]]
+    needing = [rule for rule in rules if rule["definition"]["type"] == NotWorse.type]
+    for rule in needing:
+        rule["definition"] = {"type": NotWorse.type, "baseline": baseline} | rule["definition"]
+        rule["definition"]["baseline"] = baseline
+    if needing:
+        return tuple(policies)
+    definition = _describe(NotWorse(baseline))
+    rule = {"key": "not_worse", "display_name": "Not worse than the baseline", "definition": definition}
+    key = number_key("baseline", {policy["key"] for policy in policies})
+    own = {"key": key, "display_name": "Baseline", "rules": [{**rule, "scope": "all_latest"}]}
+    return (*policies, own)
+
+
+def _read_scope(rule: Plain) -> tuple[list[str] | None, list[str] | None]:
+    """Return the keys of evaluations, and of their task specifications, that a rule is about; None is all."""
+    scope = {} if rule["scope"] == "all_latest" else rule["scope"]
+    return scope.get("evaluation_keys"), scope.get("task_specification_keys")
 
 
 def _check_rule(
-    rule: Rule, label: str, tasks: Mapping[str, Task], evaluation: str, problems: Problems
+    rule: Plain,
+    policy: str,
+    tasks: Mapping[str, Task],
+    evaluation: str,
+    places: Places,
+    problems: Problems,
 ) -> None:
     """Report what a rule names and the tasks do not have; a share of samples names nothing."""
-    scope, definition, place = rule.scope, rule.definition, rule.place
-    evaluations, keys = scope.evaluation_keys or (), list(tasks)
-    if not scope.covers(evaluation):
+    label, place = f"rule `{rule['key']}` of policy `{policy}`", places[policy, rule["key"]]
+    evaluations, wanted = _read_scope(rule)
+    if evaluations is not None and evaluation not in evaluations:
         here = f"and this is `{evaluation}`: it is skipped"
         problems.notice(f"{label} is for the evaluation {listing(evaluations)}, {here}", place)
         return
-    chosen, is_shared = scope.pick(keys), len(evaluations) > 1  # others may have the task specifications
-    for key in scope.task_specification_keys or () if not is_shared else ():
-        if key not in keys:
-            hint = suggest(key, keys) or f"task specifications: {listing(keys)}"
+    chosen = [task for key, task in tasks.items() if wanted is None or key in wanted]
+    is_shared = len(evaluations or ()) > 1  # others may have the task specifications
+    for key in wanted or () if not is_shared else ():
+        if key not in tasks:
+            hint = suggest(key, tasks) or f"task specifications: {listing(tasks)}"
             message = f"{label} names the task specification `{key}`, which is not defined"
             problems.add("E113", message, place, hint)
     if not chosen and is_shared:
         problems.notice(f"{label} is for task specifications of other evaluations: it is skipped", place)
+    definition = read_definition(rule["definition"])
     name = None if isinstance(definition, ShareLimit) else definition.metric
     if not chosen or name is None:
         return
-    found = [one for key in chosen for one in foresee_metrics(tasks[key], name)]
+    found = [one for task in chosen for one in foresee_metrics(task, name)]
     if not found:
         known: dict[str, None] = {}
-        for one in [one.names for key in chosen for one in foresee_metrics(tasks[key])]:
+        for one in [one.names for task in chosen for one in foresee_metrics(task)]:
             known |= dict.fromkeys(one.names)
             known |= dict.fromkeys(f"{first}…{last}" for first, last in one.patterns if first + last)
         message = f"{label} names the metric `{name}`, which no task in its scope has"
         problems.add("E113", message, place, suggest(name, known) or f"metrics: {listing(known)}")
-    elif isinstance(definition, NotWorse) and not any(find_compared(tasks[key], name) for key in chosen):
+    elif isinstance(definition, NotWorse) and not any(find_compared(task, name) for task in chosen):
         hint = "name a `mean` of one of the scorer's values, or leave `metric` out for the main one"
         message = f"{label}: `{name}` is no mean: samples cannot be compared pair by pair"
         problems.add("E108", message, place, hint)
@@ -303,9 +256,32 @@ def _check_rule(
             problems.add("E108", message, place, suggest(column, columns) or add)
 
 
+def find_baseline_errors(policies: Sequence[Plain], places: Places, evaluation: str) -> list[AnswerkeyError]:
+    """Return why baselines of rules for an evaluation cannot be compared with, as far as is known before."""
+    errors: list[AnswerkeyError] = []
+    for policy, rule in [(one["key"], rule) for one in policies for rule in one["rules"]]:
+        baseline, (evaluations, _) = rule["definition"].get("baseline"), _read_scope(rule)
+        if baseline is None or (evaluations is not None and evaluation not in evaluations):
+            continue
+        place = places.get((policy, rule["key"]), Place())
+        where = place if place.file else Place(file=baseline)
+        try:
+            status = load_run(baseline).status
+        except RunError as error:
+            message = f"the baseline of rule `{rule['key']}` cannot be read: {error.message}"
+            hint = "name the folder of a run, relative to the file that states it, or give `--baseline RUN`"
+            errors.append(RunError(error.code, message, where=where, hint=hint))
+            continue
+        if status != "complete":
+            message = f"the baseline of rule `{rule['key']}` is {status}: `{baseline}`"
+            hint = f"`answerkey show {baseline}` says what is missing, and how to go on"
+            errors.append(RunError("E508", message, where=where, hint=hint))
+    return errors
+
+
 def take_policies(
     tasks: Mapping[str, Task], evaluation: str, overrides: Overrides, *, stored: Sequence[object] = ()
-) -> tuple[tuple[Policy, ...], list[Notice]]:
+) -> tuple[tuple[Plain, ...], list[Notice]]:
     """Return the policies that the caller gives, else the stored ones, for tasks that are loaded already.
 
     Everything that is wrong with them is raised at once; a stored baseline that is gone leaves its rule open.
@@ -315,49 +291,39 @@ def take_policies(
     if stated is not None:
         folder = Path(stated).parent if isinstance(stated, str | Path) else Path()
         project = Project.open(folder, overrides, problems)
-    policies = plan_policies(project, evaluation, tasks, from_plain(stored, Place()))
+    policies, places = plan_policies(project, evaluation, tasks, from_plain(stored, Place()))
     is_given = stated is not None or overrides.baseline is not None
-    errors = [error for one in policies if is_given for error in one.find_baseline_errors(evaluation)]
+    errors = find_baseline_errors(policies, places, evaluation) if is_given else []
     raise_all([*sort_errors(problems.errors), *errors])
     return policies, problems.notices
-
-
-def policies_from_source(plain: Sequence[object]) -> tuple[Policy, ...]:
-    """Return the policies that `Policy.describe` once described; raises SpecError when they are none."""
-    problems = Problems()
-    policies = build_policies(from_plain(plain, Place()), problems, config=Config(), base=Path())
-    raise_all(problems.errors)
-    return policies
 
 
 # Decided ---------------------------------------------------------------------------------------------------
 
 
-def decide_gates(run: Run, policies: Sequence[Policy]) -> tuple[Gate, ...]:
-    """Return how every rule stands; nothing is decided of a run that is not complete."""
+def decide_gates(run: Run, policies: Sequence[Plain]) -> list[dict[str, Any]]:
+    """Return the entry `gates` of `run.json`: how every rule stands.
+
+    Nothing is decided of a run that is not complete.
+    """
     gates = []
-    for key, rule in [(policy.key, rule) for policy in policies for rule in policy.rules]:
-        gate = leave_open(key, rule.describe(), NOT_COMPLETE)
-        keys, scope = rule.scope.pick(list(run.tasks)), rule.scope
-        if not scope.covers(run.key):
-            evaluations = listing(scope.evaluation_keys or ())
-            note = f"it is for the evaluation {evaluations}, and this is `{run.key}`"
+    for policy, rule in [(one["key"], rule) for one in policies for rule in one["rules"]]:
+        gate = leave_open(policy, rule, NOT_COMPLETE)
+        evaluations, wanted = _read_scope(rule)
+        keys = [key for key in run.tasks if wanted is None or key in wanted]
+        if evaluations is not None and run.key not in evaluations:
+            note = f"it is for the evaluation {listing(evaluations)}, and this is `{run.key}`"
             gate = replace(gate, status=GateStatus.SKIPPED, note=note)
         elif run.tasks and not keys:
-            note = f"it is for other tasks: {listing(scope.task_specification_keys or ())}"
+            note = f"it is for other tasks: {listing(wanted or ())}"
             gate = replace(gate, status=GateStatus.SKIPPED, note=note)
         elif run.status == "complete":
-            checks = tuple(rule.definition.check(run, keys))
+            checks = tuple(read_definition(rule["definition"]).check(run, keys))
             status = find_worst_status(check.status for check in checks)
             missing = None if status else "no task in its scope has such a value"
             gate = replace(gate, status=status or GateStatus.FAIL, checks=checks, note=missing)
         gates.append(gate)
-    return tuple(gates)
-
-
-def conclude_gates(run: Run) -> dict[str, Any]:
-    """Return the entry `gates` for the `run.json` of a run that has policies, and ends."""
-    return {"gates": describe_gates(decide_gates(run, policies_from_source(run.manifest["policies"])))}
+    return describe_gates(gates)
 
 
 def gate(
@@ -373,6 +339,5 @@ def gate(
     overrides = Overrides(policies=policies, baseline=None if path is None else str(path))
     tasks = {key: task_from_source(one.source["task"]) for key, one in run.tasks.items()}
     found, _ = take_policies(tasks, run.key, overrides, stored=run.manifest.get("policies") or ())
-    changes: dict[str, Any] = {"gates": describe_gates(decide_gates(run, found))}
-    changes |= {"policies": [policy.describe() for policy in found]} if found else {}
-    return replace(run, manifest={**run.manifest, **changes})
+    stated = {"policies": list(found)} if found else {}
+    return replace(run, manifest={**run.manifest, **stated, "gates": decide_gates(run, found)})

@@ -110,7 +110,8 @@ class Specification:
 class Plan:
     """All specifications of a run; `project` is the folder of the file given by the caller.
 
-    `policies` are those of `answerkey.gates`.
+    `policies` are plain values, as `run.json` keeps them; `rule_places` say where each rule's definition
+    stands, by the keys of its policy and its own.
     """
 
     key: str
@@ -120,11 +121,15 @@ class Plan:
     display_name: str | None = None
     description: str | None = None
     cache_policy: str | None = None
-    policies: tuple[Any, ...] = ()
+    policies: tuple[Mapping[str, Any], ...] = ()
+    rule_places: Mapping[tuple[str, str], Place] = field(default_factory=dict)
 
-    def find_baseline_errors(self) -> list[AnswerkeyError]:
+    def find_baseline_errors(self, evaluation: str | None = None) -> list[AnswerkeyError]:
         """Return what is wrong with the runs that rules compare with; they are read here."""
-        return [error for one in self.policies for error in one.find_baseline_errors(self.key)]
+        if not self.policies:
+            return []
+        find: Callable[..., list[AnswerkeyError]] = load_feature("policies").find_baseline_errors
+        return find(self.policies, self.rule_places, evaluation or self.key)
 
 
 @dataclass(frozen=True)
@@ -542,7 +547,7 @@ def _plan_alone(planned: PlannedTask, known: Definitions) -> Plan | None:
         file=planned.node.place.file or "",
         display_name=task.display_name,
         description=task.description,
-        policies=_plan_policies(known, task.key, specifications, None, Config()),
+        **_plan_policies(known, task.key, specifications, None, Config()),
     )
 
 
@@ -594,7 +599,7 @@ def _plan_run(known: Definitions, node: MapNode) -> Plan | None:
         display_name=fields.display_name if fields else None,
         description=fields.description if fields else None,
         cache_policy=base.get("cache_policy", fields.cache_policy if fields else None),
-        policies=_plan_policies(known, key, sound, node.get("policies"), config),
+        **_plan_policies(known, key, sound, node.get("policies"), config),
     )
 
 
@@ -605,14 +610,14 @@ def load_feature(field: str) -> Any:  # noqa: ANN401 - a module above this one
 
 def _plan_policies(
     known: Definitions, key: str, specifications: Sequence[Specification], node: Node | None, config: Config
-) -> tuple[Any, ...]:
-    """Return the policies of a run: the caller's, else the file's, checked against what is to be run."""
+) -> dict[str, Any]:
+    """Return the policies of a run, the caller's or else the file's, checked against what is to be run."""
     given = known.overrides
     if given.policies is None and given.baseline is None and (node is None or node.is_null):
-        return ()
+        return {}
     tasks = {one.key: one.task for one in specifications}
-    found: tuple[Any, ...] = load_feature("policies").plan_policies(known, key, tasks, node, config)
-    return found
+    policies, places = load_feature("policies").plan_policies(known, key, tasks, node, config)
+    return {"policies": policies, "rule_places": places}
 
 
 def _read_evaluation(

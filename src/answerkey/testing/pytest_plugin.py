@@ -64,9 +64,9 @@ class RunFile(pytest.File):
         if loaded.errors:
             raise self.CollectError(str(Problems(loaded.errors)))
         policies = loaded.value.policies if loaded.value else ()
-        rules = [(policy, rule) for policy in policies for rule in policy.rules]
+        rules = [(policy["key"], rule["key"]) for policy in policies for rule in policy["rules"]]
         for policy, rule in rules:
-            yield GateItem.from_parent(self, name=f"{policy.key}::{rule.key}")
+            yield GateItem.from_parent(self, name=f"{policy}::{rule}")
         if not rules:
             yield GateItem.from_parent(self, name=_COMPLETE)
 

@@ -1,0 +1,59 @@
+"""Finished runs on the same twelve questions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import answerkey as ak
+
+SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
+TRUTHS = "AABBAABBAABB"
+Row = dict[str, Any]
+Make = Callable[..., ak.Run]
+
+
+def rows_of(said: Sequence[str], truths: str = TRUTHS, **columns: Any) -> list[Row]:  # noqa: ANN401 - any cells
+    """Return a row for each text that was said; `?` is no choice."""
+    return [
+        {"sample_id": f"q{place}", "answer": truth, "completion": text}
+        | {name: values[place] for name, values in columns.items()}
+        for place, (truth, text) in enumerate(zip(truths, said, strict=True))
+    ]
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Return a maker of runs below `runs`, from letters that were said, or from rows.
+
+    Where each sample was answered several times (`AB`), every letter is a trial.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def make_run(name: str, said: Sequence[Any], *, definition: Row | None = None, **options: Any) -> ak.Run:  # noqa: ANN401 - of `run`
+        folder = tmp_path / name
+        folder.mkdir()
+        rows = list(said) if isinstance(said[0], dict) else rows_of(said, TRUTHS[: len(said)])
+        trials = max(len(str(row["completion"])) for row in rows)
+        parts: Row = {"scorers": [SCORER], **(definition or {})}
+        if trials > 1:
+            parts["trials"] = {"num_trials": trials}
+            texts = [
+                {"sample_id": row["sample_id"], "trial": trial, "completion": letter}
+                for row in rows
+                for trial, letter in enumerate(row.pop("completion"))
+            ]
+            (folder / "said.jsonl").write_text("".join(json.dumps(one) + "\n" for one in texts))
+            options["completions"] = str(folder / "said.jsonl")
+        task = {"key": "quiz", "display_name": "Quiz", "description": "", "definition": parts}
+        (folder / "task.yaml").write_text(json.dumps(task))
+        (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        files: Row = {"dataset": str(folder / "rows.jsonl"), "out": tmp_path / "runs" / name}
+        return ak.run(folder / "task.yaml", **files, **options)
+
+    return make_run

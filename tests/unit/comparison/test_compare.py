@@ -1,0 +1,227 @@
+"""Laws of comparisons: which runs can be compared, and what a comparison says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import answerkey as ak
+from answerkey.errors import DataError, RunError
+
+from .conftest import SCORER, TRUTHS, Make, rows_of
+
+Call = Callable[..., Any]
+RIGHT, WRONG, SAME = TRUTHS, "?" * 12, "A" * 12
+
+
+def test_the_difference_is_first_minus_second(make: Make) -> None:
+    """Ten right against nine: flips are counted and named, and the exact test decides."""
+    pair = ak.compare(make("a", "AABBAABBAA??"), make("b", "AABBAABB??B?")).pairs[0]
+    found = pair.difference
+    assert (pair.first, pair.second, found.n) == ("a", "b", 12)
+    assert (found.first, found.second, found.value) == pytest.approx((10 / 12, 9 / 12, 1 / 12))
+    assert (pair.first_only, pair.second_only) == (("q8", "q9"), ("q10",))
+    assert found.flips is not None
+    assert (found.flips.both, found.flips.neither) == (8, 1)
+    assert (found.p_exact, found.p_mid, pair.p_adjusted) == (1.0, 0.625, 1.0)
+    assert not pair.is_significant()
+
+
+def test_samples_are_matched_by_id_not_by_order(make: Make) -> None:
+    """The same rows in another order are the same samples."""
+    rows = rows_of("AABBAABBAA??")
+    pair = ak.compare(make("a", rows), make("b", rows[::-1])).pairs[0]
+    assert (pair.difference.value, pair.first_only, pair.second_only) == (0.0, (), ())
+
+
+def test_every_pair_is_compared_and_corrected_by_holm(make: Make) -> None:
+    """Three runs make three comparisons; the p-value of each counts their number."""
+    pairs = ak.compare(make("a", RIGHT), make("b", SAME), make("c", WRONG)).pairs
+    assert [(pair.first, pair.second) for pair in pairs] == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert [pair.difference.p_exact for pair in pairs] == pytest.approx([2 / 2**6, 2 / 2**12, 2 / 2**6])
+    assert [pair.p_adjusted for pair in pairs] == pytest.approx([4 / 2**6, 6 / 2**12, 4 / 2**6])
+
+
+def test_a_baseline_is_held_against_every_run(make: Make) -> None:
+    """Each run minus the baseline, which may be among the runs; a significant loss is a regression."""
+    good, bad = make("good", RIGHT), make("bad", WRONG)
+    found = ak.compare(good, bad, baseline=good)
+    assert (found.baseline, [(one.first, one.second) for one in found.pairs]) == ("good", [("bad", "good")])
+    assert [pair.first for pair in found.find_regressions()] == ["bad"]
+    assert ak.compare(good, baseline=bad).find_regressions() == []
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (
+            rows_of(SAME, "BABBAABBAABB"),
+            "1 of 12 samples have another truth: `q0` is 'A' in `a` and 'B' in `b`",
+        ),
+        ([{**row, "sample_id": f"z{row['sample_id']}"} for row in rows_of(SAME)], "no sample in common"),
+        (rows_of(SAME)[:5], "7 samples of `a` are not in `b`"),
+    ],
+)
+def test_other_samples_and_truths_are_refused(make: Make, other: list[Any], message: str) -> None:
+    """E508: a sample whose truth was changed is not the same question, and some are not all.
+
+    On the samples that both have, runs are compared with `common`.
+    """
+    runs = [make("a", SAME), make("b", other)]
+    with pytest.raises(RunError, match=message) as caught:
+        ak.compare(*runs)
+    assert caught.value.code == "E508"
+    if len(other) < 12:
+        assert "`--common`" in str(caught.value.hint)
+        assert ak.compare(*runs, common=True).tasks[0].samples == 5
+
+
+def test_what_is_no_comparison_is_refused(make: Make, tmp_path: Path) -> None:
+    """One run, the same run twice, one that is not complete, and names that a run lacks."""
+    runs = [make("a", SAME), make("b", SAME)]
+    for refused in ((runs[0], None), (runs[0], runs[0])):
+        with pytest.raises(RunError, match="needs two"):
+            ak.compare(refused[0], baseline=refused[1])
+    for name, message in {"scorer": "scorer `x`", "value": "value `x`", "task": "task `x`"}.items():
+        with pytest.raises(RunError, match=f"has no {message}"):
+            ak.compare(*runs, **{name: "x"})  # type: ignore[arg-type]  # one of its options
+    assert ak.compare(*runs, scorer="string_equals_mcqa", value="is_correct", task="quiz").pairs
+    manifest = tmp_path / "runs" / "a" / "run.json"
+    manifest.write_text(manifest.read_text().replace('"complete"', '"incomplete"'))
+    with pytest.raises(RunError, match="`a` is incomplete"):
+        ak.compare(tmp_path / "runs" / "a", runs[1])
+
+
+def test_failed_samples_are_left_out_and_counted(make: Make) -> None:
+    """A sample that one run could not score is compared in neither."""
+    broken = [*rows_of(RIGHT)[:-1], {**rows_of(RIGHT)[-1], "answer": "Z"}]
+    pair = ak.compare(make("a", RIGHT), make("b", broken, allow_failed=1)).pairs[0]
+    assert (pair.difference.n, dict(pair.left_out)) == (11, {"failed in b": 1})
+
+
+def test_categories_are_compared_one_by_one(make: Make, tmp_path: Path) -> None:
+    """The column is that of the summary, or the one that is named.
+
+    The comparison itself needs the runs alone; a column that was asked for needs the file.
+    """
+    columns = {"category": "xxxxxxyyyyyy", "level": "121212121212"}
+    runs = [make("a", rows_of(RIGHT, **columns)), make("b", rows_of("AABBAA??????", **columns))]
+    (pair,) = ak.compare(*runs).pairs
+    assert [(one.category, one.difference.value) for one in pair.categories] == [("x", 0.0), ("y", 1.0)]
+    assert [one.category for one in ak.compare(*runs, by="level").pairs[0].categories] == ["1", "2"]
+    with pytest.raises(DataError, match="has no column `categry`"):
+        ak.compare(*runs, by="categry")
+    (tmp_path / "a" / "rows.jsonl").unlink()
+    found = ak.compare(*runs)
+    assert (found.tasks[0].category, found.pairs[0].difference.n) == (None, 12)
+    assert "no table by category" in str(found.notices[-1])
+    with pytest.raises(RunError, match="cannot be opened again"):
+        ak.compare(*runs, by="category")
+
+
+def test_clusters_decide_by_a_t_test(make: Make) -> None:
+    """Samples of one passage are one draw; the task's own `cluster_by` is used unless another is named."""
+    runs = [
+        make(name, rows_of(said, passage="aabbccddeeff"), definition={"cluster_by": "passage"})
+        for name, said in (("a", "AABBAABBAA??"), ("b", "AABBAAB?????"))
+    ]
+    found = ak.compare(*runs)
+    evidence = found.pairs[0].difference.evidence
+    assert (found.tasks[0].cluster_by, evidence.clusters, evidence.p_method) == ("passage", 6, "clustered_t")
+    plain = ak.compare(*runs, is_corrected=False).pairs[0].difference.evidence
+    assert plain.std_error == pytest.approx((evidence.std_error or 0) * (5 / 6) ** 0.5, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "texts"),
+    [
+        (
+            {"extraction": "first_character_literal", "key": "mine"},
+            ["the tasks of `a` and `b` differ", "`is_correct` of `mine` in `b`"],
+        ),
+        ({"metrics": [{"type": "mean", "field": "is_correct"}], "display_name": "Other"}, []),
+    ],
+)
+def test_other_rules_are_told(make: Make, change: dict[str, object], texts: list[str]) -> None:
+    """Runs scored by other rules can be compared, which is said; metrics and names are no other rules."""
+    found = ak.compare(make("a", SAME), make("b", SAME, definition={"scorers": [{**SCORER, **change}]}))
+    assert len(found.notices) == len(texts)
+    assert all(text in str(notice) for text, notice in zip(texts, found.notices, strict=True))
+
+
+def test_trials_are_compared_by_their_means(make: Make) -> None:
+    """Each sample counts once, with the mean of its trials; a paired t test takes McNemar's place."""
+    found = ak.compare(make("a", ["AB"] * 12), make("b", ["BB"] * 12))
+    difference = found.pairs[0].difference
+    assert (difference.n, difference.first, difference.value, difference.flips) == (12, 0.5, 0.0, None)
+    assert difference.evidence.p_method == "paired_t"
+    assert all(run.is_share for run in found.tasks[0].runs)
+
+
+def test_two_runs_on_the_command_line(make: Make, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs, their difference with interval and tests, flips by name, categories; within 80 cells."""
+    for name, said in (("good", RIGHT), ("middle", "AABBAABB????")):
+        make(name, rows_of(said, category="xyxyxyxyxyxy"))
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = call("compare", "runs/good", "middle")
+    assert shown.code == 0
+    for line in (
+        "quiz  2 runs on 12 samples",
+        "         points  95 % interval     SE  flips        p    mid-p",
+        "  A - B  +33.33  [2.20, 60.94]  14.21    4/0  0.12500  0.06250",
+        "  may be chance: A - B",
+        "  A right, B not (4): q8, q9, q10, q11",
+        "  B right, A not (0): none",
+        "  By category  n         A        B   A - B    95 % interval",
+    ):
+        assert f"{line}\n" in shown.out
+    assert max(map(len, shown.out.splitlines())) <= 80
+    digits = call("compare", "good", "middle", "--digits", "4").out
+    assert "  A - B  +0.3333  [0.0220, 0.6094]  0.1421    4/0  0.12500  0.06250\n" in digits
+    found = ak.compare(Path("runs/good"), Path("runs/middle"))
+    assert "A - B" in str(found)
+    assert found._repr_html_().startswith("<")
+
+
+def test_several_runs_on_the_command_line(make: Make, call: Call) -> None:
+    """Every pair has its own line, with the corrected p-value beside; verdicts are by that one.
+
+    A regression fails when asked to, which needs a baseline.
+    """
+    for name, said in (("good", RIGHT), ("middle", "AABBAABB????"), ("bad", WRONG)):
+        make(name, said)
+    shown = call("compare", "good", "middle", "bad", "--flips", "0").out
+    assert "p (Holm): corrected for 3 comparisons; it decides, below 0.05" in shown
+    assert "  better: A than C, B than C\n  may be chance: A - B\n" in shown
+    assert "right" not in shown.split("p (Holm): ")[1]
+    for run, baseline, code in (("bad", "good", 1), ("middle", "good", 0), ("good", "bad", 0)):
+        assert call("compare", run, "--baseline", baseline).code == 0
+        assert call("compare", run, "--baseline", baseline, "--fail-on-regression").code == code
+    refused = call("compare", "good", "bad", "--fail-on-regression")
+    assert (refused.code, "`--baseline RUN`" in refused.err) == (2, True)
+    found = call("compare", "good", "bad", "--baseline", "bad", "--json").json["comparison"]
+    ((pair,),) = [task["pairs"] for task in found["tasks"]]
+    assert (found["baseline"], pair["first"], pair["second"], pair["n"]) == ("bad", "good", "bad", 12)
+    assert (pair["difference"], pair["p"], pair["p_method"]) == (1.0, 2 / 2**12, "mcnemar_exact")
+    assert pair["flips"] == {"both": 0, "first_only": 12, "second_only": 0, "neither": 0}
+    assert (len(pair["first_only"]), pair["second_only"], pair["is_significant"]) == (12, [], True)
+
+
+def test_clusters_and_what_is_refused_on_the_command_line(make: Make, call: Call) -> None:
+    """The column, how many clusters, and whether their number is corrected for; exit 2 with the reason."""
+    for name, said in (("a", RIGHT), ("b", "AABBAABB????")):
+        make(name, rows_of(said, passage="aabbccddeeff"))
+    make("five", rows_of(RIGHT, passage="aabbccddeeff")[:5])
+    shown = call("compare", "a", "b", "--cluster-by", "passage", "--uncorrected").out
+    assert "clustered by passage: 6 clusters, without the correction C/(C-1)\n" in shown
+    assert "p: t test over clusters" in shown
+    refused = call("compare", "a", "five")
+    assert refused.code == 2
+    assert "error[E508]: the runs have other samples: 7 samples of `a` are not in `five`" in refused.err
+    assert (
+        json.loads(call("compare", "a", "five", "--common", "--json").out)["comparison"]["comparisons"] == 1
+    )

@@ -1,0 +1,267 @@
+"""Laws of policies: what is read, and what is refused before anything runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from answerkey.spec import Loaded, Overrides, Plan, load_plan
+
+from .conftest import SCORER, TASK, Write
+
+ONE = "rule `one` of policy `policy`"
+RULES = """\
+policies:
+  - key: release
+    display_name: Release
+    description: What a release needs.
+    rules:
+      - key: high
+        display_name: Accuracy is high
+        description: Above four fifths.
+        definition: {type: threshold, metric: Accuracy, operator: ">", threshold: 0.8}
+        scope: all_latest
+      - key: measured
+        definition: {type: exists, metric: Accuracy}
+        scope: {evaluation_keys: [e], task_specification_keys: [quiz]}
+"""
+EXISTS = "{type: exists, metric: Accuracy}"
+
+
+def one(text: str, scope: str = "all_latest", more: str = "") -> str:
+    """Return a policy of one rule with this definition."""
+    return f"policies:\n{more}  rules:\n    - key: one\n      scope: {scope}\n      definition: {text}\n"
+
+
+def load(write: Write, stated: str = "", **overrides: Any) -> Loaded[Plan]:  # noqa: ANN401 - of Overrides
+    """Return the plan of a project with these policies in its run file."""
+    write(stated)
+    return load_plan("run.yaml", Overrides(**overrides))
+
+
+def policies_of(loaded: Loaded[Plan]) -> list[Any]:
+    """Return the policies of a plan that was loaded without errors."""
+    assert [str(error) for error in loaded.errors] == []
+    assert loaded.value is not None
+    return list(loaded.value.policies)
+
+
+def definition_of(loaded: Loaded[Plan]) -> dict[str, object]:
+    """Return the definition of the only rule."""
+    ((only,),) = [policy["rules"] for policy in policies_of(loaded)]
+    return dict(only["definition"])
+
+
+def only_error(loaded: Loaded[Plan]) -> tuple[str, str, str | None]:
+    """Return code, message and hint of the only error."""
+    (error,) = loaded.errors
+    return error.code, error.message, error.hint
+
+
+def test_policies_are_read_as_the_platform_writes_them(write: Write) -> None:
+    """What was left out is filled in, in the form of the files; read again, it is the same."""
+    found = policies_of(load(write, RULES))
+    high = {"type": "threshold", "metric": "Accuracy", "operator": ">", "threshold": 0.8, "bound": "value"}
+    assert found == [
+        {
+            "key": "release",
+            "display_name": "Release",
+            "description": "What a release needs.",
+            "rules": [
+                {
+                    "key": "high",
+                    "display_name": "Accuracy is high",
+                    "description": "Above four fifths.",
+                    "definition": high,
+                    "scope": "all_latest",
+                },
+                {
+                    "key": "measured",
+                    "display_name": "measured",
+                    "definition": {"type": "exists", "metric": "Accuracy"},
+                    "scope": {"evaluation_keys": ["e"], "task_specification_keys": ["quiz"]},
+                },
+            ],
+        }
+    ]
+    assert policies_of(load(write, policies=found)) == found
+
+
+def test_one_policy_may_stand_without_a_list(write: Write) -> None:
+    """`policies: {rules: […]}` is one policy; keys and names that are left out are filled in."""
+    (policy,) = policies_of(load(write, one(EXISTS)))
+    assert (policy["key"], policy["display_name"]) == ("policy", "policy")
+
+
+LESS = "metric: Accuracy, operator: <, threshold: 1"
+
+
+@pytest.mark.parametrize(
+    ("kind", "stated", "filled"),
+    [
+        ("threshold", "metric: Accuracy, operator: '>=', threshold: '0.8', bound: lower", {"threshold": 0.8}),
+        ("threshold", "metric: Best, operator: '=', threshold: 1", {"bound": "value"}),
+        ("threshold", f"{LESS}, group_by: subject, average: macro", {"bound": "value"}),
+        ("threshold", "metric: completion_validity_X, operator: <=, threshold: 0.1", {"bound": "value"}),
+        ("share", "of: invalid, operator: <=, threshold: 0.02", {}),
+        ("not_worse", "metric: Accuracy, alpha: 0.01", {"better": "higher"}),
+        ("not_worse", "margin: 0.02, better: lower", {}),
+    ],
+)  # fmt: skip
+def test_every_kind_of_rule_is_read(write: Write, kind: str, stated: str, filled: dict[str, object]) -> None:
+    """Each type has its own fields, with their defaults."""
+    found = definition_of(load(write, one(f"{{type: {kind}, {stated}}}")))
+    assert found == {"type": kind, **YAML(typ="safe").load(f"{{{stated}}}"), **filled}
+
+
+ACCURACY = "{type: threshold, metric: Accuracy, operator: %s}"
+BEST = "{type: threshold, metric: Best, operator: '>', threshold: 0.8, group_by: topic}"
+NO_METRIC = "which no task in its scope has"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message", "hint"),
+    [
+        ("{type: exists, metric: Acuracy}", "E113", f"{ONE} names the metric `Acuracy`, {NO_METRIC}", "did you mean `Accuracy`?"),  # noqa: E501 - one case, one line
+        ("{type: exists, metric: bleu}", "E113", f"{ONE} names the metric `bleu`, {NO_METRIC}", "metrics: `Accuracy`, `completion_validity_…`, `Best`"),  # noqa: E501 - one case, one line
+        (ACCURACY % "'>', threshold: 80", "E108", f"{ONE}: `threshold` is 80.0, and `Accuracy` lies between 0 and 1", "write 0.85 for 85 %"),  # noqa: E501 - one case, one line
+        (ACCURACY % "'>', threshold: 0.8, group_by: subjekt", "E108", f"{ONE}: `Accuracy` is not measured by `subjekt`", "did you mean `subject`?"),  # noqa: E501 - one case, one line
+        (BEST, "E108", f"{ONE}: `Best` is not measured by `topic`", "add `group_by: topic` to the metric or to the `definition` of its task"),  # noqa: E501 - one case, one line
+        (ACCURACY % "'>', threshold: 0.8, average: macro", "E108", "`average` needs to know over which groups", "write `group_by: COLUMN` beside it"),  # noqa: E501 - one case, one line
+        ("{type: not_worse, metric: completion_validity_VALID}", "E108", f"{ONE}: `completion_validity_VALID` is no mean: samples cannot be compared pair by pair", "name a `mean` of one of the scorer's values, or leave `metric` out for the main one"),  # noqa: E501 - one case, one line
+        ("{type: share, of: invalid, operator: <=, threshold: 5}", "E108", "`threshold` is 5.0; a share lies between 0 and 1", "write 0.05 for 5 %"),  # noqa: E501 - one case, one line
+        ("{type: not_worse, margin: 0.1, alpha: 0.1}", "E108", "`alpha` has no effect beside `margin`", "leave one of them out: a margin is held against the 95 % interval"),  # noqa: E501 - one case, one line
+        ("{type: not_worse, alpha: 5}", "E108", "`alpha` is 5.0; it must lie between 0 and 1", "leave it out for 0.05"),  # noqa: E501 - one case, one line
+        ("{type: not_worse, margin: -1}", "E108", "`margin` is -1.0; it must be 0 or more", None),
+        ("{type: treshold, metric: Accuracy}", "E109", "unknown rule type 'treshold'", "did you mean `threshold`? supported: `exists`, `not_worse`, `share`, `threshold`"),  # noqa: E501 - one case, one line
+        (ACCURACY % "==, threshold: 0.8", "E108", "`operator` is '=='; it must be '>', '>=', '=', '<' or '<='", "did you mean `=`?"),  # noqa: E501 - one case, one line
+        ("{type: exists, metrik: x, metric: Accuracy}", "E107", "unknown key `metrik` in rule `exists`", "did you mean `metric`?"),  # noqa: E501 - one case, one line
+        ("\n        type: threshold\n        metric: Accuracy\n        operator: >\n        threshold: 1", "E108", "`operator` is not in quotes", 'YAML reads `>` and `|` as the beginning of a text block: write the operator in quotes, `">="`'),  # noqa: E501 - one case, one line
+    ],
+)  # fmt: skip
+def test_a_rule_that_could_not_be_decided_is_refused(
+    write: Write, text: str, code: str, message: str, hint: str | None
+) -> None:
+    """What no run can answer is an error before anything runs, with the nearest name."""
+    assert only_error(load(write, one(text))) == (code, message, hint)
+
+
+def test_an_error_says_where_the_rule_stands(write: Write) -> None:
+    """The place is that of the definition."""
+    loaded = load(write, one("{type: exists, metric: bleu}"))
+    assert str(loaded.errors[0].where) == "run.yaml:5:19"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (RULES.replace("measured", "high"), "rule key `high` is used twice in policy `release`"),
+        (RULES + RULES.removeprefix("policies:\n"), "policy key `release` is used twice in the run file"),
+    ],
+)
+def test_keys_are_unique(write: Write, text: str, message: str) -> None:
+    """Two rules of a policy, and two policies, cannot have the same key."""
+    assert only_error(load(write, text))[:2] == ("E114", message)
+
+
+def test_a_policy_without_rules_is_refused(write: Write) -> None:
+    """It would pass whatever the run is; no policies at all are written as an empty list."""
+    for text in ("policies: {rules: []}\n", "policies: {}\n"):
+        assert [error.code for error in load(write, text).errors] == ["E108"]
+    assert policies_of(load(write, "policies: []\n")) == []
+
+
+@pytest.mark.parametrize(
+    ("scope", "errors", "notices"),
+    [
+        (
+            "{task_specification_keys: [quizz]}",
+            [f"{ONE} names the task specification `quizz`, which is not defined"],
+            [],
+        ),
+        (
+            "{evaluation_keys: [other]}",
+            [],
+            [f"{ONE} is for the evaluation `other`, and this is `e`: it is skipped"],
+        ),
+        (
+            "{evaluation_keys: [other, e], task_specification_keys: [theirs]}",
+            [],
+            [f"{ONE} is for task specifications of other evaluations: it is skipped"],
+        ),
+    ],
+)
+def test_a_scope_names_what_there_is(write: Write, scope: str, errors: list[str], notices: list[str]) -> None:
+    """An unknown task specification is an error; a rule for another evaluation is skipped, and told."""
+    loaded = load(write, one(EXISTS, scope))
+    assert [error.message for error in loaded.errors] == errors
+    assert [notice.message for notice in loaded.notices] == notices
+
+
+def test_a_baseline_is_relative_to_the_file_that_states_it(write: Write) -> None:
+    """As every path; the caller's is put into every rule that compares."""
+    folder = write("policies: {$ref: sub/gates.yaml}\n")
+    (folder / "sub").mkdir()
+    (folder / "sub" / "gates.yaml").write_text(
+        "rules: [{key: one, definition: {type: not_worse, baseline: base}}]\n"
+    )
+    expected = {"type": "not_worse", "baseline": str(folder / "sub" / "base"), "better": "higher"}
+    assert definition_of(load_plan("run.yaml")) == expected
+    found = definition_of(load_plan("run.yaml", Overrides(baseline="mine")))
+    assert list(found.items()) == list((expected | {"baseline": str(folder / "mine")}).items())
+
+
+def test_a_baseline_without_a_rule_is_a_rule_of_its_own(write: Write) -> None:
+    """`--baseline` alone holds the run against it; a policy of that key keeps it."""
+    assert definition_of(load(write, baseline="base"))["baseline"] == str(Path("base").resolve())
+    taken = policies_of(load(write, one(EXISTS, more="  key: baseline\n"), baseline="base"))
+    assert [policy["key"] for policy in taken] == ["baseline", "baseline-2"]
+
+
+def test_the_caller_brings_policies_of_their_own(write: Write) -> None:
+    """A file with `policies`, a policy alone, or plain values stand in place of those of the run file."""
+    folder = write(RULES)
+    (folder / "gates.yaml").write_text(one(EXISTS))
+    plain = {"rules": [{"key": "one", "definition": {"type": "exists", "metric": "Accuracy"}}]}
+    for given in ("gates.yaml", plain, [plain], {"policies": [plain]}):
+        found = definition_of(load_plan("run.yaml", Overrides(policies=given)))
+        assert found == {"type": "exists", "metric": "Accuracy"}
+    assert policies_of(load_plan("run.yaml", Overrides(policies=[]))) == []
+    loaded = load_plan("task.yaml", Overrides(policies="gates.yaml", dataset="rows.jsonl"))
+    assert definition_of(loaded) == found
+
+
+@pytest.mark.parametrize(("file", "code"), [("task.yaml", "E108"), ("gone.yaml", "E101")])
+def test_a_file_without_policies_is_refused(write: Write, file: str, code: str) -> None:
+    """Whoever names a file for its policies is told when it has none."""
+    assert [error.code for error in load(write, policies=file).errors] == [code]
+
+
+def test_config_values_of_the_evaluation_stand_in_rules(write: Write) -> None:
+    """`<< config.x >>` names the evaluation's parameters, so that `--config` moves a threshold."""
+    text = '{type: threshold, metric: Accuracy, operator: ">=", threshold: << config.least >>}'
+    write(one(text), config="[{type: float, key: least, display_name: Least, default_value: 0.5}]")
+    assert definition_of(load_plan("run.yaml"))["threshold"] == 0.5
+    assert definition_of(load_plan("run.yaml", Overrides(config={"least": "0.9"})))["threshold"] == 0.9
+    assert only_error(load(write, one(text)))[:2] == ("E110", "unknown config name `least`")
+
+
+def test_a_broken_task_hides_nothing_and_invents_nothing(write: Write) -> None:
+    """Where a task cannot be built, no metric is said to be missing."""
+    broken = json.loads(json.dumps(TASK).replace("string_equals_mcqa", "string_equals_mcq"))
+    write(one("{type: exists, metric: bleu}"), task=broken)
+    assert [error.code for error in load_plan("run.yaml").errors] == ["E109"]
+
+
+def test_namesakes_are_meant_together(write: Write) -> None:
+    """A name that two metrics share, alone or with their keys in front, is known."""
+    second = {"type": "mean", "field": "is_correct", "name": "Accuracy", "key": "again"}
+    scorer = {**SCORER, "metrics": [*SCORER["metrics"], second]}
+    task = {**TASK, "definition": {**TASK["definition"], "scorers": [scorer]}}
+    for name in ("Accuracy", "again_Accuracy", "string_equals_mcqa_again_Accuracy"):
+        write(one(f"{{type: exists, metric: {name}}}"), task=task)
+        assert load_plan("run.yaml").errors == []

@@ -1,0 +1,296 @@
+"""Laws of rules: what each kind sees in a run, and what a run that is not complete comes to."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import answerkey as ak
+from answerkey.errors import AnswerkeyError, RunError
+from answerkey.gates.policies import gate
+from answerkey.types import Gate, GateCheck
+
+from .conftest import ROWS, SAID, SCORER, TASK, Write, rule
+
+Runner = Callable[..., ak.Run]
+#: Eight right where the baseline has sixteen: nine flips for the worse, one for the better.
+WORSE: list[str | None] = [*["B"] * 9, *["A"] * 8, "B", "hm", "hm"]
+MEASURED = rule("exists", metric="Accuracy")
+HIGH = rule("threshold", metric="Accuracy", operator=">=", threshold=0.9)
+
+
+def only_gate(run: ak.Run) -> Gate:
+    """Return the only gate of a run."""
+    (found,) = run.gates
+    return found
+
+
+def score(*rules: object, truth: str = "A", said: Any = SAID, task: Any = TASK, **options: Any) -> ak.Run:  # noqa: ANN401 - of `score`
+    """Return the run of twenty completions, held against rules."""
+    rows = [{**row, "answer": truth} for row in ROWS]
+    return ak.score(task, rows, list(said), policies=[{"key": "p", "rules": list(rules)}], **options)
+
+
+def check_of(kind: str, **fields: object) -> GateCheck:
+    """Return the only check of a rule on the twenty completions."""
+    (check,) = only_gate(score(rule(kind, **fields))).checks
+    return check
+
+
+@pytest.mark.parametrize(
+    ("operator", "threshold", "status"),
+    [
+        (">", 0.8, "FAIL"), (">=", 0.8, "PASS"), ("=", 0.8, "PASS"), ("<=", 0.8, "PASS"), ("<", 0.8, "FAIL"),
+        (">", 0.79, "PASS"), ("=", 0.79, "FAIL"), ("<", 0.81, "PASS"),
+    ],
+)  # fmt: skip
+def test_a_threshold_is_held_against_the_value(operator: str, threshold: float, status: str) -> None:
+    """Sixteen of twenty are 0.8, to the last bit."""
+    check = check_of("threshold", metric="Accuracy", operator=operator, threshold=threshold)
+    assert (check.status, check.number, check.value, check.n) == (status, 0.8, 0.8, 20)
+
+
+@pytest.mark.parametrize(
+    ("metric", "bound", "number", "status", "note"),
+    [
+        ("Accuracy", "lower", 0.5839826, "FAIL", None),
+        ("Accuracy", "upper", 0.9193423, "PASS", None),
+        # No completion is called so: that is 0 of 20, not a missing value.
+        ("completion_validity_ODD", "upper", 0.161125, "FAIL", None),
+        ("Best", "lower", None, "FAIL", "the end of a sample says nothing about values not seen"),
+    ],
+)
+def test_a_bound_is_an_end_of_the_interval(
+    metric: str, bound: str, number: float | None, status: str, note: str | None
+) -> None:
+    """Of the Wilson interval; one that there is not lets nothing through, whatever the value."""
+    check = check_of("threshold", metric=metric, operator=">=", threshold=0.8, bound=bound)
+    assert check.number == (number if number is None else pytest.approx(number, abs=1e-6))
+    assert (check.status, check.note) == (status, note and f"there is no interval: {note}")
+
+
+def test_every_group_must_stand() -> None:
+    """By subject: ten of ten in law, six of ten in art; the macro average is one number."""
+    fields = {"metric": "Accuracy", "operator": ">=", "threshold": 0.7, "group_by": "subject"}
+    found = only_gate(score(rule("threshold", **fields)))
+    assert found.status == "FAIL"
+    told = [(one.group, one.value, one.n, one.status) for one in found.checks]
+    assert told == [("art", 0.6, 10, "FAIL"), ("law", 1.0, 10, "PASS")]
+    macro = check_of("threshold", **fields, average="macro")
+    assert (macro.group, macro.value, macro.n, macro.status) == (None, 0.8, 2, "PASS")
+
+
+@pytest.mark.parametrize(("of", "count"), [("invalid", 2), ("refused", 0), ("failed", 0), ("error", 0)])
+def test_shares_of_samples_come_from_the_counts(of: str, count: int) -> None:
+    """INVALID and REFUSED of those scored, FAILED and ERROR of all."""
+    check = check_of("share", of=of, operator="<=", threshold=0.05)
+    assert (check.number, check.n, check.details) == (count / 20, 20, {"count": count, "of": 20})
+    assert check.status == ("FAIL" if count else "PASS")
+
+
+@pytest.mark.parametrize(
+    ("one", "note"),
+    [
+        (MEASURED, "no sample counts towards it"),
+        (rule("share", of="invalid", operator="<=", threshold=1.0), "no sample is scored"),
+    ],
+)
+def test_nothing_lets_nothing_through(one: object, note: str) -> None:
+    """A metric of nothing has no value, and where no sample is scored no share is small."""
+    (check,) = only_gate(score(one, truth="Z", allow_failed="100%")).checks
+    assert (check.status, check.number, check.note) == ("FAIL", None, note)
+    assert check_of("exists", metric="Accuracy").status == "PASS"
+
+
+def test_an_incomplete_run_decides_nothing() -> None:
+    """With one call that failed, not even a rule that every value meets is decided."""
+    said: list[dict[str, Any]] = [{"sample_id": row["sample_id"], "completion": "A"} for row in ROWS]
+    said[3] |= {"completion": None, "completion_status": "ERROR"}
+    run = score(MEASURED, rule("share", key="s", of="error", operator="<=", threshold=1.0), said=said)
+    assert run.status == "incomplete"
+    told = [(one.status, one.note, one.checks) for one in run.gates]
+    assert told == [("NOT_DECIDED", "the run is not complete", ())] * 2
+
+
+def test_a_rule_for_another_evaluation_is_skipped() -> None:
+    """It says nothing about this run."""
+    run = score(rule("exists", metric="Accuracy", scope={"evaluation_keys": ["other"]}))
+    why = "it is for the evaluation `other`, and this is `quiz`"
+    assert (only_gate(run).status, only_gate(run).note) == ("SKIPPED", why)
+    assert run.manifest["notices"] == [
+        "warning: rule `r` of policy `p` is for the evaluation `other`, and this is `quiz`: it is skipped"
+    ]
+
+
+def test_namesakes_must_all_stand() -> None:
+    """A name that two metrics share means both of them."""
+    twice = [
+        {"type": kind, "field": "is_correct", "name": "Accuracy", "key": kind} for kind in ("mean", "max")
+    ]
+    task = {**TASK, "definition": {"scorers": [{**SCORER, "metrics": twice}]}}
+    found = only_gate(score(HIGH, task=task))
+    told = [(one.name, one.status) for one in found.checks]
+    assert told == [("mean_Accuracy", "FAIL"), ("max_Accuracy", "PASS")]
+
+
+def test_not_worse_is_decided_pair_by_pair(run: Runner, tmp_path: Path) -> None:
+    """Nine lost and one gained of twenty: McNemar's exact p is 0.0215, so at 0.05 worse, at 0.01 not.
+
+    The interval of the difference reaches down to -0.68: not worse than 0.7, perhaps than 0.5.
+    """
+    run("base")
+    fields: list[dict[str, Any]] = [
+        {},
+        {"alpha": 0.01},
+        {"margin": 0.7},
+        {"margin": 0.5},
+        {"metric": "Accuracy"},
+    ]
+    rules = [rule("not_worse", key=str(place), **one) for place, one in enumerate(fields)]
+    found = run("new", WORSE, *rules, baseline=tmp_path / "base")
+    assert [one.status for one in found.gates] == ["FAIL", "PASS", "PASS", "FAIL", "FAIL"]
+    (check,) = found.gates[0].checks
+    assert (check.name, check.value, check.number, check.n) == ("Accuracy", 0.4, -0.4, 20)
+    assert check.interval == pytest.approx((-0.67999, -0.12001), abs=1e-5)
+    assert check.details == {
+        "baseline": str(tmp_path / "base"),
+        "baseline_value": 0.8,
+        "p": pytest.approx(0.021484375),
+        "p_adjusted": pytest.approx(0.021484375),
+        "p_method": "mcnemar_exact",
+        "flips": {"both": 7, "first_only": 1, "second_only": 9, "neither": 3},
+    }
+
+
+def test_lower_may_be_better(run: Runner, tmp_path: Path) -> None:
+    """Of a value that counts mistakes, more is worse."""
+    run("base", WORSE)
+    found = run("new", SAID, rule("not_worse", better="lower"), baseline=tmp_path / "base")
+    assert only_gate(found).status == "FAIL"
+
+
+def test_without_a_baseline_nothing_is_decided(run: Runner, tmp_path: Path) -> None:
+    """The first run has none; a later look decides it, and leaves the run as it is."""
+    run("base")
+    new = run("new", WORSE, rule("not_worse"))
+    assert (only_gate(new).status, only_gate(new).checks[0].note) == ("NOT_DECIDED", "no baseline is named")
+    assert only_gate(gate(new, baseline=tmp_path / "base")).status == "FAIL"
+    assert only_gate(ak.load_run(tmp_path / "new")).status == "NOT_DECIDED"
+
+
+def test_a_baseline_that_is_no_run_is_found_before_anything_runs(run: Runner, tmp_path: Path) -> None:
+    """A mistyped folder costs nothing."""
+    with pytest.raises(RunError, match="the baseline of rule `not_worse` cannot be read") as caught:
+        run("new", baseline=tmp_path / "gone")
+    assert caught.value.code == "E501"
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_stored_baseline_that_is_gone_leaves_its_rule_open(run: Runner, tmp_path: Path) -> None:
+    """Whoever looks at an old run again is not stopped by what others deleted."""
+    run("base")
+    new = run("new", baseline=tmp_path / "base")
+    assert only_gate(new).status == "PASS"
+    shutil.rmtree(tmp_path / "base")
+    for again in (gate(new), ak.rescore(new, out=tmp_path / "again")):
+        (check,) = only_gate(again).checks
+        assert (check.status, check.note) == ("NOT_DECIDED", f"`{tmp_path / 'base'}` is not a run folder")
+
+
+def test_runs_that_cannot_be_compared_are_not_decided(run: Runner, tmp_path: Path) -> None:
+    """Other samples are found when the run is over: it is kept, and its gate says why."""
+    run("base")
+    new = run("new", baseline=tmp_path / "base", num_samples=5)
+    (check,) = only_gate(new).checks
+    assert (new.status, check.status) == ("complete", "NOT_DECIDED")
+    assert str(check.note).startswith("the runs have other samples: 15 samples of `base` are not in `new`")
+
+
+def test_several_tasks_against_a_baseline_are_corrected_for_their_number(
+    write: Write, tmp_path: Path
+) -> None:
+    """Two comparisons of p 0.0215 each come to 0.043 by Holm."""
+    both = "{key: one, task_key: quiz}, {key: two, task_key: quiz}"
+    ak.run(write(specifications=both), out=tmp_path / "base")
+    new = ak.run(write(specifications=both, said=WORSE), out=tmp_path / "new", baseline=tmp_path / "base")
+    assert [one.details["p_adjusted"] for one in only_gate(new).checks] == [0.04296875, 0.04296875]
+    assert only_gate(new).status == "FAIL"
+
+
+def test_a_scope_picks_tasks(write: Write, tmp_path: Path) -> None:
+    """All tasks of the run, or those that the rule names."""
+    folder = write(specifications="{key: one, task_key: quiz}, {key: two, task_key: quiz, num_samples: 10}")
+    found = only_gate(ak.run(folder, out=tmp_path / "all", policies={"rules": [HIGH]}))
+    told = [(one.task, one.value, one.status) for one in found.checks]
+    assert told == [("one", 0.8, "FAIL"), ("two", 1.0, "PASS")]
+    second = {**HIGH, "scope": {"task_specification_keys": ["two"]}}
+    assert only_gate(ak.run(folder, out=tmp_path / "two", policies={"rules": [second]})).status == "PASS"
+
+
+def test_every_repetition_must_stand(write: Write, tmp_path: Path) -> None:
+    """A task that is run several times has a value for each time."""
+    messages = [{"role": "user", "content": "{{ sample.subject }}"}]
+    builder = {"type": "chat_completion", "input_messages": messages}
+    solver = {"type": "single_turn_solver", "input_builder": builder}
+    asked = "{task_key: quiz, model_key: builtin/constant?choice=B, repeatability: {num_runs: 2}}"
+    folder = write(
+        specifications=asked, task={**TASK, "definition": {**TASK["definition"], "solver": solver}}
+    )
+    found = only_gate(ak.run(folder, out=tmp_path / "out", policies={"rules": [HIGH]}))
+    told = [(one.task, one.repetition, one.value) for one in found.checks]
+    assert told == [("quiz", 1, 0.0), ("quiz", 2, 0.0)]
+
+
+def test_run_json_holds_policies_and_gates(run: Runner, tmp_path: Path) -> None:
+    """What was needed and what was found, in the folder of the run; read back, they are the same.
+
+    A run without policies has neither.
+    """
+    new = run("new", SAID, HIGH)
+    stored = json.loads((tmp_path / "new" / "run.json").read_text())
+    definition = {
+        "type": "threshold",
+        "metric": "Accuracy",
+        "operator": ">=",
+        "threshold": 0.9,
+        "bound": "value",
+    }
+    assert stored["policies"][0]["rules"][0]["definition"] == definition
+    assert [(one["policy"], one["rule"], one["status"]) for one in stored["gates"]] == [("p", "r", "FAIL")]
+    assert ak.load_run(tmp_path / "new").gates == new.gates
+    assert run("none").gates == ()
+    assert not {"policies", "gates"} & json.loads((tmp_path / "none" / "run.json").read_text()).keys()
+
+
+@pytest.mark.parametrize("status", ["incomplete", "running"])
+def test_a_run_that_stopped_has_its_rules_open(run: Runner, tmp_path: Path, status: str) -> None:
+    """What `run.json` says before the end is enough to tell; a run that goes on decides them then."""
+    manifest = {**run("new", SAID, MEASURED).manifest, "status": status}
+    del manifest["gates"]
+    (tmp_path / "new" / "run.json").write_text(json.dumps(manifest))
+    found = only_gate(ak.load_run(tmp_path / "new"))
+    assert (found.status, found.display_name) == ("NOT_DECIDED", "r")
+    if status == "running":
+        with pytest.raises(AnswerkeyError, match="`policies` cannot be chosen"):
+            ak.resume(tmp_path / "new", policies=[])
+        assert only_gate(ak.resume(tmp_path / "new")).status == "PASS"
+
+
+def test_rescore_keeps_the_gates_of_the_old_run(run: Runner, tmp_path: Path) -> None:
+    """The old policies are decided on the new scores, unless there are new ones.
+
+    A metric that is gone is an error before the scoring.
+    """
+    old = run("old", SAID, HIGH)
+    assert only_gate(ak.rescore(old, out=tmp_path / "again")).status == "FAIL"
+    assert only_gate(ak.rescore(old, out=tmp_path / "other", policies={"rules": [MEASURED]})).status == "PASS"
+    assert ak.rescore(old, out=tmp_path / "none", policies=[]).gates == ()
+    renamed = json.loads(json.dumps(TASK).replace('"Accuracy"', '"Accurate"'))
+    with pytest.raises(AnswerkeyError, match="names the metric `Accuracy`, which no task"):
+        ak.rescore(old, renamed, out=tmp_path / "new")
+    assert not (tmp_path / "new").exists()

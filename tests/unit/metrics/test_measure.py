@@ -33,7 +33,7 @@ from answerkey.metrics import (
 from answerkey.metrics.classification import BinaryClassification, MulticlassClassification, Precision
 from answerkey.metrics.intervals import Ratio, Share, average_clustered_error, average_shares
 from answerkey.metrics.measure import MOST_GROUPS, bound_clustered, label_rows, name_clusters, name_groups
-from answerkey.metrics.moments import Max, WeightedAverage
+from answerkey.metrics.moments import Max, Min, WeightedAverage
 from answerkey.testing import TestServer
 from answerkey.types import MetricValue, Samples, Scores
 
@@ -83,6 +83,32 @@ def test_aggregates_that_are_all_zero_or_one_have_an_interval(make_scores: Score
     value = measure_all(Mean("is_correct.min"), make_scores({"is_correct": [1, 0, 1, 1]}), trials=trials)
     assert value["is_correct.min_mean"].value == 0.5
     assert value["is_correct.min_mean"].interval_method == "wilson"
+
+
+SUM_UP = "def compute_metrics(scores):\n    return {{'sum': sum(one['values']['{}'] for one in scores)}}\n"
+
+
+@pytest.mark.parametrize(
+    ("metric", "name", "value"),
+    [
+        (Mean("x"), "x_mean", 0.5),
+        (Mean("x.max"), "x.max_mean", 2 / 3),
+        (Max("x"), "x_max", 1.0),
+        (Min("x"), "x_min", 0.0),
+        (Max("x.max"), "x.max_max", 1.0),
+        (Min("x.max"), "x.max_min", 0.0),
+        (PythonMetric(SUM_UP.format("x")), "sum", 1.5),
+        (PythonMetric(SUM_UP.format("x.max")), "sum", 2.0),
+    ],
+)
+def test_every_metric_sees_the_aggregates_of_trials(
+    make_scores: ScoresMaker, metric: Metric, name: str, value: float
+) -> None:
+    """Three samples with means 1/2, 0 and 1 and maxima 1, 0 and 1; a function of your own sees both."""
+    trials = Trials(2, tuple(ScoreAggregator("x", Aggregator(one)) for one in ("mean", "max")))
+    found = measure_all(metric, make_scores({"x": [1, 0, 0, 0, 1, 1]}), trials=trials)[name]
+    assert found.value == pytest.approx(value)
+    assert (found.n, found.details["counts"]) == (3, "samples")
 
 
 def test_metadata_is_counted_per_trial(make_scores: ScoresMaker) -> None:

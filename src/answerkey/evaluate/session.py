@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import polars as pl
 
@@ -20,7 +20,6 @@ from answerkey.engines import LocalEngine
 from answerkey.errors import AnswerkeyError, SolverError, SpecError, raise_all
 from answerkey.evaluate.prepare import SOLVE, Options, Prepared, name_purpose
 from answerkey.metrics import wilson
-from answerkey.models.actors import ActorHost
 from answerkey.models.cache import CallCache
 from answerkey.models.calls import BatchLeft, BatchSeen, Budget, Event, Finished, Price, Retried, find_room
 from answerkey.models.model import LiveModel, Model, SnippetModel
@@ -29,6 +28,9 @@ from answerkey.scorers import AskingScorer, StringEquals, StringEqualsMcqa
 from answerkey.solvers import ChoiceRankingSolver
 from answerkey.spec import Task
 from answerkey.types import Completion, Completions, CompletionStatus, Notice, ScoreStatus, Validity
+
+if TYPE_CHECKING:
+    from answerkey.models.actors import ActorHost
 
 _LONGEST_REASON = 80
 _LONGEST_EXAMPLE = 300

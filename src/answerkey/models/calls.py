@@ -297,3 +297,25 @@ Event = Finished | Retried | Adapted | BatchSeen | BatchLeft
 #: Hears every event, one at a time and in a hurry: the client waits for it. An AnswerkeyError that it raises
 #: stops the calls; those under way are finished and kept.
 Watch = Callable[[Event], None]
+
+
+def complete_calls(
+    calls: Sequence[Call],
+    known: Mapping[str, Completion],
+    send: Callable[[Sequence[Call]], Mapping[str, Completion]],
+    watch: Watch | None,
+) -> list[Completion]:
+    """Return the completions in the order of the calls; what is not known by its key is sent, each key once.
+
+    `send` tells `watch` of the calls that it makes; the others are told of here.
+    """
+    first = {call.key: call for call in reversed(calls)}
+    for call in calls:
+        if watch is not None and call.key in known:
+            watch(Finished(call, known[call.key], is_known=True))
+    missing = [call for call in calls if call.key not in known and first[call.key] is call]
+    answered = send(missing) if missing else {}
+    for call in calls:
+        if watch is not None and call.key in answered and first[call.key] is not call:
+            watch(Finished(call, answered[call.key], is_known=True))
+    return [known.get(call.key) or answered[call.key] for call in calls]

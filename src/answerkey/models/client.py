@@ -31,6 +31,7 @@ from answerkey.models.calls import (
     Retried,
     Watch,
     charge,
+    complete_calls,
     make_encoder,
 )
 from answerkey.models.providers import Connection
@@ -132,17 +133,9 @@ class ModelClient:
             self._await_stopped()
             if self._reason is not None:
                 raise self._reason
-            first = {call.key: call for call in reversed(calls)}
-            known = self.executor.submit(self.ledger.find, list(first.values())).result()
-            for call in calls:
-                if call.key in known:
-                    self._tell_known(call, known[call.key])
-            missing = [call for call in calls if call.key not in known and first[call.key] is call]
-            answered = self._send(missing) if missing else {}
-            for call in calls:
-                if call.key in answered and first[call.key] is not call:
-                    self._tell_known(call, answered[call.key])
-            return [known.get(call.key) or answered[call.key] for call in calls]
+            asked = list({call.key: call for call in calls}.values())
+            known = self.executor.submit(self.ledger.find, asked).result()
+            return complete_calls(calls, known, self._send, self.watch)
 
     def close(self) -> None:
         """Close the connections and end the threads; twice does no harm."""
@@ -196,10 +189,6 @@ class ModelClient:
         running, self._stopping = self._stopping, None
         if running is not None:
             wait([running], timeout=GRACE_SECONDS + WRITE_SECONDS)
-
-    def _tell_known(self, call: Call, completion: Completion) -> None:
-        if self.watch is not None:
-            self.watch(Finished(call, completion, is_known=True))
 
 
 def _shut_down(background: Background, executor: ThreadPoolExecutor) -> None:

@@ -372,22 +372,13 @@ class Tls:
 
 @dataclass(frozen=True)
 class ProviderConfig:
-    """A model of a provider."""
+    """A model of a provider; without one, of an OpenAI-compatible endpoint at `base_url`."""
 
-    provider: str
+    provider: str | None
     model: str
     api_key: Secret | None = None
     base_url: Address | None = None
     api: ApiName | None = None
-
-
-@dataclass(frozen=True)
-class UrlConfig:
-    """A model of an OpenAI-compatible endpoint, by its base URL: `http://127.0.0.1:8000/v1#name`."""
-
-    address: Address
-    model: str
-    api: ApiName = "chat"
 
 
 @dataclass(frozen=True)
@@ -422,7 +413,7 @@ class ModelConfig:
     """A model that can be opened: `name` as it is shown, how it is reached, and on whose behalf."""
 
     name: str
-    config: ProviderConfig | UrlConfig | CustomConfig | InferenceConfig | PlaceholderConfig
+    config: ProviderConfig | CustomConfig | InferenceConfig | PlaceholderConfig
     generation: Generation = field(default_factory=Generation)
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
@@ -452,8 +443,8 @@ def read_name(name: str, *, caller: Caller, is_callers: bool, place: Place | Non
     `is_callers`: the caller wrote the name, not a file of the project.
     """
     remember_url(name)
+    provider: str | None = None
     start, _, query = name.partition("?")
-    rest: dict[str, str] = {}
     if is_url(name):
         address, _, model = name.partition("#")
         start, _, query = address.partition("?")
@@ -470,12 +461,11 @@ def read_name(name: str, *, caller: Caller, is_callers: bool, place: Place | Non
             hint = suggest(provider, PROVIDERS) or f"providers: {listing(PROVIDERS)}"
             raise SpecError("E301", f"unknown model `{name}`", hint=hint)
     given = split_query(name, query)
-    others = ["api"]
-    if is_url(name):
+    others, rest = ["api"], dict[str, str]()
+    if provider is None:
         # What the address needs stays in it, and a secret, which is refused when the address is looked at.
-        rest = {
-            key: given.pop(key) for key in list(given) if key == AZURE_VERSION or _SECRET_QUERY.fullmatch(key)
-        }
+        kept = [key for key in given if key == AZURE_VERSION or _SECRET_QUERY.fullmatch(key)]
+        rest = {key: given.pop(key) for key in kept}
         others.append(AZURE_VERSION)
     stated = given.pop("api", None)
     api = next((one for one in API_NAMES if one == stated), None)
@@ -486,11 +476,9 @@ def read_name(name: str, *, caller: Caller, is_callers: bool, place: Place | Non
     if "stop" in values:
         values["stop"] = (values["stop"],)
     generation = Generation(**values)  # type: ignore[arg-type]  # each parameter has the type of its field
-    config: UrlConfig | ProviderConfig
-    if is_url(name):
+    config = ProviderConfig(provider, model, api=api)
+    if provider is None:
         scheme, _, where = start.partition("://")
         url = f"{scheme.lower()}://{where}" + (f"?{urlencode(rest)}" if rest else "")
-        config = UrlConfig(Address(url, is_callers), model, api or "chat")
-    else:
-        config = ProviderConfig(provider, model, api=api)
+        config = ProviderConfig(None, model, base_url=Address(url, is_callers), api=api)
     return ModelConfig(name, config, generation, caller=caller, place=place)

@@ -25,6 +25,7 @@ from answerkey.models.calls import (
     Price,
     Watch,
     call_key,
+    complete_calls,
 )
 from answerkey.models.config import (
     PROVIDERS,
@@ -266,14 +267,12 @@ class SnippetModel:
     ) -> list[Completion]:
         """Return one completion for each question, in order; a call that fails has the status ERROR."""
         calls = build_calls(self, questions, trial, purpose)
-        first = {call.key: call for call in reversed(calls)}
-        known = dict(self.ledger.find(list(first.values())))
-        for call in calls:
-            if call.key in known:
-                self._tell(call, known[call.key], is_known=True)
-        missing = [call for call in calls if call.key not in known and first[call.key] is call]
-        for start in range(0, len(missing), KEPT_AT_ONCE):
-            batch = missing[start : start + KEPT_AT_ONCE]
+        return complete_calls(calls, self.ledger.find(calls), self._send, self.watch)
+
+    def _send(self, calls: Sequence[Call]) -> dict[str, Completion]:
+        answered: dict[str, Completion] = {}
+        for start in range(0, len(calls), KEPT_AT_ONCE):
+            batch = calls[start : start + KEPT_AT_ONCE]
             for _ in batch:
                 self.budget.reserve(0.0)
             finished: list[tuple[Call, Completion]] = []
@@ -282,9 +281,10 @@ class SnippetModel:
             finally:  # what an interrupt finds answered is kept
                 self.ledger.add(finished)
             for call, completion in finished:
-                known[call.key] = completion
-                self._tell(call, completion, is_known=False)
-        return [known[call.key] for call in calls]
+                answered[call.key] = completion
+                if self.watch is not None:
+                    self.watch(Finished(call, completion, is_known=False))
+        return answered
 
     def close(self) -> None:
         """End the process; twice does no harm."""
@@ -336,7 +336,3 @@ class SnippetModel:
         for secret in self.environment.values():
             text = text.replace(secret.reveal(), "***") if secret else text
         return text
-
-    def _tell(self, call: Call, completion: Completion, *, is_known: bool) -> None:
-        if self.watch is not None:
-            self.watch(Finished(call, completion, is_known))

@@ -36,7 +36,6 @@ from answerkey.models.config import (
     ProviderConfig,
     Secret,
     Tls,
-    UrlConfig,
     check_url,
     is_loopback,
     read_name,
@@ -461,8 +460,6 @@ def connect(model: str | ModelConfig, *, caller: Caller | None = None) -> Connec
     try:
         if isinstance(config, ProviderConfig):
             found = _connect_provider(config, model)
-        elif isinstance(config, UrlConfig):
-            found = _connect_url(config, model)
         elif isinstance(config, CustomConfig):
             found = _connect_custom(config, model)
         else:
@@ -488,22 +485,37 @@ def _refuse_config(model: ModelConfig) -> SpecError:
 
 
 def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
-    provider, caller, name = PROVIDERS[config.provider], model.caller, config.provider.upper()
-    base = config.base_url or caller.find_address(f"{name}_BASE_URL")
-    if base is None and provider.base_url is None:
-        hint = f"set `{name}_BASE_URL` to the address of your resource"
+    """Connect to a provider, or to the URL of an endpoint.
+
+    An endpoint's key is that of its own variable; a provider's goes there only if the host is the provider's,
+    and OpenAI's to this machine.
+    """
+    caller = model.caller
+    provider = None if config.provider is None else PROVIDERS[config.provider]
+    variable = f"{(config.provider or '').upper()}_API_KEY"
+    base = config.base_url
+    if provider is not None:
+        base = base or caller.find_address(variable.replace("API_KEY", "BASE_URL"))
+        base = base or (None if provider.base_url is None else Address(provider.base_url))
+    if base is None:
+        hint = f"set `{variable.replace('API_KEY', 'BASE_URL')}` to the address of your resource"
         raise SpecError("E108", f"model `{model.name}`: `{config.provider}` has no base URL", hint=hint)
-    base = base or Address(provider.base_url or "")
     url = check_url(base.url, model.name)
-    version = caller.find("AZURE_API_VERSION") if config.provider == "azure" else None
+    is_azure = config.provider == "azure"
+    version = caller.find("AZURE_API_VERSION") if is_azure else None
     if version is not None and AZURE_VERSION not in parse_qs(urlsplit(url).query):
         url += ("&" if "?" in url else "?") + urlencode({AZURE_VERSION: version})
-    api = _find_api(config.api or provider.api, url, is_azure=config.provider == "azure")
-    key = config.api_key or caller.find_key(f"{name}_API_KEY")
-    what = "key" if config.api_key else f"`{name}_API_KEY`"
-    own_host = provider.own_host or _find_own_host(key, url, caller)
-    _guard_key(key, base, model, what, own_host=own_host)
-    is_own = url.startswith(f"https://{provider.own_host}/")
+    if provider is None:
+        host_provider = _find_provider(url) if url.startswith("https://") else None
+        variable = (
+            f"{host_provider.upper()}_API_KEY" if host_provider else LOCAL_KEY if is_loopback(url) else ""
+        )
+        variable = URL_KEY if caller.find(URL_KEY) is not None else variable
+    api = _find_api(config.api or (provider.api if provider else "chat"), url, is_azure=is_azure)
+    key = config.api_key or caller.find_key(variable)
+    own_host = (provider and provider.own_host) or _find_own_host(key, url, caller)
+    _guard_key(key, base, model, "key" if config.api_key else f"`{variable}`", own_host=own_host)
+    is_own = provider is not None and url.startswith(f"https://{provider.own_host}/")
     return Connection(
         model.name,
         api,
@@ -511,24 +523,8 @@ def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
         config.model,
         headers=_hold_key(api, key),
         key=key or None,
-        missing_key=f"{name}_API_KEY" if is_own and not key else None,
+        missing_key=variable if is_own and not key else None,
     )
-
-
-def _connect_url(config: UrlConfig, model: ModelConfig) -> Connection:
-    """Connect by URL; a provider's key is not sent to another host only because no better key is set."""
-    url = check_url(config.address.url, model.name)
-    api = _find_api(config.api, url)
-    provider = _find_provider(url) if url.startswith("https://") else None
-    name = LOCAL_KEY if is_loopback(url) else None
-    if model.caller.find(URL_KEY) is not None:
-        name = URL_KEY
-    elif provider is not None:
-        name = f"{provider.upper()}_API_KEY"
-    key = None if name is None else model.caller.find_key(name)
-    _guard_key(key, config.address, model, f"`{name}`", own_host=_find_own_host(key, url, model.caller))
-    endpoint = _find_endpoint(api, url, config.model)
-    return Connection(model.name, api, endpoint, config.model, _hold_key(api, key), key)
 
 
 def _connect_custom(config: CustomConfig, model: ModelConfig) -> Connection:

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, Self, cast
 
 from answerkey.errors import Place, SpecError
-from answerkey.sandbox.worker import MEMORY_EXIT_CODE
 
 if TYPE_CHECKING:
     from answerkey.types import Notice
@@ -434,6 +433,8 @@ class WorkerProcess:
         self._output = (self._output + part)[-4 * OUTPUT_CHARACTERS :]
 
     def _describe_death(self) -> SnippetTrouble:
+        from answerkey.sandbox.worker import MEMORY_EXIT_CODE
+
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=1)
         with contextlib.suppress(OSError):

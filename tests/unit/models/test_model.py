@@ -590,7 +590,7 @@ def test_answers_of_a_snippet_are_kept() -> None:
     model.close()
     assert caught.value.code == "E305"
     assert len(ledger.kept) == 2
-    assert [event.is_known for event in events if isinstance(event, Finished)] == [False, False, True]
+    assert [event.is_known for event in events if isinstance(event, Finished)] == [False, False, True, True]
 
 
 def test_another_snippet_is_another_model() -> None:

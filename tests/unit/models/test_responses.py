@@ -625,13 +625,13 @@ NAMES = st.sampled_from(
         *("candidatesTokenCount", "stop_reason", "finishReason", "detail", "value"),
     ]
 )
-WORDS = st.sampled_from(["text", "thinking", "refusal", "error", "assistant", "user", "content_filter"])
-VALUES = st.recursive(
-    LEAVES | WORDS,
+KIND_WORDS = st.sampled_from(["text", "thinking", "refusal", "error", "assistant", "user", "content_filter"])
+ANY_VALUES = st.recursive(
+    LEAVES | KIND_WORDS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(), inner, max_size=4),
     max_leaves=30,
 )
-BODIES = st.dictionaries(NAMES, VALUES, max_size=5)
+BODIES = st.dictionaries(NAMES, ANY_VALUES, max_size=5)
 
 
 def check_laws(completion: Completion) -> None:
@@ -643,7 +643,7 @@ def check_laws(completion: Completion) -> None:
 
 
 @pytest.mark.parametrize("take", TAKES)
-@given(body=BODIES | VALUES, status=st.sampled_from([200, 201, 404, 500]))
+@given(body=BODIES | ANY_VALUES, status=st.sampled_from([200, 201, 404, 500]))
 @settings(max_examples=100)
 def test_any_json_is_read(take: Take, body: Any, status: int) -> None:  # noqa: ANN401  # any JSON
     """Whatever JSON comes, there is a completion, and it is OK only with a text."""
@@ -651,7 +651,7 @@ def test_any_json_is_read(take: Take, body: Any, status: int) -> None:  # noqa: 
 
 
 @pytest.mark.parametrize("take", TAKES)
-@given(inner=VALUES)
+@given(inner=ANY_VALUES)
 @settings(max_examples=100)
 def test_any_json_inside_an_answer_is_read(take: Take, inner: Any) -> None:  # noqa: ANN401  # any JSON
     """Whatever stands where the message should be, there is a completion, and it is OK only with a text."""

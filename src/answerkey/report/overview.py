@@ -18,8 +18,6 @@ from answerkey.errors import AnswerkeyError
 from answerkey.gates.text import WORDS, explain_gate, name_gate
 from answerkey.metrics.classification import (
     correct_for_chance,
-    measure_recalls,
-    measure_rstd,
 )
 from answerkey.report.explain import count_trials
 from answerkey.report.plots import (
@@ -34,9 +32,8 @@ from answerkey.report.plots import (
 from answerkey.report.view import count_scored, find_cause, label_metric, name_scorer
 from answerkey.run_audit.audit import TaskAudit, audit, find_format, find_run_findings
 from answerkey.run_audit.readings import (
-    count_own,
     describe_counted,
-    find_chance,
+    describe_whole,
     list_readings,
     say_unfit,
 )
@@ -212,19 +209,7 @@ def _count_readings(task: TaskRun) -> Audited:
     found = describe_counted(task)
     if found is None:
         return Audited(TaskAudit(task.key, None, None, 0, {}, 1, 0, drawn_from=count_scored(task)))
-    letters: Mapping[str, Mapping[str, int]] = task.tally.get("letters") or {}
-    own, recalls = count_own(task, str(found.rule)), measure_recalls(letters)
-    whole = replace(
-        found,
-        n=own.n,
-        samples=own.samples,
-        readers=(own,),
-        letters=letters,
-        chance=find_chance(task),
-        recalls=recalls,
-        spread=measure_rstd(list(recalls.values())),
-        drawn_from=None,
-    )
+    whole = describe_whole(task, str(found.rule))
     nothing: Plain = {"count": 0, "examples": []}
     counts = {
         "prompts": {"n": 0, "placeholders": {}},
@@ -253,7 +238,7 @@ def _describe_task(task: TaskRun, audited: Audited, baseline: Plain | None, *, i
         "num_trials": count_trials(task),
         "samples": task.counts["samples"],
         "headline": _describe_headline(
-            task, find_chance(task) or found.chance, baseline, is_complete=is_complete
+            task, describe_whole(task, "").chance or found.chance, baseline, is_complete=is_complete
         ),
         "counts": {name: task.counts.get(name, 0) for name in COUNTS},
         "metrics": [_describe_metric(task, one, is_complete=is_complete) for one in task.metrics.values()],

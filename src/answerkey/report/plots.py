@@ -9,7 +9,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import polars as pl
@@ -18,7 +17,6 @@ from answerkey.metrics import Calibration, wilson
 from answerkey.metrics.base import ValueCounts
 from answerkey.metrics.classification import measure_recalls, measure_rstd
 from answerkey.run_audit.audit import TaskAudit
-from answerkey.run_audit.readings import Reading
 from answerkey.runs import Table, TaskRun
 from answerkey.scorers import judge_probabilities
 from answerkey.types import MetricValue, ScoreStatus, Validity
@@ -42,15 +40,12 @@ Plain = dict[str, Any]
 Letters = Mapping[str, Mapping[str, int]]
 
 
-def describe_plots(
-    task: TaskRun, audit: TaskAudit, readings: Sequence[Reading], *, is_complete: bool
-) -> Plain:
+def describe_plots(task: TaskRun, audit: TaskAudit, readings: Sequence[Plain], *, is_complete: bool) -> Plain:
     """Return the plots by name: counts of any run, shares of a complete one; None with nothing to show."""
-    rules = [{"name": one.name, "label": one.label, **asdict(one)} for one in readings]
     return {
         "categories": _describe_categories(task) if is_complete else None,
         "invalid": _describe_invalid(task, audit),
-        "rules": rules or None if is_complete else None,
+        "rules": readings or None if is_complete else None,
         "letters": _describe_letters(task),
         "recalls": _describe_recalls(task) if is_complete else None,
         "reliability": _describe_reliability(task) if is_complete else None,

@@ -169,8 +169,8 @@ class TaskAudit:
     """The audit of one task. `n` completions count; `left_out` says why others do not.
 
     Without a scorer that reads choices there are no readers, and nothing that follows from them. `flips` are
-    completions that not all rules read alike. `recalls` are by letter, `spread` their RStd in points.
-    `drawn_from` is how many completions there are, where not all were read.
+    completions that not all rules read alike. `drawn_from` is how many completions there are, where not all
+    were read.
     """
 
     key: str
@@ -186,11 +186,6 @@ class TaskAudit:
     reasons: tuple[ReasonCounts, ...] = ()
     letters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     choice_counts: Mapping[int, int] = field(default_factory=dict)
-    chance: float | None = None
-    corrected: float | None = None
-    kappa: float | None = None
-    recalls: Mapping[str, float] = field(default_factory=dict)
-    spread: float | None = None
     clean: CleanRows | None = None
     findings: tuple[Finding, ...] = ()
     drawn_from: int | None = None
@@ -199,6 +194,32 @@ class TaskAudit:
     def own(self) -> ReaderCounts | None:
         """What the run itself read."""
         return next((one for one in self.readers if one.kind == "own"), None)
+
+    @property
+    def chance(self) -> float | None:
+        """What guessing among the choices would get."""
+        return measure_chance(self.choice_counts)
+
+    @property
+    def corrected(self) -> float | None:
+        """The accuracy of the run's own reading, corrected for chance."""
+        accuracy, chance = None if self.own is None else self.own.accuracy, self.chance
+        return None if accuracy is None or chance is None else correct_for_chance(accuracy, chance)
+
+    @property
+    def kappa(self) -> float | None:
+        """Cohen's kappa of letters true and predicted."""
+        return measure_kappa(self.letters)
+
+    @property
+    def recalls(self) -> Mapping[str, float]:
+        """The share found of each letter."""
+        return measure_recalls(self.letters)
+
+    @property
+    def spread(self) -> float | None:
+        """RStd of the recalls, in points."""
+        return measure_rstd(list(self.recalls.values()))
 
     @property
     def unfit(self) -> tuple[str, ...]:
@@ -347,10 +368,7 @@ def name_rule(scorer: StringEqualsMcqa) -> str:
 
 
 def _add_readings(found: TaskAudit, scorer: str, rule: str, part: Part) -> TaskAudit:
-    readers = _list_readers(part, rule)
-    letters, recalls = sort_keys(part["letters"]), measure_recalls(sort_keys(part["letters"]))
     sizes = {int(size): count for size, count in part["choice_counts"].items()}
-    chance, accuracy = measure_chance(sizes), readers[0].accuracy
     reasons = [
         ReasonCounts(reason, one["count"], one["stated"], one["right"], *one["example"][0])
         for reason, one in part["reasons"].items()
@@ -359,17 +377,12 @@ def _add_readings(found: TaskAudit, scorer: str, rule: str, part: Part) -> TaskA
         found,
         scorer=scorer,
         rule=rule,
-        readers=readers,
+        readers=_list_readers(part, rule),
         flips=part["flips"]["count"],
         flipped=tuple(part["flips"]["examples"]),
         reasons=tuple(sorted(reasons, key=lambda one: (-one.count, one.reason))),
-        letters=letters,
+        letters=sort_keys(part["letters"]),
         choice_counts=dict(sorted(sizes.items())),
-        chance=chance,
-        corrected=None if accuracy is None or chance is None else correct_for_chance(accuracy, chance),
-        kappa=measure_kappa(letters),
-        recalls=recalls,
-        spread=measure_rstd(list(recalls.values())),
     )
 
 

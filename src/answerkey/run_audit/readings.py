@@ -6,16 +6,9 @@ All of it is counted while a run scores; no completion is read again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
-from answerkey.metrics.classification import (
-    correct_for_chance,
-    measure_chance,
-    measure_kappa,
-    measure_recalls,
-    measure_rstd,
-)
 from answerkey.run_audit.audit import ReaderCounts, TaskAudit, find_format
 from answerkey.runs import TaskRun
 from answerkey.scorers.scoring import OWN, RULE_NAMES
@@ -40,76 +33,71 @@ from answerkey.types import Validity
 # ------------------------------------------------------------------------------- other rules
 
 
-@dataclass(frozen=True)
-class Reading:
-    """One line of "Read by": what one rule or lens gets of the `n` completions, of which it reads `read`.
+def describe_reading(one: ReaderCounts, audit: TaskAudit | None = None) -> dict[str, Any]:
+    """Return one line of "Read by": what a rule or lens gets of the completions, of which it reads some.
 
-    `drawn` is the number of samples that stand for all of them; None where all were read.
+    `drawn` is the number of samples that stand for all of them; None where all were read, as without an
+    audit. `label` is the name with what is to be known of the line.
     """
-
-    name: str
-    kind: Literal["own", "rule", "lens"]
-    value: float | None
-    interval: tuple[float, float] | None
-    invalid_share: float | None
-    read: int
-    n: int
-    drawn: int | None = None
-
-    @property
-    def label(self) -> str:
-        """The name, with what is to be known of the line."""
-        notes = ["this run"] if self.kind == "own" else []
-        notes += [] if self.drawn is None else [f"from {self.drawn:,} samples"]
-        return f"{self.name} ({', '.join(notes)})" if notes else self.name
-
-
-def list_reading(one: ReaderCounts, audit: TaskAudit | None = None) -> Reading:
-    """Return one line of an audit; of counts that are of all samples without one."""
     drawn = audit.samples if audit is not None and audit.drawn_from is not None else None
-    share = one.invalid_share
-    return Reading(one.name, one.kind, one.accuracy, one.interval, share, one.read, one.n, drawn)
+    notes = ["this run"] if one.kind == "own" else []
+    notes += [] if drawn is None else [f"from {drawn:,} samples"]
+    return {
+        "name": one.name,
+        "label": f"{one.name} ({', '.join(notes)})" if notes else one.name,
+        "kind": one.kind,
+        "value": one.accuracy,
+        "interval": one.interval,
+        "invalid_share": one.invalid_share,
+        "read": one.read,
+        "n": one.n,
+        "drawn": drawn,
+    }
 
 
-def list_readings(task: TaskRun, audit: TaskAudit) -> list[Reading]:
+def list_readings(task: TaskRun, audit: TaskAudit) -> list[dict[str, Any]]:
     """Return the lines of an audit; the run's own has the run's own number, of all samples.
 
     That is its main metric where it is the accuracy, else what the counts of all samples say.
     """
-    found = [list_reading(one, audit) for one in audit.readers if one.n]
-    if not found or found[0].kind != "own" or audit.scorer != task.main_scorer:
+    found = [describe_reading(one, audit) for one in audit.readers if one.n]
+    if not found or found[0]["kind"] != "own" or audit.scorer != task.main_scorer:
         return found
-    own, metric = list_reading(count_own(task, found[0].name)), task.main_metric
+    own, metric = describe_reading(describe_whole(task, found[0]["name"]).readers[0]), task.main_metric
     if metric is not None and metric.value is not None and task.is_accuracy(metric):
-        own = replace(own, value=metric.value, interval=metric.interval)
+        own |= {"value": metric.value, "interval": metric.interval}
     return [own, *found[1:]]
 
 
-def count_own(task: TaskRun, rule: str) -> ReaderCounts:
-    """Return the counts of all completions by the rule of the run's main scorer."""
+def describe_whole(task: TaskRun, rule: str) -> TaskAudit:
+    """Return all completions, as the run's main scorer read them by its rule: what the run counted."""
     letters: Mapping[str, Mapping[str, int]] = task.tally.get("letters") or {}
-    total = sum(sum(row.values()) for row in letters.values())
+    sizes = {int(size): count for size, count in (task.tally.get("choice_counts") or {}).items()}
+    n = sum(sum(row.values()) for row in letters.values())
     right = sum(row.get(letter, 0) for letter, row in letters.items())
     invalid = sum(row.get(Validity.INVALID.value, 0) for row in letters.values())
-    return ReaderCounts(rule, "own", total, right, invalid, min(total, task.counts["samples"]))
+    samples = min(n, task.counts["samples"])
+    own = (ReaderCounts(rule, "own", n, right, invalid, samples),)
+    whole = TaskAudit(task.key, task.main_scorer, rule, n, {}, 1, samples, readers=own)
+    return replace(whole, letters=letters, choice_counts=sizes)
 
 
 def describe_counted(task: TaskRun) -> TaskAudit | None:
     """Return the completions that the run had every rule read, as an audit; None where there are none."""
-    found: Mapping[str, Any] = task.tally.get("readings") or {}
-    if not found.get("n"):
+    tally: Mapping[str, Any] = task.tally.get("readings") or {}
+    if not tally.get("n"):
         return None
-    n, samples, rule = found["n"], found["samples"], str(next(iter(found["own_rule"])))
-    counts = {name: found["rules"][name] for name in (OWN, *RULE_NAMES) if name in found["rules"]}
+    n, samples, rule = tally["n"], tally["samples"], str(next(iter(tally["own_rule"])))
+    counts = {name: tally["rules"][name] for name in (OWN, *RULE_NAMES) if name in tally["rules"]}
     readers = [
         ReaderCounts(rule, "own", n, **one, samples=samples)
         if name == OWN
         else ReaderCounts(name, "rule", n, **one, samples=samples)
         for name, one in counts.items()
     ]
-    total = count_own(task, rule).n
-    whole = TaskAudit(task.key, task.main_scorer, rule, n, {}, 1, samples, readers=tuple(readers))
-    return replace(whole, drawn_from=total if n < total else None)
+    total = describe_whole(task, rule).n
+    found = TaskAudit(task.key, task.main_scorer, rule, n, {}, 1, samples, readers=tuple(readers))
+    return replace(found, drawn_from=total if n < total else None)
 
 
 def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> list[Line]:
@@ -119,10 +107,10 @@ def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> list[
         return []
     rows: list[Sequence[Cell]] = [
         (
-            Span(one.label, "strong" if one.kind == "own" else "plain"),
-            "no value" if one.value is None else format_percent(one.value, digits),
-            "" if one.invalid_share is None else format_percent(one.invalid_share, digits),
-            str(one.read),
+            Span(one["label"], "strong" if one["kind"] == "own" else "plain"),
+            "no value" if one["value"] is None else format_percent(one["value"], digits),
+            "" if one["invalid_share"] is None else format_percent(one["invalid_share"], digits),
+            str(one["read"]),
         )
         for one in list_readings(task, audit)
     ]
@@ -146,21 +134,12 @@ def say_unfit(audit: TaskAudit) -> list[str]:
     return [f"no finding rests on what reads less than half of the completions: {', '.join(audit.unfit)}"]
 
 
-def find_chance(task: TaskRun) -> float | None:
-    """Return what guessing among the choices would get; None where there are none."""
-    sizes: Mapping[str, int] = task.tally.get("choice_counts") or {}
-    return measure_chance({int(size): count for size, count in sizes.items()})
-
-
 def _say_chance(task: TaskRun, digits: int | None) -> list[str]:
-    chance = find_chance(task)
-    if chance is None:
+    whole = describe_whole(task, OWN)
+    if whole.chance is None:
         return []
-    letters: Mapping[str, Mapping[str, int]] = task.tally["letters"]
-    accuracy = count_own(task, OWN).accuracy
-    corrected = None if accuracy is None else correct_for_chance(accuracy, chance)
-    kappa, spread = measure_kappa(letters), measure_rstd(list(measure_recalls(letters).values()))
-    facts = [f"chance level {format_percent(chance, digits)}"]
+    corrected, kappa, spread = whole.corrected, whole.kappa, whole.spread
+    facts = [f"chance level {format_percent(whole.chance, digits)}"]
     facts += [] if corrected is None else [f"corrected for chance {format_percent(corrected, digits)}"]
     facts += [] if kappa is None else [f"Cohen's kappa {kappa:.{4 if digits is None else digits}f}"]
     facts += [] if spread is None else [f"recalls of letters spread by {spread:.2f} points (RStd)"]

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from answerkey.run_audit.audit import Audit, CleanRows, Finding, ReaderCounts, TaskAudit
-from answerkey.run_audit.readings import list_reading, say_unfit
+from answerkey.run_audit.readings import describe_reading, say_unfit
 from answerkey.text import (
     BLANK,
     Cell,
@@ -155,7 +155,7 @@ def _draw_readers(task: TaskAudit, width: int, digits: int | None) -> list[Line]
         is_own = one.kind == "own"
         rows[one.kind == "lens"].append(
             (
-                Span(make_visible(list_reading(one, task).label), "strong" if is_own else "plain"),
+                Span(make_visible(describe_reading(one, task)["label"]), "strong" if is_own else "plain"),
                 _say_accuracy(one, digits),
                 format_interval(one.interval, digits=digits),
                 str(one.read),

@@ -77,8 +77,17 @@ class ChoiceOrder:
     @cached_property
     def paths(self) -> tuple[Path, ...]:
         """The ways from a sample to the cells that hold option texts."""
-        written = self.options if isinstance(self.options, list) else [self.options]
-        return tuple(_find_path(one) for one in written)
+        found = []
+        for source in self.options if isinstance(self.options, list) else [self.options]:
+            template = Template.compile(source)
+            if template.kind != "column" or template.path is None:
+                message = (
+                    f"`options` is {source!r}: it must simply read a column, where the options are put back"
+                )
+                hint = 'write "{{ sample.COLUMN }}", or a list of these, one for each option'
+                raise SpecError("E108", message, hint=hint)
+            found.append(template.path)
+        return tuple(found)
 
     @property
     def columns(self) -> frozenset[str]:
@@ -98,17 +107,6 @@ class ChoiceOrder:
             column = str(path[0])
             changed[column] = _put(changed.get(column, row[column]), path[1:], cell)
         return changed
-
-
-def _find_path(source: str) -> Path:
-    template = Template.compile(source)
-    if template.kind != "column" or template.path is None:
-        raise SpecError(
-            "E108",
-            f"`options` is {source!r}: it must simply read a column, where the options are put back",
-            hint='write "{{ sample.COLUMN }}", or a list of these, one for each option',
-        )
-    return template.path
 
 
 def follow(row: object, path: Path) -> object:
@@ -267,36 +265,29 @@ class Options:
 
 
 def read_cell(cell: object, labels: Sequence[str]) -> Options:
-    """Return the options of a cell, whose labels are these, in their order; raise OptionTrouble."""
+    """Return the options of a cell, whose labels are these, in their order; raise OptionTrouble.
+
+    A list, a mapping, or either written as JSON or as a Python literal.
+    """
     if isinstance(cell, str):
-        return _read_written_cell(cell, labels)
+        value, is_json = parse_literal(cell)
+        if not isinstance(value, list | tuple | Mapping):
+            raise OptionTrouble(f"the options are the text {shorten(cell, 60)}, not a list")
+        written = read_cell(value, labels)
+        write = partial(json.dumps, ensure_ascii=False) if is_json else repr
+        return Options(written.texts, lambda order: write(written.arrange(order)))
     if isinstance(cell, Mapping):
-        return _read_mapping(cell, labels)
+        # Keys without a value are those of other rows.
+        named = [key for key in cell if str(key) in labels]
+        is_named = set(labels) <= set(map(str, cell))
+        keys = named if is_named else [key for key, value in cell.items() if value is not None]
+        inner = _read_list([cell[key] for key in keys], labels)
+        return Options(
+            inner.texts, lambda order: {**cell, **dict(zip(keys, inner.arrange(order), strict=True))}
+        )
     if isinstance(cell, list | tuple):
         return _read_list(list(cell), labels, is_cell=True)
     raise OptionTrouble(f"the options are {shorten(cell, 60)}, not a list")
-
-
-def _read_written_cell(cell: str, labels: Sequence[str]) -> Options:
-    """Return the options of a list or mapping that is written as JSON or as a Python literal."""
-    value, is_json = parse_literal(cell)
-    if not isinstance(value, list | tuple | Mapping):
-        raise OptionTrouble(f"the options are the text {shorten(cell, 60)}, not a list")
-    inner = read_cell(value, labels)
-    write = partial(json.dumps, ensure_ascii=False) if is_json else repr
-    return Options(inner.texts, lambda order: write(inner.arrange(order)))
-
-
-def _read_mapping(cell: Mapping[Any, Any], labels: Sequence[str]) -> Options:
-    """Return the options of a mapping; keys without a value are those of other rows."""
-    names = [key for key in cell if str(key) in set(labels)] if set(labels) <= set(map(str, cell)) else None
-    keys = names if names is not None else [key for key, value in cell.items() if value is not None]
-    inner = _read_list([cell[key] for key in keys], labels)
-
-    def arrange(order: Order) -> dict[Any, Any]:
-        return {**cell, **dict(zip(keys, inner.arrange(order), strict=True))}
-
-    return Options(inner.texts, arrange)
 
 
 def _read_list(cells: list[Any], labels: Sequence[str], *, is_cell: bool = False) -> Options:
@@ -309,15 +300,21 @@ def _read_list(cells: list[Any], labels: Sequence[str], *, is_cell: bool = False
         if isinstance(one, bool) or not isinstance(one, str | int | float):
             raise OptionTrouble(f"the option {shorten(one, 60)} is not text or a number")
     texts = [str(one) for one in cells]
-    split = split_labels(texts, labels)
-    if split is None:
+    found = [_match_label(text, label) for text, label in zip(texts, labels, strict=True)]
+    if None in found:
         return Options(tuple(texts), lambda order: [cells[place] for place in order], is_plain=is_cell)
-    prefixes, contents = split
+    prefixes = [one or "" for one in found]
+    contents = [text[len(prefix) :] for text, prefix in zip(texts, prefixes, strict=True)]
+    return Options(
+        tuple(contents),
+        lambda order: [prefix + contents[place] for prefix, place in zip(prefixes, order, strict=True)],
+    )
 
-    def arrange(order: Order) -> list[str]:
-        return [prefix + contents[place] for prefix, place in zip(prefixes, order, strict=True)]
 
-    return Options(tuple(contents), arrange)
+def _match_label(text: str, label: str) -> str | None:
+    """Return the label in front of a text, as written; None when there is none."""
+    found = re.match(rf"\s*[(\[]?\s*{re.escape(label)}\s*(?:[)\].:．。、：）]|-\s|\s-\s)[)\]]?\s*", text)
+    return None if found is None else found.group()
 
 
 def _read_objects(cells: list[Mapping[str, Any]], labels: Sequence[str]) -> Options:
@@ -339,17 +336,6 @@ def _read_objects(cells: list[Mapping[str, Any]], labels: Sequence[str]) -> Opti
         ]
 
     return Options(tuple(str(cell[texts[0]]) for cell in cells), arrange)
-
-
-def split_labels(texts: Sequence[str], labels: Sequence[str]) -> tuple[list[str], list[str]] | None:
-    """Return the labels in front of the texts, as written, and the rest; None unless all have one."""
-    prefixes = []
-    for text, label in zip(texts, labels, strict=True):
-        found = re.match(rf"\s*[(\[]?\s*{re.escape(label)}\s*(?:[)\].:．。、：）]|-\s|\s-\s)[)\]]?\s*", text)
-        if found is None:
-            return None
-        prefixes.append(found.group())
-    return prefixes, [text[len(prefix) :] for text, prefix in zip(texts, prefixes, strict=True)]
 
 
 def read_cells(cells: Sequence[object], labels: Sequence[str]) -> Options:

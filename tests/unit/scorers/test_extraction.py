@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -26,24 +26,11 @@ from answerkey.scorers.extraction import (
 from answerkey.types import Completion, Completions, CompletionStatus, Samples
 
 
-def refuse(extraction: object) -> SpecError:
-    """Return the error that an extraction rule gets."""
-    with pytest.raises(SpecError) as caught:
-        find_rule(extraction)
-    return caught.value
-
-
-@pytest.mark.parametrize(
-    "name", ["first_character", "first_character_literal", "leading_label", "stated_answer"]
-)
-def test_rules_are_found_by_name(name: str) -> None:
-    """A rule's name is its key in the registry."""
-    assert find_rule(name) is RULES[name]
-    assert RULES[name].name == name
-
-
-def test_pattern_is_a_rule_of_the_users_own() -> None:
-    """A mapping with nothing but `pattern` is a rule; its name is the same whatever the pattern is."""
+def test_rules_are_found_by_name() -> None:
+    """A rule's name is its key; a mapping with nothing but `pattern` is a rule of the user's own."""
+    for name in ("first_character", "first_character_literal", "leading_label", "stated_answer"):
+        assert find_rule(name) is RULES[name]
+        assert RULES[name].name == name
     rule = find_rule({"pattern": "answer: (.)"})
     assert rule.name == "pattern"
     assert rule.read("answer: B", ("A", "B")).choice == "B"
@@ -54,16 +41,14 @@ def test_pattern_is_a_rule_of_the_users_own() -> None:
     ["first_charcter", "", None, 3, ["first_character"], {"regex": "x"}, {"pattern": "(x)", "flags": "i"}],
 )
 def test_unknown_rules_are_refused(extraction: object) -> None:
-    """An unknown rule lists those there are."""
-    error = refuse(extraction)
-    assert error.code == "E108"
-    assert "`first_character`, `first_character_literal`, `leading_label`, `stated_answer`" in str(error.hint)
-    assert "`{pattern: …}`" in str(error.hint)
-
-
-def test_near_miss_gets_a_suggestion() -> None:
-    """A typing mistake is answered with the nearest rule."""
-    assert str(refuse("first_charcter").hint).startswith("did you mean `first_character`?")
+    """An unknown rule lists those there are; a typing mistake is answered with the nearest."""
+    with pytest.raises(SpecError) as caught:
+        find_rule(extraction)
+    hint = str(caught.value.hint)
+    assert caught.value.code == "E108"
+    assert "`first_character`, `first_character_literal`, `leading_label`, `stated_answer`" in hint
+    assert "`{pattern: …}`" in hint
+    assert hint.startswith("did you mean `first_character`?") is (extraction == "first_charcter")
 
 
 def test_literal_rule_reads_one_code_point() -> None:
@@ -136,14 +121,10 @@ def test_scorer_tells_the_rule_what_its_field_gives() -> None:
     assert [one.metadata["validity_reason"] for one in told] == [None, None, None, "REFUSED", None]
     assert [one.metadata["answer_span"] for one in told] == [[4, 18], [0, 9], [4, 18], None, None]
     scorer, samples, completions = build(None)
+    judged = judge("The answer is Rome.", ["A", "B"], "B", "stated_answer", ["Paris", "Rome"])
+    assert judged.values == {"is_correct": 1.0}  # one completion as in a column
     untold = list(scorer.score(samples, completions).rows())
     assert [one.metadata["predicted_choice"] for one in untold] == [None, "C", None, None, None]
-
-
-def test_judge_takes_the_same_options() -> None:
-    """One completion is judged as in a column."""
-    score = judge("The answer is Rome.", ["A", "B"], "B", "stated_answer", ["Paris", "Rome"])
-    assert score.values == {"is_correct": 1.0}
 
 
 FOUR = ("A", "B", "C", "D")
@@ -192,23 +173,19 @@ def test_case_is_ignored_only_where_it_tells_no_choices_apart() -> None:
         ("a{1,1000000}(b)", "is not a regular expression: Compiled regex exceeds size limit"),
         ("abc", "has 0 groups, and needs exactly one"),
         ("(a)(b)", "has 2 groups, and needs exactly one"),
+        (3, "must be text"),
+        (None, "must be text"),
+        (["x"], "must be text"),
     ],
 )
-def test_bad_patterns_are_refused(pattern: str, message: str) -> None:
+def test_bad_patterns_are_refused(pattern: object, message: str) -> None:
     """A pattern that is none, or has not one group, is an error of the task; the hint shows a good one."""
     with pytest.raises(SpecError) as caught:
         find_rule({"pattern": pattern})
     assert caught.value.code == "E108"
     assert message in caught.value.message
+    assert caught.value.message == caught.value.message.strip()
     assert "`answer is" in str(caught.value.hint)
-
-
-@pytest.mark.parametrize("pattern", [3, None, ["x"]])
-def test_pattern_has_to_be_text(pattern: object) -> None:
-    """Anything but text is an error of the task."""
-    with pytest.raises(SpecError, match="must be text") as caught:
-        find_rule({"pattern": pattern})
-    assert caught.value.code == "E108"
 
 
 def test_lone_surrogates_are_text_like_any_other() -> None:
@@ -226,14 +203,6 @@ def test_column_form_reads_each_distinct_text_once() -> None:
         ("A", None, None, [0, 4]),
         (None, "NOTHING_STATED", None, None),
     ]
-
-
-def test_a_pattern_that_cannot_be_compiled_is_explained() -> None:
-    """The message ends with what is wrong, without white space after it."""
-    with pytest.raises(SpecError) as caught:
-        find_rule({"pattern": "(a"})
-    assert caught.value.message == caught.value.message.strip()
-    assert caught.value.code == "E108"
 
 
 @pytest.mark.parametrize(
@@ -274,37 +243,30 @@ def test_rows_whose_options_make_no_difference_share_a_reading(monkeypatch: pyte
 
 
 def test_prefix_shows_what_it_has() -> None:
-    """Parts of a prefix are plain texts."""
+    """Parts of a prefix are plain texts; what stands before the text may be stripped."""
     prefix = Prefix("abc")
-    assert (prefix[0], prefix[1:2], prefix[:3], prefix[0:0]) == ("a", "b", "abc", "")
+    assert (prefix[0], prefix[1:2], prefix[:3], prefix[0:0], prefix[2]) == ("a", "b", "abc", "", "c")
     assert not isinstance(prefix[:2], Prefix)
+    assert Prefix("  a").lstrip(" ") == "a"
 
 
-@pytest.mark.parametrize(("start", "stop"), [(2, 4), (3, 4), (0, 100)])
-def test_looking_beyond_a_prefix_is_noticed(start: int, stop: int) -> None:
-    """A part that would reach beyond the end is refused, since the text may go on."""
+@pytest.mark.parametrize(
+    ("look", "at_rest"),
+    [
+        (lambda: Prefix("abc")[2:4], False),
+        (lambda: Prefix("abc")[3:4], False),
+        (lambda: Prefix("abc")[0:100], False),
+        (lambda: Prefix("abc")[3], False),
+        (lambda: Prefix("abc")[1:], True),
+        (lambda: Prefix("  a").lstrip(" ")[0:2], False),
+        (lambda: Prefix("   ").lstrip(" "), False),
+    ],
+)
+def test_looking_beyond_a_prefix_is_noticed(look: Callable[[], str], *, at_rest: bool) -> None:
+    """The text may go on; a rule that wants all the rest is not served by a longer prefix."""
     with pytest.raises(BeyondPrefix) as caught:
-        Prefix("abc")[start:stop]
-    assert not caught.value.at_rest
-
-
-def test_asking_for_all_the_rest_is_told_apart() -> None:
-    """A rule that wants the whole text is not served by a longer prefix."""
-    with pytest.raises(BeyondPrefix) as caught:
-        Prefix("abc")[1:]
-    assert caught.value.at_rest
-    with pytest.raises(BeyondPrefix):
-        Prefix("abc")[3]
-
-
-def test_stripped_prefix_is_still_a_head() -> None:
-    """What stands before the text may be stripped; a prefix of nothing else cannot tell."""
-    stripped = Prefix("  a").lstrip(" ")
-    assert stripped == "a"
-    with pytest.raises(BeyondPrefix):
-        stripped[0:2]
-    with pytest.raises(BeyondPrefix):
-        Prefix("   ").lstrip(" ")
+        look()
+    assert caught.value.at_rest is at_rest
 
 
 def read_to_mark(text: str) -> Reading:
@@ -343,12 +305,7 @@ def test_known_prefixes_are_not_read_again() -> None:
 def test_equal_texts_are_read_once() -> None:
     """A reading for each text in its place, found once for each distinct one."""
     asked: list[str] = []
-
-    def read(text: str) -> Reading:
-        asked.append(text)
-        return Reading(text or None)
-
-    reader = PrefixReader(read)
+    reader = PrefixReader(lambda text: asked.append(text) or Reading(text or None))  # type: ignore[func-returns-value]  # notes what is read
     found = reader.look_up(reader.read_whole(pl.Series(["b", "a", "b", ""])))
     assert found["choice"].to_list() == ["b", "a", "b", None]
     assert sorted(asked) == ["", "a", "b"]
@@ -362,11 +319,6 @@ def test_known_prefixes_are_forgotten_when_they_are_many(monkeypatch: pytest.Mon
         numbers = reader.read_prefixes(pl.Series([f"{letter}!", f"{letter}x!"]), (4,))
         assert reader.look_up(numbers)["choice"].to_list() == [letter, f"{letter}x"]
         assert len(reader.known[4]) <= 4
-
-
-def test_the_last_character_of_a_prefix_is_part_of_it() -> None:
-    """Only what comes after it is beyond."""
-    assert Prefix("abc")[2] == "c"
 
 
 def test_prefixes_grow_step_by_step_where_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -422,7 +374,7 @@ def test_long_texts_are_read_in_linear_time(text: str) -> None:
 
 def test_column_of_texts_keeps_its_order() -> None:
     """Texts that expressions decide and texts that the rule decides come back in their places."""
-    texts = ["B", "Ｂ", "A or B", "", "B。", "Answer", "A, é"] * 100
+    texts = ["B", "Ｂ", "A or B", "", "B。", "Answer", "A, é", "A" + " " * 20 + "or B", "A lot"] * 100
     expected = [
         ("B", None),
         (None, "NOT_A_CHOICE"),
@@ -431,6 +383,8 @@ def test_column_of_texts_keeps_its_order() -> None:
         ("B", None),
         (None, "PART_OF_A_WORD"),
         ("A", None),
+        (None, "SEVERAL_CHOICES"),
+        (None, "RUNS_INTO_TEXT"),
     ]
     assert read_column(pl.Series(texts), LETTERS).rows() == expected * 100
 
@@ -468,13 +422,6 @@ def test_labels_are_found_in_columns_as_in_texts(choices: str, text: str, readin
     assert column.unique().rows() == [(expected.choice, expected.reason)]
 
 
-def test_column_may_be_empty() -> None:
-    """No texts have no readings."""
-    found = read_column(pl.Series([], dtype=pl.String), LETTERS)
-    assert found.schema == {"choice": pl.String, "reason": pl.String}
-    assert found.height == 0
-
-
 @pytest.mark.skipif(not HELM.exists(), reason="the shared material is not here")
 @pytest.mark.parametrize(
     ("model", "right"),
@@ -497,14 +444,3 @@ def test_marks_that_join_may_be_choices_themselves() -> None:
     choices = ("/", "\u548c", "o", "y")
     assert read_first_character("y, \u548c/\u548c\u548cA", choices) == Reading(choice="y")
     assert read_first_character("y, \u548c/\u548c\u548c o", choices) == Reading(reason="SEVERAL_CHOICES")
-
-
-def test_texts_that_are_read_whole_stand_beside_others() -> None:
-    """A column may hold texts that their first characters decide, and one that they do not."""
-    texts = pl.Series(["B", "A" + " " * 20 + "or B", "A lot", "C."])
-    assert read_column(texts, LETTERS).rows() == [
-        ("B", None),
-        (None, "SEVERAL_CHOICES"),
-        (None, "RUNS_INTO_TEXT"),
-        ("C", None),
-    ]

@@ -142,7 +142,8 @@ def test_unsuitable_choices_are_shown_with_their_place() -> None:
     """A choice of several characters is E205 in the column of the choices, with the page's advice."""
     problems, _ = SCORER.check_rows(build_samples("A", choices=["A", "no"]))
     (problem,) = problems
-    assert (problem.position, problem.reason, problem.error.code) == (0, "BAD_CHOICES", "E205")
+    assert problem == RowProblem(0, problem.error, "BAD_CHOICES", "choices")
+    assert problem.error.code == "E205"
     assert problem.error.where == Place("data/mmlu.csv", 2, None, "s0", "choices")
     assert "use the scorer `string_equals`" in str(problem.error.hint)
 
@@ -158,20 +159,30 @@ def test_missing_column_is_told_once() -> None:
     assert [one.reason for one in score(scorer, build_samples("A", "B"), "A", "B")] == ["TEMPLATE_FAILED"] * 2
 
 
-def test_template_that_fails_on_a_row_is_told_with_the_row() -> None:
-    """A template that fails on some rows is E207 for each of them."""
-    scorer = StringEqualsMcqa("{{ sample.choices[sample.answer] }}", "{{ sample.choices }}")
-    problems, _ = scorer.check_rows(build_samples(0, 9))
-    assert [(problem.position, problem.error.code) for problem in problems] == [(1, "E207")]
-    assert problems[0].error.where == Place("data/mmlu.csv", 3, None, "s1")
-
-
-def test_broken_options_fail_their_rows() -> None:
-    """A row on which `options` fails is reported and FAILED, like any other template's."""
-    scorer = StringEqualsMcqa("A", "['A', 'B']", options="{{ 1 // sample.answer }}")
-    samples = build_samples(1, 0, 2)
-    assert [problem.position for problem in scorer.check_rows(samples)[0]] == [1]
-    assert [one.reason for one in score(scorer, samples, "A", "A", "A")] == [None, "TEMPLATE_FAILED", None]
+@pytest.mark.parametrize(
+    ("scorer", "answers", "found", "reasons"),
+    [
+        (
+            StringEqualsMcqa("{{ sample.choices[sample.answer] }}", "{{ sample.choices }}"),
+            *((0, 9), [(1, "E207")], [None, "TEMPLATE_FAILED"]),
+        ),
+        (
+            StringEqualsMcqa("A", "['A', 'B']", options="{{ 1 // sample.answer }}"),
+            *((1, 0, 2), [(1, "E207")], [None, "TEMPLATE_FAILED", None]),
+        ),
+        (
+            StringEqualsMcqa("{{ sample.answer }}", "['A', 'B', 'C', 'D']", options="{{ sample.nothing }}"),
+            *(("A", "X"), [(0, "E206"), (1, "E204")], ["TEMPLATE_FAILED", "BAD_TRUTH"]),
+        ),
+    ],
+)
+def test_template_that_fails_on_a_row_is_told_with_the_row(
+    scorer: StringEqualsMcqa, answers: tuple[object, ...], found: object, reasons: list[str | None]
+) -> None:
+    """Rows on which a template fails are reported and FAILED; a missing column once, others beside it."""
+    samples = build_samples(*answers)
+    assert [(one.position, one.error.code) for one in scorer.check_rows(samples)[0]] == found
+    assert [one.reason for one in score(scorer, samples, *["A"] * len(answers))] == reasons
 
 
 def test_all_faults_of_the_rows_are_found_at_once() -> None:
@@ -280,6 +291,7 @@ def test_known_holds_choices_truths_and_options() -> None:
         }
     )
     samples = Samples(frame, pl.Series(["1", "2"]))
+    assert SCORER.sample_facts(build_samples("A", "B")).options == [None, None]
     assert SCORER.sample_facts(samples) == Known(
         choices=[("A", "B"), ("A", "B")], truths=["A", "E"], options=[("Paris", "Lyon"), ("x", "y")]
     )
@@ -303,18 +315,6 @@ def test_options_come_from_the_field_or_from_a_column_of_lists(
     known = scorer.sample_facts(Samples(frame, pl.Series(["1"])))
     assert known is not None
     assert known.options == expected
-
-
-def test_row_problems_are_plain_values() -> None:
-    """A problem names the row's position and the reason of its FAILED score."""
-    (problem,) = SCORER.check_rows(build_samples("E"))[0]
-    assert problem == RowProblem(0, problem.error, "BAD_TRUTH", "ground_truth_choice")
-
-
-def test_without_options_none_are_known() -> None:
-    """Neither a field nor a column: built-in models and lenses have but the labels."""
-    known = SCORER.sample_facts(build_samples("A", "B"))
-    assert known.options == [None, None]
 
 
 def test_options_may_be_put_together_by_a_template() -> None:
@@ -364,27 +364,6 @@ def test_many_rows_with_the_same_choices_are_read_with_their_own_options() -> No
     assert predicted.to_list() == ["A", "B"] * (height // 2)
 
 
-def test_faults_after_a_missing_column_are_told_too() -> None:
-    """The column once, and each row that has its own fault."""
-    samples = build_samples("A", "X", "Y")
-    problems = StringEqualsMcqa(
-        "{{ sample.answer }}", ["A", "B", "C", "D"], options="{{ sample.nothing }}"
-    ).check_rows(samples)[0]
-    assert [(problem.position, problem.error.code) for problem in problems] == [
-        (0, "E206"),
-        (1, "E204"),
-        (2, "E204"),
-    ]
-
-
-def find_fault(value: object) -> RowFault:
-    """Return what is wrong with these choices."""
-    with pytest.raises(RowFault) as caught:
-        parse_choices(value)
-    assert caught.value.reason == "BAD_CHOICES"
-    return caught.value
-
-
 @pytest.mark.parametrize(
     ("value", "names"),
     [
@@ -407,14 +386,6 @@ def test_white_space_is_trimmed_and_told() -> None:
     assert parse_choices([" A", "B\u200b"]) == (("A", "B"), True)
     assert parse_truth("B\n") == ("B", True)
     assert parse_truth("B") == ("B", False)
-
-
-def test_longer_choices_get_the_pages_advice() -> None:
-    """A choice of several characters names the scorer to use instead."""
-    fault = find_fault(["yes", "no"])
-    assert fault.message == "choice 'yes' has more than one character"
-    assert fault.hint is not None
-    assert "use the scorer `string_equals`" in fault.hint
 
 
 @pytest.mark.parametrize(
@@ -442,18 +413,19 @@ def test_longer_choices_get_the_pages_advice() -> None:
         ("[" + "1," * 200_000 + "]", "not a list"),
         ("['A' + 'B']", "not a list"),
         ("[__import__('os')]", "not a list"),
+        (["yes", "no"], "choice 'yes' has more than one character"),
+        (r"['\d', 'A']", r"choice '\\d' has more than one character"),
     ],
 )
 def test_unsuitable_choices_are_refused(value: object, message: str) -> None:
-    """What is no list of distinct single characters is refused with the value at fault."""
-    fault = find_fault(value)
-    assert message in fault.message
-    assert len(fault.message) < 300
-
-
-def test_escapes_in_a_literal_stay_silent() -> None:
-    """A Python literal with a doubtful escape is refused for its length; Python's warning is not shown."""
-    assert find_fault(r"['\d', 'A']").message == r"choice '\\d' has more than one character"
+    """What is no list of distinct single characters is refused with the value at fault, without a warning."""
+    with pytest.raises(RowFault) as caught:
+        parse_choices(value)
+    assert caught.value.reason == "BAD_CHOICES"
+    assert message in caught.value.message
+    assert len(caught.value.message) < 300
+    longer = "use the scorer `string_equals`" in str(caught.value.hint)
+    assert longer is ("has more than one character" in message)
 
 
 @pytest.mark.parametrize("value", [None, "", "  ", "AB", True, 1.0, ["A"], {"A": 1}])
@@ -462,6 +434,7 @@ def test_unsuitable_truths_are_refused(value: object) -> None:
     with pytest.raises(RowFault) as caught:
         parse_truth(value)
     assert caught.value.reason == "BAD_TRUTH"
+    assert caught.value.message.startswith("ground truth ")
 
 
 def test_truth_must_be_among_the_choices() -> None:
@@ -477,19 +450,3 @@ def test_options_are_lists_of_texts_or_nothing() -> None:
     assert read_options('["Paris", "Lyon"]') == ("Paris", "Lyon")
     assert read_options("Paris") is None
     assert read_options(None) is None
-
-
-def test_what_is_no_list_is_shown() -> None:
-    """Null by its name, anything else as it is written."""
-    for value, message in ((None, "the choices are null"), (3, "the choices are 3, not a list")):
-        with pytest.raises(RowFault) as caught:
-            parse_choices(value)
-        assert (caught.value.reason, caught.value.message) == ("BAD_CHOICES", message)
-
-
-def test_truths_are_called_by_their_name() -> None:
-    """In the message of every fault."""
-    for value in (None, "", "AB"):
-        with pytest.raises(RowFault) as caught:
-            parse_truth(value)
-        assert caught.value.message.startswith("ground truth ")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import click
 
+import answerkey
 from answerkey.cli.app import app
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -70,17 +72,26 @@ def make_command(name: str) -> str:
     text = re.sub(r"[ \n]*\n[ \n]*\n[ \n]*", "\n\n", (command.help or "").strip().replace("\b\n", ""))
     shared = {} if name == "run" else {describe(one): one for one in list_options(run)}
     own = [one for one in list_options(command) if describe(one) not in shared]
-    rows = [f"| {spell(one)} | {(one.help or '').strip().rstrip('.')} |" for one in own]
+    lines = [f"- {spell(one)}: {(one.help or '').strip().rstrip('.')}" for one in own]
     others = [form for one in list_options(command) if one not in own for form in list_forms(one)]
     names = ", ".join(f"`{form}`" for form in others)
     return "\n\n".join(
         [
             "```sh\n" + "\n".join(example.split(" && ")[0] for example in examples) + "\n```",
             re.sub(r"(?<!\n)\n *(?!\n)", " ", text),
-            *(["\n".join(["| option | does |", "|---|---|", *rows])] if rows else []),
+            *(["\n".join(lines)] if lines else []),
             *([f"As for `run`: {names}."] if names else []),
         ]
     )
+
+
+def make_names() -> str:
+    """Return the public names of the package, each with the first line of its docstring."""
+    lines = []
+    for name in sorted(answerkey.__all__, key=lambda one: (one[0].isupper(), one)):
+        said = (inspect.getdoc(getattr(answerkey, name)) or "").partition("\n\n")[0].replace("\n", " ")
+        lines.append(f"- `ak.{name}`: {re.split(r'(?<=[.;:]) ', said)[0].rstrip('.;:')}")
+    return "\n".join(line for line in lines if "`ak._" not in line)
 
 
 def load_command(name: str) -> click.Command:
@@ -105,7 +116,7 @@ def spell(option: click.Option) -> str:
     """Return an option as it is written, with what it takes."""
     taken = "" if option.is_flag else f" {option.metavar or option.name.upper()}"
     *forms, last = list_forms(option)
-    return ", ".join([*(f"`{form}`" for form in forms), f"`{last}{taken}`"]).replace("|", "\\|")
+    return ", ".join([*(f"`{form}`" for form in forms), f"`{last}{taken}`"])
 
 
 def describe(option: click.Option) -> tuple[str, str | None]:
@@ -142,6 +153,9 @@ def make_pages() -> Iterator[tuple[Path, str]]:
     commands = REFERENCE / "commands.md"
     text = commands.read_text(encoding="utf-8")
     yield commands, MADE.sub(lambda match: f"{match[1]}{make_command(match[2])}\n{match[3]}", text)
+    python = REFERENCE / "python.md"
+    text = python.read_text(encoding="utf-8")
+    yield python, MADE.sub(lambda match: f"{match[1]}{make_names()}\n{match[3]}", text)
     scorer = REFERENCE / "scorer-string_equals_mcqa.md"
     text = scorer.read_text(encoding="utf-8")
     yield scorer, SHOWN.sub(lambda match: match[1] + make_cases() + match[2], text)

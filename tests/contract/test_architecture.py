@@ -4,34 +4,83 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
+import threading
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-STEPS = re.findall(r"\*\*`([a-z_/]+\.py)`\*\*,\s+`([A-Za-z_.]+)`(?: and `([A-Za-z_.]+)`)?", TEXT)
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+STEPS = re.findall(r"^\d+\. \*\*`([a-z_/]+\.py)`\*\*, `([A-Za-z_.]+)`", TEXT, re.MULTILINE)
+NAMED = re.findall(r"`([a-z_]+/[a-z_]+\.py)`(?:\*\*)?, `([A-Za-z_.]+)`", TEXT + CONTRIBUTING)
+TASK = """\
+key: letters
+display_name: Letters
+description: The model answers with one letter.
+definition:
+  scorers:
+    - {type: string_equals_mcqa, ground_truth_choice: "{{ sample.answer }}", choices: [A, B, C, D]}
+"""
+ROW = '{"answer": "A", "completion": "Based on the question, the best choice is A."}\n'
 
 
 def test_every_file_and_name_of_the_walk_exists() -> None:
-    """A function or class that the walk names is defined in the file that it names."""
-    assert len(STEPS) >= 15
+    """What the walk, and the list of where to change what, name is defined in the file that they name."""
+    assert len(NAMED) >= 25
     missing = []
-    for file, *names in STEPS:
+    for file, name in NAMED:
         path = ROOT / "src" / "answerkey" / file
         source = path.read_text(encoding="utf-8") if path.exists() else ""
-        for name in filter(None, names):
-            wanted = [rf"(def|class) {part}\b" for part in name.split(".")]
-            if not all(re.search(one, source) for one in wanted):
-                missing.append(f"{file}: {name}")
+        wanted = [rf"^ *(?:async )?(?:def|class) {part}\b|^{part}\b.* = " for part in name.split(".")]
+        if not all(re.search(one, source, re.MULTILINE) for one in wanted):
+            missing.append(f"{file}: {name}")
     assert missing == []
 
 
-def test_every_room_is_described() -> None:
-    """The table of rooms has a line for each folder and module of the package."""
+def test_a_sample_goes_the_way_of_the_walk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Any]
+) -> None:
+    """`answerkey score` calls the functions of the walk, one after the other, in at most ten steps."""
+    monkeypatch.chdir(tmp_path)
+    Path("task.yaml").write_text(TASK, encoding="utf-8")
+    Path("questions.jsonl").write_text(ROW, encoding="utf-8")
+    calls: list[tuple[str, str]] = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and "answerkey" in frame.f_code.co_filename:
+            calls.append((frame.f_code.co_filename, frame.f_code.co_qualname))
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        done = call("score", "task.yaml", "--dataset", "questions.jsonl")
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    assert done.code == 0, done.err
+    steps = [(str(ROOT / "src" / "answerkey" / file), name) for file, name in STEPS]
+    assert 8 <= len(steps) <= 10
+    assert [one for one in steps if one not in calls] == []
+    firsts = [calls.index(one) for one in steps]
+    assert firsts == sorted(firsts)
+
+
+def test_every_package_is_described() -> None:
+    """The table has a line for each folder and module of the package."""
     package = ROOT / "src" / "answerkey"
-    rooms = {path.stem for path in package.iterdir() if not path.name.startswith(("_", "py."))}
-    described = set(re.findall(r"^\| `([a-z_]+)` \|", TEXT, re.MULTILINE))
-    assert rooms <= described
+    there = {
+        path.stem
+        for path in package.iterdir()
+        if path.suffix == ".py" or any(path.glob("*.py"))
+        if not path.name.startswith("_")
+    }
+    assert there == set(re.findall(r"^\| `([a-z_]+)` \|", TEXT, re.MULTILINE))
 
 
 def test_every_reference_page_is_linked_from_the_index() -> None:
@@ -43,14 +92,14 @@ def test_every_reference_page_is_linked_from_the_index() -> None:
 
 
 def test_every_core_type_lives_where_the_table_says() -> None:
-    """The room that the table names has the type among its names."""
+    """The package that the table names has the type among its names."""
     rows = re.findall(r"^\| (`[A-Z][^|]+) \| (\w+) \|", TEXT, re.MULTILINE)
-    named = [(room, name) for names, room in rows for name in re.findall(r"`(\w+)`", names)]
+    named = [(package, name) for names, package in rows for name in re.findall(r"`(\w+)`", names)]
     assert len(named) >= 10
     assert [one for one in named if not hasattr(importlib.import_module(f"answerkey.{one[0]}"), one[1])] == []
 
 
-def test_the_order_of_rooms_is_the_one_that_is_checked() -> None:
+def test_the_order_of_packages_is_the_one_that_is_checked() -> None:
     """`make imports` holds the code against the same list; layers in brackets are yet to come."""
     (listed,) = re.findall(r"^```\n(cli\n.*?)\n```", TEXT, re.MULTILINE | re.DOTALL)
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import answerkey
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
 
 from .documents import CI_FILES, PAGES, ROOT, Block, Desk, collect_blocks, list_unlabelled
@@ -181,6 +182,12 @@ def is_there(name: str) -> bool:
     except ModuleNotFoundError:
         return hasattr(importlib.import_module(above), last)
     return True
+
+
+def test_every_public_name_is_documented() -> None:
+    """The page of the Python functions has each name that the package exports."""
+    page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    assert [name for name in answerkey.__all__ if name[0] != "_" and f"`ak.{name}`" not in page] == []
 
 
 def test_every_link_leads_somewhere() -> None:

@@ -125,13 +125,15 @@ class Connection:
 
     def read(self, status: int, body: bytes) -> Completion:
         """Return what an answer says, without a key that the endpoint sends back; never raises."""
-        if b"\\" in body or any(map(body.__contains__, self._plain_secrets)):
-            body = self._hidden_bytes.sub(HIDDEN.encode(), body)
+        if b"\\" in body or any(map(body.__contains__, self._secrets)):
+            body = self._hidden.sub(HIDDEN.encode(), body)
         return self.api.read(status, body)
 
     def hide(self, text: str) -> str:
         """Return a text, such as the message of a foreign exception, with every secret in it as `***`."""
-        return self._hidden.sub(HIDDEN, text)
+        return self._hidden.sub(HIDDEN.encode(), text.encode(errors="surrogatepass")).decode(
+            errors="surrogatepass"
+        )
 
     def reveal_headers(self) -> dict[str, str]:
         """Return the headers as they are sent; the one place where secrets leave their cover."""
@@ -192,29 +194,24 @@ class Connection:
         return any(isinstance(value, Secret) and value for value in (*self.headers.values(), self.key))
 
     @cached_property
-    def _hidden(self) -> re.Pattern[str]:
-        """What is hidden: the secrets, longest first, in plain text and in any form that JSON has for it."""
-
-        def match_character(character: str) -> str:
-            plain = re.escape(character)
-            return f"(?:{plain}|(?i:\\\\u{ord(character):04x})|\\\\{plain})"
-
-        texts = sorted(self._secrets, key=len, reverse=True)
-        return re.compile("|".join("".join(map(match_character, text)) for text in texts) or r"(?!)")
+    def _secrets(self) -> list[bytes]:
+        """The secrets, longest first, as they stand in a body without a backslash."""
+        held = (*self.headers.values(), self.key)
+        texts = {
+            one.reveal() for one in held if isinstance(one, Secret) and len(one.reveal()) >= SHORTEST_KEY
+        }
+        return [text.encode() for text in sorted(texts, key=len, reverse=True)]
 
     @cached_property
-    def _hidden_bytes(self) -> re.Pattern[bytes]:
-        return re.compile(self._hidden.pattern.encode())
+    def _hidden(self) -> re.Pattern[bytes]:
+        """What is hidden: the secrets, in plain text and in any form that JSON has for it."""
 
-    @cached_property
-    def _plain_secrets(self) -> list[bytes]:
-        """The secrets as they stand in a body without a backslash."""
-        return [text.encode() for text in self._secrets]
+        def match(code: int) -> bytes:
+            plain = re.escape(bytes([code]))
+            return rb"(?:%b|(?i:\\u%04x)|\\%b)" % (plain, code, plain)
 
-    @property
-    def _secrets(self) -> set[str]:
-        held = [value for value in (*self.headers.values(), self.key) if isinstance(value, Secret)]
-        return {secret.reveal() for secret in held if len(secret.reveal()) >= SHORTEST_KEY}
+        texts = [b"".join(map(match, text)) for text in self._secrets]
+        return re.compile(b"|".join(texts) or rb"(?!)")
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def send(what: Any) -> Any:  # noqa: ANN401 - whatever travels
 
 
 class FakeActor:
-    """A actor whose object is in this process; what goes to it and comes back is pickled all the same."""
+    """An actor whose object is in this process; what goes to it and comes back is pickled all the same."""
 
     def __init__(self, node: Node, build: Callable[[str], object]) -> None:
         self.node = node
@@ -49,7 +49,7 @@ class FakeActor:
         self._waiting: set[Future[Any]] = set()
         self._lock = threading.Lock()
         made: Callable[[str], ModelActor] = send(build)
-        self._branch = made(node.address)
+        self._object = made(node.address)
 
     def call(self, method: str, *given: object) -> Future[Any]:
         """Call a method in a thread of its own."""
@@ -73,7 +73,7 @@ class FakeActor:
         for one in waiting:
             with suppress(Exception):
                 one.set_exception(ActorLostError("killed"))
-        self._branch.close()
+        self._object.close()
 
     def close(self) -> None:
         """End the object."""
@@ -82,7 +82,7 @@ class FakeActor:
 
     def _answer(self, answer: Future[Any], method: str, words: Sequence[object]) -> None:
         try:
-            value, error = getattr(self._branch, method)(*words), None
+            value, error = getattr(self._object, method)(*words), None
         except Exception as trouble:  # noqa: BLE001 - it travels
             value, error = None, trouble
         with self._lock:
@@ -117,7 +117,7 @@ class FakeActors:
 
 
 @dataclass
-class Pupil:
+class Answerer:
     """Answers with the question; at the question with a number, something happens first."""
 
     at: int | None = None
@@ -133,20 +133,20 @@ class Pupil:
 
 
 @pytest.fixture
-def pupil() -> Pupil:
+def answerer() -> Answerer:
     """Return who answers."""
-    return Pupil()
+    return Answerer()
 
 
 @pytest.fixture
-def server(pupil: Pupil) -> Iterator[TestServer]:
+def server(answerer: Answerer) -> Iterator[TestServer]:
     """Return an endpoint that takes a moment."""
-    with TestServer(pupil, Behaviour(delay=0.002)) as running:
+    with TestServer(answerer, Behaviour(delay=0.002)) as running:
         yield running
 
 
 def open_client(url: str, actors: FakeActors, **settings: Any) -> ActorClient:  # noqa: ANN401 - settings
-    """Return an asker for an endpoint."""
+    """Return an client for an endpoint."""
     connection = connect(f"{url}#m", caller=Caller({"ANSWERKEY_API_KEY": KEY}))
     settings.setdefault("limits", Limits(max_concurrent=16, first_wait=0.01))
     return ActorClient(connection, actors, **settings)
@@ -163,7 +163,7 @@ def number_calls(count: int, connection: Connection | None = None) -> list[Call]
 
 
 def test_completions_come_in_the_order_of_the_calls(server: TestServer) -> None:
-    """Two branches share the calls; each is asked once, and each completion is as if asked from here."""
+    """Two actors share the calls; each is asked once, and each completion is as if asked from here."""
     actors, ledger = FakeActors(), MemoryLedger()
     calls = number_calls(300)
     with open_client(server.url, actors, ledger=ledger) as client:
@@ -178,7 +178,7 @@ def test_completions_come_in_the_order_of_the_calls(server: TestServer) -> None:
 
 
 def test_few_calls_are_spread_as_well(server: TestServer) -> None:
-    """The first branch does not take all."""
+    """The first actor does not take all."""
     server.change(delay=0.3)
     actors = FakeActors()
     with open_client(server.url, actors) as client:
@@ -186,7 +186,7 @@ def test_few_calls_are_spread_as_well(server: TestServer) -> None:
     assert min(sum(one.exchanges) for one in actors.opened) >= 2
 
 
-def test_all_branches_together_keep_to_the_places(server: TestServer) -> None:
+def test_all_objectes_together_keep_to_the_places(server: TestServer) -> None:
     """Never more requests at once than the model allows, however many nodes there are."""
     server.change(delay=0.02)
     with open_client(server.url, FakeActors(), limits=Limits(max_concurrent=6)) as client:
@@ -217,10 +217,10 @@ def test_a_call_holds_its_place_until_the_ledger_has_it(server: TestServer) -> N
     assert server.asked.total == 100
 
 
-def test_the_calls_of_a_lost_branch_are_asked_by_others(server: TestServer, pupil: Pupil) -> None:
+def test_the_calls_of_a_lost_object_are_asked_by_others(server: TestServer, answerer: Answerer) -> None:
     """Nothing is lost; nothing is asked twice but what was under way."""
     actors, ledger = FakeActors(), MemoryLedger()
-    pupil.at, pupil.then = 100, lambda: threading.Thread(target=actors.opened[0].lose).start()
+    answerer.at, answerer.then = 100, lambda: threading.Thread(target=actors.opened[0].lose).start()
     with open_client(server.url, actors, ledger=ledger) as client:
         said = client.complete(number_calls(400))
     assert [one.text for one in said] == [f"q{number}" for number in range(400)]
@@ -229,21 +229,21 @@ def test_the_calls_of_a_lost_branch_are_asked_by_others(server: TestServer, pupi
     assert [one.node.name for one in actors.opened] == ["one", "two", "one"]
 
 
-def test_the_share_of_a_lost_node_goes_to_another(server: TestServer, pupil: Pupil) -> None:
-    """A node that is gone is not used again; a second branch of another one has its places."""
+def test_the_share_of_a_lost_node_goes_to_another(server: TestServer, answerer: Answerer) -> None:
+    """A node that is gone is not used again; a second actor of another one has its places."""
     actors = FakeActors()
 
     def lose_node() -> None:
         del actors.nodes[0]
         threading.Thread(target=actors.opened[0].lose).start()
 
-    pupil.at, pupil.then = 50, lose_node
+    answerer.at, answerer.then = 50, lose_node
     with open_client(server.url, actors) as client:
         assert len(client.complete(number_calls(300))) == 300
     assert [one.node.name for one in actors.opened] == ["one", "two", "two"]
 
 
-def test_a_lost_node_with_its_own_endpoint_is_done_without(server: TestServer, pupil: Pupil) -> None:
+def test_a_lost_node_with_its_own_endpoint_is_done_without(server: TestServer, answerer: Answerer) -> None:
     """Where each node asks itself, the others do the rest, and none is asked more than it allows."""
     actors = FakeActors()
 
@@ -251,14 +251,14 @@ def test_a_lost_node_with_its_own_endpoint_is_done_without(server: TestServer, p
         del actors.nodes[0]
         threading.Thread(target=actors.opened[0].lose).start()
 
-    pupil.at, pupil.then = 50, lose_node
+    answerer.at, answerer.then = 50, lose_node
     with open_client(server.url.replace("127.0.0.1", "{node_ip}"), actors) as client:
         assert len(client.complete(number_calls(300))) == 300
     assert [one.node.name for one in actors.opened] == ["one", "two"]
 
 
 def test_processes_that_end_again_and_again_are_given_up() -> None:
-    """A branch that never answers is opened a few times, not without end."""
+    """An actor that never answers is opened a few times, not without end."""
     actors = FakeActors([Node("one", "127.0.0.1")], dies_at_once=True)
     with (
         open_client("http://127.0.0.1:9/v1", actors, clock=Clock(sleep=sleep_not)) as client,
@@ -283,7 +283,7 @@ def test_no_node_is_an_error() -> None:
         assert client.complete([]) == []
 
 
-def test_a_refused_key_stops_all_branches(server: TestServer) -> None:
+def test_a_refused_key_stops_all_objectes(server: TestServer) -> None:
     """No connection carries more than one refused request, and the key is in no message."""
     server.change(answers=Reply(status=401, body=f'{{"error": {{"message": "bad {KEY}"}}}}'.encode()))
     with open_client(server.url, FakeActors()) as client, pytest.raises(SolverError) as caught:
@@ -305,10 +305,10 @@ def test_the_number_of_calls_is_not_passed(server: TestServer) -> None:
     assert server.asked.total == len(ledger.kept) == 37
 
 
-def test_the_limit_holds_when_a_branch_is_lost(server: TestServer, pupil: Pupil) -> None:
+def test_the_limit_holds_when_a_object_is_lost(server: TestServer, answerer: Answerer) -> None:
     """What was handed out before the limit is finished by others, and counted once."""
     actors, ledger, budget = FakeActors(), MemoryLedger(), Budget(max_calls=40)
-    pupil.at, pupil.then = 30, lambda: threading.Thread(target=actors.opened[0].lose).start()
+    answerer.at, answerer.then = 30, lambda: threading.Thread(target=actors.opened[0].lose).start()
     with (
         open_client(server.url, actors, ledger=ledger, budget=budget) as client,
         pytest.raises(SolverError, match="limit of 40 calls"),
@@ -380,12 +380,12 @@ def test_the_onlooker_hears_of_retries_and_of_every_call_once(server: TestServer
     assert {event.why.partition(":")[0] for event in retried} == {"HTTP 503"}
 
 
-def test_an_interrupt_keeps_what_was_answered(server: TestServer, pupil: Pupil) -> None:
+def test_an_interrupt_keeps_what_was_answered(server: TestServer, answerer: Answerer) -> None:
     """After Ctrl-C no call is begun, all that were are in the ledger, and the next asking works."""
     import signal
 
     ledger = MemoryLedger()
-    pupil.at, pupil.then = 100, lambda: signal.raise_signal(signal.SIGINT)
+    answerer.at, answerer.then = 100, lambda: signal.raise_signal(signal.SIGINT)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with open_client(server.url, FakeActors(), ledger=ledger) as client:
@@ -405,7 +405,7 @@ def test_each_node_asks_its_own_endpoint(server: TestServer) -> None:
     assert server.asked.requests[0].headers["host"] == f"127.0.0.1:{server.port}"
 
 
-def test_an_error_of_a_branch_is_raised_here() -> None:
+def test_an_error_of_a_object_is_raised_here() -> None:
     """What cannot work on a node is said once, and not tried again."""
     limits = Limits(max_concurrent=4, attempts=1, first_wait=0.0)
     with (
@@ -420,7 +420,7 @@ CALLER = Caller({})
 
 
 def share(url: str, limits: Limits, nodes: int) -> list[tuple[int | None, float | None, float | None]]:
-    """Return places, requests and tokens a minute of each branch."""
+    """Return places, requests and tokens a minute of each actor."""
     found = share_out(connect(url, caller=CALLER), limits, nodes)
     return [(one.max_concurrent, one.requests_per_minute, one.tokens_per_minute) for one in found]
 
@@ -436,7 +436,7 @@ def test_without_rates_places_alone_are_shared() -> None:
     assert share("http://127.0.0.1:9/v1#m", Limits(), 2) == [(32, None, None)] * 2
 
 
-def test_no_branch_has_less_than_a_place_and_a_request_a_second() -> None:
+def test_no_object_has_less_than_a_place_and_a_request_a_second() -> None:
     """With more nodes than that, some ask nothing."""
     url = "http://127.0.0.1:9/v1#m"
     assert share(url, Limits(max_concurrent=2), 8) == [(1, None, None)] * 2
@@ -464,7 +464,7 @@ def test_a_connection_arrives_with_its_key() -> None:
     assert received.key.origin == "caller"
 
 
-def test_a_parcel_shows_nothing() -> None:
+def test_a_payload_shows_nothing() -> None:
     """However it is printed."""
     payload = Payload.pack(Secret(KEY))
     assert (repr(payload), str(payload), f"{[payload]}") == ("Payload(***)", "Payload(***)", "[Payload(***)]")

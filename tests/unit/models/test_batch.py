@@ -168,7 +168,7 @@ class Kept:
         limits: BatchLimits | None = None,
         **settings: object,
     ) -> BatchClient:
-        """Return an asker as a new process would make it; without a desk it goes over HTTP."""
+        """Return a client as a new process would make it; without a desk it goes over HTTP."""
         clock = Clock(lambda: self.time, lambda: self.time, self.sleep, lambda: 1.0)
         known = {"ledger": self.ledger, "watch": self.events.append, "clock": clock}
         http = {} if desk is None else {"open_http": lambda *_: desk}

@@ -30,8 +30,45 @@ from answerkey.models.responses import (
 from answerkey.models.retry import Reply, Verdict, judge
 from answerkey.types import Completion, Completions, CompletionStatus
 
-OK, REFUSED, NO_TEXT = CompletionStatus.OK, CompletionStatus.REFUSED, CompletionStatus.NO_TEXT
+OK, REFUSED, NO_TEXT, ERROR = CompletionStatus
+TAKES = [take_chat, take_text, take_anthropic, take_gemini]
+Take = Callable[[Mapping[str, object]], Said]
 CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+NAMES = st.sampled_from(
+    [
+        *("choices", "message", "content", "text", "type", "refusal", "reasoning_content", "thinking"),
+        *("tool_calls", "finish_reason", "usage", "prompt_tokens", "input_tokens", "logprobs", "error"),
+        *(
+            "candidates",
+            "parts",
+            "thought",
+            "promptFeedback",
+            "blockReason",
+            "usageMetadata",
+            "role",
+            "object",
+        ),
+        *("output", "messages", "candidatesTokenCount", "stop_reason", "finishReason", "detail", "value"),
+    ]
+)
+KIND_WORDS = st.sampled_from(["text", "refusal", "error", "assistant", "user", "content_filter", "\ud800"])
+ANY_VALUES = st.recursive(
+    LEAVES | KIND_WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(), inner, max_size=4),
+    max_leaves=30,
+)
+BODIES = st.dictionaries(NAMES, ANY_VALUES, max_size=5)
+
+
+def check_laws(completion: Completion) -> None:
+    """Hold a completion against what must be true of every one."""
+    assert (completion.status is OK) == (completion.text is not None)
+    assert (completion.status is ERROR) == (completion.error is not None)
+    (again,) = Completions.build(["1"], [completion], source="live").rows()
+    assert (again.text, again.status, again.error) == (completion.text, completion.status, completion.error)
 
 
 def say(content: object, **more: object) -> dict[str, object]:
@@ -90,52 +127,43 @@ def test_text_is_found(message: object, text: str) -> None:
     assert (completion.text, completion.status) == (text, OK)
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        say(None, refusal="I can't help"),
-        say("B", refusal="I can't help"),
-        say([{"type": "refusal", "refusal": "no"}]),
-        say([{"type": "text", "text": "B"}, {"type": "refusal", "refusal": "no"}]),
-        {"choices": [{"message": say(None), "finish_reason": "content_filter"}]},
-        {"choices": [{"message": say(""), "finish_reason": "refusal"}]},
-        {"role": "assistant", "content": [], "stop_reason": "refusal"},
-    ],
-)
-def test_refusal_is_not_an_answer(message: object) -> None:
-    """A message that the provider marks as a refusal is REFUSED, whatever its content."""
-    completion = read_message(message)
-    assert (completion.text, completion.status) == (None, REFUSED)
+REFUSALS: list[object] = [
+    say(None, refusal="I can't help"),
+    say("B", refusal="I can't help"),
+    say([{"type": "refusal", "refusal": "no"}]),
+    say([{"type": "text", "text": "B"}, {"type": "refusal", "refusal": "no"}]),
+    {"choices": [{"message": say(None), "finish_reason": "content_filter"}]},
+    {"choices": [{"message": say(""), "finish_reason": "refusal"}]},
+    {"role": "assistant", "content": [], "stop_reason": "refusal"},
+]
+WITHOUT_TEXT: list[object] = [
+    None,
+    [],
+    {},
+    b"B",
+    object(),
+    say(None),
+    say([]),
+    say(None, tool_calls=[CALL]),
+    say("", tool_calls=[CALL]),
+    say(" \n", function_call={"name": "f"}),
+    say([{"type": "image_url", "image_url": {}}]),
+    say({"odd": 1}),
+    {"choices": []},
+    {"choices": [None]},
+    {"choices": [{}]},
+    {"role": "user", "content": "B"},
+    [{"role": "user", "content": "B"}],
+    [None, 3],
+    {"answer": "B"},
+]
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        None,
-        [],
-        {},
-        b"B",
-        object(),
-        say(None),
-        say([]),
-        say(None, tool_calls=[CALL]),
-        say("", tool_calls=[CALL]),
-        say(" \n", function_call={"name": "f"}),
-        say([{"type": "image_url", "image_url": {}}]),
-        say({"odd": 1}),
-        {"choices": []},
-        {"choices": [None]},
-        {"choices": [{}]},
-        {"role": "user", "content": "B"},
-        [{"role": "user", "content": "B"}],
-        [None, 3],
-        {"answer": "B"},
-    ],
-)
-def test_reply_without_text_says_so(message: object) -> None:
-    """Null, tool calls alone and shapes without an assistant's text are NO_TEXT."""
-    completion = read_message(message)
-    assert (completion.text, completion.status) == (None, NO_TEXT)
+def test_what_is_no_answer_has_no_text() -> None:
+    """What the provider marks as a refusal is REFUSED, whatever its content; all else is NO_TEXT."""
+    for messages, status in ((REFUSALS, REFUSED), (WITHOUT_TEXT, NO_TEXT)):
+        found = [(one.text, one.status) for one in map(read_message, messages)]
+        assert found == [(None, status)] * len(messages)
 
 
 def test_whole_completion_object_keeps_end_and_usage() -> None:
@@ -191,89 +219,41 @@ def test_endless_wrapping_ends() -> None:
     assert read_message(message).text == "B"
 
 
-WORDS = st.sampled_from(
-    [
-        "role",
-        "content",
-        "type",
-        "text",
-        "refusal",
-        "choices",
-        "message",
-        "messages",
-        "output",
-        "usage",
-        "tool_calls",
-    ]
-)
-VALUES = st.sampled_from(["assistant", "user", "text", "refusal", "message", "B", "", "\ud800"])
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | VALUES | st.text(max_size=3),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(WORDS | st.text(max_size=2), inner, max_size=4)
-    ),
-    max_leaves=12,
-)
-
-
-@given(JSON)
+@given(ANY_VALUES)
 def test_any_value_gives_a_completion_that_a_table_can_hold(value: object) -> None:
     """Reading never fails; text is there exactly when the status is OK; the table takes it."""
-    completion = read_message(value)
-    assert (completion.text is not None) == (completion.status is OK)
-    table = Completions.build(["1"], [completion], source="recorded")
-    (row,) = table.rows()
-    assert (row.text, row.status) == (completion.text, completion.status)
-
-
-@given(JSON)
-def test_any_value_is_a_trace_or_not(value: object) -> None:
-    """Telling a trace from another value never fails."""
+    check_laws(read_message(value))
     assert is_trace(value) in {True, False}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"role": "assistant", "content": "B"}',
-        '{"role": "assistant", "refusal": "no"}',
-        '[{"role": "user", "content": "?"}, {"role": "assistant", "content": "B"}]',
-        '{"choices": [{"message": {"role": "assistant", "content": "B"}}]}',
-        '{"messages": [{"role": "assistant", "content": "B"}]}',
-        '{"output": {"choices": [{"message": {"role": "assistant", "content": "B"}}]}}',
-        '{"output": [{"type": "reasoning"}, {"type": "message", "role": "assistant", "content": []}]}',
-    ],
-)
-def test_traces_are_told(text: str) -> None:
-    """A message, a list of messages and the objects that hold them are traces."""
-    assert is_trace(json.loads(text))
+TRACES = """
+    {"role": "assistant", "content": "B"}
+    {"role": "assistant", "refusal": "no"}
+    [{"role": "user", "content": "?"}, {"role": "assistant", "content": "B"}]
+    {"choices": [{"message": {"role": "assistant", "content": "B"}}]}
+    {"messages": [{"role": "assistant", "content": "B"}]}
+    {"output": {"choices": [{"message": {"role": "assistant", "content": "B"}}]}}
+    {"output": [{"type": "reasoning"}, {"type": "message", "role": "assistant", "content": []}]}
+"""
+OTHERS = """
+    {"answer": "B"}
+    ["B"]
+    []
+    {}
+    7
+    "B"
+    null
+    {"choices": ["A", "B"]}
+    {"output": "B"}
+    {"role": "pilot"}
+    [{"type": "text", "text": "B"}]
+"""
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"answer": "B"}',
-        '["B"]',
-        "[]",
-        "{}",
-        "7",
-        '"B"',
-        "null",
-        '{"choices": ["A", "B"]}',
-        '{"output": "B"}',
-        '{"role": "pilot"}',
-        '[{"type": "text", "text": "B"}]',
-    ],
-)
-def test_other_json_is_no_trace(text: str) -> None:
-    """JSON without a message in it is not a trace."""
-    assert not is_trace(json.loads(text))
-
-
-OK, REFUSED, NO_TEXT, ERROR = CompletionStatus
-TAKES = [take_chat, take_text, take_anthropic, take_gemini]
-CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-Take = Callable[[Mapping[str, object]], Said]
+def test_traces_are_told_from_other_json() -> None:
+    """A message, a list of messages and the objects that hold them are traces; nothing else is."""
+    assert [line for line in TRACES.strip().splitlines() if not is_trace(json.loads(line))] == []
+    assert [line for line in OTHERS.strip().splitlines() if is_trace(json.loads(line))] == []
 
 
 def read(value: object, take: Take = take_chat, *, status: int = 200) -> Completion:
@@ -605,41 +585,6 @@ def test_thoughts_and_tokens_of_gemini() -> None:
     completion = read(candidate({"text": "A?", "thought": True}, {"text": "B"}), take_gemini)
     assert (completion.text, completion.reasoning) == ("B", "A?")
     assert (completion.prompt_tokens, completion.completion_tokens) == (4, 11)
-
-
-LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
-NAMES = st.sampled_from(
-    [
-        *("choices", "message", "content", "text", "type", "refusal", "reasoning_content", "thinking"),
-        *("tool_calls", "finish_reason", "usage", "prompt_tokens", "input_tokens", "logprobs", "error"),
-        *(
-            "candidates",
-            "parts",
-            "thought",
-            "promptFeedback",
-            "blockReason",
-            "usageMetadata",
-            "role",
-            "object",
-        ),
-        *("candidatesTokenCount", "stop_reason", "finishReason", "detail", "value"),
-    ]
-)
-KIND_WORDS = st.sampled_from(["text", "thinking", "refusal", "error", "assistant", "user", "content_filter"])
-ANY_VALUES = st.recursive(
-    LEAVES | KIND_WORDS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(), inner, max_size=4),
-    max_leaves=30,
-)
-BODIES = st.dictionaries(NAMES, ANY_VALUES, max_size=5)
-
-
-def check_laws(completion: Completion) -> None:
-    """Hold a completion against what must be true of every one."""
-    assert (completion.status is OK) == (completion.text is not None)
-    assert (completion.status is ERROR) == (completion.error is not None)
-    (again,) = Completions.build(["1"], [completion], source="live").rows()
-    assert (again.text, again.status, again.error) == (completion.text, completion.status, completion.error)
 
 
 @pytest.mark.parametrize("take", TAKES)

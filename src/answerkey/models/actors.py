@@ -424,7 +424,7 @@ def _close_workers(workers: list[Worker]) -> None:
         workers.pop().actor.close()
 
 
-class ActorRound:
+class ActorRound(Round):
     """Hands out calls with distinct keys, all of them unknown to the ledger, and keeps what comes back.
 
     An actor has few more calls than places. It hears that a batch is kept when the ledger has it, so that
@@ -433,25 +433,21 @@ class ActorRound:
     """
 
     def __init__(self, client: ActorClient, calls: Sequence[Call]) -> None:
-        self._client = client
+        super().__init__(client, calls)
+        self._pool = client
         self._calls = calls
         self._queue = deque(range(len(calls)))
         #: What is set aside for calls that are handed out, or were.
         self._reserved: dict[int, float] = {}
-        self._answered: dict[str, Completion] = {}
         #: What the ledger did not take, and what came after that.
         self._unkept: list[tuple[Call, Completion]] = []
-        self._tasks: set[asyncio.Task[None]] = set()
         self._halting: set[asyncio.Task[None]] = set()
-        self._reason: BaseException | None = None
-        self._is_stopped = self._is_broken = False
+        self._is_broken = False
 
     async def run(self) -> dict[str, Completion]:
         """Return the completions by key; raise what made it stop. After `stop(None)`: what there is."""
-        for worker in self._client.workers:
-            task = asyncio.create_task(self._serve(worker))
-            task.add_done_callback(self._note_end)
-            self._tasks.add(task)
+        for worker in self._pool.workers:
+            self._start(self._serve(worker))
         while self._tasks:
             await asyncio.wait(self._tasks)
         if self._unkept:  # it is paid for
@@ -474,7 +470,7 @@ class ActorRound:
             with suppress(ActorLostError):
                 await worker.call("halt", grace)
 
-        for worker in self._client.workers:
+        for worker in self._pool.workers:
             task = asyncio.create_task(halt(worker))
             task.add_done_callback(self._halting.discard)
             self._halting.add(task)
@@ -501,7 +497,7 @@ class ActorRound:
                 if self._is_done():
                     break
                 # Another actor may be lost, or money come back.
-                await self._client.endpoint.clock.sleep(BUDGET_POLL_SECONDS)
+                await self._endpoint.clock.sleep(BUDGET_POLL_SECONDS)
                 continue
             calls = [(one, self._calls[one].messages) for one in chosen]
             news: News = await worker.call("exchange", calls, kept)
@@ -512,11 +508,11 @@ class ActorRound:
 
     def _is_done(self) -> bool:
         """Return whether nothing will be handed out any more."""
-        return self._is_stopped or not (self._queue or any(one.out for one in self._client.workers))
+        return self._is_stopped or not (self._queue or any(one.out for one in self._pool.workers))
 
     def _choose(self, worker: Worker) -> list[int]:
         """Return the calls that an actor gets now: as many as it has room for, or its part of the rest."""
-        room = min(worker.window - len(worker.out), -(-len(self._queue) // len(self._client.workers)))
+        room = min(worker.window - len(worker.out), -(-len(self._queue) // len(self._pool.workers)))
         chosen: list[int] = []
         while len(chosen) < room and not self._is_stopped and self._reserve(self._queue[0]):
             chosen.append(self._queue.popleft())
@@ -527,7 +523,7 @@ class ActorRound:
         """Set a call and its money aside; a limit that is reached lets those before it be finished."""
         if number in self._reserved:
             return True
-        endpoint, budget, price, cost = self._client.endpoint, self._client.budget, self._client.price, 0.0
+        endpoint, budget, price, cost = self._endpoint, self._client.budget, self._client.price, 0.0
         if budget.max_cost is not None and price is not None:
             try:
                 body = encode_body(endpoint.connection.build(self._calls[number].messages)).encode()
@@ -555,7 +551,7 @@ class ActorRound:
                 worker.out.discard(number)
                 cost = charge(self._client.price, said.prompt_tokens, said.completion_tokens)
                 self._client.budget.settle(self._reserved.pop(number), cost)
-                self._client.endpoint.note_usage(said, 0)
+                self._endpoint.note_usage(said, 0)
                 call = self._calls[number]
                 finished.append((call, said.with_fields(prompt=call.messages)))
         if news.finished:
@@ -584,26 +580,18 @@ class ActorRound:
             message = f"the process that asks from node {worker.node.address} ended {LOSSES} times: {why}"
             self.stop(EngineError("E602", message, hint=_HINT), grace=GRACE_SECONDS)
             return False
-        await self._client.endpoint.clock.sleep(float(worker.losses - 1))
+        await self._endpoint.clock.sleep(float(worker.losses - 1))
         try:
             is_open = await asyncio.get_running_loop().run_in_executor(
-                None, self._client.replace_worker, worker
+                None, self._pool.replace_worker, worker
             )
         except AnswerkeyError as error:
             self.stop(error, grace=GRACE_SECONDS)
             return False
-        if not is_open and not self._client.workers:
+        if not is_open and not self._pool.workers:
             self.stop(EngineError("E602", f"no node is left that could ask: {why}", hint=_HINT))
         return is_open
 
     async def _add(self, finished: FinishedCalls) -> None:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._client.executor, self._client.ledger.add, finished)
-
-    def _tell(self, event: Event) -> None:
-        self._client.tell(event, self.stop)
-
-    def _note_end(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.stop(error, grace=0)

@@ -221,9 +221,7 @@ class Round:
         self._commits = Commits(client.ledger, client.executor, self._note_kept, self._note_broken)
         try:
             for _ in range(self._size):
-                task = asyncio.create_task(self._work())
-                task.add_done_callback(self._note_end)
-                self._tasks.add(task)
+                self._start(self._work())
             if self._tasks:
                 await asyncio.wait(self._tasks)
             await self._flush()
@@ -246,6 +244,11 @@ class Round:
 
     async def _flush(self) -> None:
         await self._commits.flush()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._note_end)
+        self._tasks.add(task)
 
     def _cut_off(self) -> None:
         for task in self._tasks:

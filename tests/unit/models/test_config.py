@@ -27,6 +27,8 @@ from answerkey.sandbox import Snippet
 
 KEY = "sk-canary-0123456789"
 KEYS = {f"{name}_API_KEY": f"{KEY}-{name}" for name in ("OPENAI", "ANTHROPIC", "GEMINI", "TOGETHER", "AZURE")}
+MINE = Secret(KEY, "caller")
+EVIL, LAB = "https://evil.example/v1", "https://lab.example/v1"
 
 
 def reach(name: str, **environment: str) -> Connection:
@@ -40,6 +42,24 @@ def refuse(model: str | ModelConfig, caller: Caller | None = None) -> SpecError:
         connect(model, caller=caller or Caller(KEYS))
     assert "canary" not in str(caught.value)
     return caught.value
+
+
+def provided(
+    url: str | None = None,
+    *,
+    key: Secret | None = None,
+    is_callers: bool = False,
+    caller: Caller | None = None,
+) -> ModelConfig:
+    """Return a model of OpenAI as a project file defines it."""
+    base = None if url is None else Address(url, is_callers)
+    return ModelConfig("m", ProviderConfig("openai", "x", key, base), caller=caller or Caller(KEYS))
+
+
+def custom(url: str, *, key: Secret | None = None, **more: object) -> ModelConfig:
+    """Return a model behind a URL as a project file defines it."""
+    config = CustomConfig(Address(url), api_key=key, **more)  # type: ignore[arg-type]  # its fields
+    return ModelConfig("m", config, caller=Caller(KEYS))
 
 
 @pytest.mark.parametrize(
@@ -60,17 +80,16 @@ def refuse(model: str | ModelConfig, caller: Caller | None = None) -> SpecError:
     ],
 )
 def test_providers_have_their_urls_and_keys(name: str, url: str, header: str | None) -> None:
-    """A provider's model is asked at its own URL, with the key of its own variable in its own header."""
+    """A provider's model is called at its own URL, with the key of its own variable in its own header."""
     connection = connect(name, caller=Caller(KEYS))
     assert connection.url == url
     provider = name.partition("/")[0].upper()
     sent = connection.reveal_headers()
     if header is None:
-        assert connection.missing_key == f"{provider}_API_KEY"
-        assert sent == {}
+        assert (connection.missing_key, sent) == (f"{provider}_API_KEY", {})
     else:
-        start = "Bearer " if header == "Authorization" else ""
-        assert sent[header] == f"{start}{KEY}-{provider}"
+        assert sent[header].removeprefix("Bearer ") == f"{KEY}-{provider}"
+        assert sent[header].startswith("Bearer ") == (header == "Authorization")
 
 
 def test_anthropic_is_told_the_version() -> None:
@@ -100,31 +119,29 @@ def test_the_environment_overrides_base_urls(name: str, base: str, url: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("base", "version", "url"),
+    ("query", "version", "path"),
     [
-        ("https://r.openai.azure.com", None, "https://r.openai.azure.com/openai/v1/chat/completions"),
+        ("", {}, "/openai/v1/chat/completions"),
         (
-            "https://r.openai.azure.com",
-            "2024-10-21",
-            "https://r.openai.azure.com/openai/deployments/my%20gpt/chat/completions?api-version=2024-10-21",
+            "",
+            {"AZURE_API_VERSION": "2024-10-21"},
+            "/openai/deployments/my%20gpt/chat/completions?api-version=2024-10-21",
         ),
-        (
-            "https://r.openai.azure.com/?api-version=2",
-            None,
-            "https://r.openai.azure.com/openai/deployments/my%20gpt/chat/completions?api-version=2",
-        ),
+        ("/?api-version=2", {}, "/openai/deployments/my%20gpt/chat/completions?api-version=2"),
     ],
 )
-def test_azure(base: str, version: str | None, url: str) -> None:
+def test_azure(query: str, version: dict[str, str], path: str) -> None:
     """Azure takes its key in `api-key`; with an API version the deployment stands in the path."""
-    environment = KEYS | {"AZURE_BASE_URL": base} | ({"AZURE_API_VERSION": version} if version else {})
-    connection = connect("azure/my gpt", caller=Caller(environment))
-    assert connection.url == url
+    host = "https://r.openai.azure.com"
+    connection = connect("azure/my gpt", caller=Caller(KEYS | {"AZURE_BASE_URL": f"{host}{query}"} | version))
+    assert connection.url == f"{host}{path}"
     assert connection.reveal_headers() == {"api-key": f"{KEY}-AZURE"}
 
 
-def test_azure_has_no_url_of_its_own() -> None:
-    """Without `AZURE_BASE_URL` there is nobody to ask."""
+def test_azure_is_known_by_its_host_and_has_no_url_of_its_own() -> None:
+    """A file that gives the URL of an Azure host has its key sent in `api-key`."""
+    url = "https://r.openai.azure.com/openai/deployments/d/chat/completions?api-version=2"
+    assert connect(custom(url, key=Secret("k"))).reveal_headers() == {"api-key": "k"}
     error = refuse("azure/x")
     assert (error.code, error.hint) == ("E108", "set `AZURE_BASE_URL` to the address of your resource")
 
@@ -167,14 +184,6 @@ def test_endpoints_by_url(name: str, url: str) -> None:
     assert reach(name).url == url
 
 
-def test_names_carry_generation() -> None:
-    """Parameters of generation can be part of a name."""
-    assert reach("openai/x?temperature=0&max_tokens=16").generation == Generation(
-        temperature=0, max_tokens=16
-    )
-    assert reach("http://h/v1?seed=3#m").generation == Generation(seed=3)
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -203,7 +212,7 @@ def test_what_an_api_does_not_have_is_refused(name: str) -> None:
 
 
 def test_a_missing_key_is_told_when_it_is_needed() -> None:
-    """Connecting needs no key; asking the provider itself does, a server of one's own does not."""
+    """Connecting needs no key; calling the provider itself does, a server of one's own does not."""
     connection = reach("openai/x")
     with pytest.raises(SpecError) as caught:
         connection.require_key()
@@ -214,91 +223,50 @@ def test_a_missing_key_is_told_when_it_is_needed() -> None:
     connect("openai/x", caller=Caller(KEYS)).require_key()
 
 
-def by_file(
-    config: ProviderConfig | CustomConfig, caller: Caller | None = None, **more: object
-) -> ModelConfig:
-    """Return a model as a project file defines it."""
-    return ModelConfig("m", config, caller=caller or Caller(KEYS), **more)  # type: ignore[arg-type]
-
-
-MINE = Secret(KEY, "caller")
+ELSEWHERE = Caller(KEYS | {"OPENAI_BASE_URL": EVIL}, frozenset({"OPENAI_BASE_URL"}))
 
 
 @pytest.mark.parametrize(
     "model",
     [
-        by_file(ProviderConfig("openai", "x", base_url=Address("https://evil.example/v1"))),
-        by_file(ProviderConfig("openai", "x", base_url=Address("http://api.openai.com/v1"))),
-        by_file(ProviderConfig("openai", "x", base_url=Address("https://api.anthropic.com/v1"))),
-        by_file(CustomConfig(Address("https://evil.example/v1"), api_key=MINE)),
-        by_file(CustomConfig(Address("https://evil.example/v1"), headers={"X-Key": MINE})),
-        by_file(
-            CustomConfig(Address("https://evil.example/v1"), api_key=MINE, adapter=Adapter("a", "{}", "{}"))
-        ),
-        by_file(
-            CustomConfig(Address("https://api.openai.com/v1"), api_key=Secret(f"{KEY}-ANTHROPIC", "caller"))
-        ),
-        by_file(
-            ProviderConfig("openai", "x"),
-            Caller(KEYS | {"OPENAI_BASE_URL": "https://evil.example/v1"}, frozenset({"OPENAI_BASE_URL"})),
-        ),
-        read_name("https://evil.example/v1#m", caller=Caller({"ANSWERKEY_API_KEY": KEY}), is_callers=False),
+        provided(EVIL),
+        provided("http://api.openai.com/v1"),
+        provided("https://api.anthropic.com/v1"),
+        provided(caller=ELSEWHERE),
+        custom(EVIL, key=MINE),
+        custom(EVIL, headers={"X-Key": MINE}),
+        custom(EVIL, key=MINE, adapter=Adapter("a", "{}", "{}")),
+        custom("https://api.openai.com/v1", key=Secret(f"{KEY}-ANTHROPIC", "caller")),
+        read_name(f"{EVIL}#m", caller=Caller({"ANSWERKEY_API_KEY": KEY}), is_callers=False),
     ],
 )
 def test_a_file_cannot_send_the_callers_key_elsewhere(model: ModelConfig) -> None:
     """A key of the caller does not go to a host that only a file of the project names."""
     error = refuse(model)
     host = "evil.example" if "evil" in error.message else error.message.split("`")[3]
-    assert (error.code, error.hint) == (
-        "E117",
-        f"if that host may have it, run again with `--allow-host {host}`",
-    )
+    hint = f"if that host may have it, run again with `--allow-host {host}`"
+    assert (error.code, error.hint) == ("E117", hint)
+    if model == provided(EVIL):
+        named = "a file of the project names the host `evil.example` for your `OPENAI_API_KEY`"
+        assert error.message == f"model `m`: {named}"
+
+
+THEIRS = Caller({"OPENAI_API_KEY": "theirs"}, frozenset({"OPENAI_API_KEY"}))
 
 
 @pytest.mark.parametrize(
     ("model", "header"),
     [
-        (by_file(ProviderConfig("openai", "x")), f"Bearer {KEY}-OPENAI"),
-        (
-            by_file(ProviderConfig("openai", "x", base_url=Address("http://127.0.0.1:8/v1"))),
-            f"Bearer {KEY}-OPENAI",
-        ),
-        (
-            by_file(
-                ProviderConfig("openai", "x", base_url=Address("https://lab.example/v1", is_callers=True))
-            ),
-            f"Bearer {KEY}-OPENAI",
-        ),
-        (
-            by_file(
-                ProviderConfig("openai", "x", base_url=Address("https://lab.example/v1")),
-                Caller(KEYS, allow_hosts=frozenset({"lab.example"})),
-            ),
-            f"Bearer {KEY}-OPENAI",
-        ),
-        (
-            by_file(
-                ProviderConfig("openai", "x", Secret("theirs", "project"), Address("https://evil.example/v1"))
-            ),
-            "Bearer theirs",
-        ),
-        (
-            by_file(
-                ProviderConfig("openai", "x", base_url=Address("https://evil.example/v1")),
-                Caller({"OPENAI_API_KEY": "theirs"}, frozenset({"OPENAI_API_KEY"})),
-            ),
-            "Bearer theirs",
-        ),
-        (by_file(CustomConfig(Address("https://api.openai.com/v1"), api_key=MINE)), f"Bearer {KEY}"),
-        (
-            by_file(CustomConfig(Address("https://evil.example/v1"), api_key=Secret("theirs"))),
-            "Bearer theirs",
-        ),
-        (by_file(CustomConfig(Address("https://evil.example/v1"))), None),
-        (
-            read_name("https://evil.example/v1#m", caller=Caller(KEYS), is_callers=False),
-            None,
-        ),
+        (provided(), f"Bearer {KEY}-OPENAI"),
+        (provided("http://127.0.0.1:8/v1"), f"Bearer {KEY}-OPENAI"),
+        (provided(LAB, is_callers=True), f"Bearer {KEY}-OPENAI"),
+        (provided(LAB, caller=Caller(KEYS, allow_hosts=frozenset({"lab.example"}))), f"Bearer {KEY}-OPENAI"),
+        (provided(EVIL, key=Secret("theirs", "project")), "Bearer theirs"),
+        (provided(EVIL, caller=THEIRS), "Bearer theirs"),
+        (custom("https://api.openai.com/v1", key=MINE), f"Bearer {KEY}"),
+        (custom(EVIL, key=Secret("theirs")), "Bearer theirs"),
+        (custom(EVIL), None),
+        (read_name(f"{EVIL}#m", caller=Caller(KEYS), is_callers=False), None),
     ],
 )
 def test_where_keys_may_go(model: ModelConfig, header: str | None) -> None:
@@ -306,145 +274,54 @@ def test_where_keys_may_go(model: ModelConfig, header: str | None) -> None:
     assert connect(model).reveal_headers().get("Authorization") == header
 
 
-def test_custom_connections() -> None:
-    """The URL is the endpoint itself, or a base URL when it ends in a version; headers are sent."""
-    config = CustomConfig(
-        Address("https://x.example/v1/"),
-        "name",
-        api_key=Secret("k" * 20),
-        headers={"X-Tier": Secret("gold"), "X-Key": Secret("h" * 20)},
-    )
-    connection = connect(by_file(config, max_concurrent=3, requests_per_minute=60.0))
-    assert connection.url == "https://x.example/v1/chat/completions"
-    assert connection.reveal_headers() == {
-        "Authorization": f"Bearer {'k' * 20}",
-        "X-Tier": "gold",
-        "X-Key": "h" * 20,
-    }
-    assert (connection.max_concurrent, connection.requests_per_minute) == (3, 60.0)
-    for url in ("https://x.example/infer", "https://x.example/", "https://x.example/v1/chat/completions"):
-        assert connect(by_file(CustomConfig(Address(url)))).url == url
-
-
-def test_a_header_of_the_file_wins_over_the_key() -> None:
-    """Where a file gives the header of the key itself, in any case, that one is sent."""
-    config = CustomConfig(
-        Address("https://x.example/v1"), api_key=Secret("k"), headers={"authorization": Secret("Basic z")}
-    )
-    assert connect(by_file(config)).reveal_headers() == {"authorization": "Basic z"}
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "code"),
-    [
-        ("X Key", "v", "E108"),
-        ("Host", "v", "E108"),
-        ("Content-Length", "3", "E108"),
-        ("X-Key", "a\r\nX-Evil: 1", "E117"),
-        ("X-Key", "schlüssel-canary", "E117"),
-    ],
-)
-def test_headers_that_cannot_be_sent(name: str, value: str, code: str) -> None:
-    """A header has a proper name and a plain value; the value is not shown."""
-    assert refuse(by_file(CustomConfig(Address("http://h/v1"), headers={name: Secret(value)}))).code == code
-
-
-def test_an_empty_key_is_none() -> None:
-    """`api_key: ""` sends no key."""
-    assert connect(by_file(CustomConfig(Address("http://h/v1"), api_key=Secret("")))).reveal_headers() == {}
-
-
-def test_azure_is_known_by_its_host() -> None:
-    """A file that gives the URL of an Azure host has its key sent in `api-key`."""
-    config = CustomConfig(
-        Address("https://r.openai.azure.com/openai/deployments/d/chat/completions?api-version=2"),
-        api_key=Secret("k"),
-    )
-    assert connect(by_file(config)).reveal_headers() == {"api-key": "k"}
-
-
-def test_models_without_an_endpoint() -> None:
-    """A placeholder cannot be asked, and a snippet has nothing to connect to."""
-    assert (
-        refuse(ModelConfig("m", PlaceholderConfig())).message
-        == "model `m` is a placeholder: it cannot be asked"
-    )
-    snippet = InferenceConfig(Snippet("infer", "def infer(messages): return 'A'"))
-    assert refuse(ModelConfig("m", snippet)).code == "E301"
-
-
 def is_refused(
-    url: str, *, secret: Secret = MINE, is_callers: bool = False, caller: Caller | None = None
+    url: str, *, key: Secret = MINE, is_callers: bool = False, caller: Caller | None = None
 ) -> bool:
     """Return whether a key may not go to a URL; the provider's own host is `api.openai.com`."""
-    config = ProviderConfig("openai", "x", secret, Address(url, is_callers))
     try:
-        connect(ModelConfig("m", config, caller=caller or Caller()))
+        connect(provided(url, key=key, is_callers=is_callers, caller=caller or Caller()))
     except SpecError as error:
         return error.code == "E117"
     return False
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://localhost:8000/v1",
-        "http://LOCALHOST/v1",
-        "http://localhost./v1",
-        "http://127.0.0.1:8000/v1",
-        "http://127.9.9.9/v1",
-        "http://[::1]:8000/v1",
-        "http://[::ffff:127.0.0.1]/v1",
-        "https://127.0.0.1/v1",
-    ],
+HERE = (
+    "http://localhost:8000/v1",
+    "http://LOCALHOST/v1",
+    "http://localhost./v1",
+    "http://127.0.0.1:8000/v1",
+    "http://127.9.9.9/v1",
+    "http://[::1]:8000/v1",
+    "http://[::ffff:127.0.0.1]/v1",
+    "https://127.0.0.1/v1",
 )
-def test_this_machine_may_have_any_key(url: str) -> None:
-    """Loopback is always allowed."""
-    assert is_loopback(url)
-    assert not is_refused(url)
+OWN = ("https://api.openai.com/v1", "https://API.OPENAI.COM/v1", "https://api.openai.com:8443/v1")
+OTHERS = (
+    "https://evil.example/v1",
+    "http://127.0.0.1.evil.example/v1",
+    "http://localhost.evil.example/v1",
+    "http://evil.example/127.0.0.1",
+    "http://evil.example?127.0.0.1",
+    "http://10.0.0.1/v1",
+    "http://0.0.0.0/v1",
+    "http://2130706433/v1",
+    "http://[::2]/v1",
+    "https://api.openai.com.evil.example/v1",
+    "https://evil.example/api.openai.com",
+    "https://xapi.openai.com/v1",
+    "http://api.openai.com/v1",
+)
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://evil.example/v1",
-        "http://127.0.0.1.evil.example/v1",
-        "http://localhost.evil.example/v1",
-        "http://evil.example/127.0.0.1",
-        "http://evil.example?127.0.0.1",
-        "http://10.0.0.1/v1",
-        "http://0.0.0.0/v1",
-        "http://2130706433/v1",
-        "http://[::2]/v1",
-        "https://api.openai.com.evil.example/v1",
-        "https://evil.example/api.openai.com",
-        "https://xapi.openai.com/v1",
-        "http://api.openai.com/v1",
-    ],
-)
-def test_a_host_of_the_projects_choice_may_not(url: str) -> None:
+def test_this_machine_and_the_providers_own_host_may_have_a_key() -> None:
     """Any other host that a file names is refused, also the provider's own without TLS."""
-    assert is_refused(url)
-
-
-@pytest.mark.parametrize(
-    "url", ["https://api.openai.com/v1", "https://API.OPENAI.COM/v1", "https://api.openai.com:8443/v1"]
-)
-def test_the_providers_own_host_may(url: str) -> None:
-    """The provider's key goes to the provider."""
-    assert not is_refused(url)
-
-
-def test_a_host_that_the_caller_named_may() -> None:
-    """What the caller named on the command line or in the environment is the caller's choice."""
-    assert not is_refused("https://evil.example/v1", is_callers=True)
-
-
-@pytest.mark.parametrize("origin", ["written", "project"])
-def test_the_projects_own_key_goes_where_the_project_says(origin: str) -> None:
-    """A key that the project brings is the project's business."""
-    secret = Secret("sk-theirs", "written" if origin == "written" else "project")
-    assert not is_refused("https://evil.example/v1", secret=secret)
+    assert [url for url in HERE if not is_loopback(url)] == []
+    assert [url for url in (*HERE, *OWN) if is_refused(url)] == []
+    assert [url for url in OTHERS if not is_refused(url)] == []
+    # What the caller named is the caller's choice, and a key that the project brings is the project's.
+    assert not is_refused(EVIL, is_callers=True)
+    assert not is_refused(EVIL, key=Secret("sk-theirs", "written"))
+    assert not is_refused(EVIL, key=Secret("sk-theirs", "project"))
 
 
 @pytest.mark.parametrize(
@@ -460,6 +337,9 @@ def test_the_projects_own_key_goes_where_the_project_says(origin: str) -> None:
         ("lab.example", "https://sub.lab.example/v1", True),
         ("bücher.example", "https://xn--bcher-kva.example/v1", False),
         ("", "https://lab.example/v1", True),
+        ("{node_ip}", "http://{node_ip}:8000/v1", False),
+        ("{node_ip}:8000", "http://{node_ip}:8000/v1", False),
+        ("{node_ip}:9000", "http://{node_ip}:8000/v1", True),
     ],
 )
 def test_allowed_hosts(allowed: str, url: str, refused: bool) -> None:  # noqa: FBT001  # a table
@@ -470,18 +350,8 @@ def test_allowed_hosts(allowed: str, url: str, refused: bool) -> None:  # noqa: 
 def test_hosts_can_be_allowed_in_the_environment() -> None:
     """`ANSWERKEY_ALLOW_HOSTS` lists hosts; a file of the project cannot set it."""
     environment = {"ANSWERKEY_ALLOW_HOSTS": "a.example, lab.example"}
-    assert not is_refused("https://lab.example/v1", caller=Caller(environment))
-    theirs = Caller(environment, project_names=frozenset(environment))
-    assert is_refused("https://lab.example/v1", caller=theirs)
-
-
-def test_the_refusal_says_what_to_do() -> None:
-    """The message names the host and the key's name; the hint is the option that allows it."""
-    config = ProviderConfig("openai", "x", base_url=Address("https://evil.example/v1"))
-    error = refuse(by_file(config))
-    named = "a file of the project names the host `evil.example` for your `OPENAI_API_KEY`"
-    assert (error.code, error.message) == ("E117", f"model `m`: {named}")
-    assert error.hint == "if that host may have it, run again with `--allow-host evil.example`"
+    assert not is_refused(LAB, caller=Caller(environment))
+    assert is_refused(LAB, caller=Caller(environment, project_names=frozenset(environment)))
 
 
 @pytest.mark.parametrize(
@@ -506,9 +376,16 @@ def test_the_refusal_says_what_to_do() -> None:
         ("https://x.example/v1?X-Amz-Signature=hush", "E117"),
         ("https://x.example/v1?code=hush", "E117"),
         ("https://x.example/v1?temperature=0", "E108"),
+        # Nothing but the node's address in braces stands for a host, and for the whole of it.
+        ("http://{node_ip}.evil.example/v1", "E108"),
+        ("http://evil.{node_ip}/v1", "E108"),
+        ("http://{node_ip}{node_ip}/v1", "E108"),
+        ("http://{NODE_IP}:8000/v1", "E108"),
+        ("http://{host}:8000/v1", "E108"),
+        ("http://{/v1", "E108"),
     ],
 )
-def test_urls_that_cannot_be_asked(url: str, code: str) -> None:
+def test_urls_that_cannot_be_called(url: str, code: str) -> None:
     """A URL is whole, and holds no secret; what it holds is not shown."""
     with pytest.raises(SpecError) as caught:
         check_url(url, "m")
@@ -516,71 +393,85 @@ def test_urls_that_cannot_be_asked(url: str, code: str) -> None:
     assert "hush" not in str(caught.value)
 
 
-def test_urls_that_can_be_asked() -> None:
+def test_urls_that_can_be_called() -> None:
     """Ports, paths and other parameters are fine."""
     for url in ("http://127.0.0.1:8000/v1", "https://x.example/a@b?api-version=2024-10-21", "http://[::1]"):
         assert check_url(url, "m") == url
 
 
+def test_the_node_can_stand_for_a_host() -> None:
+    """`{node_ip}` is the whole host, with a port or without one; the node's address is put in its place.
+
+    A file that names it gets no key of the caller's, until the caller allows it, or has named it.
+    """
+    url = "http://{node_ip}:8000/v1"
+    assert reach(f"{url}#m").at_node("10.0.0.7").url == "http://10.0.0.7:8000/v1/chat/completions"
+    ours = reach("https://{node_ip}/v1#m").at_node("fd00::7").url
+    assert ours == "https://[fd00::7]/v1/chat/completions"
+    assert "{node_ip}" in reach("http://127.0.0.1/{node_ip}#m").at_node("10.0.0.7").url
+    assert is_refused(url)
+    assert not is_refused(url, is_callers=True)
+
+
 def test_values_of_the_environment() -> None:
     """A blank value is not set; white space around a key is not part of it."""
     caller = Caller({"A": " hush \n", "B": " ", "C": "theirs"}, project_names=frozenset({"C"}))
-    (mine, none, theirs) = (caller.find_key(name) for name in "ABC")
-    assert none is None
-    assert mine is not None
-    assert (mine.reveal(), mine.origin) == ("hush", "caller")
-    assert theirs is not None
-    assert theirs.origin == "project"
+    found = [caller.find_key(name) for name in "ABC"]
+    assert [one and (one.reveal(), one.origin) for one in found] == [
+        ("hush", "caller"),
+        None,
+        ("theirs", "project"),
+    ]
     assert "hush" not in repr(caller)
 
 
-def test_the_node_can_stand_for_a_host() -> None:
-    """`{node_ip}` is the whole host, with a port or without one; the node's address is put in its place."""
-    assert check_url("http://{node_ip}:8000/v1", "m") == "http://{node_ip}:8000/v1"
-    assert (
-        reach("http://{node_ip}:8000/v1#m").at_node("10.0.0.7").url
-        == "http://10.0.0.7:8000/v1/chat/completions"
-    )
-    assert reach("https://{node_ip}/v1#m").at_node("fd00::7").url == "https://[fd00::7]/v1/chat/completions"
-    assert "{node_ip}" in reach("http://127.0.0.1/{node_ip}#m").at_node("10.0.0.7").url
+def test_custom_connections() -> None:
+    """The URL is the endpoint itself, or a base URL when it ends in a version; headers are sent."""
+    headers = {"X-Tier": Secret("gold"), "X-Key": Secret("h" * 20)}
+    config = CustomConfig(Address("https://x.example/v1/"), "n", api_key=Secret("k" * 20), headers=headers)
+    connection = connect(ModelConfig("m", config, max_concurrent=3, requests_per_minute=60.0))
+    assert connection.url == "https://x.example/v1/chat/completions"
+    sent = {"Authorization": f"Bearer {'k' * 20}", "X-Tier": "gold", "X-Key": "h" * 20}
+    assert connection.reveal_headers() == sent
+    assert (connection.max_concurrent, connection.requests_per_minute) == (3, 60.0)
+    for url in ("https://x.example/infer", "https://x.example/", "https://x.example/v1/chat/completions"):
+        assert connect(custom(url)).url == url
+
+
+def test_a_header_of_the_file_wins_over_the_key() -> None:
+    """Where a file gives the header of the key itself, in any case, that one is sent; "" is no key."""
+    own = custom(LAB, key=Secret("k"), headers={"authorization": Secret("Basic z")})
+    assert connect(own).reveal_headers() == {"authorization": "Basic z"}
+    assert connect(custom("http://h/v1", key=Secret(""))).reveal_headers() == {}
 
 
 @pytest.mark.parametrize(
-    "url",
+    ("name", "value", "code"),
     [
-        "http://{node_ip}.evil.example/v1",
-        "http://evil.{node_ip}/v1",
-        "http://{node_ip}{node_ip}/v1",
-        "http://{NODE_IP}:8000/v1",
-        "http://{host}:8000/v1",
-        "http://{/v1",
+        ("X Key", "v", "E108"),
+        ("Host", "v", "E108"),
+        ("Content-Length", "3", "E108"),
+        ("X-Key", "a\r\nX-Evil: 1", "E117"),
+        ("X-Key", "schlüssel-canary", "E117"),
     ],
 )
-def test_no_name_can_be_built_around_the_node(url: str) -> None:
-    """Nothing else in braces stands for a host, or for a part of one."""
-    with pytest.raises(SpecError, match="is not the URL of an endpoint") as caught:
-        check_url(url, "m")
-    assert caught.value.code == "E108"
+def test_headers_that_cannot_be_sent(name: str, value: str, code: str) -> None:
+    """A header has a proper name and a plain value; the value is not shown."""
+    assert refuse(custom("http://h/v1", headers={name: Secret(value)})).code == code
 
 
-def test_a_file_that_names_the_node_gets_no_key_of_the_caller() -> None:
-    """Until the caller allows it, or has named it."""
-    url = "http://{node_ip}:8000/v1"
-    assert is_refused(url)
-    assert not is_refused(url, is_callers=True)
-    assert not is_refused(url, caller=Caller(allow_hosts=frozenset({"{node_ip}"})))
-    assert not is_refused(url, caller=Caller(allow_hosts=frozenset({"{node_ip}:8000"})))
-    assert is_refused(url, caller=Caller(allow_hosts=frozenset({"{node_ip}:9000"})))
+def test_models_without_an_endpoint() -> None:
+    """A placeholder cannot be called, and a snippet has nothing to connect to."""
+    placeholder = refuse(ModelConfig("m", PlaceholderConfig()))
+    assert placeholder.message == "model `m` is a placeholder: it cannot be asked"
+    snippet = InferenceConfig(Snippet("infer", "def infer(messages): return 'A'"))
+    assert refuse(ModelConfig("m", snippet)).code == "E301"
 
 
-def test_what_is_given_is_what_is_set() -> None:
+def test_what_is_given_is_what_is_set_and_the_nearer_wins() -> None:
     """Parameters that are not set are left to the endpoint; zero and false are set."""
     generation = Generation(temperature=0, stop=("\n", "Q:"), logprobs=False)
     assert generation.given() == {"temperature": 0, "stop": ["\n", "Q:"], "logprobs": False}
-
-
-def test_the_nearer_wins() -> None:
-    """What a task specification sets wins over the model's own, parameter by parameter."""
     nearer, farther = Generation(temperature=0), Generation(temperature=1, max_tokens=5)
     assert nearer.over(farther) == Generation(temperature=0, max_tokens=5)
 
@@ -600,20 +491,13 @@ def test_top_logprobs_ask_for_logprobs(generation: Generation, wants: bool) -> N
     assert generation.wants_logprobs is wants
 
 
-def test_a_name_can_state_it() -> None:
+def test_a_name_can_state_generation() -> None:
     """Every parameter can be written behind `?`."""
-    texts = {
-        "temperature": "0.5",
-        "top_p": "1",
-        "max_tokens": "16",
-        "seed": "-3",
-        "stop": "\n",
-        "logprobs": "true",
-        "top_logprobs": "0",
-    }
-    assert reach(f"openai/x?{urlencode(texts)}").generation == Generation(
-        0.5, 1, 16, -3, ("\n",), logprobs=True, top_logprobs=0
-    )
+    given = {"temperature": "0.5", "top_p": "1", "max_tokens": "16", "seed": "-3", "stop": "\n"}
+    texts = urlencode({**given, "logprobs": "true", "top_logprobs": "0"})
+    found = Generation(0.5, 1, 16, -3, ("\n",), logprobs=True, top_logprobs=0)
+    assert reach(f"openai/x?{texts}").generation == found
+    assert reach(f"http://h/v1?{texts}#m").generation == found
 
 
 @pytest.mark.parametrize(

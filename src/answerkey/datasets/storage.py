@@ -139,12 +139,6 @@ def put_object(url: str, content: bytes | Path) -> None:
     store.put(path, content)
 
 
-def copy_object(source: str, url: str) -> None:
-    """Copy an object within a store."""
-    store, path = open_store(url)
-    store.copy(open_store(source)[1], path)
-
-
 def remove_objects(urls: list[str]) -> None:
     """Remove objects, if they are there."""
     for url in urls:
@@ -269,11 +263,6 @@ class Store:
                 return None
         found = self.look_up(path)
         return None if found is None else found.mark
-
-    def copy(self, source: str, path: str) -> None:
-        """Copy an object."""
-        with self._translated(path):
-            self._files.cp_file(source, path)
 
     def remove(self, path: str) -> None:
         """Remove an object, if it is there."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from answerkey.datasets import iterate_blocks, load_table
@@ -33,6 +34,11 @@ class LightevalReader(KnownReader):
     title = "lighteval details"
     file_name = re.compile(r"(.*/)?details_(?P<task>[^/]+?)(_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+))?\.parquet")
 
+    #: Of the file at hand: its task, where there are several, the metric, and how often each was asked.
+    _task: str | None
+    _metric: str | None
+    _repeats: int
+
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each question and each of its replies."""
         hint = "lighteval writes them with `--save-details`"
@@ -44,9 +50,54 @@ class LightevalReader(KnownReader):
             last = len(parts) - parts[::-1].index("details")
             log.description.model = "/".join(parts[last:-2]) or None
         for task, file in files:
-            reading = _TaskRows(log, None if len(files) == 1 else task)
-            yield from log.convert(file, _iterate_rows(log, file), reading.read)
-            ask.say_repeats(log, task, reading.repeats)
+            self._task = None if len(files) == 1 else task
+            self._metric, self._repeats = log.options.score, 1
+            yield from log.convert(file, _iterate_rows(log, file), partial(self._read_row, log))
+            ask.say_repeats(log, task, self._repeats)
+
+    def _read_row(self, log: Log, row: Json) -> list[Record]:
+        """Return the records of a row; the first of a file decides which metric is looked at."""
+        doc, metrics, said = _split(row.object())
+        if self._metric is None:
+            names = list(metrics.object())
+            numbers = (one for one in names if metrics.number(one) is not None)
+            self._metric = next((one for one in _METRICS if one in names), None) or next(numbers, "")
+        log.description.score = self._metric or None
+        prompt = ask.read_messages(said.get("input"))
+        asked = doc.text("query") or None
+        if not asked and prompt and isinstance(prompt[-1]["content"], str):
+            asked = prompt[-1]["content"]
+        texts = ask.read_texts(doc.get("choices")) or ()
+        choices, options = _find_choices(texts, asked)
+        kept = {name: doc.get(name) for name in ("id", "task_name", "specific", "num_samples")}
+        question = Question(
+            question=asked,
+            choices=choices,
+            options=options,
+            truth=_find_truth(doc, texts, choices, options),
+            category=self._task,
+            original={name: value for name, value in kept.items() if value is not None},
+        )
+        identity = doc.text("id") or str((row.line or 0) - 1)
+        listed = said.get("text")
+        replies = listed if isinstance(listed, list) else [listed] if isinstance(listed, str) else []
+        if replies:
+            completions = [
+                Completion(one.text, one.status, prompt, reasoning=_pick_text(said, "reasonings", place))
+                for place, one in enumerate(map(read_message, replies))
+            ]
+            read = _pick_text(said, "text_post_processed", 0)
+            answer = None if read is None else ask.find_label(read, choices, options) or read.strip()
+        else:
+            found = [one.number() for one in said.list("logprobs")]
+            logprobs = [_IMPOSSIBLE if one is None else one for one in found]
+            if choices is None or not logprobs or not len(logprobs) == len(choices) == len(texts):
+                raise DamagedError("the row has neither a reply nor a log-probability of each choice")
+            answer = choices[ask.find_largest(logprobs)]
+            completions = [ask.rank_choices(texts, logprobs, answer, prompt)]
+        self._repeats = max(self._repeats, len(completions))
+        name = identity if self._task is None else f"{self._task}/{identity}"
+        return ask.list_trials(name, question, completions, Verdict(metrics.number(self._metric), answer))
 
 
 def _iterate_rows(log: Log, file: LogFile) -> Iterator[Json]:
@@ -66,65 +117,6 @@ def _iterate_rows(log: Log, file: LogFile) -> Iterator[Json]:
                 log.seen += 1
                 number += 1
                 yield Json(dict(row), number)
-
-
-class _TaskRows:
-    """The rows of one file, whose task is named where there are several files.
-
-    The first row decides which metric is looked at.
-    """
-
-    def __init__(self, log: Log, task: str | None) -> None:
-        self._log = log
-        self._task = task
-        self._metric = log.options.score
-        self._number = -1
-        self.repeats = 1
-
-    def read(self, row: Json) -> list[Record]:
-        """Return the records of a row."""
-        self._number += 1
-        doc, metrics, said = _split(row.object())
-        if self._metric is None:
-            names = list(metrics.object())
-            numbers = (one for one in names if metrics.number(one) is not None)
-            self._metric = next((one for one in _METRICS if one in names), None) or next(numbers, "")
-        self._log.description.score = self._metric or None
-        prompt = ask.read_messages(said.get("input"))
-        asked = doc.text("query") or None
-        if not asked and prompt and isinstance(prompt[-1]["content"], str):
-            asked = prompt[-1]["content"]
-        texts = ask.read_texts(doc.get("choices")) or ()
-        choices, options = _find_choices(texts, asked)
-        kept = {name: doc.get(name) for name in ("id", "task_name", "specific", "num_samples")}
-        question = Question(
-            question=asked,
-            choices=choices,
-            options=options,
-            truth=_find_truth(doc, texts, choices, options),
-            category=self._task,
-            original={name: value for name, value in kept.items() if value is not None},
-        )
-        identity = doc.text("id") or str(self._number)
-        listed = said.get("text")
-        replies = listed if isinstance(listed, list) else [listed] if isinstance(listed, str) else []
-        if replies:
-            completions = [
-                Completion(one.text, one.status, prompt, reasoning=_pick_text(said, "reasonings", place))
-                for place, one in enumerate(map(read_message, replies))
-            ]
-            read = _pick_text(said, "text_post_processed", 0)
-            answer = None if read is None else ask.find_label(read, choices, options) or read.strip()
-        else:
-            found = [one.number() for one in said.list("logprobs")]
-            logprobs = [_IMPOSSIBLE if one is None else one for one in found]
-            if choices is None or not logprobs or not len(logprobs) == len(choices) == len(texts):
-                raise DamagedError("the row has neither a reply nor a log-probability of each choice")
-            answer = choices[ask.find_largest(logprobs)]
-            completions = [ask.rank_choices(texts, logprobs, answer, prompt)]
-        self.repeats = max(self.repeats, len(completions))
-        name = identity if self._task is None else f"{self._task}/{identity}"
-        return ask.list_trials(name, question, completions, Verdict(metrics.number(self._metric), answer))
 
 
 def _split(row: Row) -> tuple[Json, Json, Json]:

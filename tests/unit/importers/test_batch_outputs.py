@@ -14,49 +14,38 @@ QUESTIONS = [
     {"sample_id": "q-1", "question": "First?", "options": ["x", "yy"], "answer": "A"},
     {"sample_id": "q-2", "question": "Second?", "options": ["x", "yy"], "answer": "B"},
 ]
+SAID = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "A"}]}
 
 
 def chat(name: str, text: str | None, end: str = "stop", **fields: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return a line of a batch of chat completions."""
     choice = {"message": {"role": "assistant", "content": text}, "finish_reason": end}
-    body = {
-        "object": "chat.completion",
-        "model": "gpt-x",
-        "choices": [choice],
-        "usage": {"prompt_tokens": 9, "completion_tokens": 2},
-    }
-    return {
-        "id": "r",
-        "custom_id": name,
-        "response": {"status_code": 200, "body": body},
-        "error": None,
-        **fields,
-    }
+    usage = {"prompt_tokens": 9, "completion_tokens": 2}
+    body = {"object": "chat.completion", "model": "gpt-x", "choices": [choice], "usage": usage}
+    response = {"status_code": 200, "body": body}
+    return {"id": "r", "custom_id": name, "response": response, "error": None, **fields}
+
+
+def respond(code: int = 200, /, **body: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return a line with another body."""
+    return chat("q-1", "x", response={"status_code": code, "body": body})
 
 
 def message(name: str, **result: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return a line of a batch of Anthropic's."""
-    return {"custom_id": name, "result": result}
+    return {"custom_id": name, "result": {"type": "succeeded", **result}}
 
 
 def test_answers_find_their_questions_in_any_order(desk: Desk) -> None:
     """By `custom_id`, which is the sample's id."""
     log = desk.lines("output.jsonl", [chat("q-2", "B"), chat("q-1", "A", "length")])
     found = desk.bring(log, dataset=desk.lines("questions.jsonl", QUESTIONS))
-    assert (found.kind, found.samples, found.description.model, found.judged) == (
-        "openai-batch",
-        2,
-        "gpt-x",
-        0,
-    )
-    assert [(row["sample_id"], row["question"], row["answer"]) for row in desk.dataset()] == [
-        ("q-1", "First?", "A"),
-        ("q-2", "Second?", "B"),
-    ]
-    assert [(row["sample_id"], row["completion"], row["finish_reason"]) for row in desk.completions()] == [
-        ("q-1", "A", "length"),
-        ("q-2", "B", "stop"),
-    ]
+    assert (found.kind, found.samples, found.judged) == ("openai-batch", 2, 0)
+    assert found.description.model == "gpt-x"
+    asked = [(row["sample_id"], row["question"], row["answer"]) for row in desk.dataset()]
+    assert asked == [("q-1", "First?", "A"), ("q-2", "Second?", "B")]
+    said = [(row["sample_id"], row["completion"], row["finish_reason"]) for row in desk.completions()]
+    assert said == [("q-1", "A", "length"), ("q-2", "B", "stop")]
 
 
 @pytest.mark.parametrize(
@@ -65,61 +54,12 @@ def test_answers_find_their_questions_in_any_order(desk: Desk) -> None:
         (chat("q-1", None), "NO_TEXT"),
         (chat("q-1", None, "content_filter"), "REFUSED"),
         (chat("q-1", "x", response=None, error={"code": "batch_expired", "message": "too late"}), "ERROR"),
-        (chat("q-1", "x", response={"status_code": 429, "body": {"error": {"message": "slow"}}}), "ERROR"),
+        (respond(429, error={"message": "slow"}), "ERROR"),
         (chat("q-1", "x", response=None), "ERROR"),
-        (
-            chat(
-                "q-1",
-                "x",
-                response={
-                    "status_code": 200,
-                    "body": {
-                        "object": "text_completion",
-                        "choices": [{"text": " A", "finish_reason": "stop"}],
-                    },
-                },
-            ),
-            "OK",
-        ),
-        (
-            chat(
-                "q-1",
-                "x",
-                response={
-                    "status_code": 200,
-                    "body": {
-                        "object": "response",
-                        "status": "completed",
-                        "output": [
-                            {"type": "reasoning", "summary": []},
-                            {
-                                "type": "message",
-                                "role": "assistant",
-                                "content": [{"type": "output_text", "text": "A"}],
-                            },
-                        ],
-                    },
-                },
-            ),
-            "OK",
-        ),
-        (
-            chat(
-                "q-1",
-                "x",
-                response={
-                    "status_code": 200,
-                    "body": {
-                        "object": "response",
-                        "status": "failed",
-                        "output": [],
-                        "error": {"message": "no"},
-                    },
-                },
-            ),
-            "ERROR",
-        ),
-        (chat("q-1", "x", response={"status_code": 500, "body": {"object": "response"}}), "ERROR"),
+        (respond(object="text_completion", choices=[{"text": " A", "finish_reason": "stop"}]), "OK"),
+        (respond(object="response", status="completed", output=[{"type": "reasoning"}, SAID]), "OK"),
+        (respond(object="response", status="failed", output=[], error={"message": "no"}), "ERROR"),
+        (respond(500, object="response"), "ERROR"),
     ],
 )
 def test_lines_of_openai_say_what_became_of_them(desk: Desk, row: dict[str, Any], status: str) -> None:
@@ -131,21 +71,9 @@ def test_lines_of_openai_say_what_became_of_them(desk: Desk, row: dict[str, Any]
 @pytest.mark.parametrize(
     ("result", "status"),
     [
-        (
-            {
-                "type": "succeeded",
-                "message": {"content": [{"type": "text", "text": "A"}], "stop_reason": "end_turn"},
-            },
-            "OK",
-        ),
-        (
-            {
-                "type": "succeeded",
-                "message": {"content": [{"type": "text", "text": "no"}], "stop_reason": "refusal"},
-            },
-            "REFUSED",
-        ),
-        ({"type": "succeeded", "message": {"content": [], "stop_reason": "end_turn"}}, "NO_TEXT"),
+        ({"message": {"content": [{"type": "text", "text": "A"}], "stop_reason": "end_turn"}}, "OK"),
+        ({"message": {"content": [{"type": "text", "text": "no"}], "stop_reason": "refusal"}}, "REFUSED"),
+        ({"message": {"content": [], "stop_reason": "end_turn"}}, "NO_TEXT"),
         ({"type": "errored", "error": {"type": "invalid_request", "message": "bad"}}, "ERROR"),
         ({"type": "expired"}, "ERROR"),
         ({"type": "canceled"}, "ERROR"),
@@ -187,10 +115,8 @@ def test_without_questions_only_completions_are_written(desk: Desk) -> None:
     """They can be scored with the dataset that somebody has."""
     found = desk.bring(desk.lines("output.jsonl", [chat("q-1", "A")]))
     assert not found.has_questions
-    assert sorted(path.name for path in (desk.folder / "out").iterdir()) == [
-        "completions.parquet",
-        "import.json",
-    ]
+    names = sorted(path.name for path in (desk.folder / "out").iterdir())
+    assert names == ["completions.parquet", "import.json"]
 
 
 def test_a_line_without_its_id_is_named(desk: Desk) -> None:

@@ -38,15 +38,7 @@ def row(**fields: Any) -> dict[str, Any]:  # noqa: ANN401
         "interaction_type": "single_turn",
         "input": {"raw": "Which?", "reference": ["two"], "choices": ["one", "two"]},
         "output": {"raw": ["It is B."], "reasoning_trace": ["hm"]},
-        "answer_attribution": [
-            {
-                "turn_idx": 0,
-                "source": "output.raw",
-                "extracted_value": "B",
-                "extraction_method": "regex",
-                "is_terminal": True,
-            }
-        ],
+        "answer_attribution": [{"turn_idx": 0, "source": "output.raw", "extracted_value": "B"}],
         "evaluation": {"score": 1.0, "is_correct": True},
         "token_usage": {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12},
         "metadata": {"subject": "maps"},
@@ -57,11 +49,8 @@ def row(**fields: Any) -> dict[str, Any]:  # noqa: ANN401
 def test_a_row_is_a_question_a_reply_and_a_verdict(desk: Desk) -> None:
     """Choices are options; the reference is one of them."""
     found = desk.bring(desk.lines("rows.jsonl", [row()]))
-    assert (found.kind, found.description.task, found.description.model) == (
-        "every_eval_ever",
-        "arc",
-        "org/model",
-    )
+    told = found.description
+    assert (found.kind, told.task, told.model) == ("every_eval_ever", "arc", "org/model")
     assert desk.dataset() == [
         {
             "sample_id": "7",
@@ -74,12 +63,8 @@ def test_a_row_is_a_question_a_reply_and_a_verdict(desk: Desk) -> None:
         }
     ]
     said = desk.completions()[0]
-    assert (said["completion"], said["reasoning"], said["their_score"], said["their_answer"]) == (
-        "It is B.",
-        "hm",
-        1.0,
-        "B",
-    )
+    names = ("completion", "reasoning", "their_score", "their_answer")
+    assert [said[name] for name in names] == ["It is B.", "hm", 1.0, "B"]
     assert (said["prompt_tokens"], said["completion_tokens"]) == (9, 3)
 
 
@@ -113,26 +98,14 @@ def test_a_row_without_an_id_is_named(desk: Desk) -> None:
 @pytest.fixture
 def run(tmp_path: Path) -> ak.Run:
     """Return a run in which one call failed and one reply was a refusal."""
-    rows = [
-        {"question": "one", "options": ["x", "y"], "choices": ["A", "B"], "answer": "A", "completion": "A"},
-        {"question": "two", "options": ["x", "y"], "choices": ["P", "Q"], "answer": "Q", "completion": "P."},
-        {
-            "question": "three",
-            "options": ["x", "y"],
-            "choices": ["A", "B"],
-            "answer": "B",
-            "completion": None,
-            "completion_status": "REFUSED",
-        },
-        {
-            "question": "four",
-            "options": ["x", "y"],
-            "choices": ["A", "B"],
-            "answer": "B",
-            "completion": None,
-            "completion_status": "ERROR",
-        },
+    names = ("question", "choices", "answer", "completion", "completion_status")
+    cells: list[tuple[object, ...]] = [
+        ("one", ["A", "B"], "A", "A"),
+        ("two", ["P", "Q"], "Q", "P."),
+        ("three", ["A", "B"], "B", None, "REFUSED"),
+        ("four", ["A", "B"], "B", None, "ERROR"),
     ]
+    rows = [{**dict(zip(names, one, strict=False)), "options": ["x", "y"]} for one in cells]
     (tmp_path / "task.yaml").write_text(TASK, encoding="utf-8")
     (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in rows), encoding="utf-8")
     return ak.run(

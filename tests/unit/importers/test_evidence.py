@@ -37,45 +37,27 @@ definition:
       action: exclude_from_metrics
       filter: {op: equals, expression: "{{ sample.weight }}", value: 0}
 """
-ROWS = [
-    {"q": "é", "letters": ["A", "B"], "right answer": "A", "topic": "x", "weight": 1.5, "completion": "A"},
-    {
-        "q": "two",
-        "letters": ["A", "B"],
-        "right answer": "B",
-        "topic": "y",
-        "weight": 2.0,
-        "completion": "b) yes",
-    },
-    {
-        "q": "three",
-        "letters": ["A", "B"],
-        "right answer": "B",
-        "topic": "x",
-        "weight": 0.0,
-        "completion": "B",
-    },
-    {"q": None, "letters": ["A", "B"], "right answer": "B", "topic": "x", "weight": 3.0, "completion": None},
-    {
-        "q": "five",
-        "letters": ["A", "B", "C"],
-        "right answer": "C",
-        "topic": "y",
-        "weight": 1.0,
-        "completion": None,
-        "completion_status": "REFUSED",
-    },
-    {
-        "q": "six",
-        "letters": ["A", "B", "C"],
-        "right answer": "C",
-        "topic": "y",
-        "weight": 1.0,
-        "completion": "The answer is C",
-        "completion_status": "OK",
-        "finish_reason": "length",
-    },
+AB, ABC = ["A", "B"], ["A", "B", "C"]
+COLUMNS = (
+    "q",
+    "letters",
+    "right answer",
+    "topic",
+    "weight",
+    "completion",
+    "completion_status",
+    "finish_reason",
+)
+CELLS: list[tuple[object, ...]] = [
+    ("é", AB, "A", "x", 1.5, "A"),
+    ("two", AB, "B", "y", 2.0, "b) yes"),
+    ("three", AB, "B", "x", 0.0, "B"),
+    (None, AB, "B", "x", 3.0, None),
+    ("five", ABC, "C", "y", 1.0, None, "REFUSED"),
+    ("six", ABC, "C", "y", 1.0, "The answer is C", "OK", "length"),
 ]
+ROWS = [dict(zip(COLUMNS, cells, strict=False)) for cells in CELLS]
+SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
 TRIALS = """\
 key: tried
 display_name: Tried
@@ -104,11 +86,8 @@ def run(tmp_path: Path) -> ak.Run:
 def test_a_log_with_its_task_imports_to_the_same_numbers(run: ak.Run, desk: Desk) -> None:
     """Every metric, interval, group and count is what it was, bit for bit."""
     found = desk.bring(LOGS / "evidence-quiz.json")
-    assert (found.kind, found.samples, found.description.score) == (
-        "evidence",
-        6,
-        "string_equals_mcqa.is_correct",
-    )
+    assert (found.kind, found.samples) == ("evidence", 6)
+    assert found.description.score == "string_equals_mcqa.is_correct"
     again = ak.run(desk.folder / "out", out=desk.folder / "again")
     assert list(again.tasks) == ["quiz"]
     assert again.metrics == run.metrics
@@ -139,14 +118,9 @@ def test_failed_calls_stay_failed(desk: Desk) -> None:
 
 def platform_log(**fields: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return a log as the platform writes it, without a task that could be used."""
-    scores = [
-        {
-            "scorer_key": "mcqa",
-            "scorer_purpose": "score",
-            "values": {"is_correct": 1.0},
-            "metadata": {"predicted_choice": "B", "ground_truth_choice": "B", "choices": ["A", "B"]},
-        }
-    ]
+    noted = {"predicted_choice": "B", "ground_truth_choice": "B", "choices": ["A", "B"]}
+    named = {"scorer_key": "mcqa", "scorer_purpose": "score"}
+    scores = [{**named, "values": {"is_correct": 1.0}, "metadata": noted}]
     message = {"role": "assistant", "content": "B", "refusal": None}
     trial = {
         "index": 0,
@@ -189,12 +163,7 @@ def test_a_stated_task_is_never_a_way_to_look_elsewhere(desk: Desk, value: objec
 
 def test_words_about_a_task_are_taken_over_only_as_text(desk: Desk) -> None:
     """A description that names a value of the environment is left out."""
-    scorer = {
-        "type": "string_equals_mcqa",
-        "ground_truth_choice": "{{ sample.answer }}",
-        "choices": ["A", "B"],
-    }
-    task = {"key": "t", "description": "$HOME", "tags": ["x"], "definition": {"scorers": [scorer]}}
+    task = {"key": "t", "description": "$HOME", "tags": ["x"], "definition": {"scorers": [SCORER]}}
     desk.bring(desk.json("log.json", platform_log(specification={"task": task})))
     text = desk.text("task.yaml")
     assert ("HOME" in text, 'tags:\n  - "x"\n' in text) == (False, True)
@@ -225,17 +194,8 @@ def test_samples_that_are_broken_are_named_and_a_cut_log_too(desk: Desk) -> None
 
 def test_half_a_surrogate_pair_anywhere_is_no_obstacle(desk: Desk) -> None:
     """Names, descriptions and rows with one are written with U+FFFD in its place, and run."""
-    scorer = {
-        "type": "string_equals_mcqa",
-        "ground_truth_choice": "{{ sample.answer }}",
-        "choices": ["A", "B"],
-    }
-    task = {
-        "key": "t",
-        "display_name": "\ud800",
-        "description": "\ud800",
-        "definition": {"scorers": [scorer]},
-    }
+    words = {"display_name": "\ud800", "description": "\ud800"}
+    task = {"key": "t", **words, "definition": {"scorers": [SCORER]}}
     log = platform_log(specification={"task": task, "model": {"name": "m\ud800"}})
     log["evidence"]["samples"][0]["trials"][0]["sample"]["data"]["question"] = "\ud800"
     desk.bring(desk.json("log.json", log))
@@ -245,29 +205,14 @@ def test_half_a_surrogate_pair_anywhere_is_no_obstacle(desk: Desk) -> None:
 
 def test_any_text_stays_what_it_is_in_yaml() -> None:
     """Words that YAML reads as something else, and odd characters, are quoted."""
-    lines = list(
-        write_yaml({"key": "no", "list": ["yes", 1.5, None, True, []], "odd": "a\u2028\U0001f600: b"})
-    )
-    assert lines == [
-        'key: "no"',
-        "list:",
-        '  - "yes"',
-        "  - 1.5",
-        "  - null",
-        "  - true",
-        "  - []",
-        'odd: "a\\u2028\U0001f600: b"',
-    ]
+    content = {"key": "no", "list": ["yes", 1.5, None, True, []], "odd": "a\u2028\U0001f600: b"}
+    text = 'key: "no"|list:|  - "yes"|  - 1.5|  - null|  - true|  - []|odd: "a\\u2028\U0001f600: b"'
+    assert list(write_yaml(content)) == text.split("|")
 
 
 def test_orders_of_options_become_samples_with_the_truths_that_were_noted(desk: Desk) -> None:
     """The row's own truth is written for another order."""
-    scorer = {
-        "type": "string_equals_mcqa",
-        "ground_truth_choice": "{{ sample.answer }}",
-        "choices": ["A", "B"],
-    }
-    definition = {"scorers": [scorer], "choice_order": {"options": "{{ sample.options }}", "orders": "all"}}
+    definition = {"scorers": [SCORER], "choice_order": {"options": "{{ sample.options }}", "orders": "all"}}
     log = platform_log(specification={"task": {"key": "t", "definition": definition}})
     log["evidence"]["samples"][0]["trials"][0]["sample"]["data"]["answer"] = "A"
     found = desk.bring(desk.json("log.json", log))
@@ -278,11 +223,8 @@ def test_orders_of_options_become_samples_with_the_truths_that_were_noted(desk: 
 def test_code_that_shifts_bits_is_no_reference(desk: Desk) -> None:
     """`1 << 2` in a snippet is not looked up anywhere."""
     snippet = "def compute_scores(sample):\n    return {'is_correct': float(1 << 0)}\n"
-    scorer = {
-        "type": "python",
-        "compute_scores_snippet": snippet,
-        "metrics": [{"type": "mean", "field": "is_correct"}],
-    }
+    metrics = [{"type": "mean", "field": "is_correct"}]
+    scorer = {"type": "python", "compute_scores_snippet": snippet, "metrics": metrics}
     log = platform_log(specification={"task": {"key": "t", "definition": {"scorers": [scorer]}}})
     found = desk.bring(desk.json("log.json", log))
     assert not any("cannot be used" in one.message for one in found.notices)

@@ -66,12 +66,9 @@ def test_an_archive_becomes_questions_completions_and_verdicts(desk: Desk, metho
     log = desk.archive("log.eval", lay_out(sample(), sample("two", text="A")), method=method)
     found = desk.bring(log)
     assert (found.kind, found.samples, found.num_trials, found.statuses) == ("inspect", 2, 1, {"OK": 2})
-    assert (found.description.task, found.description.model, found.description.score) == (
-        "small",
-        "openai/some-model",
-        "choice",
-    )
-    assert (found.description.reported, found.notices) == ({"accuracy": 0.5}, ())
+    told = found.description
+    assert (told.task, told.model, told.score) == ("small", "openai/some-model", "choice")
+    assert (told.reported, found.notices) == ({"accuracy": 0.5}, ())
     assert desk.dataset()[0] == {
         "sample_id": "1",
         "question": "Question 1?",
@@ -192,17 +189,8 @@ def test_what_became_of_a_question_is_told_apart(
 @pytest.mark.parametrize(
     ("value", "score"),
     [
-        ("C", 1.0),
-        ("I", 0.0),
-        ("P", 0.5),
-        ("N", 0.0),
-        ("yes", 1.0),
-        ("no", 0.0),
-        (0.25, 0.25),
-        (True, 1.0),
-        ("0.5", 0.5),
-        ({"a": 1}, None),
-        ("what", None),
+        *(("C", 1.0), ("I", 0.0), ("P", 0.5), ("N", 0.0), ("yes", 1.0), ("no", 0.0)),
+        *((0.25, 0.25), (True, 1.0), ("0.5", 0.5), ({"a": 1}, None), ("what", None)),
     ],
 )
 def test_their_scores_are_numbers_as_inspect_reads_them(
@@ -217,10 +205,8 @@ def test_their_scores_are_numbers_as_inspect_reads_them(
 def test_one_of_several_scores_is_chosen(desk: Desk) -> None:
     """The first, or the one that the caller names; another is refused by name."""
     both = {"match": {"value": "I", "answer": "x"}, "choice": {"value": "C", "answer": "B"}}
-    head = {
-        **HEAD,
-        "results": {"scores": [{"name": "match", "metrics": {}}, {"name": "choice", "metrics": {}}]},
-    }
+    scores = [{"name": "match", "metrics": {}}, {"name": "choice", "metrics": {}}]
+    head = {**HEAD, "results": {"scores": scores}}
     log = desk.archive("log.eval", lay_out(sample(scores=both), head=head))
     desk.bring(log, out="first")
     desk.bring(log, out="named", score="choice")

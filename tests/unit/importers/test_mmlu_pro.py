@@ -34,12 +34,8 @@ def test_a_row_is_a_question_a_reply_and_a_reading(desk: Desk) -> None:
     """Whether they were right follows from what they read."""
     log = desk.json("model_outputs_some-model_5shots.json", [row(), row(71, pred="A")])
     found = desk.bring(log)
-    assert (found.kind, found.samples, found.description.model, found.their_mean) == (
-        "mmlu-pro",
-        2,
-        "some-model",
-        0.5,
-    )
+    assert (found.kind, found.samples, found.their_mean) == ("mmlu-pro", 2, 0.5)
+    assert found.description.model == "some-model"
     assert desk.dataset()[0] == {
         "sample_id": "70",
         "question": "Which?",
@@ -47,16 +43,8 @@ def test_a_row_is_a_question_a_reply_and_a_reading(desk: Desk) -> None:
         "choices": ["A", "B", "C"],
         "answer": "C",
         "category": "maps",
-        "original": json.dumps(
-            {
-                "question_id": 70,
-                "answer": "C",
-                "answer_index": 2,
-                "cot_content": "",
-                "category": "maps",
-                "src": "made",
-            }
-        ),
+        "original": '{"question_id": 70, "answer": "C", "answer_index": 2, "cot_content": "", '
+        '"category": "maps", "src": "made"}',
     }
     assert desk.completions()[1] == {
         "sample_id": "71",
@@ -99,10 +87,8 @@ def test_rows_that_lack_what_they_need_are_named(desk: Desk) -> None:
     """By the line they end on."""
     with pytest.raises(Problems) as caught:
         desk.bring(desk.json("x.json", [row(), {"question_id": 2}, 3]), "mmlu-pro")
-    assert [one.message for one in caught.value.errors] == [
-        "the row has no `question_id`, or no `options`",
-        "the row has no `question_id`, or no `options`",
-    ]
+    lacks = "the row has no `question_id`, or no `options`"
+    assert [one.message for one in caught.value.errors] == [lacks, lacks]
 
 
 def test_an_archive_without_a_list_is_refused(desk: Desk) -> None:

@@ -43,22 +43,16 @@ def test_columns_are_known_by_the_names_that_people_give_them(desk: Desk, tmp_pa
 
 def test_json_lines_with_lists_places_and_messages(desk: Desk) -> None:
     """An index is a place, a message is what it says, and a score is a verdict."""
+    asked = {"question": "Which?", "choices": ["x", "yy"]}
+    said, refused = ({"content": "B"}, {"content": None, "refusal": "no"})
     rows = [
-        {
-            "id": "a",
-            "question": "Which?",
-            "choices": ["x", "yy"],
-            "answer_index": 1,
-            "is_correct": True,
-            "output": {"role": "assistant", "content": "B"},
-        },
+        {"id": "a", **asked, "answer_index": 1, "is_correct": True, "output": {"role": "assistant", **said}},
         {
             "id": "b",
-            "question": "Which?",
-            "choices": ["x", "yy"],
+            **asked,
             "answer_index": 0,
             "is_correct": False,
-            "output": {"role": "assistant", "content": None, "refusal": "no"},
+            "output": {"role": "assistant", **refused},
         },
     ]
     found = desk.bring(desk.lines("mine.jsonl", rows))

@@ -19,25 +19,10 @@ from answerkey.types import Completion, CompletionStatus
 if TYPE_CHECKING:
     from tests.unit.importers.conftest import Desk
 
+ASKED = {"question": "?", "options": ["x", "yy"], "score": 1}
 ROWS = [
-    {
-        "id": "a",
-        "question": "?",
-        "options": ["x", "yy"],
-        "answer": "A",
-        "output": "A",
-        "score": 1,
-        "pred": "A",
-    },
-    {
-        "id": "b",
-        "question": "?",
-        "options": ["x", "yy"],
-        "answer": "B",
-        "output": "Hm.",
-        "score": 1,
-        "pred": "B",
-    },
+    {"id": "a", **ASKED, "answer": "A", "output": "A", "pred": "A"},
+    {"id": "b", **ASKED, "answer": "B", "output": "Hm.", "pred": "B"},
 ]
 
 

@@ -18,7 +18,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "resume": ("answerkey.cli.run", "Go on with an interrupted run where it stopped."),
         "rescore": ("answerkey.cli.run", "Score an old run's completions again, as a new run."),
         "check": ("answerkey.cli.run", "Find every mistake that can be found without asking a model."),
-        "audit-dataset": ("answerkey.cli.audit_dataset", "Look at the questions themselves."),
+        "audit-dataset": ("answerkey.cli.audit", "Look at the questions themselves."),
     },
     "Look at runs": {
         "show": ("answerkey.cli.look", "Print the summary of a run."),

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 import polars as pl
 
@@ -35,9 +35,9 @@ from answerkey.dataset_audit.questions import (
     guess_form,
     read_questions,
 )
-from answerkey.datasets import Rows, UrlSource, is_stored, load_rows, load_table, open_dataset
-from answerkey.datasets.content import require_plain
+from answerkey.datasets import Rows, load_table, open_dataset
 from answerkey.datasets.label_quality import CleanLabels, choose_clean, read_label_quality
+from answerkey.datasets.tables import FileFields
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import DataError, Place, SpecError, listing, raise_all, suggest
 from answerkey.evaluate import Progress, stay_silent
@@ -218,24 +218,11 @@ def _is_plan(path: Path) -> bool:
     return find_ready_made(path) is not None or path.is_dir() or path.suffix.lower() in PLAN_ENDINGS
 
 
-def _open_file(given: str | Path, header: Sequence[str] | None) -> Rows:
+def _open_file(path: str | Path, header: Sequence[str] | None) -> Rows:
     if header is None:
-        return load_table(given).rows
-    if is_stored(given):
-        return UrlSource(str(given), header=tuple(header)).read(name=str(given)).rows
-    path, where = Path(given), Place(file=str(given))
-    require_plain(path)
-    separator = "\t" if ".tsv" in path.suffixes else ","
-    try:
-        frame = pl.read_csv(path, has_header=False, infer_schema=False, separator=separator)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        message = f"the file cannot be read as a table: {error}"
-        raise DataError("E202", message, where=where) from None
-    if frame.width != len(header):
-        message = f"`--header` has {len(header)} names, and the file has {frame.width} columns"
-        raise DataError("E202", message, where=where, hint="name every column, in its order")
-    frame.columns = list(header)
-    return load_rows(frame, name=str(path)).rows
+        return load_table(path).rows
+    form: Literal["tsv", "csv"] = "tsv" if ".tsv" in Path(path).suffixes else "csv"
+    return load_table(path, FileFields(format=form, header=tuple(header))).rows
 
 
 def _audit(

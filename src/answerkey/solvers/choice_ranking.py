@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from answerkey.errors import DataError, SpecError, raise_all
 from answerkey.models.model import LiveModel, Model
-from answerkey.models.responses import Continued, measure_continuation, read_text
+from answerkey.models.responses import measure_continuation, read_text
 from answerkey.solvers.single_turn import SHOWN, ChatInput, Examples, GenericInput, SingleTurnSolver
 from answerkey.solvers.solver import ONE_TRIAL, Compiled, Prompt, PromptTrouble, describe_troubles
 from answerkey.templates import RowTrouble, Template
@@ -91,61 +91,50 @@ class ChoiceRankingSolver:
             str(error): error for found in (prompts, texts) for _, error in describe_troubles(samples, found)
         }
         raise_all(list(errors.values())[:SHOWN])
-        asked = [
-            _Asked(str(sample_id), prompt, continuations, trial)
+        pairs = [
+            (str(sample_id), prompt, continuations)
             for sample_id, prompt, continuations in zip(samples.ids, prompts, texts, strict=True)
             if not isinstance(prompt, RowTrouble) and not isinstance(continuations, RowTrouble)
-            for trial in trials
         ]
-        questions = [question for one in asked for question in one.list_questions()]
+        questions = [
+            Question(sample_id, messages, trial=trial)
+            for sample_id, prompt, continuations in pairs
+            for trial in trials
+            for messages in _continue(prompt, continuations)
+        ]
         said = iter(model.answer(questions) if model else ())
-        completions = [one.rank([next(said) for _ in one.continuations]) for one in asked]
+        completions = [
+            _rank(prompt, continuations, [next(said) for _ in continuations])
+            for _, prompt, continuations in pairs
+            for _ in trials
+        ]
         return Completions.build(samples.repeat(len(trials)).ids, completions, source="live")
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """One sample in one trial: its prompt and what may follow."""
-
-    sample_id: str
-    prompt: Prompt
-    continuations: Sequence[str]
-    trial: int
-
-    def list_questions(self) -> list[Question]:
-        calls = _continue(self.prompt, self.continuations)
-        return [Question(self.sample_id, messages, trial=self.trial) for messages in calls]
-
-    def rank(self, said: Sequence[Completion]) -> Completion:
-        """Return one completion for the sample; a call that failed fails it."""
-        failed = next((one for one in said if one.status is CompletionStatus.ERROR), None)
-        if failed is not None:
-            return replace(failed, prompt=self.prompt)
-        start = _write(self.prompt)
-        pairs = list(zip(said, self.continuations, strict=True))
-        found = [measure_continuation(one, start, text) for one, text in pairs]
-        ranking = [_describe(one, text) for one, text in zip(found, self.continuations, strict=True)]
-        return Completion(
-            None,
-            prompt=self.prompt,
-            prompt_tokens=_add(one.prompt_tokens for one in said),
-            completion_tokens=_add(one.completion_tokens for one in said),
-            latency=sum(one.latency or 0.0 for one in said),
-            logprobs={"ranking": ranking},
-            source=said[0].source if said else None,
-        )
-
-
-def _describe(found: Continued | str, text: str) -> dict[str, object]:
-    if isinstance(found, str):
-        return {"continuation": text, "logprob": None, "why": found}
-    told = {
-        "continuation": text,
-        "logprob": found.logprob,
-        "tokens": found.tokens,
-        "bytes": len(text.encode()),
-    }
-    return told | ({"is_split": True} if found.is_split else {})
+def _rank(prompt: Prompt, continuations: Sequence[str], said: Sequence[Completion]) -> Completion:
+    """Return one completion for a sample in one trial; a call that failed fails it."""
+    failed = next((one for one in said if one.status is CompletionStatus.ERROR), None)
+    if failed is not None:
+        return replace(failed, prompt=prompt)
+    start, ranking = _write(prompt), []
+    for one, text in zip(said, continuations, strict=True):
+        found = measure_continuation(one, start, text)
+        told: dict[str, object] = {"continuation": text}
+        if isinstance(found, str):
+            told |= {"logprob": None, "why": found}
+        else:
+            told |= {"logprob": found.logprob, "tokens": found.tokens, "bytes": len(text.encode())}
+            told |= {"is_split": True} if found.is_split else {}
+        ranking.append(told)
+    return Completion(
+        None,
+        prompt=prompt,
+        prompt_tokens=_add(one.prompt_tokens for one in said),
+        completion_tokens=_add(one.completion_tokens for one in said),
+        latency=sum(one.latency or 0.0 for one in said),
+        logprobs={"ranking": ranking},
+        source=said[0].source if said else None,
+    )
 
 
 def _add(counts: Iterable[int | None]) -> int | None:

@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 import answerkey as ak
 from answerkey.dataset_audit import audit as auditing
 from answerkey.dataset_audit.audit import DatasetAudit, DatasetFinding
-from answerkey.errors import DataError, SpecError
+from answerkey.errors import AnswerkeyError, DataError, SpecError
 
 SHARED = Path(__file__).parents[4] / "shared/data"
 OPTIONS = ["Sydney", "Canberra", "Perth", "Hobart"]
@@ -259,7 +259,7 @@ def test_what_cannot_be_found_is_asked_for(tmp_path: Path) -> None:
     path.write_text('"Which, then?",p,q,r,s,B\nWhat?,p,q,r,s,C\n', encoding="utf-8")
     every = audit(path, header=["question", "A", "B", "C", "D", "answer"]).every
     assert (every.n, dict(every.labels)) == (2, {"B": 1, "C": 1})
-    with pytest.raises(DataError, match="`--header` has 2 names, and the file has 6 columns"):
+    with pytest.raises(AnswerkeyError, match="the row has 6 cells, the header has 2"):
         audit(path, header=["question", "answer"])
 
 

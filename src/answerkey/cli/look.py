@@ -258,7 +258,7 @@ def view_command(
     The page is for whoever has the address that is printed, with the token at its end, and is served to this
     machine only. DIR may also be a run folder.
     """
-    from answerkey.datasets import is_stored
+    from answerkey.datasets.storage import is_stored
     from answerkey.viewer.server import open_server
 
     if folder is None and not Path(RUNS).is_dir():

@@ -35,9 +35,13 @@ from answerkey.dataset_audit.questions import (
     guess_form,
     read_questions,
 )
-from answerkey.datasets import Rows, UrlSource, is_stored, load_rows, load_table, open_dataset
 from answerkey.datasets.content import require_plain
+from answerkey.datasets.dataset import open_dataset
 from answerkey.datasets.label_quality import CleanLabels, choose_clean, read_label_quality
+from answerkey.datasets.rows import Rows
+from answerkey.datasets.sources import UrlSource
+from answerkey.datasets.storage import is_stored
+from answerkey.datasets.tables import load_rows, load_table
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import DataError, Place, SpecError, listing, raise_all, suggest
 from answerkey.evaluate import Progress, stay_silent

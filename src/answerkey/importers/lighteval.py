@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from answerkey.datasets import iterate_blocks, load_table
+from answerkey.datasets.rows import iterate_blocks
+from answerkey.datasets.tables import load_table
 from answerkey.importers import questions as ask
 from answerkey.importers.logs import DamagedError, Json, KnownReader, Log, LogFile, Row
 from answerkey.importers.records import Question, Record, Verdict

@@ -30,7 +30,8 @@ from answerkey.dataset_audit.questions import (
     read_questions,
     strip_labels,
 )
-from answerkey.datasets import Recorded, Rows
+from answerkey.datasets.dataset import Recorded
+from answerkey.datasets.rows import Rows
 from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, listing
 from answerkey.evaluate import fit_rows, reopen
 from answerkey.exporters import describe_verdict, to_json

@@ -16,8 +16,9 @@ from typing import Any
 
 import polars as pl
 
-from answerkey.datasets import Dataset, Recorded, Rows
+from answerkey.datasets.dataset import Dataset, Recorded
 from answerkey.datasets.label_quality import CleanLabels, choose_clean, read_label_quality
+from answerkey.datasets.rows import Rows
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import RunError
 from answerkey.evaluate import (

@@ -348,6 +348,10 @@ class Validity(StrEnum):
     INVALID = "INVALID"
 
 
+#: The extraction rules that need no pattern of the user's.
+RULE_NAMES = ("first_character", "first_character_literal", "leading_label", "stated_answer")
+
+
 @dataclass(frozen=True)
 class Score:
     """The verdict of one scorer on one sample."""

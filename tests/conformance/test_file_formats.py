@@ -13,19 +13,12 @@ import polars as pl
 import pytest
 import zstandard
 
-from answerkey.datasets import (
-    Dataset,
-    LocalSource,
-    Selection,
-    columns,
-    content,
-    load_rows,
-    load_table,
-    match_completions,
-    open_dataset,
-    parquet,
-)
+from answerkey.datasets import columns, content, parquet
 from answerkey.datasets.columns import ColumnKind
+from answerkey.datasets.dataset import Dataset, Selection, open_dataset
+from answerkey.datasets.recorded import match_completions
+from answerkey.datasets.sources import LocalSource
+from answerkey.datasets.tables import load_rows, load_table
 from answerkey.templates import RowFilter
 
 TEXTS = [

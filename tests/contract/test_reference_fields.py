@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-from answerkey.datasets import SOURCES
+from answerkey.datasets.sources import SOURCES
 from answerkey.gates.policies import RULE, PolicyFields, RuleFields
 from answerkey.gates.rules import RULES
 from answerkey.scorers import SCORERS

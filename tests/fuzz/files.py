@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 import zstandard
 
-from answerkey.datasets import FileFields, load_table
+from answerkey.datasets.tables import FileFields, load_table
 from answerkey.spec import load_plan, load_task
 from answerkey.spec.nodes import (
     MAX_DEPTH,

@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from answerkey.datasets import load_rows
+from answerkey.datasets.tables import load_rows
 from answerkey.templates import RowTrouble, Template
 from answerkey.types import Row, Samples
 

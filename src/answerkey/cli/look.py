@@ -77,7 +77,6 @@ def show_command(
     `--group-by` and `--cluster-by` name columns of the dataset; its metrics are measured again for them, and
     the run stays as it is. The exit code is that of its gates.
     """
-    from answerkey.evaluate import regroup
     from answerkey.report.listing import find_run
     from answerkey.report.terminal import draw_next_steps, draw_summary
     from answerkey.report.view import describe_run
@@ -89,6 +88,8 @@ def show_command(
         found = find_run(run)
         is_measured = bool(group_by or cluster_by or uncorrected)
         if is_measured:
+            from answerkey.evaluate import regroup
+
             corrected = False if uncorrected else None
             found = regroup(found, group_by=group_by, cluster_by=cluster_by, is_corrected=corrected)
         if any(options.values()) or (is_measured and found.gates):
@@ -257,7 +258,7 @@ def view_command(
     The page is for whoever has the address that is printed, with the token at its end, and is served to this
     machine only. DIR may also be a run folder.
     """
-    from answerkey.datasets import is_stored
+    from answerkey.datasets.storage import is_stored
     from answerkey.viewer.server import open_server
 
     if folder is None and not Path(RUNS).is_dir():

@@ -35,9 +35,10 @@ from answerkey.dataset_audit.questions import (
     guess_form,
     read_questions,
 )
-from answerkey.datasets import Rows, load_table, open_dataset
+from answerkey.datasets.dataset import open_dataset
 from answerkey.datasets.label_quality import CleanLabels, choose_clean, read_label_quality
-from answerkey.datasets.tables import FileFields
+from answerkey.datasets.rows import Rows
+from answerkey.datasets.tables import FileFields, load_table
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import DataError, Place, SpecError, listing, raise_all, suggest
 from answerkey.evaluate import Progress, stay_silent

@@ -18,7 +18,7 @@ from pathlib import Path
 import polars as pl
 
 from answerkey.dataset_audit.questions import Question, QuestionFields, fold_text, read_questions
-from answerkey.datasets import Rows
+from answerkey.datasets.rows import Rows
 from answerkey.types import Samples
 
 #: How many rows are shown for each thing that is found, and how much of a note.

@@ -12,7 +12,7 @@ from itertools import pairwise, takewhile
 from string import ascii_lowercase, ascii_uppercase
 from typing import Literal
 
-from answerkey.datasets import Rows
+from answerkey.datasets.rows import Rows
 from answerkey.errors import DataError, Place, listing, suggest
 from answerkey.evaluate import read_option_cell, write_text
 from answerkey.scorers import StringEqualsMcqa

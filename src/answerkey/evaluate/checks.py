@@ -17,7 +17,7 @@ from functools import partial
 
 import polars as pl
 
-from answerkey.datasets import Shard
+from answerkey.datasets.dataset import Shard
 from answerkey.errors import AnswerkeyError, DataError, SpecError
 from answerkey.evaluate.choice_order import find_order_problems
 from answerkey.evaluate.prepare import SHARD_ROWS, Prepared

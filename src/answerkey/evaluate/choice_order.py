@@ -16,8 +16,8 @@ from typing import Self
 
 import polars as pl
 
-from answerkey.datasets import Dataset, HeldRows, Rows, iterate_blocks
-from answerkey.datasets.rows import ID_COLUMN, ORDER_COLUMN, RowsOver
+from answerkey.datasets.dataset import Dataset
+from answerkey.datasets.rows import ID_COLUMN, ORDER_COLUMN, HeldRows, Rows, RowsOver, iterate_blocks
 from answerkey.errors import DataError, Place, listing
 from answerkey.scorers import RowProblem
 from answerkey.solvers import UNSUITABLE, ChoiceOrder, RowOrders, plan_row

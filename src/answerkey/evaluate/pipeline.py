@@ -19,7 +19,7 @@ from typing import Any
 
 import polars as pl
 
-from answerkey.datasets import Shard
+from answerkey.datasets.dataset import Shard
 from answerkey.engines import Engine
 from answerkey.errors import AnswerkeyError, EngineError, InternalError, RunError
 from answerkey.evaluate.checks import RowProblems, check_samples, check_whole

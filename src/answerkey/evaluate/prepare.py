@@ -15,25 +15,18 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from answerkey.datasets import (
+from answerkey.datasets.dataset import Dataset, Recorded, Selection, Shard, cut_shards, open_dataset
+from answerkey.datasets.downloads import digest_file, hide_query
+from answerkey.datasets.recorded import (
     BlankCompletions,
-    Dataset,
-    InlineSource,
-    Recorded,
-    Rows,
-    Selection,
-    Shard,
-    cut_shards,
-    digest_file,
     find_own_completions,
-    load_table,
     match_completions,
-    name_lasting,
-    open_dataset,
-    pin_source,
     refuse_single,
 )
-from answerkey.datasets.downloads import hide_query
+from answerkey.datasets.rows import Rows
+from answerkey.datasets.sources import InlineSource, pin_source
+from answerkey.datasets.storage import name_lasting
+from answerkey.datasets.tables import load_table
 from answerkey.engines import Spread
 from answerkey.errors import (
     AnswerkeyError,

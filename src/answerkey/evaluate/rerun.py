@@ -13,19 +13,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
-from answerkey.datasets import (
-    BlankCompletions,
-    Dataset,
-    Recorded,
-    Rows,
-    Selection,
-    digest_file,
-    find_own_completions,
-    is_stored,
-    load_table,
-    match_completions,
-    open_dataset,
-)
+from answerkey.datasets.dataset import Dataset, Recorded, Selection, open_dataset
+from answerkey.datasets.downloads import digest_file
+from answerkey.datasets.recorded import BlankCompletions, find_own_completions, match_completions
+from answerkey.datasets.rows import Rows
+from answerkey.datasets.storage import is_stored
+from answerkey.datasets.tables import load_table
 from answerkey.engines import open_engine
 from answerkey.errors import DataError, Place, RunError, SpecError, listing, raise_all, suggest
 from answerkey.evaluate.choice_order import name_completions, order_dataset

@@ -12,17 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 import polars as pl
 
 from answerkey._version import __version__
-from answerkey.datasets import (
-    Dataset,
-    InlineSource,
-    Recorded,
-    Rows,
-    find_own_completions,
-    iterate_blocks,
-    load_rows,
-    load_table,
-    refuse_single,
-)
+from answerkey.datasets.dataset import Dataset, Recorded
+from answerkey.datasets.recorded import find_own_completions, refuse_single
+from answerkey.datasets.rows import Rows, iterate_blocks
+from answerkey.datasets.sources import InlineSource
+from answerkey.datasets.tables import load_rows, load_table
 from answerkey.engines import Engine, open_engine
 from answerkey.errors import (
     AnswerkeyError,

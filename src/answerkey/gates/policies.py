@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from answerkey.datasets import is_stored, name_lasting, require_address
+from answerkey.datasets.storage import is_stored, name_lasting, require_address
 from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, listing, raise_all, suggest
 from answerkey.gates.rules import RULES, Definition, NotWorse, ShareLimit, Threshold, read_definition
 from answerkey.runs import NOT_COMPLETE, Run, RunPlace, describe_gates, leave_open, load_run

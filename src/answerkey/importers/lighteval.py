@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from answerkey.datasets import iterate_blocks, load_table
+from answerkey.datasets.rows import iterate_blocks
+from answerkey.datasets.tables import load_table
 from answerkey.importers import questions as ask
 from answerkey.importers.logs import DamagedError, Json, KnownReader, Log, LogFile, Row
 from answerkey.importers.records import Question, Record, Verdict

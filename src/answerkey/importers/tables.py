@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
-from answerkey.datasets import Rows, iterate_blocks, load_table
 from answerkey.datasets.content import COMPRESSIONS, require_plain
-from answerkey.datasets.tables import FORMATS
+from answerkey.datasets.rows import Rows, iterate_blocks
+from answerkey.datasets.tables import FORMATS, load_table
 from answerkey.errors import DataError, Place, SpecError, listing
 from answerkey.importers import questions as ask
 from answerkey.importers.logs import DamagedError, Json, KnownReader, Log, LogFile, LogPreview

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from answerkey.datasets import is_stored
+from answerkey.datasets.storage import is_stored
 from answerkey.errors import RunError, suggest
 from answerkey.report.view import label_metric
 from answerkey.runs import Run, RunPlace, find_place, is_run, list_places, load_run, name_answerer

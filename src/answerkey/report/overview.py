@@ -30,7 +30,8 @@ from answerkey.report.plots import (
     say_reliability_part,
 )
 from answerkey.report.view import count_scored, find_cause, label_metric, name_scorer
-from answerkey.run_audit.audit import TaskAudit, audit, find_format, find_run_findings
+from answerkey.run_audit.audit import audit
+from answerkey.run_audit.findings import TaskAudit, find_format, find_run_findings
 from answerkey.run_audit.readings import (
     describe_counted,
     describe_whole,

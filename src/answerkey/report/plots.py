@@ -16,7 +16,7 @@ import polars as pl
 from answerkey.metrics import Calibration, wilson
 from answerkey.metrics.base import ValueCounts
 from answerkey.metrics.classification import measure_recalls, measure_rstd
-from answerkey.run_audit.audit import TaskAudit
+from answerkey.run_audit.findings import TaskAudit
 from answerkey.runs import Table, TaskRun
 from answerkey.scorers import judge_probabilities
 from answerkey.types import MetricValue, ScoreStatus, Validity

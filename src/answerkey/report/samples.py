@@ -30,7 +30,8 @@ from answerkey.dataset_audit.questions import (
     read_questions,
     strip_labels,
 )
-from answerkey.datasets import Recorded, Rows
+from answerkey.datasets.dataset import Recorded
+from answerkey.datasets.rows import Rows
 from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, listing
 from answerkey.evaluate import fit_rows, reopen
 from answerkey.exporters import describe_verdict, to_json
@@ -45,11 +46,11 @@ from answerkey.run_audit.audit import name_rule
 from answerkey.runs import Run, Table, TaskRun
 from answerkey.scorers import ChoiceProbabilities, Scorer, StringEqualsMcqa, explain_verdict
 from answerkey.scorers.extraction import find_rule
-from answerkey.scorers.scoring import FIRST, LITERAL, RULE_NAMES, Labels, Passages, list_passages, list_texts
+from answerkey.scorers.scoring import FIRST, LITERAL, Labels, Passages, list_passages, list_texts
 from answerkey.spec import ScoringStep, task_from_source
 from answerkey.templates import RowTrouble
 from answerkey.text import clean_numbers
-from answerkey.types import Completion, Completions, Samples, Score, Scores, ScoreStatus, Validity
+from answerkey.types import RULE_NAMES, Completion, Completions, Samples, Score, Scores, ScoreStatus, Validity
 
 #: Rows between which lie no more samples than this part of those that are read together are read together,
 #: too: to find one row in a file takes as long as to read the thousands around it.

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from answerkey.run_audit.audit import ReaderCounts, TaskAudit, find_format
+from answerkey.run_audit.findings import ReaderCounts, TaskAudit, find_format
 from answerkey.runs import TaskRun
-from answerkey.scorers.scoring import OWN, RULE_NAMES
 from answerkey.text import (
     BLANK,
     Cell,
@@ -28,7 +27,10 @@ from answerkey.text import (
     shorten,
     wrap,
 )
-from answerkey.types import Validity
+from answerkey.types import RULE_NAMES, Validity
+
+#: What the run itself read, among the counts by rule.
+OWN = "own"
 
 # ------------------------------------------------------------------------------- other rules
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from answerkey.run_audit.audit import Audit, CleanRows, Finding, ReaderCounts, TaskAudit
+from answerkey.run_audit.audit import Audit
+from answerkey.run_audit.findings import CleanRows, Finding, ReaderCounts, TaskAudit
 from answerkey.run_audit.readings import describe_reading, say_unfit
 from answerkey.text import (
     BLANK,

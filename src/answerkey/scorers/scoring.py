@@ -16,7 +16,7 @@ from answerkey.scorers.base import Scorer
 from answerkey.scorers.extraction import find_rule
 from answerkey.scorers.mcqa import StringEqualsMcqa, note_orders
 from answerkey.scorers.model_judge import AskingScorer
-from answerkey.types import Completions, CompletionStatus, Samples, Scores
+from answerkey.types import RULE_NAMES, Completions, CompletionStatus, Samples, Scores
 
 #: Why a row that the dataset got wrong has no score.
 BAD_ROW = "BAD_ROW"
@@ -41,9 +41,7 @@ def join_scores(completions: Completions, scores: Mapping[str, Scores]) -> pl.Da
 
 # Audited samples: the same completions read by every rule and by other harnesses' extractors.
 
-#: The rules that need no pattern of the user's.
-FIRST, LITERAL, STATED = "first_character", "first_character_literal", "stated_answer"
-RULE_NAMES = (FIRST, LITERAL, "leading_label", STATED)
+FIRST, LITERAL, _, STATED = RULE_NAMES
 #: So many samples stand for all in a summary; the audit itself reads every one.
 MOST_AUDITED = 1_000
 #: What the run itself read, among the counts by rule.

@@ -10,7 +10,8 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from answerkey.datasets import Selection, is_stored, require_address
+from answerkey.datasets.dataset import Selection
+from answerkey.datasets.storage import is_stored, require_address
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, raise_all, suggest
 from answerkey.models.config import (
     Adapter,

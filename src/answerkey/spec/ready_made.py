@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from answerkey.datasets import UrlSource, list_files, load_table, matches
+from answerkey.datasets.sources import UrlSource, list_files
+from answerkey.datasets.tables import load_table, matches
 from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, listing, raise_all, suggest
 from answerkey.spec.config import Config, Given, read_parameters, resolve_config
 from answerkey.spec.nodes import MapNode, Node, Problems, ScalarNode, from_plain, parse_yaml, to_plain

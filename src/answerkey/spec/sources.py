@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from answerkey import datasets
-from answerkey.datasets import SOURCES, Source, is_stored
+from answerkey.datasets import sources
 from answerkey.datasets.downloads import hide_query
+from answerkey.datasets.sources import SOURCES, Source
+from answerkey.datasets.storage import is_stored
 from answerkey.errors import AnswerkeyError, Place, SpecError
 from answerkey.models.config import is_url
 from answerkey.spec.config import refuse_config
@@ -20,7 +21,7 @@ from answerkey.spec.validation import Fields, Part, fields_of, report_template, 
 from answerkey.templates import DATASET_NAMES, RowFilter, Template, TemplateStopped
 
 if TYPE_CHECKING:
-    from answerkey.datasets import Dataset
+    from answerkey.datasets.dataset import Dataset
 
 SOURCE = Part("source", SOURCES)
 #: Filters with a `value` beside their expression.
@@ -46,18 +47,18 @@ class DatasetSpec:
         source: Source
         if is_remote(str(path)):
             # Storage that the caller names is the caller's own: whatever is there may be fetched.
-            most = datasets.MOST_MEGABYTES if is_stored(str(path)) else datasets.DEFAULT_MEGABYTES
-            source = datasets.UrlSource(url=str(path), max_megabytes=most)
+            most = sources.MOST_MEGABYTES if is_stored(str(path)) else sources.DEFAULT_MEGABYTES
+            source = sources.UrlSource(url=str(path), max_megabytes=most)
         elif (real := resolve_path(Path(path), None)).is_dir():
-            source = datasets.FolderSource(directory_path=str(real))
+            source = sources.FolderSource(directory_path=str(real))
         else:
-            source = datasets.LocalSource(file_path=str(real))
+            source = sources.LocalSource(file_path=str(real))
         return cls(key=name_dataset(path), source=source)
 
     @classmethod
     def of_samples(cls, dataset: Dataset) -> DatasetSpec:
         """Return the specification of a dataset that is in memory only; its rows are not repeated here."""
-        return cls(key=dataset.name, source=datasets.InlineSource(rows=()))
+        return cls(key=dataset.name, source=sources.InlineSource(rows=()))
 
     def locate(self, error: AnswerkeyError) -> AnswerkeyError:
         """Return an error of reading the rows, placed in the dataset's file where that is at fault."""

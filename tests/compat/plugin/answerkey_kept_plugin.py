@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from answerkey.datasets import load_rows
+from answerkey.datasets.tables import load_rows
 from answerkey.scorers import BaseScorer, build_scores
 from answerkey.types import Completion, Completions, MetricValue, Samples, Scores
 

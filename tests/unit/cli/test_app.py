@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,12 +68,28 @@ def test_quiet_is_understood_before_and_after_the_command(call: Call, words: tup
     assert call("runs").err == "no runs here yet; `answerkey demo` makes one\n"
 
 
-def test_help_needs_no_heavy_library() -> None:
-    """`--help` imports neither tables nor YAML nor templates nor the terminal library."""
+RUN = Path(__file__).parents[2] / "compat" / "kept" / "runs" / "live"
+UNUSED = {
+    "jinja2",
+    "ruamel",
+    "aiohttp",
+    *(f"answerkey.{one}" for one in ("spec", "templates", "scorers", "models.client")),
+}
+
+
+@pytest.mark.parametrize(
+    ("commands", "unused"),
+    [
+        ([["--help"], ["run", "--help"]], {"polars", "pydantic", "ruamel", "jinja2", "rich"}),
+        ([["-q", "show", str(RUN)], ["show", str(RUN), "--json"], ["runs", str(RUN.parent)]], UNUSED),
+    ],
+    ids=["help", "show"],
+)
+def test_no_more_is_loaded_than_a_command_needs(commands: list[list[str]], unused: set[str]) -> None:
+    """Help needs no library for tables or YAML; showing a run needs no model and no template engine."""
     script = (
-        "import sys; from answerkey.cli import main; main(['--help']); main(['run', '--help']);"
-        "heavy = {'polars', 'pydantic', 'ruamel', 'jinja2', 'rich'} & set(sys.modules);"
-        "sys.exit(str(heavy) if heavy else 0)"
+        f"import sys; from answerkey.cli import main; [main(words) for words in {commands!r}];"
+        f"loaded = sorted({unused!r} & set(sys.modules)); sys.exit(str(loaded) if loaded else 0)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

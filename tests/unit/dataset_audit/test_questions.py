@@ -14,7 +14,8 @@ from answerkey.dataset_audit.questions import (
     name_options,
     read_questions,
 )
-from answerkey.datasets import HeldRows, load_rows
+from answerkey.datasets.rows import HeldRows
+from answerkey.datasets.tables import load_rows
 from answerkey.evaluate import read_option_cell
 
 

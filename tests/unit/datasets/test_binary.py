@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from answerkey.datasets import load_rows, load_table
+from answerkey.datasets.tables import load_rows, load_table
 from answerkey.errors import DataError
 
 Write = Callable[[str, str | bytes], Path]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.datasets import FileFields, load_table
 from answerkey.datasets.columns import ColumnKind
+from answerkey.datasets.tables import FileFields, load_table
 from answerkey.errors import AnswerkeyError, DataError
 
 Write = Callable[[str, str | bytes], Path]

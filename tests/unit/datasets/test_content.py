@@ -16,8 +16,9 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from answerkey.datasets import columns, content, load_table, rows, text_files
+from answerkey.datasets import columns, content, rows, text_files
 from answerkey.datasets.content import read_content
+from answerkey.datasets.tables import load_table
 from answerkey.errors import AnswerkeyError, DataError, Place, Problems
 
 Write = Callable[[str, str | bytes], Path]

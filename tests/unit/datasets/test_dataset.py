@@ -6,15 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.datasets import (
-    Dataset,
-    InlineSource,
-    LocalSource,
-    Selection,
-    cut_shards,
-    load_rows,
-    open_dataset,
-)
+from answerkey.datasets.dataset import Dataset, Selection, cut_shards, open_dataset
+from answerkey.datasets.sources import InlineSource, LocalSource
+from answerkey.datasets.tables import load_rows
 from answerkey.errors import AnswerkeyError, DataError
 from answerkey.templates import RowFilter
 

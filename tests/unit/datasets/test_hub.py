@@ -18,8 +18,9 @@ import polars as pl
 import pytest
 
 from answerkey.cli import main
-from answerkey.datasets import HuggingFaceSource, open_dataset, pin_source
-from answerkey.datasets.hub import Choice, choose_files, has_all_shards
+from answerkey.datasets.dataset import open_dataset
+from answerkey.datasets.hub import Choice, HuggingFaceSource, choose_files, has_all_shards
+from answerkey.datasets.sources import pin_source
 from answerkey.errors import DataError, SpecError
 
 pytest.importorskip("huggingface_hub")

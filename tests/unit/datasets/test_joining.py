@@ -7,8 +7,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from answerkey.datasets import FolderSource, LocalSource, Table, open_dataset, tables
 from answerkey.datasets import rows as rows_module
+from answerkey.datasets import tables
+from answerkey.datasets.dataset import open_dataset
+from answerkey.datasets.sources import FolderSource, LocalSource
+from answerkey.datasets.tables import Table
 from answerkey.errors import DataError, Problems, SpecError
 from answerkey.templates import RowFilter
 

@@ -9,7 +9,7 @@ import pytest
 
 import answerkey
 from answerkey.cli import main
-from answerkey.datasets import FolderSource
+from answerkey.datasets.sources import FolderSource
 from answerkey.errors import DataError
 
 HEAD = "question,A,B,C,D,answer"

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.datasets import HuggingFaceSource, UrlSource, downloads
+from answerkey.datasets import downloads
+from answerkey.datasets.hub import HuggingFaceSource
+from answerkey.datasets.sources import UrlSource
 from answerkey.errors import DataError
 
 #: No such host can exist, so that whatever comes of it comes from the proxy.

@@ -7,7 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from answerkey.datasets import FileFields, HeldRows, find_own_completions, load_table
+from answerkey.datasets.recorded import find_own_completions
+from answerkey.datasets.rows import HeldRows
+from answerkey.datasets.tables import FileFields, load_table
 
 FOLDER = Path(__file__).parents[4] / "shared" / "data"
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the folder with real files is not there")

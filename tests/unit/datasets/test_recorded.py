@@ -10,16 +10,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from answerkey.datasets import (
-    Dataset,
-    HeldRows,
-    Rows,
-    find_own_completions,
-    load_rows,
-    load_table,
-    match_completions,
-)
-from answerkey.datasets.recorded import find_field
+from answerkey.datasets.dataset import Dataset
+from answerkey.datasets.recorded import find_field, find_own_completions, match_completions
+from answerkey.datasets.rows import HeldRows, Rows
+from answerkey.datasets.tables import load_rows, load_table
 from answerkey.errors import AnswerkeyError, DataError
 from answerkey.types import COMPLETION_SCHEMA, Completions, CompletionStatus
 

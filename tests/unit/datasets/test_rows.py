@@ -7,8 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from answerkey.datasets import HeldRows, Rows, iterate_blocks, load_table, rows
-from answerkey.datasets.rows import join_positions, locate_positions
+from answerkey.datasets import rows
+from answerkey.datasets.rows import HeldRows, Rows, iterate_blocks, join_positions, locate_positions
+from answerkey.datasets.tables import load_table
 from answerkey.errors import DataError
 
 Write = Callable[[str, str | bytes], Path]

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.datasets import Dataset, HeldRows, Selection, Shard, cut_shards, load_rows
-from answerkey.datasets.dataset import rank_ids, select_rows, share_out
+from answerkey.datasets.dataset import Dataset, Selection, Shard, cut_shards, rank_ids, select_rows, share_out
+from answerkey.datasets.rows import HeldRows
+from answerkey.datasets.tables import load_rows
 from answerkey.errors import DataError, SpecError
 from answerkey.types import Samples
 

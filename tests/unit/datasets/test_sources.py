@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.datasets import SOURCES, FolderSource, InlineSource, LocalSource, Source, list_files
+from answerkey.datasets.sources import SOURCES, FolderSource, InlineSource, LocalSource, Source, list_files
 from answerkey.errors import DataError
 
 

@@ -18,10 +18,13 @@ import polars as pl
 import pytest
 import zstandard
 
-from answerkey.datasets import FileFields, UrlSource, is_stored, load_table, open_dataset, pin_source, storage
+from answerkey.datasets import storage
+from answerkey.datasets.dataset import open_dataset
+from answerkey.datasets.sources import UrlSource, pin_source
 from answerkey.datasets.storage import (
     StoredObject,
     find_object,
+    is_stored,
     list_objects,
     look_up,
     put_new,
@@ -29,6 +32,7 @@ from answerkey.datasets.storage import (
     remove_objects,
     require_address,
 )
+from answerkey.datasets.tables import FileFields, load_table
 from answerkey.errors import AnswerkeyError, DataError, SpecError, hide_secrets
 
 if TYPE_CHECKING:
@@ -197,7 +201,7 @@ def test_a_fingerprint_does_not_depend_on_where_the_file_is(bucket: Bucket, parq
     """The same content has the same fingerprint; columns may be made of it, too."""
     url = bucket.put("rows.parquet", parquet.read_bytes())
     fields: dict[str, Any] = {"derive": {"word": "{{ sample.answer | lower }}"}}
-    from answerkey.datasets import LocalSource
+    from answerkey.datasets.sources import LocalSource
 
     for more in ({}, fields):
         stored = open_dataset(pin_source(UrlSource(url, **more)), name="rows")

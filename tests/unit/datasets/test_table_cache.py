@@ -10,7 +10,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from answerkey.datasets import FileFields, Table, content, load_table, parquet, tables
+from answerkey.datasets import content, parquet, tables
+from answerkey.datasets.tables import FileFields, Table, load_table
 from answerkey.errors import DataError, SpecError
 
 ROWS: list[dict[str, object]] = [{"q": f"question {n}", " odd": n or "zero", "list": [n]} for n in range(40)]
@@ -153,8 +154,8 @@ def test_two_processes_may_read_the_same_file(tmp_path: Path, folder: Path) -> N
     """Both get the rows, and one entry is left."""
     path = write_rows(tmp_path / "a.jsonl", [{"n": n, "text": "x" * 50} for n in range(2000)])
     script = (
-        "import sys; from answerkey.datasets import content, load_table; content.HELD_BYTES = 100;"
-        "print(len(load_table(sys.argv[1]).samples))"
+        "import sys; from answerkey.datasets import content, tables; content.HELD_BYTES = 100;"
+        "print(len(tables.load_table(sys.argv[1]).samples))"
     )
     command = [sys.executable, "-c", script, str(path)]
     several = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(3)]

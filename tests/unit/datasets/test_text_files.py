@@ -8,7 +8,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from answerkey.datasets import FileFields, LocalSource, columns, load_table
+from answerkey.datasets import columns
+from answerkey.datasets.sources import LocalSource
+from answerkey.datasets.tables import FileFields, load_table
 from answerkey.errors import AnswerkeyError, DataError, Problems
 
 Write = Callable[[str, str | bytes], Path]

@@ -17,7 +17,9 @@ import pytest
 import trustme
 
 from answerkey.cli import main
-from answerkey.datasets import UrlSource, downloads, open_dataset, pin_source
+from answerkey.datasets import downloads
+from answerkey.datasets.dataset import open_dataset
+from answerkey.datasets.sources import UrlSource, pin_source
 from answerkey.errors import DataError, SpecError
 
 ROWS = b'{"q": "one", "answer": "A"}\n{"q": "two", "answer": "B"}\n'

@@ -12,7 +12,10 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.datasets import Dataset, InlineSource, Shard, cut_shards, find_own_completions, load_rows
+from answerkey.datasets.dataset import Dataset, Shard, cut_shards
+from answerkey.datasets.recorded import find_own_completions
+from answerkey.datasets.sources import InlineSource
+from answerkey.datasets.tables import load_rows
 from answerkey.engines import Spread
 from answerkey.evaluate import prepare
 from answerkey.evaluate.pipeline import run_shard

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 import answerkey as ak
-from answerkey.datasets import Dataset, InlineSource, load_rows
+from answerkey.datasets.dataset import Dataset
+from answerkey.datasets.sources import InlineSource
+from answerkey.datasets.tables import load_rows
 from answerkey.errors import SolverError
 from answerkey.evaluate import Observer
 from answerkey.evaluate.prepare import Prepared

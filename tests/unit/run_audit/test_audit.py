@@ -11,7 +11,7 @@ import answerkey as ak
 from answerkey.errors import DataError, RunError
 from answerkey.reader import EXTRACTORS
 from answerkey.run_audit import audit as auditing
-from answerkey.run_audit.audit import ReaderCounts, TaskAudit
+from answerkey.run_audit.findings import ReaderCounts, TaskAudit
 from answerkey.runs import Run
 
 LETTERS = ["A", "B", "C", "D"]

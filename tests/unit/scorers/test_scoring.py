@@ -14,7 +14,6 @@ from answerkey.scorers.base import Scorer
 from answerkey.scorers.mcqa import move_label, restore_label
 from answerkey.scorers.scoring import (
     MOST_AUDITED,
-    RULE_NAMES,
     Passages,
     choose_audited,
     count_readings,
@@ -22,7 +21,7 @@ from answerkey.scorers.scoring import (
     list_passages,
     reread,
 )
-from answerkey.types import Completion, Completions, Question, Samples
+from answerkey.types import RULE_NAMES, Completion, Completions, Question, Samples
 
 THREE = ["A", "B", "C"]
 ORDERED = StringEqualsMcqa("{{ sample.answer }}", ["A", "B", "C"])

@@ -7,7 +7,8 @@ from dataclasses import asdict
 
 import pytest
 
-from answerkey.datasets import InlineSource, LocalSource, Selection
+from answerkey.datasets.dataset import Selection
+from answerkey.datasets.sources import InlineSource, LocalSource
 from answerkey.errors import AnswerkeyError, SpecError
 from answerkey.models.config import ModelConfig, Secret
 from answerkey.spec import (

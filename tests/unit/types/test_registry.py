@@ -5,7 +5,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from answerkey import types
-from answerkey.datasets import SOURCES
+from answerkey.datasets.sources import SOURCES
 from answerkey.errors import SpecError
 from answerkey.metrics import METRICS
 from answerkey.scorers import SCORERS

@@ -358,24 +358,26 @@ def write_label(value: object) -> str:
 # Parts -----------------------------------------------------------------------------------------------------
 
 
-def merge_parts(parts: Iterable[Mapping[str, object]]) -> Part:
-    """Return parts as one: numbers are added, mappings merged key by key, lists united and sorted."""
+def merge_parts(parts: Iterable[Mapping[str, Any]]) -> Part:
+    """Return parts as one: numbers are added, mappings merged key by key, lists united and sorted.
+
+    Of texts the first is kept.
+    """
     merged: Part = {}
     for part in parts:
         for key, leaf in part.items():
-            merged[key] = _merge_leaves(merged[key], leaf) if key in merged else leaf
+            first = merged.get(key)
+            if isinstance(first, dict) and isinstance(leaf, dict):
+                merged[key] = merge_parts([first, leaf])
+            elif isinstance(first, int) and isinstance(leaf, int):
+                merged[key] = first + leaf
+            elif isinstance(first, list) and isinstance(leaf, list):
+                merged[key] = sorted({*first, *leaf})
+            elif key not in merged:
+                merged[key] = leaf
+            elif isinstance(first, dict | int | list) or isinstance(leaf, dict | int | list):
+                raise TypeError(f"parts of different metrics: {first!r}, {leaf!r}")
     return merged
-
-
-def _merge_leaves(first: object, second: object) -> object:
-    if isinstance(first, dict) and isinstance(second, dict):
-        return merge_parts([first, second])
-    if isinstance(first, int) and isinstance(second, int):
-        return first + second
-    if isinstance(first, list) and isinstance(second, list):
-        return sorted({*first, *second})
-    message = f"parts of different metrics: {first!r}, {second!r}"
-    raise TypeError(message)
 
 
 def sort_keys(part: Mapping[str, Any]) -> Part:

@@ -156,13 +156,69 @@ def say_samples(number: int) -> str:
 # What a metric reads of a shard ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class ValueCounts:
-    """The distinct combinations of some fields among the samples that count, with their counts."""
+    """The distinct combinations of some fields among the samples that count, with their counts.
 
-    counts: Sequence[tuple[tuple[object, ...], int]]
-    left_out: Mapping[str, int]
-    names: Sequence[str]
+    A metric goes over them once, and says of each whether it counts, is left out, or is unsuitable: `n`
+    samples count. `build` makes the part that a shard contributes.
+    """
+
+    def __init__(
+        self,
+        counts: Sequence[tuple[tuple[object, ...], int]],
+        left_out: Mapping[str, int],
+        names: Sequence[str],
+    ) -> None:
+        self.counts, self.names, self.left_out = counts, names, Counter(left_out)
+        self.n, self.rows = 0, sum(rows for _, rows in counts)
+        self._unsuitable: Counter[str] = Counter()
+        self._examples: dict[str, list[str]] = {}
+
+    def leave_out(self, reason: str, rows: int) -> None:
+        """Leave out so many samples."""
+        if rows:
+            self.left_out[reason] += rows
+
+    def take_column(self, numbers: pl.Series) -> pl.Series:
+        """Return those of many floats that are finite; the others, and nulls, are left out."""
+        finite = numbers.filter(numbers.is_finite())
+        self.rows, self.n = len(numbers), len(finite)
+        self.leave_out(NULL, numbers.null_count())
+        self.leave_out(NOT_FINITE, len(numbers) - numbers.null_count() - len(finite))
+        return finite
+
+    def take_numbers(
+        self, fields: Sequence[str], values: Sequence[object], rows: int
+    ) -> list[int | float] | None:
+        """Return the values as numbers; None when they are left out or unsuitable, which is then noted."""
+        numbers: list[int | float] = []
+        for name, value in zip(fields, values, strict=True):
+            if isinstance(value, int | float) and is_finite(value):
+                numbers.append(value)
+                continue
+            if value is None:
+                self.leave_out(NULL, rows)
+            elif isinstance(value, int | float):
+                self.leave_out(NOT_FINITE, rows)
+            else:
+                self._unsuitable[name] += rows
+                known = {*self._examples.get(name, ()), show_value(value)}
+                self._examples[name] = sorted(known)[:SHOWN_EXAMPLES]
+            return None
+        self.n += rows
+        return numbers
+
+    def build(self, **sums: object) -> Part:
+        """Return the part: what is common, and what the metric itself has summed up."""
+        return {
+            "n": self.n,
+            "rows": self.rows,
+            "left_out": dict(self.left_out),
+            "names": sorted(set(self.names)),
+            "unsuitable": dict(self._unsuitable),
+            "examples": self._examples,
+            **sums,
+        }
 
 
 def count_values(scores: Scores, fields: Sequence[str]) -> ValueCounts:
@@ -302,82 +358,26 @@ def write_label(value: object) -> str:
 # Parts -----------------------------------------------------------------------------------------------------
 
 
-class PartBuilder:
-    """Collects what all parts have in common: how many samples count, who is left out, and why."""
+def merge_parts(parts: Iterable[Mapping[str, Any]]) -> Part:
+    """Return parts as one: numbers are added, mappings merged key by key, lists united and sorted.
 
-    def __init__(self, counts: ValueCounts) -> None:
-        self.n = 0
-        self.rows = sum(rows for _, rows in counts.counts)
-        self._left_out = Counter(counts.left_out)
-        self._names = counts.names
-        self._unsuitable: Counter[str] = Counter()
-        self._examples: dict[str, list[str]] = {}
-
-    def leave_out(self, reason: str, rows: int) -> None:
-        """Leave out so many samples."""
-        if rows:
-            self._left_out[reason] += rows
-
-    def take_column(self, numbers: pl.Series) -> pl.Series:
-        """Return those of many floats that are finite; the others, and nulls, are left out."""
-        finite = numbers.filter(numbers.is_finite())
-        self.rows, self.n = len(numbers), len(finite)
-        self.leave_out(NULL, numbers.null_count())
-        self.leave_out(NOT_FINITE, len(numbers) - numbers.null_count() - len(finite))
-        return finite
-
-    def take_numbers(
-        self, fields: Sequence[str], values: Sequence[object], rows: int
-    ) -> list[int | float] | None:
-        """Return the values as numbers; None when they are left out or unsuitable, which is then noted."""
-        numbers: list[int | float] = []
-        for name, value in zip(fields, values, strict=True):
-            if isinstance(value, int | float) and is_finite(value):
-                numbers.append(value)
-                continue
-            if value is None:
-                self.leave_out(NULL, rows)
-            elif isinstance(value, int | float):
-                self.leave_out(NOT_FINITE, rows)
-            else:
-                self._unsuitable[name] += rows
-                known = {*self._examples.get(name, ()), show_value(value)}
-                self._examples[name] = sorted(known)[:SHOWN_EXAMPLES]
-            return None
-        self.n += rows
-        return numbers
-
-    def build(self, **sums: object) -> Part:
-        """Return the part: what is common, and what the metric itself has summed up."""
-        return {
-            "n": self.n,
-            "rows": self.rows,
-            "left_out": dict(self._left_out),
-            "names": sorted(set(self._names)),
-            "unsuitable": dict(self._unsuitable),
-            "examples": self._examples,
-            **sums,
-        }
-
-
-def merge_parts(parts: Iterable[Mapping[str, object]]) -> Part:
-    """Return parts as one: numbers are added, mappings merged key by key, lists united and sorted."""
+    Of texts the first is kept.
+    """
     merged: Part = {}
     for part in parts:
         for key, leaf in part.items():
-            merged[key] = _merge_leaves(merged[key], leaf) if key in merged else leaf
+            first = merged.get(key)
+            if isinstance(first, dict) and isinstance(leaf, dict):
+                merged[key] = merge_parts([first, leaf])
+            elif isinstance(first, int) and isinstance(leaf, int):
+                merged[key] = first + leaf
+            elif isinstance(first, list) and isinstance(leaf, list):
+                merged[key] = sorted({*first, *leaf})
+            elif key not in merged:
+                merged[key] = leaf
+            elif isinstance(first, dict | int | list) or isinstance(leaf, dict | int | list):
+                raise TypeError(f"parts of different metrics: {first!r}, {leaf!r}")
     return merged
-
-
-def _merge_leaves(first: object, second: object) -> object:
-    if isinstance(first, dict) and isinstance(second, dict):
-        return merge_parts([first, second])
-    if isinstance(first, int) and isinstance(second, int):
-        return first + second
-    if isinstance(first, list) and isinstance(second, list):
-        return sorted({*first, *second})
-    message = f"parts of different metrics: {first!r}, {second!r}"
-    raise TypeError(message)
 
 
 def sort_keys(part: Mapping[str, Any]) -> Part:

@@ -18,7 +18,6 @@ from answerkey.metrics.base import (
     SHOWN_EXAMPLES,
     CountingMetric,
     Part,
-    PartBuilder,
     ValueCounts,
     ValueNames,
     is_finite,
@@ -65,10 +64,9 @@ class _CountMetric(CountingMetric):
 
     def collect(self, counts: ValueCounts) -> Part:
         """Return the exact sums, and how many samples contribute more than one 0/1 outcome."""
-        builder = PartBuilder(counts)
         sums: Counter[str] = Counter()
         for values, rows in counts.counts:
-            numbers = builder.take_numbers(self.fields(), values, rows)
+            numbers = counts.take_numbers(self.fields(), values, rows)
             if numbers is not None:
                 hits, misses = to_units(numbers[0]), sum(to_units(number) for number in numbers[1:])
                 sums["hits"] += rows * hits
@@ -79,7 +77,7 @@ class _CountMetric(CountingMetric):
                 sums["negative"] += rows * (min(numbers) < 0)
                 sums["clustered"] += rows * (set(numbers) - {0, 1} != set() or sum(numbers) > 1)
         names = ("hits", "misses", "negative", "clustered", "hit_squares", "products", "miss_squares")
-        return builder.build(**{name: sums[name] for name in names})
+        return counts.build(**{name: sums[name] for name in names})
 
     def finish(self, part: Part) -> list[MetricValue]:
         """Return the one value; none for 0/0."""
@@ -179,18 +177,17 @@ class Frequency(CountingMetric):
 
     def collect(self, counts: ValueCounts) -> Part:
         """Return how often each value occurs; whole numbers, floats and the rest apart."""
-        builder = PartBuilder(counts)
         kinds: dict[str, Counter[str]] = {"int": Counter(), "float": Counter(), "other": Counter()}
         for (value,), rows in counts.counts:
             kind = type(value).__name__
             if value is None:
-                builder.leave_out(NULL, rows)
+                counts.leave_out(NULL, rows)
             elif isinstance(value, float) and not is_finite(value):
-                builder.leave_out(NOT_FINITE, rows)
+                counts.leave_out(NOT_FINITE, rows)
             else:
-                builder.n += rows
+                counts.n += rows
                 kinds[kind if kind in kinds else "other"][write_label(value)] += rows
-        return builder.build(kinds={kind: dict(found) for kind, found in kinds.items()})
+        return counts.build(kinds={kind: dict(found) for kind, found in kinds.items()})
 
     def finish(self, part: Part) -> list[MetricValue]:
         """Return one share per value; a single one without value when nothing counts."""
@@ -306,7 +303,6 @@ class BinaryClassification(_Classification):
 
     def collect(self, counts: ValueCounts) -> Part:
         """Return the four counts, and examples of labels that are neither answer."""
-        builder = PartBuilder(counts)
         answers = {
             write_label(self.positive_answer): "positive",
             write_label(self.negative_answer): "negative",
@@ -316,14 +312,14 @@ class BinaryClassification(_Classification):
         for values, rows in counts.counts:
             labels = [write_label(value) for value in values]
             if None in values:
-                builder.leave_out(NULL, rows)
+                counts.leave_out(NULL, rows)
             elif not answers.keys() >= set(labels):
-                builder.leave_out(NEITHER_ANSWER, rows)
+                counts.leave_out(NEITHER_ANSWER, rows)
                 others = set(sorted(others | (set(labels) - answers.keys()))[:SHOWN_EXAMPLES])
             else:
-                builder.n += rows
+                counts.n += rows
                 found[" as ".join(answers[label] for label in labels)] += rows
-        return builder.build(counts=dict(found), others=sorted(others))
+        return counts.build(counts=dict(found), others=sorted(others))
 
     def finish(self, part: Part) -> list[MetricValue]:
         """Return accuracy, precision, recall and F1."""
@@ -376,20 +372,19 @@ class MulticlassClassification(_Classification):
 
     def collect(self, counts: ValueCounts) -> Part:
         """Return the confusion counts: truth, then prediction; null predictions apart."""
-        builder = PartBuilder(counts)
         confusion: dict[str, Counter[str]] = {}
         unanswered: Counter[str] = Counter()
         for (truth, predicted), rows in counts.counts:
             if truth is None:
-                builder.leave_out(NULL, rows)
+                counts.leave_out(NULL, rows)
                 continue
-            builder.n += rows
+            counts.n += rows
             if predicted is None:
                 unanswered[write_label(truth)] += rows
             else:
                 confusion.setdefault(write_label(truth), Counter())[write_label(predicted)] += rows
         found = {truth: dict(row) for truth, row in confusion.items()}
-        return builder.build(confusion=found, no_prediction=dict(unanswered))
+        return counts.build(confusion=found, no_prediction=dict(unanswered))
 
     def finish(self, part: Part) -> list[MetricValue]:
         """Return accuracy, the values of each class in the order of their text, and the averages."""
@@ -537,23 +532,22 @@ class Calibration(CountingMetric):
 
     def collect(self, counts: ValueCounts) -> Part:
         """Return for each number of bins the samples of a bin that are right alike: count, confidence."""
-        builder = PartBuilder(counts)
         cells: dict[str, Counter[str]] = {str(size): Counter() for size in self.bins}
         sums: dict[str, Counter[str]] = {str(size): Counter() for size in self.bins}
         for values, rows in counts.counts:
-            taken = builder.take_numbers(self.fields(), values, rows)
+            taken = counts.take_numbers(self.fields(), values, rows)
             if taken is None:
                 continue
             confidence, right = taken
             if not 0 <= confidence <= 1 or not 0 <= right <= 1:
-                builder.n -= rows
-                builder.leave_out(_OUTSIDE, rows)
+                counts.n -= rows
+                counts.leave_out(_OUTSIDE, rows)
                 continue
             for size in self.bins:
                 key = f"{find_bin(confidence, size)} {Fraction(right)}"
                 cells[str(size)][key] += rows
                 sums[str(size)][key] += rows * to_units(float(confidence))
-        return builder.build(
+        return counts.build(
             cells={size: dict(one) for size, one in cells.items()},
             sums={size: dict(one) for size, one in sums.items()},
         )

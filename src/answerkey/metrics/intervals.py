@@ -501,7 +501,7 @@ def resample(counts: Sequence[int], statistic: Statistic, seed: int | None = 0) 
     share = (sum(one < value for one in found) + sum(one == value for one in found) / 2) / size
     if not 0 < share < 1:
         return replace(give_up("all resamples lie on one side of the value"), std_error=error)
-    bias, acceleration = NORMAL.inv_cdf(share), _accelerate(counts, statistic)
+    bias, acceleration = NORMAL.inv_cdf(share), find_acceleration(counts, statistic)
     ends = []
     for tail in (_TAIL, 1 - _TAIL):
         shifted = bias + NORMAL.inv_cdf(tail)
@@ -514,7 +514,7 @@ def resample(counts: Sequence[int], statistic: Statistic, seed: int | None = 0) 
     return Margin(error, (ends[0], ends[1]), BCA, is_share=True)
 
 
-def _accelerate(counts: Sequence[int], statistic: Statistic) -> float:
+def find_acceleration(counts: Sequence[int], statistic: Statistic) -> float:
     """Return the acceleration, from the numbers that remain when one sample of a cell is left out."""
     left = list(counts)
     outcomes: list[tuple[float, int]] = []

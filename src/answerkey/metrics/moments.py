@@ -15,7 +15,6 @@ from answerkey.metrics.base import (
     TOO_LARGE,
     CountingMetric,
     Part,
-    PartBuilder,
     ValueCounts,
     ValueNames,
     count_left_out,
@@ -69,19 +68,18 @@ class _FieldMetric(CountingMetric):
         if numbers is None:
             return super().measure(scores)
         # The same part as `collect` makes, from a column of many different numbers.
-        builder = PartBuilder(ValueCounts([], count_left_out(scores), scores.names))
-        finite = builder.take_column(numbers)
+        counts = ValueCounts([], count_left_out(scores), scores.names)
+        finite = counts.take_column(numbers)
         total, squares = sum_column(finite)
         zeros, ones = int((finite == 0).sum()), int((finite == 1).sum())
-        return builder.build(zeros=zeros, ones=ones, sum=total, squares=squares, ends=find_ends(finite))
+        return counts.build(zeros=zeros, ones=ones, sum=total, squares=squares, ends=find_ends(finite))
 
     def collect(self, counts: ValueCounts) -> Part:
         """Return counts, exact sums and both ends of the numbers."""
-        builder = PartBuilder(counts)
-        taken = [(builder.take_numbers([self.field], values, rows), rows) for values, rows in counts.counts]
+        taken = [(counts.take_numbers([self.field], values, rows), rows) for values, rows in counts.counts]
         numbers = [(found[0], rows) for found, rows in taken if found is not None]
         total, squares = sum_exactly(numbers)
-        return builder.build(
+        return counts.build(
             zeros=sum(rows for number, rows in numbers if number == 0),
             ones=sum(rows for number, rows in numbers if number == 1),
             sum=total,
@@ -215,8 +213,7 @@ class WeightedAverage(CountingMetric):
 
     def collect(self, counts: ValueCounts) -> Part:
         """Return the exact sums of weights and of products."""
-        builder = PartBuilder(counts)
-        weighed = [(self._weigh(builder, values, rows), rows) for values, rows in counts.counts]
+        weighed = [(self._weigh(counts, values, rows), rows) for values, rows in counts.counts]
         pairs = [(*pair, rows) for pair, rows in weighed if pair is not None]
         # In units no smaller than the numbers need, for the sake of speed; the sums are then shifted.
         bits = find_common_bits(number for value, weight, _ in pairs for number in (value, weight))
@@ -229,7 +226,7 @@ class WeightedAverage(CountingMetric):
             products += rows * value * weight**2
             bottoms += rows * weight**2
         shift = UNIT_BITS - bits
-        return builder.build(
+        return counts.build(
             top=top << 2 * shift,
             bottom=bottom << shift,
             tops=tops << 4 * shift,
@@ -239,23 +236,23 @@ class WeightedAverage(CountingMetric):
         )
 
     def _weigh(
-        self, builder: PartBuilder, values: tuple[object, ...], rows: int
+        self, counts: ValueCounts, values: tuple[object, ...], rows: int
     ) -> tuple[float, float] | None:
         """Return value and weight; a weight out of the table is a value of weight 1."""
         if values[0] is None:
-            builder.leave_out(NULL, rows)
+            counts.leave_out(NULL, rows)
             return None
         if isinstance(self.weights, str):
             if values[1] is None:
-                builder.leave_out(NO_WEIGHT, rows)
+                counts.leave_out(NO_WEIGHT, rows)
                 return None
-            numbers = builder.take_numbers(self.fields(), values, rows)
+            numbers = counts.take_numbers(self.fields(), values, rows)
             return None if numbers is None else (numbers[0], numbers[1])
         weight = find_weight(self.weights, values[0])
         if weight is None:
-            builder.leave_out(NO_WEIGHT, rows)
+            counts.leave_out(NO_WEIGHT, rows)
             return None
-        builder.n += rows
+        counts.n += rows
         return weight, 1
 
     def finish(self, part: Part) -> list[MetricValue]:

@@ -400,7 +400,7 @@ def merge_counts(shards: Sequence[Mapping[str, Any]]) -> TaskCounts:
         "unscored": 0,
         "readings": {},
     }
-    merged = _merge_trees([nothing, *shards])
+    merged = merge_parts([nothing, *shards])
     columns = [shard["category_column"] for shard in shards]
     merged["category_column"] = next((column for column in columns if column is not None), None)
     merged |= {name: sort_keys(merged[name]) for name in _SORTED}
@@ -414,18 +414,4 @@ def merge_counts(shards: Sequence[Mapping[str, Any]]) -> TaskCounts:
         )
     if "orders" in merged:
         merged["orders"]["left_in_place"] = sort_keys(merged["orders"]["left_in_place"])
-    return merged
-
-
-def _merge_trees(trees: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return mappings as one: numbers are added, mappings merged, of anything else the first is kept."""
-    merged: dict[str, Any] = {}
-    for tree in trees:
-        for key, leaf in tree.items():
-            if isinstance(leaf, Mapping):
-                merged[key] = _merge_trees([merged.get(key, {}), leaf])
-            elif isinstance(leaf, int) and key in merged:
-                merged[key] += leaf
-            else:
-                merged.setdefault(key, leaf)
     return merged

@@ -28,7 +28,6 @@ from answerkey.metrics import (
 )
 from answerkey.metrics.base import (
     MANY,
-    PartBuilder,
     ValueCounts,
     ValueGroup,
     count_values,
@@ -128,7 +127,7 @@ def test_leaves_of_different_kinds_do_not_merge(first: object, second: object) -
 
 def test_a_part_leaves_out_what_it_cannot_take() -> None:
     """Null, what is no number, and what is not finite; each is counted, and the rest is taken."""
-    builder = PartBuilder(ValueCounts([], Counter(), ["x", "y"]))
+    builder = ValueCounts([], Counter(), ["x", "y"])
     assert builder.take_numbers(["x", "y"], [1, 2.5], 2) == [1, 2.5]
     assert builder.take_numbers(["x", "y"], [None, 1], 3) is None
     assert builder.take_numbers(["x", "y"], [1, "a"], 4) is None

@@ -26,7 +26,6 @@ from answerkey.metrics.intervals import (
     Margin,
     Ratio,
     Share,
-    _accelerate,
     average_errors,
     average_shares,
     beta_share,
@@ -34,6 +33,7 @@ from answerkey.metrics.intervals import (
     chi_square_tail,
     compare_counts,
     draw_binomial,
+    find_acceleration,
     measure_clustered_error,
     measure_error,
     measure_f1,
@@ -63,15 +63,10 @@ def test_real_share_has_its_known_interval() -> None:
     ("successes", "n"), [(0, 1), (1, 1), (1, 2), (3, 10), (0, 500), (500, 500), (999, 1_000_000)]
 )
 def test_interval_agrees_with_scipy(successes: int, n: int) -> None:
-    """The interval is the Wilson score interval without continuity correction."""
+    """The interval is Wilson's without continuity correction; none and all touch the ends exactly."""
     theirs = binomtest(successes, n).proportion_ci(0.95, method="wilson")
     assert wilson(successes, n) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
-
-
-def test_none_and_all_touch_the_ends_exactly() -> None:
-    """Nothing right starts at 0, everything right ends at 1, without rounding noise."""
-    assert wilson(0, 7)[0] == 0.0
-    assert wilson(7, 7)[1] == 1.0
+    assert (wilson(0, 7)[0], wilson(7, 7)[1]) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(("successes", "n"), [(0, 0), (2, 1), (-1, 5)])
@@ -109,22 +104,22 @@ def test_score_interval_stays_within_zero_and_one(share: float) -> None:
     assert 0 <= low < share < high <= 1
 
 
-def test_mover_of_one_part_is_its_own_interval() -> None:
-    """The mean of one value is as sure as the value."""
-    assert mover([(0.5, (0.3, 0.9))]) == pytest.approx((0.3, 0.9), rel=1e-15)
-
-
-def test_mover_adds_distances_as_squares() -> None:
-    """Four equal parts halve the distances to both ends."""
-    low, high = mover([(0.5, (0.3, 0.9))] * 4)
-    assert (low, high) == pytest.approx((0.4, 0.7), rel=1e-15)
+@pytest.mark.parametrize(("size", "interval"), [(1, (0.3, 0.9)), (4, (0.4, 0.7))])
+def test_mover_adds_distances_as_squares(size: int, interval: Interval) -> None:
+    """The mean of one value is as sure as the value; four equal parts halve the distances to both ends."""
+    assert mover([(0.5, (0.3, 0.9))] * size) == pytest.approx(interval, rel=1e-15)
 
 
 @pytest.mark.parametrize("df", [1, 2, 3, 5, 10, 29, 56, 199, 500, 999, 1000, 1001, 14_013, 10**7])
 @pytest.mark.parametrize("share", [0.6, 0.9, 0.975, 0.995])
 def test_student_quantile_agrees_with_scipy(df: int, share: float) -> None:
-    """The quantile of Student's t is exact to 12 digits, on both sides of where the expansion takes over."""
+    """The quantile of Student's t is exact to 12 digits, on both sides of where the expansion takes over.
+
+    Of far quantiles the range is doubled until the point lies in it.
+    """
     assert student_quantile(share, df) == pytest.approx(stats.t.ppf(share, df), rel=1e-12)
+    for far in (0.9999, 0.99999, 0.9999999):
+        assert student_quantile(far, 1) == pytest.approx(stats.t.ppf(far, 1), rel=1e-9)
 
 
 @pytest.mark.parametrize("df", [1, 2, 5, 30, 500, 14_013, 10**6])
@@ -165,12 +160,6 @@ def test_shares_of_very_large_parameters_end_in_time() -> None:
     assert 0 < beta_share(1e14, 1e14, 0.5 - 3.5e-10) < 0.5
 
 
-@pytest.mark.parametrize("share", [0.9999, 0.99999, 0.9999999])
-def test_far_quantiles_of_few_degrees_agree_with_scipy(share: float) -> None:
-    """Beyond the first guess the range is doubled until the point lies in it."""
-    assert student_quantile(share, 1) == pytest.approx(stats.t.ppf(share, 1), rel=1e-9)
-
-
 @pytest.mark.parametrize("df", [1, 2, 3, 4, 9, 20, 57, 171, 500])
 @pytest.mark.parametrize("point", [0.0, 1e-6, 0.1, 1.0, 3.841, 10.0, 40.0, 150.0, 700.0])
 def test_the_tail_is_that_of_scipy(point: float, df: int) -> None:
@@ -190,17 +179,12 @@ def test_one_group_is_the_usual_test() -> None:
 
 
 def test_groups_add_up() -> None:
-    """Statistics and degrees of independent groups are added."""
+    """Statistics and degrees of independent groups are added; without two cells there is no test."""
     found = compare_counts([([30, 10], [20.0, 20.0]), ([10, 10, 10], [10.0] * 3)])
     assert found is not None
     assert (found.statistic, found.df) == (10.0, 3)
     assert found.p == pytest.approx(chi2.sf(10, 3), rel=1e-12)
-
-
-def test_nothing_to_compare_is_no_test() -> None:
-    """Without a group of at least two cells there is no test."""
-    assert compare_counts([]) is None
-    assert compare_counts([([5], [5.0])]) is None
+    assert (compare_counts([]), compare_counts([([5], [5.0])])) == (None, None)
 
 
 @pytest.mark.parametrize(("point", "df", "error"), [(1e9, 10**9, 1e-4), (1e13 + 4.5e4, 10**13, 0.01)])
@@ -228,15 +212,10 @@ def test_each_sample_a_cluster_is_the_plain_error() -> None:
 
 
 def test_clusters_that_are_alike_may_be_counted() -> None:
-    """A cluster that occurs five times is five clusters."""
+    """A cluster that occurs five times is five clusters; sums in small units give the very same error."""
     apart = [(Ratio(2, 3, 3), 1)] * 5 + [(Ratio(1, 4, 4), 1)] * 2
-    assert measure_clustered_error([(Ratio(2, 3, 3), 5), (Ratio(1, 4, 4), 2)]) == measure_clustered_error(
-        apart
-    )
-
-
-def test_units_do_not_matter() -> None:
-    """Sums in small units give the very same error."""
+    together = [(Ratio(2, 3, 3), 5), (Ratio(1, 4, 4), 2)]
+    assert measure_clustered_error(together) == measure_clustered_error(apart)
     scaled = [(Ratio(one.top << 40, one.bottom << 40, one.n), count) for one, count in CLUSTERS]
     assert measure_clustered_error(scaled) == measure_clustered_error(CLUSTERS)
 
@@ -294,11 +273,6 @@ def test_a_part_with_one_sample_leaves_no_interval() -> None:
     assert (found.interval, found.note) == (None, "a part with one sample says nothing about its spread")
 
 
-def test_counts_are_averaged_without_weights() -> None:
-    """Each part counts the same, however large it is."""
-    assert average_counts([(1, 2), (100, 100)])[0] == 0.75
-
-
 def test_standard_errors_add_up_as_squares() -> None:
     """Two values with errors 3 and 4 have a mean with the error 2.5."""
     values = [MetricValue("x", 10.0, 50, std_error=3.0), MetricValue("x", 20.0, 50, std_error=4.0)]
@@ -339,17 +313,12 @@ def test_shares_of_nothing_and_of_all_have_a_mean_between() -> None:
     assert found.interval == pytest.approx((0.0, 0.27111587944915344))
 
 
-def test_no_shares_have_no_mean() -> None:
-    """There is nothing to be sure of."""
+def test_counts_have_the_mean_and_the_interval_of_their_shares() -> None:
+    """Each part counts the same, however large it is; of no shares there is nothing to be sure of."""
+    interval = average_shares([Share(30, 50), Share(90, 100)]).interval
+    assert average_counts([(30, 50), (90, 100)]) == (0.75, interval)
+    assert average_counts([(1, 2), (100, 100)])[0] == 0.75
     assert average_shares([]) == Margin()
-
-
-def test_counts_have_the_interval_of_their_shares() -> None:
-    """The same as for shares."""
-    assert average_counts([(30, 50), (90, 100)]) == (
-        0.75,
-        average_shares([Share(30, 50), Share(90, 100)]).interval,
-    )
 
 
 def test_means_of_shares_stay_within_zero_and_one() -> None:
@@ -556,7 +525,12 @@ def test_cells_are_resampled_as_samples_are() -> None:
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:
-    """Nothing but counts and seed decides: these very numbers, on every machine."""
+    """Nothing but counts and seed decides: these very numbers, on every machine; ten samples are enough.
+
+    Without a seed nothing is drawn: where clusters tell the spread, resampling would be wasted.
+    """
+    assert resample([6, 4], share_first).interval == (0.3, 0.9)
+    assert resample([30, 70], share_first, None).interval is None
     assert resample([30, 70], share_first, 0) == resample([30, 70], share_first, 0)
     assert resample([30, 70], share_first, 0) != resample([30, 70], share_first, 1)
     assert resample([30, 70], share_first, 0).interval == (0.21, 0.39)
@@ -585,11 +559,6 @@ def test_values_that_are_often_nothing_have_no_interval() -> None:
     assert (found.interval, found.note) == (None, "too many resamples have no value (0/0)")
 
 
-def test_without_a_seed_nothing_is_drawn() -> None:
-    """Where clusters tell the spread, resampling would be wasted."""
-    assert resample([30, 70], share_first, None).interval is None
-
-
 def test_a_number_beyond_all_its_resamples_has_no_interval() -> None:
     """How many samples differ is always less in a draw with replacement."""
     found = resample([1] * 60, lambda counts: float(sum(map(bool, counts))))
@@ -603,8 +572,8 @@ def test_samples_without_which_there_is_no_number_do_not_accelerate() -> None:
     def invert_lead(counts: Sequence[int]) -> float | None:
         return 1 / (counts[0] - counts[1]) if counts[0] != counts[1] else None
 
-    assert _accelerate([31, 30, 0], invert_lead) == 0.0
-    assert _accelerate([32, 30, 0], invert_lead) == pytest.approx(
+    assert find_acceleration([31, 30, 0], invert_lead) == 0.0
+    assert find_acceleration([32, 30, 0], invert_lead) == pytest.approx(
         (30 * (32 / 62) ** 3 - 32 * (30 / 62) ** 3) / (6 * (30 * (32 / 62) ** 2 + 32 * (30 / 62) ** 2) ** 1.5)
     )
 
@@ -613,80 +582,20 @@ def test_samples_without_which_there_is_no_number_do_not_accelerate() -> None:
     ("n", "share", "drawn"),
     [
         (20, 0.3, [7, 7, 5, 5, 6, 4, 9, 4, 9, 10, 3, 5, 7, 8, 10, 4, 7, 9, 3, 6, 4, 6, 3, 4]),
-        (
-            1000,
-            0.4,
-            [
-                395,
-                371,
-                426,
-                413,
-                402,
-                386,
-                417,
-                415,
-                391,
-                411,
-                405,
-                400,
-                399,
-                430,
-                402,
-                425,
-                421,
-                400,
-                404,
-                382,
-                364,
-                390,
-                399,
-                396,
-            ],
-        ),
-        (
-            60,
-            0.8,
-            [49, 43, 48, 51, 45, 50, 46, 47, 48, 48, 42, 48, 43, 44, 48, 47, 55, 50, 48, 49, 47, 49, 50, 45],
-        ),
-        (
-            25,
-            0.5,
-            [12, 8, 17, 13, 10, 15, 11, 14, 13, 13, 17, 13, 16, 16, 13, 13, 10, 7, 11, 12, 12, 14, 11, 11],
-        ),
-        (
-            1000000,
-            0.25,
-            [
-                249650,
-                249872,
-                249171,
-                250735,
-                250352,
-                250045,
-                249538,
-                249615,
-                250465,
-                250411,
-                249758,
-                250301,
-                250589,
-                250131,
-                250007,
-                249968,
-                250837,
-                250058,
-                250692,
-                250595,
-                250010,
-                250122,
-                249515,
-                248971,
-            ],
-        ),
+        (1000, 0.4, [
+            395, 371, 426, 413, 402, 386, 417, 415, 391, 411, 405, 400, 399, 430, 402, 425, 421, 400, 404,
+            382, 364, 390, 399, 396]),
+        (60, 0.8, [
+            49, 43, 48, 51, 45, 50, 46, 47, 48, 48, 42, 48, 43, 44, 48, 47, 55, 50, 48, 49, 47, 49, 50, 45]),
+        (25, 0.5, [
+            12, 8, 17, 13, 10, 15, 11, 14, 13, 13, 17, 13, 16, 16, 13, 13, 10, 7, 11, 12, 12, 14, 11, 11]),
+        (1000000, 0.25, [
+            249650, 249872, 249171, 250735, 250352, 250045, 249538, 249615, 250465, 250411, 249758, 250301,
+            250589, 250131, 250007, 249968, 250837, 250058, 250692, 250595, 250010, 250122, 249515, 248971]),
         (200, 0.051, [8, 9, 5, 15, 11, 7, 14, 8, 13, 11, 10, 10, 16, 11, 15, 15, 10, 11, 7, 8, 10, 9, 11, 9]),
         (10, 1.0, [10, 10]),
     ],
-)
+)  # fmt: skip
 def test_a_seed_gives_the_same_draws_for_ever(n: int, share: float, drawn: list[int]) -> None:
     """An interval of last year can be computed again: the draws never change."""
     random = Random(4)
@@ -730,11 +639,6 @@ def test_few_samples_in_many_cells_are_drawn_one_by_one() -> None:
     assert found.std_error == pytest.approx(0.6393248664091451, rel=1e-12)
 
 
-def test_ten_samples_are_enough() -> None:
-    """The least that is resampled."""
-    assert resample([6, 4], share_first).interval == (0.3, 0.9)
-
-
 def test_one_resample_of_a_hundred_may_have_no_value() -> None:
     """Twenty of 2,000 without a value are left out; 21 are too many."""
     for missing, note in ((20, None), (21, "too many resamples have no value (0/0)")):
@@ -754,7 +658,7 @@ def test_the_acceleration_is_that_of_leaving_out_each_sample() -> None:
     mean = (3 * 2 / 9 + 7 * 3 / 9) / 10
     squares = 3 * (mean - 2 / 9) ** 2 + 7 * (mean - 3 / 9) ** 2
     cubes = 3 * (mean - 2 / 9) ** 3 + 7 * (mean - 3 / 9) ** 3
-    assert _accelerate([3, 5, 2], share_first) == pytest.approx(cubes / (6 * squares**1.5), rel=1e-12)
+    assert find_acceleration([3, 5, 2], share_first) == pytest.approx(cubes / (6 * squares**1.5), rel=1e-12)
 
 
 DRAWS = 400
@@ -870,8 +774,7 @@ def test_differences(n: int, first: float, second: float) -> None:
             (0.0, 1.0, flips.second_only),
             (0.0, 0.0, flips.neither),
         ]
-        found = measure_difference(pairs)
-        return None if found is None else found.evidence.interval
+        return measure_difference(pairs).evidence.interval
 
     assert 0.91 <= measure_coverage(draw, first - second) <= 1.0
 

@@ -19,6 +19,7 @@ MakeScores = Callable[..., Scores]
 TEXTS = ["A", "b " * 150, "B", "maybe", None, "C", None, "A"]
 
 
+VALIDITY = [" ", "IN", " ", "IN", "IN", " ", None, " "]
 STATUSES = ["OK", "OK", "OK", "OK", "REFUSED", "OK", "ERROR", "OK"]
 
 
@@ -39,16 +40,7 @@ def make_mcqa_scores(make_scores: MakeScores) -> Scores:
     return make_scores(
         {"is_correct": [1.0, 0.0, 1.0, 0.0, 0.0, 0.0, None, 1.0]},
         {
-            "completion_validity": [
-                "VALID",
-                "INVALID",
-                "VALID",
-                "INVALID",
-                "INVALID",
-                "VALID",
-                None,
-                "VALID",
-            ],
+            "completion_validity": [one and f"{one.strip()}VALID" for one in VALIDITY],
             "validity_reason": [None, "NOT_A_CHOICE", None, "NOT_A_CHOICE", "REFUSED", None, None, None],
             "predicted_choice": ["A", None, "B", None, None, "C", None, "A"],
             "ground_truth_choice": ["A", "A", "B", "B", "A", "B", None, "A"],
@@ -58,37 +50,38 @@ def make_mcqa_scores(make_scores: MakeScores) -> Scores:
     )
 
 
-def test_counts_add_up(make_scores: MakeScores) -> None:
-    """Scored, failed and errors are all samples; valid and invalid are all scored ones."""
-    tally = count_rows(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
-    assert tally["counts"] == {
-        "samples": 8,
-        "scored": 7,
-        "valid": 4,
-        "invalid": 3,
-        "refused": 1,
-        "failed": 0,
-        "errors": 1,
+def count_eight(make_scores: MakeScores) -> dict[str, Any]:
+    """Return the counts of the eight samples."""
+    return count_rows(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
+
+
+def list_counts(*numbers: int) -> dict[str, int]:
+    """Return the counts of a task."""
+    names = ("samples", "scored", "valid", "invalid", "refused", "failed", "errors")
+    return dict(zip(names, numbers, strict=True))
+
+
+def list_reasons(**reasons: tuple[int, str, str | None]) -> dict[str, Any]:
+    """Return reasons with their count and first example."""
+    return {
+        name: {"count": count, "example": {"sample_id": sample, "completion": text}}
+        for name, (count, sample, text) in reasons.items()
     }
+
+
+def test_counts_add_up(make_scores: MakeScores) -> None:
+    """Scored, failed and errors are all samples; valid and invalid are all scored ones.
+
+    Each reason shows its first sample and at most 200 characters of its completion. Letters and categories
+    cover what the metrics see: a sample that an action excludes is in neither; a missing category has a name.
+    """
+    tally = count_eight(make_scores)
+    assert tally["counts"] == list_counts(8, 7, 4, 3, 1, 0, 1)
     assert tally["completion_statuses"] == {"ERROR": 1, "OK": 6, "REFUSED": 1}
     assert tally["excluded"] == {"repeated": 1}
-
-
-def test_reasons_carry_the_first_example(make_scores: MakeScores) -> None:
-    """Each reason shows its first sample and at most 200 characters of its completion."""
-    tally = count_rows(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
-    assert tally["invalid"] == {
-        "NOT_A_CHOICE": {"count": 2, "example": {"sample_id": "000002", "completion": "b " * 100}},
-        "REFUSED": {"count": 1, "example": {"sample_id": "000005", "completion": None}},
-    }
-    assert tally["errors"] == {
-        "UNKNOWN": {"count": 1, "example": {"sample_id": "000007", "completion": None}}
-    }
-
-
-def test_letters_and_categories_cover_what_the_metrics_see(make_scores: MakeScores) -> None:
-    """A sample that an action excludes is in neither; a missing category has a name."""
-    tally = count_rows(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
+    example = {"NOT_A_CHOICE": (2, "000002", "b " * 100), "REFUSED": (1, "000005", None)}
+    assert tally["invalid"] == list_reasons(**example)
+    assert tally["errors"] == list_reasons(UNKNOWN=(1, "000007", None))
     assert tally["letters"] == {"A": {"A": 1, "INVALID": 2}, "B": {"B": 1, "C": 1, "INVALID": 1}}
     assert tally["category_column"] == "category"
     assert tally["categories"] == {
@@ -117,24 +110,21 @@ def test_failed_rows_are_counted_by_reason(make_scores: MakeScores) -> None:
     assert list(tally["categories"]) == ["y"]
 
 
-def test_partial_credit_is_counted_apart(make_scores: MakeScores) -> None:
-    """A score between 0 and 1 is no right answer, and the tally says that there are such scores."""
-    scores = make_scores({"is_correct": [0.5, 1.0]})
-    tally = count_rows(make_samples(["x", "x"]), None, scores, "category")
-    assert tally["categories"] == {"x": {"n": 2, "correct": 1, "partial": 1}}
-
-
-def test_mixed_scores_count_like_others(make_scores: MakeScores) -> None:
-    """Right answers of a scorer that mixes booleans, numbers and text are those equal to 1."""
-    scores = make_scores({"is_correct": [True, 1, 0.0, "yes", None]}, encoded=["is_correct"])
-    tally = count_rows(make_samples(["x"] * 5), None, scores, "category")
-    assert tally["categories"] == {"x": {"n": 3, "correct": 2, "partial": 0}}
-
-
-def test_scores_of_text_have_no_categories(make_scores: MakeScores) -> None:
-    """Text is neither right nor wrong."""
-    tally = count_rows(make_samples(["x"]), None, make_scores({"is_correct": ["yes"]}), "category")
-    assert tally["categories"] == {}
+@pytest.mark.parametrize(
+    ("values", "encoded", "expected"),
+    [
+        ([0.5, 1.0], [], {"x": {"n": 2, "correct": 1, "partial": 1}}),
+        ([True, 1, 0.0, "yes", None], ["is_correct"], {"x": {"n": 3, "correct": 2, "partial": 0}}),
+        (["yes"], [], {}),
+    ],
+)
+def test_right_answers_are_those_equal_to_one(
+    make_scores: MakeScores, values: list[object], encoded: list[str], expected: dict[str, object]
+) -> None:
+    """A score between 0 and 1 is counted apart, text is neither right nor wrong."""
+    scores = make_scores({"is_correct": values}, encoded=encoded)
+    tally = count_rows(make_samples(["x"] * len(values)), None, scores, "category")
+    assert tally["categories"] == expected
 
 
 def test_categories_stored_as_json_are_named_by_their_text(make_scores: MakeScores) -> None:
@@ -161,13 +151,12 @@ def test_merged_shards_are_the_whole(cut: int, make_scores: MakeScores) -> None:
         )
         for start, length in ((0, cut), (cut, 8 - cut))
     ]
-    whole = count_rows(samples, completions, scores, "category")
-    assert json.dumps(merge_counts(shards)) == json.dumps(merge_counts([whole]))
+    assert json.dumps(merge_counts(shards)) == json.dumps(merge_counts([count_eight(make_scores)]))
 
 
 def test_merging_leaves_the_shards_alone(make_scores: MakeScores) -> None:
     """Merging twice gives the same tally."""
-    shard = count_rows(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
+    shard = count_eight(make_scores)
     assert merge_counts([shard, shard]) == merge_counts([shard, shard])
     assert shard["invalid"]["REFUSED"]["count"] == 1
 
@@ -197,7 +186,7 @@ def test_samples_are_counted_by_their_number_of_choices(make_scores: MakeScores)
 
 def test_merged_reasons_add_up_and_keep_the_first_example(make_scores: MakeScores) -> None:
     """Of two shards that have the same reason the first one's example stays."""
-    shard = count_rows(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
+    shard = count_eight(make_scores)
     later = count_rows(
         Samples(make_samples().frame, pl.Series([f"later {number}" for number in range(8)])),
         make_completions(),
@@ -205,13 +194,9 @@ def test_merged_reasons_add_up_and_keep_the_first_example(make_scores: MakeScore
         "category",
     )
     merged = merge_counts([shard, later])
-    assert merged["invalid"] == {
-        "NOT_A_CHOICE": {"count": 4, "example": {"sample_id": "000002", "completion": "b " * 100}},
-        "REFUSED": {"count": 2, "example": {"sample_id": "000005", "completion": None}},
-    }
-    assert merged["errors"] == {
-        "UNKNOWN": {"count": 2, "example": {"sample_id": "000007", "completion": None}}
-    }
+    example = {"NOT_A_CHOICE": (4, "000002", "b " * 100), "REFUSED": (2, "000005", None)}
+    assert merged["invalid"] == list_reasons(**example)
+    assert merged["errors"] == list_reasons(UNKNOWN=(2, "000007", None))
     assert merged["failed"] == {}
     assert merged["counts"]["samples"] == 16
     assert merged["completion_statuses"] == {"ERROR": 2, "OK": 12, "REFUSED": 2}
@@ -270,9 +255,7 @@ def test_reasons_of_no_row_are_none(make_scores: MakeScores) -> None:
     """Rows that are all scored fail for no reason, even where one is stated."""
     scores = make_scores({"is_correct": [1.0, 0.0]}, {"completion_validity": ["VALID", "INVALID"]})
     tally = count_rows(make_samples(["x", "x"]), None, scores)
-    assert tally["invalid"] == {
-        "INVALID": {"count": 1, "example": {"sample_id": "000002", "completion": None}}
-    }
+    assert tally["invalid"] == list_reasons(INVALID=(1, "000002", None))
     assert (tally["failed"], tally["errors"], tally["excluded"]) == ({}, {}, {})
     assert (tally["completion_statuses"], tally["counts"]["invalid"]) == ({}, 1)
 
@@ -519,56 +502,17 @@ def judge(make_scores: ScoresMaker) -> Scores:
 
 
 def test_a_sample_counts_as_its_worst_trial(make_scores: ScoresMaker) -> None:
-    """Samples add up; a failed call makes an error of the sample, an invalid completion an invalid one."""
-    tally = count_shard(
-        make_samples_of_trials(),
-        make_completions_of_trials(),
-        {"mcqa": judge(make_scores)},
-        main="mcqa",
-        num_trials=2,
-    )
-    assert tally["counts"] == {
-        "samples": 4,
-        "scored": 3,
-        "valid": 1,
-        "invalid": 2,
-        "refused": 1,
-        "failed": 0,
-        "errors": 1,
-    }
-    assert list(tally["errors"].values())[0]["count"] == 1  # noqa: RUF015 - the only one there is
+    """Samples add up; a failed call makes an error of the sample, an invalid completion an invalid one.
 
-
-def test_trials_are_counted_beside_them(make_scores: ScoresMaker) -> None:
-    """Completions, reasons and categories are of trials, which add up, too."""
-    tally = count_shard(
-        make_samples_of_trials(),
-        make_completions_of_trials(),
-        {"mcqa": judge(make_scores)},
-        main="mcqa",
-        num_trials=2,
-    )
-    assert tally["trials"]["num_trials"] == 2
-    assert tally["trials"]["counts"] == {
-        "samples": 8,
-        "scored": 7,
-        "valid": 5,
-        "invalid": 2,
-        "refused": 1,
-        "failed": 0,
-        "errors": 1,
-    }
+    Completions, reasons and categories are of trials, which add up, too; so do shards.
+    """
+    samples, completions, scores = make_samples_of_trials(), make_completions_of_trials(), judge(make_scores)
+    tally = count_shard(samples, completions, {"mcqa": scores}, main="mcqa", num_trials=2)
+    assert tally["counts"] == list_counts(4, 3, 1, 2, 1, 0, 1)
+    assert [one["count"] for one in tally["errors"].values()] == [1]
+    assert tally["trials"] == {"num_trials": 2, "counts": list_counts(8, 7, 5, 2, 1, 0, 1)}
     assert tally["completion_statuses"] == {"ERROR": 1, "OK": 6, "REFUSED": 1}
     assert tally["categories"]["x"] == {"n": 4, "correct": 2, "partial": 0}
-
-
-def test_shards_merge_to_the_whole_of_trials(make_scores: ScoresMaker) -> None:
-    """Two shards give the tally of all samples."""
-    samples, completions, scores = (
-        make_samples_of_trials(),
-        make_completions_of_trials(),
-        judge(make_scores),
-    )
     parts = [
         count_shard(
             samples.slice(start, 4),
@@ -579,8 +523,7 @@ def test_shards_merge_to_the_whole_of_trials(make_scores: ScoresMaker) -> None:
         )
         for start in (0, 4)
     ]
-    whole = count_shard(samples, completions, {"mcqa": scores}, main="mcqa", num_trials=2)
-    assert merge_counts(parts) == merge_counts([whole])
+    assert merge_counts(parts) == merge_counts([tally])
 
 
 def test_samples_asked_once_have_the_plain_tally(make_scores: ScoresMaker) -> None:

@@ -121,6 +121,10 @@ def _describe_task(
     pairs = []
     for pair, listed in zip(task.pairs, flips, strict=True):
         evidence, sides = pair.difference.evidence, [ids[pair.first], ids[pair.second]]
+        left_out = {}
+        for reason, count in pair.left_out.items():  # `failed in a`, with the run called as in the page
+            known = next((one for one in shown if reason.endswith(f" in {one}")), "")
+            left_out[f"{reason.removesuffix(known)}{shown.get(known, '')}"] = count
         pairs.append(
             {
                 "first": sides[0],
@@ -134,7 +138,7 @@ def _describe_task(
                 "is_significant": pair.is_significant(),
                 "first_only": len(pair.first_only),
                 "second_only": len(pair.second_only),
-                "left_out": {_rename_reason(name, shown): count for name, count in pair.left_out.items()},
+                "left_out": left_out,
                 "sentence": _say_pair(pair, shown, len(whole.pairs), is_share=is_share),
                 "categories": [
                     {
@@ -165,12 +169,6 @@ def _list_flips(pair: PairComparison, most: int) -> list[tuple[str, str]]:
     first = pair.first_only[: max(most // 2, most - len(pair.second_only))]
     second = pair.second_only[: most - len(first)]
     return [(name, "first") for name in first] + [(name, "second") for name in second]
-
-
-def _rename_reason(reason: str, labels: Mapping[str, str]) -> str:
-    """Return why samples are left out, with the run called as in the page: `failed in a`."""
-    known = next((one for one in labels if reason.endswith(f" in {one}")), None)
-    return reason if known is None else f"{reason.removesuffix(known)}{labels[known]}"
 
 
 def _say_pair(pair: PairComparison, labels: Mapping[str, str], comparisons: int, *, is_share: bool) -> str:

@@ -159,7 +159,11 @@ def _write_rows(
         place = f"{list(tables).index(name)}-{number}"
         columns: Columns = {one: [] for one in (*PLAIN, *CODED)}
         blocks = 0
-        for part, contents in _embed(list(tables[name].values())[number], positions):
+        stretches = [positions.slice(start, TOGETHER) for start in range(0, len(positions), TOGETHER)]
+        embed = partial(embed_samples, list(tables[name].values())[number].source)
+        # Made by as many processes as there are cores.
+        spread: Spread = "processes" if len(positions) > WORKER_ROWS else "alone"
+        for part, contents in open_engine().map(embed, stretches, spread=spread) if stretches else ():
             for content in contents:
                 yield _wrap(f"ak-samples-{place}-{blocks}", content)
                 blocks += 1
@@ -247,15 +251,6 @@ def _encode(texts: Sequence[str | None]) -> Plain:
     names: dict[str, int] = {}
     codes = [-1 if text is None else names.setdefault(text, len(names)) for text in texts]
     return {"codes": codes, "names": list(names)}
-
-
-def _embed(table: SampleTable, positions: pl.Series) -> Iterator[tuple[Columns, list[str]]]:
-    """Yield rows and blocks of samples, made by as many processes as there are cores."""
-    if not len(positions):
-        return iter(())
-    stretches = (positions.slice(start, TOGETHER) for start in range(0, len(positions), TOGETHER))
-    spread: Spread = "processes" if len(positions) > WORKER_ROWS else "alone"
-    return open_engine().map(partial(embed_samples, table.source), stretches, spread=spread)
 
 
 def embed_samples(source: SampleSource, positions: pl.Series) -> tuple[Columns, list[str]]:

@@ -40,9 +40,11 @@ from answerkey.run_audit.readings import (
 )
 from answerkey.runs import Run, TaskRun, name_answerer
 from answerkey.text import clean_numbers, format_chance, format_count, format_number, format_value, is_share
-from answerkey.types import Gate, GateStatus, MetricValue
+from answerkey.types import GateStatus, MetricValue
 
 COUNTS = ("samples", "scored", "valid", "invalid", "refused", "failed", "errors")
+#: What a gate came to; one that is skipped or not decided neither passes nor fails.
+DECIDED = {GateStatus.PASS: True, GateStatus.FAIL: False}
 #: So many letters can be chosen from in a list.
 MOST_LETTERS = 200
 #: Of more completions, so many are read again, drawn at random.
@@ -69,10 +71,6 @@ def describe_overview(
     audited = {
         key: _count_readings(task) if is_brief else _audit_task(run, task) for key, task in run.tasks.items()
     }
-    notices = _say_unfinished(run)
-    notices += [_drop_place(str(one)) for one in run.manifest.get("notices") or []]
-    notices += [notice for one in audited.values() for notice in one.notices]
-    notices += [notice for task in run.tasks.values() for notice in _list_task_notices(task)]
     try:
         times = [datetime.fromisoformat(str(run.manifest.get(name))) for name in ("started_at", "ended_at")]
     except ValueError:
@@ -88,8 +86,16 @@ def describe_overview(
             "simulated": any(
                 (one.manifest.get("model") or {}).get("simulated") for one in run.tasks.values()
             ),
-            "notices": [*dict.fromkeys(notices), *uncompared],
-            "gates": [_describe_gate(gate, run) for gate in run.gates],
+            "notices": [*dict.fromkeys(_list_notices(run, audited)), *uncompared],
+            "gates": [
+                {
+                    "name": name_gate(gate, run),
+                    "is_pass": DECIDED.get(gate.status),
+                    "sentence": ("" if gate.status in DECIDED else f"{WORDS[gate.status]}: ")
+                    + "; ".join(explain_gate(gate, with_tasks=len(run.tasks) > 1)),
+                }
+                for gate in run.gates
+            ],
             "tasks": [
                 _describe_task(task, audited[key], differences.get(key), is_complete=run.status == "complete")
                 for key, task in run.tasks.items()
@@ -107,47 +113,31 @@ def list_plots(run: Run) -> dict[str, Plot]:
 # ── what is said of the whole run ───────────────────────────────────────────────────────────────────────────
 
 
-def _say_unfinished(run: Run) -> list[str]:
-    """Return what of the run is missing, and why."""
-    if run.status == "complete":
-        return []
-    why = (run.manifest.get("stopped") or {}).get("message")
-    keys = [str(entry["key"]) for entry in run.manifest.get("tasks") or []]
-    missing = [f"task `{key}` is not finished" for key in keys if key not in run.tasks]
-    return [str(why), *missing] if why else missing
-
-
-def _drop_place(notice: str) -> str:
-    """Return a notice without its heading, and without the file it is about: a page travels, files do not."""
-    lines = [line.strip() for line in notice.removeprefix("warning: ").split("\n")]
-    kept = [line.removeprefix("= help: ") for line in lines if not line.startswith("--> ")]
-    return "; ".join(line for line in kept if line)
-
-
-def _list_task_notices(task: TaskRun) -> list[str]:
-    found = []
-    if task.repetitions:
-        times = len(task.repetitions) + 1
-        found.append(f"`{task.key}` was run {times} times: what is shown is the first run")
-    if (part := say_reliability_part(task)) is not None:
-        found.append(part)
-    count = len(task.tally.get("categories") or {})
-    if count > MOST_CATEGORIES:
-        column = task.tally["category_column"]
-        found.append(f"`{column}` has {count:,} values: the {MOST_CATEGORIES} most frequent are shown")
+def _list_notices(run: Run, audited: Mapping[str, Audited]) -> list[str]:
+    """Return what of the run is missing and why, its warnings, and what of its tasks is not shown."""
+    found: list[str] = []
+    if run.status != "complete":
+        why = (run.manifest.get("stopped") or {}).get("message")
+        keys = [str(entry["key"]) for entry in run.manifest.get("tasks") or []]
+        found += [str(why)] if why else []
+        found += [f"task `{key}` is not finished" for key in keys if key not in run.tasks]
+    for notice in run.manifest.get("notices") or []:
+        # Without its heading, and without the file it is about: a page travels, files do not.
+        lines = [line.strip() for line in str(notice).removeprefix("warning: ").split("\n")]
+        kept = [line.removeprefix("= help: ") for line in lines if not line.startswith("--> ")]
+        found.append("; ".join(line for line in kept if line))
+    found += [notice for one in audited.values() for notice in one.notices]
+    for task in run.tasks.values():
+        if task.repetitions:
+            times = len(task.repetitions) + 1
+            found.append(f"`{task.key}` was run {times} times: what is shown is the first run")
+        if (part := say_reliability_part(task)) is not None:
+            found.append(part)
+        count = len(task.tally.get("categories") or {})
+        if count > MOST_CATEGORIES:
+            column = task.tally["category_column"]
+            found.append(f"`{column}` has {count:,} values: the {MOST_CATEGORIES} most frequent are shown")
     return found
-
-
-def _describe_gate(gate: Gate, run: Run) -> Plain:
-    """Return a gate; `is_pass` is null for one that is skipped or not decided."""
-    decided = {GateStatus.PASS: True, GateStatus.FAIL: False}
-    sentence = "; ".join(explain_gate(gate, with_tasks=len(run.tasks) > 1))
-    word = "" if gate.status in decided else f"{WORDS[gate.status]}: "
-    return {
-        "name": name_gate(gate, run),
-        "is_pass": decided.get(gate.status),
-        "sentence": f"{word}{sentence}",
-    }
 
 
 def _compare_with(run: Run, baseline: Run) -> tuple[dict[str, Plain], list[str]]:
@@ -242,7 +232,21 @@ def _describe_task(task: TaskRun, audited: Audited, baseline: Plain | None, *, i
             task, describe_whole(task, "").chance or found.chance, baseline, is_complete=is_complete
         ),
         "counts": {name: task.counts.get(name, 0) for name in COUNTS},
-        "metrics": [_describe_metric(task, one, is_complete=is_complete) for one in task.metrics.values()],
+        "metrics": [
+            {
+                "name": label_metric(task, one),
+                "scorer": name_scorer(task, one.scorer),
+                "kind": one.type,
+                "value": one.value if is_complete else None,
+                "interval": one.interval if is_complete else None,
+                "n": one.n,
+                "left_out": {reason: count for reason, count in one.n_excluded.items() if count},
+                "purpose": one.purpose,
+                "note": one.note or one.interval_note if is_complete else "the run is not complete",
+                "is_share": is_share(one),
+            }
+            for one in task.metrics.values()
+        ],
         # Of a run that is not complete, nothing that rests on its accuracy.
         "findings": [
             {"kind": one.kind, "sentence": one.sentence, "step": one.step, "examples": one.examples}
@@ -283,21 +287,6 @@ def _name_scorer(task: TaskRun, key: str) -> str:
     judge = next((one["model"]["name"] for one in scorers if one["key"] == key and one.get("model")), None)
     name = name_scorer(task, key)
     return f"{name}, judged by {judge}" if judge else name
-
-
-def _describe_metric(task: TaskRun, value: MetricValue, *, is_complete: bool) -> Plain:
-    return {
-        "name": label_metric(task, value),
-        "scorer": name_scorer(task, value.scorer),
-        "kind": value.type,
-        "value": value.value if is_complete else None,
-        "interval": value.interval if is_complete else None,
-        "n": value.n,
-        "left_out": {reason: count for reason, count in value.n_excluded.items() if count},
-        "purpose": value.purpose,
-        "note": value.note or value.interval_note if is_complete else "the run is not complete",
-        "is_share": is_share(value),
-    }
 
 
 # ── the number that a reader wants first ────────────────────────────────────────────────────────────────────

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -42,12 +42,39 @@ Letters = Mapping[str, Mapping[str, int]]
 
 def describe_plots(task: TaskRun, audit: TaskAudit, readings: Sequence[Plain], *, is_complete: bool) -> Plain:
     """Return the plots by name: counts of any run, shares of a complete one; None with nothing to show."""
+    found: Letters = task.tally.get("letters") or {}
+    letters, recalls = list_letters(task), measure_recalls(found)
+    # INVALID completions by reason, the most frequent first; what they state, where all were read.
+    invalid: Mapping[str, Mapping[str, Any]] = task.tally.get("invalid") or {}
+    counts = sorted(
+        ((name, one["count"]) for name, one in invalid.items()), key=lambda one: (-one[1], one[0])
+    )
+    read = {} if audit.drawn_from is not None else {(one.reason, one.count): one for one in audit.reasons}
+    reasons = [
+        {"reason": name, "count": count, "stated": one and one.stated, "right": one and one.right}
+        for name, count in counts
+        for one in [read.get((name, count))]
+    ]
+    square = None
+    if found and len(letters) <= MOST_LETTERS:
+        true, predicted = [one for one in letters if one in found], [*letters, INVALID]
+        cells = [[found[letter].get(other, 0) for other in predicted] for letter in true]
+        square = {"true": true, "predicted": predicted, "counts": cells}
+    recalled = None
+    if recalls and len(recalls) <= MOST_LETTERS:
+        has_interval = _has_independent_rows(task)
+        rows = []
+        for letter, value in sorted(recalls.items()):
+            n, right = sum(found[letter].values()), found[letter].get(letter, 0)
+            interval = wilson(right, n) if has_interval else None
+            rows.append({"letter": letter, "value": value, "interval": interval, "n": n})
+        recalled = {"rows": rows, "rstd": measure_rstd(list(recalls.values()))}
     return {
         "categories": _describe_categories(task) if is_complete else None,
-        "invalid": _describe_invalid(task, audit),
+        "invalid": reasons or None,
         "rules": readings or None if is_complete else None,
-        "letters": _describe_letters(task),
-        "recalls": _describe_recalls(task) if is_complete else None,
+        "letters": square,
+        "recalls": recalled if is_complete else None,
         "reliability": _describe_reliability(task) if is_complete else None,
         **_describe_calls(task.stored_completions),
     }
@@ -58,7 +85,7 @@ def _has_independent_rows(task: TaskRun) -> bool:
     return not (task.tally.get("trials") or task.tally.get("orders"))
 
 
-# ── categories, reasons, letters ────────────────────────────────────────────────────────────────────────────
+# ── categories and letters ─────────────────────────────────────────────────────────────────────────────────
 
 
 def list_categories(task: TaskRun) -> Mapping[str, Mapping[str, int]]:
@@ -94,50 +121,10 @@ def _describe_categories(task: TaskRun) -> Plain | None:
     return {"column": task.tally["category_column"], "rows": rows}
 
 
-def _describe_invalid(task: TaskRun, audit: TaskAudit) -> list[Plain] | None:
-    """Return INVALID completions by reason, the most frequent first; what they state, where all were read."""
-    found: Mapping[str, Mapping[str, Any]] = task.tally.get("invalid") or {}
-    read = {} if audit.drawn_from is not None else {(one.reason, one.count): one for one in audit.reasons}
-    rows: list[Plain] = []
-    for reason, count in sorted(
-        ((reason, one["count"]) for reason, one in found.items()), key=lambda pair: (-pair[1], pair[0])
-    ):
-        one = read.get((reason, count))
-        stated = {"stated": one and one.stated, "right": one and one.right}
-        rows.append({"reason": reason, "count": count, **stated})
-    return rows or None
-
-
 def list_letters(task: TaskRun) -> list[str]:
     """Return all choices that are true or predicted somewhere, in the order of their text."""
     found: Letters = task.tally.get("letters") or {}
     return sorted({*found, *(letter for row in found.values() for letter in row)} - {INVALID})
-
-
-def _describe_letters(task: TaskRun) -> Plain | None:
-    """Return letters true (rows) against predicted (columns, INVALID last)."""
-    found: Letters = task.tally.get("letters") or {}
-    letters = list_letters(task)
-    if not found or len(letters) > MOST_LETTERS:
-        return None
-    true, predicted = [one for one in letters if one in found], [*letters, INVALID]
-    counts = [[found[letter].get(other, 0) for other in predicted] for letter in true]
-    return {"true": true, "predicted": predicted, "counts": counts}
-
-
-def _describe_recalls(task: TaskRun) -> Plain | None:
-    """Return the share of each letter's samples that were answered with it, and how far they lie apart."""
-    found: Letters = task.tally.get("letters") or {}
-    recalls = measure_recalls(found)
-    if not recalls or len(recalls) > MOST_LETTERS:
-        return None
-    has_interval = _has_independent_rows(task)
-    rows = []
-    for letter, value in sorted(recalls.items()):
-        n, right = sum(found[letter].values()), found[letter].get(letter, 0)
-        interval = wilson(right, n) if has_interval else None
-        rows.append({"letter": letter, "value": value, "interval": interval, "n": n})
-    return {"rows": rows, "rstd": measure_rstd(list(recalls.values()))}
 
 
 # ── reliability: whether a model is right as often as it is sure ────────────────────────────────────────────
@@ -186,16 +173,36 @@ def _find_curve(task: TaskRun) -> MetricValue | None:
 
 
 def _measure_curve(task: TaskRun) -> MetricValue | None:
-    """Return the calibration of a task that does not measure it; None where nothing is known."""
+    """Return the calibration of a task that does not measure it; None where nothing is known.
+
+    Confidence and correctness are those of the likeliest choice, of completions that count.
+    """
     key = task.main_scorer
     if key is None or not _has_logprobs(task.stored_completions):
         return None
     # Everywhere, or at equal distances all over the run.
     offsets, most = range(0, len(task.stored_completions), BLOCK), MOST_RELIABILITY // BLOCK
-    chosen = (
-        [offsets[place * len(offsets) // most] for place in range(most)] if len(offsets) > most else offsets
-    )
-    pairs = Counter(pair for offset in chosen for pair in _read_pairs(task, key, offset))
+    chosen = (offsets[place * len(offsets) // most] for place in range(most))
+    pairs: Counter[tuple[float, float]] = Counter()
+    for offset in chosen if len(offsets) > most else offsets:
+        verdicts = task.stored_scores.read(offset, BLOCK, [key])[key].struct.unnest()
+        metadata = verdicts["metadata"].struct
+        if not {"choices", "ground_truth_choice"} <= set(metadata.fields):
+            return None
+        rows = zip(
+            task.stored_completions.read(offset, BLOCK, ["logprobs"])["logprobs"],
+            verdicts["status"],
+            verdicts["excluded_by"],
+            metadata.field("choices").to_list(),
+            metadata.field("ground_truth_choice").to_list(),
+            strict=True,
+        )
+        for told, status, excluded, choices, truth in rows:
+            if told is None or status != ScoreStatus.SCORED.value or excluded is not None or not choices:
+                continue
+            values = judge_probabilities(json.loads(told), choices, truth).values
+            if values.get("confidence") is not None:
+                pairs[float(str(values["confidence"])), float(str(values["is_correct"]))] += 1
     if not pairs:
         return None
     metric = Calibration(bins=(10,))
@@ -207,29 +214,6 @@ def _has_logprobs(kept: Table) -> bool:
     """Return whether completions came with log-probabilities, as the first and the middle ones tell."""
     blocks = (kept.read(offset, BLOCK, ["logprobs"]) for offset in {0, len(kept) // 2} if len(kept))
     return any(one["logprobs"].count() for one in blocks if "logprobs" in one.columns)
-
-
-def _read_pairs(task: TaskRun, key: str, offset: int) -> Iterator[tuple[float, float]]:
-    """Yield confidence and correctness of the likeliest choice, of completions that count."""
-    logprobs = task.stored_completions.read(offset, BLOCK, ["logprobs"])["logprobs"]
-    verdicts = task.stored_scores.read(offset, BLOCK, [key])[key].struct.unnest()
-    metadata = verdicts["metadata"].struct
-    if not {"choices", "ground_truth_choice"} <= set(metadata.fields):
-        return
-    rows = zip(
-        logprobs,
-        verdicts["status"],
-        verdicts["excluded_by"],
-        metadata.field("choices").to_list(),
-        metadata.field("ground_truth_choice").to_list(),
-        strict=True,
-    )
-    for told, status, excluded, choices, truth in rows:
-        if told is None or status != ScoreStatus.SCORED.value or excluded is not None or not choices:
-            continue
-        values = judge_probabilities(json.loads(told), choices, truth).values
-        if values.get("confidence") is not None:
-            yield float(str(values["confidence"])), float(str(values["is_correct"]))
 
 
 # ── how long completions took, and how many tokens they are ─────────────────────────────────────────────────
@@ -317,21 +301,98 @@ class Plot(dict[str, Any]):
 def draw_plots(tasks: Rows) -> dict[str, Plot]:
     """Return the plots of a run's overview by name, those of several tasks by `task/name`.
 
-    Only those that show something are there.
+    Only those that show something are there, in the order of the page.
     """
     found: dict[str, Plot] = {}
     for task in tasks:
         about = f"{task['display_name'] or task['key']}, {task['model']}"
-        for name, draw in DRAWINGS.items():
-            if not task["plots"][name]:
-                continue
-            plot = {"$schema": SCHEMA, "width": WIDTH, "height": HEIGHT} | draw(
-                task["plots"][name], task["headline"]
-            )
-            plot["title"] = {"text": plot["title"], "subtitle": about, "anchor": "start"}
+        for name, drawn in _draw_task(task["plots"], task["headline"]):
+            plot = {"$schema": SCHEMA, "width": WIDTH, "height": HEIGHT, **drawn}
+            plot["title"] = {"text": drawn["title"], "subtitle": about, "anchor": "start"}
             plot["config"] = {"view": {"stroke": None}}
             found[name if len(tasks) == 1 else f"{task['key']}/{name}"] = Plot(plot)
     return found
+
+
+def _draw_task(plots: Plain, headline: Plain) -> Iterator[tuple[str, Plain]]:
+    dashed = {"strokeDash": [4, 4], "color": GREY}
+    if plot := plots["categories"]:
+        drawn = _draw_forest(plot["rows"], {"color": {"value": BLUE}}, is_share=headline["is_share"])
+        if headline["chance"] is not None:
+            x = {"datum": headline["chance"], "type": "quantitative"}
+            line = {"data": {"values": [{}]}, "mark": {"type": "rule", **dashed}, "encoding": {"x": x}}
+            drawn["layer"].insert(0, line)
+        yield "categories", {"title": f"{headline['name']} by {plot['column']}", **drawn}
+    if plot := plots["invalid"]:
+        told = _list_tooltips(
+            ("reason", "reason"),
+            ("count", "completions"),
+            ("stated", "state an answer"),
+            ("right", "the right one"),
+        )
+        yield (
+            "invalid",
+            {
+                "title": "INVALID completions by reason",
+                "height": {"step": ROW},
+                "data": {"values": plot},
+                "mark": {"type": "bar", "color": ORANGE},
+                "encoding": {
+                    "y": _field("reason", "nominal", None, sort="-x"),
+                    "x": _field("count", "quantitative", "completions"),
+                    "tooltip": told,
+                },
+            },
+        )
+    if plot := plots["rules"]:
+        kinds, colours = ["own", "rule", "lens"], [ORANGE, BLUE, GREY]
+        encodings = {
+            "color": _field("kind", "nominal", None, scale={"domain": kinds, "range": colours}),
+            "shape": _field("kind", "nominal", None, scale={"domain": kinds}),
+        }
+        drawn = _draw_forest(plot, encodings, is_share=True)
+        yield "rules", {"title": "Accuracy under each reading rule", **drawn}
+    if plot := plots["letters"]:
+        yield "letters", _draw_letters(plot)
+    if plot := plots["recalls"]:
+        told = _list_tooltips(("letter", "letter"), ("value", "recall", ".2%"), ("n", "samples"))
+        x = _field("letter", "nominal", None, axis={"labelAngle": 0})
+        yield (
+            "recalls",
+            {
+                "title": "Recall by letter",
+                "data": {"values": plot["rows"]},
+                "mark": {"type": "bar", "color": BLUE},
+                "encoding": {"x": x, "y": _share("value", "recall"), "tooltip": told},
+            },
+        )
+    if plot := plots["reliability"]:
+        told = _list_tooltips(
+            ("confidence", "confidence", ".1%"), ("accuracy", "accuracy", ".1%"), ("n", "completions")
+        )
+        curve = {"x": _share("confidence", "confidence"), "y": _share("accuracy", "accuracy")}
+        ideal = [{"confidence": 0, "accuracy": 0}, {"confidence": 1, "accuracy": 1}]
+        yield (
+            "reliability",
+            {
+                "title": f"Right as often as sure? ECE {100 * plot['ece']:.2f} % in {plot['ece_bins']} bins",
+                "width": HEIGHT,
+                "layer": [
+                    {"data": {"values": ideal}, "mark": {"type": "line", **dashed}, "encoding": curve},
+                    {
+                        "data": {"values": [one for one in plot["bins"] if one["n"]]},
+                        "mark": {"type": "line", "color": BLUE, "point": {"size": 60, "color": BLUE}},
+                        "encoding": {**curve, "tooltip": told},
+                    },
+                ],
+            },
+        )
+    if plot := plots["latency"]:
+        title = f"Latency: p50 {plot['p50']:.2f} s, p95 {plot['p95']:.2f} s"
+        yield "latency", _draw_histogram(title, plot["bins"], "seconds", BLUE)
+    if plot := plots["tokens"]:
+        title = f"Tokens: {plot['prompt']:,} of prompts, {plot['completion']:,} of completions"
+        yield "tokens", _draw_histogram(title, plot["bins"], "tokens of a completion", GREEN)
 
 
 def _field(name: str, kind: str, title: str | None, **more: object) -> Plain:
@@ -376,44 +437,7 @@ def _draw_forest(rows: Rows, encodings: Mapping[str, Any], *, is_share: bool) ->
     }
 
 
-def _draw_categories(plot: Plain, headline: Plain) -> Plain:
-    drawn = _draw_forest(plot["rows"], {"color": {"value": BLUE}}, is_share=headline["is_share"])
-    if headline["chance"] is not None:
-        mark = {"type": "rule", "strokeDash": [4, 4], "color": GREY}
-        x = {"datum": headline["chance"], "type": "quantitative"}
-        drawn["layer"].insert(0, {"data": {"values": [{}]}, "mark": mark, "encoding": {"x": x}})
-    return {"title": f"{headline['name']} by {plot['column']}", **drawn}
-
-
-def _draw_rules(plot: Rows, _: Plain) -> Plain:
-    kinds, colours = ["own", "rule", "lens"], [ORANGE, BLUE, GREY]
-    encodings = {
-        "color": _field("kind", "nominal", None, scale={"domain": kinds, "range": colours}),
-        "shape": _field("kind", "nominal", None, scale={"domain": kinds}),
-    }
-    return {"title": "Accuracy under each reading rule", **_draw_forest(plot, encodings, is_share=True)}
-
-
-def _draw_invalid(plot: Rows, _: Plain) -> Plain:
-    return {
-        "title": "INVALID completions by reason",
-        "height": {"step": ROW},
-        "data": {"values": plot},
-        "mark": {"type": "bar", "color": ORANGE},
-        "encoding": {
-            "y": _field("reason", "nominal", None, sort="-x"),
-            "x": _field("count", "quantitative", "completions"),
-            "tooltip": _list_tooltips(
-                ("reason", "reason"),
-                ("count", "completions"),
-                ("stated", "state an answer"),
-                ("right", "the right one"),
-            ),
-        },
-    }
-
-
-def _draw_letters(plot: Plain, _: Plain) -> Plain:
+def _draw_letters(plot: Plain) -> Plain:
     values = [
         {"true": true, "predicted": predicted, "count": count, "share": count / sum(row) if sum(row) else 0}
         for true, row in zip(plot["true"], plot["counts"], strict=True)
@@ -449,40 +473,6 @@ def _draw_letters(plot: Plain, _: Plain) -> Plain:
     }
 
 
-def _draw_recalls(plot: Plain, _: Plain) -> Plain:
-    return {
-        "title": "Recall by letter",
-        "data": {"values": plot["rows"]},
-        "mark": {"type": "bar", "color": BLUE},
-        "encoding": {
-            "x": _field("letter", "nominal", None, axis={"labelAngle": 0}),
-            "y": _share("value", "recall"),
-            "tooltip": _list_tooltips(("letter", "letter"), ("value", "recall", ".2%"), ("n", "samples")),
-        },
-    }
-
-
-def _draw_reliability(plot: Plain, _: Plain) -> Plain:
-    told = _list_tooltips(
-        ("confidence", "confidence", ".1%"), ("accuracy", "accuracy", ".1%"), ("n", "completions")
-    )
-    curve = {"x": _share("confidence", "confidence"), "y": _share("accuracy", "accuracy")}
-    ideal = [{"confidence": 0, "accuracy": 0}, {"confidence": 1, "accuracy": 1}]
-    dashed = {"type": "line", "strokeDash": [4, 4], "color": GREY}
-    return {
-        "title": f"Right as often as sure? ECE {100 * plot['ece']:.2f} % in {plot['ece_bins']} bins",
-        "width": HEIGHT,
-        "layer": [
-            {"data": {"values": ideal}, "mark": dashed, "encoding": curve},
-            {
-                "data": {"values": [one for one in plot["bins"] if one["n"]]},
-                "mark": {"type": "line", "color": BLUE, "point": {"size": 60, "color": BLUE}},
-                "encoding": {**curve, "tooltip": told},
-            },
-        ],
-    }
-
-
 def _draw_histogram(title: str, bins: Rows, axis: str, colour: str) -> Plain:
     return {
         "title": title,
@@ -495,26 +485,3 @@ def _draw_histogram(title: str, bins: Rows, axis: str, colour: str) -> Plain:
             "tooltip": _list_tooltips(("low", "from"), ("high", "to"), ("count", "completions")),
         },
     }
-
-
-def _draw_latency(plot: Plain, _: Plain) -> Plain:
-    title = f"Latency: p50 {plot['p50']:.2f} s, p95 {plot['p95']:.2f} s"
-    return _draw_histogram(title, plot["bins"], "seconds", BLUE)
-
-
-def _draw_tokens(plot: Plain, _: Plain) -> Plain:
-    title = f"Tokens: {plot['prompt']:,} of prompts, {plot['completion']:,} of completions"
-    return _draw_histogram(title, plot["bins"], "tokens of a completion", GREEN)
-
-
-#: Name of a plot → what draws it from its values and the headline, in the order of the page.
-DRAWINGS: Mapping[str, Callable[[Any, Plain], Plain]] = {
-    "categories": _draw_categories,
-    "invalid": _draw_invalid,
-    "rules": _draw_rules,
-    "letters": _draw_letters,
-    "recalls": _draw_recalls,
-    "reliability": _draw_reliability,
-    "latency": _draw_latency,
-    "tokens": _draw_tokens,
-}

@@ -721,11 +721,16 @@ def describe_samples(source: SampleSource, part: Excerpt) -> list[tuple[Plain, P
     for at, row in enumerate(rows):
         question, completion = questions[at], completions[at]
         told = [one[at]["metadata"] for one in ordered]
+        where = None
+        if samples is not None:  # the file without its folder, for a page travels
+            place = samples.place(at)
+            file = None if place.file is None else Path(place.file).name
+            where = str(Place(file=file, line=place.line)) or None
         text, move = cut_middle(None if completion is None else completion.text)
         read = [] if (reading := readings[at]) is None else reading.readings
         sample = {
             **{name: row[name] for name in ("p", "id", "trial")},
-            "where": None if samples is None else _name_place(samples.place(at)),
+            "where": where,
             "fields": [{"name": name, "text": cut(_write(value))} for name, value in columns[at].items()],
             "question": None if question is None else cut(question.text),
             "choices": _list_choices(next(filter(_list_labels, told), told[0]), question),
@@ -748,12 +753,6 @@ def describe_samples(source: SampleSource, part: Excerpt) -> list[tuple[Plain, P
 
 def _write(value: object) -> str:
     return value if isinstance(value, str) else to_json(value)
-
-
-def _name_place(place: Place) -> str | None:
-    """Return where a row stands: the file's name without its folder, for a page travels."""
-    name = None if place.file is None else Path(place.file).name
-    return str(Place(file=name, line=place.line)) or None
 
 
 def _describe_completion(completion: Completion | None, text: str | None) -> Plain:
@@ -816,8 +815,13 @@ def _describe_verdicts(
     """Return for each row the verdicts of all scorers; what the main one leaves open is as in the table."""
     verdicts: list[list[Plain]] = [[] for _ in rows]
     for step in source.steps:
-        problems = _find_problems(step.scorer, part.samples, scores.get(step.key, ()))
-        for at, score in enumerate(scores.get(step.key, ())):
+        found = scores.get(step.key, ())
+        failed = [at for at, one in enumerate(found) if one["status"] == ScoreStatus.FAILED.value]
+        problems: dict[int, str] = {}
+        if part.samples is not None and failed:  # why they could not be scored, as their check says
+            checked, _ = step.scorer.check_rows(part.samples.take(failed))
+            problems = {failed[one.position]: one.error.message for one in reversed(checked)}
+        for at, score in enumerate(found):
             metadata: Mapping[str, Any] = score["metadata"]
             why = [problems.get(at) or _explain(step.scorer, score, completions[at])]
             if score.get("excluded_by"):
@@ -835,15 +839,6 @@ def _describe_verdicts(
                 verdict |= {name: rows[at][name] for name in ("validity", "reason")}
             verdicts[at].append(verdict)
     return verdicts
-
-
-def _find_problems(scorer: Scorer, samples: Samples | None, scores: Sequence[Plain]) -> dict[int, str]:
-    """Return why rows could not be scored, as their check says."""
-    failed = [at for at, score in enumerate(scores) if score["status"] == ScoreStatus.FAILED.value]
-    if samples is None or not failed:
-        return {}
-    problems, _ = scorer.check_rows(samples.take(failed))
-    return {failed[one.position]: one.error.message for one in reversed(problems)}
 
 
 def _explain(scorer: Scorer, score: Plain, completion: Completion | None) -> str | None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import answerkey
+from answerkey.models.calls import Limits
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
 
 from .documents import CI_FILES, PAGES, ROOT, Block, Desk, collect_blocks, list_unlabelled
@@ -188,6 +189,24 @@ def test_every_public_name_is_documented() -> None:
     """The page of the Python functions has each name that the package exports."""
     page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
     assert [name for name in answerkey.__all__ if name[0] != "_" and f"`ak.{name}`" not in page] == []
+
+
+def test_the_limits_of_calls_are_those_of_the_code() -> None:
+    """The page about calling models states the numbers that the client uses."""
+    page = (ROOT / "docs" / "reference" / "calling-models.md").read_text(encoding="utf-8")
+    limits = Limits()
+    told = (
+        f"at most {limits.attempts} attempts",
+        f"up to {limits.unreadable_attempts} attempts",
+        f"between 0 and {limits.first_wait} s",
+        f"up to {limits.wait_seconds:.0f} s",
+        f"One request may take {limits.attempt_seconds:.0f} s",
+        f"a call with all attempts {limits.call_seconds:.0f} s",
+        f"no connection for {limits.reach_seconds:.0f} s",
+        f"or {limits.max_concurrent}, and fewer",
+        f"more than {limits.max_bytes // 2**20} MB",
+    )
+    assert [one for one in told if one not in page] == []
 
 
 def test_every_link_leads_somewhere() -> None:

@@ -1,0 +1,281 @@
+"""Laws of checks: a mistake is told where it is made, once; and what `check --plan` shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+import answerkey as ak
+from answerkey.evaluate.checks import plan_templates
+from answerkey.spec import load_plan
+from answerkey.types import Samples
+
+if TYPE_CHECKING:
+    from tests.unit.evaluate.conftest import Project
+
+TASK = """\
+key: mcqa
+display_name: Questions
+description: Multiple choice questions.
+config_spec:
+  - type: dataset_column
+    key: column
+    display_name: C
+    default_value: answer
+definition:
+  dataset: {key: questions}
+  solver:
+    type: single_turn_solver
+    input_builder:
+      type: chat_completion
+      input_messages:
+        - {role: system, content: Answer.}
+        - role: user
+          content: "{{ sample.question }}"
+  scorers:
+    - type: string_equals_mcqa
+      ground_truth_choice: "{{ sample.answer }}"
+      choices: "{{ sample.choices }}"
+"""
+DATASET = """\
+key: questions
+display_name: Questions
+source:
+  type: local
+  file_path: questions.jsonl
+"""
+RUN = "datasets: [{$ref: dataset.yaml}]\ntasks: [{$ref: task.yaml}]\n"
+FILTERS = """
+  filters:
+    - {op: exists, expression: sample.answer}
+    - {op: is_true, expression: sample.hard}"""
+ROWS = '{"question": "Q", "answer": "A", "choices": ["A", "B"]}\n' * 2
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the current folder, with a sound project in it."""
+    monkeypatch.chdir(tmp_path)
+    files = {"task.yaml": TASK, "dataset.yaml": DATASET, "run.yaml": RUN, "questions.jsonl": ROWS}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def find_errors(folder: Path, name: str, old: str, new: str) -> list[tuple[str, str]]:
+    """Return code and place of every error after a change of one file."""
+    path = folder / name
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    return [(error.code, str(error.where)) for error in ak.check("run.yaml").errors]
+
+
+def test_the_project_is_sound(folder: Path) -> None:
+    """Each law below is about one change of it."""
+    assert find_errors(folder, "run.yaml", "tasks", "tasks") == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place"),
+    [
+        ("sample.question }}", "sample.qestion }}", "task.yaml:18:20"),
+        ("content: Answer.", 'content: "{{ sample.rule }}"', "task.yaml:16:35"),
+        ("default_value: answer", "default_value: anser", "task.yaml:8:20"),
+        (
+            TASK[TASK.index("    type: single") : TASK.index("  scorers")],
+            "    type: pass_through_solver\n    trace_column: said\n",
+            "task.yaml:13:19",
+        ),
+        (
+            "  scorers:",
+            "    examples:\n      dataset: questions\n      num_examples: 1\n      by: level\n  scorers:",
+            "task.yaml:22:11",
+        ),
+    ],
+)
+def test_a_column_that_does_not_exist_is_told_where_the_task_asks_for_it(
+    folder: Path, old: str, new: str, place: str
+) -> None:
+    """Prompts, traces, groups of examples and defaults of parameters."""
+    assert find_errors(folder, "task.yaml", old, new) == [("E206", place)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        ("questions.jsonl", "question.jsonl", ("E201", "dataset.yaml:5:14")),
+        ("questions.jsonl", "questions.txt", ("E201", "dataset.yaml:5:14")),
+        (
+            "questions.jsonl",
+            "questions.jsonl\n  columns: {answer: text, choises: list}",
+            ("E206", "dataset.yaml:6:27"),
+        ),
+        ("questions.jsonl", f"questions.jsonl{FILTERS}", ("E206", "dataset.yaml:8:33")),
+    ],
+)
+def test_what_a_dataset_names_in_vain_is_told_in_its_file(
+    folder: Path, old: str, new: str, error: tuple[str, str]
+) -> None:
+    """Its data file, the columns that it types, the columns that its filters read."""
+    assert find_errors(folder, "dataset.yaml", old, new) == [error]
+
+
+def test_an_old_place_of_the_data_file_is_its_place(folder: Path) -> None:
+    """`file_path` at the top of a dataset file."""
+    old = "source:\n  type: local\n  file_path: questions.jsonl"
+    assert find_errors(folder, "dataset.yaml", old, "file_path: none.jsonl") == [
+        ("E201", "dataset.yaml:3:12")
+    ]
+
+
+def test_the_errors_of_a_row_stay_with_the_row(folder: Path) -> None:
+    """The data file, its line and the column."""
+    errors = find_errors(folder, "questions.jsonl", '"answer": "A"', '"answer": "C"')
+    assert [code for code, _ in errors] == ["E204", "E204"]
+    assert errors[0][1].endswith("questions.jsonl:1, column `answer`")
+
+
+def test_the_errors_of_one_file_are_told_line_by_line(folder: Path) -> None:
+    """Whoever finds them: the prompt stands above the scorers, and is checked after them."""
+    (folder / "questions.jsonl").write_text('{"other": 1}\n', encoding="utf-8")
+    places = [place for _, place in find_errors(folder, "run.yaml", "tasks", "tasks")]
+    assert places == ["task.yaml:8:20", "task.yaml:18:20", "task.yaml:21:28", "task.yaml:22:16"]
+
+
+def test_more_than_twenty_bad_rows_are_counted_not_listed(project: Project) -> None:
+    """The first 20 rows of one kind are shown, the rest as a number; no hint where no row would be left."""
+    project.write_task(project.task(solver=None))
+    rows = project.write_rows([{"question": "q", "answer": "E", "completion": "A"}] * 25)
+    found = ak.check(project.folder / "task.yaml", dataset=rows).errors
+    shown = [error for error in found if error.code == "E204"]
+    assert len(shown) == 21
+    assert shown[-1].message == "scorer `string_equals_mcqa`: 5 more rows have the same trouble"
+    assert "--allow-failed" not in str(shown[0].hint)
+
+
+def test_too_few_examples_are_told_once(project: Project) -> None:
+    """What the task asks for is at fault, not each of the rows: one error, where the task asks for it."""
+    solver = {**project.task()["definition"]["solver"], "examples": {"dataset": "shots", "num_examples": 20}}
+    project.write_rows([{"question": "q", "answer": "A"}] * 2, "shots")
+    one = {"model_key": "builtin/random"}
+    plan = project.plan(one, datasets=("rows", "shots"), solver=solver, dataset={"key": "rows"})
+    (error,) = ak.check(plan).errors
+    assert (error.code, error.message, error.hint) == (
+        "E302",
+        "20 examples are asked for, and dataset `shots` has 2 that are not the sample itself",
+        "lower `num_examples`",
+    )
+    assert "run.yaml:1:" in str(error.where)
+    with pytest.raises(ak.DataError, match="20 examples are asked for"):
+        ak.run(plan, out=project.folder / "out")
+
+
+def test_a_prompt_without_options_is_a_notice(project: Project) -> None:
+    """None of the first prompts holds the option texts of its row: the model could only guess."""
+    rows = project.write_rows([{"question": "q", "answer": "A", "options": ["red", "blue"]}] * 3)
+    task = project.folder / "task.yaml"
+    (notice,) = ak.check(task, dataset=rows).notices
+    assert "shows no options: none of the first 3 prompts holds the option texts" in notice.message
+    prompt = {"role": "user", "content": "{{ sample.question }} {{ sample.options | join(' or ') }}"}
+    solver = project.task()["definition"]["solver"]
+    solver["input_builder"]["input_messages"] = [prompt]
+    project.write_task(project.task(solver=solver))
+    assert ak.check(task, dataset=rows).notices == ()
+
+
+# How each template will be evaluated.
+
+PLANNED = """\
+key: planned
+display_name: Planned
+description: Every kind of template.
+definition:
+  dataset: {key: rows}
+  solver:
+    type: single_turn_solver
+    # examples
+    input_builder:
+      type: chat_completion
+      input_messages:
+        - {role: system, content: Answer.}
+        - {role: user, content: "{{ sample.question }}?"}
+  scorers:
+    - type: string_equals
+      ground_truth: "{{ sample.answer }}"
+      value: "{{ solver_output.output.choices[0].message.content | trim }}"
+    - type: model_as_a_judge_scorer
+      model_key: openai/gpt-4o-mini
+      user_prompt: "{{ sample.question }}"
+  actions:
+    - key: short
+      filter: {op: exists, expression: scores.string_equals.is_correct}
+      action: exclude_from_metrics
+    - key: all
+      filter: {op: exists, expression: scores | first}
+      action: exclude_from_metrics
+"""
+FILTERED = """\
+key: rows
+display_name: Rows
+source:
+  type: local
+  file_path: rows.jsonl
+  filters:
+    - {op: exists, expression: sample.answer | upper}
+"""
+EVALUATION = """\
+datasets:
+  - $ref: dataset.yaml
+  - {key: solved, display_name: Solved, source: {type: local, file_path: rows.jsonl}}
+tasks:
+  - $ref: task.yaml
+evaluation:
+  key: e
+  display_name: E
+  task_specifications:
+    - {task_key: planned, model_key: builtin/longest}
+"""
+
+
+def plan(folder: Path, examples: str = "") -> dict[str, str]:
+    """Return the plans in words by the name of the field."""
+    files = {"task": PLANNED.replace("# examples", examples), "dataset": FILTERED, "run": EVALUATION}
+    for name, text in files.items():
+        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+    (folder / "rows.jsonl").write_text('{"question": "q", "answer": "A"}\n', encoding="utf-8")
+    loaded = load_plan(folder / "run.yaml")
+    assert loaded.value is not None, loaded.errors
+    samples = Samples(pl.DataFrame({"question": ["q"], "answer": ["A"]}), pl.Series(["1"]))
+    (specification,) = loaded.value.specifications
+    return {one.field: str(one.plan) for one in plan_templates(specification, samples)}
+
+
+def test_every_template_is_planned_as_it_is_used(tmp_path: Path) -> None:
+    """Filters first, then prompts, scorers and actions; tables that a run will have count as known."""
+    assert plan(tmp_path) == {
+        "dataset rows.filters.0.expression": "column expression `answer`",
+        "solver.input_builder.input_messages.0.content": "constant",
+        "solver.input_builder.input_messages.1.content": "column expression `question`",
+        "string_equals.ground_truth": "column `answer`",
+        "string_equals.value": (
+            "once per distinct value of `solver_output.output.choices.0.message.content`"
+        ),
+        "model_as_a_judge_scorer.user_prompt": (
+            "row by row: the prompt is written with the completion of each row"
+        ),
+        "action short.expression": "once per distinct value of `scores.string_equals.is_correct`",
+        "action all.expression": "row by row: it uses `scores` as a whole",
+    }
+
+
+def test_prompts_with_examples_are_written_row_by_row(tmp_path: Path) -> None:
+    """Each row has examples of its own; what reads nothing stays a constant."""
+    plans = plan(tmp_path, "examples: {dataset: solved, num_examples: 1}")
+    assert plans["solver.input_builder.input_messages.0.content"] == "constant"
+    assert plans["solver.input_builder.input_messages.1.content"] == (
+        "row by row: the prompt is written with the examples of each row"
+    )

@@ -1,0 +1,428 @@
+"""Laws of runs that are gone on with, scored again, or measured by other groups."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import answerkey as ak
+from answerkey.errors import DataError, Problems, RunError
+from answerkey.evaluate import regroup, reopen
+from answerkey.runs import reopen_run
+
+if TYPE_CHECKING:
+    from tests.unit.evaluate.conftest import Project
+
+MODEL = "builtin/simulated?accuracy=0.5&style=mixed&seed=3"
+SAYS_A = "builtin/constant?choice=A"
+ROWS = [
+    {"question": "q1", "answer": "A", "second": "B"},
+    {"question": "q2", "answer": "B", "second": "B"},
+    {"question": "q3", "answer": "A", "second": "A"},
+]
+
+
+def by_second(project: Project) -> dict[str, Any]:
+    """Return the task with another column as its truth."""
+    (scorer,) = project.task()["definition"]["scorers"]
+    return project.task(scorers=[{**scorer, "ground_truth_choice": "{{ sample.second }}"}])
+
+
+def stop(stage: str, *_: object) -> None:
+    """Interrupt a run when it has scored its first shard."""
+    if stage == "score":
+        raise KeyboardInterrupt
+
+
+def interrupt(project: Project, plan: Path | None = None, **options: Any) -> Path:  # noqa: ANN401 - any option of a run
+    """Return the folder of a run that was interrupted after its only shard."""
+    stopped = project.folder / "stopped"
+    options |= {} if plan else {"dataset": str(project.folder / "rows.jsonl")}
+    with pytest.raises(KeyboardInterrupt) as caught:
+        ak.run(plan or project.folder / "task.yaml", out=stopped, progress=stop, **options)
+    assert caught.value.__notes__ == [f"answerkey resume {stopped}"]
+    assert not (stopped / "lock").exists()
+    assert ak.load_run(stopped).status == "incomplete"
+    return stopped
+
+
+def read_results(folder: Path) -> dict[str, object]:
+    """Return every file of a run, `run.json` without its times."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    found: dict[str, object] = {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    manifest = json.loads((folder / "run.json").read_text())
+    return found | {"run.json": {**manifest, "started_at": None, "ended_at": None}}
+
+
+# `resume`
+
+
+@pytest.mark.parametrize("how", ["model", "recorded", "repetitions"])
+def test_a_resumed_run_is_the_uninterrupted_one(project: Project, how: str) -> None:
+    """Every file is the same, byte by byte, and so is what ran, times aside; the task file may be gone."""
+    plan, options = None, {"model": MODEL}
+    if how == "recorded":
+        options = {"completions": project.write_rows([{"completion": one} for one in "ABABBX"], "said")}
+    if how == "repetitions":
+        repeated = {"repeatability": {"num_runs": 2}, "model_key": MODEL}
+        plan, options = project.plan(repeated, trials={"num_trials": 2}), {}
+    whole = project.run("whole", **options) if plan is None else ak.run(plan, out=project.folder / "whole")
+    stopped = interrupt(project, plan, **options)
+    (project.folder / "task.yaml").unlink()
+    resumed = ak.resume(stopped)
+    assert (resumed.status, resumed.metrics) == ("complete", whole.metrics)
+    assert read_results(stopped) == read_results(project.folder / "whole")
+
+
+def test_a_rescored_run_that_was_cut_off_is_resumed(project: Project) -> None:
+    """It goes on with the completions of the run that it scores again."""
+    old = project.run("old", model=MODEL)
+    with pytest.raises(KeyboardInterrupt):
+        ak.rescore(old, out=project.folder / "stopped", progress=stop)
+    whole = ak.rescore(old, out=project.folder / "whole")
+    assert ak.resume(project.folder / "stopped").metrics == whole.metrics
+    assert read_results(project.folder / "stopped") == read_results(project.folder / "whole")
+
+
+def test_options_of_the_start_still_hold(project: Project) -> None:
+    """Selection, allowance and config need not be given again."""
+    project.write_rows([*ROWS, {"question": "q", "answer": "Z"}, *ROWS])
+    stopped = interrupt(project, model=MODEL, num_samples=5, allow_failed=2, subsampling="head")
+    counts = ak.resume(stopped).tasks["quiz"].counts
+    assert (counts["samples"], counts["failed"]) == (5, 1)
+
+
+def test_examples_are_picked_again(project: Project) -> None:
+    """A run with examples from a second dataset is resumed with the same prompts; changed ones are E505."""
+    pool = [{"question": f"p{n}", "answer": "A"} for n in range(5)]
+    project.write_rows(pool, "pool")
+    solver = project.task()["definition"]["solver"] | {"examples": {"dataset": "pool", "num_examples": 2}}
+    solver["input_builder"]["input_messages"][0]["content"] = "{{ examples }} {{ sample.question }}"
+    plan = project.plan({}, datasets=("rows", "pool"), solver=solver, dataset={"key": "rows"})
+    stopped = interrupt(project, plan, model=MODEL)
+    part = stopped / "tasks" / "quiz" / "completions" / "part-00000.parquet"
+    before = part.read_bytes()
+    project.write_rows([{"question": "other", "answer": "A"}] * 5, "pool")
+    with pytest.raises(RunError, match="examples cannot be opened again") as caught:
+        ak.resume(stopped)
+    assert caught.value.code == "E505"
+    project.write_rows(pool, "pool")
+    assert ak.resume(stopped).status == "complete"
+    assert part.read_bytes() == before
+
+
+def test_a_complete_run_is_left_as_it_is(project: Project) -> None:
+    """Resuming it changes no byte, and returns it."""
+    project.run("whole", model=MODEL)
+    before = (project.folder / "whole" / "run.json").read_bytes()
+    (project.folder / "rows.jsonl").unlink()
+    assert ak.resume(project.folder / "whole").status == "complete"
+    assert (project.folder / "whole" / "run.json").read_bytes() == before
+
+
+def test_a_run_without_run_json_starts_again(tmp_path: Path) -> None:
+    """E507 says so; a folder that never was a run is E501."""
+    (tmp_path / "run" / "tasks" / "quiz").mkdir(parents=True)
+    with pytest.raises(RunError, match=r"stopped before its `run.json` was written") as caught:
+        ak.resume(tmp_path / "run")
+    assert caught.value.code == "E507"
+    with pytest.raises(RunError) as other:
+        ak.resume(tmp_path)
+    assert other.value.code == "E501"
+
+
+def test_a_run_in_use_is_refused(project: Project) -> None:
+    """While a process holds the run, another cannot go on with it."""
+    stopped = interrupt(project, model=MODEL)
+    with reopen_run(stopped), pytest.raises(RunError) as caught:
+        ak.resume(stopped)
+    assert caught.value.code == "E506"
+
+
+@pytest.mark.parametrize(("name", "is_gone"), [("rows", False), ("rows", True), ("said", False)])
+def test_files_that_have_changed_are_e505(project: Project, name: str, *, is_gone: bool) -> None:
+    """Half of one dataset and half of another is no result; the run stays as it was."""
+    said = project.write_rows([{"completion": "A"}] * 6, "said")
+    stopped = interrupt(project, completions=said)
+    before = (stopped / "run.json").read_bytes()
+    changed = project.write_rows([{"question": "o", "answer": "B", "completion": "B"}] * 6, name)
+    if is_gone:
+        Path(changed).unlink()
+    what = "dataset" if name == "rows" else "completions"
+    with pytest.raises(RunError, match=f"{what} cannot be opened again") as caught:
+        ak.resume(stopped)
+    assert caught.value.code == "E505"
+    assert (stopped / "run.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"options": None}, "which options it was started with"),
+        ({"options": {"warp": 9}}, "options that it cannot decide: `warp`"),
+        ({"options": {"trust_code": True}}, "options that it cannot decide: `trust_code`"),
+        ({"options": {"allow_hosts": ["collector.example"]}}, "it cannot decide: `allow_hosts`"),
+        ({"options": {"env": "evil.env"}}, "options that it cannot decide: `env`"),
+        ({"rescored_from": {"path": "/old"}}, "`/old` is not the run any more that it scores again"),
+    ],
+)
+def test_a_run_that_cannot_be_resumed_says_why(
+    project: Project, change: dict[str, Any], message: str
+) -> None:
+    """E507, whatever is missing."""
+    stopped = interrupt(project, model=MODEL)
+    manifest = json.loads((stopped / "run.json").read_text())
+    (stopped / "run.json").write_text(json.dumps(manifest | change))
+    with pytest.raises(RunError, match=message) as caught:
+        ak.resume(stopped)
+    assert caught.value.code == "E507"
+
+
+def test_what_decides_the_numbers_cannot_be_changed(project: Project) -> None:
+    """Another model or dataset is another run; samples and completions are those of the old one."""
+    stopped = interrupt(project, model=MODEL)
+    with pytest.raises(ak.SpecError, match="`model` cannot be chosen: a run goes on") as caught:
+        ak.resume(stopped, model="builtin/random")
+    assert caught.value.code == "E119"
+    with pytest.raises(ak.SpecError, match="`num_samples` cannot be chosen: an old run") as caught:
+        ak.rescore(ak.resume(stopped), out=project.folder / "new", num_samples=2)
+    assert caught.value.code == "E119"
+
+
+# `rescore`
+
+
+@pytest.fixture
+def old(project: Project) -> ak.Run:
+    """Return a finished run of a model that always says A."""
+    project.write_rows(ROWS)
+    return project.run("old", model=SAYS_A)
+
+
+def test_the_same_task_gives_the_same_numbers(old: ak.Run, tmp_path: Path) -> None:
+    """Without a new task the old one is used; the new run says which run it comes from."""
+    again = ak.rescore(old, out=tmp_path / "new")
+    assert again.metrics == old.metrics
+    assert again.manifest["rescored_from"]["path"] == str(tmp_path / "old")
+    new, before = again.tasks["quiz"], old.tasks["quiz"]
+    assert new.scores.equals(before.scores)
+    assert new.completions.equals(before.completions)
+    assert [new.manifest[name] for name in ("model", "dataset")] == [
+        before.manifest[name] for name in ("model", "dataset")
+    ]
+
+
+@pytest.mark.parametrize("form", ["file", "task", "mapping"])
+def test_a_changed_task_changes_the_numbers_only(project: Project, old: ak.Run, form: str) -> None:
+    """A task file, a mapping and a Task do the same, of any key; the old run stays as it is."""
+    before = (project.folder / "old" / "run.json").read_bytes()
+    mapping = by_second(project) | {"key": "renamed"}
+    file = project.write_task(mapping)
+    forms: dict[str, Any] = {"file": file, "task": ak.load_task(file), "mapping": mapping}
+    again = ak.rescore(project.folder / "old", forms[form], out=project.folder / "new")
+    assert old.metrics["Accuracy"].value == pytest.approx(2 / 3)
+    assert again.tasks["quiz"].metrics["Accuracy"].value == pytest.approx(1 / 3)
+    assert again.manifest["notices"] == []
+    assert (project.folder / "old" / "run.json").read_bytes() == before
+
+
+def test_a_run_file_has_the_tasks_by_their_keys(project: Project) -> None:
+    """A changed `run.yaml` scores its task specifications again; one that is gone is left out."""
+    wanted = [{"key": key, "model_key": "builtin/random"} for key in ("one", "two")]
+    first = ak.run(project.plan(*wanted), out=project.folder / "old")
+    assert list(first.tasks) == ["one", "two"]
+    (scorer,) = project.task()["definition"]["scorers"]
+    plan = project.plan(wanted[1], scorers=[{**scorer, "ground_truth_choice": "B"}])
+    again = ak.rescore(first, plan, out=project.folder / "new")
+    assert list(again.tasks) == ["two"]
+    said = again.tasks["two"].completions["completion"].to_list()
+    assert again.tasks["two"].metrics["Accuracy"].value == pytest.approx(said.count("B") / 6)
+    assert "task `one` is left out: it is not among the new tasks" in again.manifest["notices"][0]
+
+
+def test_config_values_are_taken_over(project: Project) -> None:
+    """A value that nobody gives is the old run's; the caller's wins."""
+    (scorer,) = project.task()["definition"]["scorers"]
+    task = project.task(scorers=[{**scorer, "ground_truth_choice": "{{ sample.<< config.column >> }}"}])
+    task["config_spec"] = [{"type": "dataset_column", "key": "column", "display_name": "Column"}]
+    file, _ = project.write_task(task), project.write_rows(ROWS)
+    first = project.run("old", config={"column": "second"}, model=SAYS_A)
+    same = ak.rescore(first, file, out=project.folder / "same")
+    other = ak.rescore(first, file, config={"column": "answer"}, out=project.folder / "other")
+    values = [run.metrics["Accuracy"].value for run in (first, same, other)]
+    assert values == pytest.approx([1 / 3, 1 / 3, 2 / 3])
+
+
+def test_a_task_that_would_ask_something_else_is_noted(project: Project, old: ak.Run) -> None:
+    """The completions are answers to the old prompts, and the run says so."""
+    solver = project.task()["definition"]["solver"]
+    solver["input_builder"]["input_messages"][0]["content"] = "Please: {{ sample.question }}"
+    again = ak.rescore(old, project.task(solver=solver), out=project.folder / "new")
+    assert "task `quiz` would ask something else now" in again.manifest["notices"][0]
+
+
+def test_recorded_completions_are_still_referred_to(project: Project) -> None:
+    """They are not copied, unless that is asked for; changed ones are E505."""
+    said = project.write_rows([{"completion": text} for text in "ABABAB"], "said")
+    first = project.run("old", completions=said)
+    again = ak.rescore(first, out=project.folder / "new")
+    assert again.metrics == first.metrics
+    assert again.tasks["quiz"].completions.is_empty()
+    assert ak.rescore(again, out=project.folder / "third", copy=True).tasks["quiz"].completions.height == 6
+    project.write_rows([{"completion": "B"}] * 6, "said")
+    with pytest.raises(RunError) as caught:
+        ak.rescore(first, out=project.folder / "fourth")
+    assert caught.value.code == "E505"
+
+
+def test_a_row_that_was_not_asked_is_an_error_once_it_is_in_order(project: Project) -> None:
+    """The old run left out a row with a bad truth; with a truth it has no completion, and no score."""
+    project.write_rows([*ROWS, {"question": "q4", "answer": "Z", "second": "A"}])
+    first = project.run("old", model=SAYS_A, allow_failed=1)
+    assert first.tasks["quiz"].counts["failed"] == 1
+    same = ak.rescore(first, out=project.folder / "same")
+    assert (same.status, same.tasks["quiz"].counts) == ("complete", first.tasks["quiz"].counts)
+    again = ak.rescore(first, by_second(project), out=project.folder / "new")
+    counts = again.tasks["quiz"].counts
+    assert (again.status, counts["scored"], counts["failed"], counts["errors"]) == ("incomplete", 3, 0, 1)
+
+
+def test_trials_and_repetitions_are_scored_again(project: Project) -> None:
+    """Each trial and each repetition keeps its completions; another number of trials is E507."""
+    wanted = {"model_key": "builtin/random", "repeatability": {"num_runs": 2}}
+    first = ak.run(project.plan(wanted, trials={"num_trials": 3}), out=project.folder / "old")
+    assert first.tasks["quiz"].completions.height == 18
+    again = ak.rescore(first, out=project.folder / "new")
+    assert again.metrics == first.metrics
+    assert again.tasks["quiz"].completions.equals(first.tasks["quiz"].completions)
+    assert again.tasks["quiz"].repeatability == first.tasks["quiz"].repeatability
+    repeated = zip(again.tasks["quiz"].repetitions, first.tasks["quiz"].repetitions, strict=True)
+    assert all(new.scores.equals(before.scores) for new, before in repeated)
+    with pytest.raises(RunError, match="has 1 trials; the old run asked each sample 3 times") as caught:
+        ak.rescore(first, project.task(), out=project.folder / "other")
+    assert caught.value.code == "E507"
+
+
+def test_what_cannot_be_scored_again_leaves_no_run(project: Project, old: ak.Run) -> None:
+    """A task with errors shows them all; a run that is not finished is resumed first."""
+    file = project.write_task(project.task(scorers=[{"type": "nonsense"}]))
+    with pytest.raises(ak.SpecError) as caught:
+        ak.rescore(old, file, out=project.folder / "new")
+    assert caught.value.code == "E109"
+    manifest = json.loads((project.folder / "old" / "run.json").read_text())
+    (project.folder / "old" / "run.json").write_text(json.dumps({**manifest, "status": "running"}))
+    with pytest.raises(RunError, match="not finished") as refused:
+        ak.rescore(project.folder / "old", out=project.folder / "new")
+    assert refused.value.code == "E507"
+    assert not (project.folder / "new").exists()
+
+
+# `regroup`
+
+GROUPED = [
+    {"answer": "A", "completion": said, "passage": passage, "level": level}
+    for said, passage, level in zip("AABBABAABB", "aabbccddee", [1, 2] * 5, strict=True)
+]
+
+
+def run_grouped(project: Project, out: str = "run", **definition: object) -> ak.Run:
+    """Return a finished run of rows in groups and clusters."""
+    project.write_task(project.task(solver=None, **definition))
+    project.write_rows(GROUPED)
+    return project.run(out)
+
+
+def test_groups_and_clusters_are_those_of_a_task_that_names_them(project: Project) -> None:
+    """Measured again or from the start, the values are the same, bit for bit; the folder keeps them."""
+    plain = run_grouped(project, "a")
+    named = run_grouped(project, "b", group_by=["level", "passage"], cluster_by="passage")
+    assert regroup(plain, group_by=["level", "passage"], cluster_by="passage").metrics == named.metrics
+    assert plain.metrics["Accuracy"].groups == ()
+    groups = named.metrics["Accuracy"].groups
+    assert [one.column for one in groups] == ["level", "passage"]
+    assert [one.group for one in groups[0].values] == ["1", "2"]
+    assert ak.load_run(project.folder / "b").metrics == named.metrics
+
+
+def test_the_correction_can_be_left_out(project: Project) -> None:
+    """Five clusters: √(4/5) of the corrected error."""
+    run = run_grouped(project, cluster_by="passage")
+    plain = regroup(run, is_corrected=False).metrics["Accuracy"]
+    corrected = run.metrics["Accuracy"].std_error or 0
+    assert plain.std_error == pytest.approx(corrected * (4 / 5) ** 0.5, rel=1e-13)
+    assert plain.details["clusters_corrected"] is False
+
+
+def test_a_metric_may_have_its_own_design(project: Project) -> None:
+    """What a metric says wins over the task."""
+    metrics = [
+        {"type": "mean", "field": "is_correct", "name": "own", "cluster_by": "level", "group_by": []},
+        {"type": "mean", "field": "is_correct", "name": "usual"},
+    ]
+    (scorer,) = project.task()["definition"]["scorers"]
+    scorers = [{**scorer, "metrics": metrics}]
+    run = run_grouped(project, cluster_by="passage", group_by="level", scorers=scorers)
+    own, usual = run.metrics["own"], run.metrics["usual"]
+    assert (own.details["cluster_by"], own.groups) == ("level", ())
+    assert (usual.details["cluster_by"], len(usual.groups)) == ("passage", 1)
+
+
+def test_a_column_that_is_not_there_is_named(project: Project) -> None:
+    """Each, before anything runs, at its place in the task; and when it is asked for later."""
+    with pytest.raises(Problems) as caught:
+        run_grouped(project, cluster_by="passge", group_by=["y"])
+    assert {error.code for error in caught.value.errors} == {"E206"}
+    (error,) = [one for one in caught.value.errors if "`cluster_by` names the column `passge`" in one.message]
+    assert error.hint == "did you mean `passage`?"
+    assert error.where is not None
+    assert str(error.where.file).endswith("task.yaml")
+    run = run_grouped(project)
+    with pytest.raises(DataError, match="has no column `levl`"):
+        regroup(run, group_by=["levl"])
+    (project.folder / "rows.jsonl").unlink()  # the labels are in the file, not in the run
+    with pytest.raises(RunError, match="cannot be opened again"):
+        regroup(run, group_by=["level"])
+
+
+# `reopen`
+
+
+@pytest.mark.parametrize("how", ["recorded", "dataset", "builtin", "copy"])
+def test_a_run_opens_again_with_its_samples_and_completions(project: Project, how: str) -> None:
+    """Whatever gave the completions, a finished run gives them back in the order of its scores."""
+    project.write_rows([{**row, "completion": text} for row, text in zip(ROWS, "BBA", strict=True)])
+    if how != "builtin":
+        project.write_task(project.task(solver=None))
+    said = project.write_rows([{"completion": text} for text in "BBA"], "said")
+    choices: dict[str, dict[str, Any]] = {
+        "recorded": {"completions": said},
+        "copy": {"completions": said, "copy": True},
+        "dataset": {},
+        "builtin": {"model": "builtin/constant?choice=B"},
+    }
+    run = project.run(**choices[how])
+    again = reopen(ak.load_run(project.folder / "run"))
+    whole = again.read(0, len(again))
+    assert whole.completions.frame["completion"].to_list() == list("BBB" if how == "builtin" else "BBA")
+    assert whole.samples.ids.to_list() == run.tasks["quiz"].scores["sample_id"].to_list()
+    assert whole.scores.equals(run.tasks["quiz"].scores)
+    assert again.task.fingerprint == run.tasks["quiz"].manifest["task"]["fingerprint"]
+
+
+def test_a_run_whose_files_changed_is_not_opened_again(project: Project) -> None:
+    """A dataset or a completions file that is not what it was is E505, never silently other numbers."""
+    said = project.write_rows([{"completion": "B"}] * 6, "said")
+    run = project.run(completions=said)
+    project.write_rows([{"completion": "A"}] * 6, "said")
+    with pytest.raises(RunError, match="content has changed") as caught:
+        reopen(run)
+    assert caught.value.code == "E505"
+    Path(said).unlink()
+    with pytest.raises(RunError, match="not there any more"):
+        reopen(run)
+    project.write_rows([{"question": "other", "answer": "A"}])
+    with pytest.raises(RunError, match="the run's dataset"):
+        reopen(run)

@@ -13,6 +13,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import polars as pl
 
@@ -227,20 +228,17 @@ def _read_texts(cell: object, labels: Sequence[str]) -> list[str]:
 
 
 def _shows(prompt: object, texts: Sequence[str]) -> bool:
+    """Return whether a prompt has the first words of half of the texts, with or without their labels."""
     raw = "\n".join(_walk_texts(prompt))
     words = f" {_join_words(raw)} "
-    return 2 * sum(_holds(raw, words, text) for text in texts) >= len(texts)
 
+    def holds(text: str) -> bool:
+        bare = (" ".join(_join_words(one).split()[:COMPARED_WORDS]) for one in (text, _LABEL.sub("", text)))
+        return text.strip() in raw or any(
+            one and (f" {one} " if one.isascii() else one) in words for one in bare
+        )
 
-def _holds(raw: str, words: str, text: str) -> bool:
-    """Return whether a prompt has the first words of a text, with or without its label."""
-    if text.strip() in raw:
-        return True
-    for one in (text, _LABEL.sub("", text)):
-        wanted = " ".join(_join_words(one).split()[:COMPARED_WORDS])
-        if wanted and (f" {wanted} " if wanted.isascii() else wanted) in words:
-            return True
-    return False
+    return 2 * sum(map(holds, texts)) >= len(texts)
 
 
 def _join_words(text: str) -> str:
@@ -325,14 +323,26 @@ Try = Callable[[Samples, Completions, dict[str, Scores]], RowTrouble | None]
 def find_unreadable(prepared: Prepared) -> list[AnswerkeyError]:
     """Return an error for each template that reads a field which a completion or a score cannot have."""
     task, rows = prepared.task, prepared.dataset.rows.slice(0, TRIED_ROWS)
-    tries = list(_list_tries(task))
+    tries: list[tuple[tuple[str | int, ...], Try]] = [
+        (("definition", "scorers", step.index, name), _try_field(step, name))
+        for step in task.scoring
+        for name in getattr(step.scorer, "completion_fields", ())
+    ]
+    tries += [
+        (("definition", "actions", index, "filter", "expression"), partial(try_action, action))
+        for index, action in enumerate(task.actions)
+    ]
     if not tries or not len(rows):
         return []
     samples = rows.load(prepared.columns)
     errors: list[AnswerkeyError] = []
     for path, attempt in tries:
+        trouble = None
         try:
-            trouble = _find_trouble(attempt, task, samples)
+            for row in range(len(samples)):  # a name that one of them has is no mistake of the template
+                trouble = _try_row(attempt, task, samples.take([row]))
+                if trouble is None:
+                    break
         except TemplateStopped as stopped:
             errors.append(stopped.at(task.places.of_template(stopped.source)))
             continue
@@ -344,28 +354,8 @@ def find_unreadable(prepared: Prepared) -> list[AnswerkeyError]:
     return errors
 
 
-def _list_tries(task: Task) -> Iterator[tuple[tuple[str | int, ...], Try]]:
-    """Yield the templates that see a completion: where they stand, and how to try them."""
-    for step in task.scoring:
-        for name in getattr(step.scorer, "completion_fields", ()):
-            yield ("definition", "scorers", step.index, name), _try_field(step, name)
-    for index, action in enumerate(task.actions):
-        path = ("definition", "actions", index, "filter", "expression")
-        yield path, lambda *tables, one=action: try_action(one, *tables)
-
-
 def _try_field(step: ScoringStep, name: str) -> Try:
     return lambda samples, completions, _: step.scorer.try_field(name, samples, completions)  # type: ignore[attr-defined]
-
-
-def _find_trouble(attempt: Try, task: Task, samples: Samples) -> RowTrouble | None:
-    """Return what is wrong with a template on every one of the samples; None when one of them is fine."""
-    found = None
-    for row in range(len(samples)):
-        found = _try_row(attempt, task, samples.take([row]))
-        if found is None:
-            break
-    return found
 
 
 def _try_row(attempt: Try, task: Task, sample: Samples) -> RowTrouble | None:
@@ -377,7 +367,11 @@ def _try_row(attempt: Try, task: Task, sample: Samples) -> RowTrouble | None:
     told: dict[str, RowTrouble] = {}
     is_in_parts = False
     for _ in range(MOST_NAMES):
-        said = _make_completion(told, is_in_parts=is_in_parts)
+        more = dict.fromkeys(told, TEXT)
+        content: object = [{"type": "text", "text": TEXT, **more}] if is_in_parts else TEXT
+        reply = {**more, "role": "assistant", "content": content}
+        usage = {"finish_reason": "stop", "prompt_tokens": 1, "completion_tokens": 1}
+        said = Completion(TEXT, prompt=_PROMPT, reply=reply, **usage)  # type: ignore[arg-type]  # of Completion
         completions = Completions.build(sample.ids, [said], source="made up")
         trouble = attempt(sample, completions, _make_scores(task, told))
         if trouble is None or not trouble.is_undefined:
@@ -393,16 +387,6 @@ def _try_row(attempt: Try, task: Task, sample: Samples) -> RowTrouble | None:
         is_in_parts |= is_text
         told[missing["name"]] = trouble
     return None
-
-
-def _make_completion(names: Iterable[str], *, is_in_parts: bool) -> Completion:
-    """Return a completion whose message has these fields, too; its content may be a list of parts."""
-    more = dict.fromkeys(names, TEXT)
-    content: object = [{"type": "text", "text": TEXT, **more}] if is_in_parts else TEXT
-    reply = {**more, "role": "assistant", "content": content}
-    return Completion(
-        TEXT, prompt=_PROMPT, reply=reply, finish_reason="stop", prompt_tokens=1, completion_tokens=1
-    )
 
 
 def _make_scores(task: Task, names: Iterable[str]) -> dict[str, Scores]:
@@ -439,34 +423,23 @@ def plan_templates(specification: Specification, samples: Samples) -> tuple[Plan
 
     `samples` are any rows of the dataset: only their columns matter.
     """
-    return (*_plan_filters(specification, samples), *_plan_task(specification.task, samples))
-
-
-def _plan_filters(specification: Specification, samples: Samples) -> Iterator[PlannedTemplate]:
-    dataset = specification.dataset
-    for position, one in enumerate(dataset.source.filters):
-        name = f"dataset {dataset.key}.filters.{position}.expression"
-        yield PlannedTemplate(name, one.row_template, one.row_template.plan(samples))
-
-
-def _plan_task(task: Task, samples: Samples) -> Iterator[PlannedTemplate]:
+    dataset, task, solver = specification.dataset, specification.task, specification.task.solver
     judges = {step.key for step in task.scoring if isinstance(step.scorer, AskingScorer)}
+    has_examples = isinstance(solver, SingleTurnSolver) and solver.examples is not None
+    found = [
+        PlannedTemplate(
+            f"dataset {dataset.key}.filters.{position}.expression", template, template.plan(samples)
+        )
+        for position, template in enumerate(one.row_template for one in dataset.source.filters)
+    ]
     for name, template in task.templates():
-        if name.startswith("solver."):
-            plan = _plan_prompt(task, template, samples)
-        elif name.rpartition(".")[0] in judges:
-            plan = _leave_to_rows(template, samples, "the prompt is written with the completion of each row")
-        else:
+        is_prompt, is_judged = name.startswith("solver."), name.rpartition(".")[0] in judges
+        if not is_prompt and not is_judged:
             plan = template.plan(samples, later=ACTION_NAMES)
-        yield PlannedTemplate(name, template, plan)
-
-
-def _plan_prompt(task: Task, template: Template, samples: Samples) -> Plan:
-    if isinstance(task.solver, SingleTurnSolver) and task.solver.examples is not None:
-        return _leave_to_rows(template, samples, "the prompt is written with the examples of each row")
-    return template.plan(samples, as_text=True)
-
-
-def _leave_to_rows(template: Template, samples: Samples, why: str) -> Plan:
-    plan = template.plan(samples, as_text=True)
-    return plan if plan.kind == "constant" else Plan("rows", plan.reads, why)
+        else:
+            plan = template.plan(samples, as_text=True)
+            if plan.kind != "constant" and (is_judged or has_examples):
+                beside = "completion" if is_judged else "examples"
+                plan = Plan("rows", plan.reads, f"the prompt is written with the {beside} of each row")
+        found.append(PlannedTemplate(name, template, plan))
+    return tuple(found)

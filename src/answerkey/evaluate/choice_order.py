@@ -28,28 +28,17 @@ BASE_COLUMN = "base_sample_id"
 Places = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class RecordedOrders:
-    """The orders in which samples were asked, as they are written, by the id of the sample."""
-
-    cells: dict[str, list[tuple[object, Place]]]
-
-    def read(self, sample: str, labels: Sequence[str]) -> tuple[Places, ...]:
-        """Return the orders of a sample, each once; E209 for one that is none of its options."""
-        found = [read_order(cell, labels, place) for cell, place in self.cells.get(sample, ())]
-        return tuple(dict.fromkeys(found))
-
-
-def list_recorded_orders(completions: Rows) -> RecordedOrders | None:
-    """Return the orders that a table of completions states; None when it has no column for them."""
+def list_recorded_orders(completions: Rows) -> dict[str, list[tuple[object, Place]]] | None:
+    """Return the orders that a table of completions states, by sample; None when it has no such column."""
     if ORDER_COLUMN not in completions.columns:
         return None
     table = completions.load([ID_COLUMN, BASE_COLUMN, ORDER_COLUMN])
     cells: dict[str, list[tuple[object, Place]]] = {}
-    pairs = zip(_list_bases(table), table.values(ORDER_COLUMN), strict=True)
-    for position, (sample, cell) in enumerate(pairs):
+    for position, (sample, cell) in enumerate(
+        zip(_list_bases(table), table.values(ORDER_COLUMN), strict=True)
+    ):
         cells.setdefault(sample, []).append((cell, table.place(position, ORDER_COLUMN)))
-    return RecordedOrders(cells)
+    return cells
 
 
 def _list_bases(table: Samples) -> list[str]:
@@ -311,7 +300,8 @@ def _plan_orders(
         for place, (row, labels) in enumerate(zip(block.rows(), list_labels(task, block), strict=True)):
             found = plan_row(setting, row, labels)
             if asked is not None and labels is not None and found.left_in_place != UNSUITABLE:
-                own = asked.read(str(block.ids[place]), labels) or found.orders[:1]
+                stated = [read_order(cell, labels, at) for cell, at in asked.get(str(block.ids[place]), ())]
+                own = tuple(dict.fromkeys(stated)) or found.orders[:1]
                 left = found.left_in_place if own == found.orders else None
                 found = RowOrders(own, left, None, found.is_plain, found.estimates_prior)
             code = None if labels is None else known.setdefault(labels, len(known))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import answerkey as ak
-from answerkey.runs import Journal
+from answerkey.runs.journal import Journal
 from answerkey.testing import Reply, TestServer
 from answerkey.testing.replies import Messages
 

@@ -23,7 +23,8 @@ from answerkey.metrics import wilson
 from answerkey.models.cache import CallCache
 from answerkey.models.calls import BatchLeft, BatchSeen, Budget, Event, Finished, Price, Retried, find_room
 from answerkey.models.model import LiveModel, Model, SnippetModel
-from answerkey.runs import Journal, JournalCall, RunWriter
+from answerkey.runs import RunWriter
+from answerkey.runs.journal import Journal, JournalCall
 from answerkey.scorers import AskingScorer, StringEquals, StringEqualsMcqa
 from answerkey.solvers import ChoiceRankingSolver
 from answerkey.spec import Task

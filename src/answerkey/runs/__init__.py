@@ -1,6 +1,5 @@
 """Runs: written, read, listed, and gone on with where one stopped."""
 
-from answerkey.runs.journal import Journal, JournalCall
 from answerkey.runs.run import (
     NOT_COMPLETE,
     KeptCompletions,
@@ -38,8 +37,6 @@ from answerkey.runs.writing import (
 
 __all__ = [
     "NOT_COMPLETE",
-    "Journal",
-    "JournalCall",
     "KeptCompletions",
     "Run",
     "RunPlace",

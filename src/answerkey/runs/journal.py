@@ -37,10 +37,9 @@ from answerkey.models.cache import (
     write_rows,
 )
 from answerkey.models.calls import Call, Submitted
-from answerkey.runs.store import ObjectStore, RunStore, reaching_storage
+from answerkey.runs.store import JOURNAL_NAME, ObjectStore, RunStore, reaching_storage
 from answerkey.types import Completion, CompletionStatus
 
-JOURNAL_NAME = "journal.sqlite"
 VERSION = 2
 COLUMNS = "key, specification, sample_id, trial, purpose, status, source, completion, checksum"
 #: No index on the key: keys are random, and each would dirty a page of its own that is written twice.

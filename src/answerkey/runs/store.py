@@ -45,6 +45,7 @@ RUN_FILE = re.compile(
     r"(tasks/[^/]+(?:/repetitions/\d+)?)/"
     r"(?:(?:task|metrics|repeatability)\.json|agreement\.parquet|(?:scores|completions)/part-[^/]+\.parquet)"
 )
+JOURNAL_NAME = "journal.sqlite"
 PART = re.compile(r".*/part-\d+\.parquet")
 #: Of one JSON file of a run; and how many lists and mappings, and how many entries, it may hold.
 MAX_JSON_BYTES = 32_000_000

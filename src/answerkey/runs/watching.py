@@ -13,9 +13,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from answerkey.errors import RunError
-from answerkey.runs.journal import JOURNAL_NAME
 from answerkey.runs.lock import LOCK_NAME, is_alive
-from answerkey.runs.store import PART, FolderStore
+from answerkey.runs.store import JOURNAL_NAME, PART, FolderStore
 
 _SOLVE = "solve"
 #: Seconds in which a journal that was written to counts as being worked on, wherever that is done.

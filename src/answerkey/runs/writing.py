@@ -15,20 +15,11 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
 from answerkey.errors import AnswerkeyError, RunError, hide_secrets
-from answerkey.models.cache import CallCache
-from answerkey.runs.journal import (
-    JOURNAL_NAME,
-    Journal,
-    JournalCopies,
-    bring_journal,
-    claim_home,
-    remove_journal,
-)
 from answerkey.runs.lock import RunLock
 from answerkey.runs.run import (
     AGREEMENT,
@@ -44,6 +35,7 @@ from answerkey.runs.run import (
     read_run,
 )
 from answerkey.runs.store import (
+    JOURNAL_NAME,
     FolderStore,
     ObjectStore,
     RunPlace,
@@ -53,6 +45,10 @@ from answerkey.runs.store import (
     remove_empty,
 )
 from answerkey.types import MetricValue
+
+if TYPE_CHECKING:
+    from answerkey.models.cache import CallCache
+    from answerkey.runs.journal import Journal, JournalCopies
 
 #: The tables of a task that are in parts.
 TABLES = ("scores", "completions")
@@ -83,8 +79,14 @@ def has_only_begun(place: RunPlace) -> bool:
 
 def forget_journal(place: RunPlace) -> None:
     """Delete what is left of the journal of a complete run, as far as that can be done."""
-    with suppress(OSError, RunError):
-        remove_journal(open_store(place))
+    _remove_journal(open_store(place))
+
+
+def _remove_journal(store: RunStore) -> None:
+    from answerkey.runs.journal import remove_journal
+
+    with suppress(OSError, RunError):  # it does no harm if it stays
+        remove_journal(store)
 
 
 def start_run(
@@ -109,6 +111,8 @@ def start_run(
         undo.callback(lock.close)
         store.require_new()
         if isinstance(store, ObjectStore):
+            from answerkey.runs.journal import claim_home
+
             claim_home(store, known["started_at"], is_new=True)
         undo.callback(_remove_files, store)
         for key, source in tasks.items():
@@ -135,6 +139,8 @@ def reopen_run(place: RunPlace) -> RunWriter:
         undo.callback(lock.close)
         manifest, lost = read_manifest(store), 0
         if isinstance(store, ObjectStore):
+            from answerkey.runs.journal import bring_journal, claim_home
+
             claim_home(store, str(manifest.get("started_at")), is_new=False)
             lost = bring_journal(store)
         undo.pop_all()
@@ -171,6 +177,8 @@ class RunWriter:
     def journal(self, cache: CallCache | None = None) -> Journal:
         """Return the journal of the run, opened the first time it is asked for; the cache lies behind it."""
         if self._journal is None:
+            from answerkey.runs.journal import Journal, JournalCopies
+
             self._journal = Journal(self.store.home)
             if isinstance(self.store, ObjectStore):
                 self._copies = JournalCopies(self.store)
@@ -238,8 +246,8 @@ class RunWriter:
                 self._copies.end()
             if self._journal is not None:
                 self._journal.close()
-            with suppress(OSError, RunError):  # it does no harm if it stays
-                remove_journal(self.store)
+            if self._journal is not None or self.is_resumed or isinstance(self.store, ObjectStore):
+                _remove_journal(self.store)
         self.close()
         manifest = self.manifest if self.store.place is None else read_manifest(self.store)
         return read_run(self.store, manifest)
@@ -254,8 +262,8 @@ class RunWriter:
     def discard(self) -> None:
         """Remove all that was written, as if the run had not been started."""
         _remove_files(self.store)
-        with suppress(OSError, RunError):
-            remove_journal(self.store)
+        if isinstance(self.store, ObjectStore):
+            _remove_journal(self.store)
         self.close()
         for path in self.made:
             remove_empty(path)

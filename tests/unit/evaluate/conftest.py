@@ -46,7 +46,10 @@ class Project:
         return str(self.folder / f"{name}.jsonl")
 
     def plan(
-        self, *specifications: Mapping[str, Any], datasets: Sequence[str] = ("rows",), **definition: object
+        self,
+        *specifications: Mapping[str, Any],
+        datasets: Sequence[str] = ("rows",),
+        **definition: Any,  # noqa: ANN401 - parts of a definition
     ) -> Path:
         """Write a run file that runs the task as these say; return the folder."""
         sources = [{"type": "local", "file_path": f"{name}.jsonl"} for name in datasets]

@@ -214,7 +214,8 @@ def test_completions_beside_the_run_file_are_scored(
     recorded: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, solver: bool
 ) -> None:
     """Wherever the command is given; no model is asked, though the task has a solver; `rescore` agrees."""
-    recorded.plan({"completions": "said.jsonl"}, **({} if solver else {"solver": None}))
+    given: dict[str, Any] = {} if solver else {"solver": None}
+    recorded.plan({"completions": "said.jsonl"}, **given)
     monkeypatch.chdir(tmp_path.parent)
     run = ak.run(tmp_path.name, out=tmp_path / "run")
     assert run.metrics["Accuracy"].value == 0.5

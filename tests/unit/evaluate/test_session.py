@@ -13,7 +13,7 @@ from answerkey.evaluate import Observer
 from answerkey.evaluate.prepare import Prepared
 from answerkey.evaluate.session import Reasons, count_calls
 from answerkey.models.calls import Adapted, BatchLeft, BatchSeen, Call, Finished, Price, Retried
-from answerkey.runs import JournalCall
+from answerkey.runs.journal import JournalCall
 from answerkey.spec import DatasetSpec, Specification
 from answerkey.types import Completion, CompletionStatus, Notice
 

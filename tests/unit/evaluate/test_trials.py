@@ -46,7 +46,7 @@ def make_task(project: Project, **definition: object) -> dict[str, Any]:
     return project.task(**{"scorers": [SCORER], "trials": TRIALS, **definition})
 
 
-def write_plan(project: Project, num_runs: int = 1, **definition: object) -> Path:
+def write_plan(project: Project, num_runs: int = 1, **definition: Any) -> Path:  # noqa: ANN401 - a definition
     """Write a run file and twenty rows; return the folder."""
     project.write_rows(ROWS)
     repeated = {"repeatability": {"num_runs": num_runs}} if num_runs > 1 else {}

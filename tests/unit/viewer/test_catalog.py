@@ -13,7 +13,7 @@ import pytest
 
 from answerkey.errors import RunError, ServeError
 from answerkey.runs import Run, load_run
-from answerkey.runs.journal import JOURNAL_NAME
+from answerkey.runs.store import JOURNAL_NAME
 from answerkey.viewer import catalog as module
 from answerkey.viewer.catalog import Cache, Catalog, make_id
 

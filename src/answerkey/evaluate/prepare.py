@@ -113,6 +113,9 @@ class Options:
     policies: str | Path | Mapping[str, object] | Sequence[object] | None = None
     baseline: str | Path | None = None
 
+    def __post_init__(self) -> None:
+        self.failed_limit(0)  # what is no number is told before anything is opened
+
     @property
     def brings_completions(self) -> bool:
         """Whether the completions are recorded ones, so that no model is needed."""

@@ -366,17 +366,20 @@ def read_manifest(store: RunStore) -> dict[str, Any]:
     return manifest
 
 
-def read_run(store: RunStore, manifest: Mapping[str, Any]) -> Run:
-    """Return a run as its files and a manifest say, which may not be written yet; E503 when it is none."""
+def read_run(store: RunStore, manifest: Mapping[str, Any], *, is_own: bool = False) -> Run:
+    """Return a run as its files and a manifest say, which may not be written yet; E503 when it is none.
+
+    One that `is_own` was written by this process just now, and is not checked.
+    """
     there = store.list_files("tasks")
     with _understanding(store.place):
-        if store.place is not None:
+        if not is_own:
             require_manifest(manifest)
         entries = manifest.get("tasks", [])
         for entry in entries:
             if not _FOLDER_NAME.fullmatch(key := entry["key"]) or key in {".", ".."}:
                 raise ValueError(f"{key!r} cannot be the key of a task")
-    listed: Listed | None = manifest.get("files")
+    listed: Listed | None = None if is_own else manifest.get("files")
     if listed is not None:
         require_listed(store, listed, there)
         # Tables with another tag have changed, or the run is a copy, which is known by its own tags then.
@@ -396,7 +399,7 @@ def read_run(store: RunStore, manifest: Mapping[str, Any]) -> Run:
         found = store.map(lambda name: store.read_json(there[name], find_digest(listed, name)), names)
         numbers = dict(zip(names, found, strict=True))
         tasks = {
-            entry["key"]: _read_task(store, base, entry, there, listed, numbers)
+            entry["key"]: _read_task(store, base, entry, there, listed, numbers, is_own=is_own)
             for base, entry in bases.items()
         }
         return Run(manifest, tasks, store.place)
@@ -409,6 +412,8 @@ def _read_task(
     there: Mapping[str, RunFile],
     listed: Listed | None,
     numbers: Mapping[str, dict[str, Any]],
+    *,
+    is_own: bool,
 ) -> TaskRun:
     """Return a task with its repetitions, as far as they are finished; `numbers` are its JSON files."""
 
@@ -428,7 +433,7 @@ def _read_task(
 
     def build(folder: str) -> TaskRun:
         stored = numbers[f"{folder}/metrics.json"]
-        if store.place is not None:
+        if not is_own:
             require_numbers(stored)
         return TaskRun(
             key=entry["key"],

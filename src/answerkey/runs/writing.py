@@ -6,6 +6,7 @@ that it is finished, is written by the process that has the lock, last.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -239,7 +240,7 @@ class RunWriter:
         """
         self._end(status, changes)
         if conclude is not None:
-            self.manifest |= conclude(read_run(self.store, self.manifest))
+            self.manifest |= conclude(read_run(self.store, self.manifest, is_own=True))
         self.write_manifest()
         if status == "complete":
             if self._copies is not None:
@@ -249,8 +250,8 @@ class RunWriter:
             if self._journal is not None or self.is_resumed or isinstance(self.store, ObjectStore):
                 _remove_journal(self.store)
         self.close()
-        manifest = self.manifest if self.store.place is None else read_manifest(self.store)
-        return read_run(self.store, manifest)
+        written: dict[str, Any] = json.loads(json.dumps(self.manifest))  # as it is read from `run.json`
+        return read_run(self.store, self.manifest if self.store.place is None else written, is_own=True)
 
     def stop(self, changes: Mapping[str, Mapping[str, Any]], why: BaseException) -> None:
         """Say in `run.json` that the run stopped before its end, and why; the journal stays."""

@@ -88,14 +88,15 @@ def test_the_scorer_is_named_when_a_task_has_several() -> None:
     assert named == ["scorer `one`)", "scorer `two`)"]
 
 
-def test_an_allowance_that_is_no_number_is_refused() -> None:
-    """`allow_failed` is a count or a share."""
+def test_an_allowance_that_is_no_number_is_refused(project: Project) -> None:
+    """`allow_failed` is a count or a share; a run with another leaves no folder."""
     assert Options(allow_failed="2%").failed_limit(1000) == 20
     assert Options(allow_failed=3).failed_limit(10) == 3
     for wrong in ("x", "1.5", "-1", "5 rows", "101%"):
         with pytest.raises(ak.SpecError) as caught:
-            Options(allow_failed=wrong).failed_limit(10)
+            project.run(allow_failed=wrong, completions=project.write_rows([{"completion": "A"}] * 6, "said"))
         assert caught.value.code == "E119"
+        assert not (project.folder / "run").exists()
 
 
 def test_a_check_needs_no_model_and_a_run_does(project: Project) -> None:

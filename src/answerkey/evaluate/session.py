@@ -441,9 +441,9 @@ class Session:
         if isinstance(bound, LiveModel):
             bound = replace(
                 bound,
-                limits=replace(model.limits, max_open=self.max_open),
-                price=choose_price(model, self.options),
-                batches=self._find_batches(model) if purpose == SOLVE else None,
+                limits=replace(bound.limits, max_open=self.max_open),
+                price=choose_price(bound, self.options),
+                batches=self._find_batches(bound) if purpose == SOLVE else None,
                 actors=self.actors,
             )
         self.stack.callback(bound.close)

@@ -437,18 +437,15 @@ class Session:
     def _bind_model(self, model: Model, key: str, purpose: str, observer: Observer | None) -> Model:
         if observer is None or not isinstance(model, LiveModel | SnippetModel):
             return model
-        known = (self._journal.task(key), self.budget, observer.hear)
-        bound: LiveModel | SnippetModel
-        if isinstance(model, LiveModel):
-            bound = model.bind(
-                *known,
-                limits=replace(model.limits, max_open=self.max_open),
-                price=choose_price(model, self.options),
-                batches=self._find_batches(model) if purpose == SOLVE else None,
+        bound = replace(model, ledger=self._journal.task(key), budget=self.budget, watch=observer.hear)
+        if isinstance(bound, LiveModel):
+            bound = replace(
+                bound,
+                limits=replace(bound.limits, max_open=self.max_open),
+                price=choose_price(bound, self.options),
+                batches=self._find_batches(bound) if purpose == SOLVE else None,
                 actors=self.actors,
             )
-        else:
-            bound = model.bind(*known)
         self.stack.callback(bound.close)
         return bound
 

@@ -148,8 +148,8 @@ def build_calls(
 class LiveModel:
     """A model that is called over the network; a context manager, since it keeps its connections open.
 
-    Without `bind` it remembers its answers only as long as it lives. With `batches`, where they are written
-    down, calls are not sent one by one but handed in together; with `actors`, they are sent from there.
+    It remembers its answers as long as its ledger does. With `batches`, where they are written down, calls
+    are not sent one by one but handed in together; with `actors`, they are sent from there.
     """
 
     connection: Connection
@@ -171,21 +171,6 @@ class LiveModel:
     def identity(self) -> str:
         """A hash of everything that decides the answers; no secret is in it."""
         return self.connection.identity
-
-    def bind(
-        self,
-        ledger: Ledger,
-        budget: Budget | None = None,
-        watch: Watch | None = None,
-        *,
-        limits: Limits | None = None,
-        price: Price | None = None,
-        batches: BatchBook | None = None,
-        actors: ActorHost | None = None,
-    ) -> LiveModel:
-        """Return the same model with a ledger, a budget and an onlooker of its own."""
-        budget, limits = budget or Budget(), limits or self.limits
-        return LiveModel(self.connection, ledger, budget, watch, limits, price, batches, actors)
 
     def require_ready(self) -> None:
         """Raise SpecError E117 when a key is missing, or would pass through a proxy without TLS."""
@@ -257,10 +242,6 @@ class SnippetModel:
     def identity(self) -> str:
         """A hash of the snippet."""
         return sha256(f"inference\0{self.snippet.digest}".encode()).hexdigest()
-
-    def bind(self, ledger: Ledger, budget: Budget | None = None, watch: Watch | None = None) -> SnippetModel:
-        """Return the same model with a ledger, a budget and an onlooker of its own."""
-        return replace(self, ledger=ledger, budget=budget or Budget(), watch=watch)
 
     def answer(
         self, questions: Sequence[Question], *, trial: int = 0, purpose: str = "solve"

@@ -33,6 +33,7 @@ from answerkey.models.config import (
     Generation,
     ModelConfig,
     PlaceholderConfig,
+    Provider,
     ProviderConfig,
     Secret,
     Tls,
@@ -482,37 +483,25 @@ def _refuse_config(model: ModelConfig) -> SpecError:
 
 
 def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
-    """Connect to a provider, or to the URL of an endpoint.
-
-    An endpoint's key is that of its own variable; a provider's goes there only if the host is the provider's,
-    and OpenAI's to this machine.
-    """
-    caller = model.caller
-    provider = None if config.provider is None else PROVIDERS[config.provider]
-    variable = f"{(config.provider or '').upper()}_API_KEY"
-    base = config.base_url
-    if provider is not None:
-        base = base or caller.find_address(variable.replace("API_KEY", "BASE_URL"))
-        base = base or (None if provider.base_url is None else Address(provider.base_url))
-    if base is None:
-        hint = f"set `{variable.replace('API_KEY', 'BASE_URL')}` to the address of your resource"
-        raise SpecError("E108", f"model `{model.name}`: `{config.provider}` has no base URL", hint=hint)
+    """Connect to a provider, or to the URL of an endpoint."""
+    caller, name = model.caller, config.provider
+    provider = Provider(None) if name is None else PROVIDERS[name]
+    base_name = f"{(name or '').upper()}_BASE_URL"
+    base = config.base_url or caller.find_address(base_name)
+    if base is None and provider.base_url is None:
+        hint = f"set `{base_name}` to the address of your resource"
+        raise SpecError("E108", f"model `{model.name}`: `{name}` has no base URL", hint=hint)
+    base = base or Address(provider.base_url or "")
     url = check_url(base.url, model.name)
-    is_azure = config.provider == "azure"
-    version = caller.find("AZURE_API_VERSION") if is_azure else None
+    version = caller.find("AZURE_API_VERSION") if name == "azure" else None
     if version is not None and AZURE_VERSION not in parse_qs(urlsplit(url).query):
         url += ("&" if "?" in url else "?") + urlencode({AZURE_VERSION: version})
-    if provider is None:
-        host_provider = _find_provider(url) if url.startswith("https://") else None
-        variable = (
-            f"{host_provider.upper()}_API_KEY" if host_provider else LOCAL_KEY if is_loopback(url) else ""
-        )
-        variable = URL_KEY if caller.find(URL_KEY) is not None else variable
-    api = _find_api(config.api or (provider.api if provider else "chat"), url, is_azure=is_azure)
+    api = _find_api(config.api or provider.api, url, is_azure=name == "azure")
+    variable = _name_key(name, url, caller)
     key = config.api_key or caller.find_key(variable)
-    own_host = (provider and provider.own_host) or _find_own_host(key, url, caller)
+    own_host = provider.own_host or _find_own_host(key, url, caller)
     _guard_key(key, base, model, "key" if config.api_key else f"`{variable}`", own_host=own_host)
-    is_own = provider is not None and url.startswith(f"https://{provider.own_host}/")
+    is_own = name is not None and url.startswith(f"https://{provider.own_host}/")
     return Connection(
         model.name,
         api,
@@ -522,6 +511,20 @@ def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
         key=key or None,
         missing_key=variable if is_own and not key else None,
     )
+
+
+def _name_key(provider: str | None, url: str, caller: Caller) -> str:
+    """Return which environment value holds the key of a provider, or of an endpoint that its URL names.
+
+    A provider's key does not go to another host only because no better key is set; OpenAI's does to this one.
+    """
+    if provider is None and caller.find(URL_KEY) is not None:
+        return URL_KEY
+    if provider is None and url.startswith("https://"):
+        provider = _find_provider(url)
+    if provider is not None:
+        return f"{provider.upper()}_API_KEY"
+    return LOCAL_KEY if is_loopback(url) else ""
 
 
 def _connect_custom(config: CustomConfig, model: ModelConfig) -> Connection:

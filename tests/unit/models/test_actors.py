@@ -186,7 +186,7 @@ def test_few_calls_are_spread_as_well(server: TestServer) -> None:
     assert min(sum(one.exchanges) for one in actors.opened) >= 2
 
 
-def test_all_objectes_together_keep_to_the_places(server: TestServer) -> None:
+def test_all_actors_together_keep_to_the_places(server: TestServer) -> None:
     """Never more requests at once than the model allows, however many nodes there are."""
     server.change(delay=0.02)
     with open_client(server.url, FakeActors(), limits=Limits(max_concurrent=6)) as client:
@@ -217,7 +217,7 @@ def test_a_call_holds_its_place_until_the_ledger_has_it(server: TestServer) -> N
     assert server.asked.total == 100
 
 
-def test_the_calls_of_a_lost_object_are_asked_by_others(server: TestServer, answerer: Answerer) -> None:
+def test_the_calls_of_a_lost_actor_are_asked_by_others(server: TestServer, answerer: Answerer) -> None:
     """Nothing is lost; nothing is asked twice but what was under way."""
     actors, ledger = FakeActors(), MemoryLedger()
     answerer.at, answerer.then = 100, lambda: threading.Thread(target=actors.opened[0].lose).start()
@@ -283,7 +283,7 @@ def test_no_node_is_an_error() -> None:
         assert client.complete([]) == []
 
 
-def test_a_refused_key_stops_all_objectes(server: TestServer) -> None:
+def test_a_refused_key_stops_all_actors(server: TestServer) -> None:
     """No connection carries more than one refused request, and the key is in no message."""
     server.change(answers=Reply(status=401, body=f'{{"error": {{"message": "bad {KEY}"}}}}'.encode()))
     with open_client(server.url, FakeActors()) as client, pytest.raises(SolverError) as caught:
@@ -305,7 +305,7 @@ def test_the_number_of_calls_is_not_passed(server: TestServer) -> None:
     assert server.asked.total == len(ledger.kept) == 37
 
 
-def test_the_limit_holds_when_a_object_is_lost(server: TestServer, answerer: Answerer) -> None:
+def test_the_limit_holds_when_an_actor_is_lost(server: TestServer, answerer: Answerer) -> None:
     """What was handed out before the limit is finished by others, and counted once."""
     actors, ledger, budget = FakeActors(), MemoryLedger(), Budget(max_calls=40)
     answerer.at, answerer.then = 30, lambda: threading.Thread(target=actors.opened[0].lose).start()
@@ -405,7 +405,7 @@ def test_each_node_asks_its_own_endpoint(server: TestServer) -> None:
     assert server.asked.requests[0].headers["host"] == f"127.0.0.1:{server.port}"
 
 
-def test_an_error_of_a_object_is_raised_here() -> None:
+def test_an_error_of_an_actor_is_raised_here() -> None:
     """What cannot work on a node is said once, and not tried again."""
     limits = Limits(max_concurrent=4, attempts=1, first_wait=0.0)
     with (
@@ -436,7 +436,7 @@ def test_without_rates_places_alone_are_shared() -> None:
     assert share("http://127.0.0.1:9/v1#m", Limits(), 2) == [(32, None, None)] * 2
 
 
-def test_no_object_has_less_than_a_place_and_a_request_a_second() -> None:
+def test_no_actor_has_less_than_a_place_and_a_request_a_second() -> None:
     """With more nodes than that, some ask nothing."""
     url = "http://127.0.0.1:9/v1#m"
     assert share(url, Limits(max_concurrent=2), 8) == [(1, None, None)] * 2

@@ -179,6 +179,14 @@ class Kept:
         with self.open(desk, **settings) as client:  # type: ignore[arg-type]  # the settings of `open`
             return client.complete(make_calls(*questions))
 
+    def fail(self, desk: FakeDesk, code: str, *questions: str, **settings: object) -> SolverError:
+        """Return the error that one process ends with; no key is in it."""
+        with pytest.raises(SolverError) as caught:
+            self.complete(desk, *questions, **settings)
+        assert caught.value.code == code
+        assert "canary" not in str(caught.value)
+        return caught.value
+
 
 def make_calls(*questions: str, connection: Connection = CONNECTION) -> list[Call]:
     """Return one call for each question."""
@@ -336,10 +344,7 @@ def test_a_refused_batch_is_an_error() -> None:
     complaint = {"data": [{"code": "token_limit_exceeded", "message": "too many tokens are waiting"}]}
     failed = {"id": "batch_1", "status": "failed", "errors": complaint}
     desk.faults["GET batch"] = [show(failed)]
-    with pytest.raises(SolverError) as caught:
-        kept.complete(desk, "a")
-    assert caught.value.code == "E306"
-    assert "refuses the batch `batch_1`: too many tokens are waiting" in caught.value.message
+    assert "refuses the batch `batch_1`: too many tokens are waiting" in kept.fail(desk, "E306", "a").message
     assert kept.ledger.kept == {}
     assert tell(kept.complete(desk, "a")) == ["A"]
 
@@ -405,8 +410,7 @@ def die_when(status: str) -> Callable[[Event], None]:
 def test_a_batch_under_way_is_collected_by_the_next_process(status: str) -> None:
     """Whenever the first one ends after the creation, nothing is handed in again."""
     desk, kept = FakeDesk(), Kept()
-    with pytest.raises(SolverError, match="stopped"):
-        kept.complete(desk, "a", "b", watch=die_when(status))
+    kept.fail(desk, "E305", "a", "b", watch=die_when(status))
     assert [one.batch for one in kept.book.kept.values()] == ["batch_1"]
     assert tell(kept.complete(desk, "a", "b", "c")) == ["A", "B", "C"]
     assert [len(lines) for lines in desk.inputs] == [2, 1]
@@ -421,8 +425,7 @@ def test_who_stops_waiting_is_told_what_goes_on() -> None:
         kept.events.append(event)
         die_when("in_progress")(event)
 
-    with pytest.raises(SolverError, match="stopped"):
-        kept.complete(FakeDesk(), "a", "b", watch=watch)
+    kept.fail(FakeDesk(), "E305", "a", "b", watch=watch)
     assert kept.events[-1] == BatchLeft("batch_1", 2)
 
 
@@ -451,8 +454,7 @@ def test_a_process_that_dies_while_it_creates_a_batch_leaves_it_to_the_next() ->
 def test_a_file_that_never_became_a_batch_becomes_one() -> None:
     """Nothing is uploaded twice; a file that is gone is made anew."""
     desk, kept = FakeDesk(faults={"POST batches": [NoReply("certificate", "expired")]}), Kept()
-    with pytest.raises(SolverError):
-        kept.complete(desk, "a")
+    kept.fail(desk, "E306", "a")
     assert [one.batch for one in kept.book.kept.values()] == [None]
     assert tell(kept.complete(desk, "a")) == ["A"]
     assert desk.seen.count("POST files") == 1
@@ -530,10 +532,7 @@ def test_a_refused_key_ends_the_asking(kind: str) -> None:
     desk, kept = FakeDesk(), Kept()
     refusal = Reply(401, {}, json.dumps({"error": f"bad key {KEY}"}).encode())
     desk.faults[kind] = [refusal]
-    with pytest.raises(SolverError) as caught:
-        kept.complete(desk, "a")
-    assert caught.value.code == "E304"
-    assert "canary" not in str(caught.value)
+    kept.fail(desk, "E304", "a")
     assert len(kept.book.kept) == (0 if kind == "POST files" else 1)
     assert tell(kept.complete(desk, "a")) == ["A"]
     assert list(desk.desk.batches) == ["batch_1"]
@@ -552,9 +551,7 @@ def test_a_refused_key_ends_the_asking(kind: str) -> None:
 def test_what_is_paid_for_is_not_given_up(kind: str, trouble: Reply | NoReply) -> None:
     """A refusal, a redirect or a bad certificate ends the waiting; the batch is collected later."""
     desk, kept = FakeDesk(faults={kind: [trouble]}), Kept()
-    with pytest.raises(SolverError) as caught:
-        kept.complete(desk, "a")
-    assert caught.value.code == "E306"
+    kept.fail(desk, "E306", "a")
     assert tell(kept.complete(desk, "a")) == ["A"]
     assert list(desk.desk.batches) == ["batch_1"]
 
@@ -563,9 +560,7 @@ def test_an_endpoint_that_stays_away_is_given_up_after_an_hour() -> None:
     """Looks are repeated longer than calls; then E306, and the batch can be collected later."""
     desk, kept = FakeDesk(), Kept()
     desk.faults["GET batch"] = [NoReply("reset", "gone away")] * 1000
-    with pytest.raises(SolverError, match="gone away") as caught:
-        kept.complete(desk, "a")
-    assert caught.value.code == "E306"
+    assert "gone away" in kept.fail(desk, "E306", "a").message
     assert 3500 < kept.time < 3700
     desk.faults.clear()
     assert tell(kept.complete(desk, "a")) == ["A"]
@@ -575,11 +570,9 @@ def test_an_endpoint_that_stays_away_is_given_up_after_an_hour() -> None:
 def test_an_endpoint_without_batches_says_so(kind: str) -> None:
     """E306 with the way out, and nothing is written down that could be waited for."""
     kept = Kept()
-    with pytest.raises(SolverError) as caught:
-        kept.complete(FakeDesk(faults={kind: [Reply(404, {}, b'{"detail": "Not Found"}')]}), "a")
-    assert caught.value.code == "E306"
-    assert "takes no batch: HTTP 404: Not Found" in caught.value.message
-    assert "--no-batch" in (caught.value.hint or "")
+    error = kept.fail(FakeDesk(faults={kind: [Reply(404, {}, b'{"detail": "Not Found"}')]}), "E306", "a")
+    assert "takes no batch: HTTP 404: Not Found" in error.message
+    assert "--no-batch" in (error.hint or "")
     assert kept.book.kept == {}
 
 
@@ -587,18 +580,15 @@ def test_an_endpoint_without_batches_says_so(kind: str) -> None:
 def test_what_is_no_batch_is_not_waited_for(shown: dict[str, object]) -> None:
     """A reply without a name or a status is an error, and the file stays written down."""
     kept = Kept()
-    with pytest.raises(SolverError) as caught:
-        kept.complete(FakeDesk(faults={"POST batches": [show(shown)]}), "a")
-    assert caught.value.code == "E306"
+    kept.fail(FakeDesk(faults={"POST batches": [show(shown)]}), "E306", "a")
     assert len(kept.book.kept) == 1
 
 
 def test_max_calls_is_not_passed() -> None:
     """What fits is handed in and collected; then E305. What was sent before counts."""
     desk, kept = FakeDesk(), Kept()
-    with pytest.raises(SolverError, match="limit of 4 calls") as caught:
-        kept.complete(desk, *name_questions(10), budget=Budget(max_calls=4))
-    assert caught.value.code == "E305"
+    error = kept.fail(desk, "E305", *name_questions(10), budget=Budget(max_calls=4))
+    assert "limit of 4 calls" in error.message
     assert [len(lines) for lines in desk.inputs] == [4]
     assert len(kept.ledger.kept) == 4
 
@@ -606,8 +596,7 @@ def test_max_calls_is_not_passed() -> None:
 def test_calls_under_way_count_when_they_are_taken_up() -> None:
     """A resumed run may not make as many calls again."""
     desk, kept = FakeDesk(), Kept()
-    with pytest.raises(SolverError, match="stopped"):
-        kept.complete(desk, "a", "b", watch=die_when("in_progress"))
+    kept.fail(desk, "E305", "a", "b", watch=die_when("in_progress"))
     budget = Budget(max_calls=2)
     with pytest.raises(SolverError, match="limit of 2 calls"):
         kept.complete(desk, "a", "b", "c", budget=budget)

@@ -437,10 +437,10 @@ def test_what_is_known_is_not_asked() -> None:
     with TestServer("B") as server, open_live(f"{server.url}#m") as unbound:
         ledger = MemoryLedger()
         for _ in range(2):
-            with unbound.bind(ledger, watch=events.append) as model:
+            with replace(unbound, ledger=ledger, watch=events.append) as model:
                 model.answer(ask("q"))
         assert server.asked.total == 1
-        with unbound.bind(ledger) as model:
+        with replace(unbound, ledger=ledger) as model:
             model.answer(ask("q"), trial=1)
         assert server.asked.total == 2
     assert [event.is_known for event in events if isinstance(event, Finished)] == [False, True]
@@ -582,7 +582,8 @@ def test_answers_of_a_snippet_are_kept() -> None:
     """A bound model looks into its ledger first; its budget counts what was asked."""
     events: list[Event] = []
     ledger, budget = MemoryLedger(), Budget(max_calls=2)
-    model = open_snippet("def infer(messages): return 'B'").bind(ledger, budget, events.append)
+    snippet = open_snippet("def infer(messages): return 'B'")
+    model = replace(snippet, ledger=ledger, budget=budget, watch=events.append)
     model.answer(ask("q", "q", "r"))
     model.answer(ask("q"))
     with pytest.raises(SolverError) as caught:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -50,7 +51,7 @@ def open_judge(server: TestServer, ledger: MemoryLedger | None = None) -> LiveMo
     """Return the model behind the endpoint."""
     model = open_model(f"{server.url}#judge")
     assert isinstance(model, LiveModel)
-    return model.bind(ledger or MemoryLedger())
+    return replace(model, ledger=ledger or MemoryLedger())
 
 
 def test_answers_are_judged_over_the_network(server: TestServer) -> None:

@@ -1,7 +1,7 @@
 """What people read, below every feature: safe text, numbers, lines with roles, tables, errors as lines.
 
 A feature writes its text as lines; how a role looks is the printer's business. Text from data is made safe
-here: nothing in it can move the cursor, hide itself or turn a line.
+where lines and tables are made: nothing in it can move the cursor, hide itself or turn a line.
 """
 
 from __future__ import annotations
@@ -236,17 +236,18 @@ SHOWN_WIDTH = 110
 
 
 def line(*pieces: Cell) -> Line:
-    """Return a line from texts and spans."""
+    """Return a line from texts and spans, with what is hidden in them written out."""
     return tuple(map(_as_span, pieces))
 
 
 def _as_span(cell: Cell) -> Span:
-    return cell if isinstance(cell, Span) else Span(cell)
+    text, role = (cell.text, cell.role) if isinstance(cell, Span) else (cell, "plain")
+    return Span(make_visible(text), role)
 
 
 def make_line_visible(one: Line) -> Line:
     """Return a line with what is still hidden in it written out: the last gate before a terminal."""
-    return tuple(Span(make_visible(span.text), span.role) for span in one)
+    return line(*one)
 
 
 def plain_text(lines: Iterable[Line]) -> str:
@@ -376,16 +377,16 @@ def draw_letter_table(
         for letter in letters:
             row = found.get(letter, {})
             counts = (sum(row.values()), totals[letter], row.get(letter, 0))
-            rows.append((make_visible(letter), *map(str, counts)))
+            rows.append((letter, *map(str, counts)))
         return [BLANK, *lay_out(Table(("Choice", "true", "predicted", "both"), rows, "<>>>"), width)]
     for letter in letters:
         if letter in found:
             row, n = found[letter], sum(found[letter].values())
             cells = [Span(str(row.get(one, 0)), "strong" if one == letter else "plain") for one in letters]
             share = format_percent(row.get(letter, 0) / n) if with_shares else ""
-            rows.append((make_visible(letter), *cells, str(row.get(INVALID, 0)), str(n), share))
+            rows.append((letter, *cells, str(row.get(INVALID, 0)), str(n), share))
     rows.append([*(Span(str(one), "dim") for one in ("all", *totals.values(), sum(totals.values()))), ""])
-    header = ["True \\ predicted", *map(make_visible, letters), INVALID, "n", "found"]
+    header = ["True \\ predicted", *letters, INVALID, "n", "found"]
     return [BLANK, *lay_out(Table(header, rows, "<" + ">" * (len(header) - 1)), width)]
 
 
@@ -414,7 +415,7 @@ def _draw_problem(label: Span, problem: AnswerkeyError | Notice) -> list[Line]:
     first, *rest = make_visible(problem.message, keep_lines=True).split("\n")
     lines = [line(label, Span(f": {first}", "strong")), *(line(f"  {more}") for more in rest)]
     if problem.where and str(problem.where):
-        lines.append(line(Span("  --> ", "dim"), make_visible(show_place(problem.where))))
+        lines.append(line(Span("  --> ", "dim"), show_place(problem.where)))
     if problem.hint:
         first, *rest = make_visible(problem.hint, keep_lines=True).split("\n")
         lines.append(line(Span("  = help: ", "dim"), first))

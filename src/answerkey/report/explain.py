@@ -153,13 +153,13 @@ def _find_why(
 
 def draw_explained(explained: Mapping[str, Any], width: int) -> list[Line]:
     """Return the sample's way from its row to its scores, nothing cut."""
-    sample_id, task = make_visible(explained["sample_id"]), make_visible(explained["task"])
+    sample_id, task = explained["sample_id"], explained["task"]
     trial = f", trial {explained['trial']}" if "trial" in explained else ""
     lines = [line(Span(f"Sample {sample_id}", "title"), f" in task {task}{trial}")]
     if explained["where"]:
-        lines.append(line(Span("  --> ", "dim"), make_visible(explained["where"])))
+        lines.append(line(Span("  --> ", "dim"), explained["where"]))
     if explained["missing"]:
-        lines.append(line(Span("warning", "warn"), f": {make_visible(explained['missing'])}"))
+        lines.append(line(Span("warning", "warn"), f": {explained['missing']}"))
     if explained["sample"] is not None:
         lines += [BLANK, line(Span("Row", "title")), *_draw_pairs(explained["sample"], width)]
     if explained["completion_status"] is not None:
@@ -182,13 +182,13 @@ def _draw_score(key: str, score: Mapping[str, Any], about: Mapping[str, Any], wi
     if correct in {0, 1}:
         status = Span("SCORED, correct", "good") if correct else Span("SCORED, not correct", "warn")
     purpose = " (qa: not part of the score)" if about.get("purpose") == "qa" else ""
-    name = make_visible(str(about.get("display_name") or key))
+    name = str(about.get("display_name") or key)
     facts = {"reason": score["reason"]} if score["reason"] else {}
     found = {**score["values"], **score["metadata"]}
     facts |= {fact: value for fact, value in found.items() if is_scored or value is not None}
     lines = [line(Span("Score", "title"), f" by {name}{purpose}  ", status), *_draw_pairs(facts, width)]
     if score.get("excluded_by"):
-        action = make_visible(str(score["excluded_by"]))
+        action = str(score["excluded_by"])
         lines.append(line(INDENT, Span(f"kept out of the metrics by action `{action}`", "warn")))
     if score["why"] is not None:
         first, *rest = wrap(make_visible(score["why"]), width - 7)
@@ -218,7 +218,7 @@ def draw_messages(title: str, messages: Sequence[Mapping[str, object]]) -> list[
     lines = [BLANK, line(Span(title, "title"))] if messages else []
     for message in messages:
         content = message.get("content")
-        lines.append(line(INDENT, Span(make_visible(str(message.get("role", "?"))), "dim")))
+        lines.append(line(INDENT, Span(str(message.get("role", "?")), "dim")))
         lines += _draw_block(content if isinstance(content, str) else to_json(content))
     return lines
 

@@ -19,7 +19,6 @@ from answerkey.text import (
     format_value,
     is_share,
     line,
-    make_visible,
 )
 
 RUNS = "runs"
@@ -71,7 +70,7 @@ def draw_listing(rows: Sequence[Mapping[str, Any]], width: int) -> list[Line]:
     for row in rows:
         status = Span(row["status"], "good" if row["status"] == "complete" else "warn")
         started = (row["started_at"] or "").replace("T", " ").replace("Z", " UTC")
-        lines.append(line(Span(make_visible(row["path"]), "strong"), "  ", status, f"  {started}"))
+        lines.append(line(Span(row["path"], "strong"), "  ", status, f"  {started}"))
         samples = "" if row["samples"] is None else format_count(row["samples"], "sample")
         text = "  ".join(fact for fact in (row["model"], samples, row["text"]) if fact)
         lines += draw_text(text, width) if text else []

@@ -39,13 +39,13 @@ def draw_check(checked: Checked, width: int, *, with_plan: bool = False) -> list
     """Return every error, every warning, with `with_plan` how templates are evaluated, and the count."""
     blocks = [draw_problems(checked.errors), *map(draw_notice, checked.notices)]
     for task in checked.tasks if with_plan else ():
-        lines = [line(Span(f"Templates of task {make_visible(task.key)}", "title"))]
+        lines = [line(Span(f"Templates of task {task.key}", "title"))]
         for one in task.templates:
             first, *more = wrap(make_visible(str(one.plan)), width - len(f"{INDENT}{INDENT}template{GAP}"))
-            facts = [("template", make_visible(str(one.template.source))), ("plan", first)]
+            facts = [("template", str(one.template.source)), ("plan", first)]
             rows = [(Span(name, "dim"), text) for name, text in (*facts, *(("", text) for text in more))]
             table = Table(("", ""), rows, "<<", flexible=1)
-            lines += [line(f"{INDENT}{make_visible(one.field)}"), *lay_out(table, width, indent=INDENT * 2)]
+            lines += [line(f"{INDENT}{one.field}"), *lay_out(table, width, indent=INDENT * 2)]
         blocks.append(lines)
     found = f"{format_count(len(checked.errors), 'error')}, {format_count(len(checked.notices), 'warning')}"
     rows_seen = format_count(sum(task.rows for task in checked.tasks), "row")
@@ -94,7 +94,7 @@ def draw_plan(plan: DryRun) -> list[Line]:
     """Return what a run would ask, task by task, with the first prompt in full."""
     lines: list[Line] = [line(Span("Dry run", "title"), ": nothing was asked, nothing was written")]
     for task in plan.tasks:
-        lines += [BLANK, line(Span(make_visible(task.key), "title"))]
+        lines += [BLANK, line(Span(task.key, "title"))]
         lines += draw_facts([(name, text) for name, text in _list_facts(task) if text], UNLIMITED)
         lines += draw_messages("First prompt", task.first_prompt or ())
     return lines
@@ -113,7 +113,7 @@ def _list_facts(task: PlannedTask) -> list[tuple[str, str]]:
     if task.judge_calls:
         judged = f"about {task.judge_calls} calls more; tokens and cost are not in the above"
     return [
-        ("model", make_visible(task.model or "none: completions are recorded")),
+        ("model", task.model or "none: completions are recorded"),
         ("samples", str(task.samples)),
         ("prompts", prompts),
         ("calls", f"{task.calls}{f', and {task.cached} from the cache' if task.cached else ''}"),
@@ -230,5 +230,5 @@ def draw_import(found: Imported, width: int) -> list[Line]:
         "left out": f"{found.broken} broken lines or members" if found.broken else None,
         "folder": str(found.folder),
     }
-    shown = [(name, make_visible(str(text))) for name, text in facts.items() if text is not None]
+    shown = [(name, str(text)) for name, text in facts.items() if text is not None]
     return [line(Span("Imported", "title")), *draw_facts(shown, width)]

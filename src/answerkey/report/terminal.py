@@ -55,14 +55,14 @@ def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | N
     """Return the summary of a run; a run that is not complete shows no accuracy."""
     view, is_complete = view_run(run), run.status == "complete"
     head = Span(run.status, "good" if is_complete else "warn")
-    lines = [line(Span(make_visible(view["title"]), "title"), "  ", head)]
+    lines = [line(Span(view["title"], "title"), "  ", head)]
     if run.path is not None:
-        lines.append(line(Span("run ", "dim"), make_visible(str(run.path))))
+        lines.append(line(Span("run ", "dim"), str(run.path)))
     if view["can_go_on"]:
         why = (view["run"].get("stopped") or {}).get("message")
         lines += draw_text(why, width, "warn", indent="") if why else []
         when = "to go on, unless it is still at work: " if run.status == "running" else "to go on: "
-        lines.append(line(Span(when, "dim"), make_visible(f"answerkey resume {shlex.quote(str(run.path))}")))
+        lines.append(line(Span(when, "dim"), f"answerkey resume {shlex.quote(str(run.path))}"))
     for task in view["tasks"]:
         lines += [BLANK, *_draw_facts(run, task, width, verbose=verbose), BLANK]
         if is_complete:
@@ -110,31 +110,29 @@ def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | N
 
 def _draw_facts(run: Run, task: View, width: int, *, verbose: bool) -> list[Line]:
     """Return the title of a task, and what was evaluated."""
-    name, model, trials = make_visible(str(task["display_name"] or "")), task["model"], task.get("trials")
+    name, model, trials = str(task["display_name"] or ""), task["model"], task.get("trials")
     facts: list[tuple[str, Cell]] = []
     if model:
-        facts.append(("model", make_visible(str(model["name"]))))
+        facts.append(("model", str(model["name"])))
         facts += [("", Span(SIMULATED, "warn"))] if model.get("simulated") else []
     else:
-        facts.append(("completions", make_visible(_say_completions(task["completions"] or {}))))
-    facts += [("judge", make_visible(judge)) for judge in task["judges"]]
-    facts.append(("dataset", make_visible(_say_dataset(task))))
+        facts.append(("completions", _say_completions(task["completions"] or {})))
+    facts += [("judge", judge) for judge in task["judges"]]
+    facts.append(("dataset", _say_dataset(task)))
     if task.get("choice_order"):
         from answerkey.robustness.choice_order import say_order
 
         order = say_order(run.tasks[task["key"]])
         facts += [("choice order", order)] if order else []
     if trials:
-        facts.append(("trials", make_visible(_say_trials(trials))))
+        facts.append(("trials", _say_trials(trials)))
     if task["repeated"]:
         facts.append(("repeated", f"{task['repeated']['num_runs']} runs; what follows is the first of them"))
     if verbose:
         config = ", ".join(f"{key}={value!r}" for key, value in task["config"].items())
         prints = [f"{kind} {str(value or 'none')[:16]}" for kind, value in task["fingerprints"].items()]
-        facts += [("config", make_visible(config) or "none"), ("fingerprints", ", ".join(prints))]
-    title = line(
-        Span(make_visible(task["key"]), "title"), f"  {name}" if name and name != task["key"] else ""
-    )
+        facts += [("config", config or "none"), ("fingerprints", ", ".join(prints))]
+    title = line(Span(task["key"], "title"), f"  {name}" if name and name != task["key"] else "")
     return [title, *draw_facts(facts, width)]
 
 
@@ -194,12 +192,12 @@ def _draw_metrics(
         error = format_error(value["std_error"], as_share=value["is_share"], digits=digits)
         rows.append(
             [
-                Span(make_visible(value["label"]), "strong"),
+                Span(value["label"], "strong"),
                 Span(number, "strong" if value["value"] is not None else "dim"),
                 interval,
                 error if with_errors else "",
                 str(value["n"]),
-                Span(make_visible(names[value["scorer"]]), "dim"),
+                Span(names[value["scorer"]], "dim"),
             ]
         )
     header = ("", "value", "95 % interval", "std. error", "n", "scorer")
@@ -279,7 +277,7 @@ def _draw_repeatability(task: View, width: int) -> list[Line]:
         more = ", …" if len(values) > SHOWN_RUNS else ""
         rows.append(
             [
-                Span(make_visible(one["name"]), "strong"),
+                Span(one["name"], "strong"),
                 Span(format_figure(one["mean"], as_share=as_share), "strong"),
                 format_figure(one["std_dev"], as_share=as_share),
                 ", ".join(values[:SHOWN_RUNS]) + more,
@@ -291,7 +289,7 @@ def _draw_repeatability(task: View, width: int) -> list[Line]:
         if one["samples"]:
             share = f"has {format_percent(one['mean_share'])} of its runs on average"
             every = f"it has all of them in {one['unanimous']} of {format_count(one['samples'], 'sample')}"
-            lines.append(line(f"  {make_visible(key)}: the most frequent score of a sample {share}; {every}"))
+            lines.append(line(f"  {key}: the most frequent score of a sample {share}; {every}"))
     return lines
 
 
@@ -314,7 +312,7 @@ def _draw_counts(task: View, width: int) -> list[Line]:
         fits = measure_width(f"{first} {second}") + 2 <= width
         lines += [line(f"  {part}") for part in ([f"{first} {second}"] if fits else [first, second])]
     for key, count in task["tally"]["excluded"].items():
-        kept = f"kept out by action `{make_visible(key)}`"
+        kept = f"kept out by action `{key}`"
         lines.append(line(f"  {format_count(count, 'scored sample')} {kept}"))
     if cut_off := task["tally"].get("cut_off", 0):
         lines.append(line("  ", Span(f"cut off by the token limit: {cut_off}", "warn")))
@@ -339,14 +337,12 @@ def _draw_lost(task: View, width: int, *, with_shares: bool) -> list[Line]:
     rows = []
     for one in task["unscored"]:
         more = f" and {one['count'] - len(one['samples'])} more" if one["count"] > len(one["samples"]) else ""
-        rows.append(
-            (one["kind"], one["reason"], str(one["count"]), make_visible(", ".join(one["samples"])) + more)
-        )
+        rows.append((one["kind"], one["reason"], str(one["count"]), ", ".join(one["samples"]) + more))
     lines += _draw_table(("No score", "reason", "count", "samples"), rows, "<<><", 3, width)
     rows = [
         (
-            make_visible(one["name"]),
-            make_visible(one["reason"]),
+            one["name"],
+            one["reason"],
             str(one["count"]),
             shorten(one["example"]["sample_id"], SHOWN_ID),
         )
@@ -388,14 +384,14 @@ def _draw_groups(task: View, width: int, digits: int | None) -> list[Line]:
         shown = [one for one in groups["values"] if one in largest]
         rows: list[Sequence[Cell]] = [
             (
-                make_visible(str(one["group"])),
+                str(one["group"]),
                 *_format(one, digits, as_share=value["is_share"]),
                 str(one["n"]),
             )
             for one in shown
         ]
-        title = f"By {make_visible(column)}"
-        header = (title, make_visible(value["label"]), "95 % interval", "n")
+        title = f"By {column}"
+        header = (title, value["label"], "95 % interval", "n")
         lines += _draw_table(header, rows, "<>>>", 0, width)
         lines += [] if rows else [BLANK, line(f"  {title}: {groups['macro']['note']}")]
         left = len(groups["values"]) - len(shown)
@@ -403,14 +399,14 @@ def _draw_groups(task: View, width: int, digits: int | None) -> list[Line]:
         lines += [one for note in _say_missing(shown) for one in draw_text(note, width, "dim")]
         rows = [
             (
-                make_visible(one["label"]),
+                one["label"],
                 format_figure(one["value"], as_share=one["is_share"], digits=digits),
                 *_format(macros["macro"], digits, as_share=one["is_share"]),
                 str(macros["macro"]["n"]),
             )
             for one, macros in found
         ]
-        title = f"Averages by {make_visible(column)}"
+        title = f"Averages by {column}"
         lines += _draw_table((title, "micro", "macro", "95 % of macro", "groups"), rows, "<>>>>", 0, width)
         macros = [groups["macro"] for _, groups in found]
         notes = {one["interval_note"] for one in macros if one["value"] is not None and one["interval_note"]}
@@ -440,7 +436,7 @@ def _draw_categories(task: View, width: int, digits: int | None) -> list[Line]:
     largest = sorted(found["rows"], key=lambda one: -one["n"])[:SHOWN_GROUPS]
     rows: list[Sequence[Cell]] = [
         (
-            make_visible(one["label"]),
+            one["label"],
             "" if one["value"] is None else format_percent(one["value"], digits),
             format_interval(one["interval"], digits=digits),
             str(one["correct"]),
@@ -458,7 +454,7 @@ def _draw_categories(task: View, width: int, digits: int | None) -> list[Line]:
             "",
         )
         rows.append([Span(cell, "dim") for cell in cells])
-    header = (f"By {make_visible(found['column'])}", "accuracy", "95 % interval", "correct", found["unit"])
+    header = (f"By {found['column']}", "accuracy", "95 % interval", "correct", found["unit"])
     left = len(found["rows"]) - len(largest)
     return [*_draw_table(header, rows, "<>>>>", 0, width), *([line(SMALLER.format(left))] if left else [])]
 
@@ -471,7 +467,7 @@ def _draw_calls(entry: View, width: int) -> list[Line]:
     lines: list[Line] = []
     for purpose, one in (entry.get("calls") or {}).items():
         kind, _, key = purpose.partition(":")
-        title = f"Calls of the judge {make_visible(key)}" if kind == "judge" else "Calls"
+        title = f"Calls of the judge {key}" if kind == "judge" else "Calls"
         made = f"{one['calls']} = {one['asked']} asked + {one['cached']} from the cache"
         facts: list[tuple[str, Cell]] = [
             ("calls", f"{made}; {one['failed']} failed, {one['retries']} asked again"),
@@ -484,7 +480,7 @@ def _draw_calls(entry: View, width: int) -> list[Line]:
         for why, found in (("Failed because", one["errors"]), ("Asked again because", one["retried"])):
             rows = [
                 (
-                    make_visible(each["reason"]),
+                    each["reason"],
                     str(each["count"]),
                     shorten(each["example"]["sample_id"], SHOWN_ID),
                     shorten(each["example"]["error"], width),
@@ -509,8 +505,8 @@ def draw_side_by_side(runs: Sequence[Run], width: int) -> list[Line]:
     for key in dict.fromkeys(key for run in runs for key in run.tasks):
         found = [(run, run.tasks[key]) for run in runs if key in run.tasks]
         task, metric = found[0][1], found[0][1].main_metric
-        name = make_visible(label_metric(task, metric)) if metric else "no metric"
-        lines += [BLANK, line("  ", Span(make_visible(key), "strong"), f": {name}")]
+        name = label_metric(task, metric) if metric else "no metric"
+        lines += [BLANK, line("  ", Span(key, "strong"), f": {name}")]
         header = ("model", "value", "95 % interval", "n", "invalid", "failed", "errors")
         rows = [_draw_row(run, task) for run, task in found]
         lines += lay_out(Table(header, rows, "<>>>>>>", flexible=0), width)
@@ -523,7 +519,7 @@ def _draw_row(run: Run, task: TaskRun) -> list[Cell]:
     rows = task.tally.get("orders") or task.tally.get("trials")
     scored = rows["counts"] if rows else counts
     return [
-        make_visible(name_answerer(task.manifest)),
+        name_answerer(task.manifest),
         Span(format_value(shown) if shown else run.status, "strong" if shown else "warn"),
         format_interval(shown.interval, as_share=is_share(shown)) if shown else "",
         str(metric.n if metric else 0),
@@ -541,7 +537,7 @@ def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line
     steps = [(f"answerkey explain {folder} {shlex.quote(example)}", "one sample")] if example else []
     task = f" --task {shlex.quote(next(iter(run.tasks)))}" if len(run.tasks) > 1 else ""
     steps += [(f"answerkey export {folder}{task} --to csv -o rows.csv", "all samples"), *more]
-    rows = [(make_visible(command), Span(f"# {what}", "dim")) for command, what in steps]
+    rows = [(command, Span(f"# {what}", "dim")) for command, what in steps]
     return [line(Span("Next", "title")), *lay_out(Table(("", ""), rows, "<<"), UNLIMITED)]
 
 

@@ -20,6 +20,7 @@ import polars as pl
 from answerkey.errors import ScoringError, listing, suggest
 from answerkey.metrics.exact import divide
 from answerkey.metrics.intervals import Margin, Share, measure_share
+from answerkey.text import format_count
 from answerkey.types import MetricValue, Purpose, Scores, ScoreStatus
 
 #: What one shard contributes to a metric: whole numbers, texts, and lists and mappings of them.
@@ -143,14 +144,9 @@ class CountingMetric(BaseMetric, ABC):
                 raise ScoringError("E402", f"`{self.type}`: no score has the field `{name}`", hint=hint)
         for name, rows in sorted(part.get("unsuitable", {}).items()):
             examples = ", ".join(part["examples"][name][:SHOWN_EXAMPLES])
-            held = f"holds other values in {say_samples(rows)}, such as {examples}"
+            held = f"holds other values in {format_count(rows, 'sample')}, such as {examples}"
             message = f"`{self.type}` needs numbers, but `{name}` {held}"
             raise ScoringError("E402", message, hint="`frequency` and the classification metrics read text")
-
-
-def say_samples(number: int) -> str:
-    """Return `1 sample`, `2 samples`."""
-    return "1 sample" if number == 1 else f"{number} samples"
 
 
 # What a metric reads of a shard ----------------------------------------------------------------------------

@@ -21,7 +21,6 @@ from answerkey.metrics.base import (
     ValueCounts,
     ValueNames,
     is_finite,
-    say_samples,
     show_value,
     write_label,
 )
@@ -38,6 +37,7 @@ from answerkey.metrics.intervals import (
     measure_ratio,
     resample,
 )
+from answerkey.text import format_count
 from answerkey.types import MetricValue
 
 RATES = ("precision", "recall", "f1_score")
@@ -83,7 +83,7 @@ class _CountMetric(CountingMetric):
         """Return the one value; none for 0/0."""
         self.check(part)
         if part.get("negative"):
-            negative = say_samples(part["negative"])
+            negative = format_count(part["negative"], "sample")
             message = f"`{self.type}` needs counts, but there are negative ones in {negative}"
             raise ScoringError("E402", message, hint="a count is 0 or more")
         name = self.name or self.type

@@ -21,7 +21,6 @@ from answerkey.metrics.base import (
     find_many,
     is_finite,
     read_number,
-    say_samples,
     write_label,
 )
 from answerkey.metrics.exact import (
@@ -43,6 +42,7 @@ from answerkey.metrics.intervals import (
     measure_mean,
     measure_ratio,
 )
+from answerkey.text import format_count
 from answerkey.types import MetricValue, Scores
 
 NO_INTERVAL = "answerkey computes none for a standard deviation"
@@ -259,7 +259,7 @@ class WeightedAverage(CountingMetric):
         """Return the one value; none when nothing counts or all weights are 0."""
         self.check(part)
         if part.get("negative"):
-            samples = say_samples(part["negative"])
+            samples = format_count(part["negative"], "sample")
             message = f"`{self.type}`: `{self.weights}` holds negative weights in {samples}"
             raise ScoringError("E402", message, hint="a weight is 0 or more")
         if not part.get("n") or not part["bottom"]:

@@ -16,7 +16,6 @@ from scipy.stats import binomtest, chi2, chisquare, sem, t
 
 from answerkey.errors import ScoringError
 from answerkey.metrics import Mean, average_counts, intervals, wilson
-from answerkey.metrics.base import say_samples
 from answerkey.metrics.exact import UNIT_BITS, to_units
 from answerkey.metrics.intervals import (
     FEWEST_SAMPLES,
@@ -458,11 +457,6 @@ def test_shares_say_their_counts() -> None:
     empty = METRIC.state_share("x", Share(0, 0), {"n": 4})
     assert (empty.value, empty.note) == (None, "no sample counts towards it")
     assert dict(empty.details) == {"count": 0, "of": 0}
-
-
-def test_samples_are_counted_in_words() -> None:
-    """One is not plural."""
-    assert [say_samples(count) for count in (0, 1, 2)] == ["0 samples", "1 sample", "2 samples"]
 
 
 NUMBERS = [0.3, 0.7, 1.1, 1.4, 2.0, 2.2, 2.9, 3.3, 4.1, 5.6, 8.0, 9.5]

@@ -30,7 +30,6 @@ from answerkey.metrics.intervals import (
     Margin,
     Ratio,
     Share,
-    Statistic,
     average_shares,
     measure_error,
     measure_f1,
@@ -475,17 +474,12 @@ def _resample_f1(part: Part) -> Margin:
     if len(cells) > MOST_CELLS:
         note = f"{len(cells)} pairs of truth and prediction are too many to resample"
         return Margin(note=note, is_share=True)
-    statistic = _average_f1([(truth, said) for truth, said, _ in cells])
-    return resample([rows for _, _, rows in cells], statistic, part.get("seed", 0))
-
-
-def _average_f1(cells: Sequence[tuple[str, str]]) -> Statistic:
-    """Return the mean F1 over the classes that occur, as a function of the counts of the cells."""
-    names = sorted({name for cell in cells for name in cell} - {""})
+    names = sorted({name for truth, said, _ in cells for name in (truth, said)} - {""})
     places = {name: place for place, name in enumerate([*names, ""])}
-    pairs = [(places[truth], places[said]) for truth, said in cells]
+    pairs = [(places[truth], places[said]) for truth, said, _ in cells]
 
-    def measure(counts: Sequence[int]) -> float | None:
+    def average_f1(counts: Sequence[int]) -> float | None:
+        """Return the mean F1 over the classes that occur."""
         hits, uses = [0] * len(places), [0] * len(places)
         for count, (truth, predicted) in zip(counts, pairs, strict=True):
             uses[truth] += count
@@ -495,7 +489,7 @@ def _average_f1(cells: Sequence[tuple[str, str]]) -> Statistic:
         scores = [2 * hit / use for hit, use in zip(hits[:-1], uses[:-1], strict=True) if use]
         return sum(scores) / len(scores) if scores else None
 
-    return measure
+    return resample([rows for _, _, rows in cells], average_f1, part.get("seed", 0))
 
 
 # Whether a model is right as often as it is sure -----------------------------------------------------------

@@ -23,8 +23,9 @@ from .tallying import NOTICED, Tally, count, keep_outcomes, read_equivalents, re
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "answerkey"
-ROOMS = ("reader", "scorers", "metrics")
-FOLDERS = tuple(ROOT / "tests" / name for name in ("unit/reader", "unit/scorers", "unit/metrics", "cases"))
+ROOMS = ("reader", "scorers", "metrics", "robustness")
+_TESTS = ("unit/reader", "unit/scorers", "unit/metrics", "cases", "unit/robustness")
+FOLDERS = tuple(ROOT / "tests" / name for name in _TESTS)
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 #: Test files whose tests take long for what they notice.
 LEFT_OUT = frozenset({"test_real_completions.py", "test_linear_work.py", "test_nothing_stated.py"})

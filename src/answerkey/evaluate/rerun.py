@@ -6,7 +6,7 @@ run that never stopped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -82,7 +82,7 @@ from answerkey.spec import (
     source_from,
     task_from_source,
 )
-from answerkey.types import Completions, Notice, Samples, Scores
+from answerkey.types import Completions, MetricValue, Notice, Samples, Scores
 
 if TYPE_CHECKING:
     from answerkey.evaluate.session import Onlooker
@@ -257,20 +257,7 @@ def regroup(
         return replace(one, design=replace(one.design, **changes))
 
     def regroup_task(task_run: TaskRun) -> TaskRun:
-        task = task_from_source(task_run.source["task"])
-        steps = [
-            replace(
-                step,
-                metrics=tuple(change(one) for one in step.metrics if one.metric.type != PythonMetric.type),
-            )
-            for step in task.scoring
-        ]
-        task = replace(task, scoring=tuple(steps))
-        dataset = reopen_rows(task_run)
-        for name in task.design_columns:
-            require_column(name, dataset.columns, task_run)
-        measured = _measure_parts(task, task_run, dataset.samples(task.design_columns))
-        values = {value.name: value for value in merge_metrics(task, list(measured))}
+        values = remeasure(task_run, change)
         own = {name: value for name, value in task_run.metrics.items() if value.type == PythonMetric.type}
         order = {name: place for place, name in enumerate(task_run.metrics)}
         found = sorted((values | own).items(), key=lambda pair: order.get(pair[0], len(order)))
@@ -279,20 +266,47 @@ def regroup(
     return replace(run, tasks={key: regroup_task(one) for key, one in run.tasks.items()})
 
 
-def _measure_parts(task: Task, task_run: TaskRun, samples: Samples) -> Iterator[Measured]:
-    """Yield what the metrics of a task measure in each part of its scores."""
-    offset, size = 0, task.num_trials
+def remeasure(
+    task_run: TaskRun,
+    change: Callable[[KeyedMetric], KeyedMetric] = lambda metric: metric,
+    *,
+    columns: Collection[str] = (),
+    keep: Callable[[Samples], pl.Series] | None = None,
+) -> dict[str, MetricValue]:
+    """Return the metrics of a finished task, changed as said, measured again from its stored scores.
+
+    Metrics of own functions are left out: measuring them would run code. `keep` gives the positions
+    of the samples that count, of some that have these `columns`.
+    """
+    task = task_from_source(task_run.source["task"])
+    steps = [
+        replace(
+            step, metrics=tuple(change(one) for one in step.metrics if one.metric.type != PythonMetric.type)
+        )
+        for step in task.scoring
+    ]
+    task = replace(task, scoring=tuple(steps))
+    dataset, offset, size = reopen_rows(task_run), 0, task.num_trials
+    wanted = frozenset({*columns, *task.design_columns})
+    for name in (*columns, *task.design_columns):
+        require_column(name, dataset.columns, task_run)
     encoded = task_run.manifest.get("encoded") or {}
+    measured = []
     for part in task_run.score_parts():
-        rows = samples.slice(offset, part.height // size)
-        offset += len(rows)
+        samples = dataset.rows.slice(offset, part.height // size).load(wanted)
+        offset += part.height // size
+        if keep is not None:
+            places = keep(samples)
+            rows = [place * size + trial for place in places.to_list() for trial in range(size)]
+            samples, part = samples.take(places), part[pl.Series(rows, dtype=pl.UInt32)]  # noqa: PLW2901 - what is kept of it
+        samples = samples.repeat(size)
         scores = {
             step.key: Scores(part[step.key].struct.unnest(), frozenset(encoded.get(step.key, ())))
             for step in task.scoring
         }
-        again = rows.repeat(size)
-        parts = [measure_metrics(one.metrics, scores[one.key], again, task.trials) for one in task.scoring]
-        yield Measured(len(again), parts)
+        parts = [measure_metrics(one.metrics, scores[one.key], samples, task.trials) for one in task.scoring]
+        measured.append(Measured(len(samples), parts))
+    return {value.name: value for value in merge_metrics(task, measured)} if measured else {}
 
 
 def require_column(name: str, columns: Sequence[str], task_run: TaskRun) -> None:

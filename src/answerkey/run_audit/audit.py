@@ -26,13 +26,11 @@ from answerkey.evaluate import (
     Reopened,
     find_task,
     fit_rows,
+    remeasure,
     reopen,
-    reopen_rows,
     require_column,
     stay_silent,
 )
-from answerkey.evaluate.pipeline import Measured, merge_metrics
-from answerkey.metrics import PythonMetric, measure_metrics
 from answerkey.metrics.base import count_left_out, sort_keys
 from answerkey.metrics.task_counts import count_choices, count_letters, find_invalid_reasons
 from answerkey.metrics.trials import find_owners
@@ -57,7 +55,6 @@ from answerkey.types import (
     RULE_NAMES,
     Completions,
     CompletionStatus,
-    MetricValue,
     Notice,
     Samples,
     Scores,
@@ -249,38 +246,12 @@ def _describe_clean(task_run: TaskRun, rule: str | None, part: Part, quality: Cl
         n=clean["n"],
         readers=_list_readers(clean, rule or ""),
         every=task_run.metrics,
-        metrics=_measure_clean(task_run, column, values),
+        metrics=remeasure(
+            task_run,
+            columns=[column],
+            keep=lambda samples: read_label_quality(samples, column).is_in(sorted(values)).arg_true(),
+        ),
     )
-
-
-def _measure_clean(task_run: TaskRun, column: str, values: frozenset[str]) -> dict[str, MetricValue]:
-    """Return every metric of a task on the samples whose `column` has one of these values.
-
-    Metrics of the user's own functions are left out: measuring them would run code.
-    """
-    task = task_from_source(task_run.source["task"])
-    steps = [
-        replace(step, metrics=tuple(one for one in step.metrics if one.metric.type != PythonMetric.type))
-        for step in task.scoring
-    ]
-    task = replace(task, scoring=tuple(steps))
-    rows, offset, size = reopen_rows(task_run).rows, 0, task.num_trials
-    encoded = task_run.manifest.get("encoded") or {}
-    measured = []
-    for stored in task_run.score_parts():
-        count = stored.height // size
-        samples = rows.slice(offset, count).load(frozenset({column, *task.design_columns}))
-        offset += count
-        places = read_label_quality(samples, column).is_in(sorted(values)).arg_true()
-        kept = samples.take(places).repeat(size)
-        chosen = [place * size + trial for place in places.to_list() for trial in range(size)]
-        parts = []
-        for step in task.scoring:
-            table = stored[step.key].struct.unnest()[chosen]
-            scores = Scores(table, frozenset(encoded.get(step.key, ())))
-            parts.append(measure_metrics(step.metrics, scores, kept, task.trials))
-        measured.append(Measured(len(kept), parts))
-    return {value.name: value for value in merge_metrics(task, measured)} if measured else {}
 
 
 # ------------------------------------------------------------------------------- counting some rows

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 import pytest
 
+import answerkey as ak
 from answerkey.metrics.paired import Flips, bound_flips
 from answerkey.metrics.trials import average_orders, find_first_rows, find_worst_rows
-from answerkey.robustness.choice_order import ChoiceOrderMetric, PrideMetric, judge_shares
+from answerkey.robustness.choice_order import (
+    ChoiceOrderMetric,
+    PrideMetric,
+    draw_choice_order,
+    is_about_order,
+    judge_shares,
+    say_order,
+)
+from answerkey.runs import TaskRun
+from answerkey.text import plain_text
 from answerkey.types import MetricValue, Scores
 
 #: Sample, truth as shown, prediction as shown, option by its label in the file.
@@ -271,3 +282,61 @@ def test_ties_are_shared() -> None:
     shares = (0.4, 0.4, 0.2)
     assert [judge_shares(shares, truth) for truth in range(3)] == [0.5, 0.5, 0.0]
     assert [judge_shares(shares, truth, (0.5, 0.25, 0.25)) for truth in range(3)] == [0.0, 1.0, 0.0]
+
+
+SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "A", "choices": ["A", "B"]}
+TASK = {"key": "t", "display_name": "T", "description": "t", "definition": {"scorers": [SCORER]}}
+
+
+def make_task(values: Mapping[str, MetricValue], tally: Mapping[str, Any], orders: str = "all") -> TaskRun:
+    """Return a finished task of two samples with these values."""
+    task = ak.score(TASK, [{"q": 1}, {"q": 2}], ["A", "B"]).tasks["t"]
+    manifest = {"choice_order": {"orders": orders, "seed": 7}}
+    return replace(task, manifest=manifest, metrics=values, tally={"counts": task.counts, **tally})
+
+
+SAID_OF_ORDERS = """
+  Order of the options                  value    95 % interval  n
+  mean over orders                    75.00 %   [0.00, 100.00]  2
+  right in all orders (circular)      50.00 %    [9.45, 90.55]  2
+  right in any order                 100.00 %  [34.24, 100.00]  2
+  same option in all orders           50.00 %    [9.45, 90.55]  2
+  share of the most frequent option   75.00 %   [0.00, 100.00]  2
+
+  Right option at    recall    95 % interval  rows  predicted
+  A                100.00 %  [34.24, 100.00]     2          3
+  B                 50.00 %    [9.45, 90.55]     2          1
+  RStd of the recalls: 25 points
+  1 sample left in place: their options cannot be moved
+  2 samples left in place: an option names the letters of others
+"""
+SAID_OF_PRIDE = """
+  Prior for places taken out (PriDe)     value    95 % interval  n
+  accuracy before                      66.67 %   [20.77, 93.85]  3
+  accuracy after                      100.00 %  [43.85, 100.00]  3
+  after - before (points)               +33.33  [-29.05, 79.23]  3
+  RStd before (points)                 47.1405                   3
+  RStd after (points)                        0                   3
+  prior of 3 samples: A 60.00 %, B 30.00 %, C 10.00 %
+  samples drawn to estimate it (a share of 0.5, seed 3) do not count here
+"""
+
+
+def test_a_summary_shows_what_the_order_does() -> None:
+    """A table of the values, one of the places, then why samples were left in place."""
+    orders = {"counts": {"samples": 4}, "left_in_place": {"UNSUITABLE": 1, "REFERS_TO_LABELS": 2}}
+    task = make_task(finish(ROWS), {"orders": orders})
+    assert plain_text(draw_choice_order(task, 80)) == SAID_OF_ORDERS
+    assert say_order(task) == "all: 2 samples, 4 rows"
+    assert all(is_about_order(value) for value in task.metrics.values())
+    assert say_order(make_task({}, {"orders": {**orders, "extra": 3}}, "shuffled")) == (
+        "shuffled (seed 7): 2 samples, 4 rows, 3 more for the prior"
+    )
+    assert (draw_choice_order(make_task({}, {}), 80), say_order(make_task({}, {}))) == ([], None)
+
+
+def test_a_summary_shows_what_is_left_without_the_prior() -> None:
+    """Before and after, the difference in points, and the prior of each set of labels."""
+    drawn = plain_text(draw_choice_order(make_task(debias([*DRAWN, *ASKED]), {}), 80))
+    assert drawn == SAID_OF_PRIDE
+    assert "no sample could be used" in plain_text(draw_choice_order(make_task(debias(ASKED), {}), 80))

@@ -108,6 +108,25 @@ def test_the_order_of_packages_is_the_one_that_is_checked() -> None:
     assert listed.splitlines() == [layer for layer in there if layer]
 
 
+def test_every_library_is_imported_where_the_decision_says() -> None:
+    """The table of dependencies names the packages that import each library, at the top or in a function."""
+    page = (ROOT / "docs" / "decisions" / "0002-dependencies.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\S+) \| [^|]+ \| (`[^|]+`) \|$", page, re.MULTILINE)
+    package = ROOT / "src" / "answerkey"
+    sources = [
+        (path.relative_to(package).parts[0], path.read_text("utf-8")) for path in package.rglob("*.py")
+    ]
+    there = {
+        name: {
+            where for where, text in sources if re.search(rf"^ *(?:import|from) {name}\b", text, re.MULTILINE)
+        }
+        for name in (library.partition(".")[0] for library, _ in rows)
+    }
+    said = {library.partition(".")[0]: set(re.findall(r"`(\w+)`", where)) for library, where in rows}
+    assert len(rows) >= 8
+    assert there == said
+
+
 def test_every_folder_of_tests_is_described() -> None:
     """The tree at the end has a line for each."""
     folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name[0] not in "._"}

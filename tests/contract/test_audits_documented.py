@@ -1,4 +1,4 @@
-"""Every lens and every kind of finding is on its reference page."""
+"""Every extractor of another harness and every kind of finding is on its reference page."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def list_documented(page: str) -> set[str]:
     }
 
 
-def test_every_lens_says_what_it_reads() -> None:
-    """The table has each lens by its name, with the sentence of the code."""
+def test_every_extractor_says_what_it_reads() -> None:
+    """The table has each extractor by its name, with the sentence of the code."""
     table = dict(re.findall(r"^\| `([^`]+)` \| (.+) \|$", RUNS.partition("## Findings")[0], re.MULTILINE))
-    assert table == {name: lens.about for name, lens in EXTRACTORS.items()}
+    assert table == {name: one.about for name, one in EXTRACTORS.items()}
 
 
 def test_every_finding_of_a_run_is_explained() -> None:

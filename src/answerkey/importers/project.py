@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -295,6 +296,8 @@ _MOST_CHARACTERS = MAX_CELL // 4
 _FEWEST_GUESSED = 4
 #: Made once: `json.dumps` with options makes an encoder for every value.
 _write_json = json.JSONEncoder(ensure_ascii=False, default=str).encode
+#: Choices are the same in most records.
+_write_list, _read_list = lru_cache(_write_json), lru_cache(json.loads)
 
 
 @dataclass(frozen=True)
@@ -332,7 +335,10 @@ class RecordStore:
         self._insert = f"INSERT INTO records VALUES ({', '.join('?' * len(names))})"
         for command in (
             "PRAGMA journal_mode = OFF",
+            "PRAGMA locking_mode = EXCLUSIVE",
             "PRAGMA synchronous = OFF",
+            "PRAGMA page_size = 16384",
+            "PRAGMA cache_size = -32768",
             f"CREATE TABLE records ({', '.join(names)})",
             "CREATE TABLE samples (number INTEGER PRIMARY KEY, sample_id UNIQUE, record)",
             "CREATE TABLE said (sample_id, trial, record, PRIMARY KEY (sample_id, trial)) WITHOUT ROWID",
@@ -354,8 +360,8 @@ class RecordStore:
         else:
             row += (
                 question.question,
-                None if question.options is None else _write_json(question.options),
-                None if question.choices is None else _write_json(question.choices),
+                None if question.options is None else _write_list(tuple(question.options)),
+                None if question.choices is None else _write_list(tuple(question.choices)),
                 question.truth,
                 question.category,
                 _write_json(question.original) if question.original else None,
@@ -381,8 +387,8 @@ class RecordStore:
         if max(lengths) > _MOST_CHARACTERS:
             return False
         self._characters += sum(lengths)
-        logprobs = None if said is None else said.logprobs
-        self._rankings += isinstance(logprobs, Mapping) and "ranking" in logprobs
+        if said is not None and said.logprobs is not None:
+            self._rankings += isinstance(said.logprobs, Mapping) and "ranking" in said.logprobs
         self._held.append(row)
         if len(self._held) >= _HELD:
             self._flush()
@@ -507,7 +513,7 @@ class RecordStore:
 
 def _fill(name: str, cells: Sequence[Any], dtype: pl.DataType) -> pl.Series:
     if dtype == _TEXTS:
-        cells = [None if cell is None else json.loads(cell) for cell in cells]
+        cells = [None if cell is None else _read_list(cell) for cell in cells]
     return fill_column(name, cells, dtype)
 
 

@@ -315,7 +315,7 @@ class Roles:
     def cell(self, row: Mapping[str, object], role: str) -> object:
         """Return what a row has in a role; None where there is nothing."""
         name = self.columns.get(role)
-        return None if name is None else get_inside(row, name)
+        return None if name is None else row[name] if name in row else get_inside(row, name)
 
     def text(self, row: Mapping[str, object], role: str) -> str | None:
         """Return the text, or the number as text, that a row has in a role."""

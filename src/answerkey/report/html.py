@@ -55,8 +55,7 @@ SCRIPTS = (
     *("runs.js", "embedded.js", "server.js", "main.js"),
 )
 VIEWER_ONLY = frozenset({"runs.js", "server.js"})
-#: Columns of rows: as they are, and with few texts that come again and again, which are numbered.
-PLAIN = ("p", "id", "trial", "value", "flipped", "head")
+#: Columns of rows with few texts that come again and again: these are numbered.
 CODED = ("category", "truth", "predicted", "status", "validity", "reason")
 
 # What could end a block or be taken for markup, what old scripts take for the end of a line, and halves of
@@ -157,7 +156,7 @@ def _write_rows(
     total, done = sum(len(positions) for positions, _ in chosen.values()), 0
     for (name, number), (positions, _) in chosen.items():
         place = f"{list(tables).index(name)}-{number}"
-        columns: Columns = {one: [] for one in (*PLAIN, *CODED)}
+        columns: Columns = {"p": []}
         blocks = 0
         stretches = [positions.slice(start, TOGETHER) for start in range(0, len(positions), TOGETHER)]
         embed = partial(embed_samples, list(tables[name].values())[number].source)
@@ -168,10 +167,10 @@ def _write_rows(
                 yield _wrap(f"ak-samples-{place}-{blocks}", content)
                 blocks += 1
             for one, values in part.items():
-                columns[one] += values
+                columns.setdefault(one, []).extend(values)
             done += len(part["p"])
             progress("writing", done, total)
-        coded = {one: _encode(columns[one]) for one in CODED}
+        coded = {one: _encode(columns.pop(one, [])) for one in CODED}
         yield _wrap(f"ak-rows-{place}", write_content({**columns, **coded}))
 
 
@@ -256,7 +255,7 @@ def _encode(texts: Sequence[str | None]) -> Plain:
 def embed_samples(source: SampleSource, positions: pl.Series) -> tuple[Columns, list[str]]:
     """Return some rows as columns, and their samples as blocks of JSON, each ready to be written."""
     found = [pair for part in source.read(positions) for pair in describe_samples(source, part)]
-    columns = {name: [row[name] for row, _ in found] for name in (*PLAIN, *CODED)}
+    columns = {name: [row[name] for row, _ in found] for name in found[0][0]}
     starts = range(0, len(found), BLOCK_SAMPLES)
     return columns, [write_content([sample for _, sample in found[at : at + BLOCK_SAMPLES]]) for at in starts]
 

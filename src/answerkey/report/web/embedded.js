@@ -9,7 +9,6 @@
   const BLOCK = 200;
   const KEPT_BLOCKS = 6;
   const SLICE = 12;
-  const KEYS = ["p", "id", "trial", "category", "truth", "predicted", "status", "value", "validity", "reason", "flipped", "head"];
 
   // Large blocks are packed, as gzip in base64; the browser itself unpacks them.
   async function readBlock(name) {
@@ -84,7 +83,7 @@
     }
 
     function row(i) {
-      return Object.fromEntries(KEYS.map((one) => [one, columns[one](i)]));
+      return Object.fromEntries(columns.names.map((one) => [one, columns[one](i)]));
     }
 
     function place(p) {
@@ -112,8 +111,8 @@
 
   // A column is a list, codes with names, or one value for all rows.
   function readColumns(table) {
-    const columns = { length: table.p.length };
-    for (const key of KEYS) columns[key] = readColumn(table[key]);
+    const columns = { length: table.p.length, names: Object.keys(table) };
+    for (const name of columns.names) columns[name] = readColumn(table[name]);
     return columns;
   }
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         run,
         score,
     )
-    from answerkey.evaluate.session import Judged, Observer, Onlooker, Standing
+    from answerkey.evaluate.session import CallProgress, Judged, Observer, Onlooker
 
 _HOMES = {
     "checks": ("PlannedTemplate", "read_option_cell", "write_text"),
@@ -57,11 +57,12 @@ _HOMES = {
         "resume",
     ),
     "runner": ("Checked", "CheckedTask", "DryRun", "PlannedTask", "check", "plan_calls", "run", "score"),
-    "session": ("Judged", "Observer", "Onlooker", "Standing"),
+    "session": ("Judged", "Observer", "Onlooker", "CallProgress"),
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "CallProgress",
     "Checked",
     "CheckedTask",
     "DryRun",
@@ -74,7 +75,6 @@ __all__ = [
     "PlannedTemplate",
     "Progress",
     "Reopened",
-    "Standing",
     "check",
     "find_task",
     "fit_rows",

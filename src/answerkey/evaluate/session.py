@@ -138,7 +138,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Standing:
+class CallProgress:
     """How far the asking is. `known` calls were answered from the cache or the journal, and are done, too.
 
     `retried` counts attempts that will be made again. Tokens are those of calls made now. `pace` is in calls
@@ -287,7 +287,7 @@ class Observer:
             self._marks = deque([(self._clock(), 0)])
         return self._counts.setdefault(purpose, Counter())
 
-    def look(self) -> Standing:
+    def look(self) -> CallProgress:
         """Return how far the asking is now."""
         self._judge_waiting()
         with self._lock:
@@ -295,7 +295,7 @@ class Observer:
             done = counts["done"]
             pace = self._measure_pace(done - counts["known"])
             names = ("known", "failed", "retried", "prompt_tokens", "completion_tokens")
-            return Standing(
+            return CallProgress(
                 task=self.key,
                 purpose=self._purpose,
                 done=done,

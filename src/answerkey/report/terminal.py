@@ -40,7 +40,7 @@ from answerkey.text import (
 )
 
 if TYPE_CHECKING:  # showing a run needs nothing that makes one
-    from answerkey.evaluate import Standing
+    from answerkey.evaluate import CallProgress
 
 #: A width for lines that must stay whole: a command is copied as it stands.
 UNLIMITED = 10_000
@@ -559,7 +559,7 @@ def draw_bar(name: str, done: int, total: int, *, bar: str = BAR) -> Line:
     )
 
 
-def draw_progress(standing: Standing, width: int, *, bar: str = BAR) -> list[Line]:
+def draw_progress(standing: CallProgress, width: int, *, bar: str = BAR) -> list[Line]:
     """Return a small block: a bar with how far it is, then how it goes, in lines of at most `width` cells."""
     name, pace, facts, waiting = _say_progress(standing)
     head = draw_bar(name, standing.done, standing.total, bar=bar)
@@ -580,7 +580,7 @@ def draw_progress(standing: Standing, width: int, *, bar: str = BAR) -> list[Lin
     return [head, *map(tuple, lines), *why]
 
 
-def write_progress(standing: Standing) -> str:
+def write_progress(standing: CallProgress) -> str:
     """Return the same on one line, for a log."""
     name, pace, facts, waiting = _say_progress(standing)
     share = f" ({100 * standing.done // standing.total} %)" if standing.total else ""
@@ -588,7 +588,7 @@ def write_progress(standing: Standing) -> str:
     return f"{make_visible(name)}: {', '.join([*texts, *([make_visible(waiting)] if waiting else [])])}"
 
 
-def _say_progress(standing: Standing) -> tuple[str, list[str], list[tuple[str, Role]], str | None]:
+def _say_progress(standing: CallProgress) -> tuple[str, list[str], list[tuple[str, Role]], str | None]:
     """Return name, pace, facts with their roles, and why nothing comes back, where that is so."""
     name = standing.task if standing.purpose == "solve" else f"{standing.task} {standing.purpose}"
     is_going, pace = standing.pace is not None and standing.done < standing.total, []

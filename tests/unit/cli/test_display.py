@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from answerkey.cli.console import BlockDisplay, Display, LineDisplay, open_display
-from answerkey.evaluate import Observer, Standing
+from answerkey.evaluate import CallProgress, Observer
 from answerkey.models.calls import BatchSeen
 from answerkey.text import Line, plain_text
 from answerkey.types import Notice
@@ -23,9 +23,9 @@ class Scene:
     batches: tuple[BatchSeen, ...] = ()
     written: list[str] = field(default_factory=list)
 
-    def look(self) -> Standing:
+    def look(self) -> CallProgress:
         """Return how far the task is."""
-        return Standing("mmlu", "solve", self.done, 100, batches=self.batches)
+        return CallProgress("mmlu", "solve", self.done, 100, batches=self.batches)
 
     def write(self, lines: list[Line]) -> None:
         """Keep what is written."""

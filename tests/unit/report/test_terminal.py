@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.evaluate import Judged, Standing
+from answerkey.evaluate import CallProgress, Judged
 from answerkey.models.calls import BatchSeen
 from answerkey.report.terminal import (
     PLAIN_BAR,
@@ -303,8 +303,8 @@ def test_runs_stand_side_by_side(make_run: MakeRun) -> None:
 # ---------------------------------------------------------------------------------- how far the calls are
 
 NOTHING, RETRIED = "failed 0, retried 0, tokens 0 + 0", "failed 0, retried 3, tokens 0 + 0"
-START = Standing("mmlu", "solve", 0, 10)
-HALF = Standing(
+START = CallProgress("mmlu", "solve", 0, 10)
+HALF = CallProgress(
     task="mmlu",
     purpose="solve",
     done=600,
@@ -355,14 +355,14 @@ def test_the_block_says_how_far_it_is_and_how_it_goes() -> None:
         (BATCH, f"mmlu: 0 of 10 (0 %), batch batch_1 in_progress 3/10, {NOTHING}"),
     ],
 )
-def test_a_log_gets_one_line(standing: Standing, said: str) -> None:
+def test_a_log_gets_one_line(standing: CallProgress, said: str) -> None:
     """The same facts without a bar; what is not known yet is left out, and why a run waits is said."""
     assert write_progress(standing) == said
 
 
 def test_bars_are_safe_and_plain_where_they_must_be() -> None:
     """Control characters are written out, long names cut; a poor encoding gets plain signs."""
-    shown = plain_text(draw_progress(Standing("\x1b[31mred" * 9, "solve", 0, 1), 80))
+    shown = plain_text(draw_progress(CallProgress("\x1b[31mred" * 9, "solve", 0, 1), 80))
     assert "\x1b" not in shown
     assert "…" in shown
     assert plain_text([draw_bar("checking", 3, 4, bar=PLAIN_BAR)]) == f"checking  {'=' * 18}{'-' * 6}  3/4\n"

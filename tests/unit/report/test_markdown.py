@@ -24,14 +24,6 @@ from answerkey.types import Gate, GateCheck, GateStatus
 NEED = {"type": "threshold", "metric": "Accuracy", "operator": ">=", "threshold": 0.8}
 IN_MARKDOWN = "| [x](javascript:alert(1)) <script> `*_# www.a.b\n# y"
 IN_XML = 'a]]>&<b attr="x">\'\x00\x1b[31m\ud800\ufffe\n\t\u202eé'
-COUNTS = "10 samples = 9 scored + 1 failed + 0 errors; scored = 6 valid + 3 invalid (refused 1)."
-METRICS = """\
-| metric | value | 95 % interval | n |
-|---|---:|---:|---:|
-| MCQA Accuracy | 50.00 % | [21.52, 78.48] | 8 |
-| is\\_correct\\_std\\_dev | no value |  | 1 |
-| length | 12.5 |  | 9 |
-"""
 
 
 def make_gate(status: GateStatus, name: str = "High", note: str | None = None) -> Gate:
@@ -53,46 +45,6 @@ def gated(make_run: Callable[..., Run]) -> Callable[..., Run]:
     return make
 
 
-def test_the_page_has_number_tables_and_counts(make_run: Callable[..., Run]) -> None:
-    """The number in a sentence, the metrics, what is INVALID, categories and letters as tables."""
-    assert write_markdown(make_run()) == (
-        "# Demo: complete\n"
-        "\n"
-        "- SIMULATED: answers made from the key, by no language model\n"
-        "- \\`choices\\_field\\` is an old name; write \\`choices\\`\n"
-        "\n"
-        "## mcqa: Multiple choice\n"
-        "\n"
-        "**MCQA Accuracy is 50.00 % (95 % interval 21.52 to 78.48) on 8 samples.**\n"
-        "\n"
-        f"Completions of builtin/simulated?accuracy=0.8 SIMULATED on Questions. {COUNTS}\n"
-        "\n"
-        f"{METRICS}"
-        "\n"
-        "### INVALID by reason\n"
-        "\n"
-        "| reason | completions |\n"
-        "|---|---:|\n"
-        "| NOT\\_A\\_CHOICE | 2 |\n"
-        "| REFUSED | 1 |\n"
-        "\n"
-        "### By category\n"
-        "\n"
-        "| category | value | 95 % interval | n |\n"
-        "|---|---:|---:|---:|\n"
-        "| history | 60.00 % | \\[23.07, 88.24\\] | 5 |\n"
-        "| law | 33.33 % | \\[6.15, 79.23\\] | 3 |\n"
-        "\n"
-        "### Letters\n"
-        "\n"
-        "| true \\\\ predicted | A | B | INVALID |\n"
-        "|---|---:|---:|---:|\n"
-        "| A | 3 | 1 | 1 |\n"
-        "| B | 0 | 1 | 2 |\n"
-        "\n"
-    )
-
-
 def test_nothing_from_data_is_markdown() -> None:
     """No link, no element, no row, no heading and no address is made of a name or a text."""
     scorer = {
@@ -106,31 +58,6 @@ def test_nothing_from_data_is_markdown() -> None:
     assert not [part for part in ("<script>", "www.a", "\n# y") if part in page]
     assert "](" not in page.replace("\\](", "")
     assert page.count("\n## ") == 1
-
-
-def test_the_page_of_a_job_has_gates_then_numbers(gated: Callable[..., Run]) -> None:
-    """The verdict in the heading, a table of gates, a table of metrics for each task, the counts."""
-    run = gated(make_gate(GateStatus.PASS), make_gate(GateStatus.FAIL, "Sure | true"))
-    assert write_step_summary([run]) == (
-        "## Demo: ❌ FAIL\n"
-        "\n"
-        "1 of 2 passed, 1 failed.\n"
-        "\n"
-        "| | gate | measured |\n"
-        "|---|---|---|\n"
-        "| ✅ PASS | High (high) | Accuracy is 75.00 % (n 100), at least 80.00 % |\n"
-        "| ❌ FAIL | Sure \\| true (high) | Accuracy is 75.00 % (n 100); needed: at least 80.00 %<br>"
-        "*\\`answerkey show RUN\\` says what stands behind the value* |\n"
-        "\n"
-        "### mcqa: Multiple choice\n"
-        "\n"
-        "Completions of builtin/simulated?accuracy=0.8 SIMULATED.\n"
-        "\n"
-        f"{METRICS}"
-        "\n"
-        f"{COUNTS}\n"
-        "\n"
-    )
 
 
 def test_an_incomplete_run_shows_no_number(make_run: Callable[..., Run]) -> None:

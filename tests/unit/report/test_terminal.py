@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -268,27 +268,12 @@ def test_text_from_data_is_safe_and_fits(make_run: MakeRun, tmp_path: Path) -> N
     assert draw_next_steps(run) == []  # commands are only offered for a run that lies on disk
 
 
-def test_the_json_form_is_the_documented_one(make_run: MakeRun) -> None:
-    """`run`, `tasks` with counts and metrics, failures with whole tracebacks; no NaN."""
-    described = describe_run(make_run(tally={"failures": {"own": RAISED}}))
-    assert described["run"]["status"] == "complete"
-    assert described["tasks"][0]["tally"]["failures"] == {"own": RAISED}
-    counts = {"samples": 10, "scored": 9, "valid": 6, "invalid": 3, "refused": 1, "failed": 1, "errors": 0}
-    assert described["tasks"][0]["counts"] == counts
-    assert described["tasks"][0]["metrics"][0] == {
-        "name": "MCQA Accuracy",
-        "type": "mean",
-        "metric": "mean",
-        "scorer": "string_equals_mcqa",
-        "purpose": "score",
-        "value": 0.5,
-        "n": 8,
-        "n_excluded": {"FAILED": 1, "drop-odd": 1},
-        "interval": [0.2152, 0.7848],
-        "interval_method": "wilson",
-        "std_error": None,
-    }
-    json.dumps(described, allow_nan=False)
+def test_json_has_no_infinite_number_and_whole_tracebacks(make_run: MakeRun) -> None:
+    """What is not finite is null there, and stands as it is in the text."""
+    run = make_run(metrics=[replace(ENDS[0], value=math.inf)], tally={"failures": {"own": RAISED}})
+    (task,) = describe_run(run)["tasks"]
+    assert (task["metrics"][0]["value"], task["tally"]["failures"]) == (None, {"own": RAISED})
+    assert "  Longest    inf  100\n" in draw(run)
 
 
 def test_runs_stand_side_by_side(make_run: MakeRun) -> None:

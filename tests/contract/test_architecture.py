@@ -25,7 +25,7 @@ display_name: Letters
 description: The model answers with one letter.
 definition:
   scorers:
-    - {type: string_equals_mcqa, ground_truth_choice: "{{ sample.answer }}", choices: [A, B, C, D]}
+    - {type: string_equals_mcqa, ground_truth_choice: "{{ sample.answer }}", choices: [A, B, Y, Z]}
 """
 ROW = '{"answer": "A", "completion": "Based on the question, the best choice is A."}\n'
 

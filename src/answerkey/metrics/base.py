@@ -43,7 +43,13 @@ SHOWN_CHARACTERS = 80
 
 
 class Metric(Protocol):
-    """A frozen dataclass whose fields are those of the YAML, and three verbs that work shard by shard."""
+    """A frozen dataclass whose fields are those of the YAML, and what it does shard by shard.
+
+    Others may have more, which is looked for by name: `value_names` (which names its values get; without it
+    any name is accepted where a gate names one), `find_scale` (the ends to which intervals are cut),
+    `reads_numbers` (texts are refused by `check`), `reads_rows` (it is measured on rows, not on counts), and
+    `sums` with `ratios` (`metrics.measure.RatioMetric`: without them there is no interval by clusters).
+    """
 
     type: ClassVar[str]
 

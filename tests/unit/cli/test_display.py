@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import io
+import threading
+import time
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -145,3 +147,20 @@ def test_a_line_comes_when_the_status_of_a_batch_changes() -> None:
         "batch batch_1 validating 0/9",
         "batch batch_1 in_progress 1/9",
     ]
+
+
+def test_an_interrupt_in_a_thread_reaches_the_main_one() -> None:
+    """Polars raises Ctrl-C in the thread whose query it ends: the one that shows progress hands it on."""
+
+    class Interrupted(Scene):
+        def look(self) -> CallProgress:
+            raise KeyboardInterrupt
+
+    scene = Interrupted()
+    display = scene.open()
+    ticker = threading.Thread(target=display.tick)
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it comes whenever the main thread runs
+        ticker.start()
+        ticker.join()
+        time.sleep(60)
+    assert scene.written == []

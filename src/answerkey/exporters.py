@@ -246,7 +246,7 @@ def write_every_eval_ever(run: Run, opened: Reopened, out: TextIO) -> int:
         for offset in range(0, len(part.samples), together):
             samples = part.samples.slice(offset, together)
             scores = part.scores.slice(offset, together)
-            facts, nothing = opened.task.know(samples), [None] * len(samples)
+            facts, nothing = opened.task.sample_facts(samples), [None] * len(samples)
             rows = zip(
                 scores["sample_id"].to_list(),
                 scores["trial"].to_list(),

@@ -112,7 +112,7 @@ def open_stage(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Ope
     for number, (context, _) in enumerate(opened):
         context.tracing.stop(path=folder / f"trace-{number}.zip")
         context.close()
-    assert [trouble for _, watch in opened for trouble in watch.troubles] == []
+    assert [problem for _, watch in opened for problem in watch.problems] == []
 
 
 @pytest.fixture(scope="session")

@@ -50,7 +50,7 @@ class Watch:
     """What was seen of pages that should not be there: errors, dialogs, requests to others."""
 
     own: tuple[str, ...]
-    troubles: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
     def follow(self, context: BrowserContext) -> None:
@@ -62,19 +62,19 @@ class Watch:
 
     def _hear(self, message: ConsoleMessage) -> None:
         if message.type in {"error", "warning", "assert"}:
-            self.troubles.append(f"console {message.type}: {message.text}")
+            self.problems.append(f"console {message.type}: {message.text}")
 
     def _catch(self, error: WebError) -> None:
-        self.troubles.append(f"uncaught: {error.error}")
+        self.problems.append(f"uncaught: {error.error}")
 
     def _refuse(self, dialog: Dialog) -> None:
-        self.troubles.append(f"dialog {dialog.type}: {dialog.message}")
+        self.problems.append(f"dialog {dialog.type}: {dialog.message}")
         dialog.dismiss()
 
     def _note(self, request: Request) -> None:
         self.requests.append(request.url)
         if not request.url.startswith(self.own):
-            self.troubles.append(f"request: {request.url}")
+            self.problems.append(f"request: {request.url}")
 
 
 @dataclass(frozen=True)

@@ -60,20 +60,20 @@ def test_fourteen_thousand_samples_stay_fluid(large: Path, open_stage: OpenStage
     stage.go()
     times = {"bytes": large.stat().st_size, **stage.page.evaluate(MARKS)}
     stage.photograph("overview")
-    tally = stage.find(".tally")
+    totals = stage.find(".tally")
     with clock(times, "table"):
         stage.turn("#/run/r0/0/samples")
-    expect(tally).to_have_text("14,042 samples")
+    expect(totals).to_have_text("14,042 samples")
     with clock(times, "filter"):
         stage.choose("Wrong")
-        expect(tally).to_contain_text(" of 14,042 samples")
+        expect(totals).to_contain_text(" of 14,042 samples")
     with clock(times, "sort"):
         stage.find("th.col-id button").click()
         expect(stage.find("thead th.col-id")).to_have_attribute("aria-sort", "ascending")
     stage.choose("All")
     with clock(times, "search"):
         stage.page.get_by_label("Search").fill("question 14000:")
-        expect(tally).to_have_text("1 of 14,042 samples")
+        expect(totals).to_have_text("1 of 14,042 samples")
     with clock(times, "sample"):
         stage.find("tr[data-index='0'] a").click()
         expect(stage.find("h1")).to_have_text("014001")

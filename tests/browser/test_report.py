@@ -70,16 +70,16 @@ def test_a_filter_by_verdict_shows_those_samples(stage: Stage) -> None:
 def test_filters_narrow_each_other_until_they_are_cleared(stage: Stage) -> None:
     """INVALID, a category and a reason together leave what has all three; Clear brings all back."""
     stage.turn(SAMPLES)
-    tally = stage.find(".tally")
+    totals = stage.find(".tally")
     stage.choose("INVALID")
     stage.page.get_by_label("Category").select_option("biology")
-    expect(tally).to_have_text("7 of 125 samples")
+    expect(totals).to_have_text("7 of 125 samples")
     stage.page.get_by_label("Reason").select_option("NOT_A_CHOICE")
-    expect(tally).to_have_text("4 of 125 samples")
+    expect(totals).to_have_text("4 of 125 samples")
     assert stage.list_ids() == ["000018", "000027", "000077", "000082"]
     stage.photograph("filtered")
     stage.page.get_by_role("button", name="Clear").click()
-    expect(tally).to_have_text("125 samples")
+    expect(totals).to_have_text("125 samples")
 
 
 def test_a_cell_of_the_letters_is_a_filter(stage: Stage) -> None:
@@ -247,9 +247,9 @@ def test_the_policy_stops_what_would_get_in(stage: Stage) -> None:
     )
     assert stage.page.evaluate("window.hit") is None
     expect(stage.find("h1")).to_be_visible()
-    assert len(stage.watch.troubles) >= 5
-    assert all("Content Security Policy" in one or "request" in one for one in stage.watch.troubles)
-    stage.watch.troubles.clear()
+    assert len(stage.watch.problems) >= 5
+    assert all("Content Security Policy" in one or "request" in one for one in stage.watch.problems)
+    stage.watch.problems.clear()
 
 
 def test_without_scripts_the_page_says_what_to_do(report: str, open_stage: OpenStage) -> None:

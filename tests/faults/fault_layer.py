@@ -90,14 +90,14 @@ class FaultyProcess:
     """Carries out commands under faults; what they say is written to `talk`."""
 
     driver: subprocess.Popen[str]
-    talk: Path
+    console: Path
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def call(self, *words: object, folder: Path, fault: Fault | None = None, **environment: object) -> Done:
         """Carry out a command; only files below `folder`, and connections, meet the fault."""
         fault = fault or Fault()
-        files = {name: str(self.talk / name) for name in ("out", "err", "count")}
-        (self.talk / "count").unlink(missing_ok=True)
+        files = {name: str(self.console / name) for name in ("out", "err", "count")}
+        (self.console / "count").unlink(missing_ok=True)
         order: dict[str, Any] = {
             **files,
             "words": [str(word) for word in words],
@@ -110,7 +110,7 @@ class FaultyProcess:
         self.driver.stdin.write(json.dumps(order) + "\n")
         self.driver.stdin.flush()
         code = int(self.driver.stdout.readline())
-        counted = self.talk / "count"
+        counted = self.console / "count"
         operations = int(counted.read_text()) if counted.exists() else None
         return Done(code, Path(files["out"]).read_text(), Path(files["err"]).read_text(), operations)
 

@@ -153,7 +153,7 @@ def test_counts_add_up(server: TestServer, project: Path) -> None:
     run = ak.run(write_run(project, server.url), out=project / "run")
     task = run.tasks["quiz"]
     assert (task.counts["samples"], task.counts["scored"], task.counts["failed"]) == (6, 6, 0)
-    assert task.tally["failures"]["quality"]["JUDGE_UNREADABLE"]["count"] == 1
+    assert task.totals["failures"]["quality"]["JUDGE_UNREADABLE"]["count"] == 1
     assert run.metrics["Mean Score"].n == 5
     assert run.metrics["Mean Score"].value == pytest.approx(0.6)
     calls = task.manifest["calls"]
@@ -223,7 +223,7 @@ def test_failed_judge_call_makes_the_run_incomplete(
     assert "6 samples = 6 scored + 0 failed + 0 errors" in done.out
     run = ak.load_run(project / "run")
     assert (read_judged(run)[4]["status"], read_judged(run)[4]["reason"]) == ("ERROR", "JUDGE_CALL_FAILED")
-    assert run.tasks["quiz"].tally["failures"]["quality"]["JUDGE_CALL_FAILED"]["count"] == 1
+    assert run.tasks["quiz"].totals["failures"]["quality"]["JUDGE_CALL_FAILED"]["count"] == 1
     server.change(say)
     server.forget()
     assert ak.resume(project / "run").status == "complete"

@@ -286,10 +286,10 @@ def test_ctrl_c_stops_gracefully_and_says_how_to_go_on(
         return killer(messages)
 
     server.change(answers=interrupt)
-    _, talk = process.communicate(timeout=LONG_WAIT)
+    _, console = process.communicate(timeout=LONG_WAIT)
     assert process.returncode == 130
     command = f"answerkey resume {project / 'stopped'}"
-    assert talk.decode().endswith(f"to go on where it stopped: {command}\n")
+    assert console.decode().endswith(f"to go on where it stopped: {command}\n")
     before, under_way = server.asked.total, len(server.asked.connections)
     assert end(start(*command.split()[1:])) == 0
     assert server.asked.total <= SAMPLES + under_way

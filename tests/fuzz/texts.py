@@ -19,7 +19,7 @@ from answerkey.scorers.base import RowFault
 from answerkey.scorers.extraction import RULES, find_rule
 from answerkey.scorers.mcqa import parse_choices, parse_truth, read_options
 from answerkey.scorers.model_judge import Scale, UnreadableVerdict, read_verdict
-from answerkey.templates import ConfigValue, FilterOp, RowFilter, RowTrouble, Template, embed_config
+from answerkey.templates import ConfigValue, FilterOp, RowError, RowFilter, Template, embed_config
 from answerkey.text import escape_json, make_visible, shorten
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, ScoreStatus
 
@@ -152,21 +152,21 @@ def check_filter(raw: bytes) -> None:
         one = RowFilter(op, expression or "sample.a", held, values)
         by_row = [_attempt(partial(one.matches, sample=row)) for row in rows]
         sifted = one.sift(_make_samples(rows))
-        troubles = dict(sifted.troubles)
-        by_column = [troubles.get(at, kept) for at, kept in enumerate(sifted.is_kept)]
+        problems = dict(sifted.problems)
+        by_column = [problems.get(at, kept) for at, kept in enumerate(sifted.is_kept)]
         assert [_describe(found) for found in by_column] == by_row
 
 
 def _attempt(evaluate: Callable[[], object]) -> str:
     try:
         return _describe(evaluate())
-    except RowTrouble as trouble:
-        return _describe(trouble)
+    except RowError as problem:
+        return _describe(problem)
 
 
 def _describe(value: object) -> str:
     """Return a value as text that tells types apart, and a trouble with what it says."""
-    if isinstance(value, RowTrouble):
+    if isinstance(value, RowError):
         # A row of which only some columns were handed out has a class of its own.
         return f"trouble: {value.message.replace('Partial', '')} / {value.column} / {value.is_undefined}"
     return f"{type(value).__name__} {value!r}"

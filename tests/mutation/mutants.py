@@ -135,13 +135,13 @@ class Teller:
         keep_outcomes(self.file, self.outcomes)
 
 
-def summarize(tally: Tally, drawn: str, minutes: float) -> str:
+def summarize(totals: Tally, drawn: str, minutes: float) -> str:
     """Return what a run found, in sentences."""
     day = datetime.now(UTC).date().isoformat()
     return (
         f"{day}: {drawn}, in {minutes:.0f} minutes.\n"
-        f"{tally.killed:,} killed, {tally.survived:,} survived, {tally.equivalent:,} argued equivalent.\n"
-        f"Score: {tally.score:.1%}; without the list of equivalents {tally.plain_score:.1%}."
+        f"{totals.killed:,} killed, {totals.survived:,} survived, {totals.equivalent:,} argued equivalent.\n"
+        f"Score: {totals.score:.1%}; without the list of equivalents {totals.plain_score:.1%}."
     )
 
 

@@ -60,9 +60,9 @@ def write_table(tallies: Mapping[str, Tally]) -> str:
     heads = ("module", "mutants", "killed", "survived", "equivalent", "score")
     lines = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * (len(heads) - 1)]
     for name in [*sorted(name for name in tallies if name != "all"), "all"]:
-        tally = tallies[name]
+        totals = tallies[name]
         shown = "all of them" if name == "all" else f"`{name}`"
-        numbers = (tally.mutants, tally.killed, tally.survived, tally.equivalent, f"{tally.score:.1%}")
+        numbers = (totals.mutants, totals.killed, totals.survived, totals.equivalent, f"{totals.score:.1%}")
         lines.append(f"| {shown} | " + " | ".join(map(str, numbers)) + " |")
     return "\n".join(lines)
 

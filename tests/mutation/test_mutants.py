@@ -79,10 +79,10 @@ def test_scores_are_counted_with_and_without_equivalents(box: Path) -> None:
     """An equivalent that a test notices is not one."""
     mutants = find_mutants(box, "box")[:4]
     outcomes = dict.fromkeys(NAMES[:3], Outcome(KILLED, "a test")) | {NAMES[3]: Outcome(SURVIVED)}
-    tally = count(mutants, outcomes, {NAMES[2]: "noticed all the same", NAMES[3]: "argued"})["box"]
-    assert tally == Tally(mutants=4, killed=3, equivalent=1)
-    assert (tally.score, tally.plain_score, tally.survived) == (1.0, 0.75, 0)
-    assert write_table({"box": tally, "all": tally}).splitlines()[2:] == [
+    totals = count(mutants, outcomes, {NAMES[2]: "noticed all the same", NAMES[3]: "argued"})["box"]
+    assert totals == Tally(mutants=4, killed=3, equivalent=1)
+    assert (totals.score, totals.plain_score, totals.survived) == (1.0, 0.75, 0)
+    assert write_table({"box": totals, "all": totals}).splitlines()[2:] == [
         "| `box` | 4 | 3 | 0 | 1 | 100.0% |",
         "| all of them | 4 | 3 | 0 | 1 | 100.0% |",
     ]

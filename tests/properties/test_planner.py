@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from answerkey.datasets.tables import load_rows
-from answerkey.templates import RowTrouble, Template
+from answerkey.templates import RowError, Template
 from answerkey.types import Row, Samples
 
 #: Rows per template, over three kinds of table; the long series has 20,000.
@@ -204,7 +204,7 @@ def make_tables() -> tuple[tuple[Samples, list[Row]], ...]:
 
 def describe(value: object) -> str:
     """Return a value as text that tells types apart, and a trouble with all its parts."""
-    if isinstance(value, RowTrouble):
+    if isinstance(value, RowError):
         return f"trouble: {value.message} / {value.hint} / {value.column} / {value.is_undefined}"
     return f"{type(value).__name__} {value!r}"
 
@@ -214,8 +214,8 @@ def evaluate_rows(template: Template, rows: list[Row]) -> Iterator[str]:
     for row in rows:
         try:
             yield describe(template.evaluate(sample=row))
-        except RowTrouble as trouble:
-            yield describe(trouble)
+        except RowError as problem:
+            yield describe(problem)
 
 
 def render_rows(template: Template, rows: list[Row]) -> Iterator[str]:
@@ -223,8 +223,8 @@ def render_rows(template: Template, rows: list[Row]) -> Iterator[str]:
     for row in rows:
         try:
             yield describe(template.render(sample=row))
-        except RowTrouble as trouble:
-            yield describe(trouble)
+        except RowError as problem:
+            yield describe(problem)
 
 
 def test_there_are_enough_templates() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from answerkey.errors import DataError
 from answerkey.scorers import Action, StringEquals, apply_actions
-from answerkey.templates import RowFilter, RowTrouble
+from answerkey.templates import RowError, RowFilter
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score, ScoreStatus
 
 #: `make test-long` draws three times as many examples.
@@ -48,7 +48,7 @@ def score_alone(scorer: StringEquals, sample: dict[str, object], completion: Com
     nothing = Score(ScoreStatus.SCORED, None, {"is_correct": None}, {"answer_gt": None, "answer_pred": None})
     try:
         truth = templates["ground_truth"].evaluate(sample=sample)
-    except RowTrouble:
+    except RowError:
         return Score(ScoreStatus.FAILED, "TEMPLATE_FAILED", nothing.values, nothing.metadata)
     if truth is None:
         return Score(ScoreStatus.FAILED, "BAD_TRUTH", nothing.values, nothing.metadata)
@@ -60,7 +60,7 @@ def score_alone(scorer: StringEquals, sample: dict[str, object], completion: Com
             context["solver_output"] = completion.solver_output()
         try:
             value = templates["value"].evaluate(**context) if is_read else None
-        except RowTrouble:
+        except RowError:
             return Score(ScoreStatus.FAILED, "TEMPLATE_FAILED", nothing.values, nothing.metadata)
     if scorer.needs_completion and completion.status is CompletionStatus.ERROR:
         return Score(ScoreStatus.ERROR, "CALL_FAILED", nothing.values, nothing.metadata)
@@ -126,21 +126,21 @@ def test_actions_are_the_same_for_a_table_and_for_each_row(
     scores = {"s": StringEquals("{{ sample.answer }}").score(samples, answers)}
     actions = [Action(f"rule {place}", one) for place, one in enumerate(filters)]
     expected: list[str | None] = []
-    trouble: tuple[str, str] | None = None
+    problem: tuple[str, str] | None = None
     for sample, completion, score in zip(samples.rows(), completions, scores["s"].rows(), strict=True):
         seen = {"s": {**score.metadata, **score.values}}
         context = {"sample": sample, "solver_output": completion.solver_output(), "scores": seen}
         try:
             keys = (action.key for action in actions if action.filter.matches(**context))
             expected.append(next(keys, None))
-        except RowTrouble as found:
-            trouble = trouble or (str(samples.ids[len(expected)]), found.message)
+        except RowError as found:
+            problem = problem or (str(samples.ids[len(expected)]), found.message)
             break
-    if trouble is None:
+    if problem is None:
         found_keys = apply_actions(actions, samples, answers, scores)["s"].frame["excluded_by"]
         assert found_keys.to_list() == expected
         return
     with pytest.raises(DataError) as caught:
         apply_actions(actions, samples, answers, scores)
     assert caught.value.where is not None
-    assert (caught.value.where.sample, trouble[1] in str(caught.value)) == (trouble[0], True)
+    assert (caught.value.where.sample, problem[1] in str(caught.value)) == (problem[0], True)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.errors import SpecError
-from answerkey.templates import ConfigValue, RowTrouble, Template, embed_config
+from answerkey.templates import ConfigValue, RowError, Template, embed_config
 from answerkey.templates.config import Standing, find_placeholders
 from answerkey.templates.environment import open_environment
 from answerkey.types import Samples
@@ -88,7 +88,7 @@ def make_samples(rows: list[dict[str, object]]) -> Samples:
 
 def describe(value: object) -> str:
     """Return a value as text that tells types apart, and a trouble with all its parts."""
-    if isinstance(value, RowTrouble):
+    if isinstance(value, RowError):
         return f"trouble: {value.message} / {value.hint} / {value.column} / {value.is_undefined}"
     return f"{type(value).__name__} {value!r}"
 
@@ -97,8 +97,8 @@ def evaluate_row(template: Template, row: dict[str, object]) -> object:
     """Return the value of one row, or its trouble."""
     try:
         return template.evaluate(sample=row)
-    except RowTrouble as trouble:
-        return trouble
+    except RowError as problem:
+        return problem
 
 
 @given(ROWS, st.sampled_from(SOURCES))
@@ -167,7 +167,7 @@ def test_placeholders_stand_where_jinjas_lexer_sees_them(text: str) -> None:
 
 @given(st.lists(st.sampled_from(PIECES), max_size=10).map("".join), CELLS)
 def test_only_our_own_errors_leave_a_template(text: str, cell: object) -> None:
-    """For all texts: compiling raises nothing but SpecError, a row raises nothing but RowTrouble."""
+    """For all texts: compiling raises nothing but SpecError, a row raises nothing but RowError."""
     try:
         template = Template.compile(text)
     except SpecError:
@@ -175,5 +175,5 @@ def test_only_our_own_errors_leave_a_template(text: str, cell: object) -> None:
     try:
         template.evaluate(sample={"a": cell})
         template.render(sample={"a": cell})
-    except RowTrouble:
+    except RowError:
         return

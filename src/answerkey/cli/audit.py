@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from answerkey.cli.console import Talk
-from answerkey.cli.options import CONFIG, ENV, complete_run, speaks
+from answerkey.cli.console import Console
+from answerkey.cli.options import CONFIG, ENV, complete_run, with_console
 from answerkey.errors import SpecError
 
 _CLEAN = click.option(
@@ -41,8 +41,8 @@ Examples:
 @_quality("Show every metric on rows with clean labels, too, by a column.")
 @_CLEAN
 @_DIGITS
-@speaks
-def audit_command(talk: Talk, run: str, *, digits: int | None, **chosen: Any) -> int:  # noqa: ANN401 - options of click
+@with_console
+def audit_command(console: Console, run: str, *, digits: int | None, **chosen: Any) -> int:  # noqa: ANN401 - options of click
     """Read all completions of RUN by every rule and as other harnesses do, and say what stands out.
 
     RUN is a run folder, its name below `runs`, or `latest`. No model is asked and nothing is changed. The
@@ -54,13 +54,13 @@ def audit_command(talk: Talk, run: str, *, digits: int | None, **chosen: Any) ->
 
     _require_column(chosen["clean"], chosen["label_quality"])
     found = find_run(run)
-    with talk.display() as display:
+    with console.display() as display:
         told = audit(found, progress=display.report, **chosen)
-    if talk.as_json:
-        talk.print_json(describe_audit(told))
+    if console.as_json:
+        console.print_json(describe_audit(told))
     else:
-        talk.print_lines(draw_audit(told, talk.width, digits))
-        talk.warn(told.notices)
+        console.print_lines(draw_audit(told, console.width, digits))
+        console.warn(told.notices)
     return 0
 
 
@@ -99,9 +99,9 @@ Examples:
 @_DIGITS
 @CONFIG
 @ENV
-@speaks
+@with_console
 def audit_dataset_command(
-    talk: Talk,
+    console: Console,
     files: tuple[str, ...],
     *,
     digits: int | None,
@@ -126,12 +126,14 @@ def audit_dataset_command(
     _require_column(chosen["clean"], chosen["label_quality"])
     chosen["similarity"] = None if no_duplicates else similarity or SIMILARITY
     chosen["header"] = None if header is None else [name.strip() for name in header.split(",")]
-    with talk.display() as display:
+    with console.display() as display:
         found = audit_dataset(*files, progress=display.report, **chosen)
-    if talk.as_json:
-        talk.print_json(describe_dataset_audits(found))
+    if console.as_json:
+        console.print_json(describe_dataset_audits(found))
         return 0
     for number, one in enumerate(found):
-        talk.print_lines([*([()] if number else []), *draw_dataset_audit(one, talk.width, digits=digits)])
-        talk.warn(one.notices)
+        console.print_lines(
+            [*([()] if number else []), *draw_dataset_audit(one, console.width, digits=digits)]
+        )
+        console.warn(one.notices)
     return 0

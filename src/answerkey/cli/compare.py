@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import click
 
-from answerkey.cli.console import Talk
-from answerkey.cli.options import speaks
+from answerkey.cli.console import Console
+from answerkey.cli.options import with_console
 from answerkey.errors import SpecError
 
 REGRESSED = 1
@@ -42,9 +42,9 @@ Examples:
     "--digits", type=click.IntRange(min=0, max=17), metavar="N", help="Print N digits; shares as fractions."
 )
 @click.option("--fail-on-regression", is_flag=True, help="Exit 1 if a RUN is significantly worse.")
-@speaks
+@with_console
 def compare_command(
-    talk: Talk,
+    console: Console,
     runs: tuple[str, ...],
     *,
     baseline: str | None,
@@ -73,11 +73,11 @@ def compare_command(
         is_corrected=not uncorrected,
         **options,  # type: ignore[arg-type]  # the options above have the names of `CompareOptions`
     )
-    if talk.as_json:
-        talk.print_json(clean_numbers(describe_comparison(found)))
+    if console.as_json:
+        console.print_json(clean_numbers(describe_comparison(found)))
     else:
-        talk.print_lines(draw_pairs(found, talk.width, digits=digits, flips=flips))
-        talk.warn(found.notices)
+        console.print_lines(draw_pairs(found, console.width, digits=digits, flips=flips))
+        console.warn(found.notices)
     return REGRESSED if fail_on_regression and found.find_regressions() else 0
 
 
@@ -152,9 +152,9 @@ Examples:
 )
 @click.option("--unpaired", is_flag=True, help="The models are not asked the same samples.")
 @click.option("--task", metavar="KEY", help="The task, when the runs have several.")
-@speaks
+@with_console
 def power_command(
-    talk: Talk, runs: tuple[str, ...], *, wanted: float, unpaired: bool, **options: object
+    console: Console, runs: tuple[str, ...], *, wanted: float, unpaired: bool, **options: object
 ) -> int:
     """Plan a comparison: how many samples a difference needs, how small a difference so many samples show.
 
@@ -171,9 +171,9 @@ def power_command(
         is_paired=not unpaired,
         **options,  # type: ignore[arg-type]  # the options above have the names of `PowerOptions`
     )
-    if talk.as_json:
-        talk.print_json(clean_numbers(describe_power(plan)))
+    if console.as_json:
+        console.print_json(clean_numbers(describe_power(plan)))
     else:
-        talk.print_lines(draw_power(plan, talk.width))
-        talk.warn(plan.notices)
+        console.print_lines(draw_power(plan, console.width))
+        console.warn(plan.notices)
     return 0

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 from weakref import WeakSet
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console as RichConsole
     from rich.text import Text
 
     from answerkey.evaluate.session import CallProgress, Observer
@@ -40,7 +40,7 @@ STYLES = {
 
 
 @dataclass(frozen=True)
-class Talk:
+class Console:
     """How this command speaks: `--json`, `--verbose`, `--quiet`."""
 
     as_json: bool = False
@@ -101,9 +101,9 @@ def write_lines(lines: Iterable[Line], stream: TextIO) -> None:
     if not wants_colour(stream):
         stream.write(plain_text(map(make_line_visible, lines)))
         return
-    from rich.console import Console
+    from rich.console import Console as RichConsole
 
-    console = Console(file=stream, force_terminal=True, markup=False, highlight=False, emoji=False)
+    console = RichConsole(file=stream, force_terminal=True, markup=False, highlight=False, emoji=False)
     for one in lines:
         console.print(colour_line(one), soft_wrap=True)
 
@@ -200,7 +200,7 @@ class LastingStream:
 
 
 class Display:
-    """Shows progress, and is the `Onlooker` of a run; this one, of `--quiet`, shows nothing."""
+    """Shows progress, and is the `Listener` of a run; this one, of `--quiet`, shows nothing."""
 
     def report(self, stage: str, done: int, total: int) -> None:
         """Take how far a stage is."""
@@ -278,7 +278,7 @@ class LineDisplay(Display):
 class BlockDisplay(Display):
     """Draws a small block on a terminal and draws it anew in place."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: RichConsole) -> None:
         self._console = console
         self._observer: Observer | None = None
         self._stage: tuple[str, int, int] | None = None
@@ -330,11 +330,11 @@ def open_display(*, is_quiet: bool) -> Iterator[Display]:
 
 @contextmanager
 def _draw_block() -> Iterator[BlockDisplay]:
-    from rich.console import Console
+    from rich.console import Console as RichConsole
     from rich.live import Live
 
     stream = cast("TextIO", LastingStream(sys.stderr))
-    console = Console(file=stream, markup=False, highlight=False, emoji=False)
+    console = RichConsole(file=stream, markup=False, highlight=False, emoji=False)
     display = BlockDisplay(console)
     with Live(
         console=console,

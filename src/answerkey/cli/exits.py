@@ -55,18 +55,18 @@ class Signals:
             self.first = Interrupted(number)
             raise self.first
 
-    def watch(self, told: socket.socket, teller: socket.socket) -> None:
+    def watch(self, receiver: socket.socket, sender: socket.socket) -> None:
         """End the process with the second signal, or when the first is too long ago.
 
         This is heard in a thread of its own: the main thread may be in the middle of foreign code.
         """
-        with told, teller:
-            first = _receive(told)
+        with receiver, sender:
+            first = _receive(receiver)
             if first is None:
                 return
-            told.settimeout(SECONDS)
+            receiver.settimeout(SECONDS)
             try:
-                number = _receive(told)
+                number = _receive(receiver)
             except TimeoutError:
                 if not self.is_over:
                     self._give_up(self.first or Interrupted(first))
@@ -86,11 +86,11 @@ def hear_signals(give_up: Callable[[Interrupted], object], *, is_last: bool) -> 
     if threading.current_thread() is not threading.main_thread() or not free:
         yield heard
         return
-    told, teller = socket.socketpair()
-    teller.settimeout(0)
-    ends = (told, teller)
+    receiver, sender = socket.socketpair()
+    sender.settimeout(0)
+    ends = (receiver, sender)
     threading.Thread(target=heard.watch, args=ends, name="answerkey-signals", daemon=True).start()
-    waker = signal.set_wakeup_fd(teller.fileno(), warn_on_full_buffer=False)
+    waker = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
     before = {number: signal.signal(number, heard.hear) for number in free}
     try:
         yield heard
@@ -100,13 +100,13 @@ def hear_signals(give_up: Callable[[Interrupted], object], *, is_last: bool) -> 
         signal.set_wakeup_fd(waker)
         heard.is_over = True
         if heard.first is None or not is_last:
-            teller.shutdown(socket.SHUT_RDWR)
+            sender.shutdown(socket.SHUT_RDWR)
 
 
-def _receive(told: socket.socket) -> int | None:
+def _receive(receiver: socket.socket) -> int | None:
     """Return the number of the next signal that ends a command; None when there will be none."""
     with suppress(ConnectionError):
-        while number := told.recv(1):
+        while number := receiver.recv(1):
             if number[0] in ENDING:
                 return number[0]
     return None

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from answerkey.cli.console import Talk
-from answerkey.cli.options import speaks
+from answerkey.cli.console import Console
+from answerkey.cli.options import with_console
 from answerkey.errors import SpecError
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ Examples:
 @click.option(
     "--allow-failed", metavar="N|N%", help="Leave out up to N broken lines (or N %); read the rest."
 )
-@speaks
+@with_console
 def import_command(
-    talk: Talk,
+    console: Console,
     kind: str,
     path: str,
     *,
@@ -74,7 +74,7 @@ def import_command(
     from answerkey.importers import ImportOptions, describe_import, import_log
     from answerkey.report.preview import draw_import
 
-    with talk.display() as display:
+    with console.display() as display:
         found = import_log(
             kind,
             path,
@@ -83,13 +83,13 @@ def import_command(
             allow_failed=allow_failed,
             progress=display.report,
         )
-    if talk.as_json:
-        talk.print_json(describe_import(found) | {"next": list_next_commands(found)})
+    if console.as_json:
+        console.print_json(describe_import(found) | {"next": list_next_commands(found)})
         return 0
-    talk.print_lines(draw_import(found, talk.width))
-    talk.warn(found.notices)
+    console.print_lines(draw_import(found, console.width))
+    console.warn(found.notices)
     for command in list_next_commands(found):
-        talk.say_text(f"next: {command}")
+        console.say_text(f"next: {command}")
     return 0
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from answerkey.cli.console import Talk, open_stream
+from answerkey.cli.console import Console, open_stream
 from answerkey.cli.gates import (
     POLICY_OPTIONS,
     REPORT_OPTIONS,
@@ -18,7 +18,7 @@ from answerkey.cli.gates import (
     find_exit_code,
     keep_files,
 )
-from answerkey.cli.options import add_options, complete_run, speaks
+from answerkey.cli.options import add_options, complete_run, with_console
 from answerkey.errors import RunError, SpecError
 
 if TYPE_CHECKING:
@@ -60,9 +60,9 @@ Examples:
     help="text (default) or markdown.",
 )
 @add_options(*POLICY_OPTIONS, *REPORT_OPTIONS)
-@speaks
+@with_console
 def show_command(
-    talk: Talk,
+    console: Console,
     run: str,
     *,
     group_by: tuple[str, ...],
@@ -81,8 +81,8 @@ def show_command(
     from answerkey.report.terminal import draw_next_steps, draw_summary
     from answerkey.report.view import describe_run
 
-    if form == "markdown" and (talk.as_json or digits is not None):
-        other = "--json" if talk.as_json else "--digits"
+    if form == "markdown" and (console.as_json or digits is not None):
+        other = "--json" if console.as_json else "--digits"
         raise SpecError("E119", f"`--format markdown` and `{other}` exclude each other", hint="leave one out")
     with keep_files(options) as files:
         found = find_run(run)
@@ -96,15 +96,15 @@ def show_command(
             from answerkey.gates.policies import gate
 
             found = gate(found, **find_baseline(options))  # type: ignore[arg-type]  # the options of its name
-        if talk.as_json:
-            talk.print_json(describe_run(found))
+        if console.as_json:
+            console.print_json(describe_run(found))
         elif form == "markdown":
             from answerkey.report.markdown import write_markdown
 
             open_stream(is_json=False).write(write_markdown(found))
         else:
-            talk.print_lines(draw_summary(found, talk.width, verbose=talk.verbose, digits=digits))
-            talk.say([(), *draw_next_steps(found)])
+            console.print_lines(draw_summary(found, console.width, verbose=console.verbose, digits=digits))
+            console.say([(), *draw_next_steps(found)])
         files.write([found])
         return find_exit_code([found]) if found.gates else 0
 
@@ -113,8 +113,8 @@ def show_command(
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @click.argument("sample", metavar="SAMPLE")
 @click.option("--task", metavar="KEY", help="The task, when the run has several.")
-@speaks
-def explain_command(talk: Talk, run: str, sample: str, *, task: str | None) -> int:
+@with_console
+def explain_command(console: Console, run: str, sample: str, *, task: str | None) -> int:
     """Show the whole way of SAMPLE in RUN: row, prompt, completion, the rule that decided, and why.
 
     SAMPLE is a sample id; for generated ids the row number will do (`2` for `000002`).
@@ -123,33 +123,33 @@ def explain_command(talk: Talk, run: str, sample: str, *, task: str | None) -> i
     from answerkey.report.listing import find_run
 
     found = explain_sample(find_run(run), sample, task_key=task)
-    if talk.as_json:
-        talk.print_json({"samples": [describe_explained(one) for one in found]})
+    if console.as_json:
+        console.print_json({"samples": [describe_explained(one) for one in found]})
         return 0
     for number, one in enumerate(found):
-        talk.print_lines([*([()] if number else []), *draw_explained(one, talk.width)])
+        console.print_lines([*([()] if number else []), *draw_explained(one, console.width)])
     return 0
 
 
 @click.command("runs", epilog="Example: answerkey runs my-project/runs")
 @click.argument("folder", metavar="[DIR]", required=False)
-@speaks
-def runs_command(talk: Talk, folder: str | None) -> int:
+@with_console
+def runs_command(console: Console, folder: str | None) -> int:
     """List the runs below DIR, newest first; DIR is `runs` unless given."""
     from answerkey.report.listing import describe_listing, draw_listing, list_folder
 
     if folder is None and not Path(RUNS).is_dir():
-        if talk.as_json:
-            talk.print_json({"runs": []})
-        talk.say_text("no runs here yet; `answerkey demo` makes one")
+        if console.as_json:
+            console.print_json({"runs": []})
+        console.say_text("no runs here yet; `answerkey demo` makes one")
         return 0
     rows = list_folder(folder or RUNS)
-    if talk.as_json:
-        talk.print_json({"runs": [describe_listing(row) for row in rows]})
+    if console.as_json:
+        console.print_json({"runs": [describe_listing(row) for row in rows]})
     elif rows:
-        talk.print_lines(draw_listing(rows, talk.width))
+        console.print_lines(draw_listing(rows, console.width))
     else:
-        talk.say_text(f"no runs in `{folder or RUNS}`")
+        console.say_text(f"no runs in `{folder or RUNS}`")
     return 0
 
 
@@ -177,9 +177,9 @@ Examples:
     help="Embed at most N rows of each task; 20000 unless given.",
 )
 @click.option("--title", metavar="TEXT", help="Title of the page; default the name of what ran.")
-@speaks
+@with_console
 def report_command(
-    talk: Talk,
+    console: Console,
     runs: tuple[str, ...],
     *,
     out: str | None,
@@ -199,7 +199,7 @@ def report_command(
     found = [find_run(name) for name in runs]
     base = None if baseline is None else find_run(baseline)
     path = Path(out) if out else _name_file(found, base)
-    with talk.display() as display:
+    with console.display() as display:
         written = write_report(
             found,
             path,
@@ -209,11 +209,11 @@ def report_command(
             title=title,
             progress=display.report,
         )
-    if talk.as_json:
-        talk.print_json({"report": written})
+    if console.as_json:
+        console.print_json({"report": written})
         return 0
     left = "" if written["embedded"] == written["rows"] else f" of {written['rows']:,}"
-    talk.say_text(f"{path}: {show_size(written['bytes'])}, {written['embedded']:,}{left} rows embedded")
+    console.say_text(f"{path}: {show_size(written['bytes'])}, {written['embedded']:,}{left} rows embedded")
     return 0
 
 
@@ -249,9 +249,9 @@ Examples:
 @click.option("--open/--no-browser", "is_opened", default=False, help="Open the page in a browser; or not.")
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Listen on another address.")
 @click.option("--allow-network", is_flag=True, help="Let --host show your runs to other machines.")
-@speaks
+@with_console
 def view_command(
-    talk: Talk, folder: str | None, *, port: int, is_opened: bool, host: str, allow_network: bool
+    console: Console, folder: str | None, *, port: int, is_opened: bool, host: str, allow_network: bool
 ) -> int:
     """Show the runs below DIR in a web page, until Ctrl-C; DIR is `runs` unless given.
 
@@ -268,38 +268,38 @@ def view_command(
         hint = f"`answerkey report {folder}/NAME` makes a page of a run; or copy the runs to this machine"
         raise RunError("E501", "the viewer reads folders of this machine", hint=hint)
     with open_server(folder or RUNS, host=host, port=port, allow_network=allow_network) as server:
-        if talk.verbose:
-            server.listen = talk.say_text
+        if console.verbose:
+            server.listen = console.say_text
         try:
-            _tell_address(talk, server)
+            _tell_address(console, server)
             if is_opened:
-                _open_browser(talk, server)
+                _open_browser(console, server)
             server.serve_forever()
         except KeyboardInterrupt as stop:  # Ctrl-C is how a viewer ends, and no failure
             if getattr(stop, "number", signal.SIGINT) != signal.SIGINT:
                 raise
-            talk.say_text("ended")
+            console.say_text("ended")
     return 0
 
 
-def _tell_address(talk: Talk, server: Server) -> None:
-    if talk.as_json:
+def _tell_address(console: Console, server: Server) -> None:
+    if console.as_json:
         address = {"url": server.url, "host": server.server_name, "port": server.server_port}
-        talk.print_json({"view": {**address, "folder": str(server.app.catalog.folder)}})
+        console.print_json({"view": {**address, "folder": str(server.app.catalog.folder)}})
     else:
         sys.stdout.write(f"{server.url}\n")
     sys.stdout.flush()
     if not server.app.is_local:
-        talk.say_text("other machines can reach it by the name or an address of this one;")
-        talk.say_text("what is sent is not encrypted, the token neither")
-    talk.say_text("Ctrl-C ends it")
+        console.say_text("other machines can reach it by the name or an address of this one;")
+        console.say_text("what is sent is not encrypted, the token neither")
+    console.say_text("Ctrl-C ends it")
 
 
-def _open_browser(talk: Talk, server: Server) -> None:
+def _open_browser(console: Console, server: Server) -> None:
     from answerkey.viewer.server import open_browser
 
     if not open_browser(server.url):
-        talk.say_text("no browser could be opened; open the address above")
+        console.say_text("no browser could be opened; open the address above")
 
 
 @click.command(
@@ -321,8 +321,10 @@ Examples:
 @click.option("-o", "--out", metavar="FILE", help="File to write, in place of stdout; Parquet needs one.")
 @click.option("--task", metavar="KEY", help="The task, when the run has several.")
 @click.option("--raw", is_flag=True, help="CSV: leave texts that a spreadsheet would compute as they are.")
-@speaks
-def export_command(talk: Talk, run: str, *, form: str, out: str | None, task: str | None, raw: bool) -> int:
+@with_console
+def export_command(
+    console: Console, run: str, *, form: str, out: str | None, task: str | None, raw: bool
+) -> int:
     """Write one row per sample and trial of RUN: completion, scores, and the sample itself.
 
     `every_eval_ever` are rows of that shared schema.
@@ -336,16 +338,16 @@ def export_command(talk: Talk, run: str, *, form: str, out: str | None, task: st
     if raw and form != CSV:
         hint = f"the texts of {form} are always as they are"
         raise SpecError("E119", "`--raw` is for CSV", hint=hint)
-    if out is None and (form == "parquet" or talk.as_json):
+    if out is None and (form == "parquet" or console.as_json):
         reason = "Parquet is not text" if form == "parquet" else "`--json` keeps stdout for its own object"
         raise SpecError("E119", f"the rows need a file: {reason}", hint=f"add `-o rows.{form}`")
     stream = open_stream(is_json=form != CSV)
     found = export_rows(find_run(run), form, task_key=task, file=out, stream=stream, is_raw=raw)
     left_out = {"left_out": found.left_out} if found.left_out else {}
-    if talk.as_json:
-        talk.print_json({"export": {"file": out, "form": form, "rows": found.rows, **left_out}})
+    if console.as_json:
+        console.print_json({"export": {"file": out, "form": form, "rows": found.rows, **left_out}})
     elif out:
-        talk.say_text(f"{found.rows} rows written to {out}")
-    if found.left_out and not talk.as_json:
-        talk.say_text(f"{found.left_out} rows without a score are left out: {form} has no place for them")
+        console.say_text(f"{found.rows} rows written to {out}")
+    if found.left_out and not console.as_json:
+        console.say_text(f"{found.left_out} rows without a score are left out: {form} has no place for them")
     return 0

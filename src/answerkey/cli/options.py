@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from answerkey.cli.console import Talk
+from answerkey.cli.console import Console
 from answerkey.errors import SpecError
 
 #: Written out: importing the models takes longer than anybody waits for a completion.
@@ -75,14 +75,14 @@ Decorator = Callable[[Command], Command]
 Chosen = dict[str, object]
 
 
-def speaks(function: Command) -> Command:
-    """Add `--json`, `-v` and `-q`, and hand the command a `Talk` as its first argument."""
+def with_console(function: Command) -> Command:
+    """Add `--json`, `-v` and `-q`, and hand the command a `Console` as its first argument."""
 
     @wraps(function)
     def speak(*args: object, as_json: bool, verbose: bool, quiet: bool, **options: object) -> int | None:
         outer = click.get_current_context().obj or {}
-        talk = Talk(as_json, verbose or outer.get("verbose", False), quiet or outer.get("quiet", False))
-        return function(talk, *args, **options)
+        console = Console(as_json, verbose or outer.get("verbose", False), quiet or outer.get("quiet", False))
+        return function(console, *args, **options)
 
     return add_options(
         click.option(
@@ -167,7 +167,7 @@ TASK_OPTIONS = (
     OUTSIDE,
     ALLOW_HOST,
 )
-ASKING_OPTIONS = (
+CALL_OPTIONS = (
     click.option(
         "--cache-policy",
         type=click.Choice(["reuse", "update", "no-cache"]),
@@ -193,7 +193,7 @@ LIVE_OPTIONS = (
         default=None,
         help="Hand the calls in as a batch, which takes longer and costs less; or one by one.",
     ),
-    *ASKING_OPTIONS,
+    *CALL_OPTIONS,
     click.option(
         "--stop-on-nonsense",
         is_flag=True,
@@ -212,6 +212,6 @@ RESCORE_OPTIONS = (
     ENV,
     OUTSIDE,
     ALLOW_HOST,
-    *ASKING_OPTIONS,
+    *CALL_OPTIONS,
 )
 RESUME_OPTIONS = (ENGINE_AGAIN, RAY_ADDRESS, ALLOW_FAILED, TRUST, ENV, ALLOW_HOST, *LIVE_OPTIONS)

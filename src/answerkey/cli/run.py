@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from answerkey.cli.console import Talk
+from answerkey.cli.console import Console
 from answerkey.cli.gates import (
     POLICY_OPTIONS,
     REPORT_OPTIONS,
@@ -19,7 +19,7 @@ from answerkey.cli.gates import (
     keep_files,
 )
 from answerkey.cli.options import (
-    ASKING_OPTIONS,
+    CALL_OPTIONS,
     LIVE_OPTIONS,
     RESCORE_OPTIONS,
     RESUME_OPTIONS,
@@ -30,7 +30,7 @@ from answerkey.cli.options import (
     complete_model,
     complete_run,
     complete_task,
-    speaks,
+    with_console,
 )
 from answerkey.errors import SpecError, raise_all
 
@@ -61,9 +61,9 @@ Examples:
 @click.option(
     "--dry-run", is_flag=True, help="Show what would be asked, how many calls and tokens; ask nothing."
 )
-@speaks
+@with_console
 def run_command(
-    talk: Talk, file: str, models: tuple[str, ...], *, dry_run: bool, out: str | None, **options: object
+    console: Console, file: str, models: tuple[str, ...], *, dry_run: bool, out: str | None, **options: object
 ) -> int:
     """Check FILE, solve and score its tasks, write the run, print the summary.
 
@@ -73,25 +73,25 @@ def run_command(
     with keep_files(options) as files:
         options = find_baseline(options)
         if dry_run:
-            return _plan(talk, file, models, options)
+            return _plan(console, file, models, options)
         if len(models) > 1:
-            runs = _run_each(talk, file, models, out=out, options=options)
+            runs = _run_each(console, file, models, out=out, options=options)
         else:
             model = models[0] if models else None
-            runs = [run_file(talk, file, out=out, options=options | {"model": model})]
-        return finish(talk, runs, files=files)
+            runs = [run_file(console, file, out=out, options=options | {"model": model})]
+        return finish(console, runs, files=files)
 
 
-def run_file(talk: Talk, file: str | Path, *, out: str | Path | None, options: Chosen) -> Run:
+def run_file(console: Console, file: str | Path, *, out: str | Path | None, options: Chosen) -> Run:
     """Run a file, and show how far it is."""
     from answerkey import evaluate
 
-    with talk.display() as display:
-        return evaluate.run(file, out=out, progress=display.report, onlooker=display, **options)
+    with console.display() as display:
+        return evaluate.run(file, out=out, progress=display.report, listener=display, **options)
 
 
 def _run_each(
-    talk: Talk, file: str, models: tuple[str, ...], *, out: str | None, options: Chosen
+    console: Console, file: str, models: tuple[str, ...], *, out: str | None, options: Chosen
 ) -> list[Run]:
     from answerkey.models.model import LiveModel, open_model
 
@@ -104,7 +104,7 @@ def _run_each(
                     opened.connection.require_batches()
     folders = [f"{out.rstrip('/')}/{i}-{_slug(model)}" if out else None for i, model in enumerate(models, 1)]
     return [
-        run_file(talk, file, out=folder, options=options | {"model": model})
+        run_file(console, file, out=folder, options=options | {"model": model})
         for folder, model in zip(folders, models, strict=True)
     ]
 
@@ -124,7 +124,11 @@ def _slug(model: str) -> str:
 
 
 def finish(
-    talk: Talk, runs: list[Run], steps: Sequence[tuple[str, str]] = (), *, files: GateFiles | None = None
+    console: Console,
+    runs: list[Run],
+    steps: Sequence[tuple[str, str]] = (),
+    *,
+    files: GateFiles | None = None,
 ) -> int:
     """Print the summary of a run, or of several and the table that compares them; return the exit code.
 
@@ -134,32 +138,32 @@ def finish(
     from answerkey.report.view import describe_run
     from answerkey.text import BLANK
 
-    if talk.as_json:
+    if console.as_json:
         several = {"runs": [describe_run(run) for run in runs]}
-        talk.print_json(several if len(runs) > 1 else describe_run(runs[0]))
+        console.print_json(several if len(runs) > 1 else describe_run(runs[0]))
     else:
         for run in runs:
-            talk.print_lines([*draw_summary(run, talk.width, verbose=talk.verbose), BLANK])
+            console.print_lines([*draw_summary(run, console.width, verbose=console.verbose), BLANK])
         if len(runs) > 1:
-            talk.print_lines(draw_side_by_side(runs, talk.width))
+            console.print_lines(draw_side_by_side(runs, console.width))
         else:
-            talk.say(draw_next_steps(runs[0], steps))
+            console.say(draw_next_steps(runs[0], steps))
     if files is not None:
         files.write(runs)
     return find_exit_code(runs)
 
 
-def _plan(talk: Talk, file: str, models: tuple[str, ...], options: Chosen) -> int:
+def _plan(console: Console, file: str, models: tuple[str, ...], options: Chosen) -> int:
     from answerkey import evaluate
     from answerkey.report.preview import describe_plan, draw_plan
 
     plans = [evaluate.plan_calls(file, **options | {"model": model}) for model in models or (None,)]
-    if talk.as_json:
+    if console.as_json:
         found = [describe_plan(plan) for plan in plans]
-        talk.print_json({"dry_run": found[0] if len(found) == 1 else found})
+        console.print_json({"dry_run": found[0] if len(found) == 1 else found})
         return 0
     for plan in plans:
-        talk.print_lines(draw_plan(plan))
+        console.print_lines(draw_plan(plan))
     return 0
 
 
@@ -171,9 +175,9 @@ Examples:
   answerkey score task.yaml --dataset both.jsonl --completion-column completions.my-model""",
 )
 @click.argument("file", metavar="FILE", shell_complete=complete_task)
-@add_options(*TASK_OPTIONS, *RUN_OPTIONS, *ASKING_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
-@speaks
-def score_command(talk: Talk, file: str, *, out: str | None, **options: object) -> int:
+@add_options(*TASK_OPTIONS, *RUN_OPTIONS, *CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
+@with_console
+def score_command(console: Console, file: str, *, out: str | None, **options: object) -> int:
     """Score recorded completions with the task in FILE; no model is asked for completions.
 
     `--completions` may be left out when the dataset itself has the completion column. A scorer that asks a
@@ -183,7 +187,7 @@ def score_command(talk: Talk, file: str, *, out: str | None, **options: object) 
         options = find_baseline(options)
         if options["completions"] is None and options["completion_column"] is None:
             _refuse_models(file, options)
-        return finish(talk, [run_file(talk, file, out=out, options=options)], files=files)
+        return finish(console, [run_file(console, file, out=out, options=options)], files=files)
 
 
 def _refuse_models(file: str, options: Chosen) -> None:
@@ -213,8 +217,8 @@ Examples:
 )
 @add_options(*TASK_OPTIONS, *POLICY_OPTIONS)
 @click.option("--plan", is_flag=True, help="Show how each template will be evaluated.")
-@speaks
-def check_command(talk: Talk, files: tuple[str, ...], *, plan: bool, **options: object) -> int:
+@with_console
+def check_command(console: Console, files: tuple[str, ...], *, plan: bool, **options: object) -> int:
     """Find every mistake in FILE that can be found without asking a model; several files one by one.
 
     Files, config, templates on every row, columns, truths, choices, metric fields; all at once. Exit code 2
@@ -225,15 +229,15 @@ def check_command(talk: Talk, files: tuple[str, ...], *, plan: bool, **options: 
     from answerkey.text import Span, line
 
     chosen = find_baseline(options)
-    with talk.display() as display:
+    with console.display() as display:
         checked = {file: evaluate.check(file, progress=display.report, **chosen) for file in files}
-    if talk.as_json:
+    if console.as_json:
         described = [describe_check(one, file) for file, one in checked.items()]
-        talk.print_json(described[0] if len(files) == 1 else {"checks": described})
+        console.print_json(described[0] if len(files) == 1 else {"checks": described})
     else:
         for file, one in checked.items():
-            talk.print_lines([line(Span(file, "title"))] if len(checked) > 1 else [])
-            talk.print_lines(draw_check(one, talk.width, with_plan=plan))
+            console.print_lines([line(Span(file, "title"))] if len(checked) > 1 else [])
+            console.print_lines(draw_check(one, console.width, with_plan=plan))
     codes = (error.exit_code for one in checked.values() for error in one.errors)
     return max(codes, default=0)
 
@@ -241,8 +245,8 @@ def check_command(talk: Talk, files: tuple[str, ...], *, plan: bool, **options: 
 @click.command("resume", epilog="Example: answerkey resume latest")
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @add_options(*RESUME_OPTIONS, *REPORT_OPTIONS)
-@speaks
-def resume_command(talk: Talk, run: str, **options: object) -> int:
+@with_console
+def resume_command(console: Console, run: str, **options: object) -> int:
     """Go on with RUN where it stopped; what was answered is not asked again.
 
     RUN is a run folder, its name below `runs`, or `latest`. Calls that failed are asked again. A run that is
@@ -257,10 +261,10 @@ def resume_command(talk: Talk, run: str, **options: object) -> int:
         if isinstance(place, Path) and not place.is_dir():
             place = find_run(run).path or place
         if not has_only_begun(place) and load_manifest(place)["status"] == "complete":
-            talk.say_text("the run is complete: there is nothing to go on with")
-        with talk.display() as display:
-            resumed = evaluate.resume(place, progress=display.report, onlooker=display, **options)
-        return finish(talk, [resumed], files=files)
+            console.say_text("the run is complete: there is nothing to go on with")
+        with console.display() as display:
+            resumed = evaluate.resume(place, progress=display.report, listener=display, **options)
+        return finish(console, [resumed], files=files)
 
 
 @click.command(
@@ -273,8 +277,10 @@ Examples:
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @click.argument("file", metavar="[FILE]", required=False)
 @add_options(*RESCORE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
-@speaks
-def rescore_command(talk: Talk, run: str, file: str | None, *, out: str | None, **options: object) -> int:
+@with_console
+def rescore_command(
+    console: Console, run: str, file: str | None, *, out: str | None, **options: object
+) -> int:
     """Score the completions of RUN again, as a new run; no model is asked for completions.
 
     FILE is a changed task file, or the run file that has it; without FILE the tasks of RUN are used as they
@@ -286,8 +292,8 @@ def rescore_command(talk: Talk, run: str, file: str | None, *, out: str | None, 
 
     with keep_files(options) as files:
         options = find_baseline(options)
-        with talk.display() as display:
+        with console.display() as display:
             scored = evaluate.rescore(
-                find_run(run), file, out=out, progress=display.report, onlooker=display, **options
+                find_run(run), file, out=out, progress=display.report, listener=display, **options
             )
-        return finish(talk, [scored], files=files)
+        return finish(console, [scored], files=files)

@@ -11,8 +11,8 @@ from typing import Literal
 
 import click
 
-from answerkey.cli.console import Talk
-from answerkey.cli.options import complete_ready_made, speaks
+from answerkey.cli.console import Console
+from answerkey.cli.options import complete_ready_made, with_console
 from answerkey.errors import SpecError
 
 Kind = Literal["task", "run", "dataset", "model"]
@@ -79,8 +79,8 @@ Examples:
 @click.option(
     "--dataset", metavar="FILE", help="Raw files of the ready-made task, in place of its dataset on the hub."
 )
-@speaks
-def init_command(talk: Talk, folder: str, *, task: str | None, dataset: str | None) -> int:
+@with_console
+def init_command(console: Console, folder: str, *, task: str | None, dataset: str | None) -> int:
     """Make a working project in DIR (the current folder unless given); nothing is overwritten.
 
     Editors find the JSON Schema of each file by its first line.
@@ -90,11 +90,11 @@ def init_command(talk: Talk, folder: str, *, task: str | None, dataset: str | No
     if dataset is not None and task is None:
         raise SpecError("E119", "`--dataset` is of a ready-made task", hint="add `--task NAME`")
     written = copy_project(Path(folder), with_schemas=True) if task is None else _adopt(folder, task, dataset)
-    if talk.as_json:
-        talk.print_json({"folder": folder, "files": [str(path) for path in written]})
+    if console.as_json:
+        console.print_json({"folder": folder, "files": [str(path) for path in written]})
         return 0
-    talk.print_lines((Span(str(path)),) for path in written)
-    talk.say_text(f"next: answerkey run {shlex.quote(folder)}")
+    console.print_lines((Span(str(path)),) for path in written)
+    console.say_text(f"next: answerkey run {shlex.quote(folder)}")
     return 0
 
 
@@ -108,12 +108,12 @@ def _adopt(folder: str, task: str, dataset: str | None) -> list[Path]:
 
 @click.command("schema", epilog="Example: answerkey schema task > task.schema.json")
 @click.argument("kind", metavar="KIND", type=click.Choice(KINDS))
-@speaks
-def schema_command(talk: Talk, kind: Kind) -> int:
+@with_console
+def schema_command(console: Console, kind: Kind) -> int:
     """Print the JSON Schema of a file kind: task, run, dataset or model."""
     from answerkey.spec import schema
 
-    talk.print_json(schema(kind))
+    console.print_json(schema(kind))
     return 0
 
 
@@ -121,8 +121,8 @@ def schema_command(talk: Talk, kind: Kind) -> int:
 @click.option(
     "--dir", "folder", default="answerkey-demo", metavar="DIR", help="Folder for the example project."
 )
-@speaks
-def demo_command(talk: Talk, folder: str) -> int:
+@with_console
+def demo_command(console: Console, folder: str) -> int:
     """Run the built-in example from end to end, offline: make the project, run it, print the summary.
 
     A folder that holds the project already is used as it is.
@@ -131,12 +131,12 @@ def demo_command(talk: Talk, folder: str) -> int:
 
     project = Path(folder)
     if (project / "run.yaml").is_file():
-        talk.say_text(f"using the project in {project}")
+        console.say_text(f"using the project in {project}")
     else:
-        talk.say_text(f"example project: {len(copy_project(project))} files in {project}")
-    run = run_file(talk, project, out=_new_folder(project / "runs"), options={})
+        console.say_text(f"example project: {len(copy_project(project))} files in {project}")
+    run = run_file(console, project, out=_new_folder(project / "runs"), options={})
     steps = [(f"answerkey run {shlex.quote(folder)} --model builtin/longest", "another model")]
-    return finish(talk, [run], steps)
+    return finish(console, [run], steps)
 
 
 def _new_folder(runs: Path) -> Path:
@@ -152,8 +152,8 @@ Examples:
   answerkey run mmlu --dataset data/mmlu/test --model builtin/random""",
 )
 @click.argument("words", metavar="[show NAME]", nargs=-1, shell_complete=complete_ready_made)
-@speaks
-def tasks_command(talk: Talk, words: tuple[str, ...]) -> int:
+@with_console
+def tasks_command(console: Console, words: tuple[str, ...]) -> int:
     """List the ready-made tasks, or show NAME: its data, its licence, and how it is run.
 
     A ready-made task is named wherever a task file may be: `answerkey run NAME`.
@@ -166,11 +166,11 @@ def tasks_command(talk: Talk, words: tuple[str, ...]) -> int:
         raise SpecError("E119", "`tasks show` shows one task", hint="write `answerkey tasks show mmlu`")
     wanted = [name.lower().replace("-", "_") for name in names] or list_ready_made()
     found = [load_ready_made(name) for name in wanted]
-    if talk.as_json:
-        talk.print_json(describe_ready_made(found))
+    if console.as_json:
+        console.print_json(describe_ready_made(found))
     elif names:
-        talk.print_lines(draw_ready_made_task(found[0], talk.width))
+        console.print_lines(draw_ready_made_task(found[0], console.width))
     else:
-        talk.print_lines(draw_ready_made(found, talk.width))
-        talk.say_text("next: answerkey tasks show NAME")
+        console.print_lines(draw_ready_made(found, console.width))
+        console.say_text("next: answerkey tasks show NAME")
     return 0

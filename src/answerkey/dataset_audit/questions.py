@@ -17,7 +17,7 @@ from answerkey.errors import DataError, Place, listing, suggest
 from answerkey.evaluate import read_option_cell, write_text
 from answerkey.scorers import StringEqualsMcqa
 from answerkey.solvers import find_reference
-from answerkey.templates import RowTrouble, Template
+from answerkey.templates import RowError, Template
 from answerkey.types import Samples
 
 # ------------------------------------------------------------------------------- where the parts are
@@ -230,7 +230,7 @@ def read_questions(samples: Samples, fields: QuestionFields) -> list[Question]:
     def read(template: Template | None) -> list[object]:
         if template is None:
             return [None] * len(samples)
-        return [None if isinstance(one, RowTrouble) else one for one in template.values(samples)]
+        return [None if isinstance(one, RowError) else one for one in template.values(samples)]
 
     texts, cells = ([read(one) for one in templates] for templates in (fields.questions, fields.options))
     labels, truths = read(fields.labels), read(fields.truth)

@@ -145,7 +145,7 @@ def filter_rows(rows: Rows, filters: Sequence[RowFilter]) -> Positions:
         for one, failed in zip(filters, errors, strict=True):
             left = block if len(passed) == len(block) else block.take(passed)
             sifted = one.sift(left)
-            for row, error in sifted.troubles:
+            for row, error in sifted.problems:
                 failed.add(f"filter `{one.expression}`", error, left, row)
             passed = passed.filter(sifted.is_kept)
         kept.append(passed + offset)
@@ -275,14 +275,14 @@ class Shard:
     samples: Rows
     recorded: Recorded | None = None
     failed: tuple[int, ...] = ()
-    withheld: tuple[int, ...] = ()
+    skipped: tuple[int, ...] = ()
     is_trial: bool = False
     reason: str = "ENDED_WORKER"
 
     @property
     def left(self) -> list[int]:
         """The positions of the rows that are worked on."""
-        return sorted(set(range(len(self.samples))).difference(self.withheld))
+        return sorted(set(range(len(self.samples))).difference(self.skipped))
 
     def cut(self, start: int, stop: int) -> Shard:
         """Return a part of the shard, in which nothing is withheld."""
@@ -292,12 +292,12 @@ class Shard:
             samples=self.samples.slice(start, stop - start),
             recorded=None if self.recorded is None else self.recorded.slice(start, stop - start),
             failed=tuple(row - start for row in self.failed if start <= row < stop),
-            withheld=(),
+            skipped=(),
         )
 
     def cut_around(self) -> list[Shard]:
         """Return the stretches between the rows that are withheld; one without rows where there is none."""
-        ends = [-1, *self.withheld, len(self.samples)]
+        ends = [-1, *self.skipped, len(self.samples)]
         spans = [(before + 1, after) for before, after in pairwise(ends) if after > before + 1]
         return [self.cut(*span) for span in spans or [(0, 0)]]
 
@@ -311,12 +311,12 @@ class Shard:
 
     def leave_out(self, reason: str) -> Shard:
         """Return the shard with all its rows left out of the work."""
-        return replace(self, withheld=tuple(range(len(self.samples))), reason=reason)
+        return replace(self, skipped=tuple(range(len(self.samples))), reason=reason)
 
     def withhold(self, rows: Sequence[Shard]) -> Shard:
         """Return the shard with these rows, shards of one row each, left out of the work."""
         found = {one.offset - self.offset for one in rows}
-        return replace(self, withheld=tuple(sorted(found.union(self.withheld))))
+        return replace(self, skipped=tuple(sorted(found.union(self.skipped))))
 
     @property
     def places(self) -> range:

@@ -63,7 +63,7 @@ from answerkey.datasets.rows import BLOCK_ROWS, Rows, RowsOver, check_ids, itera
 from answerkey.datasets.storage import is_stored
 from answerkey.datasets.text_files import read_delimited, read_json_lines, read_json_list, read_paragraphs
 from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, listing, raise_all
-from answerkey.templates import RowFilter, RowTrouble, Template
+from answerkey.templates import RowError, RowFilter, Template
 from answerkey.types import Notice, Samples
 
 FormatName = Literal["csv", "tsv", "jsonl", "json", "parquet", "arrow", "paragraphs"]
@@ -328,10 +328,10 @@ class TemplateErrors:
     """
 
     only_columns: bool = False
-    first: dict[tuple[str, str], tuple[RowTrouble, Place]] = field(default_factory=dict)
+    first: dict[tuple[str, str], tuple[RowError, Place]] = field(default_factory=dict)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def add(self, label: str, error: RowTrouble, samples: Samples, row: int) -> None:
+    def add(self, label: str, error: RowError, samples: Samples, row: int) -> None:
         """Remember that what `label` names failed on a row."""
         kind = label, error.message
         if kind not in self.first:
@@ -372,7 +372,7 @@ class DerivedColumns:
         for name, source in self.templates.items():
             values = list(Template.compile(source).values(samples))
             for row, value in enumerate(values):
-                if isinstance(value, RowTrouble):
+                if isinstance(value, RowError):
                     self.errors.add(f"derived column `{name}`", value, samples, row)
                     values[row] = None
             try:

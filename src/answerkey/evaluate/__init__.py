@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         run,
         score,
     )
-    from answerkey.evaluate.session import CallProgress, Judged, Observer, Onlooker
+    from answerkey.evaluate.session import CallProgress, Judged, Listener, Observer
 
 _HOMES = {
     "checks": ("PlannedTemplate", "read_option_cell", "write_text"),
@@ -57,7 +57,7 @@ _HOMES = {
         "resume",
     ),
     "runner": ("Checked", "CheckedTask", "DryRun", "PlannedTask", "check", "plan_calls", "run", "score"),
-    "session": ("Judged", "Observer", "Onlooker", "CallProgress"),
+    "session": ("Judged", "Observer", "Listener", "CallProgress"),
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -68,8 +68,8 @@ __all__ = [
     "DryRun",
     "Excerpt",
     "Judged",
+    "Listener",
     "Observer",
-    "Onlooker",
     "Options",
     "PlannedTask",
     "PlannedTemplate",

@@ -21,11 +21,11 @@ from answerkey.datasets.dataset import Shard
 from answerkey.errors import AnswerkeyError, DataError, SpecError
 from answerkey.evaluate.choice_order import find_order_problems
 from answerkey.evaluate.prepare import SHARD_ROWS, Prepared
-from answerkey.scorers import AskingScorer, RowProblem, build_scores, try_action
+from answerkey.scorers import ModelScorer, RowProblem, build_scores, try_action
 from answerkey.scorers.mcqa import read_options
 from answerkey.solvers import SingleTurnSolver, find_asking_field, require_known
 from answerkey.spec import ScoringStep, Specification, Task
-from answerkey.templates import ACTION_NAMES, Plan, RowTrouble, Template, TemplateStopped
+from answerkey.templates import ACTION_NAMES, Plan, RowError, Template, TemplateStopped
 from answerkey.types import Completion, Completions, Notice, Samples, Scores, ScoreStatus
 
 #: How many rows of one kind are shown before only their number is.
@@ -105,7 +105,7 @@ def check_samples(prepared: Prepared, shard: Shard, samples: Samples) -> RowProb
             prompts, wrong = [], solver.check_rows(samples, prepared.examples) if solver else []
         for position, error in wrong:
             _add(found, "solver", position, _place_setting(task, error))
-        if shard.offset == 0 and prompts and not shard.withheld:
+        if shard.offset == 0 and prompts and not shard.skipped:
             found.notices.extend(_find_hidden_options(task, shard, prompts, set(found.failed)))
     except TemplateStopped as stopped:
         found.fatal.append(stopped.at(task.places.of_template(stopped.source)))
@@ -125,7 +125,7 @@ def check_whole(problems: RowProblems, prepared: Prepared) -> None:
     if prepared.model is not None:
         samples = prepared.dataset.rows.slice(0, SHARD_ROWS).load(prepared.columns)
         try:
-            require_known(prepared.model, samples, prepared.task.know(samples))
+            require_known(prepared.model, samples, prepared.task.sample_facts(samples))
         except SpecError as error:
             problems.fatal.append(error)
     problems.fatal.extend(find_unreadable(prepared))
@@ -192,7 +192,7 @@ def _find_hidden_options(
     pairs = [
         (prompt, texts)
         for prompt, texts in zip([prompts[row] for row in rows], options, strict=True)
-        if texts and not isinstance(prompt, RowTrouble)
+        if texts and not isinstance(prompt, RowError)
     ]
     if not pairs or any(_shows(prompt, texts) for prompt, texts in pairs):
         return []
@@ -209,7 +209,7 @@ def _find_hidden_options(
 
 def _list_options(task: Task, samples: Samples) -> list[list[str]]:
     """Return the option texts of each row: those that a scorer knows, else those of a column; or none."""
-    known = task.know(samples)
+    known = task.sample_facts(samples)
     stated = known.options if known else [None] * len(samples)
     labels = known.choices if known else [None] * len(samples)
     columns = [name for name in COLUMNS if name in samples.columns]
@@ -317,7 +317,7 @@ _UNKNOWN = frozenset(["null", "a number", "a boolean"])
 _LINE = re.compile(r" \(line (?P<line>\d+) of the template\)$")
 
 #: Returns what goes wrong with a template on samples, their completions and scores; None when nothing does.
-Try = Callable[[Samples, Completions, dict[str, Scores]], RowTrouble | None]
+Try = Callable[[Samples, Completions, dict[str, Scores]], RowError | None]
 
 
 def find_unreadable(prepared: Prepared) -> list[AnswerkeyError]:
@@ -337,20 +337,20 @@ def find_unreadable(prepared: Prepared) -> list[AnswerkeyError]:
     samples = rows.load(prepared.columns)
     errors: list[AnswerkeyError] = []
     for path, attempt in tries:
-        trouble = None
+        problem = None
         try:
             for row in range(len(samples)):  # a name that one of them has is no mistake of the template
-                trouble = _try_row(attempt, task, samples.take([row]))
-                if trouble is None:
+                problem = _try_row(attempt, task, samples.take([row]))
+                if problem is None:
                     break
         except TemplateStopped as stopped:
             errors.append(stopped.at(task.places.of_template(stopped.source)))
             continue
-        if trouble is not None:
-            line = _LINE.search(trouble.message)
+        if problem is not None:
+            line = _LINE.search(problem.message)
             where = task.places.of_line(path, int(line["line"]) if line else None)
-            message = f"`{path[-1]}`: {_LINE.sub('', trouble.message)}"
-            errors.append(SpecError("E112", message, where=where, hint=trouble.hint))
+            message = f"`{path[-1]}`: {_LINE.sub('', problem.message)}"
+            errors.append(SpecError("E112", message, where=where, hint=problem.hint))
     return errors
 
 
@@ -358,13 +358,13 @@ def _try_field(step: ScoringStep, name: str) -> Try:
     return lambda samples, completions, _: step.scorer.try_field(name, samples, completions)  # type: ignore[attr-defined]
 
 
-def _try_row(attempt: Try, task: Task, sample: Samples) -> RowTrouble | None:
+def _try_row(attempt: Try, task: Task, sample: Samples) -> RowError | None:
     """Return the trouble with a field that is missing even where a made-up reply and score have it.
 
     What a provider adds to a message, and what a snippet returns, is not known beforehand: a field that the
     template reads of one of them may be there. The content of a message may be text or a list of parts.
     """
-    told: dict[str, RowTrouble] = {}
+    told: dict[str, RowError] = {}
     is_in_parts = False
     for _ in range(MOST_NAMES):
         more = dict.fromkeys(told, TEXT)
@@ -373,19 +373,19 @@ def _try_row(attempt: Try, task: Task, sample: Samples) -> RowTrouble | None:
         usage = {"finish_reason": "stop", "prompt_tokens": 1, "completion_tokens": 1}
         said = Completion(TEXT, prompt=_PROMPT, reply=reply, **usage)  # type: ignore[arg-type]  # of Completion
         completions = Completions.build(sample.ids, [said], source="made up")
-        trouble = attempt(sample, completions, _make_scores(task, told))
-        if trouble is None or not trouble.is_undefined:
+        problem = attempt(sample, completions, _make_scores(task, told))
+        if problem is None or not problem.is_undefined:
             return None
-        missing = _NAME.search(trouble.message)
+        missing = _NAME.search(problem.message)
         if missing is None or missing["owner"] in _UNKNOWN:
             return None
         is_text, is_mapping = missing["owner"] == "text", missing["owner"] == "there is"
         if is_text and told and not is_in_parts:
             return None
         if missing["name"] in told or not (is_text or is_mapping):
-            return told.get(missing["name"], trouble)
+            return told.get(missing["name"], problem)
         is_in_parts |= is_text
-        told[missing["name"]] = trouble
+        told[missing["name"]] = problem
     return None
 
 
@@ -424,7 +424,7 @@ def plan_templates(specification: Specification, samples: Samples) -> tuple[Plan
     `samples` are any rows of the dataset: only their columns matter.
     """
     dataset, task, solver = specification.dataset, specification.task, specification.task.solver
-    judges = {step.key for step in task.scoring if isinstance(step.scorer, AskingScorer)}
+    judges = {step.key for step in task.scoring if isinstance(step.scorer, ModelScorer)}
     has_examples = isinstance(solver, SingleTurnSolver) and solver.examples is not None
     found = [
         PlannedTemplate(

@@ -321,7 +321,7 @@ def _number_orders(row: int, found: RowOrders, code: int | None) -> Iterator[Lin
 
 def list_labels(task: Task, samples: Samples) -> list[Labels | None]:
     """Return what the options of each sample are called; None where a row has no choices."""
-    known = task.know(samples)
+    known = task.sample_facts(samples)
     if known is None:
         return [None] * len(samples)
     return [None if names is None else tuple(names) for names in known.choices]
@@ -335,11 +335,11 @@ def find_order_problems(task: Task, samples: Samples) -> Iterator[RowProblem]:
     positions = (orders["left_in_place"] == UNSUITABLE).fill_null(value=False).arg_true()
     chosen = samples.take(positions).as_written()
     for position, row, labels in zip(positions, chosen.rows(), list_labels(task, chosen), strict=True):
-        trouble = plan_row(setting, row, labels).trouble
-        if trouble is not None:
+        problem = plan_row(setting, row, labels).problem
+        if problem is not None:
             where = samples.place(position, ", ".join(sorted(setting.columns)))
-            message = f"sample `{orders['base_sample_id'][position]}`: {trouble}"
-            hint = "fix the row, or use `orders: rotations`" if " orders" in trouble else "fix the row"
+            message = f"sample `{orders['base_sample_id'][position]}`: {problem}"
+            hint = "fix the row, or use `orders: rotations`" if " orders" in problem else "fix the row"
             yield RowProblem(position, DataError("E213", message, where=where, hint=hint), "BAD_OPTIONS")
 
 

@@ -64,7 +64,7 @@ class Measured:
 
     rows: int
     parts: Sequence[Sequence[Any]] = ()
-    tally: Mapping[str, Any] = field(default_factory=dict)
+    totals: Mapping[str, Any] = field(default_factory=dict)
     encoded: Mapping[str, frozenset[str]] = field(default_factory=dict)
     errors: int = 0
     problems: RowProblems | None = None
@@ -80,7 +80,7 @@ class Outcome:
     """
 
     values: Sequence[MetricValue] = ()
-    tally: Mapping[str, Any] = field(default_factory=dict)
+    totals: Mapping[str, Any] = field(default_factory=dict)
     encoded: Mapping[str, Sequence[str]] = field(default_factory=dict)
     errors: int = 0
     notices: Sequence[Notice] = ()
@@ -90,7 +90,7 @@ class Outcome:
     @property
     def is_stopped(self) -> bool:
         """Whether rows were left out because the first ones all failed in the same way."""
-        return any(STOPPED_EARLY in reasons for reasons in self.tally.get("failures", {}).values())
+        return any(STOPPED_EARLY in reasons for reasons in self.totals.get("failures", {}).values())
 
 
 def run_task(
@@ -117,7 +117,7 @@ def run_task(
     _require_rows(prepared, writer, measured)
     outcome = Outcome(
         values=merge_metrics(prepared.task, measured),
-        tally=merge_counts([one.tally for one in measured]),
+        totals=merge_counts([one.totals for one in measured]),
         encoded={
             step.key: sorted(frozenset().union(*(one.encoded[step.key] for one in measured)))
             for step in prepared.task.scoring
@@ -125,7 +125,7 @@ def run_task(
         errors=sum(one.errors for one in measured),
         notices=problems.notices,
     )
-    writer.write_metrics(outcome.values, outcome.tally)
+    writer.write_metrics(outcome.values, outcome.totals)
     return outcome
 
 
@@ -150,7 +150,7 @@ def _run_shards(
     problems, measured = RowProblems(rows), list[Measured]()
     work = partial(run_shard, prepared.without_rows(), writer)
     for shards in prepared.stages(first):
-        is_over = is_stopped or any(one.tally and find_same_failure(one.tally) for one in measured[:1])
+        is_over = is_stopped or any(one.totals and find_same_failure(one.totals) for one in measured[:1])
         worked = (one.leave_out(STOPPED_EARLY) for one in shards) if is_over else shards
         for one in engine.map(work, worked, spread=prepared.spread):
             if one.problems is not None:
@@ -174,28 +174,28 @@ def run_shard(prepared: Prepared, writer: TaskWriter | None, shard: Shard) -> Me
         if writer is None or problems.fatal:
             return Measured(len(asked), problems=problems)
     try:
-        completions, scores = (_score_left if shard.withheld else _score)(prepared, shard, asked)
+        completions, scores = (_score_left if shard.skipped else _score)(prepared, shard, asked)
         samples, main = asked.repeat(size), task.main_step
         if writer is not None and not shard.is_trial:
             if prepared.keep_completions:
                 writer.write_completions(shard.index, completions.frame)
             writer.write_scores(shard.index, join_scores(completions, scores))
         parts = [measure_metrics(one.metrics, scores[one.key], samples, task.trials) for one in task.scoring]
-        tally = count_shard(samples, completions, scores, main=main.key, num_trials=size)
+        totals = count_shard(samples, completions, scores, main=main.key, num_trials=size)
         audited = find_audited_rows(prepared.audited, shard.places, size)
-        tally["readings"] = count_readings(main.scorer, samples, completions, scores[main.key], audited)
+        totals["readings"] = count_readings(main.scorer, samples, completions, scores[main.key], audited)
     except AnswerkeyError as error:
         if problems is None or isinstance(error, RunError):
             raise
         return Measured(len(asked), problems=problems, failure=error)  # first of all, rows that are wrong
     errors = sum(one.count(ScoreStatus.ERROR) for one in scores.values())
     encoded = {key: one.encoded for key, one in scores.items()}
-    return Measured(len(asked), parts, tally, encoded, errors, problems)
+    return Measured(len(asked), parts, totals, encoded, errors, problems)
 
 
 def _check(prepared: Prepared, shard: Shard, samples: Samples) -> RowProblems:
     """Return what is wrong with the rows of a shard; nothing is done with one that ends its worker."""
-    if not shard.withheld or shard.reason == STOPPED_EARLY:
+    if not shard.skipped or shard.reason == STOPPED_EARLY:
         return check_samples(prepared, shard, samples)
     left = shard.left
     found = check_samples(prepared, shard, samples.take(left))
@@ -236,7 +236,7 @@ def _complete(prepared: Prepared, shard: Shard, samples: Samples) -> Completions
         raise InternalError("E901", f"task `{prepared.task.key}` has neither completions nor a solver")
     positions = sorted(set(range(len(samples))).difference(shard.failed)) if shard.failed else None
     asked = samples if positions is None else samples.take(positions)
-    known, examples = prepared.task.know(asked), prepared.examples
+    known, examples = prepared.task.sample_facts(asked), prepared.examples
     answers = solver.solve(asked, model=prepared.model, known=known, examples=examples, trials=trials)
     return (answers if positions is None else answers.spread(positions, samples.ids, size)).number(trials)
 

@@ -44,8 +44,8 @@ from answerkey.models.calls import CachePolicy, Price
 from answerkey.models.config import ModelConfig, is_url
 from answerkey.models.model import LiveModel, Model, open_model
 from answerkey.scorers import (
-    AskingScorer,
     ChoiceProbabilities,
+    ModelScorer,
     StringEquals,
     StringEqualsMcqa,
     choose_audited,
@@ -258,7 +258,7 @@ class Prepared:
     def calls_models(self) -> bool:
         """Whether a model would be called; then all rows are checked before the first call."""
         return self.model is not None or any(
-            isinstance(step.scorer, AskingScorer) for step in self.task.scoring
+            isinstance(step.scorer, ModelScorer) for step in self.task.scoring
         )
 
     @property
@@ -497,7 +497,7 @@ def open_judges(
     opened: dict[str, Model] = {}
     errors: list[AnswerkeyError] = []
     for step in task.scoring:
-        if step.key not in judges or not isinstance(step.scorer, AskingScorer):
+        if step.key not in judges or not isinstance(step.scorer, ModelScorer):
             continue
         try:
             model = open_model(judges[step.key])

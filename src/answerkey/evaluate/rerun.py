@@ -85,7 +85,7 @@ from answerkey.spec import (
 from answerkey.types import Completions, MetricValue, Notice, Samples, Scores
 
 if TYPE_CHECKING:
-    from answerkey.evaluate.session import Onlooker
+    from answerkey.evaluate.session import Listener
 
 TaskSource = Task | Mapping[str, object] | str | Path
 #: What belongs to an old run and cannot be chosen again when it is scored anew, or gone on with.
@@ -327,7 +327,7 @@ def rescore(
     *,
     out: str | RunPlace | None = None,
     progress: Progress | None = None,
-    onlooker: Onlooker | None = None,
+    listener: Listener | None = None,
     **options: object,
 ) -> Run:
     """Score an old run's completions again, by its own tasks or by changed ones, and return the new run.
@@ -388,7 +388,7 @@ def rescore(
     manifest |= describe_policies(policies)
     engine = open_engine(chosen.engine, chosen.ray_address)
     report = progress or stay_silent
-    return run_new(prepared, place, manifest, engine, report, options=chosen, onlooker=onlooker)
+    return run_new(prepared, place, manifest, engine, report, options=chosen, listener=listener)
 
 
 def _load_new(
@@ -509,7 +509,7 @@ def resume(
     path: str | Path | StoredFolder,
     *,
     progress: Progress | None = None,
-    onlooker: Onlooker | None = None,
+    listener: Listener | None = None,
     **options: object,
 ) -> Run:
     """Go on with a run where it stopped and return it finished; a complete run is returned as it is.
@@ -540,7 +540,7 @@ def resume(
         for one in tasks:
             for number in range(one.specification.num_runs):
                 writer.task(one.key).repetition(number).clear()
-        return run_tasks(tasks, writer, engine, report, options=chosen, onlooker=onlooker)
+        return run_tasks(tasks, writer, engine, report, options=chosen, listener=listener)
 
 
 def _take_options(manifest: Mapping[str, Any], given: Mapping[str, object]) -> Options:

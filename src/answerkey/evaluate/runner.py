@@ -51,7 +51,7 @@ from answerkey.models.config import ModelConfig
 from answerkey.models.model import LiveModel, Model, SnippetModel, open_model
 from answerkey.runs import Run, RunPlace, RunWriter, default_folder, find_place, require_free, start_run
 from answerkey.sandbox import require_trust
-from answerkey.scorers import AskingScorer
+from answerkey.scorers import ModelScorer
 from answerkey.solvers import ChoiceRankingSolver
 from answerkey.spec import (
     DatasetSpec,
@@ -64,11 +64,11 @@ from answerkey.spec import (
     load_task,
     sort_errors,
 )
-from answerkey.templates import RowTrouble
+from answerkey.templates import RowError
 from answerkey.types import Notice
 
 if TYPE_CHECKING:
-    from answerkey.evaluate.session import Onlooker, Session
+    from answerkey.evaluate.session import Listener, Session
     from answerkey.models.cache import CallCache
     from answerkey.models.calls import CachePolicy
 
@@ -78,7 +78,7 @@ def run(
     *,
     out: str | RunPlace | None = None,
     progress: Progress | None = None,
-    onlooker: Onlooker | None = None,
+    listener: Listener | None = None,
     **options: object,
 ) -> Run:
     """Check everything, solve, score, write the run folder, and return the run; options as in `Options`.
@@ -96,7 +96,7 @@ def run(
     manifest = describe_run(plan.key, plan.display_name, tasks, notices)
     manifest |= {"file": str(Path(path).resolve()), "options": chosen.stored()}
     manifest |= describe_policies(plan.policies)
-    return run_new(tasks, place, manifest, engine, progress or stay_silent, options=chosen, onlooker=onlooker)
+    return run_new(tasks, place, manifest, engine, progress or stay_silent, options=chosen, listener=listener)
 
 
 def read_plan(path: str | Path, options: Options) -> tuple[Plan, list[Notice]]:
@@ -136,7 +136,7 @@ def run_new(
     progress: Progress,
     *,
     options: Options,
-    onlooker: Onlooker | None = None,
+    listener: Listener | None = None,
 ) -> Run:
     """Start a run, take every task along its path, and return the run; without a place it is in memory.
 
@@ -146,7 +146,7 @@ def run_new(
     sources = {one.key: describe_sources(one) for one in tasks}
     manifest = {**manifest, "notices": [*manifest["notices"], *map(str, heard)]}
     with start_run(place, manifest, sources) as writer:
-        return run_tasks(tasks, writer, engine, progress, options=options, onlooker=onlooker)
+        return run_tasks(tasks, writer, engine, progress, options=options, listener=listener)
 
 
 def check_beforehand(
@@ -189,7 +189,7 @@ def run_tasks(
     progress: Progress,
     *,
     options: Options,
-    onlooker: Onlooker | None = None,
+    listener: Listener | None = None,
 ) -> Run:
     """Run every task and close the run.
 
@@ -208,17 +208,17 @@ def run_tasks(
         if any(one.calls_models for one in tasks):
             from answerkey.evaluate.session import open_session
 
-            session = stack.enter_context(open_session(tasks, writer, options, onlooker, engine.actors))
+            session = stack.enter_context(open_session(tasks, writer, options, listener, engine.actors))
         for one in tasks:
             limit = options.failed_limit(one.dataset.num_samples)
             try:
                 outcomes = _run_repetitions(one, writer, session, engine, progress, options, is_stopped)
             except KeyboardInterrupt as stop:
                 # Whoever sends a signal may not wait long: what there is first, then what still comes.
-                _say_stopped(writer, changes, one.key, session, stop, onlooker)
+                _say_stopped(writer, changes, one.key, session, stop, listener)
                 if session is not None:
                     session.stack.close()
-                    _say_stopped(writer, changes, one.key, session, stop, onlooker)
+                    _say_stopped(writer, changes, one.key, session, stop, listener)
                 raise
             except AnswerkeyError as stop:
                 if isinstance(stop, RunError):  # a folder that cannot be written takes no more words
@@ -234,10 +234,10 @@ def run_tasks(
             failures.extend([outcomes[-1].failure] if outcomes[-1].failure else [])
             if refused or failures:
                 continue
-            found = {"counts": outcomes[0].tally["counts"], "encoded": outcomes[0].encoded}
+            found = {"counts": outcomes[0].totals["counts"], "encoded": outcomes[0].encoded}
             changes[one.key] = found | _describe_calls(session, one.key)
             is_stopped |= outcomes[-1].is_stopped
-            is_incomplete |= any(each.errors or each.tally["unscored"] > limit for each in outcomes)
+            is_incomplete |= any(each.errors or each.totals["unscored"] > limit for each in outcomes)
             if session is not None:
                 session.close_models(one.key)
         if errors := refused or failures:
@@ -305,14 +305,14 @@ def _say_stopped(
     key: str,
     session: Session | None,
     stop: KeyboardInterrupt,
-    onlooker: Onlooker | None,
+    listener: Listener | None,
 ) -> None:
     """Say in the run that a signal stopped it; storage that cannot be reached is told of, and no more."""
     try:
         writer.stop({**changes, key: _describe_calls(session, key)}, stop)
     except AnswerkeyError as error:
-        if onlooker is not None:
-            onlooker.warn(Notice(error.message, hint=error.hint))
+        if listener is not None:
+            listener.warn(Notice(error.message, hint=error.hint))
 
 
 # What the run folder says of a run and its tasks.
@@ -631,7 +631,7 @@ def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> Planne
         limit = 1 if generation.max_tokens is None and generation.echo else generation.max_tokens
         most = None if limit is None else limit * calls
         cost = None if price is None or most is None else price.charge(prompt_tokens, most)
-    judges = sum(isinstance(step.scorer, AskingScorer) for step in prepared.task.scoring)
+    judges = sum(isinstance(step.scorer, ModelScorer) for step in prepared.task.scoring)
     return PlannedTask(
         key=prepared.key,
         model=model.name if model else None,
@@ -657,5 +657,5 @@ def _build_prompts(prepared: Prepared) -> Iterator[list[Messages]]:
             found: list[list[Any]] = solver.list_calls(samples, prepared.examples)
         else:
             built = solver.build_prompts(samples, prepared.examples)
-            found = [[] if isinstance(one, RowTrouble) else [one] for one in built]
+            found = [[] if isinstance(one, RowError) else [one] for one in built]
         yield [one for row, each in enumerate(found) if offset + row not in wrong for one in each]

@@ -25,7 +25,7 @@ from answerkey.models.calls import BatchLeft, BatchSeen, Budget, Event, Finished
 from answerkey.models.model import LiveModel, Model, SnippetModel
 from answerkey.runs import RunWriter
 from answerkey.runs.journal import Journal, JournalCall
-from answerkey.scorers import AskingScorer, StringEquals, StringEqualsMcqa
+from answerkey.scorers import ModelScorer, StringEquals, StringEqualsMcqa
 from answerkey.solvers import ChoiceRankingSolver
 from answerkey.spec import Task
 from answerkey.types import Completion, Completions, CompletionStatus, Notice, ScoreStatus, Validity
@@ -143,7 +143,7 @@ class CallProgress:
 
     `retried` counts attempts that will be made again. Tokens are those of calls made now. `pace` is in calls
     per second, `seconds_left` None when it cannot be told yet. `correct` and `invalid` are out of `scored`.
-    `batches` are those that are waited for. `trouble` is why the last attempt is made again, as long as
+    `batches` are those that are waited for. `problem` is why the last attempt is made again, as long as
     nothing was answered since.
     """
 
@@ -160,7 +160,7 @@ class CallProgress:
     seconds_left: float | None = None
     judged: Judged = field(default_factory=Judged)
     batches: tuple[BatchSeen, ...] = ()
-    trouble: str | None = None
+    problem: str | None = None
 
     @property
     def accuracy(self) -> tuple[float, tuple[float, float]] | None:
@@ -177,7 +177,7 @@ class CallProgress:
         return self.judged.invalid / self.judged.scored
 
 
-class Onlooker(Protocol):
+class Listener(Protocol):
     """Who wants to see a run while it is under way."""
 
     def follow(self, observer: Observer) -> None:
@@ -227,7 +227,7 @@ class Observer:
         self._waiting: list[tuple[str, Completion]] = []
         self._judged = Judged()
         self._batches: dict[str, BatchSeen] = {}
-        self._trouble: str | None = None
+        self._problem: str | None = None
         self._marks: deque[tuple[float, int]] = deque([(clock(), 0)])
         self._lock = threading.Lock()
         self._looking = threading.Lock()
@@ -239,7 +239,7 @@ class Observer:
         elif isinstance(event, Retried):
             with self._lock:
                 self._count(event.call.purpose)["retried"] += 1
-                self._trouble = event.why
+                self._problem = event.why
                 self.retried.add(event.call.purpose, event.why, event.call.sample_id)
         elif isinstance(event, BatchSeen):
             with self._lock:
@@ -257,7 +257,7 @@ class Observer:
             counts["done"] += 1
             counts["known"] += event.is_known
             if not event.is_known:
-                self._trouble = None
+                self._problem = None
                 counts["prompt_tokens"] += completion.prompt_tokens or 0
                 counts["completion_tokens"] += completion.completion_tokens or 0
             if completion.status is CompletionStatus.ERROR:
@@ -305,7 +305,7 @@ class Observer:
                 seconds_left=max(0, self.total - done) / pace if pace else None,
                 judged=self._judged,
                 batches=tuple(one for one in self._batches.values() if not one.is_over),
-                trouble=self._trouble,
+                problem=self._problem,
             )
 
     def _measure_pace(self, asked: int) -> float | None:
@@ -400,7 +400,7 @@ class Session:
 
     writer: RunWriter
     options: Options
-    onlooker: Onlooker
+    listener: Listener
     cache: CallCache
     stack: ExitStack
     budget: Budget
@@ -428,9 +428,9 @@ class Session:
     def _observe(self, prepared: Prepared) -> Observer:
         observer = self._observers.get(prepared.key)
         if observer is None:
-            warn, stops = self.onlooker.warn, self.options.stop_on_nonsense
+            warn, stops = self.listener.warn, self.options.stop_on_nonsense
             observer = self._observers[prepared.key] = Observer(prepared, total=0, warn=warn, stops=stops)
-            self.onlooker.follow(observer)
+            self.listener.follow(observer)
         observer.total += prepared.num_calls * _count_continuations(prepared)
         return observer
 
@@ -454,7 +454,7 @@ class Session:
         steps = []
         for step in prepared.task.scoring:
             scorer = step.scorer
-            if step.key in prepared.judges and isinstance(scorer, AskingScorer):
+            if step.key in prepared.judges and isinstance(scorer, ModelScorer):
                 scorer = scorer.bind(self._models[prepared.key, name_purpose(step.key)], key=step.key)
                 if hasattr(scorer, "close"):
                     self.stack.callback(scorer.close)
@@ -501,7 +501,7 @@ def open_session(
     tasks: Sequence[Prepared],
     writer: RunWriter,
     options: Options,
-    onlooker: Onlooker | None,
+    listener: Listener | None,
     actors: ActorHost | None = None,
 ) -> Iterator[Session]:
     """Yield the session of a run; close its models and the cache afterwards.
@@ -523,13 +523,13 @@ def open_session(
             price = choose_price(model, options) if isinstance(model, LiveModel) else None
             if price is not None:
                 budget.spent += price.charge(usage.prompt_tokens, usage.completion_tokens)
-        onlooker = onlooker or NobodyLooks()
+        listener = listener or NobodyLooks()
         if writer.is_resumed and models:
-            _tell_known(tasks, writer, cache, onlooker)
+            _tell_known(tasks, writer, cache, listener)
         max_open, notices = (None, []) if actors is not None else _fit_connections(tasks)
         for notice in notices:
-            onlooker.warn(notice)
-        yield Session(writer, options, onlooker, cache, stack, budget, actors, max_open)
+            listener.warn(notice)
+        yield Session(writer, options, listener, cache, stack, budget, actors, max_open)
         heard = map(str, (*notices, *cache.notices))
         writer.manifest["notices"] = [*writer.manifest["notices"], *heard]
 
@@ -549,7 +549,7 @@ def _fit_connections(tasks: Sequence[Prepared]) -> tuple[int | None, list[Notice
     return most, [Notice(message, hint="raise the limit of open files: `ulimit -n 4096`")]
 
 
-def _tell_known(tasks: Sequence[Prepared], writer: RunWriter, cache: CallCache, onlooker: Onlooker) -> None:
+def _tell_known(tasks: Sequence[Prepared], writer: RunWriter, cache: CallCache, listener: Listener) -> None:
     """Say what the journal of a run that goes on knows, and what is lost of it."""
     journal, entries = writer.journal(cache), writer.manifest["tasks"]
     counts = journal.count()
@@ -557,7 +557,7 @@ def _tell_known(tasks: Sequence[Prepared], writer: RunWriter, cache: CallCache, 
     if lost := max(journal.lost + writer.lost_records, told - sum(counts.values())):
         hint = "their calls are made again, unless another copy of the journal or the call cache knows them"
         notice = Notice(f"damaged or missing records of the journal: {lost:,}", hint=hint)
-        onlooker.warn(notice)
+        listener.warn(notice)
         for entry in entries:
             entry.pop("calls", None)  # so that it is told once
         writer.manifest["notices"] = [*writer.manifest["notices"], str(notice)]
@@ -569,7 +569,7 @@ def _tell_known(tasks: Sequence[Prepared], writer: RunWriter, cache: CallCache, 
             size = _count_continuations(one) if purpose == SOLVE else 1
             left += one.num_calls * size * one.specification.num_runs
             is_exact &= purpose == SOLVE  # a judge is not asked about every sample
-    onlooker.say(f"calls: {known:,} known, {'' if is_exact else 'at most '}{max(0, left):,} left")
+    listener.say(f"calls: {known:,} known, {'' if is_exact else 'at most '}{max(0, left):,} left")
 
 
 def _is_journaled(model: Model) -> bool:

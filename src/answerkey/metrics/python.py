@@ -67,17 +67,17 @@ class PythonMetric(BaseMetric):
 
     def finish(self, part: Part) -> list[MetricValue]:
         """Return the snippet's values; a failure is one value without number, its traceback in `details`."""
-        from answerkey.sandbox import SnippetProcess, SnippetTrouble
+        from answerkey.sandbox import SnippetError, SnippetProcess
 
         if not part["scores"]:
             return [self.state(self.type, None, part, note=NOTHING_COUNTED)]
         try:
             with SnippetProcess(self.snippets()[0], seconds=SECONDS) as process:
                 computed = process.call([part["scores"]])
-        except SnippetTrouble as trouble:
-            lines = trouble.traceback.strip().splitlines() if trouble.kind in {"raised", "load"} else []
-            note = f"the snippet failed: {lines[-1] if lines else trouble.message}"
-            details = {"kind": trouble.kind, "traceback": trouble.traceback}
+        except SnippetError as problem:
+            lines = problem.traceback.strip().splitlines() if problem.kind in {"raised", "load"} else []
+            note = f"the snippet failed: {lines[-1] if lines else problem.message}"
+            details = {"kind": problem.kind, "traceback": problem.traceback}
             return [self.state(self.type, None, part, note=note, details=details)]
         if not isinstance(computed, Mapping) or not computed:
             what = f"it returned {show_value(computed)}, not a mapping of names to numbers"

@@ -41,7 +41,7 @@ from answerkey.models.config import (
     split_query,
 )
 from answerkey.models.responses import fail, read_message
-from answerkey.sandbox import Snippet, SnippetProcess, SnippetTrouble
+from answerkey.sandbox import Snippet, SnippetError, SnippetProcess
 from answerkey.types import Completion, CompletionStatus, Known, Question
 
 if TYPE_CHECKING:
@@ -283,12 +283,12 @@ class SnippetModel:
         try:
             for call, outcome in zip(calls, self._process.call_all(arguments), strict=True):
                 yield replace(self._read(outcome), prompt=call.messages, source="live")
-        except SnippetTrouble as trouble:
-            message = f"model `{self.name}`: its snippet cannot be loaded: {self._hide(str(trouble))}"
+        except SnippetError as problem:
+            message = f"model `{self.name}`: its snippet cannot be loaded: {self._hide(str(problem))}"
             raise SolverError("E306", message, where=self.snippet.place) from None
 
     def _read(self, outcome: object) -> Completion:
-        if isinstance(outcome, SnippetTrouble):
+        if isinstance(outcome, SnippetError):
             return fail(self._hide(str(outcome)))
         completion = read_message(self._hide_keys(outcome) if self._keys else outcome)
         if completion.status is CompletionStatus.NO_TEXT and not isinstance(outcome, Mapping | None):

@@ -54,7 +54,7 @@ from answerkey.models.responses import (
     take_gemini,
     take_text,
 )
-from answerkey.templates import JsonText, RowTrouble, Template, TemplateStopped
+from answerkey.templates import JsonText, RowError, Template, TemplateStopped
 from answerkey.types import Completion
 
 Message = Mapping[str, object]
@@ -395,8 +395,8 @@ class AdapterApi:
         try:
             written = self._templates[0].evaluate(input=told, model_info=info, kwargs=kwargs)
             return json.loads(written, strict=False) if isinstance(written, str) else written
-        except (RowTrouble, TemplateStopped) as trouble:
-            reason, hint = trouble.message, trouble.hint
+        except (RowError, TemplateStopped) as problem:
+            reason, hint = problem.message, problem.hint
         except (ValueError, RecursionError) as error:
             reason = f"what it writes is not JSON: {error}"
             hint = 'write texts with `tojson`: `"content": {{ message.content | tojson }}`'
@@ -412,8 +412,8 @@ class AdapterApi:
             made = self._templates[1].evaluate(body=text, status_code=status)
         except UnicodeDecodeError:
             return fail(f"{start}: the body is not UTF-8", body)
-        except (RowTrouble, TemplateStopped) as trouble:
-            return fail(f"{start}: {trouble.message}", body)
+        except (RowError, TemplateStopped) as problem:
+            return fail(f"{start}: {problem.message}", body)
         written = _unquote(made) if isinstance(made, str) else json.dumps(made, default=str)
         completion = read_body(status, written.encode(errors="replace"), take_chat)
         if completion.error is None:

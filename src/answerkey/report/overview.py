@@ -133,9 +133,9 @@ def _list_notices(run: Run, audited: Mapping[str, Audited]) -> list[str]:
             found.append(f"`{task.key}` was run {times} times: what is shown is the first run")
         if (part := say_reliability_part(task)) is not None:
             found.append(part)
-        count = len(task.tally.get("categories") or {})
+        count = len(task.totals.get("categories") or {})
         if count > MOST_CATEGORIES:
-            column = task.tally["category_column"]
+            column = task.totals["category_column"]
             found.append(f"`{column}` has {count:,} values: the {MOST_CATEGORIES} most frequent are shown")
     return found
 
@@ -206,7 +206,7 @@ def _count_readings(task: TaskRun) -> Audited:
         "prompts": {"n": 0, "placeholders": {}},
         "texts": {},
         "cut_off": {**nothing, "short": 0, "stubs": nothing, "by_limit": 0, "open_thoughts": 0},
-        "statuses": task.tally.get("completion_statuses") or {},
+        "statuses": task.totals.get("completion_statuses") or {},
     }
     findings = (*find_run_findings(whole, counts), *find_format(found))
     has_flips = len({(one.correct, one.invalid) for one in found.readers}) > 1
@@ -218,7 +218,7 @@ def _count_readings(task: TaskRun) -> Audited:
 
 def _describe_task(task: TaskRun, audited: Audited, baseline: Plain | None, *, is_complete: bool) -> Plain:
     found, key, count = audited.audit, task.main_scorer, len(task.stored_scores)
-    reasons = [reason for group in ("invalid", "failed", "errors") for reason in task.tally.get(group) or {}]
+    reasons = [reason for group in ("invalid", "failed", "errors") for reason in task.totals.get(group) or {}]
     return {
         "key": task.key,
         "display_name": task.manifest.get("display_name"),

@@ -42,10 +42,10 @@ Letters = Mapping[str, Mapping[str, int]]
 
 def describe_plots(task: TaskRun, audit: TaskAudit, readings: Sequence[Plain], *, is_complete: bool) -> Plain:
     """Return the plots by name: counts of any run, shares of a complete one; None with nothing to show."""
-    found: Letters = task.tally.get("letters") or {}
+    found: Letters = task.totals.get("letters") or {}
     letters, recalls = list_letters(task), measure_recalls(found)
     # INVALID completions by reason, the most frequent first; what they state, where all were read.
-    invalid: Mapping[str, Mapping[str, Any]] = task.tally.get("invalid") or {}
+    invalid: Mapping[str, Mapping[str, Any]] = task.totals.get("invalid") or {}
     counts = sorted(
         ((name, one["count"]) for name, one in invalid.items()), key=lambda one: (-one[1], one[0])
     )
@@ -82,7 +82,7 @@ def describe_plots(task: TaskRun, audit: TaskAudit, readings: Sequence[Plain], *
 
 def _has_independent_rows(task: TaskRun) -> bool:
     """Return whether each row is a draw of its own; trials, and orders, of one sample are not."""
-    return not (task.tally.get("trials") or task.tally.get("orders"))
+    return not (task.totals.get("trials") or task.totals.get("orders"))
 
 
 # ── categories and letters ─────────────────────────────────────────────────────────────────────────────────
@@ -90,7 +90,7 @@ def _has_independent_rows(task: TaskRun) -> bool:
 
 def list_categories(task: TaskRun) -> Mapping[str, Mapping[str, int]]:
     """Return the counts by category in the order of their text, those of the most frequent ones."""
-    found: Mapping[str, Mapping[str, int]] = task.tally.get("categories") or {}
+    found: Mapping[str, Mapping[str, int]] = task.totals.get("categories") or {}
     largest = sorted(found, key=lambda label: (-found[label]["n"], label))[:MOST_CATEGORIES]
     return {label: found[label] for label in sorted(largest)}
 
@@ -118,12 +118,12 @@ def _describe_categories(task: TaskRun) -> Plain | None:
         )
     if all(row["value"] is None for row in rows):
         return None
-    return {"column": task.tally["category_column"], "rows": rows}
+    return {"column": task.totals["category_column"], "rows": rows}
 
 
 def list_letters(task: TaskRun) -> list[str]:
     """Return all choices that are true or predicted somewhere, in the order of their text."""
-    found: Letters = task.tally.get("letters") or {}
+    found: Letters = task.totals.get("letters") or {}
     return sorted({*found, *(letter for row in found.values() for letter in row)} - {INVALID})
 
 

@@ -48,7 +48,7 @@ from answerkey.scorers import ChoiceProbabilities, Scorer, StringEqualsMcqa, exp
 from answerkey.scorers.extraction import find_rule
 from answerkey.scorers.scoring import FIRST, LITERAL, Labels, Passages, list_passages, list_texts
 from answerkey.spec import ScoringStep, task_from_source
-from answerkey.templates import RowTrouble
+from answerkey.templates import RowError
 from answerkey.text import clean_numbers
 from answerkey.types import RULE_NAMES, Completion, Completions, Samples, Score, Scores, ScoreStatus, Validity
 
@@ -254,7 +254,7 @@ def open_samples(run: Run, task_run: TaskRun) -> SampleSource:
         missing = f"The dataset of this run is gone or has changed since, so that {what} are not shown."
         return SampleSource(**found, kept=kept, missing=missing)
     rows, recorded = opened.dataset.rows, opened.recorded
-    category = task_run.tally.get("category_column")
+    category = task_run.totals.get("category_column")
     try:
         scorer = None if reading is None else reading.scorer
         asked = find_fields(rows, scorer if isinstance(scorer, StringEqualsMcqa) else None)
@@ -433,7 +433,7 @@ def search_text(source: SampleSource, text: str) -> pl.Series:
 
 
 def _write_known(value: object) -> str | None:
-    return None if value is None or isinstance(value, RowTrouble) else str(value)
+    return None if value is None or isinstance(value, RowError) else str(value)
 
 
 class SampleTable:

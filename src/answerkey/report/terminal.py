@@ -516,7 +516,7 @@ def draw_side_by_side(runs: Sequence[Run], width: int) -> list[Line]:
 def _draw_row(run: Run, task: TaskRun) -> list[Cell]:
     metric, counts = task.main_metric, task.counts
     shown = metric if run.status == "complete" else None
-    rows = task.tally.get("orders") or task.tally.get("trials")
+    rows = task.totals.get("orders") or task.totals.get("trials")
     scored = rows["counts"] if rows else counts
     return [
         name_answerer(task.manifest),
@@ -611,8 +611,8 @@ def _say_progress(standing: CallProgress) -> tuple[str, list[str], list[tuple[st
     tokens = f"{format_large(standing.prompt_tokens)} + {format_large(standing.completion_tokens)}"
     facts.append((f"tokens {tokens}", "plain"))
     facts += [(f"known before {standing.known}", "dim")] if standing.known else []
-    is_waiting = is_going and not standing.pace and standing.trouble
-    return name, pace, facts, f"waits because {standing.trouble}" if is_waiting else None
+    is_waiting = is_going and not standing.pace and standing.problem
+    return name, pace, facts, f"waits because {standing.problem}" if is_waiting else None
 
 
 def format_duration(seconds: float) -> str:

@@ -49,11 +49,11 @@ def _describe_run(run: Run) -> dict[str, Any]:
 
 def _describe_task(task: TaskRun) -> dict[str, Any]:
     """Return one task: what was evaluated, the counts that add up, every metric, the counts behind them."""
-    tally = {name: count for name, count in task.tally.items() if name != "counts"}
-    counted: Mapping[str, Any] = tally.get("readings") or {}
-    total = sum(sum(row.values()) for row in (tally.get("letters") or {}).values())
+    totals = {name: count for name, count in task.totals.items() if name != "counts"}
+    counted: Mapping[str, Any] = totals.get("readings") or {}
+    total = sum(sum(row.values()) for row in (totals.get("letters") or {}).values())
     if 0 < counted.get("n", 0) < total:
-        tally["readings"] = {**counted, "drawn_from": total}
+        totals["readings"] = {**counted, "drawn_from": total}
     repeats = {name: task.manifest.get(name) for name in ("trials", "choice_order", "variant")}
     repeats["repeatability"] = task.repeatability
     return {
@@ -62,7 +62,7 @@ def _describe_task(task: TaskRun) -> dict[str, Any]:
         "counts": dict(task.counts),
         "calls": task.manifest.get("calls"),
         "metrics": [describe_metric(value) for value in task.metrics.values()],
-        "tally": tally,
+        "tally": totals,
         **{name: value for name, value in repeats.items() if value},
     }
 
@@ -88,8 +88,8 @@ def view_run(run: Run) -> dict[str, Any]:
 
 
 def _view_task(task: TaskRun) -> dict[str, Any]:
-    tally = task.tally
-    rows = tally.get("orders") or tally.get("trials")
+    totals = task.totals
+    rows = totals.get("orders") or totals.get("trials")
     return {
         "metrics": [
             describe_metric(value)
@@ -108,12 +108,12 @@ def _view_task(task: TaskRun) -> dict[str, Any]:
         "row_counts": rows["counts"] if rows else None,
         "invalid": [
             {"reason": reason, **one, "share": one["count"] / count_scored(task)}
-            for reason, one in sorted(tally["invalid"].items(), key=lambda pair: -pair[1]["count"])
+            for reason, one in sorted(totals["invalid"].items(), key=lambda pair: -pair[1]["count"])
         ],
         "unscored": _list_unscored(task),
         "failures": [
             {"scorer": key, "name": name_scorer(task, key), "reason": reason, **one}
-            for key, reasons in (tally.get("failures") or {}).items()
+            for key, reasons in (totals.get("failures") or {}).items()
             for reason, one in sorted(reasons.items(), key=lambda pair: -pair[1]["count"])[:SHOWN_FAILED]
         ],
         "main_scorer": task.main_scorer,
@@ -123,7 +123,7 @@ def _view_task(task: TaskRun) -> dict[str, Any]:
 
 def _list_unscored(task: TaskRun) -> list[dict[str, Any]]:
     """Return samples without a score: how many for each reason, and the first of them."""
-    found = [(kind, *pair) for kind in ("failed", "errors") for pair in task.tally[kind].items()]
+    found = [(kind, *pair) for kind in ("failed", "errors") for pair in task.totals[kind].items()]
     key, stored = task.main_scorer, task.stored_scores
     names: dict[str, list[str]] = {}
     if found and key in stored.read(0, 1).columns:
@@ -150,8 +150,8 @@ def _view_categories(task: TaskRun) -> dict[str, Any] | None:
     There is none where a metric is grouped by that column: its own table says the same. Trials of one sample
     are no independent draws, so that they have no interval.
     """
-    found: Mapping[str, Mapping[str, int]] = task.tally["categories"]
-    column, has_trials = task.tally["category_column"], bool(task.tally.get("trials"))
+    found: Mapping[str, Mapping[str, int]] = task.totals["categories"]
+    column, has_trials = task.totals["category_column"], bool(task.totals.get("trials"))
     grouped = {groups.column for value in task.metrics.values() for groups in value.groups}
     if not found or column in grouped:
         return None
@@ -170,7 +170,7 @@ def _view_categories(task: TaskRun) -> dict[str, Any] | None:
 
 def _view_incomplete(task: TaskRun) -> dict[str, Any]:
     """Return why a task has no number, and what to do about samples that could not be scored."""
-    unscored, advice = task.tally.get("unscored", 0), None
+    unscored, advice = task.totals.get("unscored", 0), None
     if unscored and not _lacks_calls(task):
         advice = "Mend the scorer and use `answerkey rescore` with the changed task file, or allow as many"
         advice += f" samples without a score with `--allow-failed {unscored}`."
@@ -183,10 +183,10 @@ def _view_incomplete(task: TaskRun) -> dict[str, Any]:
 
 def find_cause(task: TaskRun) -> str:
     """Return why a task is not complete: completions or scores that are missing, judges without an answer."""
-    counts, failures = task.counts, task.tally.get("failures") or {}
-    samples, unscored = format_count(counts["samples"], "sample"), task.tally.get("unscored", 0)
+    counts, failures = task.counts, task.totals.get("failures") or {}
+    samples, unscored = format_count(counts["samples"], "sample"), task.totals.get("unscored", 0)
     unjudged = sum(reasons.get(JUDGE_CALL_FAILED, {}).get("count", 0) for reasons in failures.values())
-    if counts["errors"] and not (unjudged and "ERROR" not in task.tally["completion_statuses"]):
+    if counts["errors"] and not (unjudged and "ERROR" not in task.totals["completion_statuses"]):
         return f"{counts['errors']} of {samples} got no completion"
     if unjudged:
         return f"{format_count(unjudged, 'call')} to a judge failed"
@@ -206,7 +206,7 @@ def find_cause(task: TaskRun) -> str:
 
 def _find_stopped(task: TaskRun) -> tuple[str, str, int] | None:
     """Return scorer, reason and count of the failures that ended a task early; None where none did."""
-    for key, reasons in (task.tally.get("failures") or {}).items():
+    for key, reasons in (task.totals.get("failures") or {}).items():
         first = next(iter(reasons))
         if STOPPED_EARLY in reasons and first != STOPPED_EARLY:
             return key, first, reasons[first]["count"]
@@ -215,7 +215,7 @@ def _find_stopped(task: TaskRun) -> tuple[str, str, int] | None:
 
 def _lacks_calls(task: TaskRun) -> bool:
     """Return whether a call of the task has failed, to its model or to a judge."""
-    failures = (task.tally.get("failures") or {}).values()
+    failures = (task.totals.get("failures") or {}).values()
     return bool(task.counts["errors"]) or any(JUDGE_CALL_FAILED in reasons for reasons in failures)
 
 
@@ -265,7 +265,7 @@ def label_metric(task: TaskRun, value: MetricValue) -> str:
 
 def count_scored(task: TaskRun) -> int:
     """Return how many completions are scored: samples, or rows where there are several of each."""
-    rows = task.tally.get("orders") or task.tally.get("trials")
+    rows = task.totals.get("orders") or task.totals.get("trials")
     return int((rows["counts"] if rows else task.counts)["scored"])
 
 
@@ -273,7 +273,7 @@ def find_example(run: Run) -> str | None:
     """Return a sample that is worth a look: one that failed or is INVALID, else the first."""
     for task in run.tasks.values():
         for group in ("failed", "invalid"):
-            for one in task.tally[group].values():
+            for one in task.totals[group].values():
                 return str(one["example"]["sample_id"])
         first = task.stored_scores.read(0, 1)
         if first.height:

@@ -394,7 +394,7 @@ def is_about_order(value: MetricValue) -> bool:
 
 def say_order(task: TaskRun) -> str | None:
     """Return in which orders samples were shown; None where all stood as in the file."""
-    setting, orders = task.manifest.get("choice_order"), task.tally.get("orders")
+    setting, orders = task.manifest.get("choice_order"), task.totals.get("orders")
     if not setting or not orders:
         return None
     samples, rows = task.counts["samples"], orders["counts"]["samples"]
@@ -410,7 +410,7 @@ def draw_choice_order(task: TaskRun, width: int, digits: int | None = None) -> l
     if values:
         lines += _draw_values("Order of the options", TITLES, values, width, digits)
         lines += _draw_places(values, width, digits)
-        left: Mapping[str, int] = (task.tally.get("orders") or {}).get("left_in_place") or {}
+        left: Mapping[str, int] = (task.totals.get("orders") or {}).get("left_in_place") or {}
         for reason, count in left.items():
             note = f"{format_count(count, 'sample')} left in place: {WHY_LEFT.get(reason, reason)}"
             lines += draw_text(note, width, "dim")

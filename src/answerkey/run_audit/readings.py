@@ -73,8 +73,8 @@ def list_readings(task: TaskRun, audit: TaskAudit) -> list[dict[str, Any]]:
 
 def describe_whole(task: TaskRun, rule: str) -> TaskAudit:
     """Return all completions, as the run's main scorer read them by its rule: what the run counted."""
-    letters: Mapping[str, Mapping[str, int]] = task.tally.get("letters") or {}
-    sizes = {int(size): count for size, count in (task.tally.get("choice_counts") or {}).items()}
+    letters: Mapping[str, Mapping[str, int]] = task.totals.get("letters") or {}
+    sizes = {int(size): count for size, count in (task.totals.get("choice_counts") or {}).items()}
     n = sum(sum(row.values()) for row in letters.values())
     right = sum(row.get(letter, 0) for letter, row in letters.items())
     invalid = sum(row.get(Validity.INVALID.value, 0) for row in letters.values())
@@ -86,11 +86,11 @@ def describe_whole(task: TaskRun, rule: str) -> TaskAudit:
 
 def describe_counted(task: TaskRun) -> TaskAudit | None:
     """Return the completions that the run had every rule read, as an audit; None where there are none."""
-    tally: Mapping[str, Any] = task.tally.get("readings") or {}
-    if not tally.get("n"):
+    totals: Mapping[str, Any] = task.totals.get("readings") or {}
+    if not totals.get("n"):
         return None
-    n, samples, rule = tally["n"], tally["samples"], str(next(iter(tally["own_rule"])))
-    counts = {name: tally["rules"][name] for name in (OWN, *RULE_NAMES) if name in tally["rules"]}
+    n, samples, rule = totals["n"], totals["samples"], str(next(iter(totals["own_rule"])))
+    counts = {name: totals["rules"][name] for name in (OWN, *RULE_NAMES) if name in totals["rules"]}
     readers = [
         ReaderCounts(rule, "own", n, **one, samples=samples)
         if name == OWN
@@ -173,7 +173,7 @@ def draw_imported_verdicts(
     task: TaskRun, width: int, digits: int | None = None, *, with_shares: bool = True
 ) -> list[Line]:
     """Return how another tool's verdicts on the same completions compare with ours, and why they differ."""
-    found: Mapping[str, Any] = task.tally.get("theirs") or {}
+    found: Mapping[str, Any] = task.totals.get("theirs") or {}
     if not found or not (found["compared"] or found["not_compared"]):
         return []
     lines = [BLANK, line(Span("  Their verdicts and ours", "strong"))]
@@ -214,7 +214,7 @@ def _draw_side(side: Mapping[str, Any], title: str, width: int) -> list[Line]:
 
 def _draw_their_rules(task: TaskRun, width: int) -> list[Line]:
     """Return who reads as they do where the verdicts differ."""
-    found: Mapping[str, Any] = (task.tally.get("readings") or {}).get("theirs") or {}
+    found: Mapping[str, Any] = (task.totals.get("readings") or {}).get("theirs") or {}
     if not found.get("n"):
         return []
     audit, drawn = describe_counted(task), ""

@@ -160,7 +160,7 @@ class TaskRun:
     manifest: Mapping[str, Any]
     source: Mapping[str, Any]
     metrics: Mapping[str, MetricValue]
-    tally: Mapping[str, Any]
+    totals: Mapping[str, Any]
     stored_scores: Table
     stored_completions: Table
     read_agreement: Callable[[], pl.DataFrame] = pl.DataFrame
@@ -212,7 +212,7 @@ class TaskRun:
     @property
     def counts(self) -> Mapping[str, int]:
         """Samples, scored, valid, invalid, refused, failed, errors."""
-        counts: Mapping[str, int] = self.tally["counts"]
+        counts: Mapping[str, int] = self.totals["counts"]
         return counts
 
     @cached_property
@@ -440,7 +440,7 @@ def _read_task(
             manifest=entry,
             source=numbers[f"{base}/task.json"],
             metrics={one["name"]: read_metric_value(one) for one in stored["metrics"]},
-            tally=stored["tally"],
+            totals=stored["tally"],
             stored_scores=open_table(f"{folder}/scores"),
             stored_completions=open_table(f"{folder}/completions"),
         )

@@ -315,12 +315,12 @@ class TaskWriter:
         """Return how many rows the scores have, as the files say."""
         return len(Table(self.store, f"{self.base}/scores"))
 
-    def write_metrics(self, metrics: Sequence[MetricValue], tally: Mapping[str, Any]) -> None:
+    def write_metrics(self, metrics: Sequence[MetricValue], totals: Mapping[str, Any]) -> None:
         """Take the numbers; the task is finished with that."""
         for table in TABLES:
             self.store.remove_drafts(f"{self.base}/{table}")
         unify_parts(self.store, f"{self.base}/scores")
-        numbers = {"metrics": [asdict(one) for one in metrics], "tally": tally}
+        numbers = {"metrics": [asdict(one) for one in metrics], "tally": totals}
         self.store.write_json(f"{self.base}/metrics.json", numbers)
 
     def clear(self) -> None:

@@ -1,10 +1,10 @@
 """Where a user's own Python runs: a separate process with limits, and only after it was trusted."""
 
 from answerkey.sandbox.snippet import (
+    RowErrorKind,
     Snippet,
+    SnippetError,
     SnippetProcess,
-    SnippetTrouble,
-    TroubleKind,
     check_snippet,
     remember_trust,
     require_trust,
@@ -12,10 +12,10 @@ from answerkey.sandbox.snippet import (
 )
 
 __all__ = [
+    "RowErrorKind",
     "Snippet",
+    "SnippetError",
     "SnippetProcess",
-    "SnippetTrouble",
-    "TroubleKind",
     "check_snippet",
     "remember_trust",
     "require_trust",

@@ -29,7 +29,7 @@ from answerkey.errors import Place, SpecError
 if TYPE_CHECKING:
     from answerkey.types import Notice
 
-TroubleKind = Literal["load", "raised", "timeout", "memory", "died", "bad_value"]
+RowErrorKind = Literal["load", "raised", "timeout", "memory", "died", "bad_value"]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 #: How the functions that we call look, in words, and the fewest and most arguments they may take.
@@ -84,15 +84,15 @@ class Snippet:
         return next((line.strip() for line in self.source.splitlines() if line.strip()), "")
 
 
-class SnippetTrouble(Exception):  # noqa: N818 - a sample's trouble is a value in the end, not an error
+class SnippetError(Exception):
     """A call that gave no value.
 
     `traceback` shows the user's own lines, `output` the end of what the snippet printed.
     """
 
-    def __init__(self, kind: TroubleKind, message: str, *, traceback: str = "", output: str = "") -> None:
+    def __init__(self, kind: RowErrorKind, message: str, *, traceback: str = "", output: str = "") -> None:
         super().__init__(message)
-        self.kind: TroubleKind = kind
+        self.kind: RowErrorKind = kind
         self.message = message
         self.traceback = traceback
         self.output = output
@@ -228,7 +228,7 @@ class SnippetProcess:
     """A snippet that is ready to be called; a context manager.
 
     `seconds` is the wall-clock time of one call (and of loading the snippet), `memory_bytes` the address
-    space of its process. Entering it loads the snippet: SnippetTrouble of kind `load` when that fails.
+    space of its process. Entering it loads the snippet: SnippetError of kind `load` when that fails.
     """
 
     def __init__(
@@ -253,13 +253,13 @@ class SnippetProcess:
             self._worker = None
 
     def call(self, arguments: Sequence[object]) -> object:
-        """Return what the function gives for these arguments, or raise SnippetTrouble."""
+        """Return what the function gives for these arguments, or raise SnippetError."""
         outcome = next(self.call_all([arguments]))
-        if isinstance(outcome, SnippetTrouble):
+        if isinstance(outcome, SnippetError):
             raise outcome
         return outcome
 
-    def call_all(self, calls: Iterable[Sequence[object]]) -> Iterator[object | SnippetTrouble]:
+    def call_all(self, calls: Iterable[Sequence[object]]) -> Iterator[object | SnippetError]:
         """Yield the value or the trouble of each call, in order; only trouble with loading is raised."""
         pending = iter(calls)
         while batch := list(islice(pending, BATCH_SIZE)):
@@ -268,18 +268,18 @@ class SnippetProcess:
                 batch = batch[len(outcomes) :]
                 yield from outcomes
 
-    def _run_batch(self, batch: Sequence[Sequence[object]]) -> list[object | SnippetTrouble]:
+    def _run_batch(self, batch: Sequence[Sequence[object]]) -> list[object | SnippetError]:
         """Return the outcomes of the calls up to and including the first that ends the process."""
         worker = self._start()
         reading = worker.send([list(arguments) for arguments in batch])
-        outcomes: list[object | SnippetTrouble] = []
+        outcomes: list[object | SnippetError] = []
         for position in range(len(batch)):
             seconds = self.seconds if position else self.seconds + reading
             try:
                 outcomes.append(self._receive(worker, seconds))
-            except SnippetTrouble as trouble:
+            except SnippetError as problem:
                 self.close()
-                return [*outcomes, trouble]
+                return [*outcomes, problem]
         return outcomes
 
     def _start(self) -> WorkerProcess:
@@ -302,32 +302,32 @@ class SnippetProcess:
                 }
             )
             outcome = self._receive(worker, self.seconds)
-        except SnippetTrouble as trouble:
+        except SnippetError as problem:
             self.close()
-            message = f"{trouble.message} while it was loaded"
-            raise SnippetTrouble("load", message, output=trouble.output) from None
-        if isinstance(outcome, SnippetTrouble):
+            message = f"{problem.message} while it was loaded"
+            raise SnippetError("load", message, output=problem.output) from None
+        if isinstance(outcome, SnippetError):
             self.close()
             raise outcome
         return worker
 
-    def _receive(self, worker: WorkerProcess, seconds: float) -> object | SnippetTrouble:
+    def _receive(self, worker: WorkerProcess, seconds: float) -> object | SnippetError:
         """Return what a call gave, its trouble too; raise the trouble that ends the process.
 
         Trouble with a limit says which limit.
         """
         try:
             message = worker.receive(seconds=seconds)
-        except SnippetTrouble as trouble:
-            trouble.message = self._name_limit(trouble.kind, trouble.message)
+        except SnippetError as problem:
+            problem.message = self._name_limit(problem.kind, problem.message)
             raise
         if "kind" not in message:
             return message.get("value")
-        kind = cast("TroubleKind", message["kind"])
+        kind = cast("RowErrorKind", message["kind"])
         text = self._name_limit(kind, str(message["message"]))
-        return SnippetTrouble(kind, text, traceback=str(message["traceback"]), output=worker.output)
+        return SnippetError(kind, text, traceback=str(message["traceback"]), output=worker.output)
 
-    def _name_limit(self, kind: TroubleKind, message: str) -> str:
+    def _name_limit(self, kind: RowErrorKind, message: str) -> str:
         if kind == "timeout":
             return f"the snippet took longer than its limit of {self.seconds:g} s"
         size, unit = (1024**3, "GiB") if self.memory_bytes >= 1024**3 else (1024**2, "MiB")
@@ -336,7 +336,7 @@ class SnippetProcess:
 
 
 class WorkerProcess:
-    """A process for code that is not ours; `receive` raises SnippetTrouble, after which it must be closed.
+    """A process for code that is not ours; `receive` raises SnippetError, after which it must be closed.
 
     It has an almost empty environment, a working folder of its own and a process group of its own, so that
     closing it also ends what the snippet has started. `program` is what the interpreter runs; it is told the
@@ -394,7 +394,7 @@ class WorkerProcess:
         except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict) or message.keys().isdisjoint({"state", "value", "kind"}):
-            raise SnippetTrouble("died", "the snippet broke its connection", output=self.output)
+            raise SnippetError("died", "the snippet broke its connection", output=self.output)
         return message
 
     def receive_bytes(self, *, seconds: float) -> bytes:
@@ -402,14 +402,14 @@ class WorkerProcess:
         deadline = time.monotonic() + seconds
         (length,) = struct.unpack(">Q", self._take(8, deadline))
         if length > FRAME_BYTES:
-            raise SnippetTrouble("bad_value", f"the snippet returned more than {FRAME_BYTES >> 20} MiB")
+            raise SnippetError("bad_value", f"the snippet returned more than {FRAME_BYTES >> 20} MiB")
         return self._take(length, deadline)
 
     def _take(self, length: int, deadline: float) -> bytes:
         while len(self._buffer) < length:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise SnippetTrouble("timeout", "the snippet took too long", output=self.output)
+                raise SnippetError("timeout", "the snippet took too long", output=self.output)
             ready = [key.fileobj for key, _ in self._selector.select(min(left, POLL_SECONDS))]
             if self._stdout in ready:
                 self._read_output()
@@ -432,7 +432,7 @@ class WorkerProcess:
             self._selector.unregister(self._stdout)
         self._output = (self._output + part)[-4 * OUTPUT_CHARACTERS :]
 
-    def _describe_death(self) -> SnippetTrouble:
+    def _describe_death(self) -> SnippetError:
         from answerkey.sandbox.worker import MEMORY_EXIT_CODE
 
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -441,15 +441,15 @@ class WorkerProcess:
             self._read_output()
         code = self._process.returncode
         if code in {-signal.SIGXCPU, -signal.SIGPROF}:
-            return SnippetTrouble("timeout", "the snippet took too much CPU time", output=self.output)
+            return SnippetError("timeout", "the snippet took too much CPU time", output=self.output)
         if code == MEMORY_EXIT_CODE:
-            return SnippetTrouble("memory", "the snippet's arguments need too much memory")
+            return SnippetError("memory", "the snippet's arguments need too much memory")
         end = "it closed its connection" if code is None else f"exit code {code}"
         if code is not None and code < 0:
             end = f"signal {-code}"
             with contextlib.suppress(ValueError):
                 end = f"signal {signal.Signals(-code).name}"
-        return SnippetTrouble("died", f"the snippet's process ended: {end}", output=self.output)
+        return SnippetError("died", f"the snippet's process ended: {end}", output=self.output)
 
 
 def _end_process(

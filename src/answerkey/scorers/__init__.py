@@ -13,7 +13,7 @@ from answerkey.scorers.base import (
 )
 from answerkey.scorers.choice_probabilities import ChoiceProbabilities, judge_probabilities
 from answerkey.scorers.mcqa import StringEqualsMcqa, explain_verdict, judge
-from answerkey.scorers.model_judge import JUDGE_CALL_FAILED, AskingScorer, ModelAsAJudge
+from answerkey.scorers.model_judge import JUDGE_CALL_FAILED, ModelAsAJudge, ModelScorer
 from answerkey.scorers.python_scorer import PythonScorer
 from answerkey.scorers.scoring import (
     choose_audited,
@@ -43,10 +43,10 @@ __all__ = [
     "JUDGE_CALL_FAILED",
     "SCORERS",
     "Action",
-    "AskingScorer",
     "BaseScorer",
     "ChoiceProbabilities",
     "ModelAsAJudge",
+    "ModelScorer",
     "PythonScorer",
     "RowProblem",
     "Scorer",

@@ -12,7 +12,7 @@ import polars as pl
 
 from answerkey.errors import DataError, Place, SpecError
 from answerkey.sandbox import Snippet
-from answerkey.templates import RowFilter, RowTrouble, Sifted, Template
+from answerkey.templates import RowError, RowFilter, Sifted, Template
 from answerkey.types import (
     EMPTY_STRUCT_FIELD,
     LATER_NAMES,
@@ -153,10 +153,10 @@ class RowFault(Exception):  # noqa: N818 - a row's trouble, which becomes a valu
         self.missing: str | None = None
 
     @classmethod
-    def from_trouble(cls, field: str, trouble: RowTrouble) -> RowFault:
+    def from_error(cls, field: str, problem: RowError) -> RowFault:
         """Return the fault of a field whose template failed on a row."""
-        fault = cls("TEMPLATE_FAILED", f"`{field}`: {trouble.message}", trouble.hint, field)
-        fault.missing = trouble.column if trouble.is_undefined else None
+        fault = cls("TEMPLATE_FAILED", f"`{field}`: {problem.message}", problem.hint, field)
+        fault.missing = problem.column if problem.is_undefined else None
         return fault
 
 
@@ -379,17 +379,17 @@ def apply_actions(
     if not actions:
         return dict(scores)
     excluded = fill(len(samples), None).alias("excluded_by")
-    troubles: list[tuple[int, Action, RowTrouble]] = []
+    problems: list[tuple[int, Action, RowError]] = []
     for action in actions:
         sifted = action.sift(samples, completions, scores)
         is_hit = sifted.is_kept.fill_null(value=False) & excluded.is_null()
-        troubles += [(row, action, one) for row, one in sifted.troubles if excluded[row] is None]
+        problems += [(row, action, one) for row, one in sifted.problems if excluded[row] is None]
         if is_hit.any():
             excluded = excluded.set(is_hit, action.key)
-    if troubles:
-        row, action, trouble = min(troubles, key=lambda one: one[0])
-        message, where = f"action `{action.key}`: {trouble.message}", samples.place(row, trouble.column)
-        raise DataError("E207", message, where=where, hint=trouble.hint) from trouble
+    if problems:
+        row, action, problem = min(problems, key=lambda one: one[0])
+        message, where = f"action `{action.key}`: {problem.message}", samples.place(row, problem.column)
+        raise DataError("E207", message, where=where, hint=problem.hint) from problem
     if num_trials > 1:
         sample = pl.int_range(pl.len()) // num_trials
         excluded = excluded.to_frame().select(pl.all().drop_nulls().first().over(sample)).to_series()
@@ -398,6 +398,6 @@ def apply_actions(
 
 def try_action(
     action: Action, samples: Samples, completions: Completions, scores: Mapping[str, Scores]
-) -> RowTrouble | None:
+) -> RowError | None:
     """Return what goes wrong with a rule on these rows; None when nothing does."""
-    return next((trouble for _, trouble in action.sift(samples, completions, scores).troubles), None)
+    return next((problem for _, problem in action.sift(samples, completions, scores).problems), None)

@@ -40,7 +40,7 @@ from answerkey.scorers.base import (
     spread,
 )
 from answerkey.scorers.extraction import ExtractionRule, find_rule, tabulate
-from answerkey.templates import Distinct, RowTrouble, Template
+from answerkey.templates import Distinct, RowError, Template
 from answerkey.types import (
     PRIOR_SCHEMA,
     Completion,
@@ -232,7 +232,7 @@ class StringEqualsMcqa(Scorer):
             values = [None if isinstance(cell, str) else cell for cell in samples.values("options")]
         else:
             return [None] * len(samples)
-        return [None if isinstance(one, RowTrouble | None) else read_options(one) for one in values]
+        return [None if isinstance(one, RowError | None) else read_options(one) for one in values]
 
     def score(self, samples: Samples, completions: Completions) -> Scores:
         """Return the verdicts, the same as `judge` gives row by row."""
@@ -465,7 +465,7 @@ def resolve_rows(templates: Mapping[str, Template], samples: Samples) -> Resolve
         # Apart from the pairs, since every row has its own texts.
         values = enumerate(template.values(samples))
         options = {
-            row: RowFault.from_trouble("options", one) for row, one in values if isinstance(one, RowTrouble)
+            row: RowFault.from_error("options", one) for row, one in values if isinstance(one, RowError)
         }
     names = [name for name in _DTYPES if name in templates]
     fields = {name: templates[name].distinct(samples) for name in names}
@@ -501,8 +501,8 @@ def _combine(fields: Sequence[Distinct], height: int) -> tuple[list[tuple[int, .
 
 def _read_value(name: str, value: object) -> RowFault | tuple[Any, bool]:
     """Return the parsed value of a field and whether it was trimmed, or its fault."""
-    if isinstance(value, RowTrouble):
-        return RowFault.from_trouble(name, value)
+    if isinstance(value, RowError):
+        return RowFault.from_error(name, value)
     try:
         return parse_choices(value) if name == "choices" else parse_truth(value)
     except RowFault as fault:

@@ -31,7 +31,7 @@ from answerkey.scorers.base import (
     reads_completion,
     report_faults,
 )
-from answerkey.templates import RowTrouble, Template
+from answerkey.templates import RowError, Template
 from answerkey.types import (
     Completion,
     Completions,
@@ -69,7 +69,7 @@ Prompt = list[dict[str, object]]
 
 
 @runtime_checkable
-class AskingScorer(Protocol):
+class ModelScorer(Protocol):
     """A scorer that asks a model of its own, the one that `model_key` names."""
 
     @property
@@ -160,8 +160,8 @@ class ModelAsAJudge(Scorer):
                 values: list[object] = [one] if is_missing else []
             else:
                 values = Template.compile(template.source).values(samples)
-            troubles = [(row, value) for row, value in enumerate(values) if isinstance(value, RowTrouble)]
-            faulty += [(row, RowFault.from_trouble(name, one)) for row, one in troubles]
+            problems = [(row, value) for row, value in enumerate(values) if isinstance(value, RowError)]
+            faulty += [(row, RowFault.from_error(name, one)) for row, one in problems]
         return report_faults(sorted(faulty, key=lambda one: one[0]), templates, samples), []
 
     @property
@@ -170,7 +170,7 @@ class ModelAsAJudge(Scorer):
         given = [name for name in self.template_fields if getattr(self, name) is not None]
         return tuple(name for name in given if reads_completion(getattr(self, name)))
 
-    def try_field(self, field: str, samples: Samples, completions: Completions) -> RowTrouble | None:
+    def try_field(self, field: str, samples: Samples, completions: Completions) -> RowError | None:
         """Return what goes wrong with a prompt on these rows; None when nothing does."""
         template = self.templates()[field]
         rows = zip(samples.rows(), completions.rows(), strict=True)
@@ -190,11 +190,11 @@ class ModelAsAJudge(Scorer):
         raise InternalError("E901", f"the judge `{self.model_key}` was not bound to a model")
 
 
-def _try_prompt(template: Template, sample: Sample, completion: Completion) -> RowTrouble | None:
+def _try_prompt(template: Template, sample: Sample, completion: Completion) -> RowError | None:
     try:
         template.render(**build_context(sample, completion))
-    except RowTrouble as trouble:
-        return trouble
+    except RowError as problem:
+        return problem
     return None
 
 
@@ -229,8 +229,8 @@ class BoundJudge(ModelAsAJudge):
                 continue
             try:
                 prompts[position] = build_prompt(templates, build_context(sample, completion), self.scale)
-            except RowTrouble as trouble:
-                judged[position] = Judged(ScoreStatus.FAILED, "TEMPLATE_FAILED", error=trouble.message)
+            except RowError as problem:
+                judged[position] = Judged(ScoreStatus.FAILED, "TEMPLATE_FAILED", error=problem.message)
         trials, ids = completions.frame["trial"].to_list(), samples.ids.to_list()
         judged |= self._judge(prompts, ids, trials)
         repairs = {
@@ -296,9 +296,9 @@ class BoundJudge(ModelAsAJudge):
             return Judged(ScoreStatus.FAILED, JUDGE_UNREADABLE, error=why)
         try:
             verdict = read_verdict(said.text, self.scale)
-        except UnreadableVerdict as trouble:
+        except UnreadableVerdict as problem:
             cut = " (the reply was cut off by the token limit)" if said.finish_reason == "length" else ""
-            return Judged(ScoreStatus.FAILED, JUDGE_UNREADABLE, text=said.text, error=f"{trouble}{cut}")
+            return Judged(ScoreStatus.FAILED, JUDGE_UNREADABLE, text=said.text, error=f"{problem}{cut}")
         return Judged(ScoreStatus.SCORED, verdict=verdict, text=said.text)
 
     def _build_table(self, judged: Sequence[Judged]) -> Scores:
@@ -358,7 +358,7 @@ def build_context(sample: Sample, completion: Completion) -> dict[str, object]:
 
 
 def build_prompt(templates: Mapping[str, Template], context: Mapping[str, object], scale: Scale) -> Prompt:
-    """Return the messages for one sample; the form of the answer stands last. Raise RowTrouble."""
+    """Return the messages for one sample; the form of the answer stands last. Raise RowError."""
     system = templates.get("system_prompt")
     asked = f"{templates['user_prompt'].render(**context).rstrip()}\n\n{_FORM.format(scale=scale)}"
     before: Prompt = [] if system is None else [{"role": "system", "content": system.render(**context)}]

@@ -19,7 +19,7 @@ from typing import TypeGuard
 import polars as pl
 
 from answerkey.errors import ScoringError
-from answerkey.sandbox import Snippet, SnippetProcess, SnippetTrouble
+from answerkey.sandbox import Snippet, SnippetError, SnippetProcess
 from answerkey.scorers.base import CALL_FAILED, Scorer, build_scores
 from answerkey.types import (
     TRACEBACK_FIELD,
@@ -74,8 +74,8 @@ class PythonScorer(Scorer):
         try:
             with SnippetProcess(self.snippets()[0]) as process:
                 yield from process.call_all(calls)
-        except SnippetTrouble as trouble:
-            message = f"the snippet of a `python` scorer cannot be loaded: {trouble}"
+        except SnippetError as problem:
+            message = f"the snippet of a `python` scorer cannot be loaded: {problem}"
             raise ScoringError("E401", message, hint=_LOAD_HINT) from None
 
 
@@ -89,7 +89,7 @@ class Verdict:
 
 def _read_outcome(outcome: object) -> Verdict:
     """Return the verdict that one call gave."""
-    if isinstance(outcome, SnippetTrouble):
+    if isinstance(outcome, SnippetError):
         return _fail(outcome.kind, outcome.message, outcome.traceback or None)
     if not isinstance(outcome, Mapping):
         return _fail("bad_value", f"`{FUNCTION}` returned {type(outcome).__name__}, not a dict")

@@ -15,7 +15,7 @@ from answerkey.reader import EXTRACTORS
 from answerkey.scorers.base import Scorer
 from answerkey.scorers.extraction import find_rule
 from answerkey.scorers.mcqa import StringEqualsMcqa, note_orders
-from answerkey.scorers.model_judge import AskingScorer
+from answerkey.scorers.model_judge import ModelScorer
 from answerkey.types import RULE_NAMES, Completions, CompletionStatus, Samples, Scores
 
 #: Why a row that the dataset got wrong has no score.
@@ -24,7 +24,7 @@ BAD_ROW = "BAD_ROW"
 
 def score_rows(scorer: Scorer, samples: Samples, completions: Completions, failed: Sequence[int]) -> Scores:
     """Return a scorer's verdicts with these rows FAILED; nobody is asked about a row that is."""
-    if not failed or not isinstance(scorer, AskingScorer):
+    if not failed or not isinstance(scorer, ModelScorer):
         return note_orders(scorer.score(samples, completions).fail(failed, BAD_ROW), samples)
     left_out = set(failed)
     rows = [row for row in range(len(samples)) if row not in left_out]

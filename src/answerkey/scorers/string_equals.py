@@ -23,7 +23,7 @@ from answerkey.scorers.base import (
     spread,
     view_completions,
 )
-from answerkey.templates import Distinct, RowTrouble, Template
+from answerkey.templates import Distinct, RowError, Template
 from answerkey.types import Completions, CompletionStatus, Notice, Samples, Scores
 
 
@@ -62,11 +62,11 @@ class StringEquals(Scorer):
         """`value`, if it reads the completion."""
         return ("value",) if self.value is not None and self.needs_completion else ()
 
-    def try_field(self, field: str, samples: Samples, completions: Completions) -> RowTrouble | None:
+    def try_field(self, field: str, samples: Samples, completions: Completions) -> RowError | None:
         """Return what goes wrong with `value` on these rows; None when nothing does."""
         template = self.templates()[field]
         values = template.values(samples, solver_output=view_completions(completions, template))
-        return next((one for one in values if isinstance(one, RowTrouble)), None)
+        return next((one for one in values if isinstance(one, RowError)), None)
 
     def check_rows(self, samples: Samples) -> tuple[list[RowProblem], list[Notice]]:
         """Return the rows without a ground truth, and those on which a template fails."""
@@ -144,7 +144,7 @@ class _Compared:
         texts: list[str | None] = []
         faults: list[RowFault | None] = []
         for value in distinct.values:
-            fault = RowFault.from_trouble(field, value) if isinstance(value, RowTrouble) else None
+            fault = RowFault.from_error(field, value) if isinstance(value, RowError) else None
             if value is None and field == "ground_truth":
                 fault = RowFault(
                     "BAD_TRUTH", "ground truth is null", "fill the cell or filter the row out", field

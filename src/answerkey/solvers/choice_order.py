@@ -95,7 +95,7 @@ class ChoiceOrder:
         return frozenset(str(path[0]) for path in self.paths)
 
     def read(self, row: Row, labels: Sequence[str]) -> Options:
-        """Return the options of a row; raise OptionTrouble when it has none that can be moved."""
+        """Return the options of a row; raise OptionError when it has none that can be moved."""
         cells = [follow(row, path) for path in self.paths]
         return read_cells(cells, labels) if isinstance(self.options, list) else read_cell(cells[0], labels)
 
@@ -110,12 +110,12 @@ class ChoiceOrder:
 
 
 def follow(row: object, path: Path) -> object:
-    """Return what a path leads to; raise OptionTrouble where it leads nowhere."""
+    """Return what a path leads to; raise OptionError where it leads nowhere."""
     for step in path:
         try:
             row = row[step]  # type: ignore[index]  # what cannot be entered is the trouble
         except (KeyError, IndexError, TypeError):
-            raise OptionTrouble(f"there is no `{'.'.join(map(str, path))}`") from None
+            raise OptionError(f"there is no `{'.'.join(map(str, path))}`") from None
     return row
 
 
@@ -140,7 +140,7 @@ class RowOrders:
 
     orders: tuple[Places, ...]
     left_in_place: str | None = None
-    trouble: str | None = None
+    problem: str | None = None
     is_plain: bool = False
     estimates_prior: bool = False
     extra: tuple[Places, ...] = ()
@@ -153,8 +153,8 @@ def plan_row(setting: ChoiceOrder, row: Row, labels: Sequence[str] | None) -> Ro
     same = tuple(range(len(labels)))
     try:
         options = setting.read(row, labels)
-    except OptionTrouble as trouble:
-        return RowOrders((same,), UNSUITABLE, str(trouble))
+    except OptionError as problem:
+        return RowOrders((same,), UNSUITABLE, str(problem))
     if setting.orders == "original" and setting.pride is None:
         return RowOrders((same,))
     reference = find_reference(options.texts, labels)
@@ -185,7 +185,7 @@ def option_texts(
     for row, labels in zip(samples.rows(sorted(setting.columns)), choices, strict=True):
         try:
             found.append(None if labels is None else setting.read(row, labels).texts)
-        except OptionTrouble:
+        except OptionError:
             found.append(None)
     return found
 
@@ -248,7 +248,7 @@ Order = Sequence[int]
 TEXT_FIELDS = ("text", "content", "option", "value", "answer", "choice")
 
 
-class OptionTrouble(Exception):  # noqa: N818 - a row's trouble, which becomes an error with a code
+class OptionError(Exception):
     """Why the options of a row cannot be put in another order."""
 
 
@@ -265,14 +265,14 @@ class Options:
 
 
 def read_cell(cell: object, labels: Sequence[str]) -> Options:
-    """Return the options of a cell, whose labels are these, in their order; raise OptionTrouble.
+    """Return the options of a cell, whose labels are these, in their order; raise OptionError.
 
     A list, a mapping, or either written as JSON or as a Python literal.
     """
     if isinstance(cell, str):
         value, is_json = parse_literal(cell)
         if not isinstance(value, list | tuple | Mapping):
-            raise OptionTrouble(f"the options are the text {shorten(cell, 60)}, not a list")
+            raise OptionError(f"the options are the text {shorten(cell, 60)}, not a list")
         written = read_cell(value, labels)
         write = partial(json.dumps, ensure_ascii=False) if is_json else repr
         return Options(written.texts, lambda order: write(written.arrange(order)))
@@ -287,18 +287,18 @@ def read_cell(cell: object, labels: Sequence[str]) -> Options:
         )
     if isinstance(cell, list | tuple):
         return _read_list(list(cell), labels, is_cell=True)
-    raise OptionTrouble(f"the options are {shorten(cell, 60)}, not a list")
+    raise OptionError(f"the options are {shorten(cell, 60)}, not a list")
 
 
 def _read_list(cells: list[Any], labels: Sequence[str], *, is_cell: bool = False) -> Options:
     if len(cells) != len(labels):
         noun = "option" if len(cells) == 1 else "options"
-        raise OptionTrouble(f"there are {len(cells)} {noun} for {len(labels)} choices")
+        raise OptionError(f"there are {len(cells)} {noun} for {len(labels)} choices")
     if cells and all(isinstance(one, Mapping) for one in cells):
         return _read_objects(cells, labels)
     for one in cells:
         if isinstance(one, bool) or not isinstance(one, str | int | float):
-            raise OptionTrouble(f"the option {shorten(one, 60)} is not text or a number")
+            raise OptionError(f"the option {shorten(one, 60)} is not text or a number")
     texts = [str(one) for one in cells]
     found = [_match_label(text, label) for text, label in zip(texts, labels, strict=True)]
     if None in found:
@@ -327,7 +327,7 @@ def _read_objects(cells: list[Mapping[str, Any]], labels: Sequence[str]) -> Opti
     named = [name for name in TEXT_FIELDS if name in moving]
     texts = [name for name in [*named, *moving] if all(isinstance(cell.get(name), str) for cell in cells)]
     if not texts:
-        raise OptionTrouble(f"the options are objects without a text: {shorten(cells[0], 60)}")
+        raise OptionError(f"the options are objects without a text: {shorten(cells[0], 60)}")
 
     def arrange(order: Order) -> list[dict[str, Any]]:
         return [
@@ -339,7 +339,7 @@ def _read_objects(cells: list[Mapping[str, Any]], labels: Sequence[str]) -> Opti
 
 
 def read_cells(cells: Sequence[object], labels: Sequence[str]) -> Options:
-    """Return the options that stand in cells of their own, one text each; raise OptionTrouble.
+    """Return the options that stand in cells of their own, one text each; raise OptionError.
 
     Cells without a text at the end are options that the row does not have.
     """

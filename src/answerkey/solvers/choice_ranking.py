@@ -14,8 +14,8 @@ from answerkey.errors import DataError, SpecError, raise_all
 from answerkey.models.model import LiveModel, Model
 from answerkey.models.responses import measure_continuation, read_text
 from answerkey.solvers.single_turn import SHOWN, ChatInput, Examples, GenericInput, SingleTurnSolver
-from answerkey.solvers.solver import ONE_TRIAL, Compiled, Prompt, PromptTrouble, describe_troubles
-from answerkey.templates import RowTrouble, Template
+from answerkey.solvers.solver import ONE_TRIAL, Compiled, Prompt, PromptError, describe_row_errors
+from answerkey.templates import RowError, Template
 from answerkey.types import Completion, Completions, CompletionStatus, Known, Question, Samples
 
 
@@ -50,7 +50,7 @@ class ChoiceRankingSolver:
         except SpecError as error:
             return compiled, [*errors, ("continuations", error)]
 
-    def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowTrouble]:
+    def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:
         """Return the messages for each sample, without a continuation, or why there are none."""
         return self._asking.build_prompts(samples, examples)
 
@@ -58,13 +58,11 @@ class ChoiceRankingSolver:
         """Return what the model is asked for each sample: one text for each continuation."""
         pairs = zip(self.build_prompts(samples, examples), self.list_continuations(samples), strict=True)
         return [
-            []
-            if isinstance(prompt, RowTrouble) or isinstance(texts, RowTrouble)
-            else _continue(prompt, texts)
+            [] if isinstance(prompt, RowError) or isinstance(texts, RowError) else _continue(prompt, texts)
             for prompt, texts in pairs
         ]
 
-    def list_continuations(self, samples: Samples) -> list[list[str] | RowTrouble]:
+    def list_continuations(self, samples: Samples) -> list[list[str] | RowError]:
         """Return the continuations of each sample, or why there are none."""
         return [_read_texts(value) for value in self._template.values(samples)]
 
@@ -72,7 +70,7 @@ class ChoiceRankingSolver:
         """Return the rows whose prompt or continuations cannot be built."""
         found = self._asking.check_rows(samples, examples)
         if not self.compile_templates()[1]:
-            found = [*found, *describe_troubles(samples, self.list_continuations(samples))]
+            found = [*found, *describe_row_errors(samples, self.list_continuations(samples))]
         return found
 
     def solve(
@@ -88,13 +86,15 @@ class ChoiceRankingSolver:
         require_echo(model)
         prompts, texts = self.build_prompts(samples, examples), self.list_continuations(samples)
         errors = {
-            str(error): error for found in (prompts, texts) for _, error in describe_troubles(samples, found)
+            str(error): error
+            for found in (prompts, texts)
+            for _, error in describe_row_errors(samples, found)
         }
         raise_all(list(errors.values())[:SHOWN])
         pairs = [
             (str(sample_id), prompt, continuations)
             for sample_id, prompt, continuations in zip(samples.ids, prompts, texts, strict=True)
-            if not isinstance(prompt, RowTrouble) and not isinstance(continuations, RowTrouble)
+            if not isinstance(prompt, RowError) and not isinstance(continuations, RowError)
         ]
         questions = [
             Question(sample_id, messages, trial=trial)
@@ -153,12 +153,12 @@ def _continue(prompt: Prompt, continuations: Sequence[str]) -> list[Prompt]:
     return [[{"role": "user", "content": start + text}] for text in continuations]
 
 
-def _read_texts(value: object) -> list[str] | RowTrouble:
-    if isinstance(value, RowTrouble):
+def _read_texts(value: object) -> list[str] | RowError:
+    if isinstance(value, RowError):
         return value
     texts = value if isinstance(value, list | tuple) else None
     if not texts or not all(isinstance(one, str) and one for one in texts):
-        return PromptTrouble(
+        return PromptError(
             f"`continuations` yields {value!r:.80}, not a list of texts",
             hint="for letters write \"{{ [' A', ' B', ' C', ' D'] }}\"",
         )

@@ -17,14 +17,14 @@ from answerkey.solvers.solver import (
     ID_COLUMN,
     ONE_TRIAL,
     Compiled,
-    ExamplesTrouble,
+    ExamplesError,
     Prompt,
-    PromptTrouble,
+    PromptError,
     call_model,
-    describe_troubles,
+    describe_row_errors,
     shorten,
 )
-from answerkey.templates import RowTrouble, Template
+from answerkey.templates import RowError, Template
 from answerkey.types import Completions, Known, Row, Samples
 
 # How the messages for a model are written down: as chat messages, or as one template that yields JSON.
@@ -91,14 +91,14 @@ class ChatInput:
             ]
         return prompt
 
-    def build_all(self, templates: Mapping[str, Template], samples: Samples) -> list[Prompt | RowTrouble]:
+    def build_all(self, templates: Mapping[str, Template], samples: Samples) -> list[Prompt | RowError]:
         """Return the messages for every sample, or why there are none, where no examples are shown."""
         written = [i for i, message in enumerate(self.input_messages) if message.for_each is None]
         roles = [self.input_messages[i].role for i in written]
         texts = [templates[f"input_messages.{i}.content"].texts(samples) for i in written]
         contents = zip(*texts, strict=True) if texts else repeat((), len(samples))
         return [
-            next((text for text in one if isinstance(text, RowTrouble)), None)
+            next((text for text in one if isinstance(text, RowError)), None)
             or [{"role": role, "content": text} for role, text in zip(roles, one, strict=True)]
             for one in contents
         ]
@@ -128,40 +128,40 @@ class GenericInput:
         context = {"sample": sample} if examples is None else {"sample": sample, "examples": examples}
         return parse_messages(templates["template"].render(**context))
 
-    def build_all(self, templates: Mapping[str, Template], samples: Samples) -> list[Prompt | RowTrouble]:
+    def build_all(self, templates: Mapping[str, Template], samples: Samples) -> list[Prompt | RowError]:
         """Return the messages for every sample, or why there are none, where no examples are shown."""
-        prompts: list[Prompt | RowTrouble] = []
+        prompts: list[Prompt | RowError] = []
         for text in templates["template"].texts(samples):
             try:
-                prompts.append(text if isinstance(text, RowTrouble) else parse_messages(text))
-            except RowTrouble as trouble:
-                prompts.append(trouble)
+                prompts.append(text if isinstance(text, RowError) else parse_messages(text))
+            except RowError as problem:
+                prompts.append(problem)
         return prompts
 
 
 def parse_messages(text: str) -> Prompt:
-    """Return the messages of JSON text, or raise PromptTrouble with what is wrong with it."""
+    """Return the messages of JSON text, or raise PromptError with what is wrong with it."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         message = f"the template does not yield JSON: {error}: {shorten(text)}"
         hint = "put text from the sample through `| tojson`, which quotes and escapes it"
-        raise PromptTrouble(message, hint=hint) from None
+        raise PromptError(message, hint=hint) from None
     if isinstance(value, dict):
         if "messages" not in value:
-            raise PromptTrouble(f"the template yields an object without `messages`: it has {listing(value)}")
+            raise PromptError(f"the template yields an object without `messages`: it has {listing(value)}")
         others = [name for name in value if name != "messages"]
         if others:
             message = f"the template yields an object with {listing(others)} beside `messages`"
-            raise PromptTrouble(message, hint="only `messages` is read; remove the rest")
+            raise PromptError(message, hint="only `messages` is read; remove the rest")
         value = value["messages"]
     if not isinstance(value, list) or not value:
-        raise PromptTrouble(f"the template yields {shorten(value)}, not a list of messages")
+        raise PromptError(f"the template yields {shorten(value)}, not a list of messages")
     for one in value:
         if not isinstance(one, dict) or not isinstance(one.get("content"), str | list):
-            raise PromptTrouble(f"a message must have `role` and `content`, not {shorten(one)}")
+            raise PromptError(f"a message must have `role` and `content`, not {shorten(one)}")
         if one.get("role") not in ROLES:
-            raise PromptTrouble(f"unknown role {one.get('role')!r}", hint=f"roles: {listing(ROLES)}")
+            raise PromptError(f"unknown role {one.get('role')!r}", hint=f"roles: {listing(ROLES)}")
     return value
 
 
@@ -182,7 +182,7 @@ class Examples:
             raise SpecError("E108", f"`num_examples` is {self.num_examples}, it must not be negative")
 
 
-def pick_examples(setting: Examples, samples: Samples, examples: Samples) -> list[list[Row] | RowTrouble]:
+def pick_examples(setting: Examples, samples: Samples, examples: Samples) -> list[list[Row] | RowError]:
     """Return the examples of each sample, or why there are too few.
 
     Rows are ranked by the seed and their id, and the first that are not the sample itself are taken: the same
@@ -215,7 +215,7 @@ def pick_examples(setting: Examples, samples: Samples, examples: Samples) -> lis
 
     show = cache(examples.row)
     wanted = samples.values(by) if by else [None] * len(samples)
-    found: list[list[Row] | RowTrouble] = []
+    found: list[list[Row] | RowError] = []
     for value, sample_id, content in zip(wanted, sample_ids, contents, strict=True):
         chosen: list[int] = []
         for place in groups.get(_key(value) if by else "", ()):
@@ -228,12 +228,12 @@ def pick_examples(setting: Examples, samples: Samples, examples: Samples) -> lis
             found.append([show(place) for place in chosen])
             continue
         group = f" with `{by}` = {value!r}" if by else ""
-        trouble = ExamplesTrouble(
+        problem = ExamplesError(
             f"{setting.num_examples} examples are asked for, and dataset `{setting.dataset}` has"
             f" {len(chosen)}{group} that are not the sample itself",
             hint="lower `num_examples`" + (", or leave `by` out" if by else ""),
         )
-        found.append(trouble)
+        found.append(problem)
     return found
 
 
@@ -292,7 +292,7 @@ class SingleTurnSolver:
                 errors.append((f"input_builder.{name}", error))
         return compiled, errors
 
-    def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowTrouble]:
+    def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:
         """Return the messages for each sample, or why there are none."""
         templates = {name.removeprefix("input_builder."): one for name, one in self.templates().items()}
         if self.examples is None:
@@ -303,13 +303,13 @@ class SingleTurnSolver:
                 "E901", f"the examples of dataset `{self.examples.dataset}` were not handed in"
             )
         shown = pick_examples(self.examples, samples, examples)
-        prompts: list[Prompt | RowTrouble] = []
+        prompts: list[Prompt | RowError] = []
         for row, few in zip(rows, shown, strict=True):
             try:
                 build = self.input_builder.build
-                prompts.append(few if isinstance(few, RowTrouble) else build(templates, row, few))
-            except RowTrouble as trouble:
-                prompts.append(trouble)
+                prompts.append(few if isinstance(few, RowError) else build(templates, row, few))
+            except RowError as problem:
+                prompts.append(problem)
         return prompts
 
     def check_rows(self, samples: Samples, examples: Samples | None) -> list[tuple[int, DataError]]:
@@ -318,17 +318,17 @@ class SingleTurnSolver:
 
     def check_prompts(
         self, samples: Samples, examples: Samples | None
-    ) -> tuple[list[Prompt | RowTrouble], list[tuple[int, DataError]]]:
+    ) -> tuple[list[Prompt | RowError], list[tuple[int, DataError]]]:
         """Return the prompts, none if they cannot be built at all, and the rows whose prompt cannot be."""
         if self._compiled[1]:
             # Those that do compile are looked at each on its own.
             rest = () if self.examples else self._compiled[0].values()
-            return [], [one for each in rest for one in describe_troubles(samples, each.values(samples))]
+            return [], [one for each in rest for one in describe_row_errors(samples, each.values(samples))]
         try:
             prompts = self.build_prompts(samples, examples)
         except DataError as error:
             return [], [(0, error)]
-        return prompts, describe_troubles(samples, prompts)
+        return prompts, describe_row_errors(samples, prompts)
 
     def solve(
         self,
@@ -345,9 +345,9 @@ class SingleTurnSolver:
                 "E108", f"`{self.type}` asks a model, and none is named", hint="add `--model NAME`"
             )
         built = self.build_prompts(samples, examples)
-        errors = {str(error): error for _, error in describe_troubles(samples, built)}
+        errors = {str(error): error for _, error in describe_row_errors(samples, built)}
         raise_all(list(errors.values())[:SHOWN])
-        prompts = [one for one in built if not isinstance(one, RowTrouble)]
+        prompts = [one for one in built if not isinstance(one, RowError)]
         return call_model(model, samples, prompts, known, trials=trials)
 
 

@@ -14,19 +14,19 @@ from answerkey.errors import DataError, SpecError, listing, suggest
 from answerkey.models.builtin import OPTIONS_HINT
 from answerkey.models.model import Model, missing_parts
 from answerkey.models.responses import is_trace, read_message
-from answerkey.templates import RowTrouble, Template
+from answerkey.templates import RowError, Template
 from answerkey.types import Completion, Completions, Known, Question, Samples
 
 # A sample for which no prompt can be built, for a reason other than a template that fails.
 
 
-class PromptTrouble(RowTrouble):
+class PromptError(RowError):
     """The trouble of one row, with its own error code."""
 
     code = "E302"
 
 
-class ExamplesTrouble(PromptTrouble):
+class ExamplesError(PromptError):
     """Too few examples: what the task asks for is at fault, so that it is told once, not row by row."""
 
 
@@ -55,7 +55,7 @@ class Solver(Protocol):
         """Return the templates that compile and the errors of the others, by field (`a.0.b` for nested)."""
         ...
 
-    def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowTrouble]:
+    def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:
         """Return the messages for each sample, or why there are none."""
         ...
 
@@ -79,8 +79,8 @@ class Solver(Protocol):
         ...
 
 
-def describe_troubles(
-    samples: Samples, outcomes: Sequence[object | RowTrouble]
+def describe_row_errors(
+    samples: Samples, outcomes: Sequence[object | RowError]
 ) -> list[tuple[int, DataError]]:
     """Return the error of each row in trouble; a column that does not exist is told once.
 
@@ -88,21 +88,21 @@ def describe_troubles(
     """
     errors: list[tuple[int, DataError]] = []
     missing: set[str | None] = set()
-    for position, trouble in enumerate(outcomes):
-        if not isinstance(trouble, RowTrouble):
+    for position, problem in enumerate(outcomes):
+        if not isinstance(problem, RowError):
             continue
-        place = samples.place(position, trouble.column)
-        message = f"sample `{samples.ids[position]}`: {trouble.message}"
-        error = DataError(getattr(trouble, "code", "E207"), message, where=place, hint=trouble.hint)
-        if trouble.is_undefined and trouble.column is not None:
+        place = samples.place(position, problem.column)
+        message = f"sample `{samples.ids[position]}`: {problem.message}"
+        error = DataError(getattr(problem, "code", "E207"), message, where=place, hint=problem.hint)
+        if problem.is_undefined and problem.column is not None:
             # Templates see rows of two datasets: a column that the samples have is missing in the examples.
-            where = " of the examples" if trouble.column in samples.columns else ""
-            error = DataError("E206", f"{trouble.message}{where}", where=place, hint=trouble.hint)
-        elif isinstance(trouble, ExamplesTrouble):
-            error = DataError(trouble.code, trouble.message, hint=trouble.hint)
-        if error.code == "E206" and trouble.column in missing:
+            where = " of the examples" if problem.column in samples.columns else ""
+            error = DataError("E206", f"{problem.message}{where}", where=place, hint=problem.hint)
+        elif isinstance(problem, ExamplesError):
+            error = DataError(problem.code, problem.message, hint=problem.hint)
+        if error.code == "E206" and problem.column in missing:
             continue
-        missing.add(trouble.column)
+        missing.add(problem.column)
         errors.append((position, error))
     return errors
 
@@ -262,7 +262,7 @@ class PassThroughSolver:
         """Return nothing: there is no template."""
         return {}, []
 
-    def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowTrouble]:  # noqa: ARG002 - the protocol's signature
+    def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:  # noqa: ARG002 - the protocol's signature
         """Return an empty prompt for each sample: nothing is asked."""
         return [[] for _ in range(len(samples))]
 

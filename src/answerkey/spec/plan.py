@@ -26,7 +26,7 @@ from answerkey.models.config import (
 )
 from answerkey.models.model import open_model
 from answerkey.sandbox import Snippet, check_snippet
-from answerkey.scorers import AskingScorer
+from answerkey.scorers import ModelScorer
 from answerkey.solvers import ChatInput, GenericInput
 from answerkey.spec import models, shapes
 from answerkey.spec.config import (
@@ -381,7 +381,7 @@ def _list_judges(task: Task, *, is_callers: bool = False) -> dict[str, ModelChoi
             is_callers=is_callers,
         )
         for step in task.scoring
-        if isinstance(step.scorer, AskingScorer)
+        if isinstance(step.scorer, ModelScorer)
     }
 
 

@@ -102,7 +102,7 @@ class Task:
         designs = [one.design for step in self.scoring for one in step.metrics]
         return tuple(dict.fromkeys(name for design in designs for name in design.columns))
 
-    def know(self, samples: Samples) -> Known | None:
+    def sample_facts(self, samples: Samples) -> Known | None:
         """Return what the first scorer that knows anything knows: choices, truths, option texts."""
         known = next((one for step in self.scoring if (one := step.scorer.sample_facts(samples))), None)
         if known is None or self.choice_order is None or any(known.options):

@@ -12,7 +12,7 @@ from answerkey.templates.template import (
     Template,
     UnresolvedConfig,
 )
-from answerkey.templates.values import JsonText, RowTrouble
+from answerkey.templates.values import JsonText, RowError
 
 __all__ = [
     "ACTION_NAMES",
@@ -22,8 +22,8 @@ __all__ = [
     "FilterOp",
     "JsonText",
     "Plan",
+    "RowError",
     "RowFilter",
-    "RowTrouble",
     "Sifted",
     "Template",
     "TemplateStopped",

@@ -25,7 +25,7 @@ from answerkey.templates.values import (
     SCALARS,
     PartialMapping,
     PartialRow,
-    RowTrouble,
+    RowError,
     make_plain,
     make_printable,
     translate_error,
@@ -75,7 +75,7 @@ class Plan:
 class Distinct:
     """Distinct values, and for each row the position of its value among them.
 
-    1, 1.0, true and "1" are different values. A row on which a template fails has its `RowTrouble` as value.
+    1, 1.0, true and "1" are different values. A row on which a template fails has its `RowError` as value.
     """
 
     values: list[object]
@@ -102,8 +102,8 @@ def number_values(values: Sequence[object]) -> Distinct:
             key = value
         elif type(value) is list and _TEXTS.issuperset(map(type, value)):
             key = ("texts", *value)
-        elif isinstance(value, RowTrouble):
-            key = (RowTrouble, value.message, value.hint, value.column, value.is_undefined)
+        elif isinstance(value, RowError):
+            key = (RowError, value.message, value.hint, value.column, value.is_undefined)
         else:
             key = (type(value), repr(value))
         code = known.setdefault(key, len(distinct))
@@ -231,7 +231,7 @@ class Program:
         return keys
 
     def _render(self, tables: Tables, rows: pl.Series | None) -> list[object]:
-        """Return the outcome for each of these rows, or of all; that of a failing row is its RowTrouble."""
+        """Return the outcome for each of these rows, or of all; that of a failing row is its RowError."""
 
         def read(name: str, column: str) -> pl.Series:
             series = tables[name].frame[column]

@@ -32,7 +32,7 @@ import jinja2
 from jinja2 import nodes
 
 from answerkey.errors import Place, SpecError
-from answerkey.sandbox.snippet import START_SECONDS, SnippetTrouble, WorkerProcess
+from answerkey.sandbox.snippet import START_SECONDS, SnippetError, WorkerProcess
 from answerkey.sandbox.worker import Channel
 from answerkey.templates.analysis import find_lone_expression, parse_template, translate_syntax_errors
 from answerkey.templates.environment import open_environment
@@ -40,9 +40,9 @@ from answerkey.templates.limits import FEW_STEPS, MOST_ELEMENTS, MOST_STEPS, Row
 from answerkey.templates.values import (
     FOREIGN,
     SCALARS,
-    Excess,
     ExcessError,
-    RowTrouble,
+    RowError,
+    RowExcessError,
     describe_type,
     is_flat,
     make_plain,
@@ -143,7 +143,7 @@ class Recipe:
     is_tame: bool
 
     def render(self, rows: Rows, steps: int) -> Iterator[object]:
-        """Yield the outcome for every row, with so many steps for each; a failing row's is its RowTrouble."""
+        """Yield the outcome for every row, with so many steps for each; a failing row's is its RowError."""
         template = compile_recipe(self)
         frame: RowContext | None = None
         for _ in rows.fill():
@@ -215,12 +215,12 @@ class TemplateStopped(SpecError):  # noqa: N818 - named for what happened
         return TemplateStopped, (self.source, self.reason, self.where)
 
 
-class Stopped(RowTrouble):
+class StoppedError(RowError):
     """The last thing that a worker says of a template: why nothing more of it is rendered."""
 
 
 def render_rows(recipe: Recipe, rows: Rows, large: AbstractSet[int] = frozenset()) -> list[object]:
-    """Return the outcome of every row; that of a failing row is its RowTrouble. Raise TemplateStopped.
+    """Return the outcome of every row; that of a failing row is its RowError. Raise TemplateStopped.
 
     Tame templates are rendered here, but for `large` rows and those that turn out to take many steps.
     """
@@ -231,7 +231,7 @@ def render_rows(recipe: Recipe, rows: Rows, large: AbstractSet[int] = frozenset(
     here = rows.take(small) if large else rows
     for position, outcome in zip(small, recipe.render(here, FEW_STEPS), strict=True):
         outcomes[position] = outcome
-    heavy = [row for row, outcome in enumerate(outcomes) if row in large or type(outcome) is Excess]
+    heavy = [row for row, outcome in enumerate(outcomes) if row in large or type(outcome) is RowExcessError]
     if heavy:
         for position, outcome in zip(heavy, render_isolated(recipe, rows.take(heavy)), strict=True):
             outcomes[position] = outcome
@@ -239,7 +239,7 @@ def render_rows(recipe: Recipe, rows: Rows, large: AbstractSet[int] = frozenset(
 
 
 def render_isolated(recipe: Recipe, rows: Rows) -> list[object]:
-    """Return the outcome of every row; that of a failing row is its RowTrouble. Raise TemplateStopped."""
+    """Return the outcome of every row; that of a failing row is its RowError. Raise TemplateStopped."""
     if recipe in _stopped:
         raise TemplateStopped(recipe.source, _stopped[recipe])
     parts = [
@@ -260,27 +260,27 @@ def _render_part(recipe: Recipe, rows: Rows) -> list[object]:
         halves = rows.take(range(middle)), rows.take(range(middle, rows.height))
         return [outcome for half in halves for outcome in _render_part(recipe, half)]
     if len(payload) > _ROW_BYTES:
-        return [Excess(f"a row of {len(payload) // _MEGABYTE} MB is too large for this template")]
+        return [RowExcessError(f"a row of {len(payload) // _MEGABYTE} MB is too large for this template")]
     worker = _idle.pop() if _idle else _start_worker()
     outcomes: list[object] = []
     try:
         reading = worker.send_bytes(payload)
-        while len(outcomes) < rows.height and not (outcomes and isinstance(outcomes[-1], Stopped)):
+        while len(outcomes) < rows.height and not (outcomes and isinstance(outcomes[-1], StoppedError)):
             outcomes += decode(worker.receive_bytes(seconds=_WALL_SECONDS + reading))
-    except SnippetTrouble as trouble:
+    except SnippetError as problem:
         reason = (
-            f"its process ended ({trouble.message}); it may have {MEMORY_BYTES // _MEGABYTE} MB of memory"
+            f"its process ended ({problem.message}); it may have {MEMORY_BYTES // _MEGABYTE} MB of memory"
         )
-        if trouble.kind == "timeout":
+        if problem.kind == "timeout":
             reason = f"it takes more than {CPU_SECONDS:g} s of computing time on one row"
-        outcomes = [Stopped(reason)]
+        outcomes = [StoppedError(reason)]
     except ValueError:
-        outcomes = [Stopped("its process broke its connection")]
+        outcomes = [StoppedError("its process broke its connection")]
     except BaseException:
         worker.close()
         raise
     last = outcomes[-1]
-    if isinstance(last, Stopped):
+    if isinstance(last, StoppedError):
         worker.close()
         _stopped[recipe] = last.message
         raise TemplateStopped(recipe.source, last.message)
@@ -300,9 +300,9 @@ def _start_worker() -> WorkerProcess:
     worker = WorkerProcess("-c", _BOOT, *filter(None, sys.path))
     try:
         worker.receive_bytes(seconds=START_SECONDS)
-    except SnippetTrouble as trouble:
+    except SnippetError as problem:
         worker.close()
-        raise SpecError("E120", f"the process for templates does not start: {trouble.message}") from None
+        raise SpecError("E120", f"the process for templates does not start: {problem.message}") from None
     return worker
 
 
@@ -319,7 +319,7 @@ _CELLS: Final[dict[type, tuple[str, Callable[[Any], object], Callable[[Any], obj
     decimal.Decimal: ("decimal", str, decimal.Decimal),
     bytes: ("bytes", bytes.hex, bytes.fromhex),
 }
-_TROUBLES: Final = {kind.__name__: kind for kind in (RowTrouble, Excess, Stopped)}
+_TROUBLES: Final = {kind.__name__: kind for kind in (RowError, RowExcessError, StoppedError)}
 _READERS: Final[dict[str, Callable[[Any], object]]] = {
     "mapping": dict,
     **{mark: read for mark, _, read in _CELLS.values()},
@@ -327,7 +327,7 @@ _READERS: Final[dict[str, Callable[[Any], object]]] = {
 
 
 def encode(outcome: object) -> object:
-    """Return an outcome, a value or a RowTrouble, as what JSON can hold.
+    """Return an outcome, a value or a RowError, as what JSON can hold.
 
     What is no list and no scalar becomes an object with one key, which says what it is.
     """
@@ -340,8 +340,8 @@ def encode(outcome: object) -> object:
     if type(outcome) in _CELLS:
         mark, write, _ = _CELLS[type(outcome)]
         return {mark: write(outcome)}
-    if not isinstance(outcome, RowTrouble):
-        outcome = RowTrouble(f"the template yields {describe_type(outcome)}, which is no value")
+    if not isinstance(outcome, RowError):
+        outcome = RowError(f"the template yields {describe_type(outcome)}, which is no value")
     parts = [outcome.message, outcome.hint, outcome.column, outcome.is_undefined]
     return {type(outcome).__name__: parts}
 
@@ -413,10 +413,10 @@ def _answer(channel: Channel, recipe: Recipe, rows: Rows, excesses: Counter[Reci
     signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
     for outcome in recipe.render(rows, MOST_STEPS):
         pending.append(outcome)
-        if type(outcome) is Excess:
+        if type(outcome) is RowExcessError:
             excesses[recipe] += 1
             if excesses[recipe] >= MOST_EXCESSES:
-                pending.append(Stopped(f"on {MOST_EXCESSES} rows it does too much: {outcome.message}"))
+                pending.append(StoppedError(f"on {MOST_EXCESSES} rows it does too much: {outcome.message}"))
                 break
         size += len(outcome) if type(outcome) is str else _OUTCOME_CHARACTERS
         if size > _SEND_CHARACTERS or time.monotonic() > due:
@@ -436,6 +436,6 @@ def _write(outcomes: Sequence[object]) -> bytes:
         try:
             written.append(json.dumps(encode(outcome)))
         except (ValueError, RecursionError, MemoryError) as error:
-            excess = Excess(f"the value cannot be handed on: {error or type(error).__name__}")
+            excess = RowExcessError(f"the value cannot be handed on: {error or type(error).__name__}")
             written.append(json.dumps(encode(excess)))
     return f"[{','.join(written)}]".encode()

@@ -29,7 +29,7 @@ from answerkey.templates.config import find_config_names
 from answerkey.templates.limits import count_within
 from answerkey.templates.planner import LARGE_ROW, SAMPLE, Distinct, Plan, Program
 from answerkey.templates.rendering import Recipe, Rows, compile_recipe, render_rows
-from answerkey.templates.values import FOREIGN, RowTrouble, describe_type, make_plain
+from answerkey.templates.values import FOREIGN, RowError, describe_type, make_plain
 from answerkey.types import Row, Samples
 
 Kind = Literal["constant", "column", "expression"]
@@ -83,20 +83,20 @@ class Template:
     def evaluate(self, **context: object) -> object:
         """Return the value for one row: of a lone `{{ expression }}` with its type, otherwise text.
 
-        Raise RowTrouble.
+        Raise RowError.
         """
         if self.kind == "constant" or self._recipe is None:
             return self._constant
         return _render_one(self._recipe, context)
 
     def render(self, **context: object) -> str:
-        """Return the text that Jinja prints for one row. Raise RowTrouble."""
+        """Return the text that Jinja prints for one row. Raise RowError."""
         if self._recipe is None:
             return str(self.source)
         return str(_render_one(replace(self._recipe, keeps_value=False), context))
 
     def values(self, samples: Samples, **others: Samples) -> list[object]:
-        """Return the value for every row; a failing row's value is a RowTrouble.
+        """Return the value for every row; a failing row's value is a RowError.
 
         `others` are the tables behind names beside `sample`, row for row; without one its name is undefined.
         """
@@ -122,12 +122,12 @@ class Template:
             return None
         return self._value_program.build_series({SAMPLE: samples, **others})
 
-    def texts(self, samples: Samples, **others: Samples) -> list[str | RowTrouble]:
-        """Return what `render` prints for every row; a failing row has its RowTrouble."""
+    def texts(self, samples: Samples, **others: Samples) -> list[str | RowError]:
+        """Return what `render` prints for every row; a failing row has its RowError."""
         if self._recipe is None:
             return [str(self.source)] * len(samples)
         texts = self._text_program.list_values({SAMPLE: samples, **others})
-        return cast("list[str | RowTrouble]", texts)
+        return cast("list[str | RowError]", texts)
 
     def plan(self, samples: Samples, *, as_text: bool = False, later: Collection[str] = ()) -> Plan:
         """Return how the values, or the texts, will be found for a table with these columns.
@@ -157,14 +157,14 @@ class Template:
 
 
 def _render_one(recipe: Recipe, context: Mapping[str, object]) -> object:
-    """Return the outcome for one row. Raise its RowTrouble, or TemplateStopped."""
+    """Return the outcome for one row. Raise its RowError, or TemplateStopped."""
     given = dict(context)
     sample = given.get(SAMPLE)
     if isinstance(sample, Mapping) and not isinstance(sample, Row):
         given[SAMPLE] = Row(sample)  # so that a missing key is named a missing column
     is_large = count_within(list(given.values()), LARGE_ROW) > LARGE_ROW
     [outcome] = render_rows(recipe, Rows(given), {0} if is_large else frozenset())
-    if isinstance(outcome, RowTrouble):
+    if isinstance(outcome, RowError):
         raise outcome
     return outcome
 
@@ -232,7 +232,7 @@ class Sifted:
     """Which rows a filter keeps; null, and here with the reason, where that cannot be said."""
 
     is_kept: pl.Series
-    troubles: tuple[tuple[int, RowTrouble], ...] = ()
+    problems: tuple[tuple[int, RowError], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -269,13 +269,13 @@ class RowFilter:
         return Template.compile(source, names=names)
 
     def matches(self, **context: object) -> bool:
-        """Say whether a row fulfils the condition. Raise RowTrouble."""
+        """Say whether a row fulfils the condition. Raise RowError."""
         try:
             value = self.template.evaluate(**context)
-        except RowTrouble as trouble:
-            value = trouble
+        except RowError as problem:
+            value = problem
         verdict = self._judge(value)
-        if isinstance(verdict, RowTrouble):
+        if isinstance(verdict, RowError):
             raise verdict
         return verdict
 
@@ -292,11 +292,11 @@ class RowFilter:
         rows = is_kept.is_null().arg_true()
         reasons = (verdicts[code] for code in distinct.codes.gather(rows).to_list())
         pairs = zip(rows.to_list(), reasons, strict=True)
-        return Sifted(is_kept, tuple((row, one) for row, one in pairs if isinstance(one, RowTrouble)))
+        return Sifted(is_kept, tuple((row, one) for row, one in pairs if isinstance(one, RowError)))
 
-    def _judge(self, value: object) -> bool | RowTrouble:
+    def _judge(self, value: object) -> bool | RowError:
         """Say whether a value fulfils the condition; of trouble only whether something exists can be said."""
-        if isinstance(value, RowTrouble):
+        if isinstance(value, RowError):
             can_be_said = value.is_undefined and self.op in {"exists", "not_exists"}
             return self.op == "not_exists" if can_be_said else value
         match self.op:
@@ -314,7 +314,7 @@ class RowFilter:
             if None in pair:
                 sides = [f"{one!r} ({describe_type(one)})" for one in (value, self.value)]
                 hint = "order is for two numbers or two texts; filter the others out with `exists`"
-                return RowTrouble(f"{' and '.join(sides)} have no order", hint=hint)
+                return RowError(f"{' and '.join(sides)} have no order", hint=hint)
         return _ORDERS[self.op](*pair)
 
 

@@ -33,7 +33,7 @@ _TYPE_WORDS: Final[dict[type, str]] = {
 }
 
 
-class RowTrouble(Exception):  # noqa: N818 - it is handed on as a value of one row more often than it is raised
+class RowError(Exception):
     """What went wrong with a template on one row; the caller decides whether that stops anything.
 
     `column` names the column of `sample` that does not exist; `is_undefined` is true whenever something that
@@ -50,7 +50,7 @@ class RowTrouble(Exception):  # noqa: N818 - it is handed on as a value of one r
         self.is_undefined = is_undefined
 
 
-class Excess(RowTrouble):
+class RowExcessError(RowError):
     """A template does more on a row than it may."""
 
 
@@ -74,7 +74,7 @@ FOREIGN: Final = (
 )
 
 
-def translate_error(error: BaseException, line: int | None = None) -> RowTrouble:
+def translate_error(error: BaseException, line: int | None = None) -> RowError:
     """Return what an exception of a rendering template means to the user, with the line if it is known."""
     message, hint, column = str(error) or type(error).__name__, None, None
     match error:
@@ -101,7 +101,7 @@ def translate_error(error: BaseException, line: int | None = None) -> RowTrouble
                 )
     if line is not None:
         message = f"{message[:_LONGEST_MESSAGE]} (line {line} of the template)"
-    kind = Excess if isinstance(error, ExcessError) else RowTrouble
+    kind = RowExcessError if isinstance(error, ExcessError) else RowError
     return kind(message, hint=hint, column=column, is_undefined=isinstance(error, UndefinedError))
 
 

@@ -163,7 +163,7 @@ def test_rows_that_are_withheld_are_left_out() -> None:
     """They keep their places; the stretches between them hold all other rows."""
     shard = make_shard()
     found = shard.withhold([shard.cut(0, 1), shard.cut(2, 3)])
-    assert (found.withheld, found.left, found.failed, found.is_trial) == ((0, 2), [1, 3, 4], (4,), False)
+    assert (found.skipped, found.left, found.failed, found.is_trial) == ((0, 2), [1, 3, 4], (4,), False)
     assert [read_questions(one) for one in found.cut_around()] == [["6"], ["8", "9"]]
     assert [one.failed for one in found.cut_around()] == [(), (1,)]
 

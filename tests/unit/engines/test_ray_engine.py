@@ -112,7 +112,7 @@ class Numbers:
 
     start: int
     stop: int
-    withheld: tuple[int, ...] = ()
+    skipped: tuple[int, ...] = ()
 
     def halve(self) -> tuple[Numbers, Numbers] | None:
         """Return both halves."""
@@ -128,10 +128,10 @@ class Numbers:
 
 def sum_numbers(deadly: frozenset[int], shard: Numbers) -> tuple[int, tuple[int, ...]]:
     """Return the sum; end the process at a deadly number."""
-    numbers = set(range(shard.start, shard.stop)).difference(shard.withheld)
+    numbers = set(range(shard.start, shard.stop)).difference(shard.skipped)
     if numbers & deadly:
         os.kill(os.getpid(), signal.SIGKILL)
-    return sum(numbers), shard.withheld
+    return sum(numbers), shard.skipped
 
 
 #: 127.0.0.1 as /proc writes it, by itself and as an IPv6 address.

@@ -75,7 +75,7 @@ def test_text_and_probabilities_are_scored_apart(tmp_path: Path) -> None:
         "Choices outside top_logprobs": 0.0,
     }
     assert run.metrics["Accuracy by Probability"].n_excluded == {"failed": 1}
-    assert run.tasks["quiz"].tally["failures"]["choice_probabilities"]["NO_LOGPROBS"]["count"] == 1
+    assert run.tasks["quiz"].totals["failures"]["choice_probabilities"]["NO_LOGPROBS"]["count"] == 1
     again = ak.rescore(run, out=tmp_path / "two")
     assert read_values(again) == read_values(run)
 
@@ -231,7 +231,7 @@ def test_pride_asks_the_rotations_of_some_samples_and_debiases_the_others(tmp_pa
     assert values["pride_accuracy_before"] is not None
     assert values["pride_accuracy_before"] < 0.8
     assert (run.metrics["Accuracy by Probability"].n, run.metrics["order_mean"].n) == (60, 60)
-    assert run.tasks["quiz"].tally["orders"]["extra"] == 3 * drawn
+    assert run.tasks["quiz"].totals["orders"]["extra"] == 3 * drawn
     assert run.tasks["quiz"].counts["samples"] == 60
     assert read_values(ak.rescore(run, out=tmp_path / "two")) == values
     pair = ak.compare(run, ak.load_run(tmp_path / "two")).tasks[0].pairs[0]

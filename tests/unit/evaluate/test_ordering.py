@@ -90,9 +90,9 @@ def test_every_sample_is_shown_in_every_rotation() -> None:
     assert (second["predicted_choice"], second["predicted_option"]) == ("A", "B")
     assert second["base_sample_id"] == "000001"
     assert scores[7]["left_in_place"] == "REFERS_TO_LABELS"
-    assert task.tally["counts"]["samples"] == 3
-    assert task.tally["orders"]["counts"]["samples"] == 8
-    assert task.tally["orders"]["left_in_place"] == {"REFERS_TO_LABELS": 1}
+    assert task.totals["counts"]["samples"] == 3
+    assert task.totals["orders"]["counts"]["samples"] == 8
+    assert task.totals["orders"]["left_in_place"] == {"REFERS_TO_LABELS": 1}
 
 
 def test_one_letter_always_is_right_in_one_rotation_of_each_sample() -> None:
@@ -185,7 +185,7 @@ def test_shards_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(prepare, "SHARD_ROWS", size)
         parts = ak.score(make_task(group_by="topic"), rows, model=model)
         assert parts.tasks["quiz"].metrics == whole.tasks["quiz"].metrics
-        assert parts.tasks["quiz"].tally == whole.tasks["quiz"].tally
+        assert parts.tasks["quiz"].totals == whole.tasks["quiz"].totals
 
 
 def test_recorded_completions_say_in_which_order_they_were_asked() -> None:

@@ -234,14 +234,14 @@ def work(shard: Shard, prepared: Prepared) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("withheld", [(1,), (0, 3), (0, 1, 2, 3)])
-def test_withheld_rows_are_failed_and_change_no_other(withheld: tuple[int, ...]) -> None:
+def test_withheld_rows_are_failed_and_change_no_other(skipped: tuple[int, ...]) -> None:
     """Each row is there once, in its place; the others are judged as ever."""
     prepared, shard = cut()
-    whole, found = work(shard, prepared), work(replace(shard, withheld=withheld), prepared)
-    left = [row for row in range(4) if row not in withheld]
+    whole, found = work(shard, prepared), work(replace(shard, skipped=skipped), prepared)
+    left = [row for row in range(4) if row not in skipped]
     assert found["sample_id"].to_list() == whole["sample_id"].to_list()
     assert found[left].rows() == whole[left].rows()
-    assert set(found[list(withheld)].select("status", "reason").rows()) == {("FAILED", "ENDED_WORKER")}
+    assert set(found[list(skipped)].select("status", "reason").rows()) == {("FAILED", "ENDED_WORKER")}
 
 
 def test_a_trial_leaves_nothing_behind() -> None:

@@ -154,7 +154,7 @@ def test_a_failing_python_scorer_beside_the_main_one_is_counted() -> None:
     own = {"type": "python", "compute_scores_snippet": snippet, "metrics": metrics}
     run = ak.score(make_task(scorers=[SCORER, own]), ROWS, ["B", "A", "A"], trust_code=True)
     assert run.tasks["quiz"].counts["failed"] == 0
-    (found,) = run.tasks["quiz"].tally["failures"]["python"].items()
+    (found,) = run.tasks["quiz"].totals["failures"]["python"].items()
     assert found[0] == "SNIPPET_FAILED (raised): ZeroDivisionError"
     assert (found[1]["count"], found[1]["example"]["sample_id"]) == (3, "000001")
     assert "return {'x': 1 / 0}" in found[1]["example"]["traceback"]

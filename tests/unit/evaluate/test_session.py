@@ -70,9 +70,9 @@ def test_the_last_trouble_is_known_until_something_is_answered() -> None:
     observer, _, _ = observe()
     observer.hear(Retried(finish(0, "A").call, "cannot connect to `h`", 1.0, 1))
     observer.hear(finish(1, "A", is_known=True))
-    assert observer.look().trouble == "cannot connect to `h`"
+    assert observer.look().problem == "cannot connect to `h`"
     observer.hear(finish(2, "A"))
-    assert observer.look().trouble is None
+    assert observer.look().problem is None
 
 
 def test_the_running_accuracy_is_the_scorers_with_its_interval() -> None:

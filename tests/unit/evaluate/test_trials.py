@@ -74,7 +74,7 @@ def test_each_sample_is_asked_in_every_trial(project: Project, tmp_path: Path, c
     assert task.scores["trial"].to_list() == [0, 1, 2] * 20
     assert task.scores["sample_id"].to_list()[:4] == ["000001", "000001", "000001", "000002"]
     assert task.counts["samples"] == task.counts["scored"] == 20
-    assert task.tally["trials"]["counts"]["samples"] == 60
+    assert task.totals["trials"]["counts"]["samples"] == 60
     assert run.metrics["Accuracy"].n == 20
     validity = run.metrics["completion_validity_VALID"]
     assert (validity.n, validity.interval) == (60, None)
@@ -133,7 +133,7 @@ def test_shards_change_nothing(project: Project, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(prepare, "SHARD_ROWS", 7)
     parts = ak.run(plan, out=tmp_path / "parts").tasks["quiz"]
     assert len(list((tmp_path / "parts" / "tasks" / "quiz" / "scores").iterdir())) == 10
-    assert (parts.metrics, parts.tally) == (whole.metrics, whole.tally)
+    assert (parts.metrics, parts.totals) == (whole.metrics, whole.totals)
     assert parts.scores.equals(whole.scores)
 
 
@@ -158,7 +158,7 @@ def test_an_action_keeps_out_the_whole_sample(project: Project) -> None:
     run = ak.score(make_task(project, actions=[action]), ROWS[:2], record())
     assert run.metrics["Accuracy"].n_excluded == {"excluded:no-b": 1}
     assert run.metrics["completion_validity_VALID"].n == 3
-    assert run.tasks["quiz"].tally["excluded"] == {"no-b": 1}
+    assert run.tasks["quiz"].totals["excluded"] == {"no-b": 1}
 
 
 def test_a_failed_trial_leaves_the_run_incomplete(project: Project) -> None:

@@ -93,7 +93,7 @@ def test_a_log_with_its_task_imports_to_the_same_numbers(run: ak.Run, desk: Desk
     assert again.metrics == run.metrics
     assert again.tasks["quiz"].counts == run.tasks["quiz"].counts
     assert again.tasks["quiz"].scores.equals(run.tasks["quiz"].scores)
-    theirs = again.tasks["quiz"].tally["theirs"]
+    theirs = again.tasks["quiz"].totals["theirs"]
     assert (theirs["compared"], theirs["both_right"] + theirs["both_wrong"]) == (6, 6)
     assert found.description.reported["Share right"] == run.metrics["Share right"].value
 

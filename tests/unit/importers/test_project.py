@@ -32,7 +32,7 @@ def test_an_import_is_a_project_that_runs_as_it_is(desk: Desk) -> None:
     run = ak.run(found.folder, out=desk.folder / "run")
     (task,) = run.tasks.values()
     assert (run.status, task.metrics["Accuracy"].value) == ("complete", 0.5)
-    theirs = task.tally["theirs"]
+    theirs = task.totals["theirs"]
     assert (theirs["compared"], theirs["both_right"], theirs["only_theirs"]["count"]) == (2, 1, 1)
     assert theirs["only_theirs"]["reasons"]["NOTHING_STATED"]["example"] == {
         "sample_id": "b",

@@ -28,7 +28,7 @@ def test_logs_of_inspect_agree_with_our_verdicts(desk: Desk, name: str) -> None:
     )
     task = ak.run(found.folder, out=desk.folder / "run").tasks["mmlu_0_shot"]
     assert task.metrics["Accuracy"].value == 0.0
-    assert (task.tally["theirs"]["compared"], task.tally["theirs"]["both_wrong"]) == (1, 1)
+    assert (task.totals["theirs"]["compared"], task.totals["theirs"]["both_wrong"]) == (1, 1)
     assert task.scores["string_equals_mcqa"][0]["metadata"]["predicted_choice"] == "C"
     assert desk.completions()[0]["their_answer"] == "C"
 

@@ -172,7 +172,7 @@ def check_inspect(desk: Desk, log: Path) -> None:
     assert found.their_mean == found.description.reported["accuracy"] == 0.375
     task = ak.run(found.folder, out=desk.folder / "run").tasks["numbers"]
     assert task.metrics["Accuracy"].value == 0.625
-    theirs, readers = task.tally["theirs"], task.tally["readings"]["theirs"]
+    theirs, readers = task.totals["theirs"], task.totals["readings"]["theirs"]
     assert (theirs["both_right"], theirs["both_wrong"]) == (4, 4)
     reasons = {
         side: {name: one["count"] for name, one in theirs[side]["reasons"].items()}
@@ -189,14 +189,14 @@ def check_lm_eval(desk: Desk, log: Path) -> None:
     assert text.description.reported == {"made_text": 0.25}
     ran = ak.run(text.folder, out=desk.folder / "text run").tasks["made_text"]
     assert ran.metrics["Accuracy"].value == 0.625
-    assert ran.tally["theirs"]["only_theirs"]["count"] == 0
+    assert ran.totals["theirs"]["only_theirs"]["count"] == 0
     for score in ("acc,none", "acc_norm,none"):
         rank = desk.bring(next(log.glob("samples_made_rank_*")), out=score, score=score)
         assert rank.description.reported == {"made_rank": rank.their_mean}
         task = ak.run(rank.folder, out=desk.folder / f"{score} run").tasks["made_rank"]
         assert task.metrics["Accuracy"].value == rank.their_mean
-        assert task.tally["theirs"]["compared"] == 8
-        assert task.tally["theirs"]["both_right"] + task.tally["theirs"]["both_wrong"] == 8
+        assert task.totals["theirs"]["compared"] == 8
+        assert task.totals["theirs"]["both_right"] + task.totals["theirs"]["both_wrong"] == 8
 
 
 @pytest.mark.parametrize("form", ["eval", "json"])

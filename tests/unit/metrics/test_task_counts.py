@@ -75,16 +75,16 @@ def test_counts_add_up(make_scores: MakeScores) -> None:
     Each reason shows its first sample and at most 200 characters of its completion. Letters and categories
     cover what the metrics see: a sample that an action excludes is in neither; a missing category has a name.
     """
-    tally = count_eight(make_scores)
-    assert tally["counts"] == list_counts(8, 7, 4, 3, 1, 0, 1)
-    assert tally["completion_statuses"] == {"ERROR": 1, "OK": 6, "REFUSED": 1}
-    assert tally["excluded"] == {"repeated": 1}
+    totals = count_eight(make_scores)
+    assert totals["counts"] == list_counts(8, 7, 4, 3, 1, 0, 1)
+    assert totals["completion_statuses"] == {"ERROR": 1, "OK": 6, "REFUSED": 1}
+    assert totals["excluded"] == {"repeated": 1}
     example = {"NOT_A_CHOICE": (2, "000002", "b " * 100), "REFUSED": (1, "000005", None)}
-    assert tally["invalid"] == list_reasons(**example)
-    assert tally["errors"] == list_reasons(UNKNOWN=(1, "000007", None))
-    assert tally["letters"] == {"A": {"A": 1, "INVALID": 2}, "B": {"B": 1, "C": 1, "INVALID": 1}}
-    assert tally["category_column"] == "category"
-    assert tally["categories"] == {
+    assert totals["invalid"] == list_reasons(**example)
+    assert totals["errors"] == list_reasons(UNKNOWN=(1, "000007", None))
+    assert totals["letters"] == {"A": {"A": 1, "INVALID": 2}, "B": {"B": 1, "C": 1, "INVALID": 1}}
+    assert totals["category_column"] == "category"
+    assert totals["categories"] == {
         "(none)": {"n": 1, "correct": 0, "partial": 0},
         "x": {"n": 3, "correct": 1, "partial": 0},
         "y": {"n": 2, "correct": 1, "partial": 0},
@@ -94,20 +94,20 @@ def test_counts_add_up(make_scores: MakeScores) -> None:
 def test_scorer_without_validity_goes_by_the_completion(make_scores: MakeScores) -> None:
     """Refusals and replies without text are invalid for every scorer."""
     scores = make_scores({"is_correct": [1.0] * 6 + [None, 0.0]}, status=["SCORED"] * 6 + ["ERROR", "SCORED"])
-    tally = count_rows(make_samples(), make_completions(), scores, None)
-    assert (tally["counts"]["valid"], tally["counts"]["invalid"], tally["counts"]["refused"]) == (6, 1, 1)
-    assert list(tally["invalid"]) == ["REFUSED"]
-    assert (tally["letters"], tally["categories"]) == ({}, {})
+    totals = count_rows(make_samples(), make_completions(), scores, None)
+    assert (totals["counts"]["valid"], totals["counts"]["invalid"], totals["counts"]["refused"]) == (6, 1, 1)
+    assert list(totals["invalid"]) == ["REFUSED"]
+    assert (totals["letters"], totals["categories"]) == ({}, {})
 
 
 def test_failed_rows_are_counted_by_reason(make_scores: MakeScores) -> None:
     """A failed row is neither valid nor invalid."""
     scores = make_scores({"is_correct": [None, 1.0]}, status=["FAILED", "SCORED"])
     scores = Scores(scores.frame.with_columns(reason=pl.Series(["BAD_TRUTH", None])))
-    tally = count_rows(make_samples(["x", "y"]), None, scores, "category")
-    assert tally["counts"]["failed"] == 1
-    assert tally["failed"]["BAD_TRUTH"]["example"] == {"sample_id": "000001", "completion": None}
-    assert list(tally["categories"]) == ["y"]
+    totals = count_rows(make_samples(["x", "y"]), None, scores, "category")
+    assert totals["counts"]["failed"] == 1
+    assert totals["failed"]["BAD_TRUTH"]["example"] == {"sample_id": "000001", "completion": None}
+    assert list(totals["categories"]) == ["y"]
 
 
 @pytest.mark.parametrize(
@@ -123,16 +123,16 @@ def test_right_answers_are_those_equal_to_one(
 ) -> None:
     """A score between 0 and 1 is counted apart, text is neither right nor wrong."""
     scores = make_scores({"is_correct": values}, encoded=encoded)
-    tally = count_rows(make_samples(["x"] * len(values)), None, scores, "category")
-    assert tally["categories"] == expected
+    totals = count_rows(make_samples(["x"] * len(values)), None, scores, "category")
+    assert totals["categories"] == expected
 
 
 def test_categories_stored_as_json_are_named_by_their_text(make_scores: MakeScores) -> None:
     """A column of mixed values names its categories without quotation marks; equal names are one category."""
     samples = make_samples(['"7"', "7", '"law"'])
     samples = Samples(samples.frame, samples.ids, encoded=frozenset({"category"}))
-    tally = count_rows(samples, None, make_scores({"is_correct": [True, False, True]}), "category")
-    assert tally["categories"] == {
+    totals = count_rows(samples, None, make_scores({"is_correct": [True, False, True]}), "category")
+    assert totals["categories"] == {
         "7": {"n": 2, "correct": 1, "partial": 0},
         "law": {"n": 1, "correct": 1, "partial": 0},
     }
@@ -163,9 +163,9 @@ def test_merging_leaves_the_shards_alone(make_scores: MakeScores) -> None:
 
 def test_no_shards_are_an_empty_tally() -> None:
     """Without samples every count is 0."""
-    tally = merge_counts([])
-    assert set(tally["counts"].values()) == {0}
-    assert tally["category_column"] is None
+    totals = merge_counts([])
+    assert set(totals["counts"].values()) == {0}
+    assert totals["category_column"] is None
 
 
 def test_category_column_is_the_first_known_name() -> None:
@@ -254,10 +254,10 @@ def test_letters_need_truths_and_predictions(make_scores: MakeScores) -> None:
 def test_reasons_of_no_row_are_none(make_scores: MakeScores) -> None:
     """Rows that are all scored fail for no reason, even where one is stated."""
     scores = make_scores({"is_correct": [1.0, 0.0]}, {"completion_validity": ["VALID", "INVALID"]})
-    tally = count_rows(make_samples(["x", "x"]), None, scores)
-    assert tally["invalid"] == list_reasons(INVALID=(1, "000002", None))
-    assert (tally["failed"], tally["errors"], tally["excluded"]) == ({}, {}, {})
-    assert (tally["completion_statuses"], tally["counts"]["invalid"]) == ({}, 1)
+    totals = count_rows(make_samples(["x", "x"]), None, scores)
+    assert totals["invalid"] == list_reasons(INVALID=(1, "000002", None))
+    assert (totals["failed"], totals["errors"], totals["excluded"]) == ({}, {}, {})
+    assert (totals["completion_statuses"], totals["counts"]["invalid"]) == ({}, 1)
 
 
 IDS = pl.Series(["a", "b", "c", "d"])
@@ -507,12 +507,12 @@ def test_a_sample_counts_as_its_worst_trial(make_scores: ScoresMaker) -> None:
     Completions, reasons and categories are of trials, which add up, too; so do shards.
     """
     samples, completions, scores = make_samples_of_trials(), make_completions_of_trials(), judge(make_scores)
-    tally = count_shard(samples, completions, {"mcqa": scores}, main="mcqa", num_trials=2)
-    assert tally["counts"] == list_counts(4, 3, 1, 2, 1, 0, 1)
-    assert [one["count"] for one in tally["errors"].values()] == [1]
-    assert tally["trials"] == {"num_trials": 2, "counts": list_counts(8, 7, 5, 2, 1, 0, 1)}
-    assert tally["completion_statuses"] == {"ERROR": 1, "OK": 6, "REFUSED": 1}
-    assert tally["categories"]["x"] == {"n": 4, "correct": 2, "partial": 0}
+    totals = count_shard(samples, completions, {"mcqa": scores}, main="mcqa", num_trials=2)
+    assert totals["counts"] == list_counts(4, 3, 1, 2, 1, 0, 1)
+    assert [one["count"] for one in totals["errors"].values()] == [1]
+    assert totals["trials"] == {"num_trials": 2, "counts": list_counts(8, 7, 5, 2, 1, 0, 1)}
+    assert totals["completion_statuses"] == {"ERROR": 1, "OK": 6, "REFUSED": 1}
+    assert totals["categories"]["x"] == {"n": 4, "correct": 2, "partial": 0}
     parts = [
         count_shard(
             samples.slice(start, 4),
@@ -523,7 +523,7 @@ def test_a_sample_counts_as_its_worst_trial(make_scores: ScoresMaker) -> None:
         )
         for start in (0, 4)
     ]
-    assert merge_counts(parts) == merge_counts([tally])
+    assert merge_counts(parts) == merge_counts([totals])
 
 
 def test_samples_asked_once_have_the_plain_tally(make_scores: ScoresMaker) -> None:
@@ -548,14 +548,14 @@ def show_twice(left: list[str | None], extra: list[bool] | None = None) -> Sampl
 def test_a_sample_counts_as_its_worst_row_in_any_order(make_scores: ScoresMaker) -> None:
     """Both samples have an invalid or failed row; the counts of all rows stand beside them."""
     samples = show_twice([None, None, "REFERS_TO_LABELS", "REFERS_TO_LABELS"])
-    tally = count_shard(
+    totals = count_shard(
         samples, make_completions_of_trials(), {"mcqa": judge(make_scores)}, main="mcqa", num_trials=2
     )
-    assert (tally["counts"]["samples"], tally["counts"]["valid"]) == (2, 0)
-    assert (tally["counts"]["invalid"], tally["counts"]["errors"]) == (1, 1)
-    assert tally["orders"]["counts"]["samples"] == 8
-    assert (tally["orders"]["left_in_place"], tally["orders"]["extra"]) == ({"REFERS_TO_LABELS": 1}, 0)
-    merged = merge_counts([tally, tally])["orders"]
+    assert (totals["counts"]["samples"], totals["counts"]["valid"]) == (2, 0)
+    assert (totals["counts"]["invalid"], totals["counts"]["errors"]) == (1, 1)
+    assert totals["orders"]["counts"]["samples"] == 8
+    assert (totals["orders"]["left_in_place"], totals["orders"]["extra"]) == ({"REFERS_TO_LABELS": 1}, 0)
+    merged = merge_counts([totals, totals])["orders"]
     assert merged["counts"]["samples"] == 16
     assert (merged["left_in_place"], merged["extra"]) == ({"REFERS_TO_LABELS": 2}, 0)
 
@@ -565,11 +565,11 @@ def test_rows_that_estimate_a_prior_are_counted_apart_unless_their_call_failed(
 ) -> None:
     """Of four extra rows one is an error, which must be seen; the others are but a number."""
     samples = show_twice([None] * 4, [False, True, True, False])
-    tally = count_shard(
+    totals = count_shard(
         samples, make_completions_of_trials(), {"mcqa": judge(make_scores)}, main="mcqa", num_trials=1
     )
-    assert tally["orders"]["extra"] == 3
-    assert (tally["orders"]["counts"]["samples"], tally["orders"]["counts"]["errors"]) == (5, 1)
+    assert totals["orders"]["extra"] == 3
+    assert (totals["orders"]["counts"]["samples"], totals["orders"]["counts"]["errors"]) == (5, 1)
     bare = count_shard(samples, None, {"mcqa": judge(make_scores)}, main="mcqa")
     assert bare["counts"]["samples"] == 5
 

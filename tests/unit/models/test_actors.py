@@ -83,8 +83,8 @@ class FakeActor:
     def _answer(self, answer: Future[Any], method: str, words: Sequence[object]) -> None:
         try:
             value, error = getattr(self._object, method)(*words), None
-        except Exception as trouble:  # noqa: BLE001 - it travels
-            value, error = None, trouble
+        except Exception as problem:  # noqa: BLE001 - it travels
+            value, error = None, problem
         with self._lock:
             if answer not in self._waiting:
                 return

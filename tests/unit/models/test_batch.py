@@ -499,9 +499,9 @@ def test_a_batch_that_is_gone_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize("trouble", [Reply(404, {}, b"{}"), NoReply("too_large", "the file is too large")])
-def test_an_output_that_cannot_be_had_is_an_error_of_its_calls(trouble: Reply | NoReply) -> None:
+def test_an_output_that_cannot_be_had_is_an_error_of_its_calls(problem: Reply | NoReply) -> None:
     """A file that is gone or too large fails the calls that it was about."""
-    desk = FakeDesk(faults={"GET content": [trouble]})
+    desk = FakeDesk(faults={"GET content": [problem]})
     (completion,) = Kept().complete(desk, "a")
     assert completion.status is ERROR
     assert (completion.error or "").startswith("a file of the batch cannot be had: ")
@@ -517,12 +517,12 @@ def test_an_output_that_cannot_be_had_is_an_error_of_its_calls(trouble: Reply | 
         NoReply("timeout", "too late"),
     ],
 )
-def test_what_may_pass_is_tried_again(kind: str, trouble: Reply | NoReply) -> None:
+def test_what_may_pass_is_tried_again(kind: str, problem: Reply | NoReply) -> None:
     """Every request is repeated after a pause, and the calls are handed in once."""
-    desk, kept = FakeDesk(faults={kind: [trouble, trouble]}), Kept()
+    desk, kept = FakeDesk(faults={kind: [problem, problem]}), Kept()
     assert tell(kept.complete(desk, "a")) == ["A"]
     assert list(desk.desk.batches) == ["batch_1"]
-    if isinstance(trouble, Reply) and trouble.status == 429:
+    if isinstance(problem, Reply) and problem.status == 429:
         assert kept.slept.count(7.5) == 2
 
 
@@ -548,9 +548,9 @@ def test_a_refused_key_ends_the_asking(kind: str) -> None:
         NoReply("address", "not valid"),
     ],
 )
-def test_what_is_paid_for_is_not_given_up(kind: str, trouble: Reply | NoReply) -> None:
+def test_what_is_paid_for_is_not_given_up(kind: str, problem: Reply | NoReply) -> None:
     """A refusal, a redirect or a bad certificate ends the waiting; the batch is collected later."""
-    desk, kept = FakeDesk(faults={kind: [trouble]}), Kept()
+    desk, kept = FakeDesk(faults={kind: [problem]}), Kept()
     kept.fail(desk, "E306", "a")
     assert tell(kept.complete(desk, "a")) == ["A"]
     assert list(desk.desk.batches) == ["batch_1"]

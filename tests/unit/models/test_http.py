@@ -26,7 +26,7 @@ from answerkey.models.model import LiveModel
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.retry import NoReply, Reply, Request
 
-Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Console = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 AUTHORITY = trustme.CA()
 KEY = "sk-canary-0123456789"
 POST = Request(b"{}")
@@ -40,10 +40,10 @@ def connect(url: str, key: str | None = KEY, tls: Tls | None = None) -> Connecti
     return Connection("m", APIS["chat"], url, "m", headers, tls=tls)
 
 
-def answer_with(raw: bytes, *, seen: list[bytes] | None = None) -> Talk:
+def answer_with(raw: bytes, *, seen: list[bytes] | None = None) -> Console:
     """Return a server that sends the same bytes to every request and then closes."""
 
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def console(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         if seen is not None:
             seen.append(head)
@@ -51,7 +51,7 @@ def answer_with(raw: bytes, *, seen: list[bytes] | None = None) -> Talk:
         await writer.drain()
         writer.close()
 
-    return talk
+    return console
 
 
 def make_raw(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
@@ -61,14 +61,14 @@ def make_raw(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
 
 
 @asynccontextmanager
-async def serve(talk: Talk, context: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+async def serve(console: Console, context: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     """Yield the port of a server that talks like this; leave nothing open."""
     talks: set[asyncio.Task[None]] = set()
     writers: list[asyncio.StreamWriter] = []
 
     def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writers.append(writer)
-        talks.add(asyncio.ensure_future(talk(reader, writer)))
+        talks.add(asyncio.ensure_future(console(reader, writer)))
 
     server = await asyncio.start_server(begin, "127.0.0.1", 0, ssl=context)
     try:
@@ -96,12 +96,12 @@ async def send(
 
 
 def call(
-    talk: Talk, request: Request = POST, limits: Limits | None = None, *, seconds: float = 120.0
+    console: Console, request: Request = POST, limits: Limits | None = None, *, seconds: float = 120.0
 ) -> Reply | NoReply:
     """Return what one request to such a server brings; its URL, if it has one, is a path there."""
 
     async def run() -> Reply | NoReply:
-        async with serve(talk) as port:
+        async with serve(console) as port:
             host = f"http://127.0.0.1:{port}"
             there = request if request.url is None else request._replace(url=f"{host}{request.url}")
             return await send(connect(f"{host}/v1"), there, limits, seconds)
@@ -109,9 +109,9 @@ def call(
     return asyncio.run(run())
 
 
-def call_well(talk: Talk) -> Reply:
+def call_well(console: Console) -> Reply:
     """Return the reply of such a server."""
-    reply = call(talk)
+    reply = call(console)
     assert isinstance(reply, Reply)
     return reply
 
@@ -255,7 +255,7 @@ def test_a_large_question_is_sent() -> None:
     """A body of more than a megabyte arrives."""
     lengths: list[int] = []
 
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def console(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
         size = int(head.split("content-length: ")[1].split("\r\n")[0])
         lengths.append(len(await reader.readexactly(size)))
@@ -263,7 +263,7 @@ def test_a_large_question_is_sent() -> None:
         await writer.drain()
         writer.close()
 
-    assert isinstance(call(talk, Request(b"x" * 3_000_000)), Reply)
+    assert isinstance(call(console, Request(b"x" * 3_000_000)), Reply)
     assert lengths == [3_000_000]
 
 
@@ -321,14 +321,14 @@ def test_only_the_reply_itself_counts() -> None:
 def test_headers_come_to_an_end() -> None:
     """A server that sends headers without end is given up, long before the time is over."""
 
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def console(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\n")
         while not writer.is_closing():
             writer.write(b"X-Header: " + b"x" * 1000 + b"\r\n")
             await asyncio.sleep(0)
 
-    assert call(talk) == NoReply("unreadable", "`127.0.0.1` does not come to an end with its headers")
+    assert call(console) == NoReply("unreadable", "`127.0.0.1` does not come to an end with its headers")
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,7 @@ def test_a_connection_is_used_again(raw: bytes, unasked: bytes, opened: int) -> 
     """Unless it is to be closed, or brings bytes that nobody asked for: those answer no question."""
     seen: list[int] = []
 
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def console(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         seen.append(1)
         while True:
             await reader.readuntil(b"\r\n\r\n")
@@ -357,7 +357,7 @@ def test_a_connection_is_used_again(raw: bytes, unasked: bytes, opened: int) -> 
                 writer.write(unasked)
 
     async def run() -> list[Reply | NoReply]:
-        async with serve(talk) as port:
+        async with serve(console) as port:
             client = HttpClient(connect(f"http://127.0.0.1:{port}/v1"), Limits())
             came = []
             for _ in range(3):
@@ -405,7 +405,7 @@ def test_nothing_is_sent_twice(method: Literal["GET", "POST"], is_kept: bool) ->
     """
     seen: list[bytes] = []
 
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def console(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if is_kept:
             seen.append(await reader.readuntil(b"\r\n\r\n"))
             writer.write(PLAIN)
@@ -413,7 +413,7 @@ def test_nothing_is_sent_twice(method: Literal["GET", "POST"], is_kept: bool) ->
         writer.close()
 
     async def run() -> list[Reply | NoReply]:
-        async with serve(talk) as port:
+        async with serve(console) as port:
             client = HttpClient(connect(f"http://127.0.0.1:{port}/v1"), Limits())
             request = Request(None, method, f"http://127.0.0.1:{port}/v1/file")
             came = [await client.send(request, seconds=10) for _ in range(1 + is_kept)]
@@ -455,11 +455,11 @@ def test_time_that_is_up_while_connecting_says_whose_it_was(
 ) -> None:
     """That of the call, or that of connecting; here TLS is never begun."""
 
-    async def talk(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    async def console(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         await reader.read(-1)
 
     async def run() -> Reply | NoReply:
-        async with serve(talk) as port:
+        async with serve(console) as port:
             url, limits = f"https://127.0.0.1:{port}/v1", Limits(connect_seconds=connect_seconds)
             return await send(connect(url), POST, limits, seconds)
 

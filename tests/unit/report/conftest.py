@@ -111,7 +111,7 @@ def make_run() -> Callable[..., Run]:
     def make(
         status: str = "complete",
         entry: Mapping[str, Any] | None = None,
-        tally: Mapping[str, Any] | None = None,
+        totals: Mapping[str, Any] | None = None,
         metrics: Sequence[MetricValue] | None = None,
     ) -> Run:
         manifest = build_manifest()
@@ -119,7 +119,7 @@ def make_run() -> Callable[..., Run]:
         writing = start_run(None, manifest, {"mcqa": {}})
         writing.task("mcqa").write_scores(0, build_scores())
         values = build_metrics() if metrics is None else metrics
-        writing.task("mcqa").write_metrics(values, {**build_tally(), **(tally or {})})
+        writing.task("mcqa").write_metrics(values, {**build_tally(), **(totals or {})})
         return writing.finish(status, {})
 
     return make

@@ -126,7 +126,7 @@ def test_what_comes_from_data_is_in_the_values_alone(make_run: Callable[..., Run
     """No name of a category, a letter or a reason becomes a field, an expression or an address."""
     hostile = "datum['x']; alert(1) //"
     categories = {hostile: {"n": 2, "correct": 1, "partial": 0}}
-    run = make_run(tally={"categories": categories, "category_column": hostile})
+    run = make_run(totals={"categories": categories, "category_column": hostile})
     for plot in run.plots.values():
         told = [value for name, value in walk(plot) if name in {"field", "filter", "test", "href"}]
         assert hostile not in json.dumps(told)

@@ -258,10 +258,10 @@ def test_text_from_data_is_safe_and_fits(make_run: MakeRun, tmp_path: Path) -> N
     raised = {"sample_id": "\x1b[2J", "message": "m", "traceback": "KeyError: '\x1b[31m' " + "word " * 40}
     failures = {"own": {"\x1b[1mR": {"count": 1, "example": raised}}}
     invalid = {"EMPTY": {"count": 1, "example": hostile}}
-    run = make_run(tally={"failed": {}, "invalid": invalid, "failures": failures})
+    run = make_run(totals={"failed": {}, "invalid": invalid, "failures": failures})
     assert "\\x1b[2J" + "x" * 32 + "…" in draw(run)
     assert "\x1b" not in draw(run)
-    text = draw(make_run(tally={"failures": failures}), 80)
+    text = draw(make_run(totals={"failures": failures}), 80)
     assert "\\x1b[1mR" in text
     assert max(map(measure_width, text.splitlines())) <= 80
     assert "\x1b" not in plain_text(draw_next_steps(replace(run, path=tmp_path)))
@@ -270,7 +270,7 @@ def test_text_from_data_is_safe_and_fits(make_run: MakeRun, tmp_path: Path) -> N
 
 def test_json_has_no_infinite_number_and_whole_tracebacks(make_run: MakeRun) -> None:
     """What is not finite is null there, and stands as it is in the text."""
-    run = make_run(metrics=[replace(ENDS[0], value=math.inf)], tally={"failures": {"own": RAISED}})
+    run = make_run(metrics=[replace(ENDS[0], value=math.inf)], totals={"failures": {"own": RAISED}})
     (task,) = describe_run(run)["tasks"]
     assert (task["metrics"][0]["value"], task["tally"]["failures"]) == (None, {"own": RAISED})
     assert "  Longest    inf  100\n" in draw(run)
@@ -303,7 +303,7 @@ HALF = CallProgress(
     seconds_left=14.4,
     judged=Judged(scored=597, correct=400, invalid=12),
 )
-WAITING = replace(START, done=5, retried=3, pace=0.0, trouble="`h` refuses\x1b[31m")
+WAITING = replace(START, done=5, retried=3, pace=0.0, problem="`h` refuses\x1b[31m")
 BATCH = replace(START, pace=0.0, batches=(BatchSeen("batch_1", "in_progress", 3, 10, is_over=False),))
 HALF_SAID = (
     "mmlu: 600 of 1200 (50 %), 42 requests/s, 0:14 left, accuracy so far 67.0 % [63.1, 70.7], "
@@ -334,7 +334,7 @@ def test_the_block_says_how_far_it_is_and_how_it_goes() -> None:
         (replace(START, purpose="judge:tone"), f"mmlu judge:tone: 0 of 10 (0 %), {NOTHING}"),
         (replace(START, done=10, pace=3.0), f"mmlu: 10 of 10 (100 %), {NOTHING}"),
         (WAITING, f"mmlu: 5 of 10 (50 %), waiting, {RETRIED}, waits because `h` refuses\\x1b[31m"),
-        (replace(WAITING, trouble=None), f"mmlu: 5 of 10 (50 %), waiting, {RETRIED}"),
+        (replace(WAITING, problem=None), f"mmlu: 5 of 10 (50 %), waiting, {RETRIED}"),
         (replace(WAITING, pace=1.0), f"mmlu: 5 of 10 (50 %), 1.0 requests/s, {RETRIED}"),
         (replace(WAITING, done=10), f"mmlu: 10 of 10 (100 %), {RETRIED}"),
         (BATCH, f"mmlu: 0 of 10 (0 %), batch batch_1 in_progress 3/10, {NOTHING}"),

@@ -288,11 +288,11 @@ SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "A", "choices": [
 TASK = {"key": "t", "display_name": "T", "description": "t", "definition": {"scorers": [SCORER]}}
 
 
-def make_task(values: Mapping[str, MetricValue], tally: Mapping[str, Any], orders: str = "all") -> TaskRun:
+def make_task(values: Mapping[str, MetricValue], totals: Mapping[str, Any], orders: str = "all") -> TaskRun:
     """Return a finished task of two samples with these values."""
     task = ak.score(TASK, [{"q": 1}, {"q": 2}], ["A", "B"]).tasks["t"]
     manifest = {"choice_order": {"orders": orders, "seed": 7}}
-    return replace(task, manifest=manifest, metrics=values, tally={"counts": task.counts, **tally})
+    return replace(task, manifest=manifest, metrics=values, totals={"counts": task.counts, **totals})
 
 
 SAID_OF_ORDERS = """

@@ -59,11 +59,11 @@ DRAWN = """
 """
 
 
-def give(**tally: object) -> TaskRun:
+def give(**totals: object) -> TaskRun:
     """Return the task of a small run with more in its tally."""
     run = ak.score(TASK, [{"answer": "A"}], ["A"])
     task = run.tasks["small"]
-    return replace(task, tally={**task.tally, "readings": {}, **tally})
+    return replace(task, totals={**task.totals, "readings": {}, **totals})
 
 
 def test_their_verdicts_and_ours_are_a_small_table_with_reasons() -> None:

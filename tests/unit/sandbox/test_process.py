@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.sandbox import Snippet, SnippetProcess, SnippetTrouble, worker
+from answerkey.sandbox import Snippet, SnippetError, SnippetProcess, worker
 
 #: Far more than any call here needs, however busy the machine.
 SECONDS = 60.0
@@ -38,16 +38,16 @@ def run(
         return list(process.call_all(calls or [[{}, {}]]))
 
 
-def find_trouble(source: str, *, seconds: float = SECONDS) -> SnippetTrouble:
+def find_trouble(source: str, *, seconds: float = SECONDS) -> SnippetError:
     """Return the trouble of one call."""
     outcome = run(source, seconds=seconds)[0]
-    assert isinstance(outcome, SnippetTrouble)
+    assert isinstance(outcome, SnippetError)
     return outcome
 
 
-def find_load_trouble(source: str, *, seconds: float = SECONDS) -> SnippetTrouble:
+def find_load_trouble(source: str, *, seconds: float = SECONDS) -> SnippetError:
     """Return the trouble of a snippet that does not load."""
-    with pytest.raises(SnippetTrouble) as caught:
+    with pytest.raises(SnippetError) as caught:
         run(source, seconds=seconds)
     assert caught.value.kind == "load"
     return caught.value
@@ -159,9 +159,9 @@ INTRUDER = (
 )
 def test_call_without_a_value_is_told_with_its_cause(source: str, kind: str, message: str) -> None:
     """Time, exceptions, values that are none, and deaths, each by its kind."""
-    trouble = find_trouble(source, seconds=SHORT if kind == "timeout" else SECONDS)
-    assert trouble.kind == kind
-    assert trouble.message.startswith(message)
+    problem = find_trouble(source, seconds=SHORT if kind == "timeout" else SECONDS)
+    assert problem.kind == kind
+    assert problem.message.startswith(message)
 
 
 UNFIT = "`compute_scores({})` cannot be called with the arguments it is given"
@@ -190,9 +190,9 @@ UNFIT = "`compute_scores({})` cannot be called with the arguments it is given"
 )
 def test_snippet_that_does_not_load_is_found_at_the_start(source: str, message: str, line: str) -> None:
     """No function, one that cannot take the arguments, no Python, no end: with the line if there is one."""
-    trouble = find_load_trouble(source, seconds=SHORT if "while" in source else SECONDS)
-    assert trouble.message == message
-    assert line in trouble.traceback
+    problem = find_load_trouble(source, seconds=SHORT if "while" in source else SECONDS)
+    assert problem.message == message
+    assert line in problem.traceback
 
 
 def test_solver_output_is_read_with_dots_or_brackets() -> None:
@@ -214,9 +214,9 @@ def test_solver_output_is_read_with_dots_or_brackets() -> None:
 
 def test_missing_key_after_a_dot_is_named_with_the_keys_there_are() -> None:
     """A name that is no key is an AttributeError that lists the keys."""
-    (trouble,) = run("def compute_scores(sample):\n    return sample.anser", [{"answer": "A"}, {}])
-    assert isinstance(trouble, SnippetTrouble)
-    assert trouble.message == "AttributeError: there is no key 'anser'; keys: 'answer'"
+    (problem,) = run("def compute_scores(sample):\n    return sample.anser", [{"answer": "A"}, {}])
+    assert isinstance(problem, SnippetError)
+    assert problem.message == "AttributeError: there is no key 'anser'; keys: 'answer'"
 
 
 def test_function_may_be_async() -> None:
@@ -269,29 +269,29 @@ def test_many_calls_come_back_in_order() -> None:
 
 def test_exception_shows_only_the_users_lines() -> None:
     """A traceback begins at the snippet's first own line and shows its source."""
-    trouble = find_trouble(
+    problem = find_trouble(
         "def inner():\n    return 1 / 0\n\ndef compute_scores(sample):\n    return inner()"
     )
-    assert trouble.kind == "raised"
-    assert trouble.message == "ZeroDivisionError: division by zero"
-    assert 'File "<scorers[0]>", line 5, in compute_scores\n    return inner()' in trouble.traceback
-    assert 'File "<scorers[0]>", line 2, in inner\n    return 1 / 0' in trouble.traceback
-    assert trouble.traceback.endswith("ZeroDivisionError: division by zero")
-    assert "worker" not in trouble.traceback
-    assert str(trouble) == f"{trouble.message}\n{trouble.traceback}"
+    assert problem.kind == "raised"
+    assert problem.message == "ZeroDivisionError: division by zero"
+    assert 'File "<scorers[0]>", line 5, in compute_scores\n    return inner()' in problem.traceback
+    assert 'File "<scorers[0]>", line 2, in inner\n    return 1 / 0' in problem.traceback
+    assert problem.traceback.endswith("ZeroDivisionError: division by zero")
+    assert "worker" not in problem.traceback
+    assert str(problem) == f"{problem.message}\n{problem.traceback}"
 
 
 def test_call_raises_trouble() -> None:
     """`call` raises what `call_all` yields."""
     process = SnippetProcess(make_snippet("def compute_scores(s): return {}['x']"))
-    with process, pytest.raises(SnippetTrouble, match="KeyError: 'x'"):
+    with process, pytest.raises(SnippetError, match="KeyError: 'x'"):
         process.call([{}, {}])
 
 
 def test_async_exception_shows_only_the_users_lines() -> None:
     """The frames of the event loop are left out too."""
-    trouble = find_trouble("async def compute_scores(sample):\n    raise ValueError('no')")
-    assert trouble.traceback.count("File ") == 1
+    problem = find_trouble("async def compute_scores(sample):\n    raise ValueError('no')")
+    assert problem.traceback.count("File ") == 1
 
 
 def test_chained_exception_shows_both() -> None:
@@ -300,17 +300,17 @@ def test_chained_exception_shows_both() -> None:
         "def compute_scores(sample):\n    try:\n        {}['k']\n    except KeyError as e:\n"
         "        raise ValueError('bad') from e\n"
     )
-    trouble = find_trouble(source)
-    assert trouble.traceback.index("KeyError: 'k'") < trouble.traceback.index("ValueError: bad")
-    assert "worker" not in trouble.traceback
+    problem = find_trouble(source)
+    assert problem.traceback.index("KeyError: 'k'") < problem.traceback.index("ValueError: bad")
+    assert "worker" not in problem.traceback
 
 
 def test_endless_recursion_is_an_exception_with_a_short_traceback() -> None:
     """Deep recursion is told in at most about 8,000 characters."""
-    trouble = find_trouble("def compute_scores(sample):\n    return compute_scores([sample])")
-    assert trouble.kind == "raised"
-    assert trouble.message.startswith("RecursionError")
-    assert len(trouble.traceback) < 8100
+    problem = find_trouble("def compute_scores(sample):\n    return compute_scores([sample])")
+    assert problem.kind == "raised"
+    assert problem.message.startswith("RecursionError")
+    assert len(problem.traceback) < 8100
 
 
 def test_failure_of_one_call_leaves_the_others() -> None:
@@ -321,7 +321,7 @@ def test_failure_of_one_call_leaves_the_others() -> None:
     )
     first, second, third = run(source, [{"n": 1}, {}], [{"n": 0}, {}], [{"n": 2}, {}])
     assert (first, third) == ([1, 1], [0, 3])
-    assert isinstance(second, SnippetTrouble)
+    assert isinstance(second, SnippetError)
 
 
 def test_working_folder_is_empty_and_goes_away() -> None:
@@ -419,16 +419,16 @@ def test_endless_loop_is_a_timeout() -> None:
     source = "def compute_scores(sample):\n    while sample['n']:\n        pass\n    return 'done'"
     first, second, third = run(source, [{"n": 0}, {}], [{"n": 1}, {}], [{"n": 0}, {}], seconds=3.0)
     assert (first, third) == ("done", "done")
-    assert isinstance(second, SnippetTrouble)
+    assert isinstance(second, SnippetError)
     assert (second.kind, second.message) == ("timeout", "the snippet took longer than its limit of 3 s")
 
 
 def test_memory_hog_is_told() -> None:
     """More memory than allowed is a trouble of its own kind, with the line."""
-    trouble = find_trouble("def compute_scores(sample):\n    return len(bytearray(10**9))")
-    assert trouble.kind == "memory"
-    assert trouble.message == "the snippet ran out of memory; its limit is 256 MiB"
-    assert "line 2, in compute_scores" in trouble.traceback
+    problem = find_trouble("def compute_scores(sample):\n    return len(bytearray(10**9))")
+    assert problem.kind == "memory"
+    assert problem.message == "the snippet ran out of memory; its limit is 256 MiB"
+    assert "line 2, in compute_scores" in problem.traceback
 
 
 def test_growing_list_is_told() -> None:
@@ -438,7 +438,7 @@ def test_growing_list_is_told() -> None:
         "        kept.append(bytearray(1 << 20))\n    return 'done'\n"
     )
     first, second = run(source, [{"n": 1}, {}], [{"n": 0}, {}])
-    assert isinstance(first, SnippetTrouble)
+    assert isinstance(first, SnippetError)
     assert first.kind == "memory"
     assert second == "done"
 
@@ -448,7 +448,7 @@ def test_death_leaves_the_other_calls() -> None:
     source = "import os\ndef compute_scores(s):\n    return os._exit(1) if s['n'] == 1 else s['n']"
     first, second, third = run(source, [{"n": 0}, {}], [{"n": 1}, {}], [{"n": 2}, {}])
     assert (first, third) == (0, 2)
-    assert isinstance(second, SnippetTrouble)
+    assert isinstance(second, SnippetError)
 
 
 def test_print_flood_breaks_nothing() -> None:
@@ -457,10 +457,10 @@ def test_print_flood_breaks_nothing() -> None:
         "import sys\ndef compute_scores(s):\n    for n in range(3000):\n"
         "        print('{\"value\": 0}' * 100)\n    print('é end')\n    sys.stdout.flush()\n    1 / 0\n"
     )
-    trouble = find_trouble(source)
-    assert trouble.kind == "raised"
-    assert trouble.output.endswith("é end\n")
-    assert len(trouble.output) <= 4000
+    problem = find_trouble(source)
+    assert problem.kind == "raised"
+    assert problem.output.endswith("é end\n")
+    assert len(problem.output) <= 4000
 
 
 def test_environment_holds_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -485,7 +485,7 @@ def test_death_with_a_living_child_is_told_as_death() -> None:
     """A child that keeps the connection open does not turn a death into a timeout."""
     source = "import os, time\ndef compute_scores(s):\n    os.fork() or time.sleep(60)\n    os._exit(5)\n"
     process = SnippetProcess(make_snippet(source), seconds=SECONDS)
-    with process, pytest.raises(SnippetTrouble) as caught:
+    with process, pytest.raises(SnippetError) as caught:
         process.call([{}, {}])
     assert (caught.value.kind, caught.value.message) == ("died", "the snippet's process ended: exit code 5")
 
@@ -517,9 +517,9 @@ def test_closing_ends_what_the_snippet_started() -> None:
 )
 def test_value_that_cannot_be_passed_on_is_told(value: str, message: str) -> None:
     """Only plain JSON comes back: no NaN, no infinity, no foreign object."""
-    trouble = find_trouble(f"loop = []\nloop.append(loop)\ndef compute_scores(s):\n    return {value}")
-    assert trouble.kind == "bad_value"
-    assert trouble.message.startswith(message)
+    problem = find_trouble(f"loop = []\nloop.append(loop)\ndef compute_scores(s):\n    return {value}")
+    assert problem.kind == "bad_value"
+    assert problem.message.startswith(message)
 
 
 def test_arguments_beyond_the_memory_are_told() -> None:
@@ -528,7 +528,7 @@ def test_arguments_beyond_the_memory_are_told() -> None:
     scores = [{"values": {"x": 1.0}, "metadata": {}}] * 400_000
     with (
         SnippetProcess(snippet, memory_bytes=64 * 1024**2) as process,
-        pytest.raises(SnippetTrouble) as caught,
+        pytest.raises(SnippetError) as caught,
     ):
         process.call([scores])
     assert caught.value.kind == "memory"
@@ -560,11 +560,11 @@ def call(body: str, function: str = "compute_scores") -> object:
 @pytest.mark.parametrize("body", ATTEMPTS)
 def test_a_snippet_reaches_nobody(body: str) -> None:
     """Every way to a socket is refused, and the trouble says why."""
-    trouble = call(body)
-    assert isinstance(trouble, SnippetTrouble)
-    assert trouble.kind == "raised"
-    assert ATTEMPTS[body] in trouble.message
-    assert trouble.message.endswith("(snippets of scorers and metrics have no network)")
+    problem = call(body)
+    assert isinstance(problem, SnippetError)
+    assert problem.kind == "raised"
+    assert ATTEMPTS[body] in problem.message
+    assert problem.message.endswith("(snippets of scorers and metrics have no network)")
 
 
 @can_refuse
@@ -586,9 +586,9 @@ def test_an_event_loop_still_works() -> None:
 
 def test_a_file_that_is_refused_is_not_blamed_on_the_network() -> None:
     """An exception that names a file says nothing of the network."""
-    trouble = call("raise PermissionError(13, 'Permission denied', 'secret.txt')")
-    assert isinstance(trouble, SnippetTrouble)
-    assert "network" not in trouble.message
+    problem = call("raise PermissionError(13, 'Permission denied', 'secret.txt')")
+    assert isinstance(problem, SnippetError)
+    assert "network" not in problem.message
 
 
 def test_a_snippet_that_stands_for_a_model_may_ask() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.errors import Place, SpecError
-from answerkey.sandbox import Snippet, SnippetTrouble, check_snippet, remember_trust, require_trust, untrusted
+from answerkey.sandbox import Snippet, SnippetError, check_snippet, remember_trust, require_trust, untrusted
 
 
 def find_reason(source: str, function: str = "compute_scores") -> str | None:
@@ -112,7 +112,7 @@ def test_first_line_is_the_first_that_holds_something() -> None:
 
 def test_trouble_without_traceback_reads_as_its_message() -> None:
     """A trouble's text is its message, and its traceback if there is one."""
-    assert str(SnippetTrouble("died", "it ended")) == "it ended"
+    assert str(SnippetError("died", "it ended")) == "it ended"
 
 
 ONE = Snippet("compute_scores", "def compute_scores(s):\n    return 1", Place("task.yaml", 12), "scorers[0]")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from answerkey.errors import InternalError, SpecError
 from answerkey.models.model import open_model
-from answerkey.scorers import AskingScorer, ModelAsAJudge, compile_templates
+from answerkey.scorers import ModelAsAJudge, ModelScorer, compile_templates
 from answerkey.scorers.model_judge import Scale, UnreadableVerdict, Verdict, read_verdict
 from answerkey.types import Completion, Completions, CompletionStatus, Question, Samples, Score, Scores
 
@@ -405,4 +405,4 @@ def test_names_are_those_of_the_scores() -> None:
     scores = build_judge().bind(FakeModel(lambda _: GOOD), key="quality").score(samples, table)
     assert tuple(scores.value_names) == ModelAsAJudge.value_names
     assert tuple(scores.metadata_names) == ModelAsAJudge.metadata_names
-    assert isinstance(build_judge(), AskingScorer)
+    assert isinstance(build_judge(), ModelScorer)

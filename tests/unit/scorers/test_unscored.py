@@ -219,4 +219,4 @@ def test_scores_in_memory_are_incomplete_too(rows: Path) -> None:
     assert (run.status, run.tasks["t"].counts["failed"]) == ("incomplete", 120)
     run = ak.score({**task, "definition": {"scorers": [RAISES]}}, table, trust_code=True)
     assert (run.status, run.tasks["t"].counts["failed"]) == ("incomplete", 120)
-    assert run.tasks["t"].tally["failed"]["STOPPED_EARLY"]["count"] == 70
+    assert run.tasks["t"].totals["failed"]["STOPPED_EARLY"]["count"] == 70

@@ -8,7 +8,7 @@ from answerkey.errors import SpecError
 from answerkey.solvers import ChoiceOrder, plan_row
 from answerkey.solvers.choice_order import (
     LONGEST,
-    OptionTrouble,
+    OptionError,
     Orders,
     digest_row,
     find_reference,
@@ -41,7 +41,7 @@ def test_all_is_refused_for_more_orders_than_it_may_ask() -> None:
     row = Row(options=["a", "b", "c", "d", "e", "f"])
     found = plan_row(make("all"), row, tuple("ABCDEF"))
     assert found.left_in_place == "UNSUITABLE"
-    assert found.trouble == "its 6 options have 720 orders, and `all` asks at most 120"
+    assert found.problem == "its 6 options have 720 orders, and `all` asks at most 120"
     assert len(plan_row(make("all"), Row(options=list("abcde")), tuple("ABCDE")).orders) == 120
 
 
@@ -136,7 +136,7 @@ def test_texts_are_without_labels() -> None:
 )
 def test_what_cannot_be_moved_says_why(cell: object, said: str) -> None:
     """A cell that holds no list of as many texts as choices is the row's trouble."""
-    with pytest.raises(OptionTrouble) as caught:
+    with pytest.raises(OptionError) as caught:
         read_cell(cell, THREE)
     assert str(caught.value) == said
 

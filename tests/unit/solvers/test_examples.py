@@ -13,7 +13,7 @@ from answerkey.solvers import (
     SingleTurnSolver,
     pick_examples,
 )
-from answerkey.templates import RowTrouble
+from answerkey.templates import RowError
 from answerkey.types import Samples
 
 POOL = {
@@ -42,7 +42,7 @@ def make_asked(count: int = 3) -> Samples:
 def list_shown(setting: Examples, samples: Samples, pool: Samples) -> list[list[object] | str]:
     """Return the questions that each sample is shown, or its trouble."""
     picked = pick_examples(setting, samples, pool)
-    return [one.message if isinstance(one, RowTrouble) else [row["q"] for row in one] for one in picked]
+    return [one.message if isinstance(one, RowError) else [row["q"] for row in one] for one in picked]
 
 
 def test_same_seed_shows_the_same_examples() -> None:
@@ -79,7 +79,7 @@ def test_examples_do_not_depend_on_the_order_of_the_pool() -> None:
 def test_by_restricts_to_the_same_value() -> None:
     """With `by`, a sample sees only rows that share its value in that column."""
     picked = pick_examples(Examples("dev", 3, by="subject"), make_asked(), make_samples(POOL, prefix="e"))
-    subjects = [{row["subject"] for row in one} for one in picked if not isinstance(one, RowTrouble)]
+    subjects = [{row["subject"] for row in one} for one in picked if not isinstance(one, RowError)]
     assert subjects == [{"law"}, {"art"}, {"law"}]
 
 

@@ -16,7 +16,7 @@ from answerkey.solvers import (
     SingleTurnSolver,
     require_known,
 )
-from answerkey.templates import RowTrouble
+from answerkey.templates import RowError
 from answerkey.types import Completion, CompletionStatus, Known, Question, Samples
 
 QUESTIONS: dict[str, Sequence[object]] = {
@@ -345,4 +345,4 @@ def test_troubles_are_values_of_build_prompts() -> None:
     """A prompt that cannot be built stands in the list as its trouble."""
     first, second = make_solver("{{ 1 // sample.n }}").build_prompts(make_samples({"n": [1, 0]}), None)
     assert first == [{"role": "user", "content": "1"}]
-    assert isinstance(second, RowTrouble)
+    assert isinstance(second, RowError)

@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from answerkey.templates import FilterOp, RowTrouble, Template
+from answerkey.templates import FilterOp, RowError, Template
 from answerkey.templates.environment import FILTERS
 
 pytestmark = pytest.mark.usefixtures("everywhere")
@@ -22,7 +22,7 @@ def evaluate(source: str, **row: object) -> object:
 
 def message_of(source: str, **row: object) -> str:
     """Return the message of a template's trouble with a row."""
-    with pytest.raises(RowTrouble) as caught:
+    with pytest.raises(RowError) as caught:
         evaluate(source, **row)
     return caught.value.message
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.templates import RowTrouble, Template
+from answerkey.templates import RowError, Template
 from answerkey.templates.limits import MOST_STEPS, Effort, count_tries, count_within, measure, replace_matches
 from answerkey.templates.values import ExcessError
 
@@ -20,7 +20,7 @@ LIST = "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = %s 
 
 def message_of(source: str) -> str:
     """Return the message of a template's trouble."""
-    with pytest.raises(RowTrouble) as caught:
+    with pytest.raises(RowError) as caught:
         Template.compile(source).evaluate(sample={"x": "a" * 1000})
     return caught.value.message
 
@@ -151,7 +151,7 @@ def test_effort_that_is_spent_is_an_error() -> None:
 )
 def test_the_limit_is_named(source: str, message: str) -> None:
     """With the numbers that went beyond it."""
-    with pytest.raises(RowTrouble) as caught:
+    with pytest.raises(RowError) as caught:
         Template.compile(source).evaluate(sample={"x": "f" * 5000})
     assert caught.value.message == message
 
@@ -161,7 +161,7 @@ def test_the_limit_is_named(source: str, message: str) -> None:
 )
 def test_what_is_made_of_nothing_is_refused(source: str) -> None:
     """Texts, lists and what is printed are in proportion to what the template reads and says."""
-    with pytest.raises(RowTrouble, match=r"the template makes [0-9,]+ characters out of"):
+    with pytest.raises(RowError, match=r"the template makes [0-9,]+ characters out of"):
         Template.compile(source).evaluate(sample={"a": 1, "not read": "y" * 100_000})
 
 
@@ -182,7 +182,7 @@ def test_what_is_made_of_much_may_be_large(source: str, value: object) -> None:
 def test_a_text_of_millions_of_characters_is_not_printed() -> None:
     """Also where the row itself is large."""
     template = Template.compile("{% for i in range(99) %}{{ sample.x }}{% endfor %}")
-    with pytest.raises(RowTrouble) as caught:
+    with pytest.raises(RowError) as caught:
         template.evaluate(sample={"x": "y" * 120_000})
     assert caught.value.message == "the template prints 11,880,000 characters; 10,000,000 are allowed"
 
@@ -254,7 +254,7 @@ def test_an_anchor_saves_the_tries_from_other_starts_unless_every_line_is_one() 
 def test_a_catastrophic_pattern_is_the_rows_trouble(pattern: str) -> None:
     """It is stopped, and the message names it."""
     template = Template.compile(f"{{{{ sample.x | regex_replace('{pattern}', 'x') }}}}")
-    with pytest.raises(RowTrouble) as caught:
+    with pytest.raises(RowError) as caught:
         template.evaluate(sample={"x": "a" * 5000 + "c"})
     assert caught.value.message == f"`regex_replace`: the pattern {pattern!r} takes too long on this text"
 

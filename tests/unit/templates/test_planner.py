@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import polars as pl
 import pytest
 
-from answerkey.templates import Plan, RowTrouble, Template
+from answerkey.templates import Plan, RowError, Template
 from answerkey.templates.analysis import Path, Step
 from answerkey.templates.limits import MOST_ELEMENTS, measure
 from answerkey.templates.planner import (
@@ -103,7 +103,7 @@ def test_rows_that_columns_cannot_decide_are_rendered() -> None:
     template = Template.compile("{{ sample.a.upper() }}")
     first, second, third, *rest = template.values(samples)
     assert (first, second, rest) == ("B", "SS", ["B", "SS"])
-    assert isinstance(third, RowTrouble)
+    assert isinstance(third, RowError)
     distinct = template.distinct(samples)
     assert distinct.codes.to_list() == [0, 1, 2, 0, 1]
     assert template.series(samples) is None
@@ -159,8 +159,8 @@ def test_texts_print_the_white_space_around_a_lone_expression() -> None:
     assert Template.compile("A\n").texts(samples) == ["A", "A"]
     assert Template.compile("{{ ['A'] }} ").texts(samples) == ["['A'] ", "['A'] "]
     assert Template.compile(["A"]).texts(samples) == ["['A']", "['A']"]
-    (trouble, *_) = Template.compile("{{ sample.b }}").texts(samples)
-    assert isinstance(trouble, RowTrouble)
+    (problem, *_) = Template.compile("{{ sample.b }}").texts(samples)
+    assert isinstance(problem, RowError)
 
 
 X = ...  # in place of a value: this row is left to Jinja
@@ -408,8 +408,8 @@ def test_values_are_numbered_as_they_appear() -> None:
         *("b", "a", None, 1, 1.0, True, "1", 0.0, -0.0, [1], [True], [0.0], [-0.0]),
         *({"a": 1}, {"a": 1.0}, {"a": 1, "b": 2}, {"b": 2, "a": 1}),
         *([], ["a", "b"], ["ab"], ["1"], ["[1]"], [[1]], "[1]", ["texts"], [None], "m"),
-        *(RowTrouble("m"), RowTrouble("m", hint="h"), RowTrouble("m", column="c"), RowTrouble("n")),
-        RowTrouble("m", is_undefined=True),
+        *(RowError("m"), RowError("m", hint="h"), RowError("m", column="c"), RowError("n")),
+        RowError("m", is_undefined=True),
     ]
     distinct = number_values([*values, *values])
     assert list(map(repr, distinct.values)) == list(map(repr, values))

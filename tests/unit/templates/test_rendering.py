@@ -19,10 +19,10 @@ import polars as pl
 import pytest
 
 from answerkey.errors import Place, SpecError
-from answerkey.sandbox.snippet import SnippetTrouble
-from answerkey.templates import RowTrouble, Template, TemplateStopped, rendering
+from answerkey.sandbox.snippet import SnippetError
+from answerkey.templates import RowError, Template, TemplateStopped, rendering
 from answerkey.templates.rendering import Recipe, Rows, render_isolated
-from answerkey.templates.values import Excess
+from answerkey.templates.values import RowExcessError
 from answerkey.types import Row, Samples
 
 
@@ -35,7 +35,7 @@ def make_samples(*encoded: str, **columns: object) -> Samples:
 def values(source: str, samples: Samples) -> list[object]:
     """Return the value of every row, its message where it is in trouble."""
     found = Template.compile(source).values(samples)
-    return [one.message if isinstance(one, RowTrouble) else one for one in found]
+    return [one.message if isinstance(one, RowError) else one for one in found]
 
 
 def test_what_a_row_sets_is_gone_in_the_next() -> None:
@@ -128,9 +128,9 @@ def test_a_template_may_read_two_tables() -> None:
     whole = Template.compile("{{ sample }}{{ scores }}", names=("sample", "scores"))
     assert whole.values(samples, scores=scores)[1] == "{'x': 'b'}{'s': {'v': 1}}"
     missing = Template.compile("{{ sample.x ~ scores.t }}", names=("sample", "scores"))
-    (trouble, *_) = missing.values(samples, scores=scores)
-    assert isinstance(trouble, RowTrouble)
-    assert (trouble.message, trouble.hint) == ("there is no field `t`", "fields: `s`")
+    (problem, *_) = missing.values(samples, scores=scores)
+    assert isinstance(problem, RowError)
+    assert (problem.message, problem.hint) == ("there is no field `t`", "fields: `s`")
 
 
 #: Not tame, and does nothing.
@@ -158,7 +158,7 @@ def render(source: str, **sample: object) -> object:
     [
         *("text", "", "é\n\u2028", 7, -(10**300), 1.5, True, None),
         *(["a", 1], [[1], {"a": [None]}], {"a": 1, "b": {"c": []}}, {}, []),
-        *({1: "a", None: 2}, float("inf"), {"mapping": [["a", 1]]}, {"RowTrouble": 1}),
+        *({1: "a", None: 2}, float("inf"), {"mapping": [["a", 1]]}, {"RowError": 1}),
         *(
             dt.date(2024, 2, 29),
             dt.datetime(2024, 2, 29, 1, 2, 3, 4),  # noqa: DTZ001 - as cells of tables are
@@ -187,7 +187,7 @@ def test_a_time_comes_back_with_its_distance_to_utc() -> None:
 def test_troubles_come_back_whole() -> None:
     """With hint, column and all."""
     found = render("{{ sample.nothing }}", a=1)
-    assert isinstance(found, RowTrouble)
+    assert isinstance(found, RowError)
     parts = (found.message, found.hint, found.column, found.is_undefined)
     assert parts == ("`nothing` is not a column", "columns: `a`", "nothing", True)
 
@@ -199,8 +199,8 @@ def test_many_rows_keep_their_order() -> None:
     samples = Samples(frame, pl.Series([str(number) for number in range(3000)]))
     template = Template.compile(WILD + "{{ 10 // (sample.x % 1000) }}{{ sample.x }}")
     found = template.texts(samples)
-    troubles = [place for place, one in enumerate(found) if isinstance(one, RowTrouble)]
-    assert troubles == [0, 1000, 2000]
+    problems = [place for place, one in enumerate(found) if isinstance(one, RowError)]
+    assert problems == [0, 1000, 2000]
     assert found[1] == "101"
     assert found[2999] == "02999"
 
@@ -212,7 +212,7 @@ def test_large_rows_are_sent_a_few_at_a_time() -> None:
     samples = Samples(pl.DataFrame(rows), pl.Series(["1", "2", "3", "4", "5"]))
     assert Template.compile(WILD + "{{ sample.x | length }}").texts(samples) == ["3000000"] * 5
     found = render("{{ sample.x | length }}", x="y" * 40_000_000)
-    assert isinstance(found, Excess)
+    assert isinstance(found, RowExcessError)
     assert found.message == "a row of 38 MB is too large for this template"
 
 
@@ -251,7 +251,7 @@ def test_a_template_that_takes_memory_without_end_is_the_rows_trouble() -> None:
     """The worker has its own limit, and goes on."""
     source = "{% set kept = [] %}{% for i in range(999) %}{% do kept.append('x' * 9999999) %}{% endfor %}"
     found = render(source.replace("'x'", "'\U0001f600'"))
-    assert isinstance(found, Excess)
+    assert isinstance(found, RowExcessError)
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -261,7 +261,7 @@ def test_a_template_that_does_too_much_on_row_after_row_is_stopped() -> None:
     samples = Samples(frame, pl.Series([str(number) for number in range(8)]))
     template = Template.compile("{{ sample.x }}{% for i in range(99999) %}xxxxxxxxxx{% endfor %}")
     found = template.texts(samples.slice(0, 4))
-    assert all(isinstance(one, Excess) for one in found)
+    assert all(isinstance(one, RowExcessError) for one in found)
     with pytest.raises(TemplateStopped, match="on 5 rows it does too much: the template makes 999,991"):
         template.texts(samples)
 
@@ -327,7 +327,7 @@ class Worker:
     ("failure", "reason"),
     [
         (
-            SnippetTrouble("died", "killed by signal 9"),
+            SnippetError("died", "killed by signal 9"),
             "its process ended (killed by signal 9); it may have 128 MB of memory",
         ),
         (b'[{"what": "is this"}]', "its process broke its connection"),
@@ -358,7 +358,7 @@ def test_an_interruption_ends_the_worker_and_goes_on(monkeypatch: pytest.MonkeyP
 
 def test_a_worker_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what it said, and no worker is kept."""
-    worker = Worker(SnippetTrouble("died", "no Python here"))
+    worker = Worker(SnippetError("died", "no Python here"))
     monkeypatch.setattr(rendering, "_idle", [])
     monkeypatch.setattr(rendering, "WorkerProcess", lambda *_words: worker)
     with pytest.raises(SpecError) as caught:
@@ -474,7 +474,9 @@ def test_a_value_that_cannot_be_written_is_the_trouble_of_its_row() -> None:
     """The other rows of its message have their values."""
     ((first, spoiled, last),) = answer(pack("{{ [sample.x] }}", 1, 10**5000, 2))
     assert (first, last) == ([1], [2])
-    assert spoiled["Excess"][0].startswith("the value cannot be handed on: Exceeds the limit (4300 digits)")
+    assert spoiled["RowExcessError"][0].startswith(
+        "the value cannot be handed on: Exceeds the limit (4300 digits)"
+    )
 
 
 @pytest.mark.usefixtures("timers")

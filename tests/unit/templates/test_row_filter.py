@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.templates import FilterOp, RowFilter, RowTrouble
+from answerkey.templates import FilterOp, RowError, RowFilter
 from answerkey.types import Samples
 
 
@@ -57,13 +57,13 @@ def test_order_is_of_numbers_or_of_texts(cell: object, value: object, order: int
 @pytest.mark.parametrize(("cell", "value"), [(None, 3), ("a", 3), (3, "a"), (True, 0), ([1], [0])])
 def test_values_without_an_order_are_the_rows_trouble(cell: object, value: object) -> None:
     """Nothing is quietly left out or let in."""
-    with pytest.raises(RowTrouble, match="have no order"):
+    with pytest.raises(RowError, match="have no order"):
         matches("greater_than", cell, value)
 
 
 def test_the_message_about_order_names_both_values() -> None:
     """Value and type of each side."""
-    with pytest.raises(RowTrouble) as caught:
+    with pytest.raises(RowError) as caught:
         matches("less_than", None, 3)
     assert caught.value.message == "None (null) and 3 (a number) have no order"
 
@@ -117,13 +117,13 @@ def test_exists_asks_for_something_that_is_not_null(row: dict[str, object], ther
 
 def test_exists_does_not_hide_other_trouble() -> None:
     """A broken expression is neither there nor not there."""
-    with pytest.raises(RowTrouble, match="division by zero"):
+    with pytest.raises(RowError, match="division by zero"):
         RowFilter("exists", "{{ 1 / sample.x }}").matches(sample={"x": 0})
 
 
 def test_other_ops_need_the_column() -> None:
     """A missing column is trouble, not a row that does not match."""
-    with pytest.raises(RowTrouble) as caught:
+    with pytest.raises(RowError) as caught:
         RowFilter("not_equals", "{{ sample.y }}", "a").matches(sample={"x": 0})
     assert caught.value.column == "y"
 
@@ -169,9 +169,9 @@ def sift(condition: RowFilter, **columns: list[object]) -> list[object]:
     frame = pl.DataFrame(columns)
     sifted = condition.sift(Samples(frame, pl.Series([str(n) for n in range(frame.height)])))
     verdicts = sifted.is_kept.to_list()
-    for row, trouble in sifted.troubles:
+    for row, problem in sifted.problems:
         assert verdicts[row] is None
-        verdicts[row] = trouble.message
+        verdicts[row] = problem.message
     return verdicts
 
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.templates import JsonText, RowTrouble, Template, UnresolvedConfig
+from answerkey.templates import JsonText, RowError, Template, UnresolvedConfig
 from answerkey.types import Completion, Row, Samples
 
 
@@ -24,9 +24,9 @@ def evaluate(source: object, **row: object) -> object:
     return Template.compile(source).evaluate(sample=row)
 
 
-def trouble_of(source: str, **row: object) -> RowTrouble:
+def trouble_of(source: str, **row: object) -> RowError:
     """Return the trouble of a template with a row."""
-    with pytest.raises(RowTrouble) as caught:
+    with pytest.raises(RowError) as caught:
         evaluate(source, **row)
     return caught.value
 
@@ -54,9 +54,9 @@ def test_a_method_that_is_not_called_is_not_defined() -> None:
     assert evaluate("{{ sample.keys is defined }}", a=1) is False
     assert evaluate("{{ sample.keys | default('A') }}", a=1) == "A"
     assert evaluate("{% set f = sample.keys %}{{ f() | list }}", a=1) == "['a']"
-    trouble = trouble_of("{{ sample.meta.items | upper }}", meta={"a": 1})
-    assert trouble.message == "there is no field `items`"
-    assert trouble.hint == "fields: `a`; for the method write `.items()`"
+    problem = trouble_of("{{ sample.meta.items | upper }}", meta={"a": 1})
+    assert problem.message == "there is no field `items`"
+    assert problem.hint == "fields: `a`; for the method write `.items()`"
 
 
 @pytest.mark.parametrize("name", ["answer key", "answer-key", "1st", "a.b", "Größe", "class"])
@@ -189,11 +189,11 @@ def test_the_sample_can_be_used_whole() -> None:
 
 def test_a_missing_column_lists_the_columns_there_are() -> None:
     """The error names the column, the nearest one and all of them."""
-    trouble = trouble_of("{{ sample.anser }}", answer="A", choices=[])
-    assert trouble.message == "`anser` is not a column"
-    assert trouble.hint == "did you mean `answer`? columns: `answer`, `choices`"
-    assert trouble.column == "anser"
-    assert trouble.is_undefined
+    problem = trouble_of("{{ sample.anser }}", answer="A", choices=[])
+    assert problem.message == "`anser` is not a column"
+    assert problem.hint == "did you mean `answer`? columns: `answer`, `choices`"
+    assert problem.column == "anser"
+    assert problem.is_undefined
 
 
 @pytest.mark.parametrize(
@@ -254,10 +254,10 @@ def test_a_method_that_is_not_called_is_a_missing_column(source: str) -> None:
 def test_what_is_not_there_is_the_rows_trouble(source: str, message: str) -> None:
     """An index out of range, a null on the way or a missing field is undefined, and says so."""
     row = {"choices": ["A", "B"], "null": None, "text": "1", "meta": {"key": 1}, "number": 3}
-    trouble = trouble_of(source, **row)
-    assert trouble.message == message
-    assert trouble.is_undefined
-    assert trouble.column is None
+    problem = trouble_of(source, **row)
+    assert problem.message == message
+    assert problem.is_undefined
+    assert problem.column is None
 
 
 @pytest.mark.parametrize(
@@ -455,8 +455,8 @@ def test_a_template_can_be_sent_to_another_process() -> None:
 
 def test_trouble_can_be_sent_to_another_process() -> None:
     """Every part of a trouble survives pickling."""
-    trouble = pickle.loads(pickle.dumps(RowTrouble("m", hint="h", column="c", is_undefined=True)))  # noqa: S301 - our own bytes
-    assert (trouble.message, trouble.hint, trouble.column, trouble.is_undefined) == ("m", "h", "c", True)
+    problem = pickle.loads(pickle.dumps(RowError("m", hint="h", column="c", is_undefined=True)))  # noqa: S301 - our own bytes
+    assert (problem.message, problem.hint, problem.column, problem.is_undefined) == ("m", "h", "c", True)
 
 
 def test_values_of_a_constant_are_the_constant_for_every_row() -> None:
@@ -472,10 +472,10 @@ def test_values_of_a_missing_column_fail_in_every_row_and_list_all_columns() -> 
         "{{ sample.anser | upper }}",
         "x {{ sample.anser }} {{ sample.choices }}",
     ):
-        (trouble,) = Template.compile(source).values(samples)
-        assert isinstance(trouble, RowTrouble)
-        assert trouble.column == "anser"
-        assert trouble.hint == "did you mean `answer`? columns: `answer`, `choices`"
+        (problem,) = Template.compile(source).values(samples)
+        assert isinstance(problem, RowError)
+        assert problem.column == "anser"
+        assert problem.hint == "did you mean `answer`? columns: `answer`, `choices`"
 
 
 def test_values_do_not_merge_values_of_different_types() -> None:
@@ -528,7 +528,7 @@ def test_the_same_text_is_compiled_once() -> None:
 
 def test_what_cannot_be_printed_is_the_rows_trouble() -> None:
     """`render` raises it; a row that is one already is taken as it is."""
-    with pytest.raises(RowTrouble, match="`y` is not a column"):
+    with pytest.raises(RowError, match="`y` is not a column"):
         Template.compile("{{ sample.y }}").render(sample=Row(x=1))
 
 
@@ -571,5 +571,5 @@ def test_a_trace_has_its_methods() -> None:
     asked = [{"role": "user", "content": "Q"}]
     trace = Completion("B", prompt=asked).solver_output()["trace"]
     assert evaluate("{{ sample.x.get_last_assistant_text() }}", x=trace) == "B"
-    with pytest.raises(RowTrouble, match="there is no field `get_last_assistant_text`"):
+    with pytest.raises(RowError, match="there is no field `get_last_assistant_text`"):
         evaluate("{{ sample.x.get_last_assistant_text() }}", x={"items": 1})

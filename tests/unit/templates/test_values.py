@@ -132,8 +132,8 @@ def test_each_exception_has_its_message(error: Exception, message: str) -> None:
 
 def test_an_undefined_name_keeps_its_hint_and_column() -> None:
     """What the environment found out is handed on."""
-    trouble = translate_error(MissingName("m", hint="h", column="c"))
-    assert (trouble.hint, trouble.column, trouble.is_undefined) == ("h", "c", True)
+    problem = translate_error(MissingName("m", hint="h", column="c"))
+    assert (problem.hint, problem.column, problem.is_undefined) == ("h", "c", True)
 
 
 def test_a_null_in_a_wrong_place_gets_a_hint() -> None:
@@ -143,6 +143,6 @@ def test_a_null_in_a_wrong_place_gets_a_hint() -> None:
 
 def test_trouble_with_a_line_is_otherwise_the_same() -> None:
     """Only the message changes."""
-    trouble = translate_error(MissingName("m", hint="h", column="c"), 3)
-    assert (trouble.message, trouble.hint, trouble.column) == ("m (line 3 of the template)", "h", "c")
-    assert trouble.is_undefined
+    problem = translate_error(MissingName("m", hint="h", column="c"), 3)
+    assert (problem.message, problem.hint, problem.column) == ("m (line 3 of the template)", "h", "c")
+    assert problem.is_undefined

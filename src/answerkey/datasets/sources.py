@@ -15,7 +15,6 @@ from answerkey.datasets.downloads import (
     MEGABYTE,
     Fetched,
     Wanted,
-    fetch,
     fetch_object,
     find_digest,
     hide_query,
@@ -228,6 +227,8 @@ class UrlSource(FileFields):
         endings, most = "".join(split_endings(self._name)), self.max_megabytes * MEGABYTE
         if is_stored(self.url):
             return fetch_object(self._find_stored(), endings, most)
+        from answerkey.datasets.web import fetch
+
         return fetch(Wanted(self.url, most, endings, self.sha256))
 
     @property

@@ -6,7 +6,6 @@ then batches of argument lists; the worker sends "up", "ready" (or why not), and
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import functools
@@ -25,7 +24,10 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable
 from types import ModuleType
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+if TYPE_CHECKING:
+    import asyncio
 
 TRACEBACK_CHARACTERS = 8000
 CPU_GRACE_SECONDS = 2
@@ -166,6 +168,8 @@ def main() -> None:
         channel.send(json.dumps(function).encode())
         return
     channel.send(b'{"state": "ready"}')
+    import asyncio
+
     own, runner = os.getpid(), asyncio.Runner()
     while True:
         limit_cpu(READ_SECONDS)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.datasets import downloads
 from answerkey.datasets.hub import HuggingFaceSource
 from answerkey.datasets.sources import UrlSource
 from answerkey.errors import DataError
@@ -57,7 +56,7 @@ def proxy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Proxy]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     monkeypatch.setenv("HF_ENDPOINT", "https://hub.invalid")
-    monkeypatch.setattr(downloads, "WAITS", ())
+    monkeypatch.setattr("answerkey.datasets.web.WAITS", ())
     library = importlib.import_module("huggingface_hub")
     close = getattr(library, "close_session", None) or library.utils.reset_sessions  # it has looked once
     close()

@@ -104,7 +104,7 @@ def serve() -> Iterator[Callable[[], Server]]:
 @pytest.fixture(autouse=True)
 def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(downloads, "WAITS", (0.0, 0.0))
+    monkeypatch.setattr("answerkey.datasets.web.WAITS", (0.0, 0.0))
 
 
 @pytest.fixture

@@ -150,7 +150,7 @@ INTRUDER = (
             "died",
             "the snippet's process ended: signal SIGABRT",
         ),
-        ("import os\ndef compute_scores(s): os.closerange(0, 64)", "died", ""),
+        ("import os\ndef compute_scores(s): os.closerange(0, 4096)", "died", ""),
         # What writes into the private connection is told, not believed.
         (INTRUDER.replace("FRAME", "bytes(7) + b'\\x02{}'"), "died", "the snippet broke its connection"),
         (INTRUDER.replace("FRAME", "bytes(7) + b'\\x02}{'"), "died", "the snippet broke its connection"),

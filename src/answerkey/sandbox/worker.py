@@ -152,6 +152,8 @@ class Channel:
 
 def main() -> None:
     """Serve calls until the parent hangs up; a child that the snippet forked never answers in our place."""
+    import asyncio  # before there are limits; the parent, which imports this module, needs none
+
     folder = sys.argv.pop()
     channel = Channel(int(sys.argv.pop()), folder)
     channel.send(b'{"state": "up"}')
@@ -168,8 +170,6 @@ def main() -> None:
         channel.send(json.dumps(function).encode())
         return
     channel.send(b'{"state": "ready"}')
-    import asyncio
-
     own, runner = os.getpid(), asyncio.Runner()
     while True:
         limit_cpu(READ_SECONDS)

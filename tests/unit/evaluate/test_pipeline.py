@@ -233,8 +233,8 @@ def work(shard: Shard, prepared: Prepared) -> pl.DataFrame:
     return writer.read_scores().unnest(prepared.task.main_step.key)
 
 
-@pytest.mark.parametrize("withheld", [(1,), (0, 3), (0, 1, 2, 3)])
-def test_withheld_rows_are_failed_and_change_no_other(skipped: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("skipped", [(1,), (0, 3), (0, 1, 2, 3)])
+def test_skipped_rows_are_failed_and_change_no_other(skipped: tuple[int, ...]) -> None:
     """Each row is there once, in its place; the others are judged as ever."""
     prepared, shard = cut()
     whole, found = work(shard, prepared), work(replace(shard, skipped=skipped), prepared)

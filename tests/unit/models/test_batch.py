@@ -498,7 +498,7 @@ def test_a_batch_that_is_gone_is_asked_again() -> None:
     assert tell(kept.complete(desk, "a")) == ["A"]
 
 
-@pytest.mark.parametrize("trouble", [Reply(404, {}, b"{}"), NoReply("too_large", "the file is too large")])
+@pytest.mark.parametrize("problem", [Reply(404, {}, b"{}"), NoReply("too_large", "the file is too large")])
 def test_an_output_that_cannot_be_had_is_an_error_of_its_calls(problem: Reply | NoReply) -> None:
     """A file that is gone or too large fails the calls that it was about."""
     desk = FakeDesk(faults={"GET content": [problem]})
@@ -509,7 +509,7 @@ def test_an_output_that_cannot_be_had_is_an_error_of_its_calls(problem: Reply | 
 
 @pytest.mark.parametrize("kind", ["POST files", "POST batches", "GET batch", "GET content"])
 @pytest.mark.parametrize(
-    "trouble",
+    "problem",
     [
         Reply(429, {"retry-after": "7"}, b"{}"),
         Reply(503, {}, b"<html>"),
@@ -540,7 +540,7 @@ def test_a_refused_key_ends_the_asking(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["GET batch", "GET content"])
 @pytest.mark.parametrize(
-    "trouble",
+    "problem",
     [
         Reply(302, {"Location": "http://elsewhere"}, b""),
         Reply(400, {}, b'{"error": "what?"}'),

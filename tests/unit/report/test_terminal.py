@@ -137,7 +137,7 @@ def group(groups: Groups) -> list[MetricValue]:
         ({"metrics": [UNCORRECTED, *ENDS]}, "57 clusters, without the correction C/(C-1) of Accuracy\n"),
         # Samples and scored samples are shown with what they consist of.
         ({}, "  10 samples = 9 scored + 1 failed + 0 errors; scored = 6 valid + 3 invalid (refused 1)\n"),
-        ({"tally": {"cut_off": 4}}, "  cut off by the token limit: 4\n"),
+        ({"totals": {"cut_off": 4}}, "  cut off by the token limit: 4\n"),
         # The most frequent reason comes first; the example's control characters are visible.
         ({}, INVALID),
         ({}, "  failed    BAD_TRUTH      1  000010\n"),
@@ -145,7 +145,7 @@ def group(groups: Groups) -> list[MetricValue]:
         ({}, "  history         60.00 %  [23.07, 88.24]        3  5\n"),
         (
             {
-                "tally": {
+                "totals": {
                     "categories": {
                         "history": {"n": 40, "correct": 30, "partial": 0},
                         "science": {"n": 20, "correct": 10, "partial": 0},
@@ -157,7 +157,7 @@ def group(groups: Groups) -> list[MetricValue]:
         # Rows are true choices, columns predicted ones and INVALID; more than a dozen are listed downwards.
         ({}, LETTERS),
         (
-            {"tally": {"letters": {letter: {letter: 1} for letter in "ABCDEFGHIJKLMN"}}},
+            {"totals": {"letters": {letter: {letter: 1} for letter in "ABCDEFGHIJKLMN"}}},
             "  Choice  true  predicted  both\n  A          1          1     1\n",
         ),
         # Display names are what people read.
@@ -176,7 +176,7 @@ def group(groups: Groups) -> list[MetricValue]:
         ),
         ({}, "SIMULATED: answers made from the key"),
         (
-            {"status": "incomplete", "tally": {"counts": ERRORS}},
+            {"status": "incomplete", "totals": {"counts": ERRORS}},
             "INCOMPLETE: 3 of 10 samples got no completion",
         ),
         # What the user should hear once stands at the end.
@@ -185,11 +185,11 @@ def group(groups: Groups) -> list[MetricValue]:
         (
             {
                 "entry": {"scorers": [NAMED[0], {"key": "own", "purpose": "qa", "display_name": "My check"}]},
-                "tally": {"failures": {"own": RAISED}},
+                "totals": {"failures": {"own": RAISED}},
             },
             FAILED,
         ),
-        ({"tally": {"failures": {"string_equals_mcqa": RAISED}}}, WHERE),
+        ({"totals": {"failures": {"string_equals_mcqa": RAISED}}}, WHERE),
         # Groups: a table of the first metric, why some have none, and averages below.
         ({"metrics": group(GROUPS)}, "  By subject  MCQA Accuracy   95 % interval   n\n"),
         ({"metrics": group(GROUPS)}, "  algebra           50.00 %  [23.66, 76.34]  10\n"),
@@ -218,8 +218,8 @@ def test_the_summary_says(make_run: MakeRun, changes: dict[str, Any], shown: str
         ({"status": "running"}, " %"),
         ({"entry": {"model": {"name": "builtin/longest", "simulated": False}}}, "SIMULATED"),
         ({"entry": {"scorers": NAMED}}, "string_equals_mcqa"),
-        ({"tally": {"failures": {}}}, "Failed scorer"),
-        ({"tally": {"cut_off": 0}}, "cut off"),
+        ({"totals": {"failures": {}}}, "Failed scorer"),
+        ({"totals": {"cut_off": 0}}, "cut off"),
         ({"entry": {"calls": {}}}, "Calls"),
         ({"entry": {"calls": {"judge:tone": UNKNOWN}}}, "cost"),
         ({"metrics": group(replace(GROUPS, values=MANY))}, "g019"),

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 from ruamel.yaml import YAML
 
-from answerkey.cli.gates import REPORT_OPTIONS
+from answerkey.cli.options import REPORT_OPTIONS
 from answerkey.errors import Place
 from answerkey.gates.policies import build_policies
 from answerkey.gates.rules import RULES, ShareName

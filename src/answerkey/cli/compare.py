@@ -59,8 +59,7 @@ def compare_command(
     RUN is a run folder, its name below `runs`, or `latest`. Samples are matched by id, and runs with other
     truths are refused. A difference is first minus second.
     """
-    from answerkey.comparison.compare import compare, describe_comparison
-    from answerkey.comparison.text import draw_pairs
+    from answerkey.comparison.compare import compare, describe_comparison, draw_pairs
     from answerkey.report.listing import find_run
     from answerkey.text import clean_numbers
 

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 import click
 
 from answerkey.cli.console import Console, open_stream
-from answerkey.cli.gates import (
+from answerkey.cli.options import (
     POLICY_OPTIONS,
     REPORT_OPTIONS,
+    add_options,
+    complete_run,
     find_baseline,
     find_exit_code,
     keep_files,
+    with_console,
 )
-from answerkey.cli.options import add_options, complete_run, with_console
 from answerkey.errors import RunError, SpecError
 
 if TYPE_CHECKING:

@@ -10,26 +10,24 @@ from typing import TYPE_CHECKING
 import click
 
 from answerkey.cli.console import Console
-from answerkey.cli.gates import (
-    POLICY_OPTIONS,
-    REPORT_OPTIONS,
-    GateFiles,
-    find_baseline,
-    find_exit_code,
-    keep_files,
-)
 from answerkey.cli.options import (
     CALL_OPTIONS,
     LIVE_OPTIONS,
+    POLICY_OPTIONS,
+    REPORT_OPTIONS,
     RESCORE_OPTIONS,
     RESUME_OPTIONS,
     RUN_OPTIONS,
     TASK_OPTIONS,
     Chosen,
+    GateFiles,
     add_options,
     complete_model,
     complete_run,
     complete_task,
+    find_baseline,
+    find_exit_code,
+    keep_files,
     with_console,
 )
 from answerkey.errors import SpecError, raise_all

@@ -12,8 +12,8 @@ from answerkey.comparison.compare import (
     TaskComparison,
     compare_task_runs,
     describe_task_comparison,
+    draw_pairs,
 )
-from answerkey.comparison.text import draw_pairs
 from answerkey.errors import RunError
 from answerkey.metrics import compare_repetitions
 from answerkey.runs import Run, TaskRun

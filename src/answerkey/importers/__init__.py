@@ -1,8 +1,16 @@
 """Logs of other tools in: what they asked, what was said to it, and how they judged it."""
 
-from answerkey.importers.logs import Log, LogPreview, LogReader
+from answerkey.importers.logs import (
+    ImportOptions,
+    Log,
+    LogDescription,
+    LogPreview,
+    LogReader,
+    Question,
+    Record,
+    Verdict,
+)
 from answerkey.importers.project import AUTO, READERS, Imported, describe_import, detect_kind, import_log
-from answerkey.importers.records import ImportOptions, LogDescription, Question, Record, Verdict
 
 __all__ = [
     "AUTO",

@@ -11,8 +11,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from answerkey.importers import questions as ask
-from answerkey.importers.logs import DamagedError, Json, KnownReader, Log, LogFile, LookupTable, group_files
-from answerkey.importers.records import Record, Verdict
+from answerkey.importers.logs import (
+    DamagedError,
+    Json,
+    KnownReader,
+    Log,
+    LogFile,
+    LookupTable,
+    Record,
+    Verdict,
+    group_files,
+)
 from answerkey.models.responses import read_message
 from answerkey.types import Completion
 

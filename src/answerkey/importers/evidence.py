@@ -10,8 +10,7 @@ from dataclasses import replace
 
 from answerkey.errors import AnswerkeyError
 from answerkey.importers import questions as ask
-from answerkey.importers.logs import DamagedError, Json, KnownReader, Log, Row
-from answerkey.importers.records import Record, Verdict
+from answerkey.importers.logs import DamagedError, Json, KnownReader, Log, Record, Row, Verdict
 from answerkey.models.responses import mend_text, read_message
 from answerkey.spec import task_from_source
 from answerkey.types import Completion

@@ -20,11 +20,13 @@ from answerkey.importers.logs import (
     Log,
     LogFile,
     LookupTable,
+    Question,
+    Record,
     Row,
+    Verdict,
     group_files,
     iterate_files,
 )
-from answerkey.importers.records import Question, Record, Verdict
 from answerkey.models.responses import mend_text
 from answerkey.types import Completion, CompletionStatus
 

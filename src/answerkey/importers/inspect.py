@@ -12,8 +12,18 @@ from dataclasses import replace
 
 from answerkey.errors import DataError, listing
 from answerkey.importers import questions as ask
-from answerkey.importers.logs import DamagedError, Json, KnownReader, Log, LogFile, LogPreview, Row
-from answerkey.importers.records import Question, Record, Verdict
+from answerkey.importers.logs import (
+    DamagedError,
+    Json,
+    KnownReader,
+    Log,
+    LogFile,
+    LogPreview,
+    Question,
+    Record,
+    Row,
+    Verdict,
+)
 from answerkey.models.responses import read_message
 from answerkey.types import Completion, CompletionStatus
 

@@ -14,8 +14,17 @@ from pathlib import Path
 from answerkey.datasets.rows import iterate_blocks
 from answerkey.datasets.tables import load_table
 from answerkey.importers import questions as ask
-from answerkey.importers.logs import DamagedError, Json, KnownReader, Log, LogFile, Row
-from answerkey.importers.records import Question, Record, Verdict
+from answerkey.importers.logs import (
+    DamagedError,
+    Json,
+    KnownReader,
+    Log,
+    LogFile,
+    Question,
+    Record,
+    Row,
+    Verdict,
+)
 from answerkey.models.responses import read_message, to_json_values
 from answerkey.types import Completion
 

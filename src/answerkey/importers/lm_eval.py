@@ -12,8 +12,16 @@ from contextlib import suppress
 
 from answerkey.errors import listing
 from answerkey.importers import questions as ask
-from answerkey.importers.logs import DamagedError, Json, KnownReader, Log, parse_json
-from answerkey.importers.records import Question, Record, Verdict
+from answerkey.importers.logs import (
+    DamagedError,
+    Json,
+    KnownReader,
+    Log,
+    Question,
+    Record,
+    Verdict,
+    parse_json,
+)
 from answerkey.models.responses import read_message
 from answerkey.types import Completion
 

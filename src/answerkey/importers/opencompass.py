@@ -19,10 +19,11 @@ from answerkey.importers.logs import (
     LogFile,
     LogPreview,
     LookupTable,
+    Record,
+    Verdict,
     group_files,
     iterate_files,
 )
-from answerkey.importers.records import Record, Verdict
 from answerkey.models.responses import read_message
 from answerkey.types import Completion
 

@@ -33,11 +33,10 @@ from answerkey.importers.helm import HelmReader
 from answerkey.importers.inspect import InspectReader
 from answerkey.importers.lighteval import LightevalReader
 from answerkey.importers.lm_eval import LmEvalReader
-from answerkey.importers.logs import Log, LogPreview, LogReader
+from answerkey.importers.logs import ImportOptions, Log, LogDescription, LogPreview, LogReader, Record
 from answerkey.importers.opencompass import OpenCompassReader
 from answerkey.importers.promptfoo import PromptfooReader
 from answerkey.importers.questions import LABELS
-from answerkey.importers.records import ImportOptions, LogDescription, Record
 from answerkey.importers.tables import (
     AnthropicBatchReader,
     EveryEvalEverReader,

@@ -12,8 +12,17 @@ from pathlib import PurePosixPath
 
 from answerkey.errors import AnswerkeyError, listing
 from answerkey.importers import questions as ask
-from answerkey.importers.logs import DamagedError, Json, KnownReader, Log, LogFile, parse_json
-from answerkey.importers.records import Question, Record, Verdict
+from answerkey.importers.logs import (
+    DamagedError,
+    Json,
+    KnownReader,
+    Log,
+    LogFile,
+    Question,
+    Record,
+    Verdict,
+    parse_json,
+)
 from answerkey.models.responses import read_message
 from answerkey.types import Completion, CompletionStatus
 

@@ -13,8 +13,7 @@ from itertools import takewhile
 
 from answerkey.datasets.recorded import get_inside
 from answerkey.errors import SpecError, listing, suggest
-from answerkey.importers.logs import DamagedError, Json, Log, LogFile, parse_json
-from answerkey.importers.records import Question, Record, Verdict
+from answerkey.importers.logs import DamagedError, Json, Log, LogFile, Question, Record, Verdict, parse_json
 from answerkey.models.responses import mend_text, to_json_values
 from answerkey.types import Completion, CompletionStatus
 

@@ -15,8 +15,18 @@ from answerkey.datasets.rows import Rows, iterate_blocks
 from answerkey.datasets.tables import FORMATS, load_table
 from answerkey.errors import DataError, Place, SpecError, listing
 from answerkey.importers import questions as ask
-from answerkey.importers.logs import DamagedError, Json, KnownReader, Log, LogFile, LogPreview
-from answerkey.importers.records import LogDescription, Question, Record, Verdict
+from answerkey.importers.logs import (
+    DamagedError,
+    Json,
+    KnownReader,
+    Log,
+    LogDescription,
+    LogFile,
+    LogPreview,
+    Question,
+    Record,
+    Verdict,
+)
 from answerkey.models import responses
 from answerkey.types import Completion, CompletionStatus
 

@@ -6,36 +6,394 @@ Whatever goes wrong on the way of a request becomes an answer, too.
 from __future__ import annotations
 
 import atexit
+import hashlib
 import ipaddress
 import json
 import os
 import re
 import secrets
 import socket
+import sqlite3
 import sys
 import tempfile
 import threading
+import time
 import traceback
 import webbrowser
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from functools import cached_property
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 from socketserver import TCPServer
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
+from urllib.parse import quote
 
-from answerkey.errors import AnswerkeyError, ServeError, SpecError, hide_secrets
+from answerkey.errors import AnswerkeyError, RunError, ServeError, SpecError, hide_secrets
+from answerkey.report.compared import describe_comparison
 from answerkey.report.explain import count_trials, find_position
 from answerkey.report.html import build_page as build_html
 from answerkey.report.html import hash_source
-from answerkey.report.samples import Query
-from answerkey.text import clean_numbers, make_visible
-from answerkey.viewer.catalog import Catalog
+from answerkey.report.overview import describe_overview, name_dataset
+from answerkey.report.samples import Query, SampleTable
+from answerkey.report.view import label_metric
+from answerkey.runs import Run, TaskRun, load_run, name_answerer
+from answerkey.runs.lock import LOCK_NAME, is_alive
+from answerkey.runs.store import JOURNAL_NAME, PART, FolderStore
+from answerkey.text import clean_numbers, is_share, make_visible
 from answerkey.viewer.guard import METHOD, Address, Guard, Request, is_foreign, is_opening, miss, refuse
+
+_SOLVE = "solve"
+#: Seconds in which a journal that was written to counts as being worked on, wherever that is done.
+_FRESH = 60.0
+_PATIENCE = 2.0
+_COLUMNS = """
+SELECT rowid, purpose, status, source, json_extract(completion, '$.prompt_tokens'),
+    json_extract(completion, '$.completion_tokens') FROM calls
+"""
+_NEWER = f"{_COLUMNS} WHERE rowid > ?"
+_AGAIN = f"{_COLUMNS} WHERE rowid IN (SELECT value FROM json_each(?))"  # noqa: S608 - constants
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is: questions answered (failed ones too), calls of every purpose, tokens of live ones."""
+
+    done: int
+    calls: int
+    failed: int
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass
+class RunWatch:
+    """Looks at one run folder again and again; what was counted once is not read twice.
+
+    Calls are appended to the journal and stay as they are, but for failed ones, which a resumed run asks
+    again: these alone are looked up anew.
+    """
+
+    folder: Path
+    _last: int = 0
+    _failed: dict[int, str] = field(default_factory=dict)
+    _finished: Counter[str] = field(default_factory=Counter)
+    _tokens: tuple[int, int] = (0, 0)
+    _rows: dict[str, int] = field(default_factory=dict)
+
+    def look(self) -> Progress:
+        """Return how far the run is now; what cannot be read at this moment is left for the next look."""
+        with suppress(sqlite3.Error, OSError):  # it may be in the making, or being removed
+            self._read_journal()
+        failed = Counter(self._failed.values())
+        solved = self._finished[_SOLVE] + failed[_SOLVE]
+        return Progress(
+            done=max(solved, self._count_rows()),
+            calls=self._finished.total() + failed.total(),
+            failed=failed.total(),
+            prompt_tokens=self._tokens[0],
+            completion_tokens=self._tokens[1],
+        )
+
+    def _read_journal(self) -> None:
+        file = self.folder / JOURNAL_NAME
+        if not file.is_file():
+            return
+        with closing(_connect(file)) as connection:
+            again = list(connection.execute(_AGAIN, (json.dumps([*self._failed]),)))
+            newer = connection.execute(_NEWER, (self._last,))
+            self._failed.clear()
+            for place, purpose, status, source, asked, said in chain(again, newer):
+                self._last = max(self._last, place)
+                if status == "ERROR":
+                    self._failed[place] = purpose
+                    continue
+                self._finished[purpose] += 1
+                if source != "cache":
+                    self._tokens = self._tokens[0] + (asked or 0), self._tokens[1] + (said or 0)
+
+    def _count_rows(self) -> int:
+        """Return how many rows of completions or scores are written, whichever are more."""
+        written = Counter({"completions": 0, "scores": 0})
+        store = FolderStore(self.folder)
+        files = {}
+        with suppress(OSError, RunError):  # it may be in the making, or none of ours
+            files = store.list_files("tasks")
+        for name, file in files.items():
+            if PART.fullmatch(name):
+                if name not in self._rows:
+                    with suppress(RunError):
+                        self._rows[name] = store.count_rows(file)
+                written[name.split("/")[-2]] += self._rows.get(name, 0)
+        return max(written.values())
+
+
+def _connect(file: Path) -> sqlite3.Connection:
+    """Return a connection that only reads, and leaves no file behind.
+
+    A journal that is being written has its `-wal` and `-shm` beside it. One without them is whole in itself;
+    SQLite would make them anew just to read it, unless told that nobody writes.
+    """
+    is_written = all(file.with_name(f"{file.name}{suffix}").exists() for suffix in ("-wal", "-shm"))
+    address = f"file:{quote(str(file.absolute()))}?mode=ro{'' if is_written else '&immutable=1'}"
+    return sqlite3.connect(address, uri=True, timeout=_PATIENCE)
+
+
+def is_under_way(folder: Path) -> bool:
+    """Return whether a process works on the run in a folder, as far as can be told without its lock.
+
+    Taking the lock to find out could turn away a process that starts at this moment.
+    """
+    try:
+        holder = (folder / LOCK_NAME).read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return False
+    if holder.isdecimal() and is_alive(int(holder)):
+        return True
+    # The journal was written to a moment ago, perhaps by another machine.
+    times = [path.stat().st_mtime for path in folder.glob(f"{JOURNAL_NAME}*") if path.exists()]
+    return bool(times) and time.time() - max(times) < _FRESH
+
+
+#: So many of each are kept: runs and what they say, their rows, comparisons.
+KEPT_RUNS = 64
+KEPT_ROWS = 6
+KEPT_COMPARISONS = 16
+
+Plain = dict[str, Any]
+#: What tells one state of a run's files from another.
+Mark = tuple[tuple[int, int], ...]
+T = TypeVar("T")
+
+
+class Cache(Generic[T]):
+    """Things that take long to make, the last used ones; of several who ask at once, one makes it."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: OrderedDict[Hashable, T] = OrderedDict()
+        self._making: dict[Hashable, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what belongs to a key, made now unless it was."""
+        with self._lock:
+            making = self._making.setdefault(key, threading.Lock())
+        try:
+            with making:
+                with self._lock:
+                    if key in self._kept:
+                        self._kept.move_to_end(key)
+                        return self._kept[key]
+                made = make()
+                with self._lock:
+                    self._kept[key] = made
+                    while len(self._kept) > self._most:
+                        self._kept.popitem(last=False)
+                return made
+        finally:
+            with self._lock:
+                self._making.pop(key, None)
+
+
+@dataclass
+class RunEntry:
+    """One run of the folder: its id and where it lies."""
+
+    id: str
+    folder: Path
+
+    @cached_property
+    def watch(self) -> RunWatch:
+        """Who counts what is done."""
+        return RunWatch(self.folder)
+
+    @property
+    def label(self) -> str:
+        """The name of its folder."""
+        return self.folder.name
+
+    def read_mark(self) -> Mark:
+        """Return what tells this state of the run from another; E501 when it is gone."""
+        files = [self.folder / "run.json", *sorted(self.folder.glob("tasks/*/metrics.json"))]
+        try:
+            return tuple((stat.st_mtime_ns, stat.st_size) for stat in (file.stat() for file in files))
+        except OSError as error:
+            message = f"the run `{self.label}` is no longer there"
+            raise RunError("E501", message, hint="the list of runs shows what there is") from error
+
+    def describe_state(self, run: Run) -> Plain:
+        """Return the status, and what is done of how much, with calls and tokens, until the run is complete.
+
+        A run that nobody works on any more is incomplete, whatever it says. How many questions there are is
+        None where that depends on rows that are not read yet.
+        """
+        if run.status == "complete":
+            return {"status": run.status, "progress": None}
+        seen, tasks = self.watch.look(), run.manifest.get("tasks") or ()
+        total = 0
+        for entry in tasks:
+            trials = (entry.get("trials") or {}).get("num_trials", 1)
+            times = (entry.get("repeatability") or {}).get("num_runs", 1)
+            total += int(entry["dataset"]["samples"]) * int(trials) * int(times)
+        progress = {
+            "done": seen.done,
+            "total": None if any(entry.get("choice_order") for entry in tasks) else max(total, seen.done),
+            "calls": seen.calls,
+            "failed": seen.failed,
+            "tokens": seen.prompt_tokens + seen.completion_tokens,
+        }
+        is_stale = run.status == "running" and not is_under_way(self.folder)
+        return {"status": "incomplete" if is_stale else run.status, "progress": progress}
+
+
+class Catalog:
+    """The runs right below a folder, or the one run that a folder is; safe for threads."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder).resolve()
+        if not self.folder.is_dir():
+            hint = "name the folder that holds your runs"
+            raise RunError("E501", f"`{folder}` is not a folder", hint=hint)
+        self._entries: dict[str, RunEntry] = {}
+        self._lock = threading.Lock()
+        #: Held by a search through texts: one at a time has all cores, and one given up never begins.
+        self.search = threading.Lock()
+        self._runs: Cache[Run] = Cache(KEPT_RUNS)
+        self._listed: Cache[Plain] = Cache(100 * KEPT_RUNS)
+        self._overviews: Cache[Plain] = Cache(KEPT_RUNS)
+        self._tables: Cache[SampleTable] = Cache(KEPT_ROWS)
+        self._comparisons: Cache[Plain] = Cache(KEPT_COMPARISONS)
+
+    def list(self) -> list[Plain]:
+        """Return the runs as the list shows them, newest first."""
+        found = [self._describe_listed(entry) for entry in self._scan().values()]
+        return sorted(found, key=lambda one: (one["started_at"] or "", one["label"]), reverse=True)
+
+    def find(self, run_id: str) -> RunEntry:
+        """Return the run of an id; E703 when there is none."""
+        entry = self._entries.get(run_id) or self._scan().get(run_id)
+        return entry if entry is not None else miss("there is no such run")
+
+    def open(self, entry: RunEntry) -> Run:
+        """Return a run as it is now."""
+        return self._runs.get((entry.id, entry.read_mark()), lambda: load_run(entry.folder))
+
+    def describe(self, run_id: str) -> Plain:
+        """Return the overview of a run, with how far it is while it is under way."""
+        entry = self.find(run_id)
+        run = self.open(entry)
+        made = self._overviews.get(
+            (run_id, entry.read_mark()), lambda: describe_overview(run, run_id=run_id, label=entry.label)
+        )
+        return {**made, **entry.describe_state(run)}
+
+    def open_task(self, run_id: str, number: int) -> TaskRun:
+        """Return the task of a number in a run; E703 when there is none."""
+        tasks = list(self.open(self.find(run_id)).tasks.values())
+        return tasks[number] if number < len(tasks) else miss("there is no such task in this run")
+
+    def open_table(self, run_id: str, number: int) -> SampleTable:
+        """Return the rows of a task."""
+        entry, task = self.find(run_id), self.open_task(run_id, number)
+        key = (run_id, task.key, entry.read_mark())
+        return self._tables.get(key, lambda: SampleTable(self.open(entry), task))
+
+    def compare(self, run_ids: Sequence[str]) -> Plain:
+        """Return the comparison of runs, in this order."""
+        entries = [self.find(one) for one in run_ids]
+
+        def compare() -> Plain:
+            runs = {entry.id: self.open(entry) for entry in entries}
+            tables = {
+                run_id: {key: self.open_table(run_id, number) for number, key in enumerate(run.tasks)}
+                for run_id, run in runs.items()
+            }
+            return describe_comparison(runs, tables)
+
+        return self._comparisons.get(tuple((entry.id, entry.read_mark()) for entry in entries), compare)
+
+    def _scan(self) -> dict[str, RunEntry]:
+        """Return the runs that are there now; one that was seen before keeps what is known of it."""
+        is_run = (self.folder / "run.json").is_file()
+        found = [self.folder] if is_run else [path.parent for path in self.folder.glob("*/run.json")]
+        named = {make_id(path.name): path for path in sorted(found)}
+        with self._lock:
+            self._entries = {
+                name: self._entries.get(name) or RunEntry(name, path) for name, path in named.items()
+            }
+            return dict(self._entries)
+
+    def _describe_listed(self, entry: RunEntry) -> Plain:
+        """Return one run of the list; what went wrong stands in the place of one that cannot be read."""
+        about = {"id": entry.id, "label": entry.label}
+        try:
+            key = (entry.id, entry.read_mark())
+            listed = self._listed.get(key, lambda: {**about, **describe_listed(load_run(entry.folder))})
+            if listed["status"] == "complete":
+                return {**listed, "progress": None}
+            return {**listed, **entry.describe_state(self.open(entry))}
+        except AnswerkeyError as error:
+            names = ("key", "model", "status", "started_at", "samples")
+            blank = {**dict.fromkeys(names), "status": "unreadable", **_NO_NUMBER}
+            return {**about, **blank, "tasks": [], "error": error.message, "progress": None}
+
+
+def make_id(name: str) -> str:
+    """Return the id of a run folder: the same for the same name, so that links last, and not its name."""
+    return f"r{hashlib.sha256(name.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"
+
+
+_NO_NUMBER: Plain = {"metric": None, "value": None, "interval": None, "n": None, "is_share": True}
+
+
+def describe_listed(run: Run) -> Plain:
+    """Return a run for the list; a number of a run that is not complete is no number yet."""
+    tasks = []
+    for task in run.tasks.values():
+        metric = task.main_metric if run.status == "complete" else None
+        number = _NO_NUMBER
+        if metric is not None:
+            number = {
+                "metric": label_metric(task, metric),
+                "value": metric.value,
+                "interval": metric.interval,
+                "n": metric.n,
+                "is_share": is_share(metric),
+            }
+        tasks.append(
+            {
+                "key": task.key,
+                "name": task.manifest.get("display_name"),
+                "model": name_answerer(task.manifest, with_folder=False),
+                "dataset": name_dataset(task),
+                "fingerprint": (task.manifest.get("dataset") or {}).get("fingerprint"),
+                **number,
+            }
+        )
+    models = dict.fromkeys(name_answerer(one, with_folder=False) for one in run.manifest.get("tasks") or [])
+    samples = [task.counts["samples"] for task in run.tasks.values()]
+    main = tasks[0] if tasks else _NO_NUMBER
+    described: Plain = clean_numbers(
+        {
+            "key": run.key,
+            "model": ", ".join(models) or None,
+            "status": run.status,
+            "started_at": run.manifest.get("started_at"),
+            "samples": sum(samples) if samples else None,
+            **{name: main[name] for name in _NO_NUMBER},
+            "tasks": tasks,
+            "error": None,
+        }
+    )
+    return described
+
 
 # ── what can be asked for ───────────────────────────────────────────────────────────────────────────────────
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.viewer.catalog import Catalog
+from answerkey.viewer.server import Catalog
 
 Call = Callable[..., Any]
 ROWS = [

@@ -5,7 +5,7 @@ import time
 
 import polars as pl
 
-from answerkey.dataset_audit.duplicates import (
+from answerkey.dataset_audit.audit import (
     Likeness,
     Words,
     group_pairs,

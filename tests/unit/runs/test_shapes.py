@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.runs.shapes import require_manifest, require_numbers
+from answerkey.runs.run import require_manifest, require_numbers
 
 COUNTS = dict.fromkeys(("samples", "scored", "valid", "invalid", "refused", "failed", "errors"), 1)
 MANIFEST: dict[str, Any] = {

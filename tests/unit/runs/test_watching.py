@@ -17,8 +17,8 @@ from answerkey.models.calls import Call
 from answerkey.runs.journal import Journal, remove_journal
 from answerkey.runs.lock import FolderLock
 from answerkey.runs.store import FolderStore
-from answerkey.runs.watching import Progress, RunWatch, is_under_way
 from answerkey.types import Completion, CompletionStatus
+from answerkey.viewer.server import Progress, RunWatch, is_under_way
 
 SAID = Completion("B", prompt_tokens=10, completion_tokens=2, attempts=1)
 ERROR = Completion(None, CompletionStatus.ERROR, error="HTTP 500", attempts=5)

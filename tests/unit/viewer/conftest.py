@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from answerkey.viewer.catalog import Catalog
 from answerkey.viewer.guard import Guard
-from answerkey.viewer.server import App, Server, build_page, open_server
+from answerkey.viewer.server import App, Catalog, Server, build_page, open_server
 
 TASK = """\
 key: small

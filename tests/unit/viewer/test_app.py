@@ -13,9 +13,16 @@ from typing import Any
 import pytest
 
 from answerkey.viewer import server as module
-from answerkey.viewer.catalog import make_id
 from answerkey.viewer.guard import Request
-from answerkey.viewer.server import LOCKED_PAGE, LOCKED_SCRIPT, MOST_COMPARED, Answer, App, build_page
+from answerkey.viewer.server import (
+    LOCKED_PAGE,
+    LOCKED_SCRIPT,
+    MOST_COMPARED,
+    Answer,
+    App,
+    build_page,
+    make_id,
+)
 
 FIRST, SECOND = make_id("first"), make_id("second")
 TASK = f"/api/runs/{FIRST}/tasks/0"

@@ -14,8 +14,8 @@ import pytest
 from answerkey.errors import RunError, ServeError
 from answerkey.runs import Run, load_run
 from answerkey.runs.store import JOURNAL_NAME
-from answerkey.viewer import catalog as module
-from answerkey.viewer.catalog import Cache, Catalog, make_id
+from answerkey.viewer import server as module
+from answerkey.viewer.server import Cache, Catalog, make_id
 
 
 def change_status(run: Path, status: str) -> None:

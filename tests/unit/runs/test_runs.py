@@ -96,6 +96,15 @@ def test_a_run_that_is_being_written_is_locked(
     assert list_top(place, request) == left
 
 
+def test_a_journal_in_memory_ends_with_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run without a folder may call models, too: it is complete, and nothing is written anywhere."""
+    monkeypatch.chdir(tmp_path)
+    with start_run(None, MANIFEST, SOURCES) as writer:
+        assert writer.journal().count() == {}
+        assert write_tasks(writer).finish("complete", {}).status == "complete"
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("stop", [KeyboardInterrupt(), RunError("E502", "no room")])
 def test_a_run_that_is_stopped_says_how_to_go_on(tmp_path: Path, stop: BaseException) -> None:
     """The command to resume it is a note on whatever stopped it, and the folder is free."""

@@ -263,16 +263,16 @@ class LineDisplay(Display):
         from answerkey.report.terminal import write_progress
         from answerkey.text import line
 
-        standing = look_at(self._observer)
-        if standing is None:
+        progress = look_at(self._observer)
+        if progress is None:
             return
-        share = standing.done / standing.total if standing.total else 1.0
+        share = progress.done / progress.total if progress.total else 1.0
         waited = self._clock() - self._written_at
         is_due = waited >= LINE_SECONDS or (waited >= LEAST_SECONDS and share >= self._share + LINE_SHARE)
-        batches = [(one.batch, one.status) for one in standing.batches]
+        batches = [(one.batch, one.status) for one in progress.batches]
         if (is_due and self._share < 1) or (batches and batches != self._batches):
             self._written_at, self._share, self._batches = self._clock(), share, batches
-            self._write([line(write_progress(standing))])
+            self._write([line(write_progress(progress))])
 
 
 class BlockDisplay(Display):
@@ -310,8 +310,8 @@ class BlockDisplay(Display):
 
         bar = BAR if is_unicode(sys.stderr) else PLAIN_BAR
         lines = [draw_bar(*self._stage, bar=bar)] if self._stage else []
-        if self._observer is not None and (standing := look_at(self._observer)) is not None:
-            lines = draw_progress(standing, self._console.width, bar=bar)
+        if self._observer is not None and (progress := look_at(self._observer)) is not None:
+            lines = draw_progress(progress, self._console.width, bar=bar)
         return Text("\n").join(map(colour_line, lines))
 
 

@@ -305,7 +305,7 @@ def _pick(cell: Mapping[str, object], names: Sequence[str]) -> object:
 
 # Templates that see a completion, tried on a made-up one: what they read that no completion ever has.
 
-#: A name that a row of the dataset itself lacks is that row's trouble, unless so many lack it.
+#: A name that a row of the dataset itself lacks is that row's error, unless so many lack it.
 TRIED_ROWS = 50
 #: How many different names one template may read of a message or a score.
 MOST_NAMES = 100
@@ -359,7 +359,7 @@ def _try_field(step: ScoringStep, name: str) -> Try:
 
 
 def _try_row(attempt: Try, task: Task, sample: Samples) -> RowError | None:
-    """Return the trouble with a field that is missing even where a made-up reply and score have it.
+    """Return the error about a field that is missing even where a made-up reply and score have it.
 
     What a provider adds to a message, and what a snippet returns, is not known beforehand: a field that the
     template reads of one of them may be there. The content of a message may be text or a list of parts.

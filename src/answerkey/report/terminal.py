@@ -559,10 +559,10 @@ def draw_bar(name: str, done: int, total: int, *, bar: str = BAR) -> Line:
     )
 
 
-def draw_progress(standing: CallProgress, width: int, *, bar: str = BAR) -> list[Line]:
+def draw_progress(progress: CallProgress, width: int, *, bar: str = BAR) -> list[Line]:
     """Return a small block: a bar with how far it is, then how it goes, in lines of at most `width` cells."""
-    name, pace, facts, waiting = _say_progress(standing)
-    head = draw_bar(name, standing.done, standing.total, bar=bar)
+    name, pace, facts, waiting = _say_progress(progress)
+    head = draw_bar(name, progress.done, progress.total, bar=bar)
     taken = sum(measure_width(span.text) for span in head)
     for part in pace:
         taken += len(GAP) + measure_width(part)
@@ -580,39 +580,39 @@ def draw_progress(standing: CallProgress, width: int, *, bar: str = BAR) -> list
     return [head, *map(tuple, lines), *why]
 
 
-def write_progress(standing: CallProgress) -> str:
+def write_progress(progress: CallProgress) -> str:
     """Return the same on one line, for a log."""
-    name, pace, facts, waiting = _say_progress(standing)
-    share = f" ({100 * standing.done // standing.total} %)" if standing.total else ""
-    texts = [f"{standing.done} of {standing.total}{share}", *pace, *(text for text, _ in facts)]
+    name, pace, facts, waiting = _say_progress(progress)
+    share = f" ({100 * progress.done // progress.total} %)" if progress.total else ""
+    texts = [f"{progress.done} of {progress.total}{share}", *pace, *(text for text, _ in facts)]
     return f"{make_visible(name)}: {', '.join([*texts, *([make_visible(waiting)] if waiting else [])])}"
 
 
-def _say_progress(standing: CallProgress) -> tuple[str, list[str], list[tuple[str, Role]], str | None]:
+def _say_progress(progress: CallProgress) -> tuple[str, list[str], list[tuple[str, Role]], str | None]:
     """Return name, pace, facts with their roles, and why nothing comes back, where that is so."""
-    name = standing.task if standing.purpose == "solve" else f"{standing.task} {standing.purpose}"
-    is_going, pace = standing.pace is not None and standing.done < standing.total, []
-    if standing.batches:
-        batches = (f"batch {one.batch} {one.status} {one.done}/{one.total}" for one in standing.batches)
+    name = progress.task if progress.purpose == "solve" else f"{progress.task} {progress.purpose}"
+    is_going, pace = progress.pace is not None and progress.done < progress.total, []
+    if progress.batches:
+        batches = (f"batch {one.batch} {one.status} {one.done}/{one.total}" for one in progress.batches)
         pace = list(map(make_visible, batches))
-    elif is_going and standing.pace:
-        pace = [f"{standing.pace:.{0 if standing.pace >= 10 else 1}f} requests/s"]  # noqa: PLR2004
-        pace += [] if standing.seconds_left is None else [f"{format_duration(standing.seconds_left)} left"]
+    elif is_going and progress.pace:
+        pace = [f"{progress.pace:.{0 if progress.pace >= 10 else 1}f} requests/s"]  # noqa: PLR2004
+        pace += [] if progress.seconds_left is None else [f"{format_duration(progress.seconds_left)} left"]
     elif is_going:
         pace = ["waiting"]
     facts: list[tuple[str, Role]] = []
-    if standing.accuracy is not None:
-        share, (low, high) = standing.accuracy
+    if progress.accuracy is not None:
+        share, (low, high) = progress.accuracy
         facts.append((f"accuracy so far {100 * share:.1f} % [{100 * low:.1f}, {100 * high:.1f}]", "strong"))
-    if standing.invalid_share is not None:
-        facts.append((f"INVALID {100 * standing.invalid_share:.1f} %", "plain"))
-    facts.append((f"failed {standing.failed}", "bad" if standing.failed else "plain"))
-    facts.append((f"retried {standing.retried}", "warn" if standing.retried else "plain"))
-    tokens = f"{format_large(standing.prompt_tokens)} + {format_large(standing.completion_tokens)}"
+    if progress.invalid_share is not None:
+        facts.append((f"INVALID {100 * progress.invalid_share:.1f} %", "plain"))
+    facts.append((f"failed {progress.failed}", "bad" if progress.failed else "plain"))
+    facts.append((f"retried {progress.retried}", "warn" if progress.retried else "plain"))
+    tokens = f"{format_large(progress.prompt_tokens)} + {format_large(progress.completion_tokens)}"
     facts.append((f"tokens {tokens}", "plain"))
-    facts += [(f"known before {standing.known}", "dim")] if standing.known else []
-    is_waiting = is_going and not standing.pace and standing.problem
-    return name, pace, facts, f"waits because {standing.problem}" if is_waiting else None
+    facts += [(f"known before {progress.known}", "dim")] if progress.known else []
+    is_waiting = is_going and not progress.pace and progress.problem
+    return name, pace, facts, f"waits because {progress.problem}" if is_waiting else None
 
 
 def format_duration(seconds: float) -> str:

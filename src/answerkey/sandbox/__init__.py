@@ -1,9 +1,9 @@
 """Where a user's own Python runs: a separate process with limits, and only after it was trusted."""
 
 from answerkey.sandbox.snippet import (
-    RowErrorKind,
     Snippet,
     SnippetError,
+    SnippetErrorKind,
     SnippetProcess,
     check_snippet,
     remember_trust,
@@ -12,9 +12,9 @@ from answerkey.sandbox.snippet import (
 )
 
 __all__ = [
-    "RowErrorKind",
     "Snippet",
     "SnippetError",
+    "SnippetErrorKind",
     "SnippetProcess",
     "check_snippet",
     "remember_trust",

@@ -29,7 +29,7 @@ from answerkey.errors import Place, SpecError
 if TYPE_CHECKING:
     from answerkey.types import Notice
 
-RowErrorKind = Literal["load", "raised", "timeout", "memory", "died", "bad_value"]
+SnippetErrorKind = Literal["load", "raised", "timeout", "memory", "died", "bad_value"]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 #: How the functions that we call look, in words, and the fewest and most arguments they may take.
@@ -90,9 +90,11 @@ class SnippetError(Exception):
     `traceback` shows the user's own lines, `output` the end of what the snippet printed.
     """
 
-    def __init__(self, kind: RowErrorKind, message: str, *, traceback: str = "", output: str = "") -> None:
+    def __init__(
+        self, kind: SnippetErrorKind, message: str, *, traceback: str = "", output: str = ""
+    ) -> None:
         super().__init__(message)
-        self.kind: RowErrorKind = kind
+        self.kind: SnippetErrorKind = kind
         self.message = message
         self.traceback = traceback
         self.output = output
@@ -260,7 +262,7 @@ class SnippetProcess:
         return outcome
 
     def call_all(self, calls: Iterable[Sequence[object]]) -> Iterator[object | SnippetError]:
-        """Yield the value or the trouble of each call, in order; only trouble with loading is raised."""
+        """Yield the value or the error of each call, in order; only an error of loading is raised."""
         pending = iter(calls)
         while batch := list(islice(pending, BATCH_SIZE)):
             while batch:
@@ -312,9 +314,9 @@ class SnippetProcess:
         return worker
 
     def _receive(self, worker: WorkerProcess, seconds: float) -> object | SnippetError:
-        """Return what a call gave, its trouble too; raise the trouble that ends the process.
+        """Return what a call gave, its error too; raise the error that ends the process.
 
-        Trouble with a limit says which limit.
+        An error about a limit says which limit.
         """
         try:
             message = worker.receive(seconds=seconds)
@@ -323,11 +325,11 @@ class SnippetProcess:
             raise
         if "kind" not in message:
             return message.get("value")
-        kind = cast("RowErrorKind", message["kind"])
+        kind = cast("SnippetErrorKind", message["kind"])
         text = self._name_limit(kind, str(message["message"]))
         return SnippetError(kind, text, traceback=str(message["traceback"]), output=worker.output)
 
-    def _name_limit(self, kind: RowErrorKind, message: str) -> str:
+    def _name_limit(self, kind: SnippetErrorKind, message: str) -> str:
         if kind == "timeout":
             return f"the snippet took longer than its limit of {self.seconds:g} s"
         size, unit = (1024**3, "GiB") if self.memory_bytes >= 1024**3 else (1024**2, "MiB")

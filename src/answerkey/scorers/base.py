@@ -140,7 +140,7 @@ FAULTS: dict[str, str] = {
 }
 
 
-class RowFault(Exception):  # noqa: N818 - a row's trouble, which becomes a value or an error with a code
+class RowFault(Exception):  # noqa: N818 - a row's error, which becomes a value or an error with a code
     """What is wrong with one value of a row, and what to do about it.
 
     `field` is the scorer's field that has the value; `missing` names a column that does not exist.

@@ -113,7 +113,7 @@ def follow(row: object, path: Path) -> object:
     """Return what a path leads to; raise OptionError where it leads nowhere."""
     for step in path:
         try:
-            row = row[step]  # type: ignore[index]  # what cannot be entered is the trouble
+            row = row[step]  # type: ignore[index]  # what cannot be entered is the error
         except (KeyError, IndexError, TypeError):
             raise OptionError(f"there is no `{'.'.join(map(str, path))}`") from None
     return row
@@ -132,7 +132,7 @@ def _put(cell: object, path: Path, value: object) -> object:
 
 @dataclass(frozen=True)
 class RowOrders:
-    """The orders of one row, and why it is left as it stands; `trouble` says what is wrong with it.
+    """The orders of one row, and why it is left as it stands; `problem` says what is wrong with it.
 
     `is_plain` says that its options are a list of which every entry moves as it is. A row that
     `estimates_prior` is also shown in the orders `extra`, which count for nothing else.

@@ -247,7 +247,7 @@ def _key(value: object) -> str:
 
 # `single_turn_solver`: one prompt, one completion.
 
-#: How many rows in trouble one error shows.
+#: How many wrong rows one error shows.
 SHOWN = 20
 
 
@@ -339,7 +339,7 @@ class SingleTurnSolver:
         examples: Samples | None,
         trials: range = ONE_TRIAL,
     ) -> Completions:
-        """Return the model's completions for each sample, in order; a row in trouble raises before asking."""
+        """Return the model's completions for each sample, in order; a wrong row raises before any call."""
         if model is None:
             raise SpecError(
                 "E108", f"`{self.type}` asks a model, and none is named", hint="add `--model NAME`"

@@ -21,7 +21,7 @@ from answerkey.types import Completion, Completions, Known, Question, Samples
 
 
 class PromptError(RowError):
-    """The trouble of one row, with its own error code."""
+    """The error of one row, with its own code."""
 
     code = "E302"
 
@@ -82,7 +82,7 @@ class Solver(Protocol):
 def describe_row_errors(
     samples: Samples, outcomes: Sequence[object | RowError]
 ) -> list[tuple[int, DataError]]:
-    """Return the error of each row in trouble; a column that does not exist is told once.
+    """Return the error of each row that has one; a column that does not exist is told once.
 
     Rows that have too few examples for the same reason have the same error.
     """

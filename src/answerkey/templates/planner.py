@@ -1,7 +1,7 @@
 """How a template is evaluated over whole tables: as a column, once per distinct tuple of values, or by rows.
 
 The reference is always the template evaluated on one row; every way here gives the same values and the same
-troubles, row for row. What columns compute comes with the rows on which it is exactly what Jinja gives; the
+errors, row for row. What columns compute comes with the rows on which it is exactly what Jinja gives; the
 other rows are rendered.
 """
 
@@ -156,7 +156,7 @@ class Program:
         return values
 
     def build_series(self, tables: Tables) -> pl.Series | None:
-        """Return the values as a column, if that is how they are computed and no row is in trouble."""
+        """Return the values as a column, if that is how they are computed and no row has an error."""
         computed = self._compute(tables)
         if computed is None or computed.good is None:
             return None if computed is None else computed.series

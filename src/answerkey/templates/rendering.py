@@ -319,7 +319,7 @@ _CELLS: Final[dict[type, tuple[str, Callable[[Any], object], Callable[[Any], obj
     decimal.Decimal: ("decimal", str, decimal.Decimal),
     bytes: ("bytes", bytes.hex, bytes.fromhex),
 }
-_TROUBLES: Final = {kind.__name__: kind for kind in (RowError, RowExcessError, StoppedError)}
+_ROW_ERRORS: Final = {kind.__name__: kind for kind in (RowError, RowExcessError, StoppedError)}
 _READERS: Final[dict[str, Callable[[Any], object]]] = {
     "mapping": dict,
     **{mark: read for mark, _, read in _CELLS.values()},
@@ -351,10 +351,10 @@ def decode(message: bytes) -> list[object]:
 
     def read_object(found: dict[str, Any]) -> object:
         [(mark, content)] = found.items()
-        if mark not in _TROUBLES:
+        if mark not in _ROW_ERRORS:
             return _READERS[mark](content)
         message, hint, column, is_undefined = content
-        return _TROUBLES[mark](message, hint=hint, column=column, is_undefined=is_undefined)
+        return _ROW_ERRORS[mark](message, hint=hint, column=column, is_undefined=is_undefined)
 
     try:
         outcomes = json.loads(message, object_hook=read_object)

@@ -117,7 +117,7 @@ class Template:
         return found
 
     def series(self, samples: Samples, **others: Samples) -> pl.Series | None:
-        """Return the values as a column; None where columns cannot compute them, or a row is in trouble."""
+        """Return the values as a column; None where columns cannot compute them, or a row has an error."""
         if self.kind == "constant":
             return None
         return self._value_program.build_series({SAMPLE: samples, **others})
@@ -295,7 +295,7 @@ class RowFilter:
         return Sifted(is_kept, tuple((row, one) for row, one in pairs if isinstance(one, RowError)))
 
     def _judge(self, value: object) -> bool | RowError:
-        """Say whether a value fulfils the condition; of trouble only whether something exists can be said."""
+        """Say whether a value fulfils the condition; of an error only whether it exists can be said."""
         if isinstance(value, RowError):
             can_be_said = value.is_undefined and self.op in {"exists", "not_exists"}
             return self.op == "not_exists" if can_be_said else value

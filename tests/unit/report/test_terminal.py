@@ -327,7 +327,7 @@ def test_the_block_says_how_far_it_is_and_how_it_goes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("standing", "said"),
+    ("progress", "said"),
     [
         (HALF, HALF_SAID),
         (START, f"mmlu: 0 of 10 (0 %), {NOTHING}"),
@@ -340,9 +340,9 @@ def test_the_block_says_how_far_it_is_and_how_it_goes() -> None:
         (BATCH, f"mmlu: 0 of 10 (0 %), batch batch_1 in_progress 3/10, {NOTHING}"),
     ],
 )
-def test_a_log_gets_one_line(standing: CallProgress, said: str) -> None:
+def test_a_log_gets_one_line(progress: CallProgress, said: str) -> None:
     """The same facts without a bar; what is not known yet is left out, and why a run waits is said."""
-    assert write_progress(standing) == said
+    assert write_progress(progress) == said
 
 
 def test_bars_are_safe_and_plain_where_they_must_be() -> None:

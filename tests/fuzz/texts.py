@@ -13,7 +13,7 @@ import polars as pl
 
 from answerkey.exporters import guard_column
 from answerkey.reader import PART_REASONS, PARTS, REASONS
-from answerkey.report.markdown import clean_xml
+from answerkey.reports.markdown import clean_xml
 from answerkey.scorers import StringEqualsMcqa, judge
 from answerkey.scorers.base import RowFault
 from answerkey.scorers.extraction import RULES, find_rule

@@ -72,7 +72,7 @@ def import_command(
     come along: the summary of a run says how often ours differ, and why.
     """
     from answerkey.importers import ImportOptions, describe_import, import_log
-    from answerkey.report.preview import draw_import
+    from answerkey.reports.preview import draw_import
 
     with console.display() as display:
         found = import_log(

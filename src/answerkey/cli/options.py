@@ -53,13 +53,13 @@ class GateFiles:
     def write(self, outcome: Sequence[Run] | AnswerkeyError) -> None:
         """Write the files that are asked for, from finished runs or from what kept a run from its end."""
         if self.junit is not None:
-            from answerkey.report.markdown import write_junit, write_junit_fault
+            from answerkey.reports.markdown import write_junit, write_junit_fault
             from answerkey.runs import write_output
 
             text = write_junit_fault(outcome) if isinstance(outcome, AnswerkeyError) else write_junit(outcome)
             write_output(Path(self.junit), lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
         if self.summary is not None:
-            from answerkey.report.markdown import write_step_summary, write_summary_fault
+            from answerkey.reports.markdown import write_step_summary, write_summary_fault
 
             if isinstance(outcome, AnswerkeyError):
                 page = write_summary_fault(outcome)
@@ -87,7 +87,7 @@ def keep_files(options: dict[str, object]) -> Iterator[GateFiles]:
 
 def find_baseline(options: Mapping[str, object]) -> dict[str, object]:
     """Return the options with the folder of the run that `--baseline` means, as for `show`."""
-    from answerkey.report.listing import find_run
+    from answerkey.reports.listing import find_run
 
     name = options["baseline"]
     return {**options, "baseline": None if name is None else str(find_run(str(name)).path)}

@@ -158,7 +158,7 @@ def tasks_command(console: Console, words: tuple[str, ...]) -> int:
 
     A ready-made task is named wherever a task file may be: `answerkey run NAME`.
     """
-    from answerkey.report.preview import describe_ready_made, draw_ready_made, draw_ready_made_task
+    from answerkey.reports.preview import describe_ready_made, draw_ready_made, draw_ready_made_task
     from answerkey.spec.ready_made import list_ready_made, load_ready_made
 
     names = words[1:] if words[:1] == ("show",) else words

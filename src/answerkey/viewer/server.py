@@ -36,13 +36,13 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from answerkey.errors import AnswerkeyError, RunError, ServeError, SpecError, hide_secrets
-from answerkey.report.compared import describe_comparison
-from answerkey.report.explain import count_trials, find_position
-from answerkey.report.html import build_page as build_html
-from answerkey.report.html import hash_source
-from answerkey.report.overview import describe_overview, name_dataset
-from answerkey.report.samples import Query, SampleTable
-from answerkey.report.view import label_metric
+from answerkey.reports.compared import describe_comparison
+from answerkey.reports.explain import count_trials, find_position
+from answerkey.reports.html import build_page as build_html
+from answerkey.reports.html import hash_source
+from answerkey.reports.overview import describe_overview, name_dataset
+from answerkey.reports.samples import Query, SampleTable
+from answerkey.reports.view import label_metric
 from answerkey.runs import Run, TaskRun, load_run, name_answerer
 from answerkey.runs.lock import LOCK_NAME, is_alive
 from answerkey.runs.store import JOURNAL_NAME, PART, FolderStore

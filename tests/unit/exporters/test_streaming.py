@@ -11,8 +11,8 @@ import pytest
 import answerkey as ak
 from answerkey.evaluate import prepare, rerun
 from answerkey.exporters import FORMS, PARQUET, export_rows
-from answerkey.report import explain, view
-from answerkey.report.explain import explain_sample
+from answerkey.reports import explain, view
+from answerkey.reports.explain import explain_sample
 from answerkey.runs import Run
 
 SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}

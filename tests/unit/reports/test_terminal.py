@@ -12,7 +12,7 @@ import pytest
 
 from answerkey.evaluate import CallProgress, Judged
 from answerkey.models.calls import BatchSeen
-from answerkey.report.terminal import (
+from answerkey.reports.terminal import (
     PLAIN_BAR,
     draw_bar,
     draw_next_steps,
@@ -24,7 +24,7 @@ from answerkey.report.terminal import (
     format_large,
     write_progress,
 )
-from answerkey.report.view import describe_run
+from answerkey.reports.view import describe_run
 from answerkey.runs import Run
 from answerkey.text import measure_width, plain_text
 from answerkey.types import Groups, GroupValue, MetricValue

@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.report import samples
-from answerkey.report.samples import Query, cut_middle, cut_stretches, join_columns
+from answerkey.reports import samples
+from answerkey.reports.samples import Query, cut_middle, cut_stretches, join_columns
 from answerkey.runs import Run
 from answerkey.testing import Reply, TestServer
 

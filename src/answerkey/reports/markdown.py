@@ -11,8 +11,8 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from answerkey.errors import AnswerkeyError
 from answerkey.gates.rules import read_definition
 from answerkey.gates.text import WORDS, advise_gate, count_gates, explain_gate, judge_run, name_gate
-from answerkey.report.terminal import SIMULATED
-from answerkey.report.view import find_cause, view_run
+from answerkey.reports.terminal import SIMULATED
+from answerkey.reports.view import find_cause, view_run
 from answerkey.runs import Run, name_answerer
 from answerkey.text import format_figure, format_interval, format_percent, make_visible, shorten
 from answerkey.types import Gate, GateStatus
@@ -135,7 +135,7 @@ def write_markdown(run: Run) -> str:
 
 
 def _list_page(run: Run) -> Iterator[str]:
-    from answerkey.report.overview import describe_overview  # it audits, which no other form here needs
+    from answerkey.reports.overview import describe_overview  # it audits, which no other form here needs
 
     view, told = view_run(run), describe_overview(run, is_brief=True)
     yield from (f"# {escape_markdown(view['title'])}: {_say_verdict(run)}", "")

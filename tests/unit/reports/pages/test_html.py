@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from answerkey.errors import RunError
-from answerkey.report import html, samples
-from answerkey.report.html import build_page, select_rows, write_content, write_json, write_report
+from answerkey.reports import html, samples
+from answerkey.reports.html import build_page, select_rows, write_content, write_json, write_report
 from answerkey.runs import Run, load_run
 
 from .conftest import SCORER, MakeRun, list_rows, lose_dataset, open_table, write_lines

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import answerkey as ak
-from answerkey.report.overview import describe_overview
+from answerkey.reports.overview import describe_overview
 from answerkey.runs import Run
 from answerkey.testing import Reply, TestServer
 
@@ -321,7 +321,7 @@ def test_a_run_under_way_shows_what_is_finished(done: Run) -> None:
 
 def test_a_large_run_is_read_in_part(done: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of more completions than are read again so many are drawn, and the page says so."""
-    monkeypatch.setattr("answerkey.report.overview.MOST_AUDITED", 3)
+    monkeypatch.setattr("answerkey.reports.overview.MOST_AUDITED", 3)
     _, task = describe(done)
     assert (task["audited"]["n"], task["audited"]["of"]) == (3, 4)
     assert task["audited"]["sentence"] == (
@@ -339,8 +339,8 @@ def test_a_large_run_is_read_in_part(done: Run, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_curve_of_some_completions_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there are too many to read all, they come from all over the run, and the page says how many."""
-    monkeypatch.setattr("answerkey.report.plots.BLOCK", 2)
-    monkeypatch.setattr("answerkey.report.plots.MOST_RELIABILITY", 4)
+    monkeypatch.setattr("answerkey.reports.plots.BLOCK", 2)
+    monkeypatch.setattr("answerkey.reports.plots.MOST_RELIABILITY", 4)
     told, task = describe(ask(tmp_path, [{"question": str(place), "answer": "A"} for place in range(10)]))
     assert sum(one["n"] for one in task["plots"]["reliability"]["bins"]) == 4
     assert told["notices"] == [

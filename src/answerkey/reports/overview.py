@@ -19,8 +19,8 @@ from answerkey.gates.text import WORDS, explain_gate, name_gate
 from answerkey.metrics.classification import (
     correct_for_chance,
 )
-from answerkey.report.explain import count_trials
-from answerkey.report.plots import (
+from answerkey.reports.explain import count_trials
+from answerkey.reports.plots import (
     MOST_CATEGORIES,
     Plot,
     describe_plots,
@@ -29,7 +29,7 @@ from answerkey.report.plots import (
     list_letters,
     say_reliability_part,
 )
-from answerkey.report.view import count_scored, find_cause, label_metric, name_scorer
+from answerkey.reports.view import count_scored, find_cause, label_metric, name_scorer
 from answerkey.run_audit.audit import audit
 from answerkey.run_audit.findings import TaskAudit, find_format, find_run_findings
 from answerkey.run_audit.readings import (

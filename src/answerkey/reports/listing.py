@@ -8,7 +8,7 @@ from typing import Any
 
 from answerkey.datasets.storage import is_stored
 from answerkey.errors import RunError, suggest
-from answerkey.report.view import label_metric
+from answerkey.reports.view import label_metric
 from answerkey.runs import Run, RunPlace, find_place, is_run, list_places, load_run, name_answerer
 from answerkey.text import (
     Line,

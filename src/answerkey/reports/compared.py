@@ -9,7 +9,7 @@ from answerkey.comparison.compare import Comparison, PairComparison, TaskCompari
 from answerkey.errors import AnswerkeyError
 from answerkey.evaluate.pairs import name_runs
 from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST
-from answerkey.report.samples import SampleTable
+from answerkey.reports.samples import SampleTable
 from answerkey.runs import Run, name_answerer
 from answerkey.text import clean_numbers, format_chance, format_number
 

@@ -28,9 +28,9 @@ import polars as pl
 from answerkey._version import __version__
 from answerkey.engines import Spread, open_engine
 from answerkey.evaluate.pairs import is_same_run
-from answerkey.report.compared import describe_comparison, label_runs, list_compared
-from answerkey.report.overview import describe_overview
-from answerkey.report.samples import SampleSource, SampleTable, describe_samples
+from answerkey.reports.compared import describe_comparison, label_runs, list_compared
+from answerkey.reports.overview import describe_overview
+from answerkey.reports.samples import SampleSource, SampleTable, describe_samples
 from answerkey.runs import Run, write_whole
 from answerkey.text import clean_numbers, make_visible
 
@@ -205,7 +205,7 @@ def build_page(title: str, *, is_viewer: bool = False) -> tuple[str, str, str]:
 @lru_cache(maxsize=2)
 def _read_web(*, is_viewer: bool) -> tuple[str, str, str]:
     """Return HTML, style and script of the page."""
-    folder = files("answerkey.report").joinpath("web")
+    folder = files("answerkey.reports").joinpath("web")
     scripts = [name for name in SCRIPTS if is_viewer or name not in VIEWER_ONLY]
     page, style, *texts = (
         folder.joinpath(name).read_text("utf-8") for name in ("page.html", "page.css", *scripts)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.report.explain import draw_explained
+from answerkey.reports.explain import draw_explained
 from answerkey.text import plain_text
 
 SCORED = {

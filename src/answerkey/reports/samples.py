@@ -41,7 +41,7 @@ from answerkey.metrics.measure import label_rows
 from answerkey.metrics.task_counts import NO_CATEGORY, find_invalid_reasons
 from answerkey.reader import EXTRACTORS
 from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
-from answerkey.report.explain import count_trials, iterate_ids
+from answerkey.reports.explain import count_trials, iterate_ids
 from answerkey.run_audit.audit import name_rule
 from answerkey.runs import Run, Table, TaskRun
 from answerkey.scorers import ChoiceProbabilities, Scorer, StringEqualsMcqa, explain_verdict

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from answerkey.report.view import find_example, label_metric, view_run
+from answerkey.reports.view import find_example, label_metric, view_run
 from answerkey.runs import Run, TaskRun, name_answerer
 from answerkey.text import (
     BLANK,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from answerkey.report import compared
-from answerkey.report.compared import describe_comparison, list_compared
+from answerkey.reports import compared
+from answerkey.reports.compared import describe_comparison, list_compared
 from answerkey.runs import Run
 
 from .conftest import MakeRun, list_rows, open_table

@@ -10,7 +10,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import Place, RunError, SpecError
-from answerkey.report.markdown import (
+from answerkey.reports.markdown import (
     escape_markdown,
     write_junit,
     write_junit_fault,

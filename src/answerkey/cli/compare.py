@@ -70,7 +70,7 @@ def compare_command(
         *map(find_run, runs),
         baseline=None if baseline is None else find_run(baseline),
         is_corrected=not uncorrected,
-        **options,  # type: ignore[arg-type]  # the options above have the names of `CompareOptions`
+        **options,  # type: ignore[arg-type]  # the options above have the names of its parameters
     )
     if console.as_json:
         console.print_json(clean_numbers(describe_comparison(found)))
@@ -168,7 +168,7 @@ def power_command(
         *map(find_run, runs),
         power=wanted,
         is_paired=not unpaired,
-        **options,  # type: ignore[arg-type]  # the options above have the names of `PowerOptions`
+        **options,  # type: ignore[arg-type]  # the options above have the names of its parameters
     )
     if console.as_json:
         console.print_json(clean_numbers(describe_power(plan)))

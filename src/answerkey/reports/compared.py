@@ -142,12 +142,12 @@ def _describe_task(
                 "sentence": _say_pair(pair, shown, len(whole.pairs), is_share=is_share),
                 "categories": [
                     {
-                        "label": one.category,
-                        "difference": one.difference.value,
-                        "interval": one.difference.evidence.interval,
-                        "n": one.difference.n,
+                        "label": category,
+                        "difference": one.value,
+                        "interval": one.evidence.interval,
+                        "n": one.n,
                     }
-                    for one in pair.categories
+                    for category, one in pair.categories.items()
                 ],
                 "flips": [
                     {

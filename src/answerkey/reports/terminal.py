@@ -93,7 +93,7 @@ def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | N
     for entry in view["unfinished"]:
         lines += _draw_calls(entry, width)
     if "variants" in view:
-        from answerkey.comparison.variants import draw_variants
+        from answerkey.comparison.compare import draw_variants
 
         lines += draw_variants(run, width, digits)
     if run.gates:

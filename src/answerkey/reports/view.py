@@ -41,7 +41,7 @@ def _describe_run(run: Run) -> dict[str, Any]:
 
         described["gates"] = describe_run_gates(run)
     if any(task.manifest.get("variant") for task in run.tasks.values()):
-        from answerkey.comparison.variants import describe_variants
+        from answerkey.comparison.compare import describe_variants
 
         described["variants"] = describe_variants(run)
     return {**described, "notices": list(run.manifest.get("notices") or [])}

@@ -345,7 +345,7 @@ def _draw_task(
         notes += [f"{name}: left out: {left_out}"] if left_out else []
         notes += [f"{name}: no interval: {evidence.interval_note}"] if evidence.interval_note else []
     unit = "points" if in_points else "value"
-    header = ("", unit, "95 % interval", "SE", "flips", "p", "mid-p", "p (Holm)")
+    header: Sequence[str] = ("", unit, "95 % interval", "SE", "flips", "p", "mid-p", "p (Holm)")
     lines += lay_out(Table(header, rows, "<>>>>>>>"), width)
     for verdict, which in (("better", better), ("may be chance", chance)):
         lines += draw_text(f"{verdict}: {', '.join(which)}", width) if which else []

@@ -9,8 +9,15 @@ from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from answerkey.errors import AnswerkeyError
-from answerkey.gates.rules import read_definition
-from answerkey.gates.text import WORDS, advise_gate, count_gates, explain_gate, judge_run, name_gate
+from answerkey.gates.rules import (
+    WORDS,
+    advise_gate,
+    count_gates,
+    explain_gate,
+    judge_run,
+    name_gate,
+    read_definition,
+)
 from answerkey.reports.terminal import SIMULATED
 from answerkey.reports.view import find_cause, view_run
 from answerkey.runs import Run, name_answerer

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from answerkey.comparison.compare import compare
 from answerkey.errors import AnswerkeyError
-from answerkey.gates.text import WORDS, explain_gate, name_gate
+from answerkey.gates.rules import WORDS, explain_gate, name_gate
 from answerkey.metrics.classification import (
     correct_for_chance,
 )

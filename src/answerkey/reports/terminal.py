@@ -97,7 +97,7 @@ def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | N
 
         lines += draw_variants(run, width, digits)
     if run.gates:
-        from answerkey.gates.text import draw_gates
+        from answerkey.gates.rules import draw_gates
 
         lines += draw_gates(run, width)
     lines += [BLANK] if view["notices"] else []

@@ -37,7 +37,7 @@ def _describe_run(run: Run) -> dict[str, Any]:
     about |= {"stopped": run.manifest["stopped"]} if "stopped" in run.manifest else {}
     described: dict[str, Any] = {"run": about, "tasks": [_describe_task(one) for one in run.tasks.values()]}
     if run.gates:  # a feature is imported where a run has something of it
-        from answerkey.gates.text import describe_run_gates
+        from answerkey.gates.rules import describe_run_gates
 
         described["gates"] = describe_run_gates(run)
     if any(task.manifest.get("variant") for task in run.tasks.values()):

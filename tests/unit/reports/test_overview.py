@@ -339,8 +339,8 @@ def test_a_large_run_is_read_in_part(done: Run, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_curve_of_some_completions_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there are too many to read all, they come from all over the run, and the page says how many."""
-    monkeypatch.setattr("answerkey.reports.plots.BLOCK", 2)
-    monkeypatch.setattr("answerkey.reports.plots.MOST_RELIABILITY", 4)
+    monkeypatch.setattr("answerkey.reports.overview.BLOCK", 2)
+    monkeypatch.setattr("answerkey.reports.overview.MOST_RELIABILITY", 4)
     told, task = describe(ask(tmp_path, [{"question": str(place), "answer": "A"} for place in range(10)]))
     assert sum(one["n"] for one in task["plots"]["reliability"]["bins"]) == 4
     assert told["notices"] == [

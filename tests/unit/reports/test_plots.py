@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import answerkey as ak
-from answerkey.reports.plots import MIME_TYPE, SCHEMA, Plot, choose_step, count_bins, draw_plots
+from answerkey.reports.overview import MIME_TYPE, SCHEMA, Plot, choose_step, count_bins, draw_plots
 from answerkey.runs import Run
 
 NUMBERS = st.lists(st.floats(0, 1e6, allow_nan=False), min_size=1, max_size=60)

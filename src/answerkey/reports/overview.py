@@ -26,7 +26,7 @@ from answerkey.metrics import Calibration, wilson
 from answerkey.metrics.base import ValueCounts
 from answerkey.metrics.classification import correct_for_chance, measure_recalls, measure_rstd
 from answerkey.reports.explain import count_trials
-from answerkey.reports.view import count_scored, find_cause, label_metric, name_scorer
+from answerkey.reports.view import count_rows, find_cause, label_metric, name_scorer
 from answerkey.run_audit.audit import audit
 from answerkey.run_audit.findings import TaskAudit, find_format, find_run_findings
 from answerkey.run_audit.readings import describe_counted, describe_whole, list_readings, say_unfit
@@ -210,7 +210,9 @@ def _count_readings(task: TaskRun) -> Audited:
     """Return what the run itself counted: some completions by every rule, all of them by its own."""
     found = describe_counted(task)
     if found is None:
-        return Audited(TaskAudit(task.key, None, None, 0, {}, 1, 0, drawn_from=count_scored(task)))
+        return Audited(
+            TaskAudit(task.key, None, None, 0, {}, 1, 0, drawn_from=int(count_rows(task)["scored"]))
+        )
     whole = describe_whole(task, str(found.rule))
     nothing: Plain = {"count": 0, "examples": []}
     counts = {

@@ -107,7 +107,7 @@ def _view_task(task: TaskRun) -> dict[str, Any]:
         "repeated": task.manifest.get("repeatability"),
         "row_counts": rows["counts"] if rows else None,
         "invalid": [
-            {"reason": reason, **one, "share": one["count"] / count_scored(task)}
+            {"reason": reason, **one, "share": one["count"] / count_rows(task)["scored"]}
             for reason, one in sorted(totals["invalid"].items(), key=lambda pair: -pair[1]["count"])
         ],
         "unscored": _list_unscored(task),
@@ -263,10 +263,11 @@ def label_metric(task: TaskRun, value: MetricValue) -> str:
     return f"{name}: {value.name.removeprefix(f'{value.scorer}_')}"
 
 
-def count_scored(task: TaskRun) -> int:
-    """Return how many completions are scored: samples, or rows where there are several of each."""
+def count_rows(task: TaskRun) -> Mapping[str, int]:
+    """Return the counts of completions: of samples, or of rows where there are several of each."""
     rows = task.totals.get("orders") or task.totals.get("trials")
-    return int((rows["counts"] if rows else task.counts)["scored"])
+    found: Mapping[str, int] = rows["counts"] if rows else task.counts
+    return found
 
 
 def find_example(run: Run) -> str | None:

@@ -48,7 +48,7 @@ def audit_command(console: Console, run: str, *, digits: int | None, **chosen: A
     RUN is a run folder, its name below `runs`, or `latest`. No model is asked and nothing is changed. The
     exit code is 0 whatever is found.
     """
-    from answerkey.reports.listing import find_run
+    from answerkey.reports.view import find_run
     from answerkey.run_audit.audit import audit
     from answerkey.run_audit.text import describe_audit, draw_audit
 

@@ -60,7 +60,7 @@ def compare_command(
     truths are refused. A difference is first minus second.
     """
     from answerkey.comparison.compare import compare, describe_comparison, draw_pairs
-    from answerkey.reports.listing import find_run
+    from answerkey.reports.view import find_run
     from answerkey.text import clean_numbers
 
     if fail_on_regression and baseline is None:
@@ -161,7 +161,7 @@ def power_command(
     and 0.5 unless given, at which answers vary most.
     """
     from answerkey.comparison.power import describe_power, draw_power, plan_comparison
-    from answerkey.reports.listing import find_run
+    from answerkey.reports.view import find_run
     from answerkey.text import clean_numbers
 
     plan = plan_comparison(

@@ -79,9 +79,8 @@ def show_command(
     `--group-by` and `--cluster-by` name columns of the dataset; its metrics are measured again for them, and
     the run stays as it is. The exit code is that of its gates.
     """
-    from answerkey.reports.listing import find_run
     from answerkey.reports.terminal import draw_next_steps, draw_summary
-    from answerkey.reports.view import describe_run
+    from answerkey.reports.view import describe_run, find_run
 
     if form == "markdown" and (console.as_json or digits is not None):
         other = "--json" if console.as_json else "--digits"
@@ -122,7 +121,7 @@ def explain_command(console: Console, run: str, sample: str, *, task: str | None
     SAMPLE is a sample id; for generated ids the row number will do (`2` for `000002`).
     """
     from answerkey.reports.explain import describe_explained, draw_explained, explain_sample
-    from answerkey.reports.listing import find_run
+    from answerkey.reports.view import find_run
 
     found = explain_sample(find_run(run), sample, task_key=task)
     if console.as_json:
@@ -138,7 +137,7 @@ def explain_command(console: Console, run: str, sample: str, *, task: str | None
 @with_console
 def runs_command(console: Console, folder: str | None) -> int:
     """List the runs below DIR, newest first; DIR is `runs` unless given."""
-    from answerkey.reports.listing import describe_listing, draw_listing, list_folder
+    from answerkey.reports.view import describe_listing, draw_listing, list_folder
 
     if folder is None and not Path(RUNS).is_dir():
         if console.as_json:
@@ -196,7 +195,7 @@ def report_command(
     and asks nobody for anything. A file of that name is replaced.
     """
     from answerkey.reports.html import MOST_EMBEDDED, write_report
-    from answerkey.reports.listing import find_run
+    from answerkey.reports.view import find_run
 
     found = [find_run(name) for name in runs]
     base = None if baseline is None else find_run(baseline)
@@ -334,7 +333,7 @@ def export_command(
     In CSV, a text that a spreadsheet would take for a formula has an apostrophe in front, unless `--raw`.
     """
     from answerkey.exporters import CSV, check_form, export_rows
-    from answerkey.reports.listing import find_run
+    from answerkey.reports.view import find_run
 
     check_form(form)
     if raw and form != CSV:

@@ -87,7 +87,7 @@ def keep_files(options: dict[str, object]) -> Iterator[GateFiles]:
 
 def find_baseline(options: Mapping[str, object]) -> dict[str, object]:
     """Return the options with the folder of the run that `--baseline` means, as for `show`."""
-    from answerkey.reports.listing import find_run
+    from answerkey.reports.view import find_run
 
     name = options["baseline"]
     return {**options, "baseline": None if name is None else str(find_run(str(name)).path)}

@@ -251,7 +251,7 @@ def resume_command(console: Console, run: str, **options: object) -> int:
     complete is left as it is.
     """
     from answerkey import evaluate
-    from answerkey.reports.listing import find_run
+    from answerkey.reports.view import find_run
     from answerkey.runs import find_place, has_only_begun, load_manifest
 
     with keep_files(options) as files:
@@ -286,7 +286,7 @@ def rescore_command(
     knows what it said.
     """
     from answerkey import evaluate
-    from answerkey.reports.listing import find_run
+    from answerkey.reports.view import find_run
 
     with keep_files(options) as files:
         options = find_baseline(options)

@@ -121,7 +121,7 @@ class GateItem(pytest.Item):
 
 def _read_options(config: pytest.Config) -> dict[str, Any]:
     """Return what the command line of pytest says, as options of `answerkey.run`."""
-    from answerkey.reports.listing import find_run
+    from answerkey.reports.view import find_run
 
     model, baseline = (config.getoption(f"answerkey_{name}") for name in ("model", "baseline"))
     found = {"model": model, "baseline": baseline and str(find_run(str(baseline)).path)}

@@ -36,10 +36,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from answerkey.errors import AnswerkeyError, RunError, ServeError, SpecError, hide_secrets
-from answerkey.reports.compared import describe_comparison
 from answerkey.reports.explain import count_trials, find_position
 from answerkey.reports.html import build_page as build_html
-from answerkey.reports.html import hash_source
+from answerkey.reports.html import describe_comparison, hash_source
 from answerkey.reports.overview import describe_overview, name_dataset
 from answerkey.reports.samples import Query, SampleTable
 from answerkey.reports.view import label_metric

@@ -537,11 +537,19 @@ def advise_gate(gate: Gate, run: Run) -> str | None:
     return read_definition(gate.definition).advise(check, path)
 
 
-def name_gate(gate: Gate, run: Run) -> str:
-    """Return what a gate is called: its name, and its policy where there are several."""
-    name = gate.display_name or gate.rule
-    label = name if name == gate.rule else f"{name} ({gate.rule})"
-    return f"{gate.policy}: {label}" if len({one.policy for one in run.gates}) > 1 else label
+def tell_gates(run: Run) -> list[tuple[Gate, str, list[str], str | None]]:
+    """Return every gate of a run, what it is called, its sentences, and what to do about it.
+
+    It is called by its name, with its policy where there are several.
+    """
+    gates, told = run.gates, []
+    has_policies = len({gate.policy for gate in gates}) > 1
+    for gate in gates:
+        name = gate.display_name or gate.rule
+        label = name if name == gate.rule else f"{name} ({gate.rule})"
+        label = f"{gate.policy}: {label}" if has_policies else label
+        told.append((gate, label, explain_gate(gate, with_tasks=len(run.tasks) > 1), advise_gate(gate, run)))
+    return told
 
 
 def count_gates(gates: Sequence[Gate]) -> str:
@@ -554,38 +562,32 @@ def count_gates(gates: Sequence[Gate]) -> str:
 
 def draw_gates(run: Run, width: int) -> list[Line]:
     """Return every gate with what was measured and needed; nothing for a run without policies."""
-    gates, verdict = run.gates, judge_run(run)
+    found, verdict = tell_gates(run), judge_run(run)
     if verdict is None:
         return []
-    head = line(Span("Gates", "title"), "  ", Span(WORDS[verdict], ROLES[verdict]), f"  {count_gates(gates)}")
-    lines = [BLANK, head]
-    longest = max(len(WORDS[gate.status]) for gate in gates)
-    indent = " " * (longest + 4)
-    for gate in gates:
-        name = Span(name_gate(gate, run), "strong")
-        lines.append(line("  ", Span(WORDS[gate.status].ljust(longest), ROLES[gate.status]), "  ", name))
-        if gate.note == NOT_COMPLETE:
+    counts = count_gates([gate for gate, *_ in found])
+    lines = [BLANK, line(Span("Gates", "title"), "  ", Span(WORDS[verdict], ROLES[verdict]), f"  {counts}")]
+    longest = max(len(WORDS[gate.status]) for gate, *_ in found)
+    indent, left = " " * (longest + 4), None
+    for gate, name, sentences, advice in found:
+        status = Span(WORDS[gate.status].ljust(longest), ROLES[gate.status])
+        lines.append(line("  ", status, "  ", Span(name, "strong")))
+        if gate.note == NOT_COMPLETE:  # said once: it is the same of all
+            left = advice
             continue
-        told: list[tuple[str, Role]] = [
-            (text, "plain") for text in explain_gate(gate, with_tasks=len(run.tasks) > 1)
-        ]
-        told += [(advice, "dim")] if (advice := advise_gate(gate, run)) else []
+        told: list[tuple[str, Role]] = [(text, "plain") for text in sentences]
+        told += [(advice, "dim")] if advice else []
         for text, role in told:
             parts = wrap(make_visible(text), max(20, width - len(indent)))
             lines += [line(indent, Span(part, role)) for part in parts]
-    left = next((gate for gate in gates if gate.note == NOT_COMPLETE), None)
-    if left is not None:  # said once: it is the same of all
-        lines += draw_text(f"{NOT_COMPLETE}: {advise_gate(left, run)}", width)
-    return lines
+    return lines + (draw_text(f"{NOT_COMPLETE}: {left}", width) if left else [])
 
 
 def describe_run_gates(run: Run) -> list[dict[str, Any]]:
     """Return the gates as plain values, with their explanations."""
     return [
-        {
-            **described,
-            "explanation": " ".join(f"{text}." for text in explain_gate(gate, with_tasks=len(run.tasks) > 1)),
-            "advice": advise_gate(gate, run),
-        }
-        for gate, described in zip(run.gates, describe_gates(run.gates), strict=True)
+        {**described, "explanation": " ".join(f"{text}." for text in sentences), "advice": advice}
+        for described, (_, _, sentences, advice) in zip(
+            describe_gates(run.gates), tell_gates(run), strict=True
+        )
     ]

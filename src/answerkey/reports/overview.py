@@ -21,7 +21,7 @@ import polars as pl
 
 from answerkey.comparison.compare import compare
 from answerkey.errors import AnswerkeyError
-from answerkey.gates.rules import WORDS, explain_gate, name_gate
+from answerkey.gates.rules import WORDS, tell_gates
 from answerkey.metrics import Calibration, wilson
 from answerkey.metrics.base import ValueCounts
 from answerkey.metrics.classification import correct_for_chance, measure_recalls, measure_rstd
@@ -98,12 +98,12 @@ def describe_overview(
             "notices": [*dict.fromkeys(_list_notices(run, audited)), *uncompared],
             "gates": [
                 {
-                    "name": name_gate(gate, run),
+                    "name": name,
                     "is_pass": DECIDED.get(gate.status),
                     "sentence": ("" if gate.status in DECIDED else f"{WORDS[gate.status]}: ")
-                    + "; ".join(explain_gate(gate, with_tasks=len(run.tasks) > 1)),
+                    + "; ".join(sentences),
                 }
-                for gate in run.gates
+                for gate, name, sentences, _ in tell_gates(run)
             ],
             "tasks": [
                 _describe_task(task, audited[key], differences.get(key), is_complete=run.status == "complete")

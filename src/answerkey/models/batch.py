@@ -33,7 +33,7 @@ from answerkey.models.calls import (
 )
 from answerkey.models.client import BUDGET_POLL_SECONDS, LOG, ModelClient, Round
 from answerkey.models.providers import CHAT_PATH, Connection
-from answerkey.models.responses import ANSWERED, Said, fail, find_complaint, read_body, shorten
+from answerkey.models.responses import ANSWERED, fail, find_complaint, read_body, shorten
 from answerkey.models.retry import (
     Health,
     Outcome,
@@ -272,7 +272,7 @@ class BatchApi:
         def read(status: int, body: bytes) -> Completion:
             if is_file and status in ANSWERED:
                 return Completion("")
-            found = read_body(status, body, lambda _: Said(texts=[""]))
+            found = read_body(status, body, lambda _: Completion(""))
             return replace(found, error=found.error and self._connection.hide(found.error))
 
         retry = Retry(limits, clock)

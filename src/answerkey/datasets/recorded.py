@@ -21,7 +21,6 @@ from answerkey.datasets.rows import (
     BLOCK_ROWS,
     ID_COLUMN,
     TRIAL_COLUMN,
-    HeldRows,
     Rows,
     iterate_blocks,
     locate_positions,
@@ -371,7 +370,7 @@ def match_completions(
 
 
 def _iterate_ids(rows: Rows) -> Iterator[pl.Series]:
-    return (rows.slice(offset, BLOCK_ROWS).ids() for offset in range(0, len(rows), BLOCK_ROWS))
+    return (rows.slice(offset, BLOCK_ROWS).ids for offset in range(0, len(rows), BLOCK_ROWS))
 
 
 def _has_same_ids(one: Rows, other: Rows) -> bool:
@@ -393,18 +392,18 @@ def _match_ids(table: Rows, dataset: Dataset, columns: frozenset[str]) -> Rows:
     for whole in (range(len(dataset.table)), dataset.kept):
         if len(whole) == len(table) and _has_same_ids(table, dataset.table.take(whole)):
             return table.take(locate_positions(whole, dataset.chosen))
-    ids = dataset.rows.ids()
-    rows = pl.DataFrame({"id": table.ids()}).with_row_index("row")
+    ids = dataset.rows.ids
+    rows = pl.DataFrame({"id": table.ids}).with_row_index("row")
     positions = pl.DataFrame({"id": ids}).join(rows, on="id", how="left", maintain_order="left")["row"]
     missing = ids.filter(positions.is_null())
-    known = pl.DataFrame({"id": dataset.table.ids()})
+    known = pl.DataFrame({"id": dataset.table.ids})
     unknown = rows.join(known, on="id", how="anti", maintain_order="left")["id"]
     if len(missing) or len(unknown):
         hint = f"`{ID_COLUMN}` must hold the ids of this dataset; without ids its rows are"
         hint += " `000001`, `000002`, ..."
         lists = {"samples without a completion": missing, "completions without a sample": unknown}
         raise _refuse_match(table.file, lists, hint)
-    return HeldRows(table.load(columns).take(positions))
+    return table.load(columns).take(positions)
 
 
 def _match_order(table: Rows, dataset: Dataset) -> Rows:
@@ -435,10 +434,10 @@ def _match_trials(table: Rows, dataset: Dataset, num_trials: int, columns: froze
     found = table.load(columns | {TRIAL_COLUMN})
     rows = pl.DataFrame({"id": found.ids, "trial": _read_trials(found)}).with_row_index("row")
     numbers = pl.DataFrame({"trial": pl.int_range(0, num_trials, eager=True)})
-    wanted = pl.DataFrame({"id": dataset.rows.ids()}).join(numbers, how="cross", maintain_order="left_right")
+    wanted = pl.DataFrame({"id": dataset.rows.ids}).join(numbers, how="cross", maintain_order="left_right")
     matched = wanted.join(rows, on=["id", "trial"], how="left", maintain_order="left")
     missing = matched.filter(pl.col("row").is_null())
-    is_known = pl.col("id").is_in(dataset.table.ids().implode())
+    is_known = pl.col("id").is_in(dataset.table.ids.implode())
     is_known &= pl.col("trial").is_between(0, num_trials - 1)
     unknown = rows.filter(~is_known.fill_null(value=False))
     if missing.height or unknown.height:
@@ -450,14 +449,14 @@ def _match_trials(table: Rows, dataset: Dataset, num_trials: int, columns: froze
             "completions that belong nowhere": unknown.select(name).to_series(),
         }
         raise _refuse_match(table.file, lists, hint)
-    return HeldRows(found.take(matched["row"]))
+    return found.take(matched["row"])
 
 
 def _has_trials_in_order(table: Rows, samples: Rows, num_trials: int) -> bool:
     """Return whether the trials of each sample stand one after the other, in the order of the samples."""
     step = max(1, BLOCK_ROWS // num_trials)
     for offset in range(0, len(samples), step):
-        ids = samples.slice(offset, step).ids()
+        ids = samples.slice(offset, step).ids
         block = table.slice(offset * num_trials, len(ids) * num_trials).load([TRIAL_COLUMN])
         expected = pl.int_range(len(block), dtype=pl.Int64, eager=True) % num_trials
         if not block.ids.equals(_repeat_ids(ids, num_trials), check_names=False):

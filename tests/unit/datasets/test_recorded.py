@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from answerkey.datasets.dataset import Dataset
-from answerkey.datasets.recorded import find_field, find_own_completions, match_completions
+from answerkey.datasets.recorded import find_completion_column, find_own_completions, match_completions
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.tables import load_rows, load_table
 from answerkey.errors import AnswerkeyError, DataError
@@ -361,8 +361,11 @@ def test_trials_in_the_order_of_the_samples_are_read_where_they_lie() -> None:
 def reach(rows: list[dict[str, object]], name: str) -> list[object] | None:
     """Return the cells that a name reaches."""
     samples = load_rows(rows, name="rows").samples
-    found = find_field(samples, name)
-    cells = None if found is None else found.read(samples)
+    try:
+        found = find_completion_column(samples, name)
+    except DataError:
+        return None
+    cells = None if found is None else found.cells(samples)
     return cells.to_list() if isinstance(cells, pl.Series) else cells
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, Shard, cut_shards, open_dataset
-from answerkey.datasets.downloads import digest_file, hide_query
 from answerkey.datasets.recorded import (
     BlankCompletions,
     find_own_completions,
@@ -25,7 +24,7 @@ from answerkey.datasets.recorded import (
 )
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import InlineSource, pin_source
-from answerkey.datasets.storage import name_lasting
+from answerkey.datasets.storage import digest_file, hide_query, name_lasting
 from answerkey.datasets.tables import load_table
 from answerkey.engines import Spread
 from answerkey.errors import (

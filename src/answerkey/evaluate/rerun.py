@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 import polars as pl
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, open_dataset
-from answerkey.datasets.downloads import digest_file
 from answerkey.datasets.recorded import BlankCompletions, find_own_completions, match_completions
 from answerkey.datasets.rows import Rows
-from answerkey.datasets.storage import is_stored
+from answerkey.datasets.storage import digest_file, is_stored
 from answerkey.datasets.tables import load_table
 from answerkey.engines import open_engine
 from answerkey.errors import DataError, Place, RunError, SpecError, listing, raise_all, suggest

@@ -235,7 +235,7 @@ def test_rules_that_give_the_verdict_of_others_are_counted_where_verdicts_differ
 def test_passages_without_options_have_none() -> None:
     """Where neither the scorer nor the dataset has the texts, lenses see labels alone."""
     samples, completions = make_tables(["B"], ["B"])
-    bare = samples.select(["answer"])
+    bare = samples.load(["answer"])
     passages = list_passages(SCORER, bare, completions, SCORER.score(bare, completions))
     assert passages.options == [None]
 

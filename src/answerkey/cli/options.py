@@ -46,12 +46,13 @@ class GateFiles:
         from answerkey.report import markdown
         from answerkey.runs import write_output
 
-        is_error = isinstance(outcome, AnswerkeyError)
+        error = outcome if isinstance(outcome, AnswerkeyError) else None
+        runs = () if isinstance(outcome, AnswerkeyError) else outcome
         if self.junit is not None:
-            text = (markdown.write_junit_fault if is_error else markdown.write_junit)(outcome)
+            text = markdown.write_junit_fault(error) if error else markdown.write_junit(runs)
             write_output(Path(self.junit), lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
         if self.summary is not None:
-            page = (markdown.write_summary_fault if is_error else markdown.write_step_summary)(outcome)
+            page = markdown.write_summary_fault(error) if error else markdown.write_step_summary(runs)
             with Path(self.summary).open("a", encoding="utf-8", newline="\n") as stream:
                 stream.write(page)
 

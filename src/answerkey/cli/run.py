@@ -122,7 +122,7 @@ def _read_plan(file: str, options: Chosen) -> Sequence[Specification]:
     from answerkey.evaluate import Options
     from answerkey.spec import load_plan
 
-    loaded = load_plan(file, Options(**options).overrides())  # type: ignore[arg-type]  # the fields of Options
+    loaded = load_plan(file, Options(**options))  # type: ignore[arg-type]  # the fields of Options
     raise_all(loaded.errors)
     return loaded.value.specifications if loaded.value else ()
 

@@ -428,7 +428,7 @@ def load_model(
     known = Definitions.open(file if file.is_dir() else file.parent, overrides, problems)
     if is_url(reference):
         # Whoever stored the reference chose the host; the keys of this project are not theirs to send there.
-        known.environment = load_environment(None, overrides.env_file, overrides.environment)
+        known.environment = load_environment(None, overrides.env)
     if "/" not in reference:
         node = known.read(find_file(file))
         if isinstance(node, MapNode):
@@ -715,7 +715,7 @@ def _add_variants(planned: PlannedTask, known: Definitions) -> Iterator[PlannedT
     bare, solver = definition.without("variants"), definition.get("solver")
     name = planned.key or planned.fields.task_key
     planned = replace(planned, node=planned.node.having("definition", bare))
-    if (known.overrides.completions or planned.completions) is not None:
+    if known.overrides.brings_completions or planned.completions is not None:
         message = "recorded completions are answers to one prompt: `variants` are left out"
         problems.notice(message, listed.place)
         yield planned
@@ -779,7 +779,7 @@ def _specify_one(task: Task, planned: PlannedTask, key: str, known: Definitions)
             is_callers=overrides.model is not None,
             generation=models.build_generation(fields.generation),
         )
-        is_called = needs_model and (overrides.completions or recorded) is None
+        is_called = needs_model and not overrides.brings_completions and recorded is None
         model = known.find_model(choice, is_called=is_called)
     wanted, examples = getattr(task.solver, "examples", None), None
     if wanted is not None:
@@ -792,7 +792,7 @@ def _specify_one(task: Task, planned: PlannedTask, key: str, known: Definitions)
     named = known.models.get(fields.model_key or "")
     selected: dict[str, Any] = {name: one for name, one in planned.selection.items() if name in _SELECTION}
     selected |= fields.model_dump(include=set(_SELECTION), exclude_none=True)
-    selected |= {name: one for name in _SELECTION if (one := getattr(overrides, name)) is not None}
+    selected |= {name: one for name in _SELECTION if (one := getattr(overrides, name, None)) is not None}
     return Specification(
         key=key,
         task=task,

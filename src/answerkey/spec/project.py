@@ -6,10 +6,10 @@ values of the environment, or else of `.env`; `<< secrets.NAME >>` is used and n
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from os import environ
 from pathlib import Path
 from typing import Generic, Literal, Self, TypeVar
 
@@ -40,27 +40,30 @@ _SECRET_ANYWHERE = re.compile(r"<<\s*secrets\.")
 class Overrides:
     """What the caller says beside the file; it wins over what the file says.
 
-    `config` values that are text are read by the declared type of their parameter. `completions` being set
-    means that no model is called. `allow_hosts` may be sent the caller's keys when a file names them.
-    `policies` (a file, or plain values) replace those of the run file; `baseline` is the folder of a run.
-    `environment` stands in for the process environment.
+    `config` values that are text are read by the declared type of their parameter. `env` replaces the `.env`
+    beside the file. `allow_hosts` may be sent the caller's keys when a file names them. `policies` (a file,
+    or plain values of the same form) replace those of the run file; `baseline` is the folder of a run to be
+    no worse than.
     """
 
     config: Mapping[str, object] = field(default_factory=dict)
     model: str | None = None
     dataset: str | Path | None = None
     completions: str | Path | None = None
+    completion_column: str | None = None
     num_samples: int | None = None
     subsampling: Literal["head", "random"] | None = None
     seed: int | None = None
-    stratify_by: str | None = None
-    policies: str | Path | Mapping[str, object] | Sequence[object] | None = None
-    baseline: str | Path | None = None
-    env_file: str | Path | None = None
+    env: str | Path | None = None
     allow_outside: bool = False
     allow_hosts: tuple[str, ...] = ()
-    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    environment: Mapping[str, str] | None = field(default=None, repr=False)
+    policies: str | Path | Mapping[str, object] | Sequence[object] | None = None
+    baseline: str | Path | None = None
+
+    @property
+    def brings_completions(self) -> bool:
+        """Whether the completions are recorded ones, so that no model is needed."""
+        return self.completions is not None or self.completion_column is not None
 
 
 @dataclass(frozen=True)
@@ -126,17 +129,15 @@ def _find_names(text: str) -> list[str]:
     return [plain or braced for plain, braced in _NAME.findall(text)]
 
 
-def load_environment(
-    folder: Path | None, env_file: str | Path | None, base: Mapping[str, str] | None = None
-) -> Environment:
-    """Return the process environment (or `base`) over `env_file`, or over `.env` in `folder`."""
-    file = Path(env_file) if env_file is not None else folder / ".env" if folder else None
+def load_environment(folder: Path | None, env: str | Path | None) -> Environment:
+    """Return the process environment over the file `env`, or over `.env` in `folder`."""
+    file = Path(env) if env is not None else folder / ".env" if folder else None
     stored: dict[str, str] = {}
-    if file is not None and (env_file is not None or file.is_file()):
+    if file is not None and (env is not None or file.is_file()):
         stored = parse_env(nodes.read_text(file, file.as_posix()), file.as_posix())
-    given = os.environ if base is None else base
     is_within = bool(file and folder and file.resolve().is_relative_to(folder.resolve()))
-    return Environment({**stored, **given}, frozenset(stored.keys() - given.keys() if is_within else ()))
+    names = stored.keys() - environ.keys() if is_within else ()
+    return Environment({**stored, **environ}, frozenset(names))
 
 
 def parse_env(text: str, shown: str) -> dict[str, str]:
@@ -285,10 +286,10 @@ class Project:
     def open(cls, folder: Path, overrides: Overrides, problems: Problems) -> Self:
         """Return the project of a folder; an `--env` file that cannot be read is reported."""
         try:
-            environment = load_environment(folder, overrides.env_file, overrides.environment)
+            environment = load_environment(folder, overrides.env)
         except SpecError as error:
             problems.report(error)
-            environment = replace(load_environment(None, None, overrides.environment), is_broken=True)
+            environment = replace(load_environment(None, None), is_broken=True)
         return cls(folder, overrides, problems, environment)
 
     def read(self, source: Path | Mapping[str, object], *, limit: Path | None = None) -> Node:
@@ -311,7 +312,6 @@ class Project:
         if isinstance(node, MapNode) and "definition" not in node.entries:  # a task file has none
             secrets = read_secrets(node.get("secrets"), self.problems)
             node = node.without("secrets")
-        secrets |= {name: Secret(text, "caller") for name, text in self.overrides.secrets.items()}
         return nodes.map_scalars(node, lambda path, scalar: self._fill_secret(path, scalar, secrets))
 
     def _expand(self, path: Way, node: ScalarNode) -> Node:

@@ -36,16 +36,24 @@ from answerkey.sandbox.snippet import START_SECONDS, SnippetError, WorkerProcess
 from answerkey.sandbox.worker import Channel
 from answerkey.templates.analysis import find_lone_expression, parse_template, translate_syntax_errors
 from answerkey.templates.environment import open_environment
-from answerkey.templates.limits import FEW_STEPS, MOST_ELEMENTS, MOST_STEPS, RowContext, measure
 from answerkey.templates.values import (
+    FEW_STEPS,
     FOREIGN,
+    FREE_OUTPUT,
+    MOST_ELEMENTS,
+    MOST_GROWTH,
+    MOST_STEPS,
     SCALARS,
+    Effort,
     ExcessError,
+    RowContext,
     RowError,
     RowExcessError,
+    count_within,
     describe_type,
     is_flat,
     make_plain,
+    measure,
     translate_error,
 )
 
@@ -149,28 +157,38 @@ class Recipe:
         for _ in rows.fill():
             if frame is None:  # at first, and after a row that failed
                 frame = cast("RowContext", template.new_context(dict(rows.given)))
-                frame.grant(steps, own_size=len(self.source), columns=self.columns)
+                frame.effort = Effort(steps)
             frame.renew()
             outcome: object
             try:
-                text = "".join(template.root_render_func(frame))
-                if not self.keeps_value:
-                    if len(text) > MOST_ELEMENTS:
-                        made = f"the template prints {len(text):,} characters"
-                        raise ExcessError(f"{made}; {MOST_ELEMENTS:,} are allowed")
-                    outcome = text
-                else:
+                outcome = "".join(template.root_render_func(frame))
+                if self.keeps_value:
                     outcome = frame.vars[_VALUE]
-                if type(outcome) is str:
-                    frame.limit_growth(len(outcome))
-                elif type(outcome) not in SCALARS:
-                    frame.limit_growth(measure(outcome))
+                elif len(outcome) > MOST_ELEMENTS:
+                    made = f"the template prints {len(outcome):,} characters"
+                    raise ExcessError(f"{made}; {MOST_ELEMENTS:,} are allowed")
+                if type(outcome) not in SCALARS or (type(outcome) is str and len(outcome) > FREE_OUTPUT):
+                    self._limit_growth(measure(outcome), frame.given)
                     outcome = make_plain(outcome)
             except FOREIGN as error:
                 has_lines = not self.keeps_value and "\n" in self.source
                 outcome = translate_error(error, _find_line(template, error) if has_lines else None)
                 frame = None
             yield outcome
+
+    def _limit_growth(self, size: int, given: Mapping[str, Any]) -> None:
+        """Raise ExcessError for an outcome that is out of proportion to the row and the template."""
+        if size <= FREE_OUTPUT:
+            return
+        read = len(self.source)
+        for name, value in given.items():
+            if name == "sample" and isinstance(value, dict) and self.columns is not None:
+                value = {key: value[key] for key in self.columns if key in value}  # noqa: PLW2901 - what counts of it
+            read += min(count_within(value, MOST_ELEMENTS), MOST_ELEMENTS)
+        most = FREE_OUTPUT + MOST_GROWTH * read
+        if size > most:
+            made = f"the template makes {size:,} characters out of {read:,}, its own and those that it reads"
+            raise ExcessError(f"{made}; {most:,} are allowed")
 
 
 def _find_line(template: jinja2.Template, error: BaseException) -> int | None:

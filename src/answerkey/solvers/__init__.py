@@ -10,14 +10,15 @@ from answerkey.solvers.choice_order import (
     option_texts,
     plan_row,
 )
-from answerkey.solvers.choice_ranking import ChoiceRankingSolver, require_echo
 from answerkey.solvers.single_turn import (
     ChatInput,
+    ChoiceRankingSolver,
     Examples,
     GenericInput,
     InputMessage,
     SingleTurnSolver,
     pick_examples,
+    require_echo,
 )
 from answerkey.solvers.solver import (
     PassThroughSolver,

@@ -1,10 +1,8 @@
 """Samples become completions: by calling a model, or by reading what it once said."""
 
 from answerkey.solvers.choice_order import (
-    MOST_ORDERS,
     UNSUITABLE,
     ChoiceOrder,
-    Pride,
     RowOrders,
     find_reference,
     option_texts,
@@ -35,7 +33,6 @@ _OWN: tuple[type[Solver], ...] = (SingleTurnSolver, PassThroughSolver, ChoiceRan
 SOLVERS: Registry[Solver] = Registry("answerkey.solvers", {solver.type: solver for solver in _OWN})
 
 __all__ = [
-    "MOST_ORDERS",
     "SOLVERS",
     "UNSUITABLE",
     "ChatInput",
@@ -45,7 +42,6 @@ __all__ = [
     "GenericInput",
     "InputMessage",
     "PassThroughSolver",
-    "Pride",
     "RowOrders",
     "SingleTurnSolver",
     "Solver",

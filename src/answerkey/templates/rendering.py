@@ -33,7 +33,7 @@ from jinja2 import nodes
 
 from answerkey.errors import Place, SpecError
 from answerkey.sandbox.snippet import START_SECONDS, SnippetError, WorkerProcess
-from answerkey.sandbox.worker import Channel
+from answerkey.sandbox.worker import Channel, limit_process
 from answerkey.templates.analysis import find_lone_expression, parse_template, translate_syntax_errors
 from answerkey.templates.environment import open_environment
 from answerkey.templates.values import (
@@ -282,9 +282,9 @@ def _render_part(recipe: Recipe, rows: Rows) -> list[object]:
     worker = _idle.pop() if _idle else _start_worker()
     outcomes: list[object] = []
     try:
-        reading = worker.send_bytes(payload)
+        reading = worker.send(payload)
         while len(outcomes) < rows.height and not (outcomes and isinstance(outcomes[-1], StoppedError)):
-            outcomes += decode(worker.receive_bytes(seconds=_WALL_SECONDS + reading))
+            outcomes += decode(worker.receive(seconds=_WALL_SECONDS + reading))
     except SnippetError as problem:
         reason = (
             f"its process ended ({problem.message}); it may have {MEMORY_BYTES // _MEGABYTE} MB of memory"
@@ -317,7 +317,7 @@ def _reduce_datetime(value: dt.datetime) -> Any:  # noqa: ANN401 - as pickle has
 def _start_worker() -> WorkerProcess:
     worker = WorkerProcess("-c", _BOOT, *filter(None, sys.path))
     try:
-        worker.receive_bytes(seconds=START_SECONDS)
+        worker.receive(seconds=START_SECONDS)
     except SnippetError as problem:
         worker.close()
         raise SpecError("E120", f"the process for templates does not start: {problem.message}") from None
@@ -401,31 +401,22 @@ def serve() -> None:
     channel.send(b"[]")
     excesses: Counter[Recipe] = Counter()
     while True:
-        recipe, rows = pickle.loads(channel.receive_bytes())  # noqa: S301 - from our own process
-        _answer(channel, recipe, rows, excesses)
+        recipe, rows = pickle.loads(channel.receive())  # noqa: S301 - from our own process
+        for message in render_messages(recipe, rows, excesses):
+            channel.send(message)
 
 
 def _limit_process(memory_file: str = "/proc/self/statm") -> None:
     """Lower what this process may take; a limit that the system does not know is left as it is."""
-    import resource
-
-    limits = {
-        "RLIMIT_FSIZE": 0,
-        "RLIMIT_CORE": 0,
-        # Those that are open stay open, and no other can be opened: no file, no pipe, no connection.
-        "RLIMIT_NOFILE": 1,
-        "RLIMIT_NPROC": 0,
-    }
+    limits = {}
     with suppress(OSError), open(memory_file, encoding="ascii") as file:  # noqa: PTH123 - nothing more is loaded here than is needed
-        pages = int(file.read().split()[0])
-        limits["RLIMIT_AS"] = pages * os.sysconf("SC_PAGE_SIZE") + MEMORY_BYTES
-    for name, value in limits.items():
-        with suppress(OSError, ValueError, AttributeError):
-            resource.setrlimit(getattr(resource, name), (value, value))
+        limits["AS"] = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE") + MEMORY_BYTES
+    # The files that are open stay open, and no other can be opened: no file, no pipe, no connection.
+    limit_process(FSIZE=0, CORE=0, NOFILE=1, NPROC=0, **limits)
 
 
-def _answer(channel: Channel, recipe: Recipe, rows: Rows, excesses: Counter[Recipe]) -> None:
-    """Send the outcomes, each within its time, up to the one that is one too many."""
+def render_messages(recipe: Recipe, rows: Rows, excesses: Counter[Recipe]) -> Iterator[bytes]:
+    """Yield the outcomes as messages, each rendered within its time, up to the one that is one too many."""
     pending: list[object] = []
     size, due = 0, time.monotonic() + _SEND_SECONDS
     signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
@@ -438,13 +429,13 @@ def _answer(channel: Channel, recipe: Recipe, rows: Rows, excesses: Counter[Reci
                 break
         size += len(outcome) if type(outcome) is str else _OUTCOME_CHARACTERS
         if size > _SEND_CHARACTERS or time.monotonic() > due:
-            channel.send(_write(pending))
+            yield _write(pending)
             pending.clear()
             size, due = 0, time.monotonic() + _SEND_SECONDS
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
     signal.setitimer(signal.ITIMER_PROF, 0)
     if pending:
-        channel.send(_write(pending))
+        yield _write(pending)
 
 
 def _write(outcomes: Sequence[object]) -> bytes:

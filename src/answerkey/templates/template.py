@@ -61,7 +61,7 @@ class Template:
     _programs: tuple[Program, ...] = field(default=(), repr=False)
 
     @classmethod
-    def compile(cls, source: object, *, names: Sequence[str] = (SAMPLE,)) -> Template:
+    def compile(cls, source: object, names: Sequence[str] = (SAMPLE,)) -> Template:
         """Return the template that a text is; any other value is a constant.
 
         Raise SpecError E112 for what is no template, with its line within the text, and `UnresolvedConfig`.
@@ -71,7 +71,7 @@ class Template:
         return cls(source, "constant", names=tuple(names), _constant=source)
 
     def __reduce__(self) -> tuple[Callable[..., Template], tuple[object, ...]]:
-        return _compile_again, (self.source, self.names)
+        return Template.compile, (self.source, self.names)
 
     def paths_from(self, name: str) -> frozenset[tuple[str | int, ...]]:
         """Return where constant steps lead from a name: `scores.a.b` leads to `("a", "b")`."""
@@ -187,10 +187,6 @@ def _compile_once(source: str, names: tuple[str, ...]) -> Template:
         path = tuple(step.key for step in as_value.path)
         return Template(source, "column", read, path, **known)
     return Template(source, "expression", read, **known)
-
-
-def _compile_again(source: object, names: tuple[str, ...]) -> Template:
-    return Template.compile(source, names=names)
 
 
 FilterOp = Literal[

@@ -43,13 +43,6 @@ def test_a_template_reads_the_shortest_paths_that_decide_its_value(
     assert template.plan(samples, later=["scores"]).reads == reads
 
 
-def test_the_hint_for_a_hyphen_looks_at_every_difference() -> None:
-    """An honest one before it is passed over."""
-    with pytest.raises(SpecError) as caught:
-        parse_template("{{ 2 - 1 }}{{ sample.page-count }}", ("sample",))
-    assert caught.value.hint == "a column with a hyphen is reached as `sample['page-count']`; names: `sample`"
-
-
 TAME = [
     "{{ sample.answer }}",
     "{{ sample.options | map(attribute='key') | list }}",

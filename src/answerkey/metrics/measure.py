@@ -27,6 +27,7 @@ import polars as pl
 
 from answerkey.errors import ScoringError
 from answerkey.metrics.base import (
+    BaseMetric,
     CountingMetric,
     Labels,
     Metric,
@@ -38,7 +39,6 @@ from answerkey.metrics.base import (
     split_counts,
     write_label,
 )
-from answerkey.metrics.classification import Frequency
 from answerkey.metrics.exact import UNIT_BITS, average, to_units
 from answerkey.metrics.intervals import (
     CLUSTERED_STUDENT,
@@ -485,7 +485,7 @@ def _state_groups(
     if len(groups) > MOST_GROUPS:
         note = f"there are more than {MOST_GROUPS} groups"
         return Groups(column, (), GroupValue(None, None, len(groups), note=note))
-    own = {label: _find_own(value, group) for label, group in groups.items()}
+    own = {label: _find_own(one.metric, value, group) for label, group in groups.items()}
     listed = tuple(_describe(label, found) for label, found in own.items())
     known = {label: found for label, found in own.items() if found.value is not None}
     if not known:
@@ -518,13 +518,13 @@ def _state_groups(
     return Groups(column, listed, _describe(None, mean))
 
 
-def _find_own(value: MetricValue, group: _Finished) -> MetricValue:
+def _find_own(metric: Metric, value: MetricValue, group: _Finished) -> MetricValue:
     """Return a group's own value; a label that it never has is none of its samples."""
     if value.name in group.by_name:
         return group.by_name[value.name]
     n = group.whole.get("n", 0)
-    if value.type == Frequency.type and n:
-        return Frequency("").state_share(value.name, Share(0, n), group.whole)
+    if value.type == "frequency" and n and isinstance(metric, BaseMetric):
+        return metric.state_share(value.name, Share(0, n), group.whole)
     left_out = dict(sorted(group.whole.get("left_out", {}).items()))
     note = "it does not occur in this group"
     return MetricValue(value.name, None, n, left_out, note=note, type=value.type)

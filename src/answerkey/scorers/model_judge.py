@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 import polars as pl
 
@@ -66,18 +65,6 @@ _FORM = """Answer with one JSON object and nothing else:
 "confidence": <how sure you are, a number from 0 to 1>}}"""
 
 Prompt = list[dict[str, object]]
-
-
-@runtime_checkable
-class ModelScorer(Protocol):
-    """A scorer that asks a model of its own, the one that `model_key` names."""
-
-    @property
-    def model_key(self) -> str:
-        """How the file calls the model; found like the model of a task."""
-
-    def bind(self, model: Model, *, key: str) -> Scorer:
-        """Return the scorer that asks this model; `key` is the scorer's own, for the purpose of its calls."""
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,7 @@ from random import Random
 import polars as pl
 import pytest
 
-from answerkey.metrics import (
-    METRICS,
-    Frequency,
-    Mean,
-    Metric,
-    PythonMetric,
-    ValueNames,
-    base,
-    foresee_names,
-    name_values,
-)
+from answerkey.metrics import METRICS, Mean, Metric, ValueNames, base, foresee_names, name_values
 from answerkey.metrics.base import (
     MANY,
     ValueCounts,
@@ -40,6 +30,7 @@ from answerkey.metrics.base import (
 from answerkey.metrics.classification import (
     BinaryClassification,
     F1Score,
+    Frequency,
     MulticlassClassification,
     Precision,
 )
@@ -54,6 +45,7 @@ from answerkey.metrics.exact import (
     to_units,
 )
 from answerkey.metrics.moments import Max, Min, StdDev, WeightedAverage
+from answerkey.metrics.python import PythonMetric
 from answerkey.scorers import build_scores
 from answerkey.types import MetricValue, Scores
 

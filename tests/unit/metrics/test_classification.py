@@ -11,11 +11,13 @@ import polars as pl
 import pytest
 
 from answerkey.errors import ScoringError, SpecError
-from answerkey.metrics import Calibration, Frequency, Mean, Metric, wilson
+from answerkey.metrics import Mean, Metric, wilson
 from answerkey.metrics.base import ValueCounts
 from answerkey.metrics.classification import (
     BinaryClassification,
+    Calibration,
     F1Score,
+    Frequency,
     MulticlassClassification,
     Precision,
     Recall,

@@ -17,12 +17,10 @@ import answerkey as ak
 from answerkey.metrics import (
     Aggregator,
     Design,
-    Frequency,
     KeyedMetric,
     Mean,
     Metric,
     Part,
-    PythonMetric,
     ScoreAggregator,
     Trials,
     finish_metric,
@@ -30,10 +28,16 @@ from answerkey.metrics import (
     measure_metrics,
     wilson,
 )
-from answerkey.metrics.classification import BinaryClassification, MulticlassClassification, Precision
+from answerkey.metrics.classification import (
+    BinaryClassification,
+    Frequency,
+    MulticlassClassification,
+    Precision,
+)
 from answerkey.metrics.intervals import Ratio, Share, average_clustered_error, average_shares
 from answerkey.metrics.measure import MOST_GROUPS, bound_clustered, label_rows, name_clusters, name_groups
 from answerkey.metrics.moments import Max, Min, WeightedAverage
+from answerkey.metrics.python import PythonMetric
 from answerkey.testing import TestServer
 from answerkey.types import MetricValue, Samples, Scores
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.metrics import Metric, PythonMetric, python
+from answerkey.metrics import Metric, python
+from answerkey.metrics.python import PythonMetric
 from answerkey.types import MetricValue, Scores
 
 MakeScores = Callable[..., Scores]

@@ -10,8 +10,13 @@ import polars as pl
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.scorers import ChoiceProbabilities, compile_templates, judge_probabilities
-from answerkey.scorers.choice_probabilities import read_label, read_likelihoods
+from answerkey.scorers import compile_templates
+from answerkey.scorers.choice_probabilities import (
+    ChoiceProbabilities,
+    judge_probabilities,
+    read_label,
+    read_likelihoods,
+)
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score
 
 CHOICES = ("A", "B", "C", "D")

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from answerkey.errors import InternalError, SpecError
 from answerkey.models.model import open_model
-from answerkey.scorers import ModelAsAJudge, ModelScorer, compile_templates
-from answerkey.scorers.model_judge import Scale, UnreadableVerdict, Verdict, read_verdict
+from answerkey.scorers import ModelScorer, compile_templates
+from answerkey.scorers.model_judge import ModelAsAJudge, Scale, UnreadableVerdict, Verdict, read_verdict
 from answerkey.types import Completion, Completions, CompletionStatus, Question, Samples, Score, Scores
 
 FIVE = Scale(1, 5)

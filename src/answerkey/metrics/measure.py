@@ -16,7 +16,6 @@ their sums are the same.
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -43,16 +42,14 @@ from answerkey.metrics.exact import UNIT_BITS, average, to_units
 from answerkey.metrics.intervals import (
     CLUSTERED_STUDENT,
     CLUSTERED_WILSON,
-    TOO_LARGE_SPREAD,
+    Counts,
     Ratio,
     Scale,
-    Share,
     average_clustered_error,
     average_errors,
     average_shares,
+    bound_value,
     measure_clustered_error,
-    score_interval,
-    student,
 )
 from answerkey.metrics.trials import (
     Trials,
@@ -466,13 +463,15 @@ def bound_clustered(value: MetricValue, std_error: float | None, size: int, desi
         return replace(stated, interval_note=note)
     if not std_error:
         return replace(stated, interval_note=f"all {size} {design.cluster_noun} are alike")
-    if value.is_share and 0 < value.value < 1:
-        interval = score_interval(value.value, std_error, size - 1)
-        return replace(stated, interval=interval, interval_method=CLUSTERED_WILSON)
-    interval = student(value.value, std_error, size - 1, is_share=value.is_share)
-    if not all(map(math.isfinite, interval)):
-        return replace(stated, interval_note=TOO_LARGE_SPREAD)
-    return replace(stated, interval=interval, interval_method=CLUSTERED_STUDENT)
+    margin = bound_value(
+        value.value,
+        std_error,
+        size - 1,
+        CLUSTERED_STUDENT,
+        score_method=CLUSTERED_WILSON,
+        is_share=value.is_share,
+    )
+    return replace(stated, **vars(margin))
 
 
 # Values by group: micro is the value itself, macro their average over the groups ---------------------------
@@ -524,7 +523,7 @@ def _find_own(metric: Metric, value: MetricValue, group: _Finished) -> MetricVal
         return group.by_name[value.name]
     n = group.whole.get("n", 0)
     if value.type == "frequency" and n and isinstance(metric, BaseMetric):
-        return metric.state_share(value.name, Share(0, n), group.whole)
+        return metric.state_share(value.name, (0, n), group.whole)
     left_out = dict(sorted(group.whole.get("left_out", {}).items()))
     note = "it does not occur in this group"
     return MetricValue(value.name, None, n, left_out, note=note, type=value.type)
@@ -537,20 +536,14 @@ def _describe(label: str | None, value: MetricValue) -> GroupValue:
 
 def _bound_average(mean: MetricValue, values: Sequence[MetricValue]) -> MetricValue:
     """Return the mean of groups that are those there are, each measured with an error of its own."""
-    shares = [
-        Share(count, of)
+    shares: list[Counts] = [
+        (count, of)
         for count, of in ((one.details.get("count"), one.details.get("of")) for one in values)
         if isinstance(count, int) and isinstance(of, int)
     ]
     is_plain = len(shares) == len(values) and not any("clusters" in one.details for one in values)
     margin = average_shares(shares) if is_plain else average_errors(values)
-    return replace(
-        mean,
-        std_error=margin.std_error,
-        interval=margin.interval,
-        interval_method=margin.method,
-        interval_note=margin.note,
-    )
+    return replace(mean, **{**vars(margin), "is_share": mean.is_share})
 
 
 def _align_clusters(

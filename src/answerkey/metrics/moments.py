@@ -34,19 +34,19 @@ from answerkey.metrics.exact import (
     to_units,
 )
 from answerkey.metrics.intervals import (
+    RATIO_STUDENT,
+    STUDENT,
     Margin,
     Ratio,
     Scale,
-    Share,
     measure_error,
     measure_mean,
-    measure_ratio,
 )
 from answerkey.text import format_count
 from answerkey.types import MetricValue, Scores
 
 NO_INTERVAL = "answerkey computes none for a standard deviation"
-AN_END = "the end of a sample says nothing about values not seen"
+AN_END = Margin(interval_note="the end of a sample says nothing about values not seen")
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Mean(_FieldMetric):
     def _state_number(self, part: Part) -> MetricValue:
         n = part["n"]
         if part["zeros"] + part["ones"] == n:
-            return self.state_share(self.value_name, Share(part["ones"], n), part)
+            return self.state_share(self.value_name, (part["ones"], n), part)
         value = divide(part["sum"], n << UNIT_BITS)
         error = measure_error(
             self.ratios(part, part)[self.value_name],
@@ -145,7 +145,7 @@ class Max(_FieldMetric):
     type: ClassVar[str] = "max"
 
     def _state_number(self, part: Part) -> MetricValue:
-        return self.state(self.value_name, float(max(part["ends"])), part, margin=Margin(note=AN_END))
+        return self.state(self.value_name, float(max(part["ends"])), part, margin=AN_END)
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Min(_FieldMetric):
     type: ClassVar[str] = "min"
 
     def _state_number(self, part: Part) -> MetricValue:
-        return self.state(self.value_name, float(min(part["ends"])), part, margin=Margin(note=AN_END))
+        return self.state(self.value_name, float(min(part["ends"])), part, margin=AN_END)
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class StdDev(_FieldMetric):
         spread = n * part["squares"] - part["sum"] ** 2
         value = divide_and_root(spread, n * (n - 1) << 2 * UNIT_BITS)
         note = TOO_LARGE if value is None else None
-        return self.state(self.value_name, value, part, note=note, margin=Margin(note=NO_INTERVAL))
+        return self.state(self.value_name, value, part, note=note, margin=Margin(interval_note=NO_INTERVAL))
 
 
 @dataclass(frozen=True)
@@ -274,10 +274,8 @@ class WeightedAverage(CountingMetric):
             products=part["products"] << UNIT_BITS,
             bottoms=part["bottoms"] << 2 * UNIT_BITS,
         )
-        if isinstance(self.weights, str):
-            margin = measure_ratio(value, error, part["n"], is_share=False)
-        else:
-            margin = measure_mean(value, error, part["n"])
+        method = RATIO_STUDENT if isinstance(self.weights, str) else STUDENT
+        margin = measure_mean(value, error, part["n"], method)
         return [self.state(self.value_name, value, part, margin=margin)]
 
     def find_scale(self, scales: Mapping[str, Scale]) -> Scale | None:

@@ -19,6 +19,7 @@ from answerkey.metrics.intervals import (
     NORMAL,
     STUDENT,
     Interval,
+    Margin,
     Ratio,
     measure_clustered_error,
     measure_error,
@@ -51,13 +52,9 @@ class Flips:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(Margin):
     """How sure a difference is; `p` is the chance of one as large if there were none, by `p_method`."""
 
-    std_error: float | None = None
-    interval: Interval | None = None
-    interval_method: str | None = None
-    interval_note: str | None = None
     p: float | None = None
     p_method: str | None = None
     clusters: int | None = None

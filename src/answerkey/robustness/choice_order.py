@@ -33,7 +33,7 @@ from answerkey.metrics.base import (
     read_column,
 )
 from answerkey.metrics.exact import UNIT_BITS, divide_and_root, to_units
-from answerkey.metrics.intervals import Margin, Ratio, Share, measure_clustered_error
+from answerkey.metrics.intervals import Margin, Ratio, measure_clustered_error
 from answerkey.metrics.measure import Design, bound_clustered
 from answerkey.metrics.moments import Mean
 from answerkey.metrics.paired import measure_difference
@@ -166,22 +166,22 @@ class ChoiceOrderMetric(_OrderMetric):
         several = []
         if self.orders not in SINGLE:
             names = ("all_right", "any_right", "consistency")
-            shares = {f"order_{name}": Share(part["flags"][name], part["n"]) for name in names}
+            shares = {f"order_{name}": (part["flags"][name], part["n"]) for name in names}
             several = [self.state_share(name, share, part) for name, share in shares.items()]
             several.append(self.state_mean("order_modal_share", _read_shares(part["modal"]), left_out))
         labels = sorted({*part["recalls"], *part["predicted"]})
         recalls = {label: _read_hits(part["recalls"].get(label, {})) for label in labels}
         totals = {
-            label: Share(sum(hits * n for hits, _, n in found), sum(rows * n for _, rows, n in found))
+            label: (sum(hits * n for hits, _, n in found), sum(rows * n for _, rows, n in found))
             for label, found in recalls.items()
         }
         details = {
-            "true": {label: one.of for label, one in totals.items()},
+            "true": {label: of for label, (_, of) in totals.items()},
             "predicted": {label: part["predicted"].get(label, 0) for label in labels},
             "invalid": part["flags"]["invalid_rows"],
         }
-        margin = Margin(note="no formula fits it; the recalls have intervals of their own")
-        known = [Fraction(one.count, one.of) for one in totals.values() if one.of]
+        margin = Margin(interval_note="no formula fits it; the recalls have intervals of their own")
+        known = [Fraction(count, of) for count, of in totals.values() if of]
         rstd = self.state_rstd("order_rstd", known, part, details=details, margin=margin)
         stated = []
         for label in labels:
@@ -290,8 +290,8 @@ class PrideMetric(_OrderMetric):
             return self.state(NAMES[2], None, whole, note=NOTHING_COUNTED)
         found = measure_difference([(after, before, count) for (before, after), count in pairs.items()])
         sure = found.evidence
-        margin = Margin(sure.std_error, sure.interval, sure.interval_method, sure.interval_note)
         details = {"p": sure.p, "p_method": sure.p_method}
+        margin = Margin(sure.std_error, sure.interval, sure.interval_method, sure.interval_note)
         return self.state(NAMES[2], found.value, whole, details=details, margin=margin)
 
     def _state_spread(
@@ -305,7 +305,7 @@ class PrideMetric(_OrderMetric):
             / sum(counts.values())
             for counts in by_label.values()
         ]
-        return self.state_rstd(name, recalls, whole, margin=Margin(note="no formula fits it"))
+        return self.state_rstd(name, recalls, whole, margin=Margin(interval_note="no formula fits it"))
 
 
 def _add_prior(row: Mapping[str, Any], part: Part) -> None:

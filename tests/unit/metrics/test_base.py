@@ -20,11 +20,11 @@ from answerkey.metrics.base import (
     MANY,
     ValueCounts,
     ValueGroup,
-    count_values,
     find_many,
     is_finite,
     merge_parts,
     sort_keys,
+    split_counts,
     write_label,
 )
 from answerkey.metrics.classification import (
@@ -55,18 +55,21 @@ MakeScores = Callable[..., Scores]
 def test_combinations_are_counted_once(make_scores: MakeScores) -> None:
     """Equal rows become one combination with its count."""
     scores = make_scores({"x": [1.0, 1.0, 0.0]}, {"y": ["A", "A", None]})
-    assert sorted(count_values(scores, ["x", "y"]).counts, key=repr) == [((0.0, None), 1), ((1.0, "A"), 2)]
+    assert sorted(split_counts(scores, ["x", "y"])[()].counts, key=repr) == [
+        ((0.0, None), 1),
+        ((1.0, "A"), 2),
+    ]
 
 
 def test_decimals_are_floats(make_scores: MakeScores) -> None:
     """A decimal column counts as floats."""
-    assert count_values(make_scores({"x": [Decimal("0.5")]}), ["x"]).counts == [((0.5,), 1)]
+    assert split_counts(make_scores({"x": [Decimal("0.5")]}), ["x"])[()].counts == [((0.5,), 1)]
 
 
 def test_failed_and_excluded_is_failed(make_scores: MakeScores) -> None:
     """A sample is left out for one reason only; that it has no score comes first."""
     scores = make_scores({"x": [None]}, status=["FAILED"], excluded_by=["rule"])
-    assert count_values(scores, ["x"]).left_out == {"failed": 1}
+    assert split_counts(scores, ["x"])[()].left_out == {"failed": 1}
 
 
 @pytest.mark.parametrize(

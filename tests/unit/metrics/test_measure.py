@@ -34,7 +34,7 @@ from answerkey.metrics.classification import (
     MulticlassClassification,
     Precision,
 )
-from answerkey.metrics.intervals import Ratio, Share, average_clustered_error, average_shares
+from answerkey.metrics.intervals import Ratio, average_clustered_error, average_shares
 from answerkey.metrics.measure import MOST_GROUPS, bound_clustered, label_rows, name_clusters, name_groups
 from answerkey.metrics.moments import Max, Min, WeightedAverage
 from answerkey.metrics.python import PythonMetric
@@ -637,7 +637,7 @@ def test_averages_of_shares_add_up_their_counts(make_scores: ScoresMaker) -> Non
     columns = {"g": ["a"] * 10 + ["b"] * 20}
     scores = make_scores({"x": [1] * 6 + [0] * 4 + [1] * 18 + [0] * 2})
     macro = finish(Mean("x"), scores, columns, Design(group_by=("g",)))["x_mean"].groups[0].macro
-    expected = average_shares([Share(6, 10), Share(18, 20)])
+    expected = average_shares([(6, 10), (18, 20)])
     assert (macro.interval, macro.std_error) == (expected.interval, expected.std_error)
 
 

@@ -225,6 +225,12 @@ def find_statuses(faults: pl.Series, calls: pl.Series) -> tuple[pl.Series, pl.Se
     return table["status"], table["reason"]
 
 
+def mark_faults(faults: Mapping[int, RowFault], height: int) -> pl.Series:
+    """Return the reason why each row is FAILED, null for rows that are not; `faults` are by row."""
+    reasons = fill(height, None)
+    return reasons.scatter(list(faults), [one.reason for one in faults.values()]) if faults else reasons
+
+
 def fill(height: int, text: str | None) -> pl.Series:
     """Return a column with the same text in every row."""
     return pl.repeat(text, height, dtype=pl.String, eager=True)

@@ -288,20 +288,7 @@ def view_completions(completions: Completions, template: Template) -> Samples:
     Replies and prompts are JSON text of any shape, and so are the columns wherever a table has any of them.
     The names of the later era are JSON text too; those that the template does not read are null.
     """
-    table = _view_output(completions)
-    paths = template.paths_from("solver_output")
-    read = {path[0] for path in paths if path} if () not in paths else set(LATER_NAMES)
-    later = [name for name in LATER_NAMES if name in read]
-    rows = [one.solver_output() for one in completions.rows()] if later else []
-    columns = {name: [json.dumps(row[name], ensure_ascii=False) for row in rows] for name in later}
-    frame = table.frame.with_columns(pl.lit(None, pl.String).alias(name) for name in LATER_NAMES)
-    frame = frame.with_columns(pl.Series(name, texts, pl.String) for name, texts in columns.items())
-    return Samples(frame, table.ids, encoded=table.encoded | {*LATER_NAMES})
-
-
-def _view_output(completions: Completions) -> Samples:
-    frame = completions.frame
-    is_bare = all(frame[name].null_count() == frame.height for name in ("reply", "prompt"))
+    frame, ids = completions.frame, completions.frame["sample_id"]
     usage = frame["usage"].struct.unnest().select("prompt_tokens", "completion_tokens").to_struct("usage")
     table = frame.select(
         pl.lit("assistant").alias("role"),
@@ -311,11 +298,20 @@ def _view_output(completions: Completions) -> Samples:
         "reply",
         "prompt",
     )
-    ids = frame["sample_id"]
+    is_bare = all(frame[name].null_count() == frame.height for name in ("reply", "prompt"))
     if is_bare:
-        return Samples(table.select(_OUTPUT, _MESSAGES), ids)
-    texts = table.with_columns(_MESSAGE_TEXT).select(_OUTPUT_TEXT, _MESSAGES_TEXT)
-    return Samples(texts, ids, encoded=frozenset(texts.columns))
+        shown = table.select(_OUTPUT, _MESSAGES)
+    else:
+        shown = table.with_columns(_MESSAGE_TEXT).select(_OUTPUT_TEXT, _MESSAGES_TEXT)
+    paths = template.paths_from("solver_output")
+    read = {path[0] for path in paths if path} if () not in paths else set(LATER_NAMES)
+    later = [name for name in LATER_NAMES if name in read]
+    rows = [one.solver_output() for one in completions.rows()] if later else []
+    columns = {name: [json.dumps(row[name], ensure_ascii=False) for row in rows] for name in later}
+    shown = shown.with_columns(pl.lit(None, pl.String).alias(name) for name in LATER_NAMES)
+    shown = shown.with_columns(pl.Series(name, texts, pl.String) for name, texts in columns.items())
+    encoded = LATER_NAMES if is_bare else shown.columns
+    return Samples(shown, ids, encoded=frozenset(encoded))
 
 
 _MESSAGE = pl.struct("role", "content").alias("message")
@@ -345,20 +341,21 @@ _MESSAGES_TEXT = pl.concat_str(
 
 
 def view_scores(scores: Mapping[str, Scores]) -> Samples:
-    """Return the `scores` of every row: for each scorer its metadata and values by name."""
-    columns = {key: _join_fields(one) for key, one in scores.items()}
-    encoded = frozenset(key for key, one in columns.items() if one.dtype == pl.String)
-    frame = pl.DataFrame([column.alias(key) for key, column in columns.items()])
-    return Samples(frame, pl.Series(range(frame.height)), encoded=encoded)
+    """Return the `scores` of every row: for each scorer its metadata and values by name.
 
-
-def _join_fields(scores: Scores) -> pl.Series:
-    """Return a struct per row; JSON text when values have no common type, or when there are none."""
-    names = [*scores.metadata_names, *scores.value_names]
-    if scores.encoded or not names:
-        rows = ({**score.metadata, **score.values} for score in scores.rows())
-        return pl.Series([json.dumps(row) for row in rows], dtype=pl.String)
-    return pl.DataFrame({name: scores.column(name) for name in names}).to_struct()
+    A struct; JSON text when values have no common type, or when there are none.
+    """
+    columns, encoded = [], set()
+    for key, one in scores.items():
+        names = [*one.metadata_names, *one.value_names]
+        if one.encoded or not names:
+            texts = [json.dumps({**row.metadata, **row.values}) for row in one.rows()]
+            columns.append(pl.Series(key, texts, dtype=pl.String))
+            encoded.add(key)
+        else:
+            columns.append(pl.DataFrame({name: one.column(name) for name in names}).to_struct(key))
+    frame = pl.DataFrame(columns)
+    return Samples(frame, pl.Series(range(frame.height)), encoded=frozenset(encoded))
 
 
 # Scoring the rows of a shard, whose options may stand in another order than in the file.

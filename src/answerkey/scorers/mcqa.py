@@ -38,6 +38,7 @@ from answerkey.scorers.base import (
     compile_templates,
     fill,
     find_statuses,
+    mark_faults,
     name_column,
     report_faults,
     spread,
@@ -191,10 +192,13 @@ class StringEqualsMcqa(Scorer):
         templates, errors = compile_templates(self)
         for field, _ in errors:
             templates.pop(field, None)
-        rows = resolve_ordered(templates, samples)
+        rows = resolve_rows(templates, samples)
         notices = []
         for name, template in templates.items():
-            columns = _list_columns(template)
+            column, source = name_column(template), str(template.source).strip()
+            is_lone = source.startswith("{{") and source.endswith("}}") and source.count("{{") == 1
+            # The columns whose cells the template hands on; none when text of its own stands around them.
+            columns = [column] if column else sorted(template.columns or ()) if is_lone else []
             trimmed = rows.choose(lambda pair, name=name: name in pair.trimmed, pl.Boolean())  # type: ignore[misc]  # a default binds the loop variable
             if columns and trimmed.any():
                 noun = "choices" if name == "choices" else "ground truths"
@@ -211,7 +215,7 @@ class StringEqualsMcqa(Scorer):
 
     def sample_facts(self, samples: Samples) -> Known:
         """Return choices, truth and option texts of each sample; None where a row has none."""
-        rows = resolve_ordered(self.templates(), samples)
+        rows = resolve_rows(self.templates(), samples)
         pairs = [rows.pairs[code] for code in rows.codes.to_list()]
         return Known(
             choices=[pair.choices for pair in pairs],
@@ -240,7 +244,7 @@ class StringEqualsMcqa(Scorer):
     def score(self, samples: Samples, completions: Completions) -> Scores:
         """Return the verdicts, the same as `judge` gives row by row."""
         rule = find_rule(self.extraction)
-        rows = resolve_ordered(self.templates(), samples)
+        rows = resolve_rows(self.templates(), samples)
         options = self.option_texts(samples) if rule.reads_options else None
         readings = _read_completions(rule, completions, rows, options)
         choice, truths = readings["choice"], rows.truths
@@ -348,28 +352,19 @@ def read_options(value: object) -> tuple[str, ...] | None:
 
 
 def _read_list(value: object) -> Sequence[object]:
-    if isinstance(value, str):
-        value = _parse_text(value)
+    """Return a list, or what JSON or Python reads in a text."""
+    if isinstance(value, str) and len(value) <= LONGEST_LIST:
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            unreadable = suppress(ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
+            with unreadable, warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                value = ast.literal_eval(strip_white_space(str(value)))
     if isinstance(value, list | tuple):
         return value
     named = "null" if value is None else f"{shorten(value)}, not a list"
     raise RowFault("BAD_CHOICES", f"the choices are {named}", _LIST_HINT)
-
-
-def _parse_text(text: str) -> object:
-    """Return what JSON or Python reads in the text; the text itself when neither reads it."""
-    if len(text) > LONGEST_LIST:
-        return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        pass
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.literal_eval(strip_white_space(text))
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        return text
 
 
 def _read_character(cell: object, reason: FaultReason, noun: str) -> tuple[str, bool]:
@@ -435,12 +430,10 @@ class ResolvedRows:
 
     def reasons(self) -> pl.Series:
         """Return the reason why a row is FAILED, null for rows that can be scored."""
-        reasons = self.choose(lambda pair: pair.faults[0].reason if pair.faults else None, pl.String())
-        if not self.options:
-            return reasons
-        faults = (self.options.get(row) for row in range(len(reasons)))
-        options = pl.Series([None if one is None else one.reason for one in faults], dtype=pl.String)
-        return reasons.zip_with(reasons.is_not_null(), options)
+        first: dict[int, RowFault] = {}
+        for row, fault in self.faults():
+            first.setdefault(row, fault)
+        return mark_faults(first, len(self.codes))
 
     @property
     def truths(self) -> pl.Series:
@@ -461,19 +454,27 @@ _DTYPES: dict[str, pl.DataType] = {"choices": pl.List(pl.String), "ground_truth_
 
 
 def resolve_rows(templates: Mapping[str, Template], samples: Samples) -> ResolvedRows:
-    """Return choices and truth of every row; distinct values are parsed once."""
+    """Return choices and truth of every row, the truth at the place to which its option was moved.
+
+    Distinct values are parsed once, and rows are resolved once, for checking and for scoring them.
+    """
+    key = "resolved", *((name, repr(template.source)) for name, template in sorted(templates.items()))
+    if key in samples.memo:
+        known: ResolvedRows = samples.memo[key]
+        return known
+    written = samples if samples.orders is None else samples.as_written()
     options: dict[int, RowFault] = {}
     template = templates.get("options")
-    if template is not None and template.series(samples) is None:
+    if template is not None and template.series(written) is None:
         # Apart from the pairs, since every row has its own texts.
-        values = enumerate(template.values(samples))
+        values = enumerate(template.values(written))
         options = {
             row: RowFault.from_error("options", one) for row, one in values if isinstance(one, RowError)
         }
     names = [name for name in _DTYPES if name in templates]
-    fields = {name: templates[name].distinct(samples) for name in names}
+    fields = {name: templates[name].distinct(written) for name in names}
     read = {name: [_read_value(name, value) for value in one.values] for name, one in fields.items()}
-    combinations, codes = _combine([fields[name] for name in names], len(samples))
+    combinations, codes = _combine([fields[name] for name in names], len(written))
     pairs = [
         _build_pair({name: read[name][code] for name, code in zip(names, combination, strict=True)})
         for combination in combinations
@@ -483,9 +484,19 @@ def resolve_rows(templates: Mapping[str, Template], samples: Samples) -> Resolve
         # Cells that hold just what is read there: nothing to trim, to compose or to parse, no faults.
         spelled = [one if isinstance(one, RowFault) else one[0] for one in read[name]]
         plain = [list(one) if isinstance(one, tuple) else one for one in spelled]
-        series = templates[name].series(samples) if plain == list(fields[name].values) else None
+        series = templates[name].series(written) if plain == list(fields[name].values) else None
         cells |= {} if series is None or series.dtype != _DTYPES[name] else {name: series}
-    return ResolvedRows(pairs, codes, options, cells)
+    if samples.orders is not None:
+        moved: dict[tuple[int, str | None], int] = {}
+        places = []
+        for code, order in zip(codes.to_list(), samples.orders["order"].to_list(), strict=True):
+            truth = move_label(pairs[code].truth, pairs[code].choices, order)
+            places.append(moved.setdefault((code, truth), len(moved)))
+        pairs = [replace(pairs[code], truth=truth) for code, truth in moved]
+        codes = pl.Series(places, dtype=pl.UInt32)
+        cells.pop("ground_truth_choice", None)
+    rows = samples.memo[key] = ResolvedRows(pairs, codes, options, cells)
+    return rows
 
 
 def _combine(fields: Sequence[Distinct], height: int) -> tuple[list[tuple[int, ...]], pl.Series]:
@@ -524,42 +535,6 @@ def _build_pair(read: Mapping[str, RowFault | tuple[Any, bool]]) -> Pair:
             faults.append(fault)
     trimmed = frozenset(name for name, (_, is_trimmed) in parsed.items() if is_trimmed)
     return Pair(choices, truth, tuple(faults), trimmed)
-
-
-def _list_columns(template: Template) -> list[str]:
-    """Return the columns whose cells a template hands on; none when text of its own stands around them."""
-    column = name_column(template)
-    if column is not None:
-        return [column]
-    source = str(template.source).strip()
-    is_lone = source.startswith("{{") and source.endswith("}}") and source.count("{{") == 1
-    return sorted(template.columns or ()) if is_lone else []
-
-
-# Samples whose options stand in another order than in the file.
-
-
-def resolve_ordered(templates: Mapping[str, Template], samples: Samples) -> ResolvedRows:
-    """Return choices and truth of every row, the truth at the place to which its option was moved.
-
-    Rows are resolved once, for checking and for scoring them.
-    """
-    key = "resolved", *((name, repr(template.source)) for name, template in sorted(templates.items()))
-    if key in samples.memo:
-        known: ResolvedRows = samples.memo[key]
-        return known
-    rows = resolve_rows(templates, samples if samples.orders is None else samples.as_written())
-    if samples.orders is not None:
-        pairs: dict[tuple[int, str | None], int] = {}
-        codes = []
-        for code, order in zip(rows.codes.to_list(), samples.orders["order"].to_list(), strict=True):
-            truth = move_label(rows.pairs[code].truth, rows.pairs[code].choices, order)
-            codes.append(pairs.setdefault((code, truth), len(pairs)))
-        moved = [replace(rows.pairs[code], truth=truth) for code, truth in pairs]
-        cells = {name: series for name, series in rows.cells.items() if name != "ground_truth_choice"}
-        rows = ResolvedRows(moved, pl.Series(codes, dtype=pl.UInt32), rows.options, cells)
-    samples.memo[key] = rows
-    return rows
 
 
 def move_label(label: str | None, choices: Sequence[str] | None, order: Sequence[int]) -> str | None:

@@ -35,8 +35,6 @@ NOT_FINITE, NO_WEIGHT, NEITHER_ANSWER = "not_finite", "no_weight", "neither_answ
 NOTHING_COUNTED = "no sample counts towards it"
 TOO_LARGE = "the value is too large for a float"
 
-#: So many different numbers among the first rows are more than are worth counting.
-MANY = 1000
 #: How many examples of unsuitable values an error shows, and how much of each.
 SHOWN_EXAMPLES = 3
 SHOWN_CHARACTERS = 80
@@ -275,18 +273,6 @@ def read_rows(table: pl.DataFrame, scores: Scores, fields: Sequence[str]) -> lis
             column = pl.select(pl.when(column == 0).then(0.0).otherwise(column)).to_series()
         values.append(column.to_list())
     return list(zip(*values, strict=True))
-
-
-def find_many(scores: Scores, name: str) -> pl.Series | None:
-    """Return the floats of a field in the rows that count if nearly all differ, else None.
-
-    A glance at the first rows decides: whether a field is counted or summed changes no number.
-    """
-    column = scores.column(name)
-    if column is None or name in scores.encoded or column.dtype != pl.Float64:
-        return None
-    counted = column if scores.are_all_counted else column.filter(scores.counted())
-    return counted if counted.head(2 * MANY).n_unique() > MANY else None
 
 
 def read_column(scores: Scores, name: str) -> pl.Series:

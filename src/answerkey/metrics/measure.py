@@ -42,7 +42,6 @@ from answerkey.metrics.exact import UNIT_BITS, average, to_units
 from answerkey.metrics.intervals import (
     CLUSTERED_STUDENT,
     CLUSTERED_WILSON,
-    Counts,
     Ratio,
     Scale,
     average_clustered_error,
@@ -498,22 +497,37 @@ def _state_groups(
         is_share=all(found.is_share for found in known.values()),
     )
     if one.design.cluster_by is None:
-        mean = _bound_average(mean, list(known.values()))
+        # The groups are those there are, each measured with an error of its own.
+        counts = [(found.details.get("count"), found.details.get("of")) for found in known.values()]
+        shares = [(count, of) for count, of in counts if isinstance(count, int) and isinstance(of, int)]
+        is_plain = len(shares) == len(known) and not any(
+            "clusters" in found.details for found in known.values()
+        )
+        margin = average_shares(shares) if is_plain else average_errors(list(known.values()))
+        mean = replace(mean, **{**vars(margin), "is_share": mean.is_share})
+        return Groups(column, listed, _describe(None, mean))
+    clusters: list[tuple[Sequence[Ratio], int]] = []
+    if one.design.cluster_by == column:
+        # The groups stand for others like them, and what counts is how far they differ.
+        units = [to_units(float(found.value or 0)) for found in known.values()]
+        clusters = [([Ratio(unit, 1 << UNIT_BITS, 1)], 1) for unit in units]
+    elif isinstance(one.metric, RatioMetric):
+        # Of each cluster its sums in every group: a cluster may lie in several.
+        nothing = Ratio(0, 0, 0)
+        sums = [
+            {
+                cluster: one.metric.ratios(part, whole).get(value.name, nothing)
+                for cluster, part in groups[label].clusters.get(NAMED, {}).items()
+            }
+            for label in known
+        ]
+        names = sorted(set().union(*sums))
+        clusters = [([group.get(name, nothing) for group in sums], 1) for name in names]
+    if clusters:
+        error, size = average_clustered_error(clusters, is_corrected=one.design.is_corrected)
+        mean = bound_clustered(mean, error, size, one.design)
     else:
-        if one.design.cluster_by == column:
-            # The groups stand for others like them, and what counts is how far they differ.
-            units = [to_units(float(found.value or 0)) for found in known.values()]
-            clusters: list[tuple[Sequence[Ratio], int]] = [
-                ([Ratio(unit, 1 << UNIT_BITS, 1)], 1) for unit in units
-            ]
-        else:
-            parts = [groups[label].clusters.get(NAMED, {}) for label in known]
-            clusters = _align_clusters(one.metric, value.name, parts, whole)
-        if clusters:
-            error, size = average_clustered_error(clusters, is_corrected=one.design.is_corrected)
-            mean = bound_clustered(mean, error, size, one.design)
-        else:
-            mean = replace(mean, interval_note="no formula for clusters fits this type")
+        mean = replace(mean, interval_note="no formula for clusters fits this type")
     return Groups(column, listed, _describe(None, mean))
 
 
@@ -532,30 +546,3 @@ def _find_own(metric: Metric, value: MetricValue, group: _Finished) -> MetricVal
 def _describe(label: str | None, value: MetricValue) -> GroupValue:
     shared = [one.name for one in fields(GroupValue) if one.name != "group"]
     return GroupValue(label, **{name: getattr(value, name) for name in shared})
-
-
-def _bound_average(mean: MetricValue, values: Sequence[MetricValue]) -> MetricValue:
-    """Return the mean of groups that are those there are, each measured with an error of its own."""
-    shares: list[Counts] = [
-        (count, of)
-        for count, of in ((one.details.get("count"), one.details.get("of")) for one in values)
-        if isinstance(count, int) and isinstance(of, int)
-    ]
-    is_plain = len(shares) == len(values) and not any("clusters" in one.details for one in values)
-    margin = average_shares(shares) if is_plain else average_errors(values)
-    return replace(mean, **{**vars(margin), "is_share": mean.is_share})
-
-
-def _align_clusters(
-    metric: Metric, name: str, groups: Sequence[Mapping[str, Part]], whole: Part
-) -> list[tuple[Sequence[Ratio], int]]:
-    """Return for each cluster its sums in every group; a cluster may lie in several."""
-    if not isinstance(metric, RatioMetric):
-        return []
-    nothing = Ratio(0, 0, 0)
-    columns = [
-        {label: metric.ratios(sums, whole).get(name, nothing) for label, sums in group.items()}
-        for group in groups
-    ]
-    labels = sorted(set().union(*columns))
-    return [([column.get(label, nothing) for column in columns], 1) for label in labels]

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import polars as pl
+
 from answerkey.errors import ScoringError, SpecError
 from answerkey.metrics.base import (
     NO_WEIGHT,
@@ -18,7 +20,6 @@ from answerkey.metrics.base import (
     ValueCounts,
     ValueNames,
     count_left_out,
-    find_many,
     is_finite,
     read_number,
     write_label,
@@ -27,7 +28,6 @@ from answerkey.metrics.exact import (
     UNIT_BITS,
     divide,
     divide_and_root,
-    find_common_bits,
     find_ends,
     sum_column,
     sum_exactly,
@@ -45,6 +45,8 @@ from answerkey.metrics.intervals import (
 from answerkey.text import format_count
 from answerkey.types import MetricValue, Scores
 
+#: So many different numbers among the first rows are more than are worth counting.
+MANY = 1000
 NO_INTERVAL = "answerkey computes none for a standard deviation"
 AN_END = Margin(interval_note="the end of a sample says nothing about values not seen")
 
@@ -63,11 +65,17 @@ class _FieldMetric(CountingMetric):
         return (self.field,)
 
     def measure(self, scores: Scores) -> Part:
-        """Return counts, exact sums and both ends of the field in this shard."""
-        numbers = find_many(scores, self.field)
-        if numbers is None:
+        """Return counts, exact sums and both ends of the field in this shard.
+
+        Of a column of many different floats the same part as `collect` makes, faster. A glance at the first
+        rows decides: whether a field is counted or summed changes no number.
+        """
+        numbers = scores.column(self.field)
+        if numbers is None or self.field in scores.encoded or numbers.dtype != pl.Float64:
             return super().measure(scores)
-        # The same part as `collect` makes, from a column of many different numbers.
+        numbers = numbers if scores.are_all_counted else numbers.filter(scores.counted())
+        if numbers.head(2 * MANY).n_unique() <= MANY:
+            return super().measure(scores)
         counts = ValueCounts([], count_left_out(scores), scores.names)
         finite = counts.take_column(numbers)
         total, squares = sum_column(finite)
@@ -216,7 +224,8 @@ class WeightedAverage(CountingMetric):
         weighed = [(self._weigh(counts, values, rows), rows) for values, rows in counts.counts]
         pairs = [(*pair, rows) for pair, rows in weighed if pair is not None]
         # In units no smaller than the numbers need, for the sake of speed; the sums are then shifted.
-        bits = find_common_bits(number for value, weight, _ in pairs for number in (value, weight))
+        bottoms_of = (number.as_integer_ratio()[1] for pair in pairs for number in pair[:2])
+        bits = max((bottom.bit_length() - 1 for bottom in bottoms_of), default=0)
         top = bottom = tops = products = bottoms = 0
         for one, other, rows in pairs:
             value, weight = to_units(one, bits), to_units(other, bits)

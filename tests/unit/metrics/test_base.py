@@ -15,12 +15,10 @@ from random import Random
 import polars as pl
 import pytest
 
-from answerkey.metrics import METRICS, Mean, Metric, ValueNames, base, foresee_names, name_values
+from answerkey.metrics import METRICS, Mean, Metric, ValueNames, foresee_names, moments, name_values
 from answerkey.metrics.base import (
-    MANY,
     ValueCounts,
     ValueGroup,
-    find_many,
     is_finite,
     merge_parts,
     sort_keys,
@@ -38,13 +36,12 @@ from answerkey.metrics.exact import (
     average,
     divide,
     divide_and_root,
-    find_common_bits,
     find_ends,
     sum_column,
     sum_exactly,
     to_units,
 )
-from answerkey.metrics.moments import Max, Min, StdDev, WeightedAverage
+from answerkey.metrics.moments import MANY, Max, Min, StdDev, WeightedAverage
 from answerkey.metrics.python import PythonMetric
 from answerkey.scorers import build_scores
 from answerkey.types import MetricValue, Scores
@@ -141,13 +138,15 @@ def test_keys_are_sorted_at_every_depth() -> None:
 
 @pytest.mark.parametrize(("distinct", "is_many"), [(MANY, False), (MANY + 1, True)])
 def test_a_field_is_summed_when_nearly_all_its_numbers_differ(
-    make_scores: MakeScores, distinct: int, *, is_many: bool
+    make_scores: MakeScores, monkeypatch: pytest.MonkeyPatch, distinct: int, *, is_many: bool
 ) -> None:
     """A glance at the first rows decides; what comes later does not."""
     first = [float(number % distinct) for number in range(2 * MANY)]
     scores = make_scores({"x": first + [float(number) for number in range(10_000, 10_000 + 2 * MANY)]})
-    assert (find_many(scores, "x") is not None) == is_many
-    assert find_many(scores, "y") is None
+    summed: list[pl.Series] = []
+    monkeypatch.setattr(moments, "sum_column", lambda column: (summed.append(column), sum_column(column))[1])
+    assert Mean("x").measure(scores)["n"] == 4 * MANY
+    assert bool(summed) == is_many
 
 
 def make_values(*names: str) -> list[MetricValue]:
@@ -357,13 +356,6 @@ def test_root_gives_the_deviation_of_the_standard_library() -> None:
     assert divide_and_root(top, bottom) == statistics.stdev(numbers)
 
 
-def test_whole_numbers_need_no_bits_after_the_point() -> None:
-    """The smallest unit that all numbers are multiples of."""
-    assert find_common_bits([]) == 0
-    assert find_common_bits([3, -7.0]) == 0
-    assert find_common_bits([0.5, 0.375, 2]) == 3
-
-
 def test_mean_is_rounded_once() -> None:
     """Also where a sum in floats would overflow."""
     assert average([1e308, 1e308, 1e308]) == 1e308
@@ -409,9 +401,9 @@ def test_columns_of_many_numbers_are_measured_as_if_counted(
     column = pl.Series(cells + (odd * 20 if kind == "mixed" else []), dtype=pl.Float64)
     statuses = pl.Series(["SCORED" if row % 10 else "FAILED" for row in range(len(column))])
     scores = build_scores(statuses, pl.Series(["BAD_ROW"] * len(column)), {"x": column}, metadata={})
-    monkeypatch.setattr(base, "MANY", 10_000)
+    monkeypatch.setattr(moments, "MANY", 10_000)
     counted = metric.measure(scores)
-    monkeypatch.setattr(base, "MANY", 600)
+    monkeypatch.setattr(moments, "MANY", 600)
     assert metric.measure(scores) == counted
     assert counted["n"] == 1350 + (56 if kind == "mixed" else 0)
 

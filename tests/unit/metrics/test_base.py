@@ -46,10 +46,10 @@ from answerkey.metrics.python import PythonMetric
 from answerkey.scorers import build_scores
 from answerkey.types import MetricValue, Scores
 
-MakeScores = Callable[..., Scores]
+from .conftest import make_scores
 
 
-def test_combinations_are_counted_once(make_scores: MakeScores) -> None:
+def test_combinations_are_counted_once() -> None:
     """Equal rows become one combination with its count."""
     scores = make_scores({"x": [1.0, 1.0, 0.0]}, {"y": ["A", "A", None]})
     assert sorted(split_counts(scores, ["x", "y"])[()].counts, key=repr) == [
@@ -58,12 +58,12 @@ def test_combinations_are_counted_once(make_scores: MakeScores) -> None:
     ]
 
 
-def test_decimals_are_floats(make_scores: MakeScores) -> None:
+def test_decimals_are_floats() -> None:
     """A decimal column counts as floats."""
     assert split_counts(make_scores({"x": [Decimal("0.5")]}), ["x"])[()].counts == [((0.5,), 1)]
 
 
-def test_failed_and_excluded_is_failed(make_scores: MakeScores) -> None:
+def test_failed_and_excluded_is_failed() -> None:
     """A sample is left out for one reason only; that it has no score comes first."""
     scores = make_scores({"x": [None]}, status=["FAILED"], excluded_by=["rule"])
     assert split_counts(scores, ["x"])[()].left_out == {"failed": 1}
@@ -138,7 +138,7 @@ def test_keys_are_sorted_at_every_depth() -> None:
 
 @pytest.mark.parametrize(("distinct", "is_many"), [(MANY, False), (MANY + 1, True)])
 def test_a_field_is_summed_when_nearly_all_its_numbers_differ(
-    make_scores: MakeScores, monkeypatch: pytest.MonkeyPatch, distinct: int, *, is_many: bool
+    monkeypatch: pytest.MonkeyPatch, distinct: int, *, is_many: bool
 ) -> None:
     """A glance at the first rows decides; what comes later does not."""
     first = [float(number % distinct) for number in range(2 * MANY)]
@@ -215,7 +215,7 @@ EXAMPLES: list[Metric] = [
 ]
 
 
-def make_scores() -> Scores:
+def make_three() -> Scores:
     """Return three scored samples."""
     values = pl.DataFrame(
         {
@@ -234,7 +234,7 @@ def make_scores() -> Scores:
 @pytest.mark.parametrize("metric", EXAMPLES, ids=lambda metric: type(metric).__name__)
 def test_every_value_has_a_name_that_was_foreseen(metric: Metric) -> None:
     """What a metric is called before there are scores is what it is called afterwards."""
-    found = [value.name for value in metric.finish(metric.merge([metric.measure(make_scores())]))]
+    found = [value.name for value in metric.finish(metric.merge([metric.measure(make_three())]))]
     names = foresee_names(metric)
     assert all(names.allow(name) for name in found)
     assert set(names.names) <= set(found)

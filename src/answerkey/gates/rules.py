@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from answerkey.errors import AnswerkeyError, RunError, SpecError
 from answerkey.evaluate.pairs import choose_tasks, label_runs, pair_samples
-from answerkey.metrics import Frequency, Mean, wilson
+from answerkey.metrics import Mean, wilson
 from answerkey.metrics.intervals import WILSON, Z_95
 from answerkey.metrics.paired import Difference, adjust_by_holm
 from answerkey.runs import Run, TaskRun, load_run
@@ -448,7 +448,7 @@ def _find_values(task_run: TaskRun, name: str) -> list[MetricValue]:
     unseen = []
     for step, metric, _ in foresee_metrics(task, name):
         sibling = siblings.get((step.key, metric.key))
-        if sibling is None or not isinstance(metric.metric, Frequency):
+        if sibling is None or metric.metric.type != "frequency":
             continue
         is_plain = sibling.interval_method == WILSON
         unseen.append(

@@ -13,12 +13,12 @@ from typing import Any
 
 import polars as pl
 
-from answerkey.metrics import Calibration, wilson
+from answerkey.metrics import wilson
 from answerkey.metrics.base import ValueCounts
-from answerkey.metrics.classification import measure_recalls, measure_rstd
+from answerkey.metrics.classification import Calibration, measure_recalls, measure_rstd
 from answerkey.run_audit.findings import TaskAudit
 from answerkey.runs import Table, TaskRun
-from answerkey.scorers import judge_probabilities
+from answerkey.scorers.choice_probabilities import judge_probabilities
 from answerkey.types import MetricValue, ScoreStatus, Validity
 
 #: More categories than these are no plot; more letters no square that anybody could read.

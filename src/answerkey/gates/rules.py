@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from answerkey.errors import AnswerkeyError, RunError, SpecError
 from answerkey.evaluate.pairs import choose_tasks, label_runs, pair_samples
-from answerkey.metrics import Frequency, Mean, wilson
+from answerkey.metrics import Mean, wilson
 from answerkey.metrics.intervals import WILSON, Z_95
 from answerkey.metrics.paired import Difference, adjust_by_holm
 from answerkey.runs import NOT_COMPLETE, Run, TaskRun, describe_gates, load_run
@@ -448,7 +448,7 @@ def _find_values(run: Run, keys: Sequence[str], name: str) -> Iterator[tuple[Gat
         task = task_from_source(task_run.source["task"]) if not namesakes else None
         for step, metric, _ in foresee_metrics(task, name) if task else ():
             sibling = siblings.get((step.key, metric.key))
-            if sibling is None or not isinstance(metric.metric, Frequency):
+            if sibling is None or metric.metric.type != "frequency":
                 continue
             is_plain = sibling.interval_method == WILSON
             unseen = replace(

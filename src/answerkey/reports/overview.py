@@ -22,16 +22,16 @@ import polars as pl
 from answerkey.comparison.compare import compare
 from answerkey.errors import AnswerkeyError
 from answerkey.gates.rules import WORDS, tell_gates
-from answerkey.metrics import Calibration, wilson
+from answerkey.metrics import wilson
 from answerkey.metrics.base import ValueCounts
-from answerkey.metrics.classification import correct_for_chance, measure_recalls, measure_rstd
+from answerkey.metrics.classification import Calibration, correct_for_chance, measure_recalls, measure_rstd
 from answerkey.reports.explain import count_trials
 from answerkey.reports.view import count_rows, find_cause, label_metric, name_scorer
 from answerkey.run_audit.audit import audit
 from answerkey.run_audit.findings import TaskAudit, find_format, find_run_findings
 from answerkey.run_audit.readings import describe_counted, describe_whole, list_readings, say_unfit
 from answerkey.runs import Run, Table, TaskRun, name_answerer
-from answerkey.scorers import judge_probabilities
+from answerkey.scorers.choice_probabilities import judge_probabilities
 from answerkey.text import clean_numbers, format_chance, format_count, format_number, format_value, is_share
 from answerkey.types import GateStatus, MetricValue, ScoreStatus, Validity
 
@@ -527,7 +527,8 @@ def _measure_curve(task: TaskRun) -> MetricValue | None:
         return None
     metric = Calibration(bins=(10,))
     part = metric.collect(ValueCounts(list(pairs.items()), Counter(), list(metric.fields())))
-    return metric.finish(part)[0]
+    value: MetricValue = metric.finish(part)[0]
+    return value
 
 
 def _has_logprobs(kept: Table) -> bool:

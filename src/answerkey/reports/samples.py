@@ -45,9 +45,10 @@ from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_
 from answerkey.reports.explain import count_trials, iterate_ids
 from answerkey.run_audit.audit import name_rule
 from answerkey.runs import Run, Table, TaskRun
-from answerkey.scorers import ChoiceProbabilities, Scorer, StringEqualsMcqa, explain_verdict
+from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict
+from answerkey.scorers.choice_probabilities import ChoiceProbabilities
 from answerkey.scorers.extraction import find_rule
-from answerkey.scorers.scoring import FIRST, LITERAL, Labels, Passages, list_passages, list_texts
+from answerkey.scorers.mcqa import FIRST, LITERAL, Labels, Passages, list_passages, list_texts
 from answerkey.spec import task_from_source
 from answerkey.templates import RowError
 from answerkey.text import clean_numbers

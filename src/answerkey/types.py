@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
+from pkgutil import resolve_name
 from typing import Any, Literal, Self, TypeVar
 
 import polars as pl
@@ -668,22 +669,21 @@ Kind = TypeVar("Kind")
 
 
 class Registry(Mapping[str, type[Kind]]):
-    """Classes by the name that stands in `type:`.
+    """Classes by the name that stands in `type:`, imported when one is asked for if given as `module:Class`.
 
     A package adds one through an entry point of the group, under its name; a name of ours cannot be taken
     over. Other packages are looked at only when ours do not have a name, and loaded when theirs is asked for.
     """
 
-    def __init__(self, group: str, own: Mapping[str, type[Kind]]) -> None:
+    def __init__(self, group: str, own: Mapping[str, type[Kind] | str]) -> None:
         self.group = group
         self._own = dict(own)
         self._loaded: dict[str, type[Kind]] = {}
 
     def __getitem__(self, name: str) -> type[Kind]:
-        if name in self._own:
-            return self._own[name]
         if name not in self._loaded:
-            self._loaded[name] = self._load(self._foreign[name])
+            own = self._own[name] if name in self._own else self._load(self._foreign[name])
+            self._loaded[name] = resolve_name(own) if isinstance(own, str) else own
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:

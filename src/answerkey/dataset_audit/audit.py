@@ -487,7 +487,7 @@ def audit_dataset(
         config=options.get("config") or {},
         dataset=options.get("dataset"),
         completions="-",  # no model is asked, so none has to be named
-        env_file=options.get("env"),
+        env=options.get("env"),
     )
     loaded = load_plan(plans[0], overrides)
     specifications = loaded.value.specifications if loaded.value else ()

@@ -81,8 +81,8 @@ class Cluster:
             known = self.ray.get_runtime_context().gcs_address
             if address not in (None, "auto", known):
                 message = f"this program is connected to the Ray cluster at `{known}`, not `{address}`"
-                hint = "leave `ray_address` out, or call `ray.shutdown()` first"
-                raise EngineError("E601", message, hint=hint)
+                how = "leave `ray_address` out, or call `ray.shutdown()` first"
+                raise EngineError("E601", message, hint=how)
             return
         handler = signal.getsignal(signal.SIGTERM)
         try:

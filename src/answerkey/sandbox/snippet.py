@@ -165,6 +165,8 @@ def require_trust(snippets: Sequence[Snippet], *, trust_code: bool) -> list[Noti
 
     With `trust_code` they are trusted from now on; a notice says so when that could not be remembered.
     """
+    if not snippets:
+        return []
     known = _read_trusted()
     strange = list({one.digest: one for one in snippets if one.digest not in known}.values())
     if not strange:

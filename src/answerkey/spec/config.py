@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -99,9 +100,9 @@ class Parameter(Fields):
             raise UnsuitableError("may not be null", "give a value, or declare `nullable: true`")
         return None if value is None else self.check(value)
 
+    @abstractmethod
     def check(self, value: object) -> object:
         """Return a value that is not null as this type has it, or raise UnsuitableError."""
-        raise NotImplementedError
 
     def parse(self, text: str) -> object:
         """Return a text of the command line as a value to be checked."""

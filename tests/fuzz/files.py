@@ -215,12 +215,12 @@ def make_laws() -> dict[str, Law]:
         "parquet": Law(
             partial(check_table, ".parquet"),
             lambda: [write_frame(_write_parquet), write_frame(_write_plain)],
-            examples=50,
+            examples=20,
         ),
         "arrow": Law(
             partial(check_table, ".arrow"),
             lambda: [write_frame(_write_arrow), write_frame(_write_stream)],
-            examples=50,
+            examples=20,
         ),
         "gzip": Law(partial(check_table, ".jsonl.gz"), lambda: _list_packed(gzip.compress), (), 80),
         "zstd": Law(partial(check_table, ".jsonl.zst"), lambda: _list_packed(zstandard.compress), (), 80),

@@ -256,7 +256,7 @@ class LineDisplay(Display):
         """Write a line if it is time for one."""
         if self._observer is None:
             return
-        from answerkey.report.terminal import write_progress
+        from answerkey.reports.terminal import write_progress
         from answerkey.text import line
 
         progress = look_at(self._observer)
@@ -302,7 +302,7 @@ class BlockDisplay(Display):
         """Return the block as it is now."""
         from rich.text import Text
 
-        from answerkey.report.terminal import BAR, PLAIN_BAR, draw_bar, draw_progress
+        from answerkey.reports.terminal import BAR, PLAIN_BAR, draw_bar, draw_progress
 
         bar = BAR if is_unicode(sys.stderr) else PLAIN_BAR
         lines = [draw_bar(*self._stage, bar=bar)] if self._stage else []

@@ -82,9 +82,8 @@ def show_command(
     `--group-by` and `--cluster-by` name columns of the dataset; its metrics are measured again for them, and
     the run stays as it is. The exit code is that of its gates.
     """
-    from answerkey.report.listing import find_run
-    from answerkey.report.terminal import draw_next_steps, draw_summary
-    from answerkey.report.view import describe_run
+    from answerkey.reports.terminal import draw_next_steps, draw_summary
+    from answerkey.reports.view import describe_run, find_run
 
     if form == "markdown" and (console.as_json or digits is not None):
         other = "--json" if console.as_json else "--digits"
@@ -104,7 +103,7 @@ def show_command(
         if console.as_json:
             console.print_json(describe_run(found))
         elif form == "markdown":
-            from answerkey.report.markdown import write_markdown
+            from answerkey.reports.markdown import write_markdown
 
             open_stream(is_json=False).write(write_markdown(found))
         else:
@@ -124,8 +123,8 @@ def explain_command(console: Console, run: str, sample: str, *, task: str | None
 
     SAMPLE is a sample id; for generated ids the row number will do (`2` for `000002`).
     """
-    from answerkey.report.explain import describe_explained, draw_explained, explain_sample
-    from answerkey.report.listing import find_run
+    from answerkey.reports.explain import describe_explained, draw_explained, explain_sample
+    from answerkey.reports.view import find_run
 
     found = explain_sample(find_run(run), sample, task_key=task)
     if console.as_json:
@@ -141,7 +140,7 @@ def explain_command(console: Console, run: str, sample: str, *, task: str | None
 @with_console
 def runs_command(console: Console, folder: str | None) -> int:
     """List the runs below DIR, newest first; DIR is `runs` unless given."""
-    from answerkey.report.listing import describe_listing, draw_listing, list_folder
+    from answerkey.reports.view import describe_listing, draw_listing, list_folder
 
     if folder is None and not Path(RUNS).is_dir():
         if console.as_json:
@@ -195,8 +194,8 @@ def report_command(
     RUN is a run folder, its name below `runs`, or `latest`. The file needs nothing else: it opens from disk
     and asks nobody for anything. A file of that name is replaced.
     """
-    from answerkey.report.html import MOST_EMBEDDED, write_report
-    from answerkey.report.listing import find_run
+    from answerkey.reports.html import MOST_EMBEDDED, write_report
+    from answerkey.reports.view import find_run
 
     found = [find_run(name) for name in runs]
     base = None if baseline is None else find_run(baseline)
@@ -318,7 +317,7 @@ def export_command(
     In CSV, a text that a spreadsheet would take for a formula has an apostrophe in front, unless `--raw`.
     """
     from answerkey.exporters import CSV, check_form, export_rows
-    from answerkey.report.listing import find_run
+    from answerkey.reports.view import find_run
 
     check_form(form)
     if raw and form != CSV:
@@ -373,7 +372,7 @@ def audit_command(console: Console, run: str, *, digits: int | None, **chosen: A
     RUN is a run folder, its name below `runs`, or `latest`. No model is asked and nothing is changed. The
     exit code is 0 whatever is found.
     """
-    from answerkey.report.listing import find_run
+    from answerkey.reports.view import find_run
     from answerkey.run_audit.audit import audit
     from answerkey.run_audit.text import describe_audit, draw_audit
 
@@ -507,7 +506,7 @@ def compare_command(
     truths are refused. A difference is first minus second.
     """
     from answerkey.comparison.compare import compare, describe_comparison, draw_pairs
-    from answerkey.report.listing import find_run
+    from answerkey.reports.view import find_run
     from answerkey.text import clean_numbers
 
     if fail_on_regression and baseline is None:
@@ -604,7 +603,7 @@ def power_command(
     and 0.5 unless given, at which answers vary most.
     """
     from answerkey.comparison.power import describe_power, draw_power, plan_comparison
-    from answerkey.report.listing import find_run
+    from answerkey.reports.view import find_run
     from answerkey.text import clean_numbers
 
     plan = plan_comparison(

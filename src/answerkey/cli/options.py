@@ -43,7 +43,7 @@ class GateFiles:
         """Write the files that are asked for, from finished runs or from what kept a run from its end."""
         if self.junit is None and self.summary is None:
             return
-        from answerkey.report import markdown
+        from answerkey.reports import markdown
         from answerkey.runs import write_output
 
         error = outcome if isinstance(outcome, AnswerkeyError) else None
@@ -82,7 +82,7 @@ def keep_files(options: dict[str, Any]) -> Iterator[GateFiles]:
 
 def find_baseline(options: Mapping[str, object]) -> dict[str, object]:
     """Return the options with the folder of the run that `--baseline` means, as for `show`."""
-    from answerkey.report.listing import find_run
+    from answerkey.reports.view import find_run
 
     name = options["baseline"]
     return {**options, "baseline": None if name is None else str(find_run(str(name)).path)}

@@ -72,7 +72,7 @@ def run_command(
         options = find_baseline(options)
         if dry_run:
             from answerkey import evaluate
-            from answerkey.report.preview import describe_plan, draw_plan
+            from answerkey.reports.preview import describe_plan, draw_plan
 
             plans = [evaluate.plan_calls(file, **options | {"model": one}) for one in models or (None,)]
             if console.as_json:
@@ -138,8 +138,8 @@ def finish(
 
     What others are to read of it goes into `files`.
     """
-    from answerkey.report.terminal import draw_next_steps, draw_side_by_side, draw_summary
-    from answerkey.report.view import describe_run
+    from answerkey.reports.terminal import draw_next_steps, draw_side_by_side, draw_summary
+    from answerkey.reports.view import describe_run
     from answerkey.text import BLANK
 
     if console.as_json:
@@ -208,7 +208,7 @@ def check_command(console: Console, files: tuple[str, ...], *, plan: bool, **opt
     on errors, 0 on warnings alone.
     """
     from answerkey import evaluate
-    from answerkey.report.preview import describe_check, draw_check
+    from answerkey.reports.preview import describe_check, draw_check
     from answerkey.text import Span, line
 
     chosen = find_baseline(options)
@@ -236,7 +236,7 @@ def resume_command(console: Console, run: str, **options: object) -> int:
     complete is left as it is.
     """
     from answerkey import evaluate
-    from answerkey.report.listing import find_run
+    from answerkey.reports.view import find_run
     from answerkey.runs import find_place, has_only_begun, load_manifest
 
     with keep_files(options) as files:
@@ -271,7 +271,7 @@ def rescore_command(
     knows what it said.
     """
     from answerkey import evaluate
-    from answerkey.report.listing import find_run
+    from answerkey.reports.view import find_run
 
     with keep_files(options) as files:
         options = find_baseline(options)

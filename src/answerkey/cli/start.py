@@ -154,7 +154,7 @@ def tasks_command(console: Console, words: tuple[str, ...]) -> int:
 
     A ready-made task is named wherever a task file may be: `answerkey run NAME`.
     """
-    from answerkey.report.preview import describe_ready_made, draw_ready_made, draw_ready_made_task
+    from answerkey.reports.preview import describe_ready_made, draw_ready_made, draw_ready_made_task
     from answerkey.spec.ready_made import list_ready_made, load_ready_made
 
     names = words[1:] if words[:1] == ("show",) else words
@@ -218,7 +218,7 @@ def import_command(
     come along: the summary of a run says how often ours differ, and why.
     """
     from answerkey.importers import ImportOptions, describe_import, import_log
-    from answerkey.report.preview import draw_import
+    from answerkey.reports.preview import draw_import
 
     with console.display() as display:
         found = import_log(

@@ -30,8 +30,7 @@ from answerkey.dataset_audit.questions import (
     guess_form,
     read_questions,
 )
-from answerkey.datasets.dataset import open_dataset
-from answerkey.datasets.label_quality import CleanLabels, choose_clean, read_label_quality
+from answerkey.datasets.dataset import CleanLabels, choose_clean, open_dataset, read_label_quality
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.tables import FileFields, load_table
 from answerkey.engines import Spread, open_engine

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, Shard, cut_shards, open_dataset
-from answerkey.datasets.downloads import digest_file, hide_query
 from answerkey.datasets.recorded import (
     BlankCompletions,
     find_own_completions,
@@ -25,7 +24,7 @@ from answerkey.datasets.recorded import (
 )
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import InlineSource, pin_source
-from answerkey.datasets.storage import name_lasting
+from answerkey.datasets.storage import digest_file, hide_query, name_lasting
 from answerkey.datasets.tables import load_table
 from answerkey.engines import Spread
 from answerkey.errors import (
@@ -44,12 +43,11 @@ from answerkey.models.calls import CachePolicy, Price
 from answerkey.models.config import ModelConfig, is_url
 from answerkey.models.model import LiveModel, Model, open_model
 from answerkey.scorers import (
-    ChoiceProbabilities,
     ModelScorer,
-    StringEquals,
     StringEqualsMcqa,
     choose_audited,
     compile_templates,
+    reads_by_templates,
 )
 from answerkey.scorers.extraction import find_rule
 from answerkey.solvers import (
@@ -507,8 +505,6 @@ def _find_missing_logprobs(task: Task, model: Model | None) -> list[AnswerkeyErr
 
 # Which columns of a dataset a task reads, so that no others are loaded.
 
-#: Scorers that read of a sample what their templates name; others may look at any column.
-BY_TEMPLATE = (StringEquals, StringEqualsMcqa, ChoiceProbabilities)
 Columns = frozenset[str] | None
 
 
@@ -516,7 +512,7 @@ def list_checked_columns(task: Task, dataset: Dataset, recorded: Recorded | None
     """Return the columns that checking the rows reads; None for all."""
     found = [
         _list_template_columns(compile_templates(step.scorer)[0].values())
-        if type(step.scorer) in BY_TEMPLATE
+        if reads_by_templates(step.scorer)
         else None
         for step in task.scoring
     ]
@@ -609,7 +605,7 @@ def choose_spread(prepared: Prepared) -> Spread:
     scorers = [step.scorer for step in prepared.task.scoring]
     if prepared.calls_models:
         return "alone"
-    if prepared.task.snippets or not all(type(one) in BY_TEMPLATE for one in scorers):
+    if prepared.task.snippets or not all(map(reads_by_templates, scorers)):
         return "apart"
     if len(prepared.dataset) < WORKER_ROWS:
         return "threads"

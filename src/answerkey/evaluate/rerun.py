@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 import polars as pl
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, open_dataset
-from answerkey.datasets.downloads import digest_file
 from answerkey.datasets.recorded import BlankCompletions, find_own_completions, match_completions
 from answerkey.datasets.rows import Rows
-from answerkey.datasets.storage import is_stored
+from answerkey.datasets.storage import digest_file, is_stored
 from answerkey.datasets.tables import load_table
 from answerkey.engines import open_engine
 from answerkey.errors import DataError, Place, RunError, SpecError, listing, raise_all, suggest
@@ -48,7 +47,7 @@ from answerkey.evaluate.runner import (
     run_new,
     run_tasks,
 )
-from answerkey.metrics import KeyedMetric, PythonMetric, measure_metrics
+from answerkey.metrics import KeyedMetric, measure_metrics
 from answerkey.models.config import Generation, ModelConfig
 from answerkey.runs import (
     KeptCompletions,
@@ -258,7 +257,7 @@ def regroup(
 
     def regroup_task(task_run: TaskRun) -> TaskRun:
         values = remeasure(task_run, change)
-        own = {name: value for name, value in task_run.metrics.items() if value.type == PythonMetric.type}
+        own = {name: value for name, value in task_run.metrics.items() if value.type == "python"}
         order = {name: place for place, name in enumerate(task_run.metrics)}
         found = sorted((values | own).items(), key=lambda pair: order.get(pair[0], len(order)))
         return replace(task_run, metrics=dict(found))
@@ -280,9 +279,7 @@ def remeasure(
     """
     task = task_from_source(task_run.source["task"])
     steps = [
-        replace(
-            step, metrics=tuple(change(one) for one in step.metrics if one.metric.type != PythonMetric.type)
-        )
+        replace(step, metrics=tuple(change(one) for one in step.metrics if one.metric.type != "python"))
         for step in task.scoring
     ]
     task = replace(task, scoring=tuple(steps))

@@ -46,7 +46,7 @@ from answerkey.evaluate.prepare import (
     take_policies,
 )
 from answerkey.metrics import find_category_column
-from answerkey.models.calls import call_key
+from answerkey.models.calls import call_key, charge
 from answerkey.models.config import ModelConfig
 from answerkey.models.model import LiveModel, Model, SnippetModel, open_model
 from answerkey.runs import Run, RunPlace, RunWriter, default_folder, find_place, require_free, start_run
@@ -630,7 +630,7 @@ def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> Planne
         # Of an echoed text nothing is to be said.
         limit = 1 if generation.max_tokens is None and generation.echo else generation.max_tokens
         most = None if limit is None else limit * calls
-        cost = None if price is None or most is None else price.charge(prompt_tokens, most)
+        cost = None if price is None or most is None else charge(price, prompt_tokens, most)
     judges = sum(isinstance(step.scorer, ModelScorer) for step in prepared.task.scoring)
     return PlannedTask(
         key=prepared.key,

@@ -273,9 +273,9 @@ _PROMPT_FIELDS = frozenset({"content", "template", "system_prompt", "user_prompt
 
 @cache
 def _scorer_templates() -> frozenset[str]:
-    from answerkey.scorers import SCORERS
+    from answerkey.scorers import list_template_fields
 
-    return frozenset(name for scorer in SCORERS.values() for name in scorer.template_fields) | _PROMPT_FIELDS
+    return list_template_fields() | _PROMPT_FIELDS
 
 
 def kind_of(path: Path) -> Kind:

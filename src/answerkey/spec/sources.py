@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from answerkey.datasets import sources
-from answerkey.datasets.downloads import hide_query
 from answerkey.datasets.sources import SOURCES, Source
-from answerkey.datasets.storage import is_stored
+from answerkey.datasets.storage import hide_query, is_stored
 from answerkey.errors import AnswerkeyError, Place, SpecError
 from answerkey.models.config import is_url
 from answerkey.spec.config import refuse_config

@@ -21,14 +21,22 @@ if TYPE_CHECKING:
 
 FAILED = 1
 INCOMPLETE = 3
+Command = Callable[..., int | None]
+Decorator = Callable[[Command], Command]
+
+
+def option(flag: str, metavar: str, text: str, *names: str, **more: Any) -> Decorator:  # noqa: ANN401 - click's
+    """Return an option with a value; `text` is its help, and `names` is what the function calls it."""
+    return click.option(flag, *names, metavar=metavar, help=text, **more)
+
 
 POLICY_OPTIONS = (
-    click.option("--policies", metavar="FILE", help="Rules that the run must meet, in place of its own."),
-    click.option("--baseline", metavar="RUN", help="A run to be no worse than, significantly."),
+    option("--policies", "FILE", "Rules that the run must meet, in place of its own."),
+    option("--baseline", "RUN", "A run to be no worse than, significantly."),
 )
 REPORT_OPTIONS = (
-    click.option("--junit", metavar="FILE", help="Write the gates as JUnit XML."),
-    click.option("--summary", metavar="FILE", help="Append numbers and gates as Markdown."),
+    option("--junit", "FILE", "Write the gates as JUnit XML."),
+    option("--summary", "FILE", "Append numbers and gates as Markdown."),
 )
 
 
@@ -132,9 +140,6 @@ complete_model = _complete(
 )
 complete_run = _complete(_list_runs, "dir")
 
-Command = Callable[..., int | None]
-Decorator = Callable[[Command], Command]
-
 #: Options as the verbs take them: name to value.
 Chosen = dict[str, object]
 
@@ -185,84 +190,63 @@ def pairs_option(name: str, form: str, example: str, *more: str, **options: Any)
 
 
 CONFIG = pairs_option("--config", "name=value", "k=4", metavar="K=V", help="Set a config value; repeatable.")
-DIGITS = click.option(
-    "--digits", type=click.IntRange(min=0, max=17), metavar="N", help="Print N digits; shares as fractions."
-)
+DIGITS = option("--digits", "N", "Print N digits; shares as fractions.", type=click.IntRange(min=0, max=17))
 CLUSTER_OPTIONS = (
-    click.option(
-        "--cluster-by", metavar="COLUMN", help="Allow for samples that belong together by a column."
-    ),
+    option("--cluster-by", "COLUMN", "Allow for samples that belong together by a column."),
     click.option("--uncorrected", is_flag=True, help="Leave out the correction C/(C-1) for few clusters."),
 )
-ENV = click.option("--env", metavar="FILE", help="Environment values; replaces the `.env` beside FILE.")
+ENV = option("--env", "FILE", "Environment values; replaces the `.env` beside FILE.")
 OUTSIDE = click.option("--allow-outside", is_flag=True, help="Let FILE refer to files outside its folder.")
-OUT = click.option("--out", metavar="DIR", help="Folder of the run; default `runs/<time>-<key>`.")
+OUT = option("--out", "DIR", "Folder of the run; default `runs/<time>-<key>`.")
 ENGINE, ENGINE_AGAIN = (
-    click.option(
+    option(
         "--engine",
+        "NAME",
+        f"local or ray: where the work is done{as_before}.",
         type=click.Choice(["local", "ray"]),
         default=default,
-        metavar="NAME",
-        help=f"local or ray: where the work is done{as_before}.",
     )
     for default, as_before in (("local", ""), (None, "; as before unless given"))
 )
-RAY_ADDRESS = click.option(
-    "--ray-address", metavar="ADDRESS", help="With `--engine ray`: the cluster, HOST:PORT or auto."
-)
-ALLOW_FAILED = click.option(
+RAY_ADDRESS = option("--ray-address", "ADDRESS", "With `--engine ray`: the cluster, HOST:PORT or auto.")
+ALLOW_FAILED = option(
     "--allow-failed",
-    metavar="N|N%",
-    help="Let up to N rows (or N % of them) be FAILED for a bad truth or bad choices; score the rest.",
+    "N|N%",
+    "Let up to N rows (or N % of them) be FAILED for a bad truth or bad choices; score the rest.",
 )
 TRUST = click.option("--trust-code", is_flag=True, help="Run the task's Python snippets, and remember that.")
-ALLOW_HOST = click.option(
-    "--allow-host",
-    "allow_hosts",
-    multiple=True,
-    metavar="HOST",
-    help="Let FILE send your keys to this host; repeatable.",
+ALLOW_HOST = option(
+    "--allow-host", "HOST", "Let FILE send your keys to this host; repeatable.", "allow_hosts", multiple=True
 )
 COPY = click.option("--copy", is_flag=True, help="Copy recorded completions into the run folder.")
 
 TASK_OPTIONS = (
     CONFIG,
-    click.option("--dataset", metavar="FILE", help="Dataset file, in place of the one in FILE."),
-    click.option("--completions", metavar="FILE", help="Score the completions recorded in this file."),
-    click.option(
-        "--completion-column", metavar="NAME", help="Column with the completion; dots reach into structs."
-    ),
-    click.option("--num-samples", type=click.IntRange(min=1), metavar="N", help="Use only N samples."),
-    click.option(
+    option("--dataset", "FILE", "Dataset file, in place of the one in FILE."),
+    option("--completions", "FILE", "Score the completions recorded in this file."),
+    option("--completion-column", "NAME", "Column with the completion; dots reach into structs."),
+    option("--num-samples", "N", "Use only N samples.", type=click.IntRange(min=1)),
+    option(
         "--subsampling",
+        "HOW",
+        "head or random: which N samples are used.",
         type=click.Choice(["head", "random"]),
-        metavar="HOW",
-        help="head or random: which N samples are used.",
     ),
-    click.option("--seed", type=int, metavar="N", help="Seed of random subsampling."),
+    option("--seed", "N", "Seed of random subsampling.", type=int),
     ENV,
     OUTSIDE,
     ALLOW_HOST,
 )
 CALL_OPTIONS = (
-    click.option(
+    option(
         "--cache-policy",
+        "POLICY",
+        "reuse (default), update or no-cache: use of what models said before.",
         type=click.Choice(["reuse", "update", "no-cache"]),
-        metavar="POLICY",
-        help="reuse (default), update or no-cache: use of what models said before.",
     ),
-    click.option(
-        "--max-calls", type=click.IntRange(min=0), metavar="N", help="Make at most N calls, then stop."
-    ),
-    click.option(
-        "--max-cost",
-        type=click.FloatRange(min=0),
-        metavar="USD",
-        help="Stop before calls cost more than that.",
-    ),
-    click.option(
-        "--price", metavar="IN:OUT", help="What a million tokens cost in USD, where that is not known."
-    ),
+    option("--max-calls", "N", "Make at most N calls, then stop.", type=click.IntRange(min=0)),
+    option("--max-cost", "USD", "Stop before calls cost more than that.", type=click.FloatRange(min=0)),
+    option("--price", "IN:OUT", "What a million tokens cost in USD, where that is not known."),
 )
 LIVE_OPTIONS = (
     click.option(

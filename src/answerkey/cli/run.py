@@ -28,6 +28,7 @@ from answerkey.cli.options import (
     find_baseline,
     find_exit_code,
     keep_files,
+    option,
     with_console,
 )
 from answerkey.errors import SpecError, raise_all
@@ -46,13 +47,13 @@ Examples:
   answerkey run my-project --model builtin/random --model builtin/longest""",
 )
 @click.argument("file", metavar="FILE", shell_complete=complete_task)
-@click.option(
+@option(
     "--model",
+    "NAME",
+    "Who answers; again: one run each.",
     "models",
     multiple=True,
-    metavar="NAME",
     shell_complete=complete_model,
-    help="Who answers; again: one run each.",
 )
 @add_options(*TASK_OPTIONS, *RUN_OPTIONS)
 @add_options(*LIVE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
@@ -192,11 +193,11 @@ Examples:
   answerkey check task.yaml --dataset questions.jsonl --plan""",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, shell_complete=complete_task)
-@click.option(
+@option(
     "--model",
-    metavar="NAME",
+    "NAME",
+    "Model key or provider/name, in place of the one in FILE.",
     shell_complete=complete_model,
-    help="Model key or provider/name, in place of the one in FILE.",
 )
 @add_options(*TASK_OPTIONS, *POLICY_OPTIONS)
 @click.option("--plan", is_flag=True, help="Show how each template will be evaluated.")

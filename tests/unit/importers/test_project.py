@@ -134,11 +134,11 @@ def test_what_all_records_have_in_common_is_known_at_the_end(tmp_path: Path) -> 
             Record("2", Question("q", truth="B"), failed),
         ],
     )
-    counts = store.count()
-    assert (counts.questions, counts.completions, counts.with_choices, counts.with_options) == (2, 2, 1, 1)
-    assert (set(counts.truths), counts.statuses) == ({"A", "B"}, {"OK": 1, "ERROR": 1})
-    assert (counts.judged, counts.right) == (1, 1.0)
-    store.write_tables(counts, tmp_path, file="log", last_wins=False)
+    store.flush()
+    names = ("asks", "says", "choices", "options", "their_score")
+    assert [store.counts[name] for name in names] == [2, 2, 1, 1, 1]
+    assert (store.truths, store.statuses, store.right) == ({"A", "B"}, {"OK": 1, "ERROR": 1}, 1.0)
+    store.write_tables(tmp_path, file="log", last_wins=False)
     frame = pl.read_parquet(tmp_path / "dataset.parquet")
     assert frame.columns == ["sample_id", "question", "options", "choices", "answer", "original"]
     assert frame["original"].to_list() == ['{"n": 1}', None]
@@ -187,7 +187,8 @@ def record(name: str, trial: int = 0, text: str | None = None, *, asks: bool = T
 def join(folder: Path, records: list[Record], *, last_wins: bool = False) -> tuple[int, int, int]:
     """Write the tables of some records; return samples, trials and gaps."""
     store = fill(folder, records)
-    return store.write_tables(store.count(), folder, file="log", last_wins=last_wins)
+    store.flush()
+    return store.write_tables(folder, file="log", last_wins=last_wins)
 
 
 def read(folder: Path, name: str, *columns: str) -> list[tuple[Any, ...]]:

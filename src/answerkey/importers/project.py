@@ -25,18 +25,16 @@ import polars as pl
 from answerkey._version import __version__
 from answerkey.datasets.columns import fill_column, without_collecting
 from answerkey.datasets.content import MAX_CELL, require_plain
+from answerkey.datasets.questions import LABELS
 from answerkey.errors import DataError, Place, RunError, SpecError, listing, suggest
 from answerkey.evaluate import Options
-from answerkey.importers.evalscope import EvalscopeReader
 from answerkey.importers.evidence import DATASET_KEY, EvidenceReader
+from answerkey.importers.harnesses import LightevalReader, LmEvalReader
 from answerkey.importers.helm import HelmReader
 from answerkey.importers.inspect import InspectReader
-from answerkey.importers.lighteval import LightevalReader
-from answerkey.importers.lm_eval import LmEvalReader
 from answerkey.importers.logs import ImportOptions, Log, LogDescription, LogPreview, LogReader, Record
-from answerkey.importers.opencompass import OpenCompassReader
+from answerkey.importers.predictions import EvalscopeReader, OpenCompassReader
 from answerkey.importers.promptfoo import PromptfooReader
-from answerkey.importers.questions import LABELS
 from answerkey.importers.tables import (
     AnthropicBatchReader,
     EveryEvalEverReader,

@@ -14,9 +14,9 @@ from answerkey.dataset_audit.questions import (
     name_options,
     read_questions,
 )
+from answerkey.datasets.questions import read_option_cell
 from answerkey.datasets.rows import HeldRows
 from answerkey.datasets.tables import load_rows
-from answerkey.evaluate import read_option_cell
 
 
 def read(row: dict[str, Any], **said: Any) -> Question:  # noqa: ANN401 - the fields of find_fields

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from answerkey.errors import DataError, SpecError
-from answerkey.importers.questions import find_roles
 
 if TYPE_CHECKING:
     from tests.unit.importers.conftest import Desk
@@ -101,10 +100,10 @@ def test_a_dotted_name_reaches_into_a_cell(desk: Desk) -> None:
     ("columns", "message"),
     [({"answre": "x"}, "nothing is called `answre`"), ({"answer": "truht"}, "there is no column `truht`")],
 )
-def test_a_mistyped_column_is_refused(columns: dict[str, str], message: str) -> None:
+def test_a_mistyped_column_is_refused(desk: Desk, columns: dict[str, str], message: str) -> None:
     """With what was probably meant."""
     with pytest.raises(SpecError, match=message) as caught:
-        find_roles(["truth", "completion"], columns)
+        desk.bring(desk.lines("mine.jsonl", [{"truth": "A", "completion": "A"}]), columns=columns)
     assert caught.value.code == "E119"
     assert "did you mean" in str(caught.value.hint)
 

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from answerkey.importers import Question
-from answerkey.importers.questions import (
-    find_label,
-    find_question,
-    find_shown,
-    label_options,
-    read_messages,
-    read_texts,
-    take_counting,
-    take_labels,
-)
+from answerkey.datasets.questions import Question, find_label, label_options, read_texts, take_labels
+from answerkey.importers.prompts import find_question, find_shown, read_messages
 
 ABCD = ("A", "B", "C", "D")
 TEXTS = ("Paris", "Lyon", "Nice", "Lyon")
@@ -53,7 +44,7 @@ def test_texts_that_count_are_labels_and_other_single_characters_may_be_options(
     texts: list[str], labels: tuple[str, ...] | None
 ) -> None:
     """The options of a sum are digits, and no labels."""
-    assert take_counting(texts) == labels
+    assert take_labels(texts, counting=True) == labels
 
 
 @pytest.mark.parametrize(

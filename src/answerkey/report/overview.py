@@ -32,12 +32,7 @@ from answerkey.report.plots import (
 from answerkey.report.view import count_scored, find_cause, label_metric, name_scorer
 from answerkey.run_audit.audit import audit
 from answerkey.run_audit.findings import TaskAudit, find_format, find_run_findings
-from answerkey.run_audit.readings import (
-    describe_counted,
-    describe_whole,
-    list_readings,
-    say_unfit,
-)
+from answerkey.run_audit.text import describe_counted, describe_whole, list_readings, say_unfit
 from answerkey.runs import Run, TaskRun, name_answerer
 from answerkey.text import clean_numbers, format_chance, format_count, format_number, format_value, is_share
 from answerkey.types import GateStatus, MetricValue

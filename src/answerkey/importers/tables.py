@@ -12,8 +12,9 @@ from typing import ClassVar
 
 from answerkey.datasets import questions as ask
 from answerkey.datasets.content import COMPRESSIONS, require_plain
+from answerkey.datasets.formats import FORMATS
 from answerkey.datasets.rows import Rows, iterate_blocks
-from answerkey.datasets.tables import FORMATS, load_table
+from answerkey.datasets.tables import load_table
 from answerkey.errors import DataError, Place, SpecError, listing, suggest
 from answerkey.importers import prompts
 from answerkey.importers.logs import (

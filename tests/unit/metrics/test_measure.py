@@ -35,7 +35,7 @@ from answerkey.metrics.classification import (
     Precision,
 )
 from answerkey.metrics.intervals import Ratio, average_clustered_error, average_shares
-from answerkey.metrics.measure import MOST_GROUPS, bound_clustered, label_rows, name_clusters, name_groups
+from answerkey.metrics.measure import bound_clustered, label_rows, name_clusters, name_groups
 from answerkey.metrics.moments import Max, Min, WeightedAverage
 from answerkey.metrics.python import PythonMetric
 from answerkey.testing import TestServer
@@ -360,12 +360,14 @@ def test_groups_without_a_value_stay_out_of_the_average() -> None:
     assert macro.note == "mean over 1 of 2 groups, the others have no value"
 
 
-def test_too_many_groups_are_not_listed() -> None:
+def test_too_many_groups_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A column of ids is no breakdown, and its note says so."""
-    size = MOST_GROUPS + 1
-    value = finish(Mean("x"), make_scores({"x": [1] * size}), {"g": list(range(size))}, Design(("g",)))
-    groups = value["x_mean"].groups[0]
-    assert (groups.values, groups.macro.note) == ((), "there are more than 10000 groups")
+    assert measure.MOST_GROUPS == 10_000
+    monkeypatch.setattr(measure, "MOST_GROUPS", 20)
+    for size, listed, note in ((20, 20, None), (21, 0, "there are more than 20 groups")):
+        found = finish(Mean("x"), make_scores({"x": [1] * size}), {"g": list(range(size))}, Design(("g",)))
+        groups = found["x_mean"].groups[0]
+        assert (len(groups.values), groups.macro.note) == (listed, note)
 
 
 def test_trials_are_grouped_by_their_samples() -> None:

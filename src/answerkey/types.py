@@ -6,7 +6,7 @@ Plural is a table, singular a row. Tables are Polars frames with a fixed meaning
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -65,18 +65,25 @@ class Samples:
         return self.frame.columns
 
     def slice(self, offset: int, length: int) -> Self:
-        """Return the rows from `offset` on, at most `length` of them."""
+        """Return the rows from `offset` on, at most `length` of them; the same table where that is all."""
+        if offset == 0 and length >= len(self):
+            return self
         return self._with(self.frame.slice(offset, length), lambda series: series.slice(offset, length))
 
     def take(self, rows: Sequence[int] | pl.Series) -> Self:
         """Return the rows with these positions, in the order given."""
+        if isinstance(rows, range) and rows.step == 1:
+            return self.slice(rows.start, len(rows))
         indices = pl.Series(rows, dtype=pl.UInt32)
         return self._with(self.frame[indices], lambda series: series.gather(indices))
 
-    def select(self, columns: Sequence[str]) -> Self:
-        """Return the rows with these columns alone, and with their ids and lines."""
-        encoded = self.encoded.intersection(columns)
-        return replace(self, frame=self.frame.select(pl.selectors.by_name(*columns)), encoded=encoded)
+    def load(self, columns: Collection[str] | None = None) -> Self:
+        """Return the rows with these columns alone, the first where it has none of them; all without any."""
+        names = choose_names(self.columns, columns)
+        if len(names) == len(self.columns):
+            return self
+        frame = self.frame.select(pl.selectors.by_name(*names))
+        return replace(self, frame=frame, encoded=self.encoded.intersection(names))
 
     def repeat(self, times: int) -> Self:
         """Return each row `times` times, one after the other."""
@@ -126,6 +133,16 @@ class Samples:
         line = None if self.lines is None else int(self.lines[position])
         file = self.file if self.files is None else str(self.files[position])
         return Place(file=file, line=line, sample=str(self.ids[position]), field=column)
+
+
+def choose_names(known: Sequence[str], wanted: Collection[str] | None) -> list[str]:
+    """Return the known columns that are wanted, in their order; the first where none is.
+
+    A table without any column would not know how many rows it has.
+    """
+    if wanted is None:
+        return list(known)
+    return [name for name in known if name in wanted] or list(known[:1])
 
 
 class CompletionStatus(StrEnum):

@@ -19,7 +19,6 @@ from answerkey.models.calls import Limits
 from answerkey.models.http import HttpClient, unpack
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.responses import (
-    Said,
     is_trace,
     read_body,
     read_message,
@@ -38,7 +37,7 @@ from .law import Law, decode, list_stored, read_value
 #: The most bytes of a body here.
 MOST = 4_096
 CONNECTION = Connection("m", APIS["chat"], "http://127.0.0.1:9/v1/chat/completions", "m")
-Take = Callable[[Mapping[str, object]], Said]
+Take = Callable[[Mapping[str, object]], Completion]
 JSON_WORDS = (
     b'{"', b'": ', b'", "', b"[", b"]", b"}", b"null", b"true", b"NaN", b"1e999", b"-1", b"9" * 400,
     b"\\ud800", b'"choices": ', b'"message": ', b'"content": ', b'"role": ', b'"assistant"', b'"refusal": ',

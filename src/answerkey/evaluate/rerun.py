@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 import polars as pl
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, open_dataset
-from answerkey.datasets.downloads import digest_file
 from answerkey.datasets.recorded import BlankCompletions, find_own_completions, match_completions
 from answerkey.datasets.rows import Rows
-from answerkey.datasets.storage import is_stored
+from answerkey.datasets.storage import digest_file, is_stored
 from answerkey.datasets.tables import load_table
 from answerkey.engines import open_engine
 from answerkey.errors import DataError, Place, RunError, SpecError, listing, raise_all, suggest
@@ -356,7 +355,7 @@ def rescore(
     require_free(place)
     plan = None
     if isinstance(task, str | Path) and not is_task_file(task):  # read as if no model were to be asked
-        loaded = load_plan(task, replace(chosen.overrides(), completions="those of the old run"))
+        loaded = load_plan(task, replace(chosen, completions="those of the old run"))
         raise_all(loaded.errors)
         plan = loaded.value
         tasks, notices = _choose_tasks(
@@ -395,7 +394,7 @@ def _load_new(
     """Return the new task by `task <key>`; config values that nobody gives are those of the old run."""
     if task is None or isinstance(task, Task):
         return {} if task is None else {f"task {task.key}": task}, []
-    loaded = load_task(task, overrides=options.overrides())
+    loaded = load_task(task, overrides=options)
     stored = {name: value for one in run.tasks.values() for name, value in one.manifest["config"].items()}
     missing = {
         name: value
@@ -403,7 +402,7 @@ def _load_new(
         if any(error.message == f"config value `{name}` is missing" for error in loaded.errors)
     }
     if missing:
-        loaded = load_task(task, config=missing, overrides=options.overrides())
+        loaded = load_task(task, config=missing, overrides=options)
     raise_all(loaded.errors)
     return ({f"task {loaded.value.key}": loaded.value} if loaded.value else {}), loaded.notices
 
@@ -449,7 +448,7 @@ def _find_solver(task: Task) -> object:
 def _prepare_rescored(run: Run, key: str, task: Task, run_file: str | None, options: Options) -> Prepared:
     """Return a task ready to be scored: the samples and completions of the old run, the new task."""
     found = reopen(run, key)
-    judges = load_judges(task, run_file=run_file, overrides=options.overrides())
+    judges = load_judges(task, run_file=run_file, overrides=options)
     models, errors = open_judges(task, judges)
     raise_all([*errors, *find_missing_design(task, found.dataset)])
     task_run, entry, source = found.task_run, found.task_run.manifest, found.task_run.source
@@ -627,7 +626,7 @@ def _specify(
         selection=Selection(**entry["selection"]),
         examples=DatasetSpec("examples", source_from(examples)) if examples else None,
         num_runs=source.get("num_runs", 1),
-        judges=load_judges(task, run_file=manifest.get("file"), overrides=options.overrides()),
+        judges=load_judges(task, run_file=manifest.get("file"), overrides=options),
         completions=str(completions["file"]) if is_recorded else None,
     )
 
@@ -641,9 +640,7 @@ def _find_model(
         raise _refuse("it does not say how its model was named")
     if "stop" in stated:
         stated["stop"] = tuple(stated["stop"])
-    return load_model(
-        reference, manifest["file"], generation=Generation(**stated), overrides=options.overrides()
-    )
+    return load_model(reference, manifest["file"], generation=Generation(**stated), overrides=options)
 
 
 def _compare(

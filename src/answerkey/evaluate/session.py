@@ -21,7 +21,17 @@ from answerkey.errors import AnswerkeyError, SolverError, SpecError, raise_all
 from answerkey.evaluate.prepare import SOLVE, Options, Prepared, name_purpose
 from answerkey.metrics import wilson
 from answerkey.models.cache import CallCache
-from answerkey.models.calls import BatchLeft, BatchSeen, Budget, Event, Finished, Price, Retried, find_room
+from answerkey.models.calls import (
+    BatchLeft,
+    BatchSeen,
+    Budget,
+    Event,
+    Finished,
+    Price,
+    Retried,
+    charge,
+    find_room,
+)
 from answerkey.models.model import LiveModel, Model, SnippetModel
 from answerkey.runs import RunWriter
 from answerkey.runs.journal import Journal, JournalCall
@@ -106,7 +116,7 @@ def count_calls(
 
 
 def _charge(price: Price | None, prompt_tokens: int, completion_tokens: int) -> float | None:
-    return None if price is None else round(price.charge(prompt_tokens, completion_tokens), 6)
+    return None if price is None else round(charge(price, prompt_tokens, completion_tokens), 6)
 
 
 def _measure_latency(seconds: array[float] | None) -> dict[str, float] | None:
@@ -522,7 +532,7 @@ def open_session(
             model = models.get((usage.specification, usage.purpose))
             price = choose_price(model, options) if isinstance(model, LiveModel) else None
             if price is not None:
-                budget.spent += price.charge(usage.prompt_tokens, usage.completion_tokens)
+                budget.spent += charge(price, usage.prompt_tokens, usage.completion_tokens)
         listener = listener or NobodyLooks()
         if writer.is_resumed and models:
             _tell_known(tasks, writer, cache, listener)

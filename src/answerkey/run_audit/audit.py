@@ -16,8 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from answerkey.datasets.dataset import Dataset, Recorded
-from answerkey.datasets.label_quality import CleanLabels, choose_clean, read_label_quality
+from answerkey.datasets.dataset import CleanLabels, Dataset, Recorded, choose_clean, read_label_quality
 from answerkey.datasets.rows import Rows
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import RunError

@@ -126,7 +126,12 @@ def test_a_field_is_summed_when_nearly_all_its_numbers_differ(
     first = [float(number % distinct) for number in range(2 * MANY)]
     scores = make_scores({"x": first + [float(number) for number in range(10_000, 10_000 + 2 * MANY)]})
     summed: list[pl.Series] = []
-    monkeypatch.setattr(moments, "sum_column", lambda column: (summed.append(column), sum_column(column))[1])
+
+    def spy(column: pl.Series) -> object:
+        summed.append(column)
+        return sum_column(column)
+
+    monkeypatch.setattr(moments, "sum_column", spy)
     assert Mean("x").measure(scores)["n"] == 4 * MANY
     assert bool(summed) == is_many
 

@@ -183,7 +183,7 @@ def test_only_lenses_see_options_that_the_scorer_does_not_give() -> None:
 def test_passages_of_a_scorer_have_its_choices_and_options() -> None:
     """Choices are those of the scores; without option texts anywhere there are none."""
     samples, completions = make_tables("BBCDAA", TEXTS)
-    for given, options in ((samples, ("one", "two", "three", "four")), (samples.select(["answer"]), None)):
+    for given, options in ((samples, ("one", "two", "three", "four")), (samples.load(["answer"]), None)):
         passages = list_passages(SCORER, given, completions, SCORER.score(given, completions))
         assert (passages.texts, passages.choices) == (TEXTS, [LETTERS] * 6)
         assert (passages.options, passages.is_told) == ([options] * 6, False)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from answerkey.errors import SpecError
-from answerkey.models.config import Parameter
+from answerkey.models.config import OPTIONS_HINT, Parameter
 from answerkey.types import Completion, CompletionStatus, Question
 
 Value = TypeVar("Value")
@@ -54,12 +54,6 @@ WORD = re.compile(rf"{UNSPACED}|(?:(?!{UNSPACED})[^\W_])+")
 SEED = Parameter(0, minimum=0)
 
 TIE_SEED = 0
-
-OPTIONS_HINT = (
-    "give the scorer a field `options` (a template that yields the texts of the choices, in their order), "
-    "or the dataset a column `options`"
-)
-
 
 #: The ways of each style; `{c}` is the choice, `{t}` its option text, `{o}` another choice.
 STYLES: dict[str, tuple[str, ...]] = {

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import get_args
 
 from answerkey.errors import SpecError, listing, suggest
-from answerkey.models.calls import CachePolicy, make_encoder
+from answerkey.models.calls import make_encoder
+from answerkey.models.config import CachePolicy
 from answerkey.types import Completion, CompletionStatus, Notice
 
 #: Seconds to wait for another process that is writing.

@@ -19,7 +19,6 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from answerkey.errors import HIDDEN, SolverError, SpecError, listing
-from answerkey.models.calls import Price
 from answerkey.models.config import (
     AZURE_VERSION,
     NODE_IP,
@@ -33,6 +32,7 @@ from answerkey.models.config import (
     Generation,
     ModelConfig,
     PlaceholderConfig,
+    Price,
     Provider,
     ProviderConfig,
     Secret,

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from answerkey.errors import DataError, SpecError, raise_all
-from answerkey.models.model import LiveModel, Model
+from answerkey.models.config import Model
 from answerkey.models.responses import measure_continuation, read_text
 from answerkey.solvers.single_turn import SHOWN, ChatInput, Examples, GenericInput, SingleTurnSolver
 from answerkey.solvers.solver import ONE_TRIAL, Compiled, Prompt, PromptError, describe_row_errors
@@ -167,6 +167,8 @@ def _read_texts(value: object) -> list[str] | RowError:
 
 def require_echo(model: Model | None) -> None:
     """Raise SpecError E301 for a model that does not send the log-probabilities of a text back."""
+    from answerkey.models.model import LiveModel
+
     if isinstance(model, LiveModel) and model.connection.generation.echo:
         return
     named = "no model" if model is None else f"model `{model.name}`"

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, get_args
 
 from answerkey.errors import DataError, InternalError, SpecError, listing, raise_all, suggest
 from answerkey.models.builtin import Draws
-from answerkey.models.model import Model
+from answerkey.models.config import Model
 from answerkey.solvers.solver import (
     ID_COLUMN,
     ONE_TRIAL,

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.models.config import (
+    INFERENCE_FUNCTION,
+    LATER_INFERENCE_FUNCTION,
     PROVIDERS,
     Adapter,
     Address,
@@ -18,7 +20,6 @@ from answerkey.models.config import (
     ProviderConfig,
     Tls,
 )
-from answerkey.models.model import INFERENCE_FUNCTION, LATER_INFERENCE_FUNCTION
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.spec import shapes
 from answerkey.spec.config import refuse_config

@@ -12,8 +12,7 @@ from answerkey.datasets import sources
 from answerkey.datasets.downloads import hide_query
 from answerkey.datasets.sources import SOURCES, Source
 from answerkey.datasets.storage import is_stored
-from answerkey.errors import AnswerkeyError, Place, SpecError
-from answerkey.models.config import is_url
+from answerkey.errors import AnswerkeyError, Place, SpecError, is_url
 from answerkey.spec.config import refuse_config
 from answerkey.spec.nodes import ListNode, MapNode, Node, Problems, from_plain, resolve_path
 from answerkey.spec.shapes import DatasetFields, carry_over

@@ -22,11 +22,10 @@ from answerkey.models.calls import (
     Finished,
     Limits,
     MemoryLedger,
-    Price,
     Retried,
     call_key,
 )
-from answerkey.models.config import Caller, Secret
+from answerkey.models.config import Caller, Price, Secret
 from answerkey.models.providers import Connection, connect
 from answerkey.models.retry import Clock
 from answerkey.testing import Behaviour, Reply, TestServer

@@ -24,11 +24,10 @@ from answerkey.models.calls import (
     Event,
     Finished,
     MemoryLedger,
-    Price,
     Submitted,
     call_key,
 )
-from answerkey.models.config import Caller, Generation, Secret
+from answerkey.models.config import Caller, Generation, Price, Secret
 from answerkey.models.providers import APIS, Connection, connect
 from answerkey.models.retry import Clock, NoReply, Reply, Request
 from answerkey.testing import Behaviour, TestServer

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from answerkey.errors import SolverError
 from answerkey.models.cache import decode_completion, encode_completion
-from answerkey.models.calls import Budget, Price, charge, make_encoder
+from answerkey.models.calls import Budget, charge, make_encoder
+from answerkey.models.config import Price
 from answerkey.types import Completion, CompletionStatus
 
 

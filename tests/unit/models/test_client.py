@@ -26,12 +26,11 @@ from answerkey.models.calls import (
     FinishedCalls,
     Limits,
     MemoryLedger,
-    Price,
     Retried,
     call_key,
 )
 from answerkey.models.client import Commits, ModelClient
-from answerkey.models.config import Generation
+from answerkey.models.config import Generation, Price
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.retry import Clock, NoReply, Reply, Request
 from answerkey.types import Completion, CompletionStatus

@@ -23,8 +23,16 @@ from answerkey.models.builtin import (
     split_words,
 )
 from answerkey.models.calls import Budget, Event, Finished, MemoryLedger
-from answerkey.models.config import Caller, InferenceConfig, ModelConfig, ProviderConfig, Secret
-from answerkey.models.model import LiveModel, Model, SnippetModel, missing_parts, open_model
+from answerkey.models.config import (
+    Caller,
+    InferenceConfig,
+    Model,
+    ModelConfig,
+    ProviderConfig,
+    Secret,
+    missing_parts,
+)
+from answerkey.models.model import LiveModel, SnippetModel, open_model
 from answerkey.models.providers import connect
 from answerkey.sandbox import Snippet
 from answerkey.testing import Reply, TestServer

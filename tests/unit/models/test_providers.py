@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from answerkey.errors import SolverError
-from answerkey.models.calls import Price
-from answerkey.models.config import Adapter, ApiName, Caller, Generation, Secret
+from answerkey.models.config import Adapter, ApiName, Caller, Generation, Price, Secret
 from answerkey.models.providers import APIS, AdapterApi, Api, Connection, Message, connect
 from answerkey.types import CompletionStatus
 

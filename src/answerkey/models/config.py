@@ -377,13 +377,6 @@ class Adapter:
 
 
 @dataclass(frozen=True)
-class Tls:
-    """How an endpoint proves who it is: certificates (PEM text) that are trusted instead of the system's."""
-
-    trusted_ca: str | None = None
-
-
-@dataclass(frozen=True)
 class ProviderConfig:
     """A model of a provider; without one, of an OpenAI-compatible endpoint at `base_url`."""
 
@@ -396,7 +389,10 @@ class ProviderConfig:
 
 @dataclass(frozen=True)
 class CustomConfig:
-    """A model behind a URL; without an adapter of the user's own it has the API `api`."""
+    """A model behind a URL; without an adapter of the user's own it has the API `api`.
+
+    `trusted_ca` are certificates (PEM text) that are trusted instead of the system's.
+    """
 
     address: Address
     model: str | None = None
@@ -404,7 +400,7 @@ class CustomConfig:
     adapter: Adapter | None = None
     api_key: Secret | None = None
     headers: Mapping[str, Secret] = field(default_factory=dict)
-    tls: Tls | None = None
+    trusted_ca: str | None = None
 
 
 @dataclass(frozen=True)
@@ -417,16 +413,14 @@ class InferenceConfig:
 
 
 @dataclass(frozen=True)
-class PlaceholderConfig:
-    """A model that is only named."""
-
-
-@dataclass(frozen=True)
 class ModelConfig:
-    """A model that can be opened: `name` as it is shown, how it is reached, and on whose behalf."""
+    """A model that can be opened: `name` as it is shown, how it is reached, and on whose behalf.
+
+    Without `config` it is only named, and cannot be called.
+    """
 
     name: str
-    config: ProviderConfig | CustomConfig | InferenceConfig | PlaceholderConfig
+    config: ProviderConfig | CustomConfig | InferenceConfig | None
     generation: Generation = field(default_factory=Generation)
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None

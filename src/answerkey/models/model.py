@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from answerkey.errors import HIDDEN, SolverError, SpecError, listing, suggest
-from answerkey.models.builtin import BUILTIN_MODELS, BuiltinModel
+from answerkey.models.builtin import BUILTIN_MODELS
 from answerkey.models.calls import (
     Call,
     CallSettings,
@@ -73,10 +73,10 @@ def open_model(model: str | ModelConfig, *, caller: Caller | None = None) -> Mod
     prefix, slash, rest = model.partition("/")
     kind, _, query = (rest if slash else model).partition("?")
     if prefix == PREFIX and kind in BUILTIN_MODELS and slash:
-        parameters = BUILTIN_MODELS[kind].parameters
-        defaults = {name: one.default for name, one in parameters.items()}
-        given = read_parameters(model, split_query(model, query), parameters)
-        return BuiltinModel(model, BUILTIN_MODELS[kind], defaults | given)
+        built = BUILTIN_MODELS[kind]
+        given = read_parameters(model, split_query(model, query), built.parameters)
+        defaults = {name: one.default for name, one in built.parameters.items()}
+        return replace(built, name=model, values=defaults | given)
     for plugin in entry_points(group=PLUGIN_GROUP):
         if plugin.name == prefix != PREFIX and slash:
             try:

@@ -16,9 +16,7 @@ from answerkey.models.config import (
     Generation,
     InferenceConfig,
     ModelConfig,
-    PlaceholderConfig,
     ProviderConfig,
-    Tls,
 )
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.spec import shapes
@@ -144,7 +142,7 @@ def _read_connection(node: Node, problems: Problems) -> Fields | None:
 
 def _build_config(
     fields: Fields, node: MapNode, key: str, problems: Problems
-) -> ProviderConfig | CustomConfig | InferenceConfig | PlaceholderConfig:
+) -> ProviderConfig | CustomConfig | InferenceConfig | None:
     if isinstance(fields, shapes.ProviderConnection):
         base = _read_address(node.get("base_url"))
         return ProviderConfig(fields.provider_id, fields.model_key, fields.api_key, base, fields.api)
@@ -159,7 +157,7 @@ def _build_config(
             api=fields.api or "chat",
             api_key=fields.api_key,
             headers=fields.custom_headers or {},
-            tls=None if validation is None else Tls(validation.trusted_ca),
+            trusted_ca=None if validation is None else validation.trusted_ca,
         )
     if isinstance(fields, shapes.CustomInference):
         name = "snippet" if "snippet" in node.entries else "run_inference_snippet"
@@ -168,7 +166,7 @@ def _build_config(
         if name == "run_inference_snippet" and check_snippet(snippet) is not None:
             snippet = replace(snippet, function=LATER_INFERENCE_FUNCTION)  # it defines the other one
         return InferenceConfig(snippet, fields.environment or {}, fields.timeout)
-    return PlaceholderConfig()
+    return None
 
 
 def _read_address(node: Node | None) -> Address | None:

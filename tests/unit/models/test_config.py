@@ -15,7 +15,6 @@ from answerkey.models.config import (
     Generation,
     InferenceConfig,
     ModelConfig,
-    PlaceholderConfig,
     ProviderConfig,
     Secret,
     check_url,
@@ -90,6 +89,16 @@ def test_providers_have_their_urls_and_keys(name: str, url: str, header: str | N
     else:
         assert sent[header].removeprefix("Bearer ") == f"{KEY}-{provider}"
         assert sent[header].startswith("Bearer ") == (header == "Authorization")
+
+
+@pytest.mark.parametrize("value", ["a\r\nX-Other: b", "a\nb", "a\0b", "\u20ac"])
+def test_a_header_that_cannot_be_sent_is_refused(value: str) -> None:
+    """Line breaks and characters beyond ASCII never reach a connection."""
+    error = refuse(custom(LAB, headers={"X-Key": Secret(value)}))
+    assert (error.code, error.message) == (
+        "E117",
+        "model `m`: the value of the header `X-Key` cannot be sent",
+    )
 
 
 def test_anthropic_is_told_the_version() -> None:
@@ -462,7 +471,7 @@ def test_headers_that_cannot_be_sent(name: str, value: str, code: str) -> None:
 
 def test_models_without_an_endpoint() -> None:
     """A placeholder cannot be called, and a snippet has nothing to connect to."""
-    placeholder = refuse(ModelConfig("m", PlaceholderConfig()))
+    placeholder = refuse(ModelConfig("m", None))
     assert placeholder.message == "model `m` is a placeholder: it cannot be asked"
     snippet = InferenceConfig(Snippet("infer", "def infer(messages): return 'A'"))
     assert refuse(ModelConfig("m", snippet)).code == "E301"

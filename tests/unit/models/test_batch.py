@@ -116,12 +116,11 @@ class FakeDesk:
         if request.method == "POST" and parts == ["files"]:
             assert request.body is not None
             return show(self.desk.add_file(read_form(request.body)))
-        content = self.desk.find_content(parts)
-        if content is not None:
-            return Reply(200, {}, content)
         body = json.loads(request.body) if request.body else {}
-        shown = self.desk.show(request.method, parts, body, self.behaviour)
-        return Reply(404, {}, b'{"error": "not here"}') if shown is None else show(shown)
+        found = self.desk.answer(request.method, parts, body, self.behaviour)
+        if isinstance(found, bytes):
+            return Reply(200, {}, found)
+        return Reply(404, {}, b'{"error": "not here"}') if found is None else show(found)
 
     @property
     def inputs(self) -> list[list[dict[str, Any]]]:
@@ -445,7 +444,7 @@ def test_a_process_that_dies_while_it_creates_a_batch_leaves_it_to_the_next() ->
     line = {"custom_id": first.key, "url": "/v1/chat/completions", "body": CONNECTION.build(first.messages)}
     desk.desk.files[uploaded] = json.dumps(line).encode()
     kept.book.keep_batch(Submitted(uploaded, CONNECTION.identity, [first.key]))
-    desk.desk.create({"input_file_id": uploaded})
+    desk.desk.answer("POST", ["batches"], {"input_file_id": uploaded}, desk.behaviour)
     assert tell(kept.complete(desk, "a")) == ["A"]
     assert list(desk.desk.batches) == ["batch_1"]
     assert "POST files" not in desk.seen

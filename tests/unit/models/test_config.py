@@ -82,6 +82,7 @@ def test_providers_have_their_urls_and_keys(name: str, url: str, header: str | N
     """A provider's model is called at its own URL, with the key of its own variable in its own header."""
     connection = connect(name, caller=Caller(KEYS))
     assert connection.url == url
+    assert connection.headers.get("anthropic-version") == ("2023-06-01" if "claude" in name else None)
     provider = name.partition("/")[0].upper()
     sent = connection.reveal_headers()
     if header is None:
@@ -89,21 +90,6 @@ def test_providers_have_their_urls_and_keys(name: str, url: str, header: str | N
     else:
         assert sent[header].removeprefix("Bearer ") == f"{KEY}-{provider}"
         assert sent[header].startswith("Bearer ") == (header == "Authorization")
-
-
-@pytest.mark.parametrize("value", ["a\r\nX-Other: b", "a\nb", "a\0b", "\u20ac"])
-def test_a_header_that_cannot_be_sent_is_refused(value: str) -> None:
-    """Line breaks and characters beyond ASCII never reach a connection."""
-    error = refuse(custom(LAB, headers={"X-Key": Secret(value)}))
-    assert (error.code, error.message) == (
-        "E117",
-        "model `m`: the value of the header `X-Key` cannot be sent",
-    )
-
-
-def test_anthropic_is_told_the_version() -> None:
-    """The header that Anthropic's API asks for is sent."""
-    assert reach("anthropic/claude").reveal_headers() == {"anthropic-version": "2023-06-01"}
 
 
 @pytest.mark.parametrize(
@@ -461,6 +447,8 @@ def test_a_header_of_the_file_wins_over_the_key() -> None:
         ("Host", "v", "E108"),
         ("Content-Length", "3", "E108"),
         ("X-Key", "a\r\nX-Evil: 1", "E117"),
+        ("X-Key", "a\nb", "E117"),
+        ("X-Key", "a\0b", "E117"),
         ("X-Key", "schlüssel-canary", "E117"),
     ],
 )

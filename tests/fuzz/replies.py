@@ -29,8 +29,7 @@ from answerkey.models.responses import (
     take_text,
 )
 from answerkey.models.retry import NoReply, Reply, Request, Verdict, judge, read_retry_after
-from answerkey.scorers import ChoiceProbabilities
-from answerkey.scorers.choice_probabilities import Normalise
+from answerkey.scorers.choice_probabilities import ChoiceProbabilities, Normalise
 from answerkey.types import Completion, Completions, CompletionStatus, Samples
 
 from .law import Law, decode, list_stored, read_value

@@ -17,7 +17,7 @@ from typing import Self
 import polars as pl
 
 from answerkey.datasets.dataset import Dataset
-from answerkey.datasets.rows import ID_COLUMN, ORDER_COLUMN, HeldRows, Rows, RowsOver, iterate_blocks
+from answerkey.datasets.rows import ID_COLUMN, ORDER_COLUMN, Rows, RowsOver, iterate_blocks
 from answerkey.errors import DataError, Place, listing
 from answerkey.scorers import RowProblem
 from answerkey.solvers import UNSUITABLE, ChoiceOrder, RowOrders, plan_row
@@ -100,7 +100,7 @@ def name_recorded(completions: Rows, asked: Samples, labels: Sequence[Sequence[s
         order = read_order(cell, names, table.place(position, ORDER_COLUMN)) if names else ()
         ids.append(named.get((sample, order), str(own)))
     series = pl.Series(ID_COLUMN, ids, dtype=pl.String)
-    return HeldRows(replace(table, frame=table.frame.with_columns(series), ids=series))
+    return replace(table, frame=table.frame.with_columns(series), ids=series)
 
 
 SEPARATOR = "~"
@@ -136,7 +136,7 @@ class OrderedRows(RowsOver):
         """Return the rows from `offset` on, at most `length` of them."""
         return self._cut(self.plan.slice(offset, length))
 
-    def take(self, positions: range | pl.Series) -> Rows:
+    def take(self, positions: range | pl.Series, /) -> Rows:
         """Return the rows at these positions, which ascend."""
         if isinstance(positions, range):
             return self.slice(positions.start, len(positions))
@@ -170,9 +170,10 @@ class OrderedRows(RowsOver):
             orders=orders.with_columns(written),
         )
 
+    @property
     def ids(self) -> pl.Series:
-        """Return the ids of all rows."""
-        return self._number(self.rows.ids().gather(self.plan["row"]))
+        """The ids of all rows."""
+        return self._number(self.rows.ids.gather(self.plan["row"]))
 
     def _number(self, ids: pl.Series) -> pl.Series:
         number = self.plan["number"]
@@ -277,9 +278,9 @@ def _require_columns(task: Task, setting: ChoiceOrder, dataset: Dataset) -> None
 
 def _refuse_same_ids(rows: OrderedRows, dataset: Dataset) -> None:
     """Raise E208 when a sample is called as another one in some order would be."""
-    if not bool(dataset.rows.ids().str.contains(SEPARATOR, literal=True).any()):
+    if not bool(dataset.rows.ids.str.contains(SEPARATOR, literal=True).any()):
         return
-    ids = rows.ids()
+    ids = rows.ids
     again = ids.filter(ids.is_duplicated())
     if len(again):
         raise DataError(

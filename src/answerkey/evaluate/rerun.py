@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 import polars as pl
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, open_dataset
-from answerkey.datasets.downloads import digest_file
 from answerkey.datasets.recorded import BlankCompletions, find_own_completions, match_completions
 from answerkey.datasets.rows import Rows
-from answerkey.datasets.storage import is_stored
+from answerkey.datasets.storage import digest_file, is_stored
 from answerkey.datasets.tables import load_table
 from answerkey.engines import open_engine
 from answerkey.errors import DataError, Place, RunError, SpecError, listing, raise_all, suggest
@@ -48,7 +47,7 @@ from answerkey.evaluate.runner import (
     run_new,
     run_tasks,
 )
-from answerkey.metrics import KeyedMetric, PythonMetric, measure_metrics
+from answerkey.metrics import KeyedMetric, measure_metrics
 from answerkey.models.config import Generation, ModelConfig
 from answerkey.runs import (
     KeptCompletions,
@@ -258,7 +257,7 @@ def regroup(
 
     def regroup_task(task_run: TaskRun) -> TaskRun:
         values = remeasure(task_run, change)
-        own = {name: value for name, value in task_run.metrics.items() if value.type == PythonMetric.type}
+        own = {name: value for name, value in task_run.metrics.items() if value.type == "python"}
         order = {name: place for place, name in enumerate(task_run.metrics)}
         found = sorted((values | own).items(), key=lambda pair: order.get(pair[0], len(order)))
         return replace(task_run, metrics=dict(found))
@@ -280,9 +279,7 @@ def remeasure(
     """
     task = task_from_source(task_run.source["task"])
     steps = [
-        replace(
-            step, metrics=tuple(change(one) for one in step.metrics if one.metric.type != PythonMetric.type)
-        )
+        replace(step, metrics=tuple(change(one) for one in step.metrics if one.metric.type != "python"))
         for step in task.scoring
     ]
     task = replace(task, scoring=tuple(steps))
@@ -358,7 +355,7 @@ def rescore(
     require_free(place)
     plan = None
     if isinstance(task, str | Path) and not is_task_file(task):  # read as if no model were to be asked
-        loaded = load_plan(task, replace(chosen.overrides(), completions="those of the old run"))
+        loaded = load_plan(task, replace(chosen, completions="those of the old run"))
         raise_all(loaded.errors)
         plan = loaded.value
         tasks, notices = _choose_tasks(
@@ -397,7 +394,7 @@ def _load_new(
     """Return the new task by `task <key>`; config values that nobody gives are those of the old run."""
     if task is None or isinstance(task, Task):
         return {} if task is None else {f"task {task.key}": task}, []
-    loaded = load_task(task, overrides=options.overrides())
+    loaded = load_task(task, overrides=options)
     stored = {name: value for one in run.tasks.values() for name, value in one.manifest["config"].items()}
     missing = {
         name: value
@@ -405,7 +402,7 @@ def _load_new(
         if any(error.message == f"config value `{name}` is missing" for error in loaded.errors)
     }
     if missing:
-        loaded = load_task(task, config=missing, overrides=options.overrides())
+        loaded = load_task(task, config=missing, overrides=options)
     raise_all(loaded.errors)
     return ({f"task {loaded.value.key}": loaded.value} if loaded.value else {}), loaded.notices
 
@@ -451,7 +448,7 @@ def _find_solver(task: Task) -> object:
 def _prepare_rescored(run: Run, key: str, task: Task, run_file: str | None, options: Options) -> Prepared:
     """Return a task ready to be scored: the samples and completions of the old run, the new task."""
     found = reopen(run, key)
-    judges = load_judges(task, run_file=run_file, overrides=options.overrides())
+    judges = load_judges(task, run_file=run_file, overrides=options)
     models, errors = open_judges(task, judges)
     raise_all([*errors, *find_missing_design(task, found.dataset)])
     task_run, entry, source = found.task_run, found.task_run.manifest, found.task_run.source
@@ -629,7 +626,7 @@ def _specify(
         selection=Selection(**entry["selection"]),
         examples=DatasetSpec("examples", source_from(examples)) if examples else None,
         num_runs=source.get("num_runs", 1),
-        judges=load_judges(task, run_file=manifest.get("file"), overrides=options.overrides()),
+        judges=load_judges(task, run_file=manifest.get("file"), overrides=options),
         completions=str(completions["file"]) if is_recorded else None,
     )
 
@@ -643,9 +640,7 @@ def _find_model(
         raise _refuse("it does not say how its model was named")
     if "stop" in stated:
         stated["stop"] = tuple(stated["stop"])
-    return load_model(
-        reference, manifest["file"], generation=Generation(**stated), overrides=options.overrides()
-    )
+    return load_model(reference, manifest["file"], generation=Generation(**stated), overrides=options)
 
 
 def _compare(

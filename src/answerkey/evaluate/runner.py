@@ -98,7 +98,7 @@ def run(
 
 def read_plan(path: str | Path, options: Options) -> tuple[Plan, list[Notice]]:
     """Load a run or task file; raise all its errors at once, and E118 for code that is not trusted."""
-    loaded = load_plan(path, options.overrides())
+    loaded = load_plan(path, options)
     raise_all(loaded.errors)
     if loaded.value is None or not loaded.value.specifications:
         raise SpecError(
@@ -429,7 +429,7 @@ def score(
     ready = _take_task(task, chosen)
     engine = open_engine(chosen.engine, chosen.ray_address)
     is_callers = isinstance(task, Mapping)
-    judges = load_judges(ready, run_file=None, overrides=chosen.overrides(), is_callers=is_callers)
+    judges = load_judges(ready, run_file=None, overrides=chosen, is_callers=is_callers)
     require_trust(ready.snippets, trust_code=chosen.trust_code)
     judge_models, errors = open_judges(ready, judges)
     raise_all(errors)
@@ -467,7 +467,7 @@ def score(
 def _take_task(task: Task | Mapping[str, object] | str | Path, options: Options) -> Task:
     if isinstance(task, Task):
         return task
-    loaded = load_task(task, config=options.config, overrides=options.overrides())
+    loaded = load_task(task, config=options.config, overrides=options)
     raise_all(loaded.errors)
     if loaded.value is None:
         raise SpecError(
@@ -531,7 +531,7 @@ class Checked:
 def check(path: str | Path, *, progress: Progress | None = None, **options: object) -> Checked:
     """Return every mistake in a task or run file that can be found without asking a model; asks nothing."""
     chosen = read_options("check", options)
-    loaded = load_plan(path, chosen.overrides())
+    loaded = load_plan(path, chosen)
     errors, notices = list(loaded.errors), list(loaded.notices)
     errors += loaded.value.find_baseline_errors() if loaded.value else []
     tasks: list[CheckedTask] = []

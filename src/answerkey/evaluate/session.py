@@ -35,7 +35,7 @@ from answerkey.models.config import Model, Price
 from answerkey.models.model import LiveModel, SnippetModel
 from answerkey.runs import RunWriter
 from answerkey.runs.journal import Journal, JournalCall
-from answerkey.scorers import ModelScorer, StringEquals, StringEqualsMcqa
+from answerkey.scorers import ModelScorer
 from answerkey.solvers import ChoiceRankingSolver
 from answerkey.spec import Task
 from answerkey.types import Completion, Completions, CompletionStatus, Notice, ScoreStatus, Validity
@@ -224,7 +224,7 @@ class Observer:
         self._stops = stops
         self._clock = clock
         scorer = prepared.task.main_step.scorer
-        self._scorer = scorer if isinstance(scorer, StringEqualsMcqa | StringEquals) else None
+        self._scorer = scorer if scorer.type in {"string_equals_mcqa", "string_equals"} else None
         self._samples = prepared.dataset.samples(prepared.columns)
         self._places = self._samples.ids.to_frame("sample_id").with_row_index("position")
         # What actions leave out of the metrics is only known in the end.

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from answerkey.datasets import rows
-from answerkey.datasets.rows import HeldRows, Rows, iterate_blocks, join_positions, locate_positions
+from answerkey.datasets.rows import Rows, iterate_blocks, join_positions, locate_positions
 from answerkey.datasets.tables import load_table
 from answerkey.errors import DataError
 
@@ -34,7 +34,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Rows:
     stored = load_table(path).rows
     if request.param == "picked":
         return stored.take(pl.Series(range(0, 100, 2)))
-    return HeldRows(stored.load()) if request.param == "held" else stored
+    return stored.load() if request.param == "held" else stored
 
 
 @pytest.mark.parametrize("block", [1, 7, 1000])
@@ -59,7 +59,7 @@ def test_any_part_is_that_part_of_the_whole(table: Rows, block: int, monkeypatch
         found = part.load()
         assert len(part) == len(found) == len(places)
         assert found.frame.equals(whole.frame[places])
-        assert found.ids.to_list() == part.ids().to_list() == whole.ids.gather(places).to_list()
+        assert found.ids.to_list() == part.ids.to_list() == whole.ids.gather(places).to_list()
         assert found.lines is not None
         assert found.lines.to_list() == whole.lines.gather(places).to_list()
 
@@ -95,9 +95,8 @@ def test_a_file_that_changes_while_it_is_in_use_is_refused(tmp_path: Path) -> No
     FRAME.write_parquet(path)
     table = load_table(path).rows
     FRAME.head(9).write_parquet(path)
-    with pytest.raises(DataError, match="has changed while it was being read") as caught:
+    with pytest.raises(DataError, match=r"E201.*has changed while it was being read"):
         table.load()
-    assert caught.value.code == "E201"
 
 
 def test_damage_inside_a_file_is_told_when_it_is_met(tmp_path: Path) -> None:
@@ -108,9 +107,8 @@ def test_damage_inside_a_file_is_told_when_it_is_met(tmp_path: Path) -> None:
     raw[4:200] = bytes(196)
     path.write_bytes(raw)
     table = load_table(path).rows
-    with pytest.raises(DataError, match="not a valid Parquet file") as caught:
+    with pytest.raises(DataError, match=r"E202.*not a valid Parquet file"):
         table.load()
-    assert caught.value.code == "E202"
 
 
 @pytest.mark.parametrize("outer", [range(3, 13), pl.Series([1, 2, 5, 8, 13, 21])])

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -155,9 +156,7 @@ TRUTH_HINT = "give the task a scorer with a ground truth, such as `string_equals
         (["simulated?style=bare"], {"truth": None}, "has none", TRUTH_HINT),
     ],
 )
-def test_what_a_model_lacks_is_told(
-    names: list[str], known: dict[str, object], message: str, hint: str
-) -> None:
+def test_what_a_model_lacks_is_told(names: list[str], known: dict[str, Any], message: str, hint: str) -> None:
     """A model that reads option texts, choices or the key says where they come from."""
     for name in names:
         with pytest.raises(SpecError) as caught:

@@ -38,62 +38,58 @@ def values(source: str, samples: Samples) -> list[object]:
     return [one.message if isinstance(one, RowError) else one for one in found]
 
 
-def test_what_a_row_sets_is_gone_in_the_next() -> None:
-    """Names, macros and namespaces are made anew."""
-    samples = make_samples(x=[1, 0, 2])
-    source = "{% macro m() %}{{ sample.x }}{% endmacro %}{% set y = m() %}{{ y ~ m() }}"
-    assert values(source, samples) == ["11", "00", "22"]
-    source = "{% set n = namespace(v=0) %}{% set n.v = n.v + sample.x %}{{ n.v }}"
-    assert values(source, samples) == ["1", "0", "2"]
+MACRO = "{% macro m() %}{{ sample.x }}{% endmacro %}{% set y = m() %}{{ y ~ m() }}"
+BROKEN_OFF = "{% for x in [1] %}{% autoescape true %}{% break %}{% endautoescape %}{% endfor %}"
+ESCAPED = "{% autoescape true %}{{ 1 // sample.x }}{{ sample.t }}{% endautoescape %}"
 
 
-def test_a_row_that_fails_leaves_nothing_behind() -> None:
-    """Not even where it failed inside a block that changes how text is printed."""
-    samples = make_samples(x=[1, 0, 1], t=["<", "<<", "<<<"])
-    source = "{{ sample.t }}{% autoescape true %}{{ 1 // sample.x }}{{ sample.t }}{% endautoescape %}"
-    assert values(source, samples) == ["<1&lt;", "division by zero", "<<<1&lt;&lt;&lt;"]
-
-
-def test_leaving_a_block_early_leaves_nothing_behind() -> None:
-    """A loop that is broken off inside a block."""
-    samples = make_samples(t=["<", ">"])
-    source = "{{ sample.t }}{% for x in [1] %}{% autoescape true %}{% break %}{% endautoescape %}{% endfor %}"
-    assert values(source, samples) == ["<", ">"]
-
-
-def test_each_row_has_all_of_its_steps() -> None:
-    """The limits are for one row."""
-    samples = make_samples(x=list(range(30)))
-    source = "{% for i in range(60000) %}{% endfor %}{{ sample.x }}"
-    assert values(source, samples) == [str(number) for number in range(30)]
-
-
-def test_lazy_values_are_read_before_the_next_row() -> None:
-    """What a generator would see later is the row it belongs to."""
-    samples = make_samples(x=[["a"], ["b", "c"]])
-    assert values("{{ sample.x | map('upper') }}", samples) == [["A"], ["B", "C"]]
-    assert values("{{ sample | map('upper') }}", samples) == [["X"], ["X"]]
-    assert values("{{ sample }}", samples) == [{"x": ["a"]}, {"x": ["b", "c"]}]
-
-
-def test_trouble_in_a_long_template_names_the_line() -> None:
-    """In texts as in values."""
-    samples = make_samples(x=[0, 1])
-    assert values("a\n{{ 1 // sample.x }}\nb", samples) == [
-        "division by zero (line 2 of the template)",
-        "a\n1\nb",
-    ]
-
-
-def test_a_text_that_is_too_long_is_the_rows_trouble() -> None:
-    """Longer than a template may print; the row after it is not."""
-    samples = make_samples(x=["y" * 6_000_000, "z"])
-    message = "the template prints 12,000,000 characters; 10,000,000 are allowed"
-    assert values("{{ sample.x }}{{ sample.x }}", samples) == [message, "zz"]
-    assert values("{{ sample.x ~ sample.x }}", samples) == [
-        "the template makes a value of 12,000,000 elements; 10,000,000 are allowed",
-        "zz",
-    ]
+@pytest.mark.parametrize(
+    ("source", "columns", "expected"),
+    [
+        # Names, macros and namespaces are made anew for each row.
+        (MACRO, {"x": [1, 0, 2]}, ["11", "00", "22"]),
+        ("{% set n = namespace(v=0) %}{% set n.v = n.v + sample.x %}{{ n.v }}", {"x": [1, 2]}, ["1", "2"]),
+        # Nothing is left behind by a row that fails, or by a block that is left early.
+        (
+            "{{ sample.t }}" + ESCAPED,
+            {"x": [1, 0, 1], "t": ["<", "<<", "<<<"]},
+            ["<1&lt;", "division by zero", "<<<1&lt;&lt;&lt;"],
+        ),
+        ("{{ sample.t }}" + BROKEN_OFF, {"t": ["<", ">"]}, ["<", ">"]),
+        # Each row has all of its steps.
+        (
+            "{% for i in range(60000) %}{% endfor %}{{ sample.x }}",
+            {"x": list(range(30))},
+            [str(number) for number in range(30)],
+        ),
+        # Lazy values are read before the next row: a generator sees the row it belongs to.
+        ("{{ sample.x | map('upper') }}", {"x": [["a"], ["b", "c"]]}, [["A"], ["B", "C"]]),
+        ("{{ sample | map('upper') }}", {"x": [["a"], ["b", "c"]]}, [["X"], ["X"]]),
+        ("{{ sample }}", {"x": [["a"], ["b", "c"]]}, [{"x": ["a"]}, {"x": ["b", "c"]}]),
+        # Trouble in a long template names the line.
+        (
+            "a\n{{ 1 // sample.x }}\nb",
+            {"x": [0, 1]},
+            ["division by zero (line 2 of the template)", "a\n1\nb"],
+        ),
+        # A text that is too long is the trouble of its row.
+        (
+            "{{ sample.x }}{{ sample.x }}",
+            {"x": ["y" * 6_000_000, "z"]},
+            ["the template prints 12,000,000 characters; 10,000,000 are allowed", "zz"],
+        ),
+        (
+            "{{ sample.x ~ sample.x }}",
+            {"x": ["y" * 6_000_000, "z"]},
+            ["the template makes a value of 12,000,000 elements; 10,000,000 are allowed", "zz"],
+        ),
+    ],
+)
+def test_no_row_sees_anything_of_another(
+    source: str, columns: dict[str, object], expected: list[object]
+) -> None:
+    """Its names, its steps, its lazy values and its trouble are its own."""
+    assert values(source, make_samples(**columns)) == expected
 
 
 def test_a_lone_path_is_followed_without_jinja() -> None:
@@ -307,11 +303,11 @@ class Worker:
         self.failure = failure
         self.is_closed = False
 
-    def send_bytes(self, payload: bytes) -> float:
+    def send(self, payload: bytes) -> float:
         """Take a message."""
         return len(payload) / 10**9
 
-    def receive_bytes(self, *, seconds: float) -> bytes:
+    def receive(self, *, seconds: float) -> bytes:
         """Fail."""
         assert seconds
         if isinstance(self.failure, bytes):
@@ -386,7 +382,7 @@ class Wire:
         """Keep an answer."""
         self.sent.append(json.loads(payload))
 
-    def receive_bytes(self) -> bytes:
+    def receive(self) -> bytes:
         """Return the next message; end like a worker whose parent is gone."""
         if not self._messages:
             raise SystemExit
@@ -410,10 +406,8 @@ def timers(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def answer(payload: bytes) -> list[Any]:
     """Return the messages with which one is answered."""
-    wire = Wire()
     recipe, rows = pickle.loads(payload)  # noqa: S301 - our own
-    rendering._answer(wire, recipe, rows, Counter())  # type: ignore[arg-type]  # all of a channel that is used
-    return wire.sent
+    return [json.loads(one) for one in rendering.render_messages(recipe, rows, Counter())]
 
 
 def test_a_worker_limits_itself_before_the_first_row(

@@ -1,0 +1,482 @@
+"""The report: one HTML file with everything in it, written part by part.
+
+    runs ──► overviews, comparison, rows to embed ──► begin of the page, a block of JSON each, end of the page
+
+The page has a policy of its own: only the style and the scripts in `web` run, and nothing is fetched from
+anywhere. Nothing in a block of JSON can end it. A large block is packed (gzip in base64, marked
+`data-packed="gzip"`); every current browser unpacks it by itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import random
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache, partial
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from answerkey._version import __version__
+from answerkey.comparison.compare import Comparison, PairComparison, TaskComparison, compare
+from answerkey.engines import Spread, open_engine
+from answerkey.errors import AnswerkeyError
+from answerkey.evaluate.pairs import is_same_run, name_runs
+from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST
+from answerkey.reports.overview import describe_overview
+from answerkey.reports.samples import SampleSource, SampleTable, describe_samples
+from answerkey.runs import Run, name_answerer, write_whole
+from answerkey.text import clean_numbers, format_chance, format_number, make_visible
+
+#: So many rows of a task are in a report, unless the caller says otherwise.
+MOST_EMBEDDED = 20_000
+#: Of each kind that decides something, at most this part of all that are embedded.
+SHARE = 4
+SEED = 0
+#: A block of samples; the page unpacks one when a sample of it is opened.
+BLOCK_SAMPLES = 200
+#: Smaller blocks stay plain text.
+LEAST_PACKED = 4_096
+#: To zlib, gzip; there is no time in it, so that the same text gives the same bytes.
+GZIP = 31
+#: So many samples are described together, by one process.
+TOGETHER = 5 * BLOCK_SAMPLES
+#: Starting worker processes takes as long as describing so many samples.
+WORKER_ROWS = 2_000
+#: The scripts in the order in which they run.
+SCRIPTS = (
+    *("core.js", "charts.js", "overview.js", "list.js", "samples.js", "sample.js", "compare.js"),
+    *("runs.js", "embedded.js", "server.js", "main.js"),
+)
+VIEWER_ONLY = frozenset({"runs.js", "server.js"})
+#: Columns of rows with few texts that come again and again: these are numbered.
+CODED = ("category", "truth", "predicted", "status", "validity", "reason")
+
+#: So many flipped samples of a pair are listed, and fewer where there are many pairs.
+MOST_FLIPS, MOST_OF_ALL, FEWEST = 2_000, 20_000, 100
+TESTS = {
+    EXACT_TEST: "McNemar's exact test",
+    PAIRED_TEST: "paired t test over samples",
+    CLUSTERED_TEST: "t test over clusters",
+}
+
+# What could end a block or be taken for markup, what old scripts take for the end of a line, and halves of
+# characters, which UTF-8 does not have.
+_UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
+
+Plain = dict[str, Any]
+Progress = Callable[[str, int, int], None]
+#: Run id → task key → rows.
+Tables = Mapping[str, Mapping[str, SampleTable]]
+#: Rows, column by column.
+Columns = dict[str, list[Any]]
+#: The positions of rows, and the sentence that says what is left out.
+Selected = tuple[pl.Series, str | None]
+
+
+def write_report(
+    runs: Sequence[Run],
+    path: str | Path,
+    *,
+    most: int = MOST_EMBEDDED,
+    baseline: Run | None = None,
+    common: bool = False,
+    title: str | None = None,
+    progress: Progress | None = None,
+) -> Plain:
+    """Write the report of one or several runs; return its file and size, and how many rows are in it.
+
+    At most `most` rows of each task are embedded. Runs are compared with `baseline` if there is one, with
+    `common` on the samples that all of them have. The file is there whole or not at all.
+    """
+    known = [] if baseline is None else [baseline]
+    distinct: list[Run] = []
+    for run in runs:
+        if not any(is_same_run(run, one) for one in (*distinct, *known)):
+            distinct.append(run)
+    named = {f"r{number}": run for number, run in enumerate((*distinct, *known))}
+    tables = {
+        name: {key: SampleTable(run, task) for key, task in run.tasks.items()} for name, run in named.items()
+    }
+    chosen: dict[tuple[str, int], Selected] = {}
+    report = progress or (lambda *_: None)
+
+    def write(draft: Path) -> None:
+        with draft.open("w", encoding="utf-8", newline="\n") as out:
+            against = None if baseline is None else list(named)[-1]
+            comparison = None
+            if len(named) > 1:
+                report("comparing", 0, 1)
+                comparison = describe_comparison(named, tables, baseline=against, common=common)
+            for name in named:
+                for number, table in enumerate(tables[name].values()):
+                    chosen[name, number] = select_rows(table, most, list_compared(comparison, name, number))
+            overviews = []
+            for place, (name, label) in enumerate(zip(named, label_runs(list(named.values())), strict=True)):
+                report("auditing", place, len(named))
+                base = None if name == against else baseline
+                overviews.append(describe_overview(named[name], baseline=base, run_id=name, label=label))
+                for number, (task, table) in enumerate(
+                    zip(overviews[-1]["tasks"], tables[name].values(), strict=True)
+                ):
+                    positions, sentence = chosen[name, number]
+                    sentences = " ".join(one for one in (sentence, table.source.missing) if one)
+                    task["rows"] |= {"embedded": len(positions), "sentence": sentences or None}
+            first = next(iter(named.values()))
+            alone = str(first.manifest.get("display_name") or first.key)
+            shown = title or (alone if len(named) == 1 else f"{len(named)} runs compared")
+            content = {
+                "mode": "report",
+                "title": shown,
+                "made": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+                "version": __version__,
+                "runs": overviews,
+                "comparison": comparison,
+            }
+            begin, end, _ = build_page(shown)
+            out.write(begin)
+            # Never packed: the page cannot begin without it.
+            out.write(_wrap("ak-overview", f">{write_json(content)}"))
+            out.writelines(_write_rows(tables, chosen, report))
+            out.write(end)
+
+    target = Path(path)
+    write_whole(target, write)
+    return {
+        "file": str(target),
+        "bytes": target.stat().st_size,
+        "runs": len(named),
+        "rows": sum(len(table) for one in tables.values() for table in one.values()),
+        "embedded": sum(len(positions) for positions, _ in chosen.values()),
+    }
+
+
+def _write_rows(
+    tables: Tables,
+    chosen: Mapping[tuple[str, int], Selected],
+    progress: Progress,
+) -> Iterator[str]:
+    """Yield the blocks of samples and of rows, task by task."""
+    total, done = sum(len(positions) for positions, _ in chosen.values()), 0
+    for (name, number), (positions, _) in chosen.items():
+        place = f"{list(tables).index(name)}-{number}"
+        columns: Columns = {"p": []}
+        blocks = 0
+        stretches = [positions.slice(start, TOGETHER) for start in range(0, len(positions), TOGETHER)]
+        embed = partial(embed_samples, list(tables[name].values())[number].source)
+        # Made by as many processes as there are cores.
+        spread: Spread = "processes" if len(positions) > WORKER_ROWS else "alone"
+        for part, contents in open_engine().map(embed, stretches, spread=spread) if stretches else ():
+            for content in contents:
+                yield _wrap(f"ak-samples-{place}-{blocks}", content)
+                blocks += 1
+            for one, values in part.items():
+                columns.setdefault(one, []).extend(values)
+            done += len(part["p"])
+            progress("writing", done, total)
+        coded = {one: _encode(columns.pop(one, [])) for one in CODED}
+        yield _wrap(f"ak-rows-{place}", write_content({**columns, **coded}))
+
+
+# ── the page around what it shows ───────────────────────────────────────────────────────────────────────────
+
+
+def build_page(title: str, *, is_viewer: bool = False) -> tuple[str, str, str]:
+    """Return the page up to its blocks, the page after them, and its policy.
+
+    The viewer has two scripts more, and sends its policy as a header; a report has it in the page.
+    """
+    text, style, script = _read_web(is_viewer=is_viewer)
+    before, after_policy, after_title, after_style, after_blocks, after_script = re.split(
+        r"<!-- \w+ -->", text
+    )
+    policy = "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src '{hash_source(script)}'",
+            f"style-src '{hash_source(style)}'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+    meta = "" if is_viewer else f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
+    named = f"{before}{meta}{after_policy}{escape(make_visible(title))}{after_title}"
+    begin = f"{named}<style>{style}</style>{after_style}"
+    return begin, f"{after_blocks}<script>{script}</script>{after_script}", policy
+
+
+@lru_cache(maxsize=2)
+def _read_web(*, is_viewer: bool) -> tuple[str, str, str]:
+    """Return HTML, style and script of the page."""
+    folder = files("answerkey.reports").joinpath("web")
+    scripts = [name for name in SCRIPTS if is_viewer or name not in VIEWER_ONLY]
+    page, style, *texts = (
+        folder.joinpath(name).read_text("utf-8") for name in ("page.html", "page.css", *scripts)
+    )
+    return page, style, "\n".join(texts)
+
+
+def hash_source(text: str) -> str:
+    """Return how a policy names a script or style: the hash of its text."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+# ── blocks of JSON ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _wrap(name: str, content: str) -> str:
+    return f'<script type="application/json" id="{name}"{content}</script>\n'
+
+
+def write_json(content: object) -> str:
+    """Return JSON that is safe in a page and has no NaN."""
+    write = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str)
+    try:
+        text = write(content)
+    except ValueError:
+        text = write(clean_numbers(content))
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def write_content(content: object) -> str:
+    """Return what stands in an element of the page from its attributes on: JSON, packed if it is large."""
+    text = write_json(content)
+    if len(text) < LEAST_PACKED:
+        return f">{text}"
+    packer = zlib.compressobj(6, zlib.DEFLATED, GZIP)
+    packed = base64.b64encode(packer.compress(text.encode()) + packer.flush()).decode("ascii")
+    return f' data-packed="gzip">{packed}'
+
+
+def _encode(texts: Sequence[str | None]) -> Plain:
+    """Return a code for each text, -1 for None, and the texts by code."""
+    names: dict[str, int] = {}
+    codes = [-1 if text is None else names.setdefault(text, len(names)) for text in texts]
+    return {"codes": codes, "names": list(names)}
+
+
+def embed_samples(source: SampleSource, positions: pl.Series) -> tuple[Columns, list[str]]:
+    """Return some rows as columns, and their samples as blocks of JSON, each ready to be written."""
+    found = [pair for part in source.read(positions) for pair in describe_samples(source, part)]
+    columns = {name: [row[name] for row, _ in found] for name in found[0][0]}
+    starts = range(0, len(found), BLOCK_SAMPLES)
+    return columns, [write_content([sample for _, sample in found[at : at + BLOCK_SAMPLES]]) for at in starts]
+
+
+# ── which rows are embedded ─────────────────────────────────────────────────────────────────────────────────
+
+
+def select_rows(table: SampleTable, most: int = MOST_EMBEDDED, compared: Sequence[int] = ()) -> Selected:
+    """Return the positions of all rows, or of those that decide something and of others drawn at random.
+
+    They are in dataset order; the sentence says what is left out, None where nothing is. `compared` are rows
+    that another run has right and this one not, or the other way round.
+    """
+    count = len(table)
+    if count <= most:
+        return pl.int_range(count, dtype=pl.UInt32, eager=True), None
+    noun = "samples" if table.task_run.counts["samples"] == count else "rows"
+    if not most:
+        return pl.Series([], dtype=pl.UInt32), f"This file holds none of {count:,} {noun}."
+    share = most // SHARE
+    kinds = [
+        ("INVALID", table.index.select("invalid").arg_true(), share),
+        ("flipped between rules", table.flips, share),
+        ("wrong", table.index.select("wrong").arg_true(), share),
+        ("without a score", table.index.select("failed").arg_true(), share // SHARE),
+        ("flipped between runs", pl.Series(compared, dtype=pl.UInt32), share // SHARE),
+    ]
+    chosen: set[int] = set()
+    size, parts = 0, []
+    for name, found, limit in kinds:
+        draw = random.Random(SEED)  # noqa: S311 - for repeatability, not for secrets
+        few = found if len(found) <= limit else found.gather(draw.sample(range(len(found)), limit))
+        chosen.update(few)
+        size += len(few)
+        if len(found):
+            looked_at = len(table.reread)
+            is_part = name == "flipped between rules" and looked_at < count
+            among = f" (of {looked_at:,} that were looked at)" if is_part else ""
+            number = f"all {len(found):,}" if len(few) == len(found) else f"{len(few):,} of {len(found):,}"
+            parts.append(f"{number} {name}{among}")
+    draw = random.Random(SEED + 1)  # noqa: S311 - for repeatability, not for secrets
+    others = [one for one in draw.sample(range(count), min(count, most)) if one not in chosen]
+    rest = others[: most - len(chosen)]
+    positions = pl.Series(sorted(chosen.union(rest)), dtype=pl.UInt32)
+    listed = ", ".join([*parts, f"{len(rest):,} others drawn at random"])
+    several = " (some are of several kinds)" if len(chosen) < size else ""
+    return positions, (
+        f"This file holds {len(positions):,} of {count:,} {noun}: {listed}{several}."
+        " Every number of the overview is of all; the table, its counts and the search are of these alone."
+    )
+
+
+# ── several runs compared ───────────────────────────────────────────────────────────────────────────────────
+
+
+def label_runs(runs: Sequence[Run]) -> list[str]:
+    """Return what runs are called in a page: the names of their folders, numbered where they are the same."""
+    counts: dict[str, int] = {}
+    labels = []
+    for run in runs:
+        name = run.path.resolve().name if run.path else run.key
+        counts[name] = counts.get(name, 0) + 1
+        labels.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
+    return labels
+
+
+def describe_comparison(
+    runs: Mapping[str, Run], tables: Tables, *, baseline: str | None = None, common: bool = False
+) -> Plain:
+    """Return the comparison of runs by their ids; `refused` says why there is none.
+
+    With `baseline`, the id of one of them, the others are each held against it.
+    """
+    labels = dict(zip(runs, label_runs(list(runs.values())), strict=True))
+    others = {name: run for name, run in runs.items() if name != baseline}
+    against = None if baseline is None else runs[baseline]
+    ordered = {**others, **({} if baseline is None else {baseline: runs[baseline]})}
+
+    def rename(text: str) -> str:
+        """Return a sentence with runs called as in the page, and not by the folders of this machine."""
+        for name, known in zip(ordered, name_runs(list(ordered.values())), strict=True):
+            text = text.replace(f"`{known}`", f"`{labels[name]}`")
+            text = text.replace(str(runs[name].path), labels[name]) if runs[name].path else text
+        return text
+
+    try:
+        found = compare(*others.values(), baseline=against, common=common)
+    except AnswerkeyError as error:
+        refused = f"{error.message} ({error.hint})" if error.hint else error.message
+        return {"tasks": [], "notices": [], "refused": rename(refused)}
+    described: Plain = clean_numbers(
+        {
+            "tasks": [
+                _describe_task(task, found, ordered, labels=labels, tables=tables) for task in found.tasks
+            ],
+            "notices": [rename(notice.message) for notice in found.notices],
+            "refused": None,
+        }
+    )
+    return described
+
+
+def list_compared(comparison: Plain | None, run: str, task: int) -> list[int]:
+    """Return the positions of the flipped samples that a comparison lists, in one task of one run."""
+    found: set[int] = set()
+    for one in [] if comparison is None else comparison["tasks"]:
+        if (run, task) in [(each["id"], each["task"]) for each in one["runs"]]:
+            flips = (flip for pair in one["pairs"] for flip in pair["flips"])
+            found.update(flip["p"][run] for flip in flips if run in flip["p"])
+    return sorted(found)
+
+
+def _describe_task(
+    task: TaskComparison,
+    whole: Comparison,
+    runs: Mapping[str, Run],
+    *,
+    labels: Mapping[str, str],
+    tables: Tables,
+) -> Plain:
+    """Return the comparison of one task; `runs` are in the order of the comparison."""
+    # Which task of a run was compared: the one of that name, or its only one.
+    keys = {name: task.key if task.key in run.tasks else next(iter(run.tasks)) for name, run in runs.items()}
+    ids = {one.label: name for one, name in zip(task.runs, runs, strict=True)}
+    shown = {one.label: labels[ids[one.label]] for one in task.runs}
+    is_share = all(one.is_share for one in task.runs)
+    most = min(MOST_FLIPS, max(FEWEST, MOST_OF_ALL // len(whole.pairs)))
+    flips = []
+    for pair in task.pairs:  # as many of one side as of the other where there are too many
+        first = pair.first_only[: max(most // 2, most - len(pair.second_only))]
+        second = pair.second_only[: most - len(first)]
+        flips.append([(name, "first") for name in first] + [(name, "second") for name in second])
+    flipped = [name for pair in flips for name, _ in pair]
+    positions = {name: tables[name][key].locate(flipped) for name, key in keys.items()}
+    described = []
+    for one in task.runs:
+        name = ids[one.label]
+        key, tasks = keys[name], runs[name].tasks
+        described.append(
+            {
+                "id": name,
+                "task": list(tasks).index(key),
+                "label": labels[name],
+                "model": name_answerer(tasks[key].manifest, with_folder=False),
+                "mean": one.mean,
+                "n": one.n,
+            }
+        )
+    pairs = []
+    for pair, listed in zip(task.pairs, flips, strict=True):
+        evidence, sides = pair.difference.evidence, [ids[pair.first], ids[pair.second]]
+        left_out = {}
+        for reason, count in pair.left_out.items():  # `failed in a`, with the run called as in the page
+            known = next((one for one in shown if reason.endswith(f" in {one}")), "")
+            left_out[f"{reason.removesuffix(known)}{shown.get(known, '')}"] = count
+        pairs.append(
+            {
+                "first": sides[0],
+                "second": sides[1],
+                "difference": pair.difference.value,
+                "interval": evidence.interval,
+                "p": evidence.p,
+                "p_adjusted": pair.p_adjusted,
+                "test": TESTS.get(evidence.p_method or "", "no test"),
+                "is_significant": pair.is_significant(),
+                "first_only": len(pair.first_only),
+                "second_only": len(pair.second_only),
+                "left_out": left_out,
+                "sentence": _say_pair(pair, shown, len(whole.pairs), is_share=is_share),
+                "categories": [
+                    {
+                        "label": category,
+                        "difference": one.value,
+                        "interval": one.evidence.interval,
+                        "n": one.n,
+                    }
+                    for category, one in pair.categories.items()
+                ],
+                "flips": [
+                    {
+                        "id": name,
+                        "p": {run: at[name] for run in sides if name in (at := positions[run])},
+                        "side": side,
+                    }
+                    for name, side in listed
+                ],
+                "flips_total": len(pair.first_only) + len(pair.second_only),
+            }
+        )
+    about = {"key": task.key, "samples": task.samples}
+    return {**about, "runs": described, "is_share": is_share, "pairs": pairs}
+
+
+def _say_pair(pair: PairComparison, labels: Mapping[str, str], comparisons: int, *, is_share: bool) -> str:
+    """Return what a pair comes to, in a sentence."""
+    found, evidence = pair.difference, pair.difference.evidence
+
+    def write(value: float) -> str:
+        return f"{100 * value:.2f}" if is_share else format_number(value)
+
+    size = f"{write(abs(found.value))}{' points' if is_share else ''}"
+    word = "as good as" if not found.value else f"{size} {'better' if found.value > 0 else 'worse'} than"
+    ends = evidence.interval
+    interval = "" if ends is None else f", 95 % interval [{write(ends[0])}, {write(ends[1])}]"
+    chance = format_chance(pair.p_adjusted)
+    several = f", corrected for {comparisons} comparisons" if comparisons > 1 else ""
+    sign = "p " if chance.startswith("<") else "p = "
+    test = f" ({sign}{chance}{several})" if chance else ""
+    verdict = "chance alone would rarely give that" if pair.is_significant() else "that may be chance"
+    rule = f"{verdict}{test}" if evidence.p is not None else "no test can be made"
+    where = f"{labels[pair.second]} on {found.n:,} samples{interval}"
+    return f"{labels[pair.first]} is {word} {where}: {rule}."

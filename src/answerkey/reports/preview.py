@@ -1,0 +1,234 @@
+"""What commands show before there is a run: `check`, `run --dry-run`, `tasks` and `import`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from answerkey.errors import hide_secrets
+from answerkey.evaluate import Checked, DryRun, PlannedTask
+from answerkey.importers import Imported
+from answerkey.reports.explain import draw_messages
+from answerkey.reports.terminal import UNLIMITED, format_cost
+from answerkey.spec.ready_made import ReadyMade
+from answerkey.text import (
+    BLANK,
+    GAP,
+    INDENT,
+    Cell,
+    Line,
+    Span,
+    Table,
+    describe_notices,
+    draw_facts,
+    draw_notice,
+    draw_problems,
+    draw_text,
+    format_count,
+    format_percent,
+    lay_out,
+    line,
+    make_visible,
+    wrap,
+)
+
+# ------------------------------------------------------------------------------------------------ check
+
+
+def draw_check(checked: Checked, width: int, *, with_plan: bool = False) -> list[Line]:
+    """Return every error, every warning, with `with_plan` how templates are evaluated, and the count."""
+    blocks = [draw_problems(checked.errors), *map(draw_notice, checked.notices)]
+    for task in checked.tasks if with_plan else ():
+        lines = [line(Span(f"Templates of task {task.key}", "title"))]
+        for one in task.templates:
+            first, *more = wrap(make_visible(str(one.plan)), width - len(f"{INDENT}{INDENT}template{GAP}"))
+            facts = [("template", str(one.template.source)), ("plan", first)]
+            rows = [(Span(name, "dim"), text) for name, text in (*facts, *(("", text) for text in more))]
+            table = Table(("", ""), rows, "<<", flexible=1)
+            lines += [line(f"{INDENT}{one.field}"), *lay_out(table, width, indent=INDENT * 2)]
+        blocks.append(lines)
+    found = f"{format_count(len(checked.errors), 'error')}, {format_count(len(checked.notices), 'warning')}"
+    rows_seen = format_count(sum(task.rows for task in checked.tasks), "row")
+    seen = f"{format_count(len(checked.tasks), 'task')}, {rows_seen} checked"
+    verdict = Span("not good", "bad") if checked.errors else Span("good", "good")
+    above = [one for block in blocks if block for one in (*block, BLANK)]
+    return [*above, line(verdict, f": {found}; {seen}")]
+
+
+def describe_check(checked: Checked, file: str) -> dict[str, Any]:
+    """Return what `check --json` prints."""
+    tasks = [
+        {
+            "key": task.key,
+            "dataset": task.dataset,
+            "rows": task.rows,
+            "templates": [
+                {
+                    "field": one.field,
+                    "template": one.template.source,
+                    "kind": one.template.kind,
+                    "columns": None if one.columns is None else list(one.columns),
+                    "plan": {
+                        "kind": one.plan.kind,
+                        "reads": list(one.plan.reads),
+                        "why": one.plan.why,
+                        "text": str(one.plan),
+                    },
+                }
+                for one in task.templates
+            ],
+        }
+        for task in checked.tasks
+    ]
+    return {
+        "check": {"file": hide_secrets(file), "good": not checked.errors, "tasks": tasks},
+        "errors": [error.describe() for error in checked.errors],
+        "notices": describe_notices(checked.notices),
+    }
+
+
+# ---------------------------------------------------------------------------------------------- dry run
+
+
+def draw_plan(plan: DryRun) -> list[Line]:
+    """Return what a run would ask, task by task, with the first prompt in full."""
+    lines: list[Line] = [line(Span("Dry run", "title"), ": nothing was asked, nothing was written")]
+    for task in plan.tasks:
+        lines += [BLANK, line(Span(task.key, "title"))]
+        lines += draw_facts([(name, text) for name, text in _list_facts(task) if text], UNLIMITED)
+        lines += draw_messages("First prompt", task.first_prompt or ())
+    return lines
+
+
+def _list_facts(task: PlannedTask) -> list[tuple[str, str]]:
+    prompts, tokens, judged = "", f"at most {task.completion_tokens}", ""
+    if task.model and task.prompts != task.samples:
+        each = f"{task.prompts / max(task.samples, 1):.4g} for each sample (orders and trials)"
+        prompts = f"{task.prompts}: {each}"
+    if task.completion_tokens is None:
+        tokens = "" if task.cost == 0 else "unknown: the model has no `max_tokens`"
+    cost = (
+        "unknown" if task.cost is None else f"at most {format_cost(task.cost)}" if task.cost else "0.00 USD"
+    )
+    if task.judge_calls:
+        judged = f"about {task.judge_calls} calls more; tokens and cost are not in the above"
+    return [
+        ("model", task.model or "none: completions are recorded"),
+        ("samples", str(task.samples)),
+        ("prompts", prompts),
+        ("calls", f"{task.calls}{f', and {task.cached} from the cache' if task.cached else ''}"),
+        ("prompt tokens", f"about {task.prompt_tokens} (characters / 4)"),
+        ("completion tokens", tokens),
+        ("cost", cost),
+        ("judge", judged),
+    ]
+
+
+def describe_plan(plan: DryRun) -> dict[str, Any]:
+    """Return what `run --dry-run --json` prints below `dry_run`."""
+    names = ["key", "model", "samples", "prompts", "calls", "cached", "judge_calls", "prompt_tokens"]
+    names += ["completion_tokens", "cost"]
+    return {
+        "tasks": [
+            {name: getattr(task, name) for name in names}
+            | {"first_prompt": None if task.first_prompt is None else list(map(dict, task.first_prompt))}
+            for task in plan.tasks
+        ]
+    }
+
+
+# ------------------------------------------------------------------------------------- ready-made tasks
+
+_LABEL = 12
+
+
+def draw_ready_made(tasks: Sequence[ReadyMade], width: int) -> list[Line]:
+    """Return the list of ready-made tasks."""
+    rows = [
+        (
+            Span(one.name, "strong"),
+            "" if one.about.rows is None else f"{one.about.rows:,}",
+            one.about.options,
+            "" if one.about.chance is None else format_percent(one.about.chance),
+            " ".join(one.about.languages),
+            one.about.licence,
+        )
+        for one in tasks
+    ]
+    header = ("task", "questions", "options", "chance", "language", "licence")
+    return lay_out(Table(header, rows, "<>>><<", flexible=5), width)
+
+
+def draw_ready_made_task(ready: ReadyMade, width: int) -> list[Line]:
+    """Return all that is to be known of a ready-made task, and how it is run."""
+    about, hub = ready.about, ready.describe()["hub"]
+    unknown = "differs from question to question; `answerkey audit` says it"
+    facts = {
+        "questions": "" if about.rows is None else f"{about.rows:,}",
+        "options": about.options,
+        "chance": unknown if about.chance is None else format_percent(about.chance),
+        "category": f"column `{about.category}`" if about.category else "none",
+        "language": ", ".join(about.languages),
+        "licence": about.licence,
+        "homepage": about.homepage,
+        "cite as": about.citation,
+        "on the hub": ", ".join(str(value) for value in hub.values()),
+    }
+    lines = [line(Span(ready.name, "title"), f"  {about.title}")]
+    lines += [*draw_text(about.summary, width, indent=""), BLANK]
+    for label, text in facts.items():
+        parts = wrap(make_visible(text), width - _LABEL - 2) if text else []
+        heads = [label, *[""] * (len(parts) - 1)]
+        lines += [
+            line("  ", Span(head.ljust(_LABEL), "dim"), part)
+            for head, part in zip(heads, parts, strict=False)
+        ]
+    lines += [BLANK, line(Span("Files that are read with `--dataset`", "head"))]
+    for form, _ in ready.forms:
+        first, *rest = wrap(make_visible(form.description), width - 4)
+        lines += [line(f"  - {first}"), *(line(f"    {part}") for part in rest)]
+    lines += [BLANK, line(Span("Config values", "head"))]
+    rows = [(key, "" if value is None else str(value), text) for key, value, text in ready.parameters]
+    lines += lay_out(Table(("name", "default", "meaning"), rows, "<<<", flexible=2), width)
+    lines += [BLANK, line(Span("Run it", "head"))]
+    return [*lines, *(line(f"  {command}") for command in list_commands(ready))]
+
+
+def list_commands(ready: ReadyMade) -> list[str]:
+    """Return command lines to begin with."""
+    return [
+        f"answerkey run {ready.name} --model openai/gpt-4.1-nano",
+        f"answerkey run {ready.name} --dataset FILE_OR_FOLDER --model builtin/random",
+        f"answerkey score {ready.name} --dataset FILE_OR_FOLDER --completions completions.jsonl",
+        f"answerkey init my-project --task {ready.name}",
+    ]
+
+
+def describe_ready_made(tasks: Sequence[ReadyMade]) -> dict[str, Any]:
+    """Return ready-made tasks as plain values."""
+    return {"tasks": [{**one.describe(), "commands": list_commands(one)} for one in tasks]}
+
+
+# --------------------------------------------------------------------------------- the log of another tool
+
+
+def draw_import(found: Imported, width: int) -> list[Line]:
+    """Return what was read, how much of it, what the tool says of it, and where it lies now."""
+    told = found.description
+    trials = f", {found.num_trials} times each" if found.num_trials > 1 else ""
+    theirs = f"`{told.score}`: " if told.score else ""
+    theirs += "" if found.their_mean is None else f"{format_percent(found.their_mean)} right, "
+    reported = ", ".join(f"{name} {value:.6g}" for name, value in list(told.reported.items())[:3])
+    theirs += f"{found.judged} judged" + (f"; the log reports {reported}" if reported else "")
+    facts: dict[str, Cell | None] = {
+        "log": f"{found.title} ({found.kind})",
+        "task": told.task or None,
+        "model": told.model or None,
+        "samples": f"{format_count(found.samples, 'sample')}{trials}",
+        "completions": ", ".join(f"{count} {status}" for status, count in found.statuses.items()),
+        "their verdict": theirs if found.judged else None,
+        "left out": f"{found.broken} broken lines or members" if found.broken else None,
+        "folder": str(found.folder),
+    }
+    shown = [(name, str(text)) for name, text in facts.items() if text is not None]
+    return [line(Span("Imported", "title")), *draw_facts(shown, width)]

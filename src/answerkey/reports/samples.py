@@ -1,0 +1,849 @@
+"""The samples of one task of a run, for the page and the viewer: found, listed as rows, described one by one.
+
+    SampleTable ──► SampleSource.read ──► Excerpt: some rows of dataset, completions and scores
+                                            ├──► RowIndex           what a Query filters and sorts by
+                                            ├──► list_rows          a line of the table for each
+                                            └──► describe_samples   all there is to say of each
+
+A row is a sample, or one trial or order of it, and is known by its position. Keys of rows and samples are a
+contract with the front end in `web`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from functools import lru_cache, reduce
+from operator import or_
+from pathlib import Path
+from typing import Any, TypeVar
+
+import polars as pl
+
+from answerkey.dataset_audit.questions import (
+    Question,
+    QuestionFields,
+    find_fields,
+    read_questions,
+    strip_labels,
+)
+from answerkey.datasets.dataset import Recorded
+from answerkey.datasets.rows import Rows
+from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, listing
+from answerkey.evaluate import fit_rows, reopen
+from answerkey.exporters import describe_verdict, to_json
+from answerkey.metrics import Mean
+from answerkey.metrics.base import read_number
+from answerkey.metrics.measure import label_rows
+from answerkey.metrics.task_counts import NO_CATEGORY, find_invalid_reasons
+from answerkey.reader import EXTRACTORS
+from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
+from answerkey.reports.explain import count_trials, iterate_ids
+from answerkey.run_audit.audit import name_rule
+from answerkey.runs import Run, Table, TaskRun
+from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict
+from answerkey.scorers.choice_probabilities import ChoiceProbabilities
+from answerkey.scorers.extraction import find_rule
+from answerkey.scorers.mcqa import FIRST, LITERAL, Labels, Passages, list_passages, list_texts
+from answerkey.spec import task_from_source
+from answerkey.templates import RowError
+from answerkey.text import clean_numbers
+from answerkey.types import RULE_NAMES, Completion, Completions, Samples, Score, Scores, ScoreStatus, Validity
+
+#: Rows between which lie no more samples than this part of those that are read together are read together,
+#: too: to find one row in a file takes as long as to read the thousands around it.
+NEAR_PART = 4
+#: So many samples are read together, or fewer where they are long.
+MOST_TOGETHER = 65_536
+#: So many completions are read by every rule to see which of them flip; of more, so many drawn at random.
+MOST_REREAD = 20_000
+SEED = 0
+#: So many queries are remembered.
+KEPT_QUERIES = 8
+#: The index does not keep a column with more different texts.
+MOST_NAMES = 65_535
+#: How much of a question stands in the table, and how much of a truth or an answer.
+SHOWN_QUESTION, SHOWN_LABEL = 160, 80
+#: Longer texts are cut; of a completion the end stays, too, for that is where answers stand.
+MOST_CHARACTERS = 20_000
+COMPLETION_BEGIN, COMPLETION_END = 40_000, 20_000
+
+TRUTHS = ("ground_truth_choice", "answer_gt")
+PREDICTIONS = ("predicted_choice", "answer_pred")
+INDEXED = ("status", "validity", "reason", "category", "truth", "predicted")
+SHOWN = ("all", "right", "wrong", "invalid", "failed", "flipped")
+SORTS = ("position", "id", "value", "category", "reason")
+#: The columns that a query may ask to be equal to something.
+EQUAL = ("reason", "category", "truth", "predicted")
+#: What a status without a reason, and a completion that cannot be read any more, is called.
+UNKNOWN = "UNKNOWN"
+
+Plain = dict[str, Any]
+Span = tuple[int, int]
+Made = TypeVar("Made")
+
+
+# ── where rows lie ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """Some rows of a task; all tables have the same.
+
+    `scores` has `sample_id`, `trial` and a struct per scorer. `samples` is None where the dataset is gone,
+    `completions` where they are not there or were not asked for.
+    """
+
+    positions: pl.Series
+    scores: pl.DataFrame
+    samples: Samples | None
+    completions: Completions | None
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+
+class SampleSource:
+    """Where the rows of a task lie, and how they are read; small enough to be sent to a worker.
+
+    `rows` is None when the dataset is gone or has changed; `missing` then says so, and `kept` are the
+    completions that the run has by itself. `values` names the value that stands for each scorer, `encoded`
+    those fields of each that are JSON text. `reader` is the scorer whose rule is compared with others, the
+    main one if it reads choices, else the first that does; `reading` is its key. `fields` is None where no
+    column holds the question.
+    """
+
+    def __init__(self, run: Run, task_run: TaskRun) -> None:
+        task = task_from_source(task_run.source["task"])
+        self.scores, self.num_trials = task_run.stored_scores, count_trials(task_run)
+        self.steps, self.main = task.scoring, task.main_step
+        self.reading, self.reader = "", None
+        for step in sorted(self.steps, key=lambda step: step is not self.main):
+            if self.reader is None and isinstance(step.scorer, StringEqualsMcqa):
+                self.reading, self.reader = step.key, step.scorer
+        first, encoded = self.scores.read(0, 1), task_run.manifest.get("encoded") or {}
+        self.encoded = {step.key: frozenset(encoded.get(step.key, ())) for step in self.steps}
+        self.values: dict[str, str | None] = {}
+        for step in self.steps:  # its main value, what its first mean is of, or its first
+            names = Scores(first[step.key].struct.unnest()).value_names if step.key in first.columns else []
+            means = [
+                one.metric.field.partition(".")[0] for one in step.metrics if isinstance(one.metric, Mean)
+            ]
+            stated = next((name for name in means if name in names), next(iter(names), None))
+            self.values[step.key] = step.scorer.main_value or stated
+        main = Scores(first[self.main.key].struct.unnest())
+        self.says_validity = "completion_validity" in main.metadata_names
+        self.rows: Rows | None = None
+        self.recorded: Recorded | None = None
+        self.kept: Table | None = None
+        self.missing: str | None = None
+        self.category: str | None = None
+        self.fields: QuestionFields | None = None
+        self.most = MOST_TOGETHER
+        try:
+            opened = reopen(run, task_run.key)
+        except RunError as error:
+            if error.code != "E505":
+                raise
+            self.kept = task_run.stored_completions if len(task_run.stored_completions) else None
+            # No path, for the sentence may travel further than the files.
+            what = "its texts" if self.kept is not None else "its texts and completions"
+            self.missing = (
+                f"The dataset of this run is gone or has changed since, so that {what} are not shown."
+            )
+            return
+        self.rows, self.recorded = rows, recorded = opened.dataset.rows, opened.recorded
+        self.most = max(1, min(MOST_TOGETHER, fit_rows(rows, None, recorded)) // self.num_trials)
+        category = task_run.totals.get("category_column")
+        self.category = category if category in rows.columns else None
+        with suppress(AnswerkeyError):
+            self.fields = find_fields(rows, self.reader)
+
+    @property
+    def question_columns(self) -> frozenset[str] | None:
+        """The columns that the question is read from; None for all."""
+        return join_columns(one.columns for one in self.fields.questions) if self.fields else frozenset()
+
+    def read(
+        self,
+        positions: pl.Series | None = None,
+        columns: frozenset[str] | None = None,
+        scorers: Sequence[str] | None = None,
+        *,
+        completions: bool = True,
+    ) -> Iterator[Excerpt]:
+        """Yield the rows at these positions, which ascend, or all rows, some at a time.
+
+        Only these columns of the dataset and these scorers are read; None stands for all.
+        """
+        size = self.num_trials
+        if positions is None:
+            positions = pl.int_range(len(self.scores), dtype=pl.UInt32, eager=True)
+        names = None if scorers is None else ["sample_id", "trial", *scorers]
+        for first, last, places in cut_stretches(positions, size, self.most):
+            offset, length = first * size, (last - first) * size
+            scores = self.scores.read(offset, length, names)
+            samples, said = None, None
+            if self.rows is not None and self.recorded is not None:
+                wanted = columns | self.recorded.columns if columns is not None and completions else columns
+                asked = self.rows.slice(first, last - first).load(wanted)
+                said = self.recorded.slice(first, last - first).read(asked) if completions else None
+                samples = asked.repeat(size)
+            elif self.kept is not None and completions:
+                said = Completions(self.kept.read(offset, length))
+            if len(places) < length:
+                scores = scores[places]
+                samples = None if samples is None else samples.take(places)
+                said = None if said is None else said.take(places)
+            yield Excerpt(places + offset, scores, samples, said)
+
+    def read_lines(self, positions: pl.Series) -> Iterator[Excerpt]:
+        """Yield rows with what their lines of the table need: questions, categories, and what rules read."""
+        columns = [frozenset({self.category} if self.category else ()), self.question_columns]
+        scorers = [self.main.key]
+        if self.reader is not None:
+            columns += [one.columns for one in self.reader.templates().values()]
+            columns.append(frozenset({"options"}))
+            scorers.append(self.reading)
+        return self.read(positions, join_columns(columns), tuple(dict.fromkeys(scorers)))
+
+    def tabulate(self, part: Excerpt) -> pl.DataFrame:
+        """Return the columns of `INDEXED`, and `value`, of some rows, as the main scorer has them.
+
+        The completions tell which of them are no text, where the scorer itself does not say what is VALID.
+        """
+        key = self.main.key
+        scores = Scores(part.scores[key].struct.unnest(), self.encoded[key])
+        nothing = pl.repeat(None, len(part), dtype=pl.String, eager=True)
+        said = None if self.says_validity else part.completions
+        invalid = find_invalid_reasons(scores, nothing if said is None else said.frame["status"])
+        is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
+        is_known = self.says_validity or said is not None
+        words = pl.when(invalid.is_null()).then(pl.lit(Validity.VALID.value))
+        category = nothing
+        if part.samples is not None and self.category is not None:
+            category = label_rows(part.samples, self.category).fill_null(NO_CATEGORY)
+
+        def find_text(names: Sequence[str]) -> pl.Expr:
+            found = ((name, scores.column(name)) for name in names)
+            fit = (
+                column.cast(pl.String)
+                for name, column in found
+                if column is not None and name not in scores.encoded and not column.dtype.is_nested()
+            )
+            return pl.lit(next(fit, nothing))
+
+        texts = {
+            "status": pl.lit(scores.frame["status"]),
+            "validity": pl.when(is_scored & is_known).then(words.otherwise(pl.lit(Validity.INVALID.value))),
+            "reason": pl.when(is_scored).then(invalid).otherwise(scores.frame["reason"].fill_null(UNKNOWN)),
+            "category": pl.lit(category),
+            "truth": find_text(TRUTHS),
+            "predicted": find_text(PREDICTIONS),
+        }
+        value = pl.when(is_scored).then(_read_numbers(scores, self.values[key]))
+        return pl.select(*(one.cast(pl.String).alias(name) for name, one in texts.items()), value=value)
+
+    def iterate_columns(self) -> Iterator[pl.DataFrame]:
+        """Yield the columns of `INDEXED`, and `value`, of all rows in order."""
+        columns = frozenset({self.category} if self.category else ())
+        for part in self.read(None, columns, (self.main.key,), completions=not self.says_validity):
+            yield self.tabulate(part)
+
+
+def _read_numbers(scores: Scores, name: str | None) -> pl.Series:
+    """Return a value as floats; null where it is no finite number."""
+    column = None if name is None else scores.column(name)
+    if column is not None and (column.dtype.is_numeric() or column.dtype == pl.Boolean):
+        numbers = column.cast(pl.Float64)
+        return pl.select(pl.when(numbers.is_finite()).then(numbers)).to_series()
+    if column is None or name not in scores.encoded:
+        return pl.repeat(None, len(scores), dtype=pl.Float64, eager=True)
+    known = {text: read_number(json.loads(text)) for text in column.unique() if text is not None}
+    return pl.Series([known.get(text) for text in column], dtype=pl.Float64, strict=False)
+
+
+def join_columns(groups: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
+    """Return the columns of all groups; None, which means all, where one of them is None."""
+    found: frozenset[str] = frozenset()
+    for group in groups:
+        if group is None:
+            return None
+        found |= group
+    return found
+
+
+def cut_stretches(positions: pl.Series, size: int, most: int) -> Iterator[tuple[int, int, pl.Series]]:
+    """Yield stretches of samples to be read together, and which of their rows are meant.
+
+    A stretch is its first sample and the one after its last; `size` rows belong to each sample.
+    """
+    left = positions.cast(pl.UInt32)
+    while len(left):
+        first = int(left[0]) // size
+        near = left.head(left.search_sorted((first + most) * size))
+        samples = near // size
+        gaps = (samples.diff() > max(1, most // NEAR_PART)).arg_true()
+        near = near.head(int(gaps[0])) if len(gaps) else near
+        left = left.slice(len(near))
+        yield first, int(near[-1]) // size + 1, near - first * size
+
+
+# ── which rows are asked for ────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Query:
+    """What a reader asks for; `text` is a part of the id, the question or the completion, in any case.
+
+    `wrong` is scored, VALID and not fully right; `invalid` is apart from it.
+    """
+
+    show: str = "all"
+    reason: str | None = None
+    category: str | None = None
+    truth: str | None = None
+    predicted: str | None = None
+    text: str | None = None
+    sort: str = "position"
+    descending: bool = False
+
+    def __post_init__(self) -> None:
+        for name, known in (("show", SHOWN), ("sort", SORTS)):
+            if getattr(self, name) not in known:
+                message = f"`{name}` is {getattr(self, name)!r}"
+                raise SpecError("E119", message, hint=f"it is one of {listing(known)}")
+
+    @classmethod
+    def parse(cls, words: Mapping[str, str]) -> Query:
+        """Return the query of an address; other words are passed over, empty ones are none."""
+        names = {one.name for one in fields(cls)} - {"descending"}
+        given = {name: text for name, text in words.items() if name in names and text}
+        return cls(**given, descending=words.get("descending") in {"1", "true"})
+
+
+class RowIndex:
+    """What filters and sorting look at, made in one pass over the rows.
+
+    It holds the value of each row, and numbers in place of the texts of `INDEXED`. A column with too many
+    different texts is not kept, but read again whenever it is asked for.
+    """
+
+    def __init__(self, source: SampleSource) -> None:
+        self.source = source
+        self.names: dict[str, dict[str, int]] = {name: {} for name in INDEXED}
+        values = [pl.Series([], dtype=pl.Float64)]
+        codes = {name: [pl.Series([], dtype=pl.UInt16)] for name in INDEXED}
+        for table in source.iterate_columns():
+            values.append(table["value"])
+            for name, known in list(self.names.items()):
+                distinct = table[name].unique(maintain_order=True).drop_nulls()
+                for text in distinct:
+                    known.setdefault(text, len(known))
+                if len(known) > MOST_NAMES:
+                    del self.names[name], codes[name]
+                    continue
+                numbers = pl.Series([known[text] for text in distinct], dtype=pl.UInt16)
+                codes[name].append(
+                    table[name].replace_strict(distinct, numbers, default=None, return_dtype=pl.UInt16)
+                )
+        self.values = pl.concat(values)
+        self._codes = {name: pl.concat(parts) for name, parts in codes.items()}
+
+    def _read(self, name: str) -> pl.Series:
+        return pl.concat(table[name] for table in self.source.iterate_columns())
+
+    def match(self, name: str, text: str) -> pl.Series:
+        """Return which rows have this text in a column."""
+        if name in self.names:
+            found = self._codes[name] == self.names[name].get(text, MOST_NAMES)  # which no text has
+        else:
+            found = self._read(name) == text
+        return found.fill_null(value=False)
+
+    def select(self, kind: str) -> pl.Series:
+        """Return which rows are `right`, `wrong`, `invalid` or `failed`."""
+        is_scored = self.match("status", ScoreStatus.SCORED.value)
+        is_invalid = self.match("validity", Validity.INVALID.value)
+        is_right = (self.values == 1).fill_null(value=False)
+        if kind in {"invalid", "failed"}:
+            return is_invalid if kind == "invalid" else ~is_scored
+        return is_scored & ~is_invalid & (is_right if kind == "right" else ~is_right)
+
+    def rank(self, name: str) -> pl.Series:
+        """Return a value for each row by which it sorts as its text, or its value, does; null for none."""
+        if name == "value":
+            return self.values
+        if name == "id":
+            ids = self.source.scores.read(0, len(self.source.scores), ["sample_id"])["sample_id"]
+            return ids.cast(pl.String)
+        if name not in self.names:
+            return self._read(name)
+        places = {text: rank for rank, text in enumerate(sorted(self.names[name]))}
+        ranks = pl.Series([places[text] for text in self.names[name]], dtype=pl.UInt16)
+        return ranks.gather(self._codes[name])
+
+
+def search_text(source: SampleSource, text: str) -> pl.Series:
+    """Return which rows have a text in their id, question or completion, in one pass over all rows."""
+    term = text.lower()
+    found = [pl.Series([], dtype=pl.Boolean)]
+    for part in source.read(None, source.question_columns, ()):
+        texts = [part.scores["sample_id"].cast(pl.String)]
+        if part.completions is not None:
+            texts.append(part.completions.frame["completion"])
+        if source.fields is not None and part.samples is not None:
+            for template in source.fields.questions:
+                native = template.series(part.samples)
+                if native is None or native.dtype != pl.String:
+                    known = list(map(_write_known, template.values(part.samples)))
+                    native = pl.Series(known, dtype=pl.String)
+                texts.append(native)
+        hits = (one.str.to_lowercase().str.contains(term, literal=True) for one in texts)
+        found.append(reduce(or_, (one.fill_null(value=False) for one in hits)))
+    return pl.concat(found)
+
+
+def _write_known(value: object) -> str | None:
+    return None if value is None or isinstance(value, RowError) else str(value)
+
+
+class SampleTable:
+    """The rows of one task.
+
+    Nothing is read before it is asked for. Rows in their own order are read where they lie; the first filter
+    or sorting makes an index of all of them. Safe for threads.
+    """
+
+    def __init__(self, run: Run, task_run: TaskRun) -> None:
+        self.run, self.task_run = run, task_run
+        self._made: Plain = {}
+        self._lock = threading.RLock()
+        self._search = lru_cache(maxsize=KEPT_QUERIES)(self._find)
+
+    def __len__(self) -> int:
+        return len(self.task_run.stored_scores)
+
+    def _make_once(self, name: str, make: Callable[[], Made]) -> Made:
+        """Return what is made when it is first asked for; others who ask meanwhile wait for it."""
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = make()
+            found: Made = self._made[name]
+            return found
+
+    @property
+    def source(self) -> SampleSource:
+        """Where the rows lie, and who reads them."""
+        return self._make_once("source", lambda: SampleSource(self.run, self.task_run))
+
+    @property
+    def index(self) -> RowIndex:
+        """What filters look at."""
+        return self._make_once("index", lambda: RowIndex(self.source))
+
+    def find(self, query: Query) -> pl.Series:
+        """Return the positions of the rows that a query asks for, in the order asked for.
+
+        Rows without the value that they are sorted by come last, equals as they stand.
+        """
+        if query == Query():  # all rows as they stand
+            return pl.int_range(len(self), dtype=pl.UInt32, eager=True)
+        with self._lock:
+            return self._search(query)
+
+    def _find(self, query: Query) -> pl.Series:
+        index = self.index
+        mask = pl.repeat(True, len(self), dtype=pl.Boolean, eager=True)  # noqa: FBT003 - the value
+        if query.show == "flipped":
+            mask = pl.int_range(len(self), dtype=pl.UInt32, eager=True).is_in(self.flips.implode())
+        elif query.show != "all":
+            mask = index.select(query.show)
+        for name in EQUAL:
+            if (wanted := getattr(query, name)) is not None:
+                mask &= index.match(name, wanted)
+        if query.text:
+            mask &= search_text(self.source, query.text)
+        positions = mask.arg_true().cast(pl.UInt32)
+        if query.sort == "position":
+            return positions.reverse() if query.descending else positions
+        keys = pl.DataFrame({"p": positions, "key": index.rank(query.sort).gather(positions)})
+        return keys.sort("key", "p", descending=[query.descending, False], nulls_last=True)["p"]
+
+    @property
+    def reread(self) -> pl.Series:
+        """The positions whose completions are looked at to see which flip: all, or some drawn at random.
+
+        Which of them depends on nothing but how many rows there are.
+        """
+        if len(self) <= MOST_REREAD:
+            return pl.int_range(len(self), dtype=pl.UInt32, eager=True)
+        draw = random.Random(SEED)  # noqa: S311 - for repeatability, not for secrets
+        return pl.Series(sorted(draw.sample(range(len(self)), MOST_REREAD)), dtype=pl.UInt32)
+
+    @property
+    def flips(self) -> pl.Series:
+        """The positions, among those that are reread, whose completions not all rules read alike."""
+        return self._make_once("flips", self._find_flips)
+
+    def _find_flips(self) -> pl.Series:
+        source = self.source
+        has_completions = source.recorded is not None or source.kept is not None
+        found: list[int] = []
+        for part in source.read_lines(self.reread) if source.reader and has_completions else ():
+            readings = zip(
+                part.positions.to_list(), read_rows(source, part, with_extractors=False), strict=True
+            )
+            found += [position for position, one in readings if one is not None and one[0]]
+        return pl.Series(found, dtype=pl.UInt32)
+
+    def list(self, positions: Iterable[int]) -> list[Plain]:
+        """Return the lines of the table for some rows, in the order given."""
+        wanted, source = list(positions), self.source
+        found: dict[int, Plain] = {}
+        for part in source.read_lines(pl.Series(sorted(set(wanted)), dtype=pl.UInt32)):
+            readings = read_rows(source, part, with_extractors=False)
+            found |= {row["p"]: row for row in list_rows(source, part, readings)}
+        return [found[position] for position in wanted]
+
+    def describe(self, position: int) -> Plain:
+        """Return all there is to say of one row."""
+        part = next(self.source.read(pl.Series([position], dtype=pl.UInt32)))
+        return describe_samples(self.source, part)[0][1]
+
+    def locate(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return the positions of the first rows of samples, in one pass; those not found are left out."""
+        wanted = pl.Series(ids, dtype=pl.String).unique()
+        own: dict[str, int] = {}
+        ordered: dict[str, int] = {}
+        for offset, names in iterate_ids(self.task_run):
+            table = pl.DataFrame({"id": names.cast(pl.String)}).with_row_index("p", offset)
+            # A sample whose options are shown in several orders may have no row of its own id.
+            table = table.with_columns(base=pl.col("id").str.replace(r"~\d+$", ""))
+            for column, found in (("id", own), ("base", ordered)):
+                rows = table.filter(pl.col(column).is_in(wanted.implode()))
+                for position, name in rows.select("p", column).iter_rows():
+                    found.setdefault(name, position)
+        return ordered | own
+
+
+# ── what every rule reads ───────────────────────────────────────────────────────────────────────────────────
+
+
+#: Whether not all rules read a completion alike, None for a row that no metric counts; and what every rule
+#: reads in it, the run's own first, with spans of the whole text.
+RowReadings = tuple[bool | None, list[Plain]]
+
+
+def read_rows(
+    source: SampleSource, part: Excerpt, *, with_extractors: bool = True
+) -> list[RowReadings | None]:
+    """Return the readings of each row by every rule, and by the extractors of other harnesses.
+
+    None where there is no verdict on a choice, or no text to read.
+    """
+    found: list[RowReadings | None] = [None] * len(part)
+    scorer, said = source.reader, part.completions
+    if scorer is None or said is None:
+        return found
+    scores = Scores(part.scores[source.reading].struct.unnest(), source.encoded[source.reading])
+    choices = scores.column("choices")
+    if choices is None or (part.samples is None and scorer.options is not None):
+        return found
+    rows = choices.is_not_null().arg_true()
+    known, said = Scores(scores.frame[rows], scores.encoded), said.take(rows)
+    if part.samples is not None:
+        passages = list_passages(scorer, part.samples.take(rows), said, known)
+    else:
+        texts = list_texts(said.frame["completion"], said.frame["status"])
+        labels = [tuple(one) for one in choices.gather(rows).to_list()]
+        passages = Passages(texts, labels, [None] * len(labels))
+    names = ("predicted_choice", "ground_truth_choice", "extraction_rule", "answer_span")
+    nothing = [None] * len(known)
+    own = [nothing if (one := known.column(name)) is None else one.to_list() for name in names]
+    columns = (passages.texts, passages.choices, passages.options, known.counted().to_list(), *own)
+    own_name = name_rule(scorer)
+    # What is not told of the options is the same for many samples, and read once.
+    others = {
+        name: scorer.options is not None and find_rule(name).reads_options
+        for name in RULE_NAMES
+        if name != scorer.extraction
+    }
+    extractors = EXTRACTORS if with_extractors else {}
+    for place, row in zip(rows.to_list(), zip(*columns, strict=True), strict=True):
+        text, labels, options, is_counted, predicted, truth, rule, span = row
+        at = find_first(own_name, text) if span is None else (span[0], span[1])
+        readings = [(own_name, "own", predicted, (rule or "").partition("/")[2] or None, at)]
+        for name, is_told in others.items():
+            readings.append((name, "rule", *_read_by_rule(name, text, labels, options if is_told else None)))
+        # A pattern of the user's own is no rule that others could be held against.
+        alike = readings[1:] if len(others) == len(RULE_NAMES) else readings
+        is_flipped = len({choice for _, _, choice, *_ in alike}) > 1 if is_counted else None
+        for name, extractor in extractors.items():
+            choice = _extract(name, text, labels, options if extractor.reads_options else None)
+            readings.append((name, "lens", choice, None, None))
+        described = [
+            {
+                "name": name,
+                "kind": kind,
+                "choice": choice,
+                "is_right": None if choice is None else choice == truth,
+                "part": part,
+                "span": at,
+            }
+            for name, kind, choice, part, at in readings
+        ]
+        found[place] = is_flipped, described
+    return found
+
+
+# Many completions are the same few characters: what is read in them is remembered.
+
+
+@lru_cache(maxsize=8_192)
+def _read_by_rule(
+    name: str, text: str | None, choices: Labels, options: Labels | None
+) -> tuple[str | None, str | None, Span | None]:
+    """Return the choice that a rule reads, by which part of the rule, and where."""
+    if text is None:
+        return None, None, None
+    found = find_rule(name).read(text, choices, options)
+    return found.choice, found.part, find_first(name, text) if found.span is None else found.span
+
+
+@lru_cache(maxsize=16_384)
+def _extract(name: str, text: str | None, choices: Labels, options: Labels | None) -> str | None:
+    return None if text is None else EXTRACTORS[name].read(text, choices, options)
+
+
+def find_first(rule: str, text: str | None) -> Span | None:
+    """Return where the character stands that a rule of the first character looks at."""
+    if not text or rule not in {FIRST, LITERAL}:
+        return None
+    if rule == LITERAL:
+        return 0, 1
+    begin = len(text) - len(text.lstrip(WHITE_SPACE))
+    size = min(measure_character(text, begin), LONGEST_CHARACTER)
+    return (begin, begin + size) if size else None
+
+
+# ── rows and samples as plain values ────────────────────────────────────────────────────────────────────────
+
+
+def list_rows(source: SampleSource, part: Excerpt, readings: Sequence[RowReadings | None]) -> list[Plain]:
+    """Return the lines of the table for some rows."""
+    ids, trials = part.scores["sample_id"].to_list(), part.scores["trial"].to_list()
+    # How the questions begin; where there is none, how the completions do.
+    heads: list[str | None] = [None] * len(part)
+    if source.fields is not None and part.samples is not None:
+        heads = list(map(_write_known, source.fields.questions[-1].values(part.samples)))
+    if part.completions is not None and None in heads:
+        said = part.completions.frame["completion"].str.head(SHOWN_QUESTION).to_list()
+        heads = [own if text is None else text for text, own in zip(heads, said, strict=True)]
+
+    def shorten(text: str | None) -> str | None:
+        return text if text is None or len(text) <= SHOWN_LABEL else f"{text[:SHOWN_LABEL]}…"
+
+    return [
+        {
+            "p": position,
+            "id": str(ids[at]),
+            "trial": trials[at] if source.num_trials > 1 else None,
+            "category": verdict["category"],
+            "truth": shorten(verdict["truth"]),
+            "predicted": shorten(verdict["predicted"]),
+            "status": verdict["status"],
+            "value": verdict["value"],
+            "validity": verdict["validity"],
+            "reason": verdict["reason"],
+            "flipped": None if (reading := readings[at]) is None else reading[0],
+            "head": (heads[at] or "")[:SHOWN_QUESTION],
+        }
+        for at, (position, verdict) in enumerate(
+            zip(part.positions.to_list(), source.tabulate(part).iter_rows(named=True), strict=True)
+        )
+    ]
+
+
+def describe_samples(source: SampleSource, part: Excerpt) -> list[tuple[Plain, Plain]]:
+    """Return for each row its line of the table, and all there is to say of it."""
+    readings = read_rows(source, part)
+    rows = list_rows(source, part, readings)
+    samples, nothing = part.samples, [None] * len(part)
+    completions = nothing if part.completions is None else list(part.completions.rows())
+    questions: Sequence[Question | None] = nothing
+    if samples is not None and source.fields is not None:
+        questions = read_questions(samples, source.fields)
+    columns: Sequence[Mapping[str, object]] = [{}] * len(part) if samples is None else list(samples.rows())
+    scores = {
+        step.key: [describe_verdict(one, source.encoded[step.key]) for one in part.scores[step.key].to_list()]
+        for step in source.steps
+        if step.key in part.scores.columns
+    }
+    verdicts = _describe_verdicts(source, part, scores, completions=completions, rows=rows)
+    # The scorer that says what the choices are: the main one, else the first that does.
+    ordered = sorted(scores.values(), key=lambda one: one is not scores[source.main.key])
+    found = []
+    for at, row in enumerate(rows):
+        question, completion = questions[at], completions[at]
+        known = [one[at]["metadata"] for one in ordered]
+        where = None
+        if samples is not None:  # the file without its folder, for a page travels
+            place = samples.place(at)
+            file = None if place.file is None else Path(place.file).name
+            where = str(Place(file=file, line=place.line)) or None
+        text, move = cut_middle(None if completion is None else completion.text)
+        names = ("text", "status", "finish_reason", "reasoning", "error", "latency", "tokens")
+        said, prompt = dict.fromkeys(names) | {"status": UNKNOWN}, None
+        if completion is not None:
+            usage = {"prompt": completion.prompt_tokens, "completion": completion.completion_tokens}
+            tokens = None if set(usage.values()) == {None} else usage
+            told = (cut(completion.reasoning), cut(completion.error), completion.latency, tokens)
+            values = (text, completion.status.value, completion.finish_reason, *told)
+            said = clean_numbers(dict(zip(names, values, strict=True)))
+            prompt = completion.prompt and [
+                {"role": str(one.get("role", "?")), "text": cut(_write(one.get("content")))}
+                for one in completion.prompt
+            ]
+        read = [] if (reading := readings[at]) is None else reading[1]
+        sample = {
+            **{name: row[name] for name in ("p", "id", "trial")},
+            "where": where,
+            "fields": [{"name": name, "text": cut(_write(value))} for name, value in columns[at].items()],
+            "question": None if question is None else cut(question.text),
+            "choices": _list_choices(next(filter(_list_labels, known), known[0]), question),
+            "prompt": prompt,
+            "completion": said,
+            "span": move(read[0]["span"]) if read and completion is not None else None,
+            "readings": [{**one, "span": move(one["span"])} for one in read],
+            "verdicts": verdicts[at],
+            "missing": source.missing,
+        }
+        found.append((row, sample))
+    return found
+
+
+def _write(value: object) -> str:
+    return value if isinstance(value, str) else to_json(value)
+
+
+def _list_choices(metadata: Mapping[str, Any], question: Question | None) -> list[Plain]:
+    """Return the choices with their texts, which of them is the truth, and which was predicted."""
+    options = () if question is None else question.options
+    labels = _list_labels(metadata) or ([] if question is None else list(question.labels))
+    texts: Sequence[str | None] = [None] * len(labels)
+    # Options that fit no label are not guessed at; those that are no more than their labels are not said.
+    if len(options) == len(labels) and list(options) != labels:
+        texts = strip_labels(options, labels)
+    truth, predicted = (
+        next((str(metadata[name]) for name in names if metadata.get(name) is not None), None)
+        for names in (TRUTHS, PREDICTIONS)
+    )
+    if truth is None and question is not None and question.truth is not None:
+        truth = labels[question.truth] if question.truth < len(labels) else None
+    return [
+        {
+            "label": label,
+            "text": cut(text),
+            "is_truth": truth is not None and truth in {label, text},
+            "is_predicted": predicted is not None and predicted in {label, text},
+        }
+        for label, text in zip(labels, texts, strict=True)
+    ]
+
+
+def _list_labels(metadata: Mapping[str, Any]) -> list[str]:
+    found = metadata.get("choices")
+    return list(map(str, found)) if isinstance(found, list) else []
+
+
+def _describe_verdicts(
+    source: SampleSource,
+    part: Excerpt,
+    scores: Mapping[str, Sequence[Plain]],
+    *,
+    completions: Sequence[Completion | None],
+    rows: Sequence[Plain],
+) -> list[list[Plain]]:
+    """Return for each row the verdicts of all scorers; what the main one leaves open is as in the table."""
+    verdicts: list[list[Plain]] = [[] for _ in rows]
+    for step in source.steps:
+        found = scores.get(step.key, ())
+        failed = [at for at, one in enumerate(found) if one["status"] == ScoreStatus.FAILED.value]
+        problems: dict[int, str] = {}
+        if part.samples is not None and failed:  # why they could not be scored, as their check says
+            checked, _ = step.scorer.check_rows(part.samples.take(failed))
+            problems = {failed[one.position]: one.error.message for one in reversed(checked)}
+        for at, score in enumerate(found):
+            metadata: Mapping[str, Any] = score["metadata"]
+            why = [problems.get(at) or _explain(step.scorer, score, completions[at])]
+            if score.get("excluded_by"):
+                why.append(f"kept out of the metrics by action `{score['excluded_by']}`")
+            verdict = {
+                "scorer": step.display_name or step.key,
+                "rule": metadata.get("extraction_rule"),
+                "status": score["status"],
+                "validity": metadata.get("completion_validity"),
+                "reason": score["reason"] or metadata.get("validity_reason"),
+                "value": read_number(score["values"].get(source.values[step.key])),
+                "why": "; ".join(one for one in why if one) or None,
+            }
+            if step.key == source.main.key and verdict["validity"] is None:
+                verdict |= {name: rows[at][name] for name in ("validity", "reason")}
+            verdicts[at].append(verdict)
+    return verdicts
+
+
+def _explain(scorer: Scorer, score: Plain, completion: Completion | None) -> str | None:
+    """Return why a score is what it is, in a sentence."""
+    metadata: Mapping[str, Any] = score["metadata"]
+    is_scored = score["status"] == ScoreStatus.SCORED.value
+    if isinstance(scorer, StringEqualsMcqa) and is_scored:
+        if completion is None and metadata["completion_validity"] != Validity.VALID.value:
+            return None
+        whole = Score(ScoreStatus.SCORED, score["reason"], score["values"], metadata)
+        return explain_verdict(completion, metadata["choices"], whole)
+    if {"answer_gt", "answer_pred"} <= set(metadata) and is_scored:
+        if metadata["answer_pred"] is None:
+            return "there is no text to compare with the ground truth"
+        relation = "is" if metadata["answer_pred"] == metadata["answer_gt"] else "is not"
+        return f"the text {relation} the ground truth"
+    if isinstance(scorer, ChoiceProbabilities) and is_scored:
+        predicted, truth = metadata["predicted_choice"], metadata["ground_truth_choice"]
+        if predicted is None:
+            return f"several choices are equally likely; the ground truth is {truth!r}"
+        confidence = score["values"].get("confidence")
+        share = "" if confidence is None else f" (probability {confidence:.3f})"
+        relation = "is" if predicted == truth else "is not"
+        return f"the likeliest choice is {predicted!r}{share}, which {relation} the ground truth {truth!r}"
+    return next((str(metadata[name]) for name in ("judge_error", "reasoning") if metadata.get(name)), None)
+
+
+def cut(text: str | None) -> str | None:
+    """Return the text, or its beginning and how long the whole is."""
+    if text is None or len(text) <= MOST_CHARACTERS:
+        return text
+    return f"{text[:MOST_CHARACTERS]}\n[cut: the first {MOST_CHARACTERS:,} of {len(text):,} characters]"
+
+
+def cut_middle(text: str | None) -> tuple[str | None, Callable[[Span | None], list[int] | None]]:
+    """Return the text without its middle, where it is too long to be shown whole, and what moves a passage.
+
+    That returns where a passage of the whole text stands in the one shown; None if it was left out.
+    """
+    if text is None or len(text) <= COMPLETION_BEGIN + COMPLETION_END:
+        return text, lambda span: None if span is None else list(span)
+    end = len(text) - COMPLETION_END
+    mark = f"\n[cut: {end - COMPLETION_BEGIN:,} of {len(text):,} characters are left out here]\n"
+
+    def move(span: Span | None) -> list[int] | None:
+        if span is None or span[1] <= COMPLETION_BEGIN:
+            return None if span is None else list(span)
+        shift = COMPLETION_BEGIN + len(mark) - end
+        return None if span[0] < end else [span[0] + shift, span[1] + shift]
+
+    return f"{text[:COMPLETION_BEGIN]}{mark}{text[end:]}", move

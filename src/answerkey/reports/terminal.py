@@ -1,0 +1,582 @@
+"""A run as a terminal shows it: the numbers, what stands behind them, where it lies; and how far one is."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from answerkey.reports.view import count_rows, find_example, label_metric, view_run
+from answerkey.runs import Run, name_answerer
+from answerkey.text import (
+    BLANK,
+    FRACTION_TYPES,
+    GAP,
+    INDENT,
+    Cell,
+    Line,
+    Role,
+    Span,
+    Table,
+    draw_facts,
+    draw_letter_table,
+    draw_text,
+    format_count,
+    format_error,
+    format_figure,
+    format_interval,
+    format_percent,
+    format_value,
+    is_share,
+    lay_out,
+    line,
+    make_visible,
+    measure_width,
+    quote,
+    shorten,
+    shorten_path,
+    wrap,
+)
+
+if TYPE_CHECKING:  # showing a run needs nothing that makes one
+    from answerkey.evaluate import CallProgress
+
+#: A width for lines that must stay whole: a command is copied as it stands.
+UNLIMITED = 10_000
+SIMULATED = "SIMULATED: answers made from the key, by no language model"
+SHOWN_ID, SHOWN_NAMES, SHOWN_NOTES, SHOWN_GROUPS, SHOWN_REASONS, SHOWN_RUNS = 40, 4, 3, 60, 10, 10
+SMALLER = "  and {} smaller ones; `--json` has them all"
+
+View = Mapping[str, Any]
+
+
+def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | None = None) -> list[Line]:
+    """Return the summary of a run; a run that is not complete shows no accuracy."""
+    view, is_complete = view_run(run), run.status == "complete"
+    head = Span(run.status, "good" if is_complete else "warn")
+    lines = [line(Span(view["title"], "title"), "  ", head)]
+    if run.path is not None:
+        lines.append(line(Span("run ", "dim"), str(run.path)))
+    if view["can_go_on"]:
+        why = (view["run"].get("stopped") or {}).get("message")
+        lines += draw_text(why, width, "warn", indent="") if why else []
+        when = "to go on, unless it is still at work: " if run.status == "running" else "to go on: "
+        lines.append(line(Span(when, "dim"), f"answerkey resume {shlex.quote(str(run.path))}"))
+    for task in view["tasks"]:
+        lines += [BLANK, *_draw_facts(run, task, width, verbose=verbose), BLANK]
+        if is_complete:
+            lines += _draw_numbers(task, width, digits=digits, with_errors=verbose)
+            if any(value["is_about_order"] for value in task["metrics"]):
+                from answerkey.robustness.choice_order import draw_choice_order
+
+                lines += draw_choice_order(run.tasks[task["key"]], width, digits)
+            lines += _draw_repeatability(task, width) if "repeatability" in task else []
+        else:
+            why = "so no accuracy is shown: a share of the rest says nothing about the whole."
+            texts = (f"INCOMPLETE: {task['cause']}, {why}", *([task["advice"]] if task["advice"] else []))
+            lines += [
+                line(INDENT, *one) for text in texts for one in draw_text(text, width - 2, "warn", indent="")
+            ]
+        lines += [BLANK, *_draw_counts(task, width), *_draw_lost(task, width, with_shares=is_complete)]
+        if is_complete:
+            lines += (
+                _draw_groups(task, width, digits) if any("groups" in one for one in task["metrics"]) else []
+            )
+            lines += _draw_categories(task, width, digits) if task["categories"] else []
+        lines += draw_letter_table(task["tally"]["letters"], width, with_shares=is_complete)
+        if task["tally"].get("readings") or task["tally"].get("theirs"):
+            from answerkey.run_audit.readings import draw_imported_verdicts, draw_readings
+
+            lines += draw_readings(run.tasks[task["key"]], width, digits) if is_complete else []
+            lines += draw_imported_verdicts(run.tasks[task["key"]], width, digits, with_shares=is_complete)
+        lines += _draw_calls(task["calls"], width) if task["calls"] else []
+    if not view["tasks"]:
+        lines += [BLANK, line("  No task of this run is finished.")]
+    for entry in view["unfinished"]:
+        lines += _draw_calls(entry.get("calls") or {}, width)
+    if any("variant" in task for task in view["tasks"]):
+        from answerkey.comparison.compare import draw_variants
+
+        lines += draw_variants(run, width, digits)
+    if run.gates:
+        from answerkey.gates.rules import draw_gates
+
+        lines += draw_gates(run, width)
+    lines += [BLANK] if view["notices"] else []
+    for notice in view["notices"]:
+        first, *rest = make_visible(str(notice), keep_lines=True).split("\n")
+        lines.append(line(Span("warning", "warn"), f": {first.removeprefix('warning: ')}"))
+        lines += [line(more) for more in rest]
+    return lines
+
+
+def _draw_facts(run: Run, task: View, width: int, *, verbose: bool) -> list[Line]:
+    """Return the title of a task, and what was evaluated."""
+    name, model, trials = str(task["display_name"] or ""), task["model"], task.get("trials")
+    completions, dataset = task["completions"] or {}, task["dataset"] or {}
+    facts: list[tuple[str, Cell]] = []
+    if model:
+        facts.append(("model", str(model["name"])))
+        facts += [("", Span(SIMULATED, "warn"))] if model.get("simulated") else []
+    else:
+        said = "in the dataset"
+        if completions.get("source") == "recorded":
+            who = f"of {completions['model']}, " if completions.get("model") else ""
+            file = completions.get("file")
+            said = f"{who}recorded in {shorten_path(file)}" if file else "given in memory"
+        column = f", column {completions['column']}" if completions.get("column") else ""
+        facts.append(("completions", f"{said}{column}"))
+    facts += [("judge", judge) for judge in task["judges"]]
+    label = dataset.get("display_name") or dataset.get("key") or "in memory"
+    file = shorten_path(dataset["file"]) if dataset.get("file") else ""
+    used = task["counts"]["samples"]
+    read = dataset.get("rows_read", used)
+    size = format_count(used, "sample") if used == read else f"{used} of {read} rows"
+    facts.append(("dataset", f"{label} ({f'{file}, ' if file not in {'', label} else ''}{size})"))
+    if task.get("choice_order"):
+        from answerkey.robustness.choice_order import say_order
+
+        order = say_order(run.tasks[task["key"]])
+        facts += [("choice order", order)] if order else []
+    if trials:
+        meant: dict[str, str] = {}
+        for one in trials["score_aggregators"]:
+            function, k = one["aggregator"]["function"], one["aggregator"]["k"]
+            meant.setdefault(one["score_name"], function.replace("k", str(k), 1 if k else 0))
+        stands = "; ".join(f"{score} is its {label}" for score, label in meant.items())
+        each = f"{trials['num_trials']} of each sample"
+        facts.append(("trials", f"{each}; {stands or 'values are their mean'}"))
+    if task["repeated"]:
+        facts.append(("repeated", f"{task['repeated']['num_runs']} runs; what follows is the first of them"))
+    if verbose:
+        config = ", ".join(f"{key}={value!r}" for key, value in task["config"].items())
+        prints = [f"{kind} {str(value or 'none')[:16]}" for kind, value in task["fingerprints"].items()]
+        facts += [("config", config or "none"), ("fingerprints", ", ".join(prints))]
+    title = line(Span(task["key"], "title"), f"  {name}" if name and name != task["key"] else "")
+    return [title, *draw_facts(facts, width)]
+
+
+# ------------------------------------------------------------------------------------------ the numbers
+
+
+def _draw_numbers(task: View, width: int, *, digits: int | None, with_errors: bool) -> list[Line]:
+    """Return the metrics of a task: those that count for the score, then the quality checks."""
+    shown = [value for value in task["metrics"] if not value["is_about_order"]]
+    scored = [value for value in shown if value["purpose"] == "score"]
+    checks = [value for value in shown if value["purpose"] != "score"]
+    draw = partial(_draw_metrics, task, width=width, digits=digits, with_errors=with_errors)
+    lines = draw(scored) if scored else [line("  This task has no metric.")]
+    if checks:
+        lines += [BLANK, line("  Quality checks (purpose qa), not part of the score"), *draw(checks)]
+    return lines
+
+
+def _draw_metrics(
+    task: View, values: Sequence[View], width: int, *, digits: int | None, with_errors: bool
+) -> list[Line]:
+    # A single scorer is worth a mention only by the name that the user gave it.
+    names = {value["scorer"]: value["scorer"] for value in values}
+    names = (names if len(names) > 1 else dict.fromkeys(names, "")) | task["scorer_names"]
+    with_errors = with_errors or digits is not None
+    rows: list[Sequence[Cell]] = []
+    # What is to be said of some of the metrics, each text once, and of which.
+    left_out: dict[str, list[str]] = {}
+    clustered: dict[str, list[str]] = {}
+    missing: dict[str, list[str]] = {}
+    repeated: list[View] = []
+    for value in values:
+        label, details, has_value = value["label"], value.get("details") or {}, value["value"] is not None
+        number, interval = _format(value, digits)
+        rows.append(
+            [
+                Span(label, "strong"),
+                Span(number, "strong" if has_value else "dim"),
+                interval,
+                format_error(value["std_error"], as_share=value["is_share"], digits=digits),
+                str(value["n"]),
+                Span(names[value["scorer"]], "dim"),
+            ]
+        )
+        counts = ", ".join(f"{reason} {count}" for reason, count in value["n_excluded"].items() if count)
+        if counts:
+            left_out.setdefault(counts, []).append(label)
+        if column := details.get("cluster_by"):
+            with_errors = True
+            how = "corrected by" if details.get("clusters_corrected") else "without the correction"
+            text = f"clustered by {column}: {details.get('clusters')} clusters, {how} C/(C-1)"
+            if has_value:
+                clustered.setdefault(f"standard error {text}", []).append(label)
+        if has_value and value.get("interval_note"):
+            missing.setdefault(value["interval_note"], []).append(label)
+        if details.get("counts") in {"trials", "orders"}:
+            repeated.append(value)
+
+    def say_which(labels: Sequence[str]) -> str:
+        return f" of {_list_some(labels, SHOWN_NAMES)}" if len(labels) < len(values) else ""
+
+    notes = [f"left out{say_which(labels)}: {text}" for text, labels in left_out.items()]
+    notes += [f"{value['label']}: {value['note']}" for value in values if value.get("note")]
+    notes += [f"{text}{say_which(labels)}" for text, labels in clustered.items()]
+    notes += [f"no interval{say_which(labels)}: {text}" for text, labels in missing.items()]
+    if repeated:
+        details = repeated[0]["details"]
+        each = f"trial, {details.get('num_trials')} of each sample"
+        unit = "order of the options" if details["counts"] == "orders" else each
+        labels = _list_some([value["label"] for value in repeated], SHOWN_NOTES)
+        notes.append(f"counted per {unit}: {labels}")
+    rows = rows if with_errors else [[*row[:3], "", *row[4:]] for row in rows]
+    header = ("", "value", "95 % interval", "std. error", "n", "scorer")
+    lines = lay_out(Table(header, rows, "<>>>><", flexible=0), width)
+    return lines + [one for note in notes for one in draw_text(note, width, "dim")]
+
+
+def _format(value: View, digits: int | None, *, as_share: bool | None = None) -> tuple[str, str]:
+    """Return a number and its interval as text."""
+    as_share = value["is_share"] if as_share is None else as_share
+    number = format_figure(value["value"], as_share=as_share, digits=digits)
+    return number, format_interval(value["interval"], as_share=as_share, digits=digits)
+
+
+def _list_some(names: Sequence[str], most: int) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _draw_repeatability(task: View, width: int) -> list[Line]:
+    """Return how far the metrics, and the scores of single samples, are the same in every run."""
+    found = task["repeatability"]
+    shares = {value["name"]: value["is_share"] for value in task["metrics"]}
+    rows: list[Sequence[Cell]] = []
+    for one in found["metrics"]:
+        as_share = shares.get(one["name"], one["type"] in FRACTION_TYPES)
+        values = [format_figure(value, as_share=as_share) for value in one["values"]]
+        more = ", …" if len(values) > SHOWN_RUNS else ""
+        rows.append(
+            [
+                Span(one["name"], "strong"),
+                Span(format_figure(one["mean"], as_share=as_share), "strong"),
+                format_figure(one["std_dev"], as_share=as_share),
+                ", ".join(values[:SHOWN_RUNS]) + more,
+            ]
+        )
+    header = (f"Over {found['num_runs']} runs", "mean", "std. dev.", "values")
+    lines = [BLANK, *lay_out(Table(header, rows, "<>><", flexible=3), width)]
+    for key, one in found["agreement"].items():
+        if one["samples"]:
+            share = f"has {format_percent(one['mean_share'])} of its runs on average"
+            every = f"it has all of them in {one['unanimous']} of {format_count(one['samples'], 'sample')}"
+            lines.append(line(f"  {key}: the most frequent score of a sample {share}; {every}"))
+    return lines
+
+
+# ----------------------------------------------------------------------------- counts and what was lost
+
+
+def _draw_counts(task: View, width: int) -> list[Line]:
+    """Return the counts as sums: every sample is somewhere, and it shows."""
+    lines: list[Line] = []
+    noun = "row" if "orders" in task["tally"] else "trial"
+    for counts, what in ((task["counts"], "sample"), (task["row_counts"], noun)):
+        if counts is None:
+            break
+        lines += [line(f"  (a sample counts as its worst {noun})")] if lines else []
+        parts = f"{counts['scored']} scored + {counts['failed']} failed + {counts['errors']} errors;"
+        first = f"{format_count(counts['samples'], what)} = {parts}"
+        second = (
+            f"scored = {counts['valid']} valid + {counts['invalid']} invalid (refused {counts['refused']})"
+        )
+        fits = measure_width(f"{first} {second}") + 2 <= width
+        lines += [line(f"  {part}") for part in ([f"{first} {second}"] if fits else [first, second])]
+    for key, count in task["tally"]["excluded"].items():
+        kept = f"kept out by action `{key}`"
+        lines.append(line(f"  {format_count(count, 'scored sample')} {kept}"))
+    if cut_off := task["tally"].get("cut_off", 0):
+        lines.append(line("  ", Span(f"cut off by the token limit: {cut_off}", "warn")))
+    return lines
+
+
+def _draw_lost(task: View, width: int, *, with_shares: bool) -> list[Line]:
+    """Return INVALID completions and samples without a score by reason, and where code of a scorer failed."""
+    rows: list[Sequence[Cell]] = [
+        (
+            one["reason"],
+            str(one["count"]),
+            format_percent(one["share"]) if with_shares else "",
+            shorten(one["example"]["sample_id"], SHOWN_ID),
+            quote(one["example"]["completion"], width),
+        )
+        for one in task["invalid"]
+    ]
+    lines = _draw_table(
+        ("Invalid because", "count", "share", "example", "completion"), rows, "<>><<", 4, width
+    )
+    rows = []
+    for one in task["unscored"]:
+        more = f" and {one['count'] - len(one['samples'])} more" if one["count"] > len(one["samples"]) else ""
+        rows.append((one["kind"], one["reason"], str(one["count"]), ", ".join(one["samples"]) + more))
+    lines += _draw_table(("No score", "reason", "count", "samples"), rows, "<<><", 3, width)
+    rows = [
+        (one["name"], one["reason"], str(one["count"]), shorten(one["example"]["sample_id"], SHOWN_ID))
+        for one in task["failures"]
+        if one["scorer"] != task["main_scorer"]  # whose rows stand in the table above
+    ]
+    lines += _draw_table(("Failed scorer", "reason", "count", "example"), rows, "<<><", 1, width)
+    for one in task["failures"]:
+        traceback = (one["example"].get("traceback") or "").strip().splitlines()
+        if traceback:
+            # The last place in the user's code, and what was raised there.
+            files = [text.strip() for text in traceback if text.lstrip().startswith("File ")]
+            said = make_visible(": ".join([*files[-1:], traceback[-1].strip()]))
+            first, *rest = wrap(f"{shorten(one['example']['sample_id'], SHOWN_ID)}: {said}", width - 2)
+            lines += [line("  ", Span(first, "warn")), *(line("    ", Span(more, "warn")) for more in rest)]
+    return lines
+
+
+def _draw_table(
+    header: Sequence[str], rows: Sequence[Sequence[Cell]], align: str, flexible: int, width: int
+) -> list[Line]:
+    """Return a table below a blank line; nothing without rows."""
+    return [BLANK, *lay_out(Table(header, rows, align, flexible), width)] if rows else []
+
+
+# --------------------------------------------------------------------------------- groups and categories
+
+
+def _draw_groups(task: View, width: int, digits: int | None) -> list[Line]:
+    """Return for each column the first metric by group, then micro and macro averages of all metrics."""
+    by_column: dict[str, list[tuple[View, View]]] = {}
+    for value in task["metrics"]:
+        for groups in value.get("groups", ()):
+            by_column.setdefault(groups["column"], []).append((value, groups))
+    lines: list[Line] = []
+    for column, found in by_column.items():
+        value, groups = found[0]
+        largest = sorted(groups["values"], key=lambda one: -one["n"])[:SHOWN_GROUPS]
+        shown = [one for one in groups["values"] if one in largest]
+        rows: list[Sequence[Cell]] = [
+            (str(one["group"]), *_format(one, digits, as_share=value["is_share"]), str(one["n"]))
+            for one in shown
+        ]
+        title = f"By {column}"
+        header = (title, value["label"], "95 % interval", "n")
+        lines += _draw_table(header, rows, "<>>>", 0, width)
+        lines += [] if rows else [BLANK, line(f"  {title}: {groups['macro']['note']}")]
+        left = len(groups["values"]) - len(shown)
+        lines += [line(SMALLER.format(left))] if left else []
+        # Why groups have no value or no interval, and the first of which each holds for.
+        missing: dict[str, list[str]] = {}
+        for one in shown:
+            note = one["note"] if one["value"] is None else f"no interval: {one['interval_note']}"
+            if one["interval"] is None and note:
+                missing.setdefault(note, []).append(str(one["group"]))
+        for note, names in missing.items():
+            more = " …" if len(names) > SHOWN_NOTES else ""
+            lines += draw_text(f"{', '.join(names[:SHOWN_NOTES])}{more}: {note}", width, "dim")
+        rows = [
+            (
+                one["label"],
+                format_figure(one["value"], as_share=one["is_share"], digits=digits),
+                *_format(macros["macro"], digits, as_share=one["is_share"]),
+                str(macros["macro"]["n"]),
+            )
+            for one, macros in found
+        ]
+        title = f"Averages by {column}"
+        lines += _draw_table((title, "micro", "macro", "95 % of macro", "groups"), rows, "<>>>>", 0, width)
+        macros = [groups["macro"] for _, groups in found]
+        notes = {one["interval_note"] for one in macros if one["value"] is not None and one["interval_note"]}
+        for note in sorted(notes):
+            lines += draw_text(f"no interval of the macro average: {note}", width, "dim")
+    return lines
+
+
+def _draw_categories(task: View, width: int, digits: int | None) -> list[Line]:
+    """Return the accuracy of each category, the largest sixty, with count and interval; then their mean."""
+    found = task["categories"]
+    largest = sorted(found["rows"], key=lambda one: -one["n"])[:SHOWN_GROUPS]
+    rows: list[Sequence[Cell]] = [
+        (
+            one["label"],
+            "" if one["value"] is None else format_percent(one["value"], digits),
+            format_interval(one["interval"], digits=digits),
+            str(one["correct"]),
+            str(one["n"]),
+        )
+        for one in sorted(largest, key=lambda one: one["label"])
+    ]
+    if found["macro"]:
+        value, interval = found["macro"]
+        cells = ("macro average", format_percent(value, digits), format_interval(interval, digits=digits))
+        rows.append([Span(cell, "dim") for cell in (*cells, "", "")])
+    header = (f"By {found['column']}", "accuracy", "95 % interval", "correct", found["unit"])
+    left = len(found["rows"]) - len(largest)
+    return [*_draw_table(header, rows, "<>>>>", 0, width), *([line(SMALLER.format(left))] if left else [])]
+
+
+# ------------------------------------------------------------------------------------------------ calls
+
+
+def _draw_calls(calls: View, width: int) -> list[Line]:
+    """Return what a task asked of its models, by purpose."""
+    lines: list[Line] = []
+    for purpose, one in calls.items():
+        kind, _, key = purpose.partition(":")
+        title = f"Calls of the judge {key}" if kind == "judge" else "Calls"
+        made = f"{one['calls']} = {one['asked']} asked + {one['cached']} from the cache"
+        facts: list[tuple[str, Cell]] = [
+            ("calls", f"{made}; {one['failed']} failed, {one['retries']} asked again"),
+            ("tokens", f"{one['prompt_tokens']} prompt + {one['completion_tokens']} completion"),
+        ]
+        facts += [] if one["cost"] is None else [("cost", format_cost(one["cost"]))]
+        if one["latency"] is not None:
+            facts.append(("latency", f"p50 {one['latency']['p50']:.2f} s, p95 {one['latency']['p95']:.2f} s"))
+        lines += [BLANK, line(f"  {title}"), *draw_facts(facts, width)]
+        for why, found in (("Failed because", one["errors"]), ("Asked again because", one["retried"])):
+            rows = [
+                (
+                    each["reason"],
+                    str(each["count"]),
+                    shorten(each["example"]["sample_id"], SHOWN_ID),
+                    shorten(each["example"]["error"], width),
+                )
+                for each in found[:SHOWN_REASONS]
+            ]
+            lines += _draw_table((why, "count", "example", "what was said"), rows, "<><<", 3, width)
+    return lines
+
+
+def format_cost(cost: float) -> str:
+    """Return a sum in USD with two digits, and more for less than a cent."""
+    return f"about {cost:.2f} USD" if cost >= 0.01 or not cost else f"about {cost:.4f} USD"  # noqa: PLR2004
+
+
+# --------------------------------------------------------------------------- several runs, and what next
+
+
+def draw_side_by_side(runs: Sequence[Run], width: int) -> list[Line]:
+    """Return one table per task with a row for each run; an incomplete run shows no number."""
+    lines: list[Line] = [line(Span("Comparison", "title"))]
+    for key in dict.fromkeys(key for run in runs for key in run.tasks):
+        found = [(run, run.tasks[key]) for run in runs if key in run.tasks]
+        first, metric = found[0][1], found[0][1].main_metric
+        name = label_metric(first, metric) if metric else "no metric"
+        rows: list[Sequence[Cell]] = []
+        for run, task in found:
+            metric, counts, rows_of_task = task.main_metric, task.counts, count_rows(task)
+            shown = metric if run.status == "complete" else None
+            scored, invalid = rows_of_task["scored"], rows_of_task.get("invalid", 0)
+            rows.append(
+                [
+                    name_answerer(task.manifest),
+                    Span(format_value(shown) if shown else run.status, "strong" if shown else "warn"),
+                    format_interval(shown.interval, as_share=is_share(shown)) if shown else "",
+                    str(metric.n if metric else 0),
+                    format_percent(invalid / scored if scored else 0.0),
+                    str(counts["failed"]),
+                    str(counts["errors"]),
+                ]
+            )
+        header = ("model", "value", "95 % interval", "n", "invalid", "failed", "errors")
+        lines += [BLANK, line("  ", Span(key, "strong"), f": {name}")]
+        lines += lay_out(Table(header, rows, "<>>>>>>", flexible=0), width)
+    return [*lines, BLANK, line(Span("  Where intervals overlap, the order may be chance.", "dim"))]
+
+
+def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line]:
+    """Return what to try next, as commands that work as they stand; `more` are commands and their purpose."""
+    if run.path is None or not run.tasks:
+        return []
+    folder, example = shlex.quote(str(run.path)), find_example(run)
+    steps = [(f"answerkey explain {folder} {shlex.quote(example)}", "one sample")] if example else []
+    task = f" --task {shlex.quote(next(iter(run.tasks)))}" if len(run.tasks) > 1 else ""
+    steps += [(f"answerkey export {folder}{task} --to csv -o rows.csv", "all samples"), *more]
+    rows = [(command, Span(f"# {what}", "dim")) for command, what in steps]
+    return [line(Span("Next", "title")), *lay_out(Table(("", ""), rows, "<<"), UNLIMITED)]
+
+
+# ---------------------------------------------------------------------------------- how far the calls are
+
+#: What a bar is made of: the part that is done, and the rest.
+BAR, PLAIN_BAR = "━─", "=-"
+_BAR_CELLS = _LONGEST_NAME = 24
+
+
+def draw_bar(name: str, done: int, total: int, *, bar: str = BAR) -> Line:
+    """Return a bar with its name and count."""
+    full = _BAR_CELLS * done // total if total else 0
+    return line(
+        Span(f"{shorten(name, _LONGEST_NAME)}{GAP}", "title"),
+        Span(bar[0] * full, "good"),
+        Span(bar[1] * (_BAR_CELLS - full), "dim"),
+        f"{GAP}{done}/{total}" if total else f"{GAP}{done}",
+    )
+
+
+def draw_progress(progress: CallProgress, width: int, *, bar: str = BAR) -> list[Line]:
+    """Return a small block: a bar with how far it is, then how it goes, in lines of at most `width` cells."""
+    name, pace, facts, waiting = _say_progress(progress)
+    head = draw_bar(name, progress.done, progress.total, bar=bar)
+    taken = sum(measure_width(span.text) for span in head)
+    for part in pace:
+        taken += len(GAP) + measure_width(part)
+        head = (*head, Span(f"{GAP}{part}")) if taken <= width else head
+    lines: list[list[Span]] = [[]]
+    taken = len(INDENT)
+    for text, role in facts:
+        cells = len(GAP) + measure_width(text)
+        if lines[-1] and taken + cells > width:
+            lines.append([])
+            taken = len(INDENT)
+        lines[-1] += [Span(GAP), Span(text, role)]
+        taken += cells
+    why = [line(GAP, Span(shorten(waiting, width - len(GAP)), "warn"))] if waiting else []
+    return [head, *map(tuple, lines), *why]
+
+
+def write_progress(progress: CallProgress) -> str:
+    """Return the same on one line, for a log."""
+    name, pace, facts, waiting = _say_progress(progress)
+    share = f" ({100 * progress.done // progress.total} %)" if progress.total else ""
+    texts = [f"{progress.done} of {progress.total}{share}", *pace, *(text for text, _ in facts)]
+    return f"{make_visible(name)}: {', '.join([*texts, *([make_visible(waiting)] if waiting else [])])}"
+
+
+def _say_progress(progress: CallProgress) -> tuple[str, list[str], list[tuple[str, Role]], str | None]:
+    """Return name, pace, facts with their roles, and why nothing comes back, where that is so."""
+    name = progress.task if progress.purpose == "solve" else f"{progress.task} {progress.purpose}"
+    is_going, pace = progress.pace is not None and progress.done < progress.total, []
+    if progress.batches:
+        batches = (f"batch {one.batch} {one.status} {one.done}/{one.total}" for one in progress.batches)
+        pace = list(map(make_visible, batches))
+    elif is_going and progress.pace:
+        pace = [f"{progress.pace:.{0 if progress.pace >= 10 else 1}f} requests/s"]  # noqa: PLR2004
+        pace += [] if progress.seconds_left is None else [f"{format_duration(progress.seconds_left)} left"]
+    elif is_going:
+        pace = ["waiting"]
+    facts: list[tuple[str, Role]] = []
+    if progress.accuracy is not None:
+        share, (low, high) = progress.accuracy
+        facts.append((f"accuracy so far {100 * share:.1f} % [{100 * low:.1f}, {100 * high:.1f}]", "strong"))
+    if progress.invalid_share is not None:
+        facts.append((f"INVALID {100 * progress.invalid_share:.1f} %", "plain"))
+    facts.append((f"failed {progress.failed}", "bad" if progress.failed else "plain"))
+    facts.append((f"retried {progress.retried}", "warn" if progress.retried else "plain"))
+    tokens = f"{format_large(progress.prompt_tokens)} + {format_large(progress.completion_tokens)}"
+    facts.append((f"tokens {tokens}", "plain"))
+    facts += [(f"known before {progress.known}", "dim")] if progress.known else []
+    is_waiting = is_going and not progress.pace and progress.problem
+    return name, pace, facts, f"waits because {progress.problem}" if is_waiting else None
+
+
+def format_duration(seconds: float) -> str:
+    """Return `0:07`, `12:30` or `3:05:00`."""
+    minutes, left = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{left:02d}" if hours else f"{minutes}:{left:02d}"
+
+
+def format_large(number: int) -> str:
+    """Return a number in few digits: `950`, `12.3k`, `4.56M`."""
+    if number < 1_000:  # noqa: PLR2004
+        return str(number)
+    return f"{number / 1e3:.1f}k" if number < 1_000_000 else f"{number / 1e6:.2f}M"  # noqa: PLR2004

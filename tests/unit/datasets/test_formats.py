@@ -1,0 +1,522 @@
+"""Files of every format: what is read is what was written, and what is broken has its place."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from answerkey.datasets import formats
+from answerkey.datasets.columns import ColumnKind
+from answerkey.datasets.sources import LocalSource
+from answerkey.datasets.tables import FileFields, load_rows, load_table
+from answerkey.errors import AnswerkeyError, DataError, Problems
+
+Write = Callable[[str, str | bytes], Path]
+pytestmark = pytest.mark.usefixtures("way")
+FRAME = pl.DataFrame({"question": ["one", "two", "three"], "n": [1, 2, 3]})
+
+
+def dump(frame: pl.DataFrame, kind: str) -> bytes:
+    """Return the bytes of a frame in a binary format."""
+    buffer = io.BytesIO()
+    writers: dict[str, Callable[[io.BytesIO], object]] = {
+        "parquet": frame.write_parquet,
+        "arrow": frame.write_ipc,
+        "stream": frame.write_ipc_stream,
+    }
+    writers[kind](buffer)
+    return buffer.getvalue()
+
+
+LONG = "x" * 10**6
+HUGE = "x" * (16 * 2**20 + 1)
+
+
+def refuse(path: Path) -> list[tuple[str, str, int | None, int | None]]:
+    """Return code, message and place of each error."""
+    with pytest.raises(AnswerkeyError) as caught:
+        load_table(path)
+    errors: list[AnswerkeyError] = list(getattr(caught.value, "errors", [caught.value]))
+    return [(one.code, one.message, one.where.line, one.where.column) for one in errors if one.where]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "rows"),
+    [
+        # No cell is retyped or trimmed: zeros, spaces and words stay; empty is empty text.
+        ("a.csv", "id,a,n\n007, B ,\n1.0,None,true\n", [["007", " B ", ""], ["1.0", "None", "true"]]),
+        # Unix, Windows and old Mac line ends separate rows.
+        ("a.csv", "a,b\n1,2\n3,4\n", [["1", "2"], ["3", "4"]]),
+        ("a.csv", "a,b\r\n1,2\r\n3,4\r\n", [["1", "2"], ["3", "4"]]),
+        ("a.csv", "a,b\r1,2\r3,4\r", [["1", "2"], ["3", "4"]]),
+        # U+2028, U+0085 and form feeds are text, not ends of rows.
+        ("a.csv", "a,b\nx\u2028y\x0c,z\x85\n", [["x\u2028y\x0c", "z\x85"]]),
+        ("a.jsonl", '{"a": "x\u2028y\x85"}\n', [["x\u2028y\x85"]]),
+        ("a.tsv", "a\tb\n1,5\t2\n", [["1,5", "2"]]),
+        ("a.csv", f"a,b\n{LONG},2\n", [[LONG, "2"]]),
+        # A single column whose name alone holds a semicolon is a column; blank lines at the end are no cells.
+        ("a.csv", "question; short\nyes\n", [["yes"]]),
+        ("a.csv", 'completion\nA\n""\n\n', [["A"], [""]]),
+        # No digit of a whole number is lost.
+        ("a.jsonl", '{"a": 18446744073709551617}\n{"a": -9223372036854775808}\n', [[2**64 + 1], [-(2**63)]]),
+        # An escaped pair is one character; an escaped NUL is a character too.
+        ("a.jsonl", '{"a": "\\ud83d\\ude00\\u0000"}', [["😀\0"]]),
+        # Columns are the keys of all rows in the order they first appear; a missing key is null.
+        (
+            "a.jsonl",
+            '{"b": 1}\n{"a": "x"}\n{"c": 2}\n',
+            [[1, None, None], [None, "x", None], [None, None, 2]],
+        ),
+        # Many lists side by side are no nesting.
+        ("a.jsonl", '{"a": [' + "[]," * 200 + "[]]}", [[[[]] * 201]]),
+    ],
+    ids=range(14),
+)
+def test_rows_are_read_as_written(write: Write, name: str, text: str, rows: list[list[object]]) -> None:
+    """Text stays text, and every value keeps its type."""
+    assert [list(row.values()) for row in load_table(write(name, text)).samples.rows()] == rows
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "lines"),
+    [
+        ("a.csv", 'a,b\n"one\ntwo",x\n\n3,"a ""quoted"" word"\n', [2, 5]),
+        ("a.jsonl", '\n{"a": 1}\r\n  \n{"a": 2}', [2, 4]),
+        ("a.json", '\n[ {"a": 1}, {"a": 2},\n\n{\n"a":\n3}\n, {"a": 4}]\n', [2, 2, 4, 7]),
+    ],
+)
+def test_a_row_knows_the_line_on_which_it_starts(
+    write: Write, name: str, text: str, lines: list[int]
+) -> None:
+    """Blank lines and line breaks inside cells are counted."""
+    samples = load_table(write(name, text)).samples
+    assert [samples.place(row).line for row in range(len(samples))] == lines
+
+
+def test_values_of_one_shape_are_native(write: Write) -> None:
+    """A column whose values share one shape is stored natively; any other reads back exactly."""
+    text = '{"n": 1, "x": 0.5, "ok": true, "options": ["a", "b"], "by": {"m1": "A", "m2": null}}\n'
+    samples = load_table(write("a.jsonl", text + text.replace("null", '"B"'))).samples
+    assert samples.encoded == frozenset()
+    assert samples.frame.schema == {
+        "n": pl.Int64(),
+        "x": pl.Float64(),
+        "ok": pl.Boolean(),
+        "options": pl.List(pl.String()),
+        "by": pl.Struct({"m1": pl.String(), "m2": pl.String()}),
+    }
+    path = write("a.jsonl", '{"a": 1}\n{"a": "1"}\n{"a": 1.0}\n{"a": [1, null]}\n{"a": null}\n')
+    samples = load_table(path).samples
+    assert samples.encoded == {"a"}
+    assert repr(samples.values("a")) == "[1, '1', 1.0, [1, None], None]"
+
+
+SEMICOLONS = "the header is one column 'a;b'; the columns seem to be separated by semicolons"
+HALF = "half of a surrogate pair (`\\ud800` to `\\udfff`) is not a character"
+BROKEN: list[tuple[str, str, str, str, int | None, int | None]] = [
+    ("a.csv", "", "E210", "the file is empty", None, None),
+    ("a.csv", "\n\n", "E210", "the file is empty", None, None),
+    ("a.csv", "a,b\n", "E210", "the file has no rows", None, None),
+    ("a.csv", "a,b,a\n1,2,3\n", "E212", "column `a` appears twice, as column 1 and column 3", 1, None),
+    ("a.csv", "\n,b\n1,2\n", "E202", "column 1 has no name", 2, None),
+    ("a.csv", "a, \n1,2\n", "E202", "column 2 has no name", 1, None),
+    ("a.csv", 'a,b\n1,2\n3,"4\n5,6\n', "E202", "a double quote opened in this row is never closed", 3, None),
+    ("a.csv", 'a,b\n1,"2"x\n', "E202", "misplaced double quote: ',' expected after '\"'", 2, None),
+    ("a.csv", "a;b\n1;2\n", "E202", SEMICOLONS, 1, None),
+    ("a.csv", "a\nx\n\ny\n", "E202", "blank line in a file of one column", 3, None),
+    ("a.jsonl", "", "E210", "the file has no rows", None, None),
+    ("a.jsonl", "{}\n{}\n", "E210", "the rows of the file have no columns", None, None),
+    ("a.jsonl", '{"": 1}', "E202", "column 1 has no name", None, None),
+    ("a.jsonl", '[{"a": 1}]', "E202", "the file starts with a list, not with an object", 1, None),
+    ("a.jsonl", '{"a": ' + "1" * 5000 + "}", "E202", "a number has too many digits", 1, None),
+    ("a.json", " \n", "E210", "the file is empty", None, None),
+    ("a.json", "[]", "E210", "the file has no rows", None, None),
+    ("a.json", "[", "E202", "not valid JSON: expecting value", 1, 2),
+    ("a.json", '[{"a": 1}\n', "E202", "not valid JSON: expecting ',' or ']'", 2, 1),
+    ("a.json", '[{"a": 1},]', "E202", "not valid JSON: expecting value", 1, 11),
+    ("a.json", '[{"a": 1}]\n[]', "E202", "not valid JSON: extra text after the list", 2, 1),
+    ("a.json", '\n{"a": [1]}', "E202", "the file is not a JSON list of objects", 2, None),
+    ("a.json", '[{"a": 1},\n{"a": 1, "a": 2}]', "E212", "key `a` appears twice in one object", 2, None),
+    ("a.json", '[{"a": 1},\n\n {"a": NaN}]', "E202", "`NaN` is not a JSON value", 3, None),
+    ("a.json", '[{\n"a": 1\n},\n 7]', "E202", "the row is a number, not an object", 4, None),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "code", "message", "line", "column"), BROKEN)
+def test_broken_files_are_refused(
+    write: Write, name: str, text: str, code: str, message: str, line: int | None, column: int | None
+) -> None:
+    """What is no table gives one error with its place."""
+    assert refuse(write(name, text)) == [(code, message, line, column)]
+
+
+@pytest.mark.parametrize("value", ["[" * 200 + "]" * 200, "[" * 100_000, '{"a":' * 100_000], ids=range(3))
+@pytest.mark.parametrize(("name", "start", "end"), [("a.jsonl", '{"a": ', "}"), ("a.json", '[{"a": ', "}]")])
+def test_deep_nesting_is_refused(write: Write, value: str, name: str, start: str, end: str) -> None:
+    """Nesting beyond a hundred levels gives E202 instead of a crash."""
+    message = "the row is nested more than 100 levels deep"
+    assert refuse(write(name, start + value + end)) == [("E202", message, 1, None)]
+
+
+def test_ragged_rows_are_reported_together(write: Write) -> None:
+    """A row with more or fewer cells than the header gives E202 with its line; twenty are shown."""
+    assert refuse(write("a.csv", "a,b\n1,2\n3\n4,5,6\n")) == [
+        ("E202", "the row has 1 cell, the header has 2", 3, None),
+        ("E202", "the row has 3 cells, the header has 2", 4, None),
+    ]
+    found = refuse(write("a.csv", "a,b\n" + "1\n" * 25))
+    assert len(found) == 21
+    assert found[20] == ("E202", "5 more bad rows in this file are not shown", None, None)
+
+
+def test_bad_lines_are_reported_together(write: Write) -> None:
+    """Each bad line of JSON Lines is reported with its place."""
+    lines: list[tuple[str, str, str, int | None]] = [
+        ('{"a": 1, "a": 2}', "E212", "key `a` appears twice in one object", None),
+        ('{"a": {"b": [{"c": 1, "c": 2}]}}', "E212", "key `c` appears twice in one object", None),
+        ("[1]", "E202", "the row is a list, not an object", None),
+        ("3", "E202", "the row is a number, not an object", None),
+        ("null", "E202", "the row is null, not an object", None),
+        ('"text"', "E202", "the row is text, not an object", None),
+        ("true", "E202", "the row is a boolean, not an object", None),
+        ('{"a": NaN}', "E202", "`NaN` is not a JSON value", None),
+        ('{"a": -Infinity}', "E202", "`-Infinity` is not a JSON value", None),
+        ('{"a": 1e999}', "E202", "the number 1e999 is too large", None),
+        ('{"a": "\\ud800"}', "E203", HALF, None),
+        ('{"a":', "E202", "not valid JSON: expecting value", 6),
+        ('{"a": 1} x', "E202", "not valid JSON: extra data", 10),
+        ("{'a': 1}", "E202", "not valid JSON: expecting property name enclosed in double quotes", 2),
+        ('{"a": "\t"}', "E202", "not valid JSON: invalid control character at", 8),
+    ]
+    assert refuse(write("a.jsonl", '{"z": 0}\n' + "\n".join(line for line, *_ in lines))) == [
+        (code, message, number, column) for number, (_, code, message, column) in enumerate(lines, 2)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "hint"),
+    [
+        ("a.tsv", "a,b\n1,2\n", "separate columns by tabs, or use the ending that fits"),
+        ("a.json", '{"a": 1}\n{"a": 2}\n', "this looks like one object per line: name it `.jsonl`"),
+    ],
+)
+def test_another_format_under_the_name_is_recognised(write: Write, name: str, text: str, hint: str) -> None:
+    """The hint says what to do."""
+    with pytest.raises(DataError, match=f"= help: {re.escape(hint)}$"):
+        load_table(write(name, text))
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "place"),
+    [
+        ("a.csv", f"a,b\n1,2\n{HUGE},2\n", "a.csv:3\n"),
+        ("a.jsonl", '{"a": 1, "b": ["' + HUGE + '"]}', "a.jsonl:1, column `b`"),
+        ("a.parquet", dump(pl.DataFrame({"a": ["x", HUGE]}), "parquet"), "a.parquet:2, column `a`"),
+    ],
+    ids=["csv", "jsonl", "parquet"],
+)
+def test_a_huge_cell_is_refused(write: Write, name: str, raw: str | bytes, place: str) -> None:
+    """A cell of more than 16 MiB gives E202: nearly always an unclosed quote; also when it is nested."""
+    with pytest.raises(AnswerkeyError, match=f"(?s)E202.*{place}"):
+        len(load_table(write(name, raw)).samples)
+
+
+def test_white_space_around_a_name_is_noticed(write: Write) -> None:
+    """Column names stay exact; white space around them is said aloud."""
+    table = load_table(write("a.csv", "question, answer\nq,B\n"))
+    assert table.samples.columns == ["question", " answer"]
+    assert [notice.message for notice in table.notices] == [
+        "white space around column names is part of the name: `' answer'`"
+    ]
+
+
+def test_files_longer_than_a_chunk_keep_their_order(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are handed over in pieces; none is lost or moved."""
+    monkeypatch.setattr(formats, "CHUNK_ROWS", 7_000)
+    count = 50_001
+    samples = load_table(write("a.csv", "n,m\n" + "".join(f"{n},x\n" for n in range(count)))).samples
+    assert samples.values("n") == [str(n) for n in range(count)]
+
+
+def test_a_paragraph_is_a_row(write: Write) -> None:
+    """Blank lines part the original files of LogiQA; the line is that on which a paragraph begins."""
+    how = FileFields(format="paragraphs")
+    samples = load_table(write("Test.txt", "\nc\nA passage.\nWhy?\n\n\n \t\nb\nOther.\n"), how).samples
+    assert samples.frame["lines"].to_list() == [["c", "A passage.", "Why?"], ["b", "Other."]]
+    assert [samples.place(row).line for row in range(2)] == [2, 8]
+    with pytest.raises(DataError, match=r"E210.*no rows"):
+        load_table(write("a.txt", "\n\n"), how)
+
+
+def test_a_format_may_be_stated(write: Write) -> None:
+    """JSON Lines in a file named `.json` are read as such when the source says so."""
+    path = write("valid-v1.3.json", '{"q": 1}\n{"q": 2}\n')
+    assert LocalSource(str(path), format="jsonl").read(name="x").samples.frame["q"].to_list() == [1, 2]
+    with pytest.raises(DataError):
+        LocalSource(str(path)).read(name="x")
+
+
+def test_names_for_a_file_without_a_header_line(write: Write) -> None:
+    """The first line is a row; `skip_rows` passes over a header that is of no use."""
+    path = write("law_test.csv", 'why,"x, y",z,A\nhow,1,2,B\n')
+    frame = LocalSource(str(path), header=("question", "A", "B", "answer")).read(name="x").samples.frame
+    assert frame.rows() == [("why", "x, y", "z", "A"), ("how", "1", "2", "B")]
+    path = write("agronomy.csv", ",Question,Answer\n0,why,A\n")
+    samples = LocalSource(str(path), header=("n", "q", "a"), skip_rows=1).read(name="x").samples
+    assert samples.row(0) == {"n": "0", "q": "why", "a": "A"}
+    assert str(samples.place(0)).endswith("agronomy.csv:2")
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "message"),
+    [
+        ("q.csv", ("x",), "the row has 2 cells, the header has 1"),
+        ("q.csv", ("a", "b"), "the file has a header line with these names"),
+        ("q.jsonl", ("a",), "`header` and `skip_rows` are for CSV and TSV"),
+    ],
+)
+def test_names_that_do_not_fit_are_refused(
+    write: Write, name: str, header: tuple[str, ...], message: str
+) -> None:
+    """Too few of them, those of a header line that is there, and those of a file that is no CSV."""
+    with pytest.raises((DataError, Problems), match=message):
+        load_table(write(name, "a,b\nc,d\n"), FileFields(header=header))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("a.parquet", "parquet"),
+        ("a.pq", "parquet"),
+        ("a.arrow", "arrow"),
+        ("a.feather", "arrow"),
+        ("a.ipc", "arrow"),
+        ("a.arrow", "stream"),
+    ],
+)
+def test_binary_tables_are_read_with_row_numbers_as_lines(write: Write, name: str, kind: str) -> None:
+    """Parquet, Arrow files and Arrow streams are read natively; a row's line is its number."""
+    samples = load_table(write(name, dump(FRAME, kind))).samples
+    assert samples.frame.equals(FRAME)
+    assert [samples.place(row).line for row in range(3)] == [1, 2, 3]
+    assert samples.ids.to_list() == ["000001", "000002", "000003"]
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pl.Series([1, 2], dtype=pl.Int8), [1, 2]),
+        (pl.Series([1, 2**64 - 1], dtype=pl.UInt64), [1, 2**64 - 1]),
+        (pl.Series([2**100, None], dtype=pl.Int128), [2**100, None]),
+        (pl.Series([0.5, None], dtype=pl.Float32), [0.5, None]),
+        (pl.Series([Decimal("1.10"), None], dtype=pl.Decimal(10, 2)), ["1.10", None]),
+        (pl.Series([Decimal(3), None], dtype=pl.Decimal(38, 0)), [3, None]),
+        (pl.Series([dt.date(2026, 1, 2), None]), ["2026-01-02", None]),
+        (pl.Series([dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC), None]), ["2026-01-02T03:00:00+00:00", None]),
+        (pl.Series([dt.timedelta(seconds=90), None]), ["0:01:30", None]),
+        (pl.Series(["a", None], dtype=pl.Categorical), ["a", None]),
+        (pl.Series(["a", None], dtype=pl.Enum(["a"])), ["a", None]),
+        (pl.Series([None, None], dtype=pl.Null), [None, None]),
+        (pl.Series([[], [None]], dtype=pl.List(pl.Null)), [[], [None]]),
+        (pl.Series([[1, 2], None], dtype=pl.Array(pl.UInt8, 2)), [[1, 2], None]),
+        (pl.Series([["a"], None], dtype=pl.List(pl.Categorical)), [["a"], None]),
+        (pl.Series([{"day": dt.date(2026, 1, 2), "n": 1}, None]), [{"day": "2026-01-02", "n": 1}, None]),
+        (pl.Series([b"text", None]), ["text", None]),
+        (pl.Series([b"\xff", None]), ["/w==", None]),
+    ],
+)
+def test_foreign_types_become_values_of_json(column: pl.Series, expected: list[object]) -> None:
+    """Every column type gives values that a template can print and a run folder can hold."""
+    samples = load_rows(pl.DataFrame({"x": column}), name="frame").samples
+    assert samples.values("x") == expected
+
+
+def test_a_float_that_is_no_number_stays_one() -> None:
+    """NaN in a binary file is kept as a float."""
+    assert math.isnan(load_rows(pl.DataFrame({"x": [math.nan, 1.0]}), name="frame").samples.frame["x"][0])
+
+
+@pytest.mark.parametrize("column", [pl.Series([b"\xff"]), pl.Series([{"bytes": b"ab", "path": "p"}])])
+def test_bytes_are_said_aloud(write: Write, column: pl.Series) -> None:
+    """A column with bytes gives a notice with its name."""
+    table = load_table(write("a.parquet", dump(pl.DataFrame({"image": column}), "parquet")))
+    assert [notice.message for notice in table.notices] == [
+        "column `image` holds bytes; templates see them in base64"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("a.parquet", "parquet"), ("a.arrow", "arrow"), ("a.arrow", "stream")]
+)
+def test_every_cut_is_refused(write: Write, name: str, kind: str) -> None:
+    """A file that lost its end gives E202 wherever it was cut, never fewer rows."""
+    whole = dump(FRAME, kind)
+    for size in {1, 5, 10, len(whole) // 3, len(whole) // 2, len(whole) - 9, len(whole) - 8, len(whole) - 1}:
+        with pytest.raises(DataError, match="E202"):
+            load_table(write(name, whole[:size]))
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
+def test_a_file_without_rows_is_refused(write: Write, name: str) -> None:
+    """No bytes, and no rows, give E210."""
+    for raw in (b"", dump(FRAME.clear(), name.removeprefix("a."))):
+        with pytest.raises(DataError, match="E210"):
+            load_table(write(name, raw))
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "hint"),
+    [
+        ("a.parquet", b"question,answer\n", "copy or download it again"),
+        ("a.parquet", dump(FRAME, "arrow"), "by its first bytes this file is Arrow: name it `.arrow`"),
+        ("a.arrow", dump(FRAME, "parquet"), "by its first bytes this file is Parquet: name it `.parquet`"),
+        ("a.feather", b"FEA1" + b"\0" * 20, "write it anew as Feather version 2 or as Parquet"),
+    ],
+)
+def test_other_files_are_refused_with_what_they_are(write: Write, name: str, raw: bytes, hint: str) -> None:
+    """A file of another format gives E202 and what it seems to be."""
+    with pytest.raises(DataError, match=f"(?s)E202.*= help: {re.escape(hint)}$"):
+        load_table(write(name, raw))
+
+
+@pytest.mark.parametrize("name", ["rows[1].parquet", "rows[.parquet", "rows*.parquet"])
+def test_a_name_is_no_pattern(write: Write, name: str) -> None:
+    """Brackets and stars in a file name are characters like any other."""
+    assert len(load_table(write(name, dump(FRAME, "parquet"))).rows) == 3
+
+
+def type_cell(write: Write, cell: str, kind: ColumnKind) -> object:
+    """Return a CSV cell after typing."""
+    quoted = cell.replace('"', '""')
+    path = write("a.csv", f'x,y\n"{quoted}",1\n')
+    return load_table(path, FileFields(columns={"x": kind})).samples.row(0)["x"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "kind", "expected"),
+    [
+        ("007", "text", "007"),
+        ("", "text", ""),
+        ("007", "int", 7),
+        (" -3 ", "int", -3),
+        ("9" * 30, "int", int("9" * 30)),
+        ("", "int", None),
+        ("  ", "float", None),
+        ("1.50", "float", 1.5),
+        ("3", "float", 3.0),
+        ("-.5e-2", "float", -0.005),
+        ("Yes", "bool", True),
+        ("1", "bool", True),
+        ("FALSE", "bool", False),
+        ("", "list", None),
+        ('["A", "B"]', "list", ["A", "B"]),
+        ("['A', 'B']", "list", ["A", "B"]),
+        ("('A', 'B')", "list", ["A", "B"]),
+        (
+            "['it\\'s', \"x\", None, True, {'k': (1, 2.5)}]",
+            "list",
+            ["it's", "x", None, True, {"k": [1, 2.5]}],
+        ),
+        ("['a\\d']", "list", ["a\\d"]),
+        ("[]", "list", []),
+        ('{"a": [1, null]}', "json", {"a": [1, None]}),
+        ("3", "json", 3),
+        ("", "json", None),
+    ],
+)
+def test_cells_take_the_type_asked_for(write: Write, cell: str, kind: ColumnKind, expected: object) -> None:
+    """Text cells become values; an empty cell is null, but empty text for `text`."""
+    found = type_cell(write, cell, kind)
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("cell", "kind", "message"),
+    [
+        ("1.0", "int", "'1.0' is not a whole number"),
+        ("1_000", "int", "'1_000' is not a whole number"),
+        ("１", "int", "'１' is not a whole number"),
+        ("1,5", "float", "'1,5' is not a number"),
+        ("nan", "float", "'nan' is not a number"),
+        ("1e999", "float", "'1e999' is not a number"),
+        ("maybe", "bool", "'maybe' is not true or false"),
+        ("A, B", "list", "'A, B' is not a list: neither JSON nor a Python literal"),
+        ("'AB'", "list", "\"'AB'\" is not a list"),
+        ("{'a': 1}", "list", "\"{'a': 1}\" is not a list"),
+        ("[x]", "list", "'[x]' is not a list: neither JSON nor a Python literal"),
+        ("[f()]", "list", "'[f()]' is not a list: neither JSON nor a Python literal"),
+        (
+            "['A' 'B']",
+            "list",
+            "\"['A' 'B']\" is not a list: two texts follow each other without a comma between them",
+        ),
+        ("[{'a': 1, 'a': 2}]", "list", "\"[{'a': 1, 'a': 2}]\" is not a list: a key appears twice"),
+        (
+            '[{"a": 1, "a": 2}]',
+            "list",
+            '\'[{"a": 1, "a": 2}]\' is not a list: key `a` appears twice in one object',
+        ),
+        ("[b'x']", "list", "\"[b'x']\" is not a list: b'x' has no form in JSON"),
+        ("['x', 1e999]", "list", "\"['x', 1e999]\" is not a list: inf has no form in JSON"),
+        (
+            '["\\ud800"]',
+            "list",
+            "'[\"\\\\ud800\"]' is not a list: half of a surrogate pair is not a character",
+        ),
+        ("{", "json", "'{' is not JSON: expecting property name enclosed in double quotes at character 2"),
+        ("NaN", "json", "'NaN' is not JSON: `NaN` is not a JSON value"),
+    ],
+)
+def test_unfit_cells_are_refused(write: Write, cell: str, kind: ColumnKind, message: str) -> None:
+    """A cell without the type asked for gives E211 with line and column."""
+    with pytest.raises(DataError, match=rf"E211\]: {re.escape(message)}\n  --> .*a\.csv:2, column `x`$"):
+        type_cell(write, cell, kind)
+
+
+@pytest.mark.parametrize(
+    "cell", ["[" * 500 + "]" * 500, "-" * 50_000 + "1", "[" + "1," * 60_000 + "x]", "\\" * 9]
+)
+def test_hostile_literals_are_refused(write: Write, cell: str) -> None:
+    """Deep, long and senseless literals give E211, never a crash."""
+    with pytest.raises(DataError, match="E211"):
+        type_cell(write, f"({cell}", "list")
+
+
+def test_unfit_cells_of_all_columns_are_reported_together(write: Write) -> None:
+    """Every bad cell has its own error."""
+    with pytest.raises(Problems, match=r"(?s)a\.csv:3, column `n`\n.*a\.csv:4, column `ok`$") as caught:
+        load_table(write("a.csv", "n,ok\n1,yes\nx,no\n3,?\n"), FileFields(columns={"n": "int", "ok": "bool"}))
+    assert len(caught.value.errors) == 2
+
+
+def test_an_unknown_column_is_refused(write: Write) -> None:
+    """Typing a column that is not there gives E206 with the nearest name."""
+    with pytest.raises(DataError, match=r"(?s)E206.*did you mean `choices`\?$"):
+        load_table(write("a.csv", "choices,b\n[],1\n"), FileFields(columns={"choice": "list"}))
+
+
+def test_cells_that_have_the_type_stay(write: Write) -> None:
+    """In JSON, cells of the type asked for stay, and only text is parsed; whole numbers may become text."""
+    text = '{"a": ["x"], "b": 1, "c": 1}\n{"a": "[\\"y\\"]", "b": "2", "c": "x"}\n'
+    how = FileFields(columns={"a": "list", "b": "float", "c": "text"})
+    samples = load_table(write("a.jsonl", text), how).samples
+    assert samples.encoded == frozenset()
+    assert [dict(row) for row in samples.rows()] == [
+        {"a": ["x"], "b": 1.0, "c": "1"},
+        {"a": ["y"], "b": 2.0, "c": "x"},
+    ]
+
+
+def test_cells_of_another_type_are_refused(write: Write) -> None:
+    """A value that is no text is not converted to another type."""
+    with pytest.raises(DataError, match=r"1\.5 is not a whole number"):
+        load_table(write("a.jsonl", '{"a": 1.5}\n'), FileFields(columns={"a": "int"}))

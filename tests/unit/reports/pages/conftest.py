@@ -1,0 +1,95 @@
+"""Runs on disk, made as a user makes them, for the pages that show them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answerkey.reports.samples import SampleTable
+from answerkey.runs import Run, load_run
+
+Rows = Sequence[Mapping[str, Any]]
+MakeRun = Callable[..., Run]
+
+SCORER: dict[str, Any] = {
+    "type": "string_equals_mcqa",
+    "ground_truth_choice": "{{ sample.answer }}",
+    "choices": ["A", "B", "C"],
+}
+#: Right, wrong, INVALID in three ways, of which the first flips: its first character is no answer.
+ROWS = [
+    ("Two plus two?", ["four", "five", "six"], "A", "A.", "mathematics"),
+    ("Three?", ["one", "three", "two"], "B", "C", "mathematics"),
+    ("Water?", ["dry", "hot", "wet"], "C", "The answer is C.", "nature"),
+    ("Sky?", ["blue", "red", "green"], "A", None, "nature"),
+    ("Grass?", ["red", "green", "blue"], "B", "  ", None),
+]
+
+
+def list_rows(times: int = 1, **said: str) -> list[dict[str, Any]]:
+    """Return the rows so many times, with other completions for some of the first: `q0="B"`."""
+    names = ("question", "options", "answer", "completion", "category")
+    found = [dict(zip(names, row, strict=True)) for _ in range(times) for row in ROWS]
+    for name, text in said.items():
+        found[int(name[1:])]["completion"] = text
+    return found
+
+
+def write_lines(path: Path, rows: Rows) -> Path:
+    """Write rows as JSONL; return the file."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture(scope="session")
+def make_in(call: Callable[..., Any]) -> MakeRun:
+    """Return a maker of finished runs in a folder."""
+
+    def make(
+        parent: Path,
+        name: str = "run",
+        rows: Rows | None = None,
+        *words: object,
+        scorers: Sequence[Mapping[str, Any]] = (SCORER,),
+        **changes: object,
+    ) -> Run:
+        folder = parent / f"{name}-files"
+        folder.mkdir()
+        file = write_lines(folder / "rows.jsonl", list_rows() if rows is None else rows)
+        definition = {"scorers": list(scorers), **changes}
+        task = {"key": "quiz", "display_name": "Quiz", "description": "", "definition": definition}
+        (folder / "task.yaml").write_text(json.dumps(task))
+        done = call("score", folder / "task.yaml", "--dataset", file, "--out", parent / name, *words)
+        assert done.code == 0, done.err
+        return load_run(parent / name)
+
+    return make
+
+
+@pytest.fixture
+def make_run(tmp_path: Path, make_in: MakeRun) -> MakeRun:
+    """Return a maker of finished runs: name, rows, words of the command line, changes to the task."""
+    return lambda *words, **changes: make_in(tmp_path, *words, **changes)
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory, make_in: MakeRun) -> Run:
+    """Return a run of the five rows, to be looked at."""
+    return make_in(tmp_path_factory.mktemp("small"))
+
+
+def open_table(run: Run) -> SampleTable:
+    """Return the rows of a run's only task."""
+    (task,) = run.tasks.values()
+    return SampleTable(run, task)
+
+
+def lose_dataset(run: Run) -> Run:
+    """Delete the dataset that a run refers to."""
+    for task in run.tasks.values():
+        Path(task.manifest["dataset"]["file"]).unlink()
+    return run

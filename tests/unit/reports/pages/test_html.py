@@ -1,0 +1,320 @@
+"""Laws of the report file: its page, its blocks, the rows that it embeds."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answerkey.errors import RunError
+from answerkey.reports import html, samples
+from answerkey.reports.html import build_page, select_rows, write_content, write_json, write_report
+from answerkey.runs import Run, load_run
+
+from .conftest import SCORER, MakeRun, list_rows, lose_dataset, open_table, write_lines
+
+BLOCK = re.compile(
+    r'<script type="application/json" id="([^"]+)"( data-packed="gzip")?>(.*?)</script>', re.DOTALL
+)
+
+
+def report_on(runs: Sequence[Run], path: Path, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - of write_report
+    """Write a report; return its blocks by their ids, unpacked."""
+    write_report(runs, path, **options)
+    found = {}
+    for name, packed, text in BLOCK.findall(path.read_text(encoding="utf-8")):
+        found[name] = json.loads(gzip.decompress(base64.b64decode(text)) if packed else text)
+    return found
+
+
+# ── what is in a file ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_report_holds_overview_rows_and_samples(small: Run, tmp_path: Path) -> None:
+    """Blocks are named by run and task; rows are columns; a sample stands where its row does."""
+    blocks = report_on([small], tmp_path / "x.html")
+    assert list(blocks) == ["ak-overview", "ak-samples-0-0-0", "ak-rows-0-0"]
+    overview = blocks["ak-overview"]
+    assert list(overview) == ["mode", "title", "made", "version", "runs", "comparison"]
+    assert (overview["mode"], overview["title"], overview["comparison"]) == ("report", "Quiz", None)
+    assert [one["id"] for one in overview["runs"]] == ["r0"]
+    assert overview["runs"][0]["tasks"][0]["rows"]["embedded"] == 5
+    rows = blocks["ak-rows-0-0"]
+    assert rows["id"] == ["000001", "000002", "000003", "000004", "000005"]
+    assert rows["validity"] == {"codes": [0, 0, 1, 1, 1], "names": ["VALID", "INVALID"]}
+    assert rows["predicted"] == {"codes": [0, 1, -1, -1, -1], "names": ["A", "C"]}
+    assert [one["id"] for one in blocks["ak-samples-0-0-0"]] == rows["id"]
+
+
+def read_column(column: Any) -> list[Any]:  # noqa: ANN401 - a list, or numbers of texts
+    """Return a column of rows as the page reads it."""
+    if isinstance(column, list):
+        return column
+    return [None if code is None or code < 0 else column["names"][code] for code in column["codes"]]
+
+
+def test_a_report_says_what_the_viewer_says(
+    make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same rows and samples, whoever shows them, and however many processes made them."""
+    run = make_run(rows=list_rows(60))
+    blocks = report_on([run], tmp_path / "alone.html")
+    table = open_table(run)
+    found = [one for name, block in blocks.items() if "samples" in name for one in block]
+    for place in (*range(7), *range(195, 207), *range(295, 300)):  # at both ends, and where a block ends
+        assert found[place] == table.describe(place)
+    assert len(blocks["ak-samples-0-0-0"]) == 200
+    rows = table.list(range(300))
+    columns = {name: read_column(column) for name, column in blocks["ak-rows-0-0"].items()}
+    assert columns == {name: [one[name] for one in rows] for name in columns}
+    assert columns.keys() == rows[0].keys()
+    monkeypatch.setattr(html, "WORKER_ROWS", 0)
+    monkeypatch.setattr(html, "TOGETHER", 200)
+    spread = report_on([run], tmp_path / "spread.html")
+    assert spread | {"ak-overview": None} == blocks | {"ak-overview": None}
+
+
+def test_a_large_run_is_embedded_in_part_and_says_so(make_run: MakeRun, tmp_path: Path) -> None:
+    """The sentence is in the overview; positions are those of the run."""
+    run, path, heard = make_run(rows=list_rows(20)), tmp_path / "x.html", list[tuple[str, int, int]]()
+    report = write_report([run], path, most=40, progress=lambda *words: heard.append(words))
+    size = path.stat().st_size
+    assert report == {"file": str(path), "bytes": size, "runs": 1, "rows": 100, "embedded": 40}
+    assert heard[-1] == ("writing", 40, 40)
+    blocks = report_on([run], path, most=40)
+    about = blocks["ak-overview"]["runs"][0]["tasks"][0]["rows"]
+    assert (about["count"], about["embedded"]) == (100, 40)
+    assert about["sentence"].startswith("This file holds 40 of 100 samples: ")
+    positions = blocks["ak-rows-0-0"]["p"]
+    assert positions == sorted(set(positions))
+    assert len(positions) == 40
+
+
+def test_a_report_without_samples(small: Run, tmp_path: Path) -> None:
+    """No text of the dataset is in it; a run of which no task is finished has no rows at all."""
+    blocks = report_on([small], tmp_path / "x.html", most=0)
+    assert blocks["ak-rows-0-0"]["p"] == []
+    assert "Two plus two" not in (tmp_path / "x.html").read_text(encoding="utf-8")
+    blocks = report_on([replace(small, tasks={})], tmp_path / "x.html")
+    assert list(blocks) == ["ak-overview"]
+    assert blocks["ak-overview"]["runs"][0]["tasks"] == []
+
+
+def test_several_runs_are_compared(make_run: MakeRun, tmp_path: Path) -> None:
+    """Each has its blocks, once; the baseline comes last and is held against."""
+    base, other = make_run("base"), make_run("other", list_rows(q2="A", q4="B"))
+    blocks = report_on([other, base, other], tmp_path / "x.html", baseline=base, title="Ours <b>")
+    overview = blocks["ak-overview"]
+    assert [one["label"] for one in overview["runs"]] == ["other", "base"]
+    assert overview["title"] == "Ours <b>"
+    assert overview["comparison"]["tasks"][0]["pairs"][0]["second"] == "r1"
+    first, second = (one["tasks"][0]["headline"]["baseline"] for one in overview["runs"])
+    assert (first["label"], second) == ("base", None)
+    assert {"ak-rows-0-0", "ak-rows-1-0"} <= set(blocks)
+
+
+def test_no_folder_of_this_machine_is_in_a_report(make_run: MakeRun, tmp_path: Path) -> None:
+    """Files are named without their folders, in every block; without its dataset a run has its verdicts."""
+    said = [{"sample_id": f"{number:06d}", "completion": "A"} for number in range(1, 6)]
+    file = write_lines(tmp_path / "said.jsonl", said)
+    plain = [{name: row[name] for name in ("question", "options", "answer")} for row in list_rows()]
+    runs = [make_run("a"), make_run("recorded", plain, "--completions", file)]
+    blocks = report_on(runs, tmp_path / "x.html")
+    assert blocks["ak-overview"]["comparison"]["tasks"][0]["runs"][1]["model"] == "said.jsonl"
+    assert str(tmp_path) not in json.dumps(blocks)
+    lose_dataset(runs[1])
+    blocks = report_on(runs, tmp_path / "x.html")
+    task = blocks["ak-overview"]["runs"][1]["tasks"][0]
+    assert "gone or has changed" in task["rows"]["sentence"]
+    assert task["headline"]["value"] == 0.4
+    assert blocks["ak-rows-1-0"]["predicted"]["names"] == ["A"]
+    assert str(tmp_path) not in json.dumps(blocks)
+
+
+@pytest.mark.parametrize("common", [False, True])
+def test_runs_of_the_same_name_are_numbered(make_run: MakeRun, tmp_path: Path, *, common: bool) -> None:
+    """And not told apart by the folders that they lie in."""
+    (tmp_path / "x").mkdir()
+    runs = [make_run("a"), make_run("b", list_rows()[:2])]
+    (tmp_path / "b").rename(tmp_path / "x" / "a")
+    blocks = report_on([runs[0], load_run(tmp_path / "x" / "a")], tmp_path / "x.html", common=common)
+    assert [one["label"] for one in blocks["ak-overview"]["runs"]] == ["a", "a (2)"]
+    assert str(tmp_path) not in json.dumps(blocks)
+    comparison = blocks["ak-overview"]["comparison"]
+    assert ("`a (2)`" in str(comparison["refused"])) is not common
+    labels = [one["label"] for task in comparison["tasks"] for one in task["runs"]]
+    assert labels == ["a", "a (2)"] * common
+
+
+def test_a_file_that_cannot_be_written_is_an_error(small: Run, tmp_path: Path) -> None:
+    """E502, and nothing is left behind."""
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "folder", tmp_path / "nowhere" / "x.html"):
+        with pytest.raises(RunError) as caught:
+            write_report([small], path)
+        assert caught.value.code == "E502"
+    assert not (tmp_path / "nowhere").exists()
+
+
+# ── nothing from data is markup ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_hostile_names_and_texts_stay_values(make_run: MakeRun, tmp_path: Path) -> None:
+    """Markup in questions, options, completions, columns, categories and keys ends no block."""
+    nasty = "</script><script>alert(1)</script><!--\u2028&amp;'\""
+    row = {"question": nasty, "options": [nasty, "x", "y"], "answer": "A", "completion": nasty}
+    row |= {nasty: nasty, "category": nasty}
+    run = make_run(rows=[row] * 3, scorers=[{**SCORER, "display_name": nasty}])
+    blocks = report_on([run], tmp_path / "x.html", title=nasty)
+    page = (tmp_path / "x.html").read_text(encoding="utf-8")
+    assert "alert(1)</script>" not in page
+    assert page.count("<script>") == 1
+    assert blocks["ak-overview"]["title"] == nasty
+    sample = blocks["ak-samples-0-0-0"][0]
+    assert (sample["question"], sample["completion"]["text"]) == (nasty, nasty)
+    assert {"name": nasty, "text": nasty} in sample["fields"]
+    assert blocks["ak-rows-0-0"]["category"]["names"] == [nasty]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("</script><script>alert(1)</script>", "<!--<script>", "]]>", "&lt;/script&gt;", "\u2028\u2029"),
+        *("\x00\x1b[31m", "\ud800 half", "\ufeff\u202e", "'\"`${}\\"),
+    ],
+)
+def test_no_text_can_end_its_block(text: str) -> None:
+    """What comes back is the text; in the page nothing of it is markup, and all of it is UTF-8."""
+    written = write_json({text: [text]})
+    assert re.search("[<>&\u2028\u2029\ud800-\udfff]", written) is None
+    assert json.loads(written.encode().decode()) == {text: [text]}
+
+
+def test_small_blocks_are_plain_and_large_ones_packed() -> None:
+    """A packed block says so, unpacks to the same JSON, and is the same bytes every time.
+
+    JSON has no NaN: it becomes null.
+    """
+    assert write_content({"a": float("nan"), "b": [float("inf"), 1.5]}) == '>{"a":null,"b":[null,1.5]}'
+    large = write_content(["<é😀"] * 2_000)
+    found = re.fullmatch(r' data-packed="gzip">([A-Za-z0-9+/=]+)', large)
+    assert found is not None
+    assert json.loads(gzip.decompress(base64.b64decode(found[1]))) == ["<é😀"] * 2_000
+    assert write_content(["<é😀"] * 2_000) == large
+
+
+def build(title: str, *, is_viewer: bool = False) -> str:
+    """Return the page without any block."""
+    begin, end, _ = build_page(title, is_viewer=is_viewer)
+    return begin + end
+
+
+def hash_text(text: str) -> str:
+    """Return the hash as a policy writes it."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@pytest.mark.parametrize("is_viewer", [False, True])
+def test_the_policy_allows_this_script_and_this_style_alone(*, is_viewer: bool) -> None:
+    """There is one of each in the page, and the policy has their hashes; nothing may be fetched.
+
+    A report has it in the page, before anything that it should hold for; a server says it itself.
+    """
+    page, policy = build("x", is_viewer=is_viewer), build_page("x", is_viewer=is_viewer)[2]
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    assert policy.split("; ") == [
+        "default-src 'none'",
+        f"script-src {hash_text(script)}",
+        f"style-src {hash_text(style)}",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    stated = re.findall(
+        r'http-equiv="Content-Security-Policy" content="([^"]+)"', page.partition("<style>")[0]
+    )
+    assert list(map(unescape, stated)) == ([] if is_viewer else [policy])
+    assert page.count("Content-Security-Policy") == len(stated)
+
+
+def test_a_report_cannot_ask_a_server_and_no_script_parses_markup() -> None:
+    """The scripts that ask are in the viewer alone; no page has an address but that of SVG's names.
+
+    What would make a text run, or a page of it, is not used at all. Who has switched scripts off is told.
+    """
+    report, viewer = build("x"), build("x", is_viewer=True)
+    words = r"\bfetch\s*\(|XMLHttpRequest|WebSocket|sendBeacon|EventSource|import\s*\("
+    assert re.search(words, report) is None
+    assert "X-Answerkey-Token" in viewer
+    assert set(re.findall(r"https?://[^\s\"'`)]+", viewer)) <= {"http://www.w3.org/2000/svg"}
+    words = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser|cssText"
+    assert re.findall(words, viewer) == []
+    assert re.search(r"<noscript>\s*<main>\s*<h1>", report)
+    assert '<html lang="en"' in report
+
+
+def test_the_title_is_text() -> None:
+    """It stays within its element, fills in no mark of the page, and turns no text of the window."""
+    page = build("</title><script>alert(1)</script><!-- script -->")
+    assert "<script>alert" not in page
+    assert "&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;&lt;!-- script --&gt;</title>" in page
+    assert page.count("<script>") == 1
+    assert "<title>\\u202eevil\\x1b[1m</title>" in build("\u202eevil\x1b[1m")
+
+
+# ── which rows are embedded ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("wrong", "invalid", "right", "most", "compared", "said"),
+    [
+        (
+            5,
+            5,
+            190,
+            40,
+            [],
+            "40 of 200 samples: all 5 INVALID, all 5 wrong, 30 others drawn at random. E",
+        ),
+        (150, 40, 10, 40, [], "10 of 40 INVALID, 10 of 150 wrong, 20 others drawn at random"),
+        (0, 0, 200, 64, [7, 77, 177], "all 3 flipped between runs, 61 others"),
+        (2, 1, 7, 0, [], "This file holds none of 10 samples."),
+        (2, 1, 7, 10, [], None),
+    ],
+    ids=["what decides comes first", "no kind takes more than a quarter", "runs differ", "none", "all"],
+)
+def test_what_decides_is_embedded(
+    make_run: MakeRun, wrong: int, invalid: int, right: int, most: int, compared: list[int], said: str | None
+) -> None:
+    """As many as asked for, in order; the same run gives the same selection, and the sentence says which."""
+    texts = ["B"] * wrong + ["none"] * invalid + ["A"] * right
+    rows = [{"question": f"q{n}", "answer": "A", "completion": text} for n, text in enumerate(texts)]
+    run = make_run(rows=rows)
+    positions, sentence = select_rows(open_table(run), most, compared)
+    assert positions.to_list() == sorted(set(positions))
+    assert len(positions) == most
+    assert set(compared) <= set(positions)
+    assert set(range(wrong + invalid)) <= set(positions) or not said or "all 5" not in said
+    assert (sentence is None) is (said is None)
+    assert said is None or said in str(sentence)
+    assert select_rows(open_table(run), most, compared)[0].to_list() == positions.to_list()
+
+
+def test_of_flips_it_is_said_how_many_were_looked_at(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not every completion of a large run is read by every rule."""
+    monkeypatch.setattr(samples, "MOST_REREAD", 50)
+    many = [{"question": "q", "answer": "A", "completion": "The answer is A."}] * 100
+    _, sentence = select_rows(open_table(make_run(rows=many)), 40)
+    assert "10 of 50 flipped between rules (of 50 that were looked at)" in str(sentence)

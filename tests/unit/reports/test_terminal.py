@@ -1,0 +1,345 @@
+"""Laws of what a terminal shows of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answerkey.evaluate import CallProgress, Judged
+from answerkey.models.calls import BatchSeen
+from answerkey.reports.terminal import (
+    PLAIN_BAR,
+    draw_bar,
+    draw_next_steps,
+    draw_progress,
+    draw_side_by_side,
+    draw_summary,
+    format_cost,
+    format_duration,
+    format_large,
+    write_progress,
+)
+from answerkey.reports.view import describe_run
+from answerkey.runs import Run
+from answerkey.text import measure_width, plain_text
+from answerkey.types import Groups, GroupValue, MetricValue
+
+MakeRun = Callable[..., Run]
+ACCURACY = MetricValue("Accuracy", 0.85, 100, {}, (0.77, 0.91), "wilson", std_error=0.0359, is_share=True)
+NO_INTERVAL = "the end of a sample says nothing"
+ENDS = [MetricValue(name, 12.5, 100, interval_note=NO_INTERVAL) for name in ("Longest", "Shortest")]
+CLUSTERS = {"clusters": 57, "clusters_corrected": True, "cluster_by": "subject"}
+CLUSTERED = replace(ACCURACY, details=CLUSTERS, interval_method="clustered_wilson")
+UNCORRECTED = replace(CLUSTERED, details=CLUSTERS | {"clusters_corrected": False})
+GROUPS = Groups(
+    "subject",
+    (
+        GroupValue("algebra", 0.5, 10, {}, (0.2366, 0.7634), "wilson"),
+        GroupValue("biology", None, 0, {"failed": 2}, note="no sample counts towards it"),
+        GroupValue("chemistry", 1.0, 1, interval_note="there is one sample"),
+    ),
+    GroupValue(None, 0.75, 2, interval_note="a part with one sample says nothing about its spread"),
+)
+MANY = tuple(GroupValue(f"g{number:03d}", 0.5, 5 + number, {}, (0.1, 0.9), "wilson") for number in range(80))
+TOO_MANY = Groups("id", (), GroupValue(None, None, 20_000, note="there are more than 10000 groups"))
+TRACEBACK = (
+    'Traceback (most recent call last):\n  File "<python>", line 4, in compute_scores\n    return f()\n'
+    '  File "<python>", line 2, in f\n    return 1 / 0\nZeroDivisionError: division by zero'
+)
+RAISED: dict[str, Any] = {
+    "SNIPPET_FAILED (raised): ZeroDivisionError": {
+        "count": 4,
+        "example": {"sample_id": "000001", "message": "SNIPPET_FAILED", "traceback": TRACEBACK},
+    }
+}
+WHERE = '  000001: File "<python>", line 2, in f: ZeroDivisionError: division by zero\n'
+NAMED = [
+    {"key": "string_equals_mcqa", "purpose": "score", "display_name": "My MCQA"},
+    {"key": "python", "purpose": "qa", "display_name": "Length check"},
+]
+OWN = {"key": "own", "purpose": "qa", "display_name": "My check"}
+CATEGORIES = {
+    "history": {"n": 40, "correct": 30, "partial": 0},
+    "science": {"n": 20, "correct": 10, "partial": 0},
+}
+SAID = {"source": "recorded", "file": "said.jsonl", "column": "completions.x"}
+RECORDED = {"model": None, "completions": SAID}
+ERRORS = {"samples": 10, "scored": 7, "valid": 7, "invalid": 0, "refused": 0, "failed": 0, "errors": 3}
+CALLS: dict[str, Any] = {
+    "calls": 120,
+    "asked": 100,
+    "cached": 20,
+    "failed": 2,
+    "retries": 7,
+    "prompt_tokens": 5000,
+    "completion_tokens": 100,
+    "cost": 0.0123,
+    "latency": {"p50": 0.4, "p95": 1.25},
+    "errors": [
+        {"reason": "HTTP 400", "count": 2, "example": {"sample_id": "s1", "error": "HTTP 400: \x1b[2J"}}
+    ],
+    "retried": [
+        {"reason": "timeout", "count": 7, "example": {"sample_id": "s9", "error": "timeout: " + "long " * 40}}
+    ],
+}
+UNKNOWN = CALLS | {"cost": None, "latency": None, "errors": [], "retried": []}
+INVALID = """\
+  Invalid because  count    share  example  completion
+  NOT_A_CHOICE         2  22.22 %  000003   "\\x1b[31mThe\\nanswer is \\u202eB"
+  REFUSED              1  11.11 %  000002   none
+"""
+LETTERS = """\
+  True \\ predicted  A  B  INVALID  n    found
+  A                 3  1        1  5  60.00 %
+  B                 0  1        2  3  33.33 %
+  all               3  2        3  8
+"""
+FAILED = f"""\
+  Failed scorer  reason                                      count  example
+  My check       SNIPPET_FAILED (raised): ZeroDivisionError      4  000001
+{WHERE}"""
+CALLED = """
+  Calls
+  calls    120 = 100 asked + 20 from the cache; 2 failed, 7 asked again
+  tokens   5000 prompt + 100 completion
+  cost     about 0.01 USD
+  latency  p50 0.40 s, p95 1.25 s
+
+  Failed because  count  example  what was said
+  HTTP 400            2  s1       HTTP 400: \\x1b[2J
+
+  Asked again because  count  example  what was said
+  timeout                  7  s9       timeout: long long"""
+
+
+def draw(run: Run, width: int = 100, *, verbose: bool = False, digits: int | None = None) -> str:
+    """Return the summary as text."""
+    return plain_text(draw_summary(run, width, verbose=verbose, digits=digits))
+
+
+def group(groups: Groups) -> list[MetricValue]:
+    """Return the accuracy in groups."""
+    value = MetricValue("MCQA Accuracy", 0.5, 8, {}, (0.2152, 0.7848), "wilson", is_share=True)
+    return [replace(value, groups=(groups,))]
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        # A number never stands alone: interval, count, what is left out, why there is none.
+        ({}, "  MCQA Accuracy        50.00 %  [21.52, 78.48]  8\n"),
+        ({}, "left out of MCQA Accuracy: FAILED 1, drop-odd 1"),
+        ({}, "is_correct_std_dev: needs two samples"),
+        ({"metrics": [ACCURACY, *ENDS]}, f"  no interval of Longest, Shortest: {NO_INTERVAL}\n"),
+        (
+            {"metrics": [CLUSTERED]},
+            "  standard error clustered by subject: 57 clusters, corrected by C/(C-1)\n",
+        ),
+        ({"metrics": [CLUSTERED]}, "  Accuracy  85.00 %  [77.00, 91.00]      3.59 %  100\n"),
+        ({"metrics": [UNCORRECTED, *ENDS]}, "57 clusters, without the correction C/(C-1) of Accuracy\n"),
+        # Samples and scored samples are shown with what they consist of.
+        ({}, "  10 samples = 9 scored + 1 failed + 0 errors; scored = 6 valid + 3 invalid (refused 1)\n"),
+        ({"totals": {"cut_off": 4}}, "  cut off by the token limit: 4\n"),
+        # The most frequent reason comes first; the example's control characters are visible.
+        ({}, INVALID),
+        ({}, "  failed    BAD_TRUTH      1  000010\n"),
+        # Categories with their Wilson interval, and their mean.
+        ({}, "  history         60.00 %  [23.07, 88.24]        3  5\n"),
+        ({"totals": {"categories": CATEGORIES}}, "  macro average   62.50 %  [48.42, 74.74]"),
+        # Rows are true choices, columns predicted ones and INVALID; more than a dozen are listed downwards.
+        ({}, LETTERS),
+        (
+            {"totals": {"letters": {letter: {letter: 1} for letter in "ABCDEFGHIJKLMN"}}},
+            "  Choice  true  predicted  both\n  A          1          1     1\n",
+        ),
+        # Display names are what people read.
+        ({"entry": {"scorers": NAMED}}, "  MCQA Accuracy        50.00 %  [21.52, 78.48]  8  My MCQA\n"),
+        ({"entry": {"scorers": NAMED}}, "  length   12.5  9  Length check\n"),
+        ({}, "Quality checks (purpose qa), not part of the score\n          value  n\n  length   12.5  9\n"),
+        # Without a model the summary says where the completions come from.
+        ({"entry": RECORDED}, "completions  recorded in said.jsonl, column completions.x"),
+        ({}, "SIMULATED: answers made from the key"),
+        (
+            {"status": "incomplete", "totals": {"counts": ERRORS}},
+            "INCOMPLETE: 3 of 10 samples got no completion",
+        ),
+        # What the user should hear once stands at the end.
+        ({}, "warning: `choices_field` is an old name\n  = help: write `choices`\n"),
+        # A failing snippet beside the main scorer: who, how many rows, one of them, the line.
+        ({"entry": {"scorers": [NAMED[0], OWN]}, "totals": {"failures": {"own": RAISED}}}, FAILED),
+        ({"totals": {"failures": {"string_equals_mcqa": RAISED}}}, WHERE),
+        # Groups: a table of the first metric, why some have none, and averages below.
+        ({"metrics": group(GROUPS)}, "  By subject  MCQA Accuracy   95 % interval   n\n"),
+        ({"metrics": group(GROUPS)}, "  algebra           50.00 %  [23.66, 76.34]  10\n"),
+        ({"metrics": group(GROUPS)}, "  biology          no value                   0\n"),
+        ({"metrics": group(GROUPS)}, "  biology: no sample counts towards it\n"),
+        ({"metrics": group(GROUPS)}, "  chemistry: no interval: there is one sample\n"),
+        ({"metrics": group(GROUPS)}, "  Averages by subject    micro    macro  groups\n"),
+        ({"metrics": group(GROUPS)}, "  MCQA Accuracy        50.00 %  75.00 %       2\n"),
+        ({"metrics": group(GROUPS)}, "  no interval of the macro average: a part with one sample says"),
+        ({"metrics": group(replace(GROUPS, values=MANY))}, "  and 20 smaller ones; `--json` has them all\n"),
+        ({"metrics": group(TOO_MANY)}, "  By id: there are more than 10000 groups\n"),
+        # Calls: counts that add up, then each reason with an example that can do no harm.
+        ({"entry": {"calls": {"solve": CALLS}}}, CALLED),
+        ({"entry": {"calls": {"judge:tone": UNKNOWN}}}, "\n  Calls of the judge tone\n  calls   120"),
+    ],
+)
+def test_the_summary_says(make_run: MakeRun, changes: dict[str, Any], shown: str) -> None:
+    """What a run has stands in its summary."""
+    assert shown in draw(make_run(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "absent"),
+    [
+        ({"status": "incomplete"}, " %"),
+        ({"status": "running"}, " %"),
+        ({"entry": {"model": {"name": "builtin/longest", "simulated": False}}}, "SIMULATED"),
+        ({"entry": {"scorers": NAMED}}, "string_equals_mcqa"),
+        ({"totals": {"failures": {}}}, "Failed scorer"),
+        ({"totals": {"cut_off": 0}}, "cut off"),
+        ({"entry": {"calls": {}}}, "Calls"),
+        ({"entry": {"calls": {"judge:tone": UNKNOWN}}}, "cost"),
+        ({"metrics": group(replace(GROUPS, values=MANY))}, "g019"),
+        # Where a metric is grouped by the category column, its own table stands for the other.
+        ({"metrics": group(replace(GROUPS, column="category"))}, "macro average "),
+    ],
+)
+def test_the_summary_does_not_say(make_run: MakeRun, changes: dict[str, Any], absent: str) -> None:
+    """No share while samples are missing, no word about what there is not."""
+    assert absent not in draw(make_run(**changes))
+
+
+def test_more_is_shown_when_asked_for(make_run: MakeRun) -> None:
+    """`-v` adds what the numbers depend on and standard errors; `--digits` makes plain numbers."""
+    run = make_run(metrics=[ACCURACY, *ENDS])
+    text = draw(run, verbose=True)
+    assert "config        answer_column='answer'" in text
+    assert "fingerprints  task ffffffffffffffff, dataset dddddddddddddddd" in text
+    assert "  Accuracy  85.00 %  [77.00, 91.00]      3.59 %  100\n" in text
+    assert "  Accuracy   0.8500  [0.7700, 0.9100]      0.0359  100\n" in draw(run, digits=4)
+    grouped = draw(make_run(metrics=group(GROUPS)), digits=3)
+    assert "  algebra             0.500  [0.237, 0.763]  10\n" in grouped
+
+
+def test_a_name_built_from_the_scorer_stays_in_files(make_run: MakeRun) -> None:
+    """Text has the display name, `--json` the key."""
+    value = replace(ACCURACY, name="own_mean_Accuracy", scorer="own", metric="mean")
+    run = make_run(entry={"scorers": [{"key": "own", "display_name": "My MCQA"}]}, metrics=[value])
+    assert "  My MCQA: mean_Accuracy  85.00 %" in draw(run)
+    assert describe_run(run)["tasks"][0]["metrics"][0]["name"] == "own_mean_Accuracy"
+
+
+def test_text_from_data_is_safe_and_fits(make_run: MakeRun, tmp_path: Path) -> None:
+    """Neither an id nor what the user's code says can colour the terminal or fill it."""
+    hostile = {"sample_id": "\x1b[2J" + "x" * 500, "completion": "A"}
+    raised = {"sample_id": "\x1b[2J", "message": "m", "traceback": "KeyError: '\x1b[31m' " + "word " * 40}
+    failures = {"own": {"\x1b[1mR": {"count": 1, "example": raised}}}
+    invalid = {"EMPTY": {"count": 1, "example": hostile}}
+    run = make_run(totals={"failed": {}, "invalid": invalid, "failures": failures})
+    assert "\\x1b[2J" + "x" * 32 + "…" in draw(run)
+    assert "\x1b" not in draw(run)
+    text = draw(make_run(totals={"failures": failures}), 80)
+    assert "\\x1b[1mR" in text
+    assert max(map(measure_width, text.splitlines())) <= 80
+    assert "\x1b" not in plain_text(draw_next_steps(replace(run, path=tmp_path)))
+    assert draw_next_steps(run) == []  # commands are only offered for a run that lies on disk
+
+
+def test_json_has_no_infinite_number_and_whole_tracebacks(make_run: MakeRun) -> None:
+    """What is not finite is null there, and stands as it is in the text."""
+    run = make_run(metrics=[replace(ENDS[0], value=math.inf)], totals={"failures": {"own": RAISED}})
+    (task,) = describe_run(run)["tasks"]
+    assert (task["metrics"][0]["value"], task["tally"]["failures"]) == (None, {"own": RAISED})
+    assert "  Longest    inf  100\n" in draw(run)
+
+
+def test_runs_stand_side_by_side(make_run: MakeRun) -> None:
+    """One row per run; an incomplete one shows no number."""
+    longest = make_run(entry={"model": {"name": "builtin/longest", "simulated": False}})
+    text = plain_text(draw_side_by_side([longest, make_run("incomplete")], 100))
+    assert "  mcqa: MCQA Accuracy\n" in text
+    assert "  builtin/longest                              50.00 %  [21.52, 78.48]  8" in text
+    assert "  builtin/simulated?accuracy=0.8 SIMULATED  incomplete                  8" in text
+
+
+# ---------------------------------------------------------------------------------- how far the calls are
+
+NOTHING, RETRIED = "failed 0, retried 0, tokens 0 + 0", "failed 0, retried 3, tokens 0 + 0"
+START = CallProgress("mmlu", "solve", 0, 10)
+HALF = CallProgress(
+    task="mmlu",
+    purpose="solve",
+    done=600,
+    total=1200,
+    known=100,
+    failed=3,
+    retried=14,
+    prompt_tokens=61_234,
+    completion_tokens=980,
+    pace=41.7,
+    seconds_left=14.4,
+    judged=Judged(scored=597, correct=400, invalid=12),
+)
+WAITING = replace(START, done=5, retried=3, pace=0.0, problem="`h` refuses\x1b[31m")
+BATCH = replace(START, pace=0.0, batches=(BatchSeen("batch_1", "in_progress", 3, 10, is_over=False),))
+HALF_SAID = (
+    "mmlu: 600 of 1200 (50 %), 42 requests/s, 0:14 left, accuracy so far 67.0 % [63.1, 70.7], "
+    "INVALID 2.0 %, failed 3, retried 14, tokens 61.2k + 980, known before 100"
+)
+
+
+def test_the_block_says_how_far_it_is_and_how_it_goes() -> None:
+    """Done, failed, retried, pace, tokens, running accuracy with its interval, INVALID share, time left."""
+    assert plain_text(draw_progress(HALF, 120)) == (
+        "mmlu  ━━━━━━━━━━━━────────────  600/1200  42 requests/s  0:14 left\n"
+        "  accuracy so far 67.0 % [63.1, 70.7]  INVALID 2.0 %  failed 3  retried 14  tokens 61.2k + 980"
+        "  known before 100\n"
+    )
+    for width in (60, 80, 120):
+        drawn = plain_text(draw_progress(HALF, width)).splitlines()
+        assert max(map(measure_width, drawn)) <= width
+        assert "known before 100" in drawn[-1]
+    assert plain_text(draw_progress(WAITING, 80)).splitlines()[-1] == "  waits because `h` refuses\\x1b[31m"
+    assert "0/10  batch batch_1 in_progress 3/10\n" in plain_text(draw_progress(BATCH, 100))
+
+
+@pytest.mark.parametrize(
+    ("progress", "said"),
+    [
+        (HALF, HALF_SAID),
+        (START, f"mmlu: 0 of 10 (0 %), {NOTHING}"),
+        (replace(START, purpose="judge:tone"), f"mmlu judge:tone: 0 of 10 (0 %), {NOTHING}"),
+        (replace(START, done=10, pace=3.0), f"mmlu: 10 of 10 (100 %), {NOTHING}"),
+        (WAITING, f"mmlu: 5 of 10 (50 %), waiting, {RETRIED}, waits because `h` refuses\\x1b[31m"),
+        (replace(WAITING, problem=None), f"mmlu: 5 of 10 (50 %), waiting, {RETRIED}"),
+        (replace(WAITING, pace=1.0), f"mmlu: 5 of 10 (50 %), 1.0 requests/s, {RETRIED}"),
+        (replace(WAITING, done=10), f"mmlu: 10 of 10 (100 %), {RETRIED}"),
+        (BATCH, f"mmlu: 0 of 10 (0 %), batch batch_1 in_progress 3/10, {NOTHING}"),
+    ],
+)
+def test_a_log_gets_one_line(progress: CallProgress, said: str) -> None:
+    """The same facts without a bar; what is not known yet is left out, and why a run waits is said."""
+    assert write_progress(progress) == said
+
+
+def test_bars_are_safe_and_plain_where_they_must_be() -> None:
+    """Control characters are written out, long names cut; a poor encoding gets plain signs."""
+    shown = plain_text(draw_progress(CallProgress("\x1b[31mred" * 9, "solve", 0, 1), 80))
+    assert "\x1b" not in shown
+    assert "…" in shown
+    assert plain_text([draw_bar("checking", 3, 4, bar=PLAIN_BAR)]) == f"checking  {'=' * 18}{'-' * 6}  3/4\n"
+    assert plain_text([draw_bar("reading", 12, 0, bar=PLAIN_BAR)]) == f"reading  {'-' * 24}  12\n"
+
+
+def test_costs_durations_and_large_numbers_are_short() -> None:
+    """As people read them; a tenth of a cent is not nothing."""
+    costs = ["about 0.00 USD", "about 0.0004 USD", "about 1.23 USD"]
+    assert [format_cost(one) for one in (0.0, 0.0004, 1.234)] == costs
+    assert [format_duration(one) for one in (7.2, 750, 11_100)] == ["0:07", "12:30", "3:05:00"]
+    assert [format_large(one) for one in (950, 12_345, 4_560_000)] == ["950", "12.3k", "4.56M"]

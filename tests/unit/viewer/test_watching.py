@@ -1,0 +1,130 @@
+"""Laws of watching a run from outside."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from answerkey.models.calls import Call
+from answerkey.runs.journal import Journal, remove_journal
+from answerkey.runs.lock import FolderLock
+from answerkey.runs.store import FolderStore
+from answerkey.types import Completion, CompletionStatus
+from answerkey.viewer.server import RunFolder, is_under_way
+
+SAID = Completion("B", prompt_tokens=10, completion_tokens=2, attempts=1)
+ERROR = Completion(None, CompletionStatus.ERROR, error="HTTP 500", attempts=5)
+
+
+def make_call(key: str) -> Call:
+    """Return a call; one with the key `judged` is that of a judge."""
+    purpose = "judge:x" if key == "judged" else "solve"
+    return Call(key=key, sample_id=key, trial=0, messages=[{"role": "user", "content": "?"}], purpose=purpose)
+
+
+def state(done: int, calls: int, failed: int, tokens: int) -> dict[str, int]:
+    """Return what is done."""
+    return {"done": done, "calls": calls, "failed": failed, "tokens": tokens}
+
+
+def test_calls_are_counted_while_they_are_written(tmp_path: Path) -> None:
+    """Each look sees what was added since; what failed counts as done; the cache's tokens were not spent."""
+    watch = RunFolder(tmp_path)
+    assert watch.count_done() == state(0, 0, 0, 0)
+    known = replace(SAID, source="cache")
+    with closing(Journal(tmp_path)) as journal:
+        for calls, done in [
+            ([("a", SAID), ("b", ERROR)], state(2, 2, 1, 12)),
+            ([("c", SAID), ("judged", SAID)], state(3, 4, 1, 36)),
+            ([], state(3, 4, 1, 36)),
+            ([("b", SAID)], state(3, 4, 0, 48)),  # asked again: overwritten in its place
+            ([("d", known)], state(4, 5, 0, 48)),
+        ]:
+            journal.task("mcqa").add([(make_call(key), one) for key, one in calls])
+            assert watch.count_done() == done
+
+
+def test_watching_leaves_no_trace(tmp_path: Path) -> None:
+    """No file is made and none is changed, whether the journal is being written, closed or gone."""
+    watch = RunFolder(tmp_path)
+    watch.count_done()
+    assert list(tmp_path.iterdir()) == []
+    with closing(Journal(tmp_path)) as journal:
+        journal.task("mcqa").add([(make_call("a"), SAID)])
+        before = set(tmp_path.iterdir())
+        assert watch.count_done()["done"] == 1
+        assert set(tmp_path.iterdir()) == before
+    closed = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert RunFolder(tmp_path).count_done()["done"] == 1
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == closed
+
+
+@pytest.mark.parametrize("content", [b"", b"no database at all", b"SQLite format 3\x00" + bytes(100)])
+def test_a_journal_that_cannot_be_read_is_left_for_later(tmp_path: Path, content: bytes) -> None:
+    """It may be in the making."""
+    (tmp_path / "journal.sqlite").write_bytes(content)
+    assert RunFolder(tmp_path).count_done() == state(0, 0, 0, 0)
+    assert (tmp_path / "journal.sqlite").read_bytes() == content
+
+
+def test_the_writer_is_never_held_up(tmp_path: Path) -> None:
+    """While a watcher reads, calls are written and the journal is removed; what was counted stays counted."""
+    journal, watch = Journal(tmp_path), RunFolder(tmp_path)
+    journal.task("mcqa").add([(make_call(str(number)), SAID) for number in range(100)])
+    reader = sqlite3.connect(f"file:{tmp_path / 'journal.sqlite'}?mode=ro", uri=True)
+    rows = reader.execute("SELECT key FROM calls")
+    rows.fetchone()
+    journal.task("mcqa").add([(make_call("more"), SAID)])
+    assert watch.count_done()["done"] == 101
+    journal.close()
+    remove_journal(FolderStore(tmp_path))
+    reader.close()
+    assert watch.count_done()["done"] == 101
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_are_counted_where_there_is_no_journal(tmp_path: Path) -> None:
+    """Models that are asked without one write their parts; each part is counted once."""
+    parts = tmp_path / "tasks" / "mcqa" / "completions"
+    parts.mkdir(parents=True)
+    watch = RunFolder(tmp_path)
+    for number in range(3):
+        pl.DataFrame({"sample_id": ["a", "b"]}).write_parquet(parts / f"part-{number:05d}.parquet")
+        assert watch.count_done()["done"] == 2 * (number + 1)
+    (parts / "part-00009.parquet").write_bytes(b"PAR1")
+    assert watch.count_done()["done"] == 6
+
+
+def test_a_run_is_under_way_while_its_process_lives(tmp_path: Path) -> None:
+    """By the number in the lock file, which is not locked to find out; a dead process is gone."""
+    assert not is_under_way(tmp_path)
+    with closing(FolderLock(tmp_path)):
+        assert is_under_way(tmp_path)
+    assert not is_under_way(tmp_path)
+    command = [sys.executable, "-c", "import os; print(os.getpid())"]
+    (tmp_path / "lock").write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
+    assert not is_under_way(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "99999999999999999999", "１２"])
+def test_a_lock_without_a_number_says_nothing(tmp_path: Path, text: str) -> None:
+    """Nobody is known to work there."""
+    (tmp_path / "lock").write_text(text, encoding="utf-8")
+    assert not is_under_way(tmp_path)
+
+
+def test_a_journal_that_grows_is_worked_on_wherever_that_is(tmp_path: Path) -> None:
+    """The process may be one of another machine; an old journal says nothing."""
+    (tmp_path / "lock").write_text("4194305\n", encoding="ascii")
+    (tmp_path / "journal.sqlite").write_bytes(b"")
+    assert is_under_way(tmp_path)
+    os.utime(tmp_path / "journal.sqlite", (0, 0))
+    assert not is_under_way(tmp_path)

@@ -28,7 +28,7 @@ from answerkey.reports.explain import count_trials
 from answerkey.reports.view import count_rows, find_cause, label_metric, measure_seconds, name_scorer
 from answerkey.run_audit.audit import audit
 from answerkey.run_audit.findings import TaskAudit, find_format, find_run_findings
-from answerkey.run_audit.readings import describe_counted, describe_whole, list_readings, say_unfit
+from answerkey.run_audit.text import describe_counted, describe_whole, list_readings, say_unfit
 from answerkey.runs import Run, Table, TaskRun, name_answerer
 from answerkey.scorers.choice_probabilities import judge_probabilities
 from answerkey.text import clean_numbers, format_chance, format_count, format_number, format_value, is_share

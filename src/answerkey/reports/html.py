@@ -397,14 +397,18 @@ def _describe_task(
     described = []
     for one in task.runs:
         name = ids[one.label]
-        key, tasks = keys[name], runs[name].tasks
+        task_run = runs[name].tasks[keys[name]]
+        metric = task_run.main_metric
+        # The interval of the run's own metric, if that is of the same samples.
+        is_same = metric is not None and (metric.value, metric.n) == (one.mean, one.n)
         described.append(
             {
                 "id": name,
-                "task": list(tasks).index(key),
+                "task": list(runs[name].tasks).index(keys[name]),
                 "label": labels[name],
-                "model": name_answerer(tasks[key].manifest, with_folder=False),
+                "model": name_answerer(task_run.manifest, with_folder=False),
                 "mean": one.mean,
+                "interval": metric.interval if metric is not None and is_same else None,
                 "n": one.n,
             }
         )
@@ -421,6 +425,7 @@ def _describe_task(
                 "second": sides[1],
                 "difference": pair.difference.value,
                 "interval": evidence.interval,
+                "se": evidence.std_error,
                 "p": evidence.p,
                 "p_adjusted": pair.p_adjusted,
                 "test": TESTS.get(evidence.p_method or "", "no test"),

@@ -397,18 +397,14 @@ def _describe_task(
     described = []
     for one in task.runs:
         name = ids[one.label]
-        task_run = runs[name].tasks[keys[name]]
-        metric = task_run.main_metric
-        # The interval of the run's own metric, if that is of the same samples.
-        is_same = metric is not None and (metric.value, metric.n) == (one.mean, one.n)
+        key, tasks = keys[name], runs[name].tasks
         described.append(
             {
                 "id": name,
-                "task": list(runs[name].tasks).index(keys[name]),
+                "task": list(tasks).index(key),
                 "label": labels[name],
-                "model": name_answerer(task_run.manifest, with_folder=False),
+                "model": name_answerer(tasks[key].manifest, with_folder=False),
                 "mean": one.mean,
-                "interval": metric.interval if metric is not None and is_same else None,
                 "n": one.n,
             }
         )
@@ -425,7 +421,6 @@ def _describe_task(
                 "second": sides[1],
                 "difference": pair.difference.value,
                 "interval": evidence.interval,
-                "se": evidence.std_error,
                 "p": evidence.p,
                 "p_adjusted": pair.p_adjusted,
                 "test": TESTS.get(evidence.p_method or "", "no test"),

@@ -713,7 +713,6 @@ def describe_samples(source: SampleSource, part: Excerpt) -> list[tuple[Plain, P
             "readings": [{**one, "span": move(one["span"])} for one in read],
             "verdicts": verdicts[at],
             "missing": source.missing,
-            "note": None,
         }
         found.append((row, sample))
     return found

@@ -362,7 +362,7 @@ def test_a_pair_has_all_that_a_page_shows(make_run: MakeRun) -> None:
     assert told == [("r0", "a", 0.2, 5), ("r1", "b", 0.4, 5)]
     (pair,) = task["pairs"]
     assert set(pair) == {
-        "first", "second", "difference", "interval", "se", "p", "p_adjusted", "test", "is_significant",
+        "first", "second", "difference", "interval", "p", "p_adjusted", "test", "is_significant",
         "first_only", "second_only", "left_out", "sentence", "categories", "flips", "flips_total",
     }  # fmt: skip
     assert (pair["first"], pair["second"], pair["difference"]) == ("r0", "r1", -0.2)

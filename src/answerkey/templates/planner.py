@@ -244,7 +244,7 @@ class Program:
                 given[name] = (PartialRow if name == SAMPLE else PartialMapping)(table.columns)
         read = {name: [tables[name].values(column) for column in some] for name, some in columns.items()}
         large: frozenset[int] = frozenset()
-        if self.recipe.is_tame and any(columns.values()):
+        if self.recipe.is_bounded and any(columns.values()):
             frames = (tables[name].frame.select(some) for name, some in columns.items())
             first, *others = (weigh_cells(series) for frame in frames for series in frame)
             large = frozenset((sum(others, start=first) > LARGE_ROW).arg_true().to_list())

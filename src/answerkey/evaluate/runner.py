@@ -46,9 +46,7 @@ from answerkey.evaluate.prepare import (
     take_policies,
 )
 from answerkey.metrics import find_category_column
-from answerkey.models.calls import call_key, charge
-from answerkey.models.config import ModelConfig
-from answerkey.models.model import LiveModel, Model, SnippetModel, open_model
+from answerkey.models.config import CachePolicy, Model, ModelConfig
 from answerkey.runs import Run, RunPlace, RunWriter, default_folder, find_place, require_free, start_run
 from answerkey.sandbox import require_trust
 from answerkey.scorers import ModelScorer
@@ -70,7 +68,6 @@ from answerkey.types import Notice
 if TYPE_CHECKING:
     from answerkey.evaluate.session import Listener, Session
     from answerkey.models.cache import CallCache
-    from answerkey.models.calls import CachePolicy
 
 
 def run(
@@ -442,6 +439,11 @@ def score(
     raise_all(find_missing_design(ready, dataset))
     recorded = _take_completions(ready, dataset, table, chosen)
     source = "recorded" if completions is not None else "builtin" if recorded is None else "dataset"
+    model = None
+    if chosen.model:
+        from answerkey.models.model import open_model
+
+        model = open_model(chosen.model)
     prepared = Prepared(
         specification=Specification(
             key=ready.key,
@@ -451,7 +453,7 @@ def score(
             judges=judges,
         ),
         dataset=dataset,
-        model=open_model(chosen.model) if chosen.model else None,
+        model=model,
         judges=judge_models,
         recorded=recorded,
         completions={"source": source, "file": None, "sha256": None, "column": None},
@@ -600,6 +602,8 @@ def plan_calls(path: str | Path, **options: object) -> DryRun:
 
 def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> PlannedTask:
     from answerkey.evaluate.session import choose_price
+    from answerkey.models.calls import call_key, charge
+    from answerkey.models.model import LiveModel, SnippetModel
 
     num_runs, model, first = prepared.specification.num_runs, prepared.model, None
     calls = cached = characters = 0

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, cast, get_args
 
 from answerkey.errors import DataError, InternalError, SpecError, listing, raise_all, suggest
 from answerkey.models.builtin import Draws
-from answerkey.models.model import LiveModel, Model
+from answerkey.models.config import Model
 from answerkey.models.responses import measure_continuation, read_text
 from answerkey.solvers.solver import (
     ID_COLUMN,
@@ -456,6 +456,8 @@ def _read_texts(value: object) -> list[str] | RowError:
 
 def require_echo(model: Model | None) -> None:
     """Raise SpecError E301 for a model that does not send the log-probabilities of a text back."""
+    from answerkey.models.model import LiveModel
+
     if isinstance(model, LiveModel) and model.connection.generation.echo:
         return
     named = "no model" if model is None else f"model `{model.name}`"

@@ -23,7 +23,7 @@ from answerkey.errors import AnswerkeyError, DataError, SpecError
 from answerkey.evaluate.choice_order import find_order_problems
 from answerkey.evaluate.prepare import SHARD_ROWS, Prepared
 from answerkey.scorers import ModelScorer, RowProblem, build_scores, try_action
-from answerkey.solvers import SingleTurnSolver, find_asking_field, require_known
+from answerkey.solvers import SingleTurnSolver, find_column_field, require_known
 from answerkey.spec import ScoringStep, Specification, Task
 from answerkey.templates import ACTION_NAMES, Plan, RowError, Template, TemplateStopped
 from answerkey.types import Completion, Completions, Notice, Samples, Scores, ScoreStatus
@@ -158,7 +158,7 @@ def _place_setting(task: Task, error: DataError) -> DataError:
     if error.code == "E207":
         message = f"{message} (prompt of task `{task.key}`)"
     elif error.code == "E206":
-        where = task.place("definition", "solver", *find_asking_field(task.solver, error))
+        where = task.place("definition", "solver", *find_column_field(task.solver, error))
     elif where is None and error.code == "E302":
         where = task.place("definition", "solver", "examples", "num_examples")
     return DataError(error.code, message, where=where, hint=error.hint)

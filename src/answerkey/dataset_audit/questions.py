@@ -14,7 +14,7 @@ from typing import Literal
 
 from answerkey.datasets.rows import Rows
 from answerkey.errors import DataError, Place, listing, suggest
-from answerkey.evaluate import read_option_cell, write_text
+from answerkey.evaluate.checks import read_option_cell, write_text
 from answerkey.scorers import StringEqualsMcqa
 from answerkey.solvers import find_reference
 from answerkey.templates import RowError, Template

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from answerkey.cli.console import BlockDisplay, Display, LineDisplay, open_display
-from answerkey.evaluate import CallProgress, Observer
+from answerkey.evaluate.session import CallProgress, Observer
 from answerkey.models.calls import BatchSeen
 from answerkey.text import Line, plain_text
 from answerkey.types import Notice

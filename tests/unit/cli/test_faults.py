@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from answerkey import evaluate
 from answerkey.errors import DataError, Problems, SolverError, SpecError
+from answerkey.evaluate import runner
 
 Call = Callable[..., Any]
 
@@ -37,14 +37,14 @@ def test_every_trouble_has_its_exit_code(
     call: Call, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
 ) -> None:
     """The exit code tells what kind of trouble it was."""
-    monkeypatch.setattr(evaluate, "run", raising(error))
+    monkeypatch.setattr(runner, "run", raising(error))
     assert call("run", "x").code == code
 
 
 def test_several_errors_are_shown_together(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both are on stderr, and both in the JSON object."""
     both = Problems([SpecError("E107", "unknown key `x`"), DataError("E206", "no column `y`")])
-    monkeypatch.setattr(evaluate, "run", raising(both))
+    monkeypatch.setattr(runner, "run", raising(both))
     assert call("run", "x").err == "error[E107]: unknown key `x`\n\nerror[E206]: no column `y`\n"
     assert [one["code"] for one in call("run", "x", "--json").json["errors"]] == ["E107", "E206"]
 
@@ -53,7 +53,7 @@ def test_a_bug_of_ours_is_words_and_a_traceback_only_on_demand(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """E901 asks for a report; the traceback comes with `-v`, wherever it stands."""
-    monkeypatch.setattr(evaluate, "run", raising(ZeroDivisionError("division by zero")))
+    monkeypatch.setattr(runner, "run", raising(ZeroDivisionError("division by zero")))
     short = call("run", "x").err
     assert short.startswith(
         "error[E901]: a bug in answerkey: ZeroDivisionError: division by zero\n  = help: "

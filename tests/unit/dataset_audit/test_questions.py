@@ -16,7 +16,7 @@ from answerkey.dataset_audit.questions import (
 )
 from answerkey.datasets.rows import HeldRows
 from answerkey.datasets.tables import load_rows
-from answerkey.evaluate import read_option_cell
+from answerkey.evaluate.checks import read_option_cell
 
 
 def read(row: dict[str, Any], **said: Any) -> Question:  # noqa: ANN401 - the fields of find_fields

@@ -12,7 +12,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import AnswerkeyError
-from answerkey.evaluate import plan_calls
+from answerkey.evaluate.runner import plan_calls
 from answerkey.testing import Reply, TestServer
 
 ROWS = [

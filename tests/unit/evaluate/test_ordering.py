@@ -12,7 +12,9 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import AnswerkeyError
-from answerkey.evaluate import plan_calls, prepare, reopen
+from answerkey.evaluate import prepare
+from answerkey.evaluate.rerun import reopen
+from answerkey.evaluate.runner import plan_calls
 from answerkey.exporters import read_rows
 from answerkey.testing import TestServer
 

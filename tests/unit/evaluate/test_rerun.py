@@ -10,7 +10,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import DataError, Problems, RunError
-from answerkey.evaluate import regroup, reopen
+from answerkey.evaluate.rerun import regroup, reopen
 from answerkey.runs import reopen_run
 
 if TYPE_CHECKING:

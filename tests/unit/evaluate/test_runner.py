@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.evaluate import Options, plan_calls
+from answerkey.evaluate.prepare import Options
+from answerkey.evaluate.runner import plan_calls
 
 if TYPE_CHECKING:
     from tests.unit.evaluate.conftest import Project

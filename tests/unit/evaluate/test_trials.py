@@ -11,7 +11,9 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.evaluate import plan_calls, prepare, reopen
+from answerkey.evaluate import prepare
+from answerkey.evaluate.rerun import reopen
+from answerkey.evaluate.runner import plan_calls
 from answerkey.exporters import read_rows
 from answerkey.testing import TestServer
 

@@ -22,7 +22,7 @@ from answerkey.datasets.tables import load_table
 from answerkey.engines import open_engine
 from answerkey.errors import DataError, Place, RunError, SpecError, listing, raise_all, suggest
 from answerkey.evaluate.choice_order import name_completions, order_dataset
-from answerkey.evaluate.pipeline import Measured, merge_metrics
+from answerkey.evaluate.pipeline import measure_scores, merge_metrics
 from answerkey.evaluate.prepare import (
     STORED,
     Options,
@@ -48,7 +48,7 @@ from answerkey.evaluate.runner import (
     run_new,
     run_tasks,
 )
-from answerkey.metrics import KeyedMetric, PythonMetric, measure_metrics
+from answerkey.metrics import KeyedMetric, PythonMetric
 from answerkey.models.config import Generation, ModelConfig
 from answerkey.runs import (
     KeptCompletions,
@@ -304,8 +304,7 @@ def remeasure(
             step.key: Scores(part[step.key].struct.unnest(), frozenset(encoded.get(step.key, ())))
             for step in task.scoring
         }
-        parts = [measure_metrics(one.metrics, scores[one.key], samples, task.trials) for one in task.scoring]
-        measured.append(Measured(len(samples), parts))
+        measured.append(measure_scores(task, scores, samples))
     return {value.name: value for value in merge_metrics(task, measured)} if measured else {}
 
 

@@ -306,17 +306,14 @@ class TaskWriter:
         self.store.make_folders(f"{self.base}/{table}" for table in TABLES)
         return self
 
-    def write_completions(self, index: int, frame: pl.DataFrame) -> None:
-        """Take the completions of shard `index`."""
-        self.store.write_frame(f"{self.base}/completions/part-{index:05d}.parquet", frame)
+    def write_part(self, table: str, index: int, frame: pl.DataFrame) -> None:
+        """Take the `scores` or `completions` of shard `index`."""
+        self.store.write_frame(f"{self.base}/{table}/part-{index:05d}.parquet", frame)
 
-    def write_scores(self, index: int, frame: pl.DataFrame) -> None:
-        """Take the scores of shard `index`."""
-        self.store.write_frame(f"{self.base}/scores/part-{index:05d}.parquet", frame)
-
-    def count_scores(self) -> int:
-        """Return how many rows the scores have, as the files say."""
-        return len(Table(self.store, f"{self.base}/scores"))
+    @property
+    def scores(self) -> Table:
+        """The scores written so far."""
+        return Table(self.store, f"{self.base}/scores")
 
     def write_metrics(self, metrics: Sequence[MetricValue], totals: Mapping[str, Any]) -> None:
         """Take the numbers; the task is finished with that."""
@@ -335,10 +332,6 @@ class TaskWriter:
         """Return the writer of a repetition; the first one is the task itself, number 0."""
         base = f"{self.base}/{REPETITIONS}/{number + 1}"
         return replace(self, base=base).make() if number else self
-
-    def read_scores(self) -> pl.DataFrame:
-        """Return the scores written so far."""
-        return Table(self.store, f"{self.base}/scores").read_all()
 
     def write_repeatability(self, summary: Mapping[str, Any], agreement: pl.DataFrame) -> None:
         """Take what all repetitions say together, and sample by sample."""

@@ -230,7 +230,7 @@ def work(shard: Shard, prepared: Prepared) -> pl.DataFrame:
     """Return the scores of a shard as they are stored, one column for each field of a verdict."""
     writer = TaskWriter(MemoryStore(), "tasks/task")
     assert run_shard(prepared, writer, shard).rows == 4
-    return writer.read_scores().unnest(prepared.task.main_step.key)
+    return writer.scores.read_all().unnest(prepared.task.main_step.key)
 
 
 @pytest.mark.parametrize("skipped", [(1,), (0, 3), (0, 1, 2, 3)])

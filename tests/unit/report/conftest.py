@@ -117,7 +117,7 @@ def make_run() -> Callable[..., Run]:
         manifest = build_manifest()
         manifest["tasks"][0] |= entry or {}
         writing = start_run(None, manifest, {"mcqa": {}})
-        writing.task("mcqa").write_scores(0, build_scores())
+        writing.task("mcqa").write_part("scores", 0, build_scores())
         values = build_metrics() if metrics is None else metrics
         writing.task("mcqa").write_metrics(values, {**build_tally(), **(totals or {})})
         return writing.finish(status, {})

@@ -48,8 +48,8 @@ def write_tasks(run: RunWriter, *keys: str) -> RunWriter:
     """Write tasks of two shards each."""
     for key in keys or ("mcqa", "other"):
         task = run.task(key)
-        task.write_scores(0, FRAME[:1])
-        task.write_scores(1, FRAME[1:])
+        task.write_part("scores", 0, FRAME[:1])
+        task.write_part("scores", 1, FRAME[1:])
         task.write_metrics([VALUE], TALLY)
     return run
 
@@ -73,7 +73,7 @@ def test_a_finished_run_reads_back_as_written(place: RunPlace) -> None:
 def test_a_run_that_stopped_in_the_middle_is_readable(place: RunPlace) -> None:
     """A crash leaves a run with status `running` and the tasks that were finished."""
     writer = write_tasks(start_run(place, MANIFEST, SOURCES), "mcqa")
-    writer.task("other").write_scores(0, FRAME)
+    writer.task("other").write_part("scores", 0, FRAME)
     run = load_run(place)
     assert (run.status, list(run.tasks), run.metrics["Accuracy"].value) == ("running", ["mcqa"], 0.5)
     writer.close()

@@ -24,7 +24,7 @@ from answerkey.evaluate.prepare import SHARD_ROWS, Prepared
 from answerkey.scorers import ModelScorer, build_scores, try_action
 from answerkey.scorers.mcqa import read_options
 from answerkey.solvers import SingleTurnSolver, find_asking_field, require_known
-from answerkey.spec import Specification, Task
+from answerkey.spec import ScoringStep, Specification, Task
 from answerkey.templates import ACTION_NAMES, Plan, RowError, Template, TemplateStopped
 from answerkey.types import Completion, Completions, Notice, Samples, Scores, ScoreStatus
 
@@ -107,9 +107,9 @@ def check_samples(prepared: Prepared, shard: Shard, samples: Samples) -> RowProb
             for problem in problems:
                 error: AnswerkeyError = problem.error
                 if error.code == "E206" and problem.field is not None:
-                    where = task.place("definition", "scorers", step.index, problem.field)
+                    at = task.place("definition", "scorers", step.index, problem.field)
                     message = f"{error.message} of dataset `{prepared.dataset.name}`"
-                    error = DataError(error.code, message, where=where, hint=error.hint)
+                    error = DataError(error.code, message, where=at, hint=error.hint)
                 elif error.code != "E206" and len(task.scoring) > 1:
                     message = f"{error.message} (scorer `{step.key}`)"
                     error = DataError(error.code, message, where=error.where, hint=error.hint)
@@ -298,10 +298,7 @@ def find_unreadable(prepared: Prepared) -> list[AnswerkeyError]:
     """Return an error for each template that reads a field which a completion or a score cannot have."""
     task, rows = prepared.task, prepared.dataset.rows.slice(0, TRIED_ROWS)
     tries: list[tuple[tuple[str | int, ...], Try]] = [
-        (
-            ("definition", "scorers", step.index, name),
-            lambda samples, said, _, step=step, name=name: step.scorer.try_field(name, samples, said),
-        )
+        (("definition", "scorers", step.index, name), _try_field(step, name))
         for step in task.scoring
         for name in getattr(step.scorer, "completion_fields", ())
     ]
@@ -329,6 +326,10 @@ def find_unreadable(prepared: Prepared) -> list[AnswerkeyError]:
             message = f"`{path[-1]}`: {_LINE.sub('', problem.message)}"
             errors.append(SpecError("E112", message, where=where, hint=problem.hint))
     return errors
+
+
+def _try_field(step: ScoringStep, name: str) -> Try:
+    return lambda samples, completions, _: step.scorer.try_field(name, samples, completions)  # type: ignore[attr-defined]
 
 
 def _try_row(attempt: Try, task: Task, sample: Samples) -> RowError | None:

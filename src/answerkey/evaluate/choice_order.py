@@ -155,9 +155,9 @@ class OrderedRows(RowsOver):
             if left is None and code is not None and list(order) != sorted(order):
                 changed = self.setting.arrange(row, self.labels[code], order)
             for name in names:
-                cell = changed[name]
-                is_encoded = cell is not None and name in base.encoded
-                cells[name].append(json.dumps(cell, ensure_ascii=False) if is_encoded else cell)
+                value = changed[name]
+                is_encoded = value is not None and name in base.encoded
+                cells[name].append(json.dumps(value, ensure_ascii=False) if is_encoded else value)
         return {name: pl.Series(name, found, dtype=base.frame[name].dtype) for name, found in cells.items()}
 
 

@@ -28,7 +28,6 @@ from answerkey.evaluate.prepare import (
     Options,
     Prepared,
     Progress,
-    describe_policies,
     find_missing_design,
     fit_rows,
     lay_out_work,
@@ -44,12 +43,13 @@ from answerkey.evaluate.runner import (
     describe_sources,
     describe_system,
     describe_task,
-    prepare_plan,
+    prepare_all,
     run_new,
     run_tasks,
+    trust_snippets,
 )
 from answerkey.metrics import KeyedMetric, PythonMetric
-from answerkey.models.config import Generation, ModelConfig
+from answerkey.models.config import Generation
 from answerkey.runs import (
     KeptCompletions,
     Run,
@@ -67,11 +67,9 @@ from answerkey.runs import (
     reopen_run,
     require_free,
 )
-from answerkey.sandbox import require_trust
 from answerkey.solvers import Solver
 from answerkey.spec import (
     DatasetSpec,
-    Plan,
     Specification,
     Task,
     is_task_file,
@@ -375,16 +373,15 @@ def rescore(
         stored = old.manifest.get("policies") or ()
         policies, more = take_policies(tasks, old.key, chosen, stored=stored)
     prepared = [_prepare_rescored(old, key, new, file, chosen) for key, new in tasks.items()]
-    snippets = [one for each in prepared for one in each.specification.snippets]
-    require_trust(snippets, trust_code=chosen.trust_code)
-    manifest = describe_run(old.key, old.manifest["display_name"], prepared, [*notices, *more])
+    trust_snippets((one.specification for one in prepared), chosen)
+    path = str(old.path.resolve()) if old.path else None
+    source = {"path": path, "started_at": old.manifest.get("started_at")}
+    name, notices = old.manifest["display_name"], [*notices, *more]
+    about = {"rescored_from": source, "options": chosen.stored(), "file": file}
+    manifest = describe_run(old.key, name, prepared, notices, policies, **about)
     for entry in manifest["tasks"]:  # the samples and the model are those of the old run
         before = old.tasks[entry["key"]].manifest
         entry |= {name: before[name] for name in ("dataset", "model")}
-    path = str(old.path.resolve()) if old.path else None
-    source = {"path": path, "started_at": old.manifest.get("started_at")}
-    manifest |= {"rescored_from": source, "options": chosen.stored(), "file": file}
-    manifest |= describe_policies(policies)
     engine = open_engine(chosen.engine, chosen.ray_address)
     report = progress or stay_silent
     return run_new(prepared, place, manifest, engine, report, options=chosen, listener=listener)
@@ -429,22 +426,19 @@ def _choose_tasks(
     left = [
         Notice(f"task `{key}` is left out: it is not among the new tasks") for key in old if key not in chosen
     ]
-    solvers = {key: _find_solver(task) != _find_solver(old[key]) for key, task in chosen.items()}
+    definitions: dict[str, tuple[Any, Any]] = {
+        key: (task.source["definition"], old[key].source["definition"]) for key, task in chosen.items()
+    }
     other = [
         Notice(
             f"task `{key}` would ask something else now; these are answers to what was asked then",
             where=chosen[key].place("definition", "solver"),
             hint="`answerkey run` asks anew",
         )
-        for key, is_other in solvers.items()
-        if is_other
+        for key, (now, then) in definitions.items()
+        if now.get("solver") != then.get("solver")
     ]
     return chosen, [*notices, *left, *other]
-
-
-def _find_solver(task: Task) -> object:
-    definition: Any = task.source["definition"]
-    return definition.get("solver")
 
 
 def _prepare_rescored(run: Run, key: str, task: Task, run_file: str | None, options: Options) -> Prepared:
@@ -569,45 +563,44 @@ def _prepare_again(writer: RunWriter, options: Options) -> list[Prepared]:
     manifest = writer.manifest
     sources = {entry["key"]: writer.read_source(entry["key"]) for entry in manifest["tasks"]}
     if "rescored_from" in manifest:
-        tasks = _prepare_rescored_again(manifest, sources, options)
-        snippets = [one for each in tasks for one in each.specification.snippets]
-        require_trust(snippets, trust_code=options.trust_code)
+        source = manifest["rescored_from"]
+        old = load_run(str(source["path"])) if is_run(find_place(str(source["path"]))) else None
+        if old is None or old.manifest.get("started_at") != source["started_at"]:
+            raise RunError(
+                "E507",
+                f"the run cannot be resumed: `{source['path']}` is not the run any more that it scores again",
+                hint="start again with `answerkey rescore`; what the judges said comes from the call cache",
+            )
+        tasks = [
+            _prepare_rescored(old, key, task_from_source(one["task"]), manifest.get("file"), options)
+            for key, one in sources.items()
+        ]
+        trust_snippets((one.specification for one in tasks), options)
     else:
         specifications = [
             _specify(entry, sources[entry["key"]], manifest, options) for entry in manifest["tasks"]
         ]
-        snippets = [one for each in specifications for one in each.snippets]
-        require_trust(snippets, trust_code=options.trust_code)
-        plan = Plan(manifest["key"], tuple(specifications), project=writer.store.home or Path(), file="")
+        trust_snippets(specifications, options)
         try:
-            tasks = prepare_plan(plan, options)
+            tasks = prepare_all(specifications, options)
         except DataError as error:
             raise _gone("dataset", error.where.file if error.where else None, error.message) from error
     for entry, one in zip(manifest["tasks"], tasks, strict=True):
         found, source = describe_task(one), sources[entry["key"]]
         if "rescored_from" not in manifest:
-            _compare(entry, found, source, describe_sources(one))
+            shown = describe_sources(one)["examples_fingerprint"]
+            if found["dataset"]["fingerprint"] != entry["dataset"]["fingerprint"]:
+                raise _gone("dataset", entry["dataset"]["file"], CHANGED)
+            if found["completions"]["sha256"] != entry["completions"]["sha256"]:
+                raise _gone("completions", entry["completions"]["file"], CHANGED)
+            if shown != source.get("examples_fingerprint"):
+                raise _gone("examples", (source["examples"] or {}).get("file_path"), CHANGED)
+            if found["model"] != entry["model"]:
+                raise _refuse(f"its model `{entry['model']['name']}` is not the same any more")
         for before, now in zip(entry["scorers"], found["scorers"], strict=True):
             if now.get("model") != before.get("model"):
                 raise _refuse(f"the model of its scorer `{before['key']}` is not the same any more")
     return tasks
-
-
-def _prepare_rescored_again(
-    manifest: Mapping[str, Any], sources: Mapping[str, Mapping[str, Any]], options: Options
-) -> list[Prepared]:
-    """Return the tasks of a run that scores an old one again."""
-    source = manifest["rescored_from"]
-    old = load_run(str(source["path"])) if is_run(find_place(str(source["path"]))) else None
-    if old is None or old.manifest.get("started_at") != source["started_at"]:
-        raise RunError(
-            "E507",
-            f"the run cannot be resumed: `{source['path']}` is not the run any more that it scores again",
-            hint="start again with `answerkey rescore`; what the judges said comes from the call cache",
-        )
-    file = manifest.get("file")
-    tasks = {key: task_from_source(one["task"]) for key, one in sources.items()}
-    return [_prepare_rescored(old, key, task, file, options) for key, task in tasks.items()]
 
 
 def _specify(
@@ -615,14 +608,22 @@ def _specify(
 ) -> Specification:
     """Return what a task of a run was to do, from its entry in `run.json` and its `task.json`."""
     dataset, examples, completions = entry["dataset"], source["examples"], entry["completions"]
-    task = task_from_source(source["task"])
+    task, model = task_from_source(source["task"]), None
     is_recorded = completions["source"] == "recorded" and completions["file"]
+    if entry["model"]:  # as it was named; what is secret, and what its file defines, is looked up again
+        reference, stated = source.get("model_key"), dict(source.get("generation") or {})
+        if reference is None:
+            raise _refuse("it does not say how its model was named")
+        if "stop" in stated:
+            stated["stop"] = tuple(stated["stop"])
+        generation = Generation(**stated)
+        model = load_model(reference, manifest["file"], generation=generation, overrides=options.overrides())
     return Specification(
         key=entry["key"],
         task=task,
         dataset=DatasetSpec(dataset["key"], source_from(source["dataset"]), dataset["display_name"]),
         display_name=entry["display_name"],
-        model=_find_model(source, manifest, options) if entry["model"] else None,
+        model=model,
         model_key=source.get("model_key"),
         model_name=completions.get("model"),
         selection=Selection(**entry["selection"]),
@@ -631,34 +632,6 @@ def _specify(
         judges=load_judges(task, run_file=manifest.get("file"), overrides=options.overrides()),
         completions=str(completions["file"]) if is_recorded else None,
     )
-
-
-def _find_model(
-    source: Mapping[str, Any], manifest: Mapping[str, Any], options: Options
-) -> str | ModelConfig:
-    """Return the model as it was named; what is secret, and what its file defines, is looked up again."""
-    reference, stated = source.get("model_key"), dict(source.get("generation") or {})
-    if reference is None:
-        raise _refuse("it does not say how its model was named")
-    if "stop" in stated:
-        stated["stop"] = tuple(stated["stop"])
-    return load_model(
-        reference, manifest["file"], generation=Generation(**stated), overrides=options.overrides()
-    )
-
-
-def _compare(
-    entry: Mapping[str, Any], found: Mapping[str, Any], source: Mapping[str, Any], now: Mapping[str, Any]
-) -> None:
-    """Raise E505 or E507 unless dataset, completions, examples and model are what they were."""
-    if found["dataset"]["fingerprint"] != entry["dataset"]["fingerprint"]:
-        raise _gone("dataset", entry["dataset"]["file"], CHANGED)
-    if found["completions"]["sha256"] != entry["completions"]["sha256"]:
-        raise _gone("completions", entry["completions"]["file"], CHANGED)
-    if now["examples_fingerprint"] != source.get("examples_fingerprint"):
-        raise _gone("examples", (source["examples"] or {}).get("file_path"), CHANGED)
-    if found["model"] != entry["model"]:
-        raise _refuse(f"its model `{entry['model']['name']}` is not the same any more")
 
 
 def _refuse(why: str) -> RunError:

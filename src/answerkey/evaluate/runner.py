@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -35,7 +35,6 @@ from answerkey.evaluate.prepare import (
     Options,
     Prepared,
     Progress,
-    describe_policies,
     find_completions,
     find_missing_design,
     lay_out_work,
@@ -92,10 +91,9 @@ def run(
     engine = open_engine(chosen.engine, chosen.ray_address)
     place = find_place(out) if out is not None else default_folder(plan.key)
     require_free(place)
-    tasks = prepare_plan(plan, chosen)
-    manifest = describe_run(plan.key, plan.display_name, tasks, notices)
-    manifest |= {"file": str(Path(path).resolve()), "options": chosen.stored()}
-    manifest |= describe_policies(plan.policies)
+    tasks = prepare_all(plan.specifications, chosen)
+    source = {"file": str(Path(path).resolve()), "options": chosen.stored()}
+    manifest = describe_run(plan.key, plan.display_name, tasks, notices, plan.policies, **source)
     return run_new(tasks, place, manifest, engine, progress or stay_silent, options=chosen, listener=listener)
 
 
@@ -110,17 +108,22 @@ def read_plan(path: str | Path, options: Options) -> tuple[Plan, list[Notice]]:
             where=Place(file=str(path)),
             hint="a run file needs an `evaluation` with `task_specifications`, or `tasks` and a dataset",
         )
-    snippets = [one for spec in loaded.value.specifications for one in spec.snippets]
-    require_trust(snippets, trust_code=options.trust_code)
+    trust_snippets(loaded.value.specifications, options)
     raise_all(loaded.value.find_baseline_errors())
     return loaded.value, list(loaded.notices)
 
 
-def prepare_plan(plan: Plan, options: Options) -> list[Prepared]:
-    """Open everything that a plan names; raise all errors at once."""
+def trust_snippets(specifications: Iterable[Specification], options: Options) -> None:
+    """Raise E118 for code that is not trusted."""
+    snippets = [one for each in specifications for one in each.snippets]
+    require_trust(snippets, trust_code=options.trust_code)
+
+
+def prepare_all(specifications: Iterable[Specification], options: Options) -> list[Prepared]:
+    """Open everything that specifications name; raise all errors at once."""
     tasks: list[Prepared] = []
     errors: list[AnswerkeyError] = []
-    for specification in plan.specifications:
+    for specification in specifications:
         one, problems = prepare_specification(specification, options)
         errors.extend(problems)
         tasks.extend([one] if one else [])
@@ -204,6 +207,17 @@ def run_tasks(
     is_incomplete = is_stopped = False
     is_kept = writer.is_resumed or any(one.calls_models for one in tasks)
     session: Session | None = None
+
+    def describe_calls(key: str) -> dict[str, Any]:
+        return {} if session is None else session.describe(key)
+
+    def say_stopped(key: str, stop: KeyboardInterrupt) -> None:
+        try:
+            writer.stop({**changes, key: describe_calls(key)}, stop)
+        except AnswerkeyError as error:  # storage that cannot be reached is told of, and no more
+            if listener is not None:
+                listener.warn(Notice(error.message, hint=error.hint))
+
     with ExitStack() as stack:
         if any(one.calls_models for one in tasks):
             from answerkey.evaluate.session import open_session
@@ -215,16 +229,16 @@ def run_tasks(
                 outcomes = _run_repetitions(one, writer, session, engine, progress, options, is_stopped)
             except KeyboardInterrupt as stop:
                 # Whoever sends a signal may not wait long: what there is first, then what still comes.
-                _say_stopped(writer, changes, one.key, session, stop, listener)
+                say_stopped(one.key, stop)
                 if session is not None:
                     session.stack.close()
-                    _say_stopped(writer, changes, one.key, session, stop, listener)
+                    say_stopped(one.key, stop)
                 raise
             except AnswerkeyError as stop:
                 if isinstance(stop, RunError):  # a folder that cannot be written takes no more words
                     raise
                 if is_kept or isinstance(stop, EngineError | InternalError):
-                    writer.stop({**changes, one.key: _describe_calls(session, one.key)}, stop)
+                    writer.stop({**changes, one.key: describe_calls(one.key)}, stop)
                 else:
                     writer.discard()
                 raise
@@ -235,7 +249,7 @@ def run_tasks(
             if refused or failures:
                 continue
             found = {"counts": outcomes[0].totals["counts"], "encoded": outcomes[0].encoded}
-            changes[one.key] = found | _describe_calls(session, one.key)
+            changes[one.key] = found | describe_calls(one.key)
             is_stopped |= outcomes[-1].is_stopped
             is_incomplete |= any(each.errors or each.totals["unscored"] > limit for each in outcomes)
             if session is not None:
@@ -249,13 +263,12 @@ def run_tasks(
         told = writer.manifest["notices"]
         more = [one for one in dict.fromkeys(map(str, heard)) if one not in told]
         writer.manifest["notices"] = [*told, *more]
-    conclude = _decide_gates if writer.manifest.get("policies") else None
+
+    def decide_gates(run: Run) -> dict[str, Any]:
+        return {"gates": load_feature("policies").decide_gates(run, run.manifest["policies"])}
+
+    conclude = decide_gates if writer.manifest.get("policies") else None
     return writer.finish("incomplete" if is_incomplete else "complete", changes, conclude)
-
-
-def _decide_gates(run: Run) -> dict[str, Any]:
-    """Return the entry `gates` for the `run.json` of a run that has policies, and ends."""
-    return {"gates": load_feature("policies").decide_gates(run, run.manifest["policies"])}
 
 
 def _run_repetitions(
@@ -295,31 +308,16 @@ def _run_repetitions(
     return outcomes
 
 
-def _describe_calls(session: Session | None, key: str) -> dict[str, Any]:
-    return {} if session is None else session.describe(key)
-
-
-def _say_stopped(
-    writer: RunWriter,
-    changes: Mapping[str, Mapping[str, Any]],
-    key: str,
-    session: Session | None,
-    stop: KeyboardInterrupt,
-    listener: Listener | None,
-) -> None:
-    """Say in the run that a signal stopped it; storage that cannot be reached is told of, and no more."""
-    try:
-        writer.stop({**changes, key: _describe_calls(session, key)}, stop)
-    except AnswerkeyError as error:
-        if listener is not None:
-            listener.warn(Notice(error.message, hint=error.hint))
-
-
 # What the run folder says of a run and its tasks.
 
 
 def describe_run(
-    key: str, display_name: str | None, tasks: Sequence[Prepared], notices: Sequence[Notice]
+    key: str,
+    display_name: str | None,
+    tasks: Sequence[Prepared],
+    notices: Sequence[Notice],
+    policies: Sequence[Mapping[str, Any]],
+    **more: object,
 ) -> dict[str, Any]:
     """Return what `run.json` says before the work begins."""
     return {
@@ -328,6 +326,8 @@ def describe_run(
         "display_name": display_name or key,
         "notices": [str(notice) for notice in notices],
         "tasks": [describe_task(one) for one in tasks],
+        **more,
+        **({"policies": list(policies)} if policies else {}),
     }
 
 
@@ -458,7 +458,7 @@ def score(
     )
     tasks = [lay_out_work(prepared)]
     policies, heard = take_policies({ready.key: ready}, ready.key, chosen)
-    manifest = describe_run(ready.key, ready.display_name, tasks, heard) | describe_policies(policies)
+    manifest = describe_run(ready.key, ready.display_name, tasks, heard, policies)
     return run_new(tasks, None, manifest, engine, stay_silent, options=chosen)
 
 
@@ -593,7 +593,7 @@ def plan_calls(path: str | Path, **options: object) -> DryRun:
     plan, _ = read_plan(path, chosen)
     policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
     engine = open_engine(chosen.engine, chosen.ray_address)
-    tasks, _ = check_tasks(prepare_plan(plan, chosen), chosen, engine, stay_silent)
+    tasks, _ = check_tasks(prepare_all(plan.specifications, chosen), chosen, engine, stay_silent)
     with closing(CallCache(policy or "reuse")) as cache:
         return DryRun(tuple(_plan_task(one, chosen, cache) for one in tasks))
 

@@ -119,15 +119,6 @@ def test_a_dry_run_counts_calls_and_shows_the_first_prompt(project: Project) -> 
     assert plan_calls(task, dataset=rows, completions=said).tasks[0].calls == 0
 
 
-def test_actions_keep_samples_out_of_every_metric() -> None:
-    """A rule over the scores excludes samples, and the metric counts them under the rule's key."""
-    expression = "{{ scores.string_equals_mcqa.completion_validity }}"
-    rule = {"op": "equals", "expression": expression, "value": "INVALID"}
-    action = {"key": "only_valid", "action": "exclude_from_metrics", "filter": rule}
-    value = ak.score(make_task(actions=[action]), ROWS, ["B", "A", "Answer: A"]).metrics["Accuracy"]
-    assert (value.value, value.n, value.n_excluded) == (1.0, 2, {"excluded:only_valid": 1})
-
-
 @pytest.mark.parametrize(
     ("verb", "arguments"),
     [

@@ -15,19 +15,20 @@ import polars as pl
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, open_dataset
 from answerkey.datasets.downloads import digest_file
-from answerkey.datasets.recorded import BlankCompletions, find_own_completions, match_completions
+from answerkey.datasets.recorded import BlankCompletions, find_own_completions
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.storage import is_stored
 from answerkey.datasets.tables import load_table
 from answerkey.engines import open_engine
 from answerkey.errors import DataError, Place, RunError, SpecError, listing, raise_all, suggest
-from answerkey.evaluate.choice_order import name_completions, order_dataset
+from answerkey.evaluate.choice_order import order_dataset
 from answerkey.evaluate.pipeline import measure_scores, merge_metrics
 from answerkey.evaluate.prepare import (
     STORED,
     Options,
     Prepared,
     Progress,
+    find_completions,
     find_missing_design,
     fit_rows,
     lay_out_work,
@@ -57,7 +58,7 @@ from answerkey.runs import (
     RunWriter,
     StoredFolder,
     TaskRun,
-    default_folder,
+    choose_place,
     find_place,
     forget_journal,
     has_only_begun,
@@ -65,7 +66,6 @@ from answerkey.runs import (
     load_manifest,
     load_run,
     reopen_run,
-    require_free,
 )
 from answerkey.solvers import Solver
 from answerkey.spec import (
@@ -158,8 +158,8 @@ def reopen(run: Run, task_key: str | None = None) -> Reopened:
     dataset, entry = reopen_rows(task_run, task), task_run.manifest["completions"]
     recorded: Recorded | None = find_kept(task_run, dataset)
     if recorded is None and entry["source"] == "recorded":
-        table = name_completions(task, _reload_completions(entry), dataset)
-        recorded = match_completions(table, dataset, column=entry["column"], num_trials=task.num_trials)
+        table = _reload_completions(entry)
+        recorded = find_completions(task, dataset, table, entry["column"], calls_model=False)
     if recorded is None and entry["source"] == "trace" and task.solver is not None:
         columns = list_solver_columns(task.solver, dataset)
         recorded = TracedCompletions(task.solver, frozenset(dataset.columns) if columns is None else columns)
@@ -181,9 +181,8 @@ def reopen_rows(task_run: TaskRun, task: Task | None = None) -> Dataset:
     """Return the dataset of a task with a row for each row of its scores, trials aside."""
     task = task or task_from_source(task_run.source["task"])
     dataset, entry = reopen_dataset(task_run), task_run.manifest["completions"]
-    if task.choice_order is None or entry["source"] != "recorded" or not entry["file"]:
-        return order_dataset(task, dataset)
-    return order_dataset(task, dataset, _reload_completions(entry))
+    has_orders = task.choice_order is not None and entry["source"] == "recorded" and entry["file"]
+    return order_dataset(task, dataset, _reload_completions(entry) if has_orders else None)
 
 
 def reopen_dataset(task_run: TaskRun) -> Dataset:
@@ -351,8 +350,7 @@ def rescore(
             )
     if chosen.allow_failed is None:
         chosen = replace(chosen, allow_failed=old.manifest.get("options", {}).get("allow_failed"))
-    place = find_place(out) if out is not None else default_folder(old.key)
-    require_free(place)
+    place = choose_place(out, old.key)
     plan = None
     if isinstance(task, str | Path) and not is_task_file(task):  # read as if no model were to be asked
         loaded = load_plan(task, replace(chosen.overrides(), completions="those of the old run"))

@@ -48,7 +48,7 @@ from answerkey.metrics import find_category_column
 from answerkey.models.calls import call_key
 from answerkey.models.config import ModelConfig
 from answerkey.models.model import LiveModel, Model, SnippetModel, open_model
-from answerkey.runs import Run, RunPlace, RunWriter, default_folder, find_place, require_free, start_run
+from answerkey.runs import Run, RunPlace, RunWriter, choose_place, start_run
 from answerkey.sandbox import require_trust
 from answerkey.scorers import ModelScorer
 from answerkey.solvers import ChoiceRankingSolver
@@ -89,8 +89,7 @@ def run(
     policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
     chosen = replace(chosen, cache_policy=policy)
     engine = open_engine(chosen.engine, chosen.ray_address)
-    place = find_place(out) if out is not None else default_folder(plan.key)
-    require_free(place)
+    place = choose_place(out, plan.key)
     tasks = prepare_all(plan.specifications, chosen)
     source = {"file": str(Path(path).resolve()), "options": chosen.stored()}
     manifest = describe_run(plan.key, plan.display_name, tasks, notices, plan.policies, **source)

@@ -42,6 +42,7 @@ from answerkey.runs.store import (
     RunPlace,
     RunStore,
     StoredFolder,
+    find_place,
     open_store,
     remove_empty,
 )
@@ -60,17 +61,19 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def default_folder(key: str) -> Path:
-    """Return a new folder name `runs/<time>-<key>`, numbered when it is taken."""
+def choose_place(out: str | RunPlace | None, key: str) -> RunPlace:
+    """Return where a new run goes: `runs/<time>-<key>`, numbered when it is taken, unless `out` is named.
+
+    Object storage on which something is there already is E502 before any work is done.
+    """
+    if out is not None:
+        place = find_place(out)
+        if isinstance(place, StoredFolder):
+            open_store(place).require_new()
+        return place
     stem = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{re.sub(r'[^A-Za-z0-9_-]+', '-', key)}"
     names = [stem, *(f"{stem}-{number}" for number in range(2, 1000))]
     return next(path for path in map(Path("runs").joinpath, names) if not path.exists())
-
-
-def require_free(place: RunPlace) -> None:
-    """Raise what would keep a run from being started on object storage, before any work is done for it."""
-    if isinstance(place, StoredFolder):
-        open_store(place).require_new()
 
 
 def has_only_begun(place: RunPlace) -> bool:

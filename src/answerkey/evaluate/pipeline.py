@@ -38,7 +38,7 @@ from answerkey.metrics import (
 )
 from answerkey.runs import TaskWriter
 from answerkey.scorers import apply_actions, count_readings, find_audited_rows, join_scores, score_rows
-from answerkey.spec import ScoringStep, Task
+from answerkey.spec import Task
 from answerkey.types import (
     Completions,
     CompletionStatus,
@@ -271,14 +271,27 @@ def merge_metrics(task: Task, parts: Sequence[Sequence[Sequence[Any]]]) -> list[
 
 
 def compare_outcomes(task: Task, writer: TaskWriter, outcomes: Sequence[Outcome]) -> None:
-    """Write what the repetitions say together: each metric's spread, and each sample's modal score."""
+    """Write what the repetitions say together: each metric's spread, and each sample's modal score.
+
+    Scores that are numbers are compared as such, anything else as text; a scorer without a value has none.
+    """
     tables = [writer.repetition(number).scores.read_all() for number in range(len(outcomes))]
-    ids = tables[0]["sample_id"].gather_every(task.num_trials)
-    agreement = {
-        step.key: measure_agreement(runs)
-        for step in task.scoring
-        if (runs := _read_runs(task, step, tables, outcomes))
-    }
+    agreement: dict[str, pl.DataFrame] = {}
+    for step in task.scoring:
+        runs = []
+        for table, outcome in zip(tables, outcomes, strict=True):
+            scores = Scores(table[step.key].struct.unnest(), frozenset(outcome.encoded[step.key]))
+            scores = scores if task.trials is None else aggregate_scores(scores, task.trials)
+            name = step.scorer.main_value or next(iter(scores.value_names), None)
+            found = None if name is None else scores.column(name)
+            if found is None:
+                break
+            is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
+            runs.append(pl.select(pl.when(is_scored).then(found).alias("score")).to_series())
+        else:
+            are_numbers = all(run.dtype.is_numeric() or run.dtype == pl.Boolean for run in runs)
+            runs = [run.cast(pl.Float64 if are_numbers else pl.String) for run in runs]
+            agreement[step.key] = measure_agreement(runs)
     shares = {key: frame["share"].drop_nulls() for key, frame in agreement.items()}
     summary = {
         "num_runs": len(outcomes),
@@ -292,27 +305,6 @@ def compare_outcomes(task: Task, writer: TaskWriter, outcomes: Sequence[Outcome]
             for key, found in shares.items()
         },
     }
+    ids = tables[0]["sample_id"].gather_every(task.num_trials)
     columns = [frame.to_struct(key) for key, frame in agreement.items()]
     writer.write_repeatability(summary, pl.DataFrame([ids, *columns]))
-
-
-def _read_runs(
-    task: Task, step: ScoringStep, tables: Sequence[pl.DataFrame], outcomes: Sequence[Outcome]
-) -> list[pl.Series]:
-    """Return the main score of each sample in each repetition; nothing for a scorer without any value.
-
-    Numbers stay numbers, anything else becomes text.
-    """
-    runs = []
-    for table, outcome in zip(tables, outcomes, strict=True):
-        scores = Scores(table[step.key].struct.unnest(), frozenset(outcome.encoded[step.key]))
-        scores = scores if task.trials is None else aggregate_scores(scores, task.trials)
-        name = step.scorer.main_value or next(iter(scores.value_names), None)
-        found = None if name is None else scores.column(name)
-        if found is None:
-            return []
-        is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
-        runs.append(pl.select(pl.when(is_scored).then(found).alias("score")).to_series())
-    if all(run.dtype.is_numeric() or run.dtype == pl.Boolean for run in runs):
-        return [run.cast(pl.Float64) for run in runs]
-    return [run.cast(pl.String) for run in runs]

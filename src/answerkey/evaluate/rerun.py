@@ -361,7 +361,17 @@ def rescore(
         )
         file: str | None = str(Path(task).resolve())
     else:
-        tasks, notices = _choose_tasks(old, *_load_new(old, task, chosen))
+        new, told = task, list[Notice]()
+        if new is not None and not isinstance(new, Task):
+            first = load_task(new, overrides=chosen.overrides())
+            # Config values that nobody gives are those of the old run.
+            values = {key: one for run in old.tasks.values() for key, one in run.manifest["config"].items()}
+            said = {error.message for error in first.errors}
+            missing = {key: one for key, one in values.items() if f"config value `{key}` is missing" in said}
+            again = load_task(new, config=missing, overrides=chosen.overrides()) if missing else first
+            raise_all(again.errors)
+            new, told = again.value, again.notices
+        tasks, notices = _choose_tasks(old, {f"task {new.key}": new} if new else {}, told)
         file = old.manifest.get("file")
     if chosen.policies is None and plan is not None:
         policies: Sequence[Mapping[str, Any]] = plan.policies
@@ -383,25 +393,6 @@ def rescore(
     engine = open_engine(chosen.engine, chosen.ray_address)
     report = progress or stay_silent
     return run_new(prepared, place, manifest, engine, report, options=chosen, listener=listener)
-
-
-def _load_new(
-    run: Run, task: Task | Mapping[str, object] | str | Path | None, options: Options
-) -> tuple[dict[str, Task], Sequence[Notice]]:
-    """Return the new task by `task <key>`; config values that nobody gives are those of the old run."""
-    if task is None or isinstance(task, Task):
-        return {} if task is None else {f"task {task.key}": task}, []
-    loaded = load_task(task, overrides=options.overrides())
-    stored = {name: value for one in run.tasks.values() for name, value in one.manifest["config"].items()}
-    missing = {
-        name: value
-        for name, value in stored.items()
-        if any(error.message == f"config value `{name}` is missing" for error in loaded.errors)
-    }
-    if missing:
-        loaded = load_task(task, config=missing, overrides=options.overrides())
-    raise_all(loaded.errors)
-    return ({f"task {loaded.value.key}": loaded.value} if loaded.value else {}), loaded.notices
 
 
 def _choose_tasks(
@@ -524,7 +515,24 @@ def resume(
         if writer.manifest["status"] == "complete":  # the process that held it has just finished
             forget_journal(place)
             return load_run(place)
-        chosen = _take_options(writer.manifest, options)
+        manifest, given = writer.manifest, {key: one for key, one in options.items() if one is not None}
+        for name in given.keys() & {*FIXED, "config", "policies", "baseline"}:
+            raise SpecError(
+                "E119",
+                f"`{name}` cannot be chosen: a run goes on with what it was started with",
+                hint="leave it out, or start a new run with `answerkey run`",
+            )
+        stored = manifest.get("options")
+        if not isinstance(stored, Mapping):
+            raise _refuse("it does not say which options it was started with")
+        if unknown := stored.keys() - set(STORED):
+            raise _refuse(f"its folder states options that it cannot decide: {listing(sorted(unknown))}")
+        # Who resumes a run that a limit stopped has seen that, and wants it to go on.
+        ended = LIMITS if (manifest.get("stopped") or {}).get("code") == "E305" else frozenset[str]()
+        if "engine" in given:
+            ended |= {"ray_address"}  # the cluster of before belongs to the engine of before
+        held = {name: value for name, value in stored.items() if name not in ended}
+        chosen = read_options("resume", {**held, **given})
         engine = open_engine(chosen.engine, chosen.ray_address)
         tasks, _ = check_beforehand(_prepare_again(writer, chosen), chosen, engine, report)
         writer.restart(describe_system())
@@ -532,28 +540,6 @@ def resume(
             for number in range(one.specification.num_runs):
                 writer.task(one.key).repetition(number).clear()
         return run_tasks(tasks, writer, engine, report, options=chosen, listener=listener)
-
-
-def _take_options(manifest: Mapping[str, Any], given: Mapping[str, object]) -> Options:
-    """Return the options that the run was started with, and those that are given anew."""
-    given = {name: value for name, value in given.items() if value is not None}
-    for name in given.keys() & {*FIXED, "config", "policies", "baseline"}:
-        raise SpecError(
-            "E119",
-            f"`{name}` cannot be chosen: a run goes on with what it was started with",
-            hint="leave it out, or start a new run with `answerkey run`",
-        )
-    stored = manifest.get("options")
-    if not isinstance(stored, Mapping):
-        raise _refuse("it does not say which options it was started with")
-    if unknown := stored.keys() - set(STORED):
-        raise _refuse(f"its folder states options that it cannot decide: {listing(sorted(unknown))}")
-    # Who resumes a run that a limit stopped has seen that, and wants it to go on.
-    ended = LIMITS if (manifest.get("stopped") or {}).get("code") == "E305" else frozenset[str]()
-    if "engine" in given:
-        ended |= {"ray_address"}  # the cluster of before belongs to the engine of before
-    held = {name: value for name, value in stored.items() if name not in ended}
-    return read_options("resume", {**held, **given})
 
 
 def _prepare_again(writer: RunWriter, options: Options) -> list[Prepared]:

@@ -428,18 +428,45 @@ def score(
     completion column is scored. A scorer that asks a model must name it by provider or URL; it is asked.
     """
     chosen = read_options("score", options)
-    ready = _take_task(task, chosen)
+    is_callers, ready = isinstance(task, Mapping), task
+    if not isinstance(ready, Task):
+        loaded = load_task(ready, config=chosen.config, overrides=chosen.overrides())
+        raise_all(loaded.errors)
+        if loaded.value is None:
+            hint = "give a task file, a mapping or a Task"
+            raise SpecError("E119", "there is no task to score with", hint=hint)
+        ready = loaded.value
     engine = open_engine(chosen.engine, chosen.ray_address)
-    is_callers = isinstance(task, Mapping)
     judges = load_judges(ready, run_file=None, overrides=chosen.overrides(), is_callers=is_callers)
     require_trust(ready.snippets, trust_code=chosen.trust_code)
     judge_models, errors = open_judges(ready, judges)
     raise_all(errors)
-    table = _take_table(completions)
+    table: Rows | None = None
+    if isinstance(completions, str | Path):
+        table = load_table(completions, by_trial=True).rows
+    elif completions is not None:
+        if not isinstance(completions, pl.DataFrame):
+            completions = [one if isinstance(one, Mapping) else {"completion": one} for one in completions]
+        table = load_rows(completions, name="completions", by_trial=True).rows
     given = load_table(samples) if isinstance(samples, str | Path) else load_rows(samples, name="samples")
     dataset = order_dataset(ready, Dataset.of(given.rows, name="samples"), table)
     raise_all(find_missing_design(ready, dataset))
-    recorded = _take_completions(ready, dataset, table, chosen)
+    column, calls_model = chosen.completion_column, bool(ready.solver and ready.solver.needs_model)
+    recorded: Recorded | None
+    if table is not None or not calls_model or chosen.model is not None:
+        asks = calls_model and column is None
+        recorded = find_completions(ready, dataset, table, column, calls_model=asks)
+    else:  # the samples' own completions stand in for calling a model
+        recorded = find_own_completions(dataset.rows, column=column)
+        if recorded is None:
+            raise SpecError(
+                "E119",
+                f"task `{ready.key}` asks a model, and there are neither completions nor a model",
+                hint="pass `completions`, `model`, or samples with a column `completion`",
+            )
+        refuse_unordered(ready)
+        if ready.num_trials > 1:
+            raise refuse_single(ready.num_trials)
     source = "recorded" if completions is not None else "builtin" if recorded is None else "dataset"
     prepared = Prepared(
         specification=Specification(
@@ -459,48 +486,6 @@ def score(
     policies, heard = take_policies({ready.key: ready}, ready.key, chosen)
     manifest = describe_run(ready.key, ready.display_name, tasks, heard, policies)
     return run_new(tasks, None, manifest, engine, stay_silent, options=chosen)
-
-
-def _take_task(task: Task | Mapping[str, object] | str | Path, options: Options) -> Task:
-    if isinstance(task, Task):
-        return task
-    loaded = load_task(task, config=options.config, overrides=options.overrides())
-    raise_all(loaded.errors)
-    if loaded.value is None:
-        raise SpecError(
-            "E119", "there is no task to score with", hint="give a task file, a mapping or a Task"
-        )
-    return loaded.value
-
-
-def _take_table(completions: Table | Sequence[str | None] | None) -> Rows | None:
-    """Return the rows of completions that are given as a file, a table, or texts."""
-    if completions is None:
-        return None
-    if isinstance(completions, str | Path):
-        return load_table(completions, by_trial=True).rows
-    if not isinstance(completions, pl.DataFrame):
-        completions = [one if isinstance(one, Mapping) else {"completion": one} for one in completions]
-    return load_rows(completions, name="completions", by_trial=True).rows
-
-
-def _take_completions(task: Task, dataset: Dataset, table: Rows | None, options: Options) -> Recorded | None:
-    """Return the completions of the table, or among the samples, where they stand in for calling a model."""
-    column = options.completion_column
-    calls_model = bool(task.solver and task.solver.needs_model)
-    if table is not None or not calls_model or options.model is not None:
-        return find_completions(task, dataset, table, column, calls_model=calls_model and column is None)
-    own = find_own_completions(dataset.rows, column=column)
-    if own is None:
-        raise SpecError(
-            "E119",
-            f"task `{task.key}` asks a model, and there are neither completions nor a model",
-            hint="pass `completions`, `model`, or samples with a column `completion`",
-        )
-    refuse_unordered(task)
-    if task.num_trials > 1:
-        raise refuse_single(task.num_trials)
-    return own
 
 
 # `check`: everything that can be found without calling a model.

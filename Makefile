@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+# Hundreds of tests start the command as a process of its own: it is compiled once, not each time.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test coverage test-long fuzz mutants check-style lint types imports docs bench bench-quick lock supply sbom clean chromium
 

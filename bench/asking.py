@@ -21,7 +21,7 @@ from pathlib import Path
 
 from aiohttp import ClientSession, TCPConnector, web
 
-from answerkey.models.calls import Call, Limits, call_key
+from answerkey.models.calls import Call, CallSettings, Limits, call_key
 from answerkey.models.client import ModelClient
 from answerkey.models.config import Secret
 from answerkey.models.providers import APIS, Connection
@@ -108,7 +108,7 @@ def measure_asker(url: str, concurrent: int, count: int) -> float:
     connection = Connection("bench", APIS["chat"], url, "bench", headers, max_concurrent=concurrent)
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal(Path(folder))
-        with ModelClient(connection, ledger=journal, limits=Limits()) as asker:
+        with ModelClient(connection, CallSettings(ledger=journal, limits=Limits())) as asker:
             begun = time.perf_counter()
             calls = [build_call(connection, number) for number in range(count)]
             asker.complete(calls)

@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 
 import answerkey
-from answerkey.cli.app import app
+from answerkey.cli import app
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"

@@ -6,11 +6,12 @@ Plural is a table, singular a row. Tables are Polars frames with a fixed meaning
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
+from pkgutil import resolve_name
 from typing import Any, Literal, Self, TypeVar
 
 import polars as pl
@@ -64,18 +65,25 @@ class Samples:
         return self.frame.columns
 
     def slice(self, offset: int, length: int) -> Self:
-        """Return the rows from `offset` on, at most `length` of them."""
+        """Return the rows from `offset` on, at most `length` of them; the same table where that is all."""
+        if offset == 0 and length >= len(self):
+            return self
         return self._with(self.frame.slice(offset, length), lambda series: series.slice(offset, length))
 
     def take(self, rows: Sequence[int] | pl.Series) -> Self:
         """Return the rows with these positions, in the order given."""
+        if isinstance(rows, range) and rows.step == 1:
+            return self.slice(rows.start, len(rows))
         indices = pl.Series(rows, dtype=pl.UInt32)
         return self._with(self.frame[indices], lambda series: series.gather(indices))
 
-    def select(self, columns: Sequence[str]) -> Self:
-        """Return the rows with these columns alone, and with their ids and lines."""
-        encoded = self.encoded.intersection(columns)
-        return replace(self, frame=self.frame.select(pl.selectors.by_name(*columns)), encoded=encoded)
+    def load(self, columns: Collection[str] | None = None) -> Self:
+        """Return the rows with these columns alone, the first where it has none of them; all without any."""
+        names = choose_names(self.columns, columns)
+        if len(names) == len(self.columns):
+            return self
+        frame = self.frame.select(pl.selectors.by_name(*names))
+        return replace(self, frame=frame, encoded=self.encoded.intersection(names))
 
     def repeat(self, times: int) -> Self:
         """Return each row `times` times, one after the other."""
@@ -125,6 +133,16 @@ class Samples:
         line = None if self.lines is None else int(self.lines[position])
         file = self.file if self.files is None else str(self.files[position])
         return Place(file=file, line=line, sample=str(self.ids[position]), field=column)
+
+
+def choose_names(known: Sequence[str], wanted: Collection[str] | None) -> list[str]:
+    """Return the known columns that are wanted, in their order; the first where none is.
+
+    A table without any column would not know how many rows it has.
+    """
+    if wanted is None:
+        return list(known)
+    return [name for name in known if name in wanted] or list(known[:1])
 
 
 class CompletionStatus(StrEnum):
@@ -651,22 +669,21 @@ Kind = TypeVar("Kind")
 
 
 class Registry(Mapping[str, type[Kind]]):
-    """Classes by the name that stands in `type:`.
+    """Classes by the name that stands in `type:`, imported when one is asked for if given as `module:Class`.
 
     A package adds one through an entry point of the group, under its name; a name of ours cannot be taken
     over. Other packages are looked at only when ours do not have a name, and loaded when theirs is asked for.
     """
 
-    def __init__(self, group: str, own: Mapping[str, type[Kind]]) -> None:
+    def __init__(self, group: str, own: Mapping[str, type[Kind] | str]) -> None:
         self.group = group
         self._own = dict(own)
         self._loaded: dict[str, type[Kind]] = {}
 
     def __getitem__(self, name: str) -> type[Kind]:
-        if name in self._own:
-            return self._own[name]
         if name not in self._loaded:
-            self._loaded[name] = self._load(self._foreign[name])
+            own = self._own[name] if name in self._own else self._load(self._foreign[name])
+            self._loaded[name] = resolve_name(own) if isinstance(own, str) else own
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:

@@ -1,6 +1,7 @@
 """A real Chromium, runs to look at, and pages under observation.
 
-One browser serves all tests of a process. Pictures and traces go to `build/browser`, which no commit holds.
+One browser serves all tests of a process. With `ANSWERKEY_PICTURES=1` pictures and traces of each test go to
+`build/browser`, which no commit holds; without it they are not made, since they double the work.
 """
 
 from __future__ import annotations
@@ -85,9 +86,11 @@ def open_stage(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Ope
     After the test nothing must have been seen that does not belong: no error or warning in the console, no
     dialog, no request but to what is its own.
     """
-    folder = ARTIFACTS / re.sub(r"[^\w-]+", "-", f"{request.path.stem}-{request.node.name}").strip("-")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder = None
+    if os.environ.get("ANSWERKEY_PICTURES"):
+        folder = ARTIFACTS / re.sub(r"[^\w-]+", "-", f"{request.path.stem}-{request.node.name}").strip("-")
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
     opened = []
 
     def open_page(
@@ -101,7 +104,8 @@ def open_stage(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Ope
             viewport={"width": width, "height": 900}, reduced_motion="reduce", **settings
         )
         context.set_default_timeout(PATIENCE)
-        context.tracing.start(snapshots=True, title=request.node.name)
+        if folder:
+            context.tracing.start(snapshots=True, title=request.node.name)
         watch = Watch(own or (address, "about:", "data:"))
         watch.follow(context)
         stage = Stage(context.new_page(), watch, address, folder)
@@ -110,7 +114,8 @@ def open_stage(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Ope
 
     yield open_page
     for number, (context, _) in enumerate(opened):
-        context.tracing.stop(path=folder / f"trace-{number}.zip")
+        if folder:
+            context.tracing.stop(path=folder / f"trace-{number}.zip")
         context.close()
     assert [problem for _, watch in opened for problem in watch.problems] == []
 

@@ -30,6 +30,8 @@ TURN = """async route => {
     location.hash = route;
     if (location.href !== before) await heard;
 }"""
+# A list knows its height when it has been laid out once, and draws as many rows with the next frame.
+DRAW = "() => new Promise(resume => requestAnimationFrame(() => requestAnimationFrame(resume)))"
 WALK = """async routes => {
     const main = document.querySelector("main");
     const read = selector => [...main.querySelectorAll(selector)].map(one => one.textContent);
@@ -84,7 +86,7 @@ class Stage:
     page: Page
     watch: Watch
     address: str
-    folder: Path
+    folder: Path | None
 
     def go(self, route: str = "#/") -> None:
         """Open a route of the page, as a link from elsewhere does."""
@@ -100,6 +102,7 @@ class Stage:
     def settle(self) -> None:
         """Wait until the page shows what its route asks for."""
         self.page.locator("main:not([aria-busy='true']):has(h1)").wait_for()
+        self.page.evaluate(DRAW)
 
     def find(self, selector: str, *, has_text: str | None = None) -> Locator:
         """Return what matches in the main part of the page."""
@@ -113,13 +116,10 @@ class Stage:
         """Return the ids of the rows that are drawn, in their order."""
         return self.find("tr[data-index] a").all_inner_texts()
 
-    def count_rows(self) -> int:
-        """Return how many rows the table has, drawn or not."""
-        return int(self.find("table.rows").get_attribute("aria-rowcount") or 0) - 1
-
     def photograph(self, name: str, *, whole: bool = False) -> None:
-        """Keep a picture of what is in sight, or of the whole page."""
-        self.page.screenshot(path=self.folder / f"{name}.png", full_page=whole)
+        """Keep a picture of what is in sight, or of the whole page, if pictures are wanted."""
+        if self.folder:
+            self.page.screenshot(path=self.folder / f"{name}.png", full_page=whole)
 
     def list_foreign_markup(self) -> list[str]:
         """Return elements and attributes that only text taken for markup can have made."""

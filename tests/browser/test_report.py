@@ -64,7 +64,7 @@ def test_a_filter_by_verdict_shows_those_samples(stage: Stage) -> None:
         stage.choose(word)
         expect(stage.find(".tally")).to_have_text(f"{number} of 125 samples")
         assert stage.page.url.endswith(f"{SAMPLES}?show={word.lower()}")
-        assert stage.count_rows() == number
+        expect(stage.find("table.rows")).to_have_attribute("aria-rowcount", str(number + 1))
 
 
 def test_filters_narrow_each_other_until_they_are_cleared(stage: Stage) -> None:
@@ -195,8 +195,7 @@ def test_the_whole_page_prints(stage: Stage) -> None:
     stage.photograph("print", whole=True)
     stage.page.evaluate("dispatchEvent(new Event('afterprint'))")
     stage.page.emulate_media(media="screen")
-    stage.page.pdf(path=stage.folder / "report.pdf", print_background=False)
-    assert (stage.folder / "report.pdf").stat().st_size > 10_000
+    assert len(stage.page.pdf(print_background=False)) > 10_000
 
 
 def test_the_colours_follow_the_system_until_one_chooses(report: str, open_stage: OpenStage) -> None:

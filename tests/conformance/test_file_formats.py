@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 import zstandard
 
-from answerkey.datasets import columns, content, parquet
+from answerkey.datasets import content, formats
 from answerkey.datasets.columns import ColumnKind
 from answerkey.datasets.dataset import Dataset, Selection, open_dataset
 from answerkey.datasets.recorded import match_completions
@@ -145,8 +145,7 @@ def test_every_format_is_the_same_when_it_is_streamed(
     selection = Selection(7, "random", 3)
     held = [open_rows(path), open_rows(path, selection)]
     monkeypatch.setattr(content, "HELD_BYTES", 0)
-    for module in (columns, parquet):
-        monkeypatch.setattr(module, "CHUNK_ROWS", 13)
+    monkeypatch.setattr(formats, "CHUNK_ROWS", 13)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for _ in ("read", "from the cache"):
         for one, expected in zip([open_rows(path), open_rows(path, selection)], held, strict=True):

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.datasets import columns, content
+from answerkey.datasets import content, formats
 from answerkey.evaluate import prepare
 from answerkey.evaluate.prepare import Prepared
 
@@ -161,7 +161,7 @@ def test_streamed_files_in_shards_give_the_same_numbers(
     """A file that is too large to be held gives the same numbers, read now and from the cache."""
     monkeypatch.setattr(content, "HELD_BYTES", 100)
     monkeypatch.setattr(prepare, "SHARD_ROWS", size)
-    monkeypatch.setattr(columns, "CHUNK_ROWS", 17)
+    monkeypatch.setattr(formats, "CHUNK_ROWS", 17)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for turn in ("now", "from the cache"):
         folder = tmp_path / turn

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from answerkey.cli.app import app, command_names
+from answerkey.cli import app, command_names
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
 COMMON = ("--json", "--verbose", "-v", "--quiet", "-q", "--help", "-h", "--version")

@@ -10,7 +10,7 @@ import pytest
 
 from answerkey.errors import SolverError
 from answerkey.models import client as clients
-from answerkey.models.calls import Call, Event, Finished, Limits, MemoryLedger, call_key
+from answerkey.models.calls import Call, CallSettings, Event, Finished, Limits, MemoryLedger, call_key
 from answerkey.models.client import ModelClient
 from answerkey.models.config import Secret
 from answerkey.models.providers import APIS, Connection
@@ -58,7 +58,7 @@ def test_a_fifth_of_faults_changes_nothing_in_the_answers() -> None:
     behaviour = Behaviour(faults={**MIX, "hang": 0.002}, faulty_attempts=None, hang_seconds=0.1)
     with TestServer(echo, behaviour) as server:
         connection = connect(server)
-        with ModelClient(connection, limits=QUICK) as asker:
+        with ModelClient(connection, CallSettings(limits=QUICK)) as asker:
             completions = asker.complete(make_calls(connection, COUNT))
         asked = server.asked
     assert [one.text for one in completions] == [f"question {number}" for number in range(COUNT)]
@@ -74,7 +74,7 @@ def test_a_fault_without_end_is_an_error_of_the_call(fault: str) -> None:
     limits = Limits(first_wait=0.001, wait_seconds=0.002, attempts=3, unreadable_attempts=3)
     with TestServer("A", Behaviour(faults={fault: 1.0}, faulty_attempts=None)) as server:
         connection = connect(server)
-        with ModelClient(connection, limits=limits) as asker:
+        with ModelClient(connection, CallSettings(limits=limits)) as asker:
             completions = asker.complete(make_calls(connection, 20))
         total = server.asked.total
     assert [(one.status, one.attempts) for one in completions] == [(CompletionStatus.ERROR, 3)] * 20
@@ -87,7 +87,7 @@ def test_a_bad_request_is_sent_once(fault: str) -> None:
     """What cannot pass is not asked again."""
     with TestServer("A", Behaviour(faults={fault: 1.0}, faulty_attempts=None)) as server:
         connection = connect(server)
-        with ModelClient(connection, limits=QUICK) as asker:
+        with ModelClient(connection, CallSettings(limits=QUICK)) as asker:
             completions = asker.complete(make_calls(connection, 20))
         assert server.asked.total == 20
     assert all((one.error or "").startswith(f"HTTP {fault}") for one in completions)
@@ -100,7 +100,7 @@ def test_the_deadline_holds(fault: str) -> None:
     with TestServer("A", Behaviour(faulty_attempts=None, drip_seconds=60.0)) as server:
         connection = connect(server)
         begun = time.monotonic()
-        with ModelClient(connection, limits=limits) as asker:
+        with ModelClient(connection, CallSettings(limits=limits)) as asker:
             asker.complete(make_calls(connection, 1))
             server.change(faults={fault: 1.0})
             completions = asker.complete(make_calls(connection, 6)[1:])
@@ -113,7 +113,7 @@ def test_the_size_is_capped(fault: str) -> None:
     """A body without end, or one that unpacks to 64 MB, is not read beyond the cap, and asked for once."""
     with TestServer("A", Behaviour(faults={fault: 1.0}, faulty_attempts=None)) as server:
         connection = connect(server)
-        with ModelClient(connection, limits=Limits(max_bytes=1 << 20)) as asker:
+        with ModelClient(connection, CallSettings(limits=Limits(max_bytes=1 << 20))) as asker:
             (completion,) = asker.complete(make_calls(connection, 1))
         assert server.asked.total == 1
     assert completion.error == "the reply of `127.0.0.1` is larger than 1048576 bytes"
@@ -153,7 +153,7 @@ def test_a_key_that_expires_stops_and_keeps_the_rest(monkeypatch: pytest.MonkeyP
 
         connection = connect(server)
         with (
-            ModelClient(connection, ledger=ledger, watch=watch) as asker,
+            ModelClient(connection, CallSettings(ledger=ledger, watch=watch)) as asker,
             pytest.raises(SolverError, match="E304"),
         ):
             asker.complete(make_calls(connection, 5000))
@@ -166,7 +166,7 @@ def test_connections_are_used_again() -> None:
     with TestServer("A") as server:
         connection = connect(server)
         calls = make_calls(connection, 1000)
-        with ModelClient(connection, limits=Limits(max_concurrent=16)) as asker:
+        with ModelClient(connection, CallSettings(limits=Limits(max_concurrent=16))) as asker:
             asker.complete(calls[:500])
             asker.complete(calls[500:])
         assert len(server.asked.connections) <= 16
@@ -182,7 +182,7 @@ def test_an_endpoint_with_limits_answers_everything(limit: dict[str, float]) -> 
     limits = Limits(first_wait=0.01, wait_seconds=0.5)
     with TestServer(echo, behaviour) as server:
         connection = connect(server)
-        with ModelClient(connection, limits=limits) as asker:
+        with ModelClient(connection, CallSettings(limits=limits)) as asker:
             completions = asker.complete(make_calls(connection, 400))
         assert server.asked.answered == 400
     assert all(one.status is CompletionStatus.OK for one in completions)
@@ -200,7 +200,7 @@ def test_a_server_that_goes_away_is_given_up() -> None:
 
     connection = connect(server)
     with (
-        ModelClient(connection, ledger=ledger, limits=limits, watch=watch) as asker,
+        ModelClient(connection, CallSettings(ledger=ledger, limits=limits, watch=watch)) as asker,
         pytest.raises(SolverError, match="calls to `test` failed in a row, all for the same reason"),
     ):
         asker.complete(make_calls(connection, 5000))
@@ -218,7 +218,7 @@ def test_the_key_is_seen_in_its_header_and_nowhere_else(caplog: pytest.LogCaptur
     seen: list[object] = []
     with TestServer(lambda messages: answers.get(echo(messages), "A"), Behaviour(canary=KEY)) as server:
         connection = connect(server)
-        with ModelClient(connection, limits=QUICK, watch=seen.append) as asker:
+        with ModelClient(connection, CallSettings(limits=QUICK, watch=seen.append)) as asker:
             seen += asker.complete(make_calls(connection, 2))
             server.change(faults=faults, faulty_attempts=None)
             seen += asker.complete(make_calls(connection, 200))

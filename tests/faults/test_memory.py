@@ -17,7 +17,7 @@ MEGABYTES = 64
 #: Asks a number of questions at once, and prints what they took at most, and what came of them.
 ASK = r"""
 import json, sys
-from answerkey.models.calls import Call, Limits, call_key
+from answerkey.models.calls import Call, CallSettings, Limits, call_key
 from answerkey.models.client import ModelClient
 from answerkey.models.providers import APIS, Connection
 import answerkey.models.http, ssl
@@ -32,7 +32,7 @@ asked = [[{"role": "user", "content": f"question {number}"}] for number in range
 calls = [Call(call_key(connection, one, 0), str(number), 0, one) for number, one in enumerate(asked)]
 ssl.create_default_context()
 before = measure("VmRSS")
-with ModelClient(connection, limits=Limits(max_concurrent=count)) as client:
+with ModelClient(connection, CallSettings(limits=Limits(max_concurrent=count))) as client:
     client.endpoint.semaphore.limit = count
     said = client.complete(calls)
 print(json.dumps({"megabytes": measure("VmHWM") - before, "errors": sorted({one.error for one in said})}))

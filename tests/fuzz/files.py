@@ -18,11 +18,8 @@ from answerkey.spec import load_plan, load_task
 from answerkey.spec.nodes import (
     MAX_DEPTH,
     MAX_NODES,
-    ListNode,
-    MapNode,
     Node,
     Problems,
-    ScalarNode,
     decode,
     parse_yaml,
     walk_scalars,
@@ -78,9 +75,8 @@ def _walk(node: Node, depth: int = 0) -> Iterator[Node]:
     """Yield every node, each time it is used."""
     assert depth <= MAX_DEPTH + 1
     yield node
-    entries = node.entries if isinstance(node, ListNode) else ()
-    for entry in node.entries.values() if isinstance(node, MapNode) else entries:
-        if isinstance(entry, ScalarNode):
+    for entry in (*node.entries.values(), *node.items):
+        if entry.is_scalar:
             yield entry
         else:
             yield from _walk(entry, depth + 1)
@@ -219,12 +215,12 @@ def make_laws() -> dict[str, Law]:
         "parquet": Law(
             partial(check_table, ".parquet"),
             lambda: [write_frame(_write_parquet), write_frame(_write_plain)],
-            examples=50,
+            examples=20,
         ),
         "arrow": Law(
             partial(check_table, ".arrow"),
             lambda: [write_frame(_write_arrow), write_frame(_write_stream)],
-            examples=50,
+            examples=20,
         ),
         "gzip": Law(partial(check_table, ".jsonl.gz"), lambda: _list_packed(gzip.compress), (), 80),
         "zstd": Law(partial(check_table, ".jsonl.zst"), lambda: _list_packed(zstandard.compress), (), 80),

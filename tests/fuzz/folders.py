@@ -8,9 +8,9 @@ from functools import cache, partial
 from pathlib import Path
 
 import answerkey
-from answerkey.report.explain import explain_sample
-from answerkey.report.listing import list_folder
-from answerkey.report.terminal import draw_summary
+from answerkey.reports.explain import explain_sample
+from answerkey.reports.terminal import draw_summary
+from answerkey.reports.view import list_folder
 
 from .files import ROWS, open_project, write_lines
 from .law import Law, open_folder, refusing

@@ -28,7 +28,7 @@ WATCHED = {
     "choices": ("answerkey.scorers",),
     "template": ("answerkey.templates", "jinja2"),
     "config": ("answerkey.templates", "jinja2"),
-    "shown": ("answerkey.text", "answerkey.exporters", "answerkey.report.markdown"),
+    "shown": ("answerkey.text", "answerkey.exporters", "answerkey.reports.markdown"),
     "yaml": ("answerkey.spec.nodes", "ruamel.yaml"),
     "task": ("answerkey.spec",),
     "reply": ("answerkey.models", "answerkey.scorers.choice_probabilities"),
@@ -39,7 +39,7 @@ WATCHED = {
     "http": ("answerkey.models",),
     "log": ("answerkey.importers", "answerkey.models.responses"),
     "archive": ("answerkey.importers",),
-    "run": ("answerkey.runs", "answerkey.report"),
+    "run": ("answerkey.runs", "answerkey.reports"),
 }
 OTHERS = ("answerkey.datasets",)
 LIMITS = ("-timeout=25", "-rss_limit_mb=3000", "-max_len=16384", "-print_final_stats=1")

@@ -32,7 +32,7 @@ class Law:
     check: Callable[[bytes], None]
     seeds: Callable[[], Sequence[bytes]]
     words: Sequence[bytes] = ()
-    examples: int = 100
+    examples: int = 40
 
 
 def list_stored(name: str) -> list[bytes]:

@@ -19,7 +19,6 @@ from answerkey.models.calls import Limits
 from answerkey.models.http import HttpClient, unpack
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.responses import (
-    Said,
     is_trace,
     read_body,
     read_message,
@@ -30,8 +29,7 @@ from answerkey.models.responses import (
     take_text,
 )
 from answerkey.models.retry import NoReply, Reply, Request, Verdict, judge, read_retry_after
-from answerkey.scorers import ChoiceProbabilities
-from answerkey.scorers.choice_probabilities import Normalise
+from answerkey.scorers.choice_probabilities import ChoiceProbabilities, Normalise
 from answerkey.types import Completion, Completions, CompletionStatus, Samples
 
 from .law import Law, decode, list_stored, read_value
@@ -39,7 +37,7 @@ from .law import Law, decode, list_stored, read_value
 #: The most bytes of a body here.
 MOST = 4_096
 CONNECTION = Connection("m", APIS["chat"], "http://127.0.0.1:9/v1/chat/completions", "m")
-Take = Callable[[Mapping[str, object]], Said]
+Take = Callable[[Mapping[str, object]], Completion]
 JSON_WORDS = (
     b'{"', b'": ', b'", "', b"[", b"]", b"}", b"null", b"true", b"NaN", b"1e999", b"-1", b"9" * 400,
     b"\\ud800", b'"choices": ', b'"message": ', b'"content": ', b'"role": ', b'"assistant"', b'"refusal": ',

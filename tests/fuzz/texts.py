@@ -13,12 +13,12 @@ import polars as pl
 
 from answerkey.exporters import guard_column
 from answerkey.reader import PART_REASONS, PARTS, REASONS
-from answerkey.report.markdown import clean_xml
+from answerkey.reports.markdown import clean_xml
 from answerkey.scorers import StringEqualsMcqa, judge
 from answerkey.scorers.base import RowFault
 from answerkey.scorers.extraction import RULES, find_rule
 from answerkey.scorers.mcqa import parse_choices, parse_truth, read_options
-from answerkey.scorers.model_judge import Scale, UnreadableVerdict, read_verdict
+from answerkey.scorers.model_judge import UnreadableVerdict, read_verdict
 from answerkey.templates import ConfigValue, FilterOp, RowError, RowFilter, Template, embed_config
 from answerkey.text import escape_json, make_visible, shorten
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, ScoreStatus
@@ -116,15 +116,14 @@ def check_choices(raw: bytes) -> None:
 
 def check_verdict(raw: bytes) -> None:
     """Require that what a judge says is one score on the scale, or unreadable."""
-    for scale in (Scale(), Scale(1, 10)):
+    for low, high in ((0, 1), (1, 10)):
         try:
-            found = read_verdict(decode(raw), scale)
+            score, reasoning, confidence = read_verdict(decode(raw), (low, high))
         except UnreadableVerdict:
             continue
-        assert scale.low <= found.score <= scale.high
-        assert 0 <= scale.normalise(found.score) <= 1
-        assert found.confidence is None or 0 <= found.confidence <= 1
-        assert found.reasoning is None or isinstance(found.reasoning, str)
+        assert low <= score <= high
+        assert confidence is None or 0 <= confidence <= 1
+        assert reasoning is None or isinstance(reasoning, str)
 
 
 def check_template(raw: bytes) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.cli.app import command_names
+from answerkey.cli import command_names
 
 Call = Callable[..., Any]
 Compare = Callable[[str, str], None]

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from answerkey.templates import Template
-from answerkey.templates.limits import FEW_STEPS
 from answerkey.templates.rendering import Rows
+from answerkey.templates.values import FEW_STEPS
 from answerkey.types import Row
 
 #: Each column as large as a row that is rendered here may be.
@@ -55,8 +55,7 @@ def test_the_worst_of_the_tame_is_soon_done(body: str) -> None:
     """In some tenths of a second of computing, however often it asks for the whole of the largest row."""
     for turns in TURNS:
         source = f"{{% for i in range({turns}) %}}{body}{{% endfor %}}"
-        recipe = Template.compile(source)._recipe
-        assert recipe is not None
+        recipe = Template.compile(source)._programs[0].recipe
         assert recipe.is_tame
         started = time.process_time()
         list(recipe.render(Rows({"sample": ROW}), FEW_STEPS))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from answerkey.metrics.base import merge_parts
 from answerkey.run_audit.audit import merge_audit_parts
 from answerkey.scorers import StringEqualsMcqa, count_readings
-from answerkey.scorers.scoring import list_passages, reread
+from answerkey.scorers.mcqa import list_passages, reread
 from answerkey.types import RULE_NAMES, Completions, Samples
 
 LETTERS = ["A", "B", "C", "D"]

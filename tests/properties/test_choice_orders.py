@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.scorers.mcqa import move_label, restore_label
+from answerkey.scorers.base import restore_label
+from answerkey.scorers.mcqa import move_label
 from answerkey.solvers import ChoiceOrder, plan_row
 from answerkey.types import Row
 

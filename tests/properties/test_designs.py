@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from answerkey.metrics import (
     Design,
-    Frequency,
     KeyedMetric,
     Mean,
     Metric,
@@ -24,7 +23,7 @@ from answerkey.metrics import (
     intervals,
     measure_metrics,
 )
-from answerkey.metrics.classification import MulticlassClassification, Precision
+from answerkey.metrics.classification import Frequency, MulticlassClassification, Precision
 from answerkey.metrics.moments import StdDev, WeightedAverage
 from answerkey.types import GroupValue, MetricValue, Samples, Scores
 

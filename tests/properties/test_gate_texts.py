@@ -10,7 +10,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.report.markdown import escape_markdown, write_junit, write_step_summary
+from answerkey.reports.markdown import escape_markdown, write_junit, write_step_summary
 from answerkey.runs import Run, describe_gates, start_run
 from answerkey.types import Gate, GateCheck, GateStatus
 

@@ -16,24 +16,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from answerkey.metrics import (
-    METRICS,
-    Calibration,
-    Frequency,
-    Mean,
-    Metric,
-    PythonMetric,
-    merge_counts,
-    wilson,
-)
+from answerkey.metrics import METRICS, Mean, Metric, merge_counts, wilson
 from answerkey.metrics.classification import (
     BinaryClassification,
+    Calibration,
     F1Score,
+    Frequency,
     MulticlassClassification,
     Precision,
     Recall,
 )
 from answerkey.metrics.moments import Max, Min, StdDev, WeightedAverage
+from answerkey.metrics.python import PythonMetric
 from answerkey.metrics.task_counts import count_rows
 from answerkey.types import Completion, Completions, MetricValue, Samples, Scores
 

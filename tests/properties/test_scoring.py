@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from answerkey.errors import DataError
-from answerkey.scorers import Action, StringEquals, apply_actions
+from answerkey.scorers import Action, apply_actions
+from answerkey.scorers.string_equals import StringEquals
 from answerkey.templates import RowError, RowFilter
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score, ScoreStatus
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from answerkey.errors import SpecError
 from answerkey.templates import ConfigValue, RowError, Template, embed_config
-from answerkey.templates.config import Standing, find_placeholders
+from answerkey.templates.config import find_placeholders
 from answerkey.templates.environment import open_environment
 from answerkey.types import Samples
 
@@ -137,21 +137,21 @@ def test_a_config_text_is_printed_never_run(value: str) -> None:
     assert fill("{{ sample.<< config.x >> }}") == "found"
 
 
-def stand_by_lexer(text: str) -> list[Standing] | None:
+def stand_by_lexer(text: str) -> list[str] | None:
     """Return where Jinja's lexer sees the placeholders, names in their place; None for what it refuses."""
     kinds = {
-        "data": Standing.TEXT,
-        "comment": Standing.COMMENT,
-        "string": Standing.QUOTED,
-        "name": Standing.CODE,
+        "data": "text",
+        "comment": "comment",
+        "string": "quoted",
+        "name": "code",
     }
-    found: list[Standing] = []
+    found: list[str] = []
     is_raw = False
     try:
         for _, kind, value in open_environment().lex(text.replace("<< config.x >>", "\u01c1")):
             is_raw = kind == "raw_begin" or (is_raw and kind != "raw_end")
-            standing = Standing.RAW if is_raw else kinds.get(kind, Standing.CODE)
-            found.extend([standing] * value.count("\u01c1"))
+            region = "raw" if is_raw else kinds.get(kind, "code")
+            found.extend([region] * value.count("\u01c1"))
     except jinja2.TemplateSyntaxError:
         return None
     return found
@@ -162,7 +162,7 @@ def test_placeholders_stand_where_jinjas_lexer_sees_them(text: str) -> None:
     """For all texts that Jinja can read: the scanner and the lexer agree."""
     expected = stand_by_lexer(text)
     if expected is not None:
-        assert [spot.standing for spot in find_placeholders(text, is_template=True)] == expected
+        assert [spot.region for spot in find_placeholders(text, is_template=True)] == expected
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=10).map("".join), CELLS)

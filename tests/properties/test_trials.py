@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from answerkey.metrics import (
     Aggregator,
-    Frequency,
     KeyedMetric,
     Mean,
     Metric,
@@ -23,6 +22,7 @@ from answerkey.metrics import (
     finish_metric,
     measure_metrics,
 )
+from answerkey.metrics.classification import Frequency
 from answerkey.metrics.moments import Max, StdDev
 from answerkey.types import EMPTY_STRUCT_FIELD, MetricValue, Samples, Scores
 

@@ -1,23 +1,121 @@
 """Commands; the only package that prints and exits.
 
-`main` finds the command (`app`), runs it, and turns whatever happens into text on stderr and an exit code
-(`exits`). Each command reads its options, calls a function, and prints what the reports drew (`console`).
-Heavy libraries are imported by the command that needs them, so that `--help` is fast.
+`main` finds the command, runs it, and turns whatever happens into text on stderr and an exit code (`exits`).
+Each command reads its options, calls a function, and prints what the reports drew (`console`). Modules of
+commands, and the heavy libraries they need, are imported when a command is called, so that `--help` is fast.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from answerkey._version import __version__
+from answerkey.cli.exits import catch_faults, leave_stream
+from answerkey.errors import SpecError, suggest
+
+#: Command name → module of this package, what it does in one line; in the order and groups of `--help`.
+COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
+    "Evaluate": {
+        "run": ("run", "Check, solve and score a task; write the run and print its summary."),
+        "score": ("run", "Score recorded completions; no model is asked."),
+        "resume": ("run", "Go on with an interrupted run where it stopped."),
+        "rescore": ("run", "Score an old run's completions again, as a new run."),
+        "check": ("run", "Find every mistake that can be found without asking a model."),
+        "audit-dataset": ("look", "Look at the questions themselves."),
+    },
+    "Look at runs": {
+        "show": ("look", "Print the summary of a run."),
+        "explain": ("look", "Show one sample's whole way, from its row to its score."),
+        "audit": ("look", "Say how much of a number rests on format, position and chance."),
+        "compare": ("look", "Compare runs on the same samples, pair by pair."),
+        "power": ("look", "Plan a comparison: samples for a difference, and the reverse."),
+        "report": ("look", "Write runs as one HTML file that needs nothing else."),
+        "view": ("look", "Show the runs of a folder in a local web page."),
+        "runs": ("look", "List the runs of a folder."),
+        "export": ("look", "Write the per-sample rows of a run as JSONL, CSV or Parquet."),
+    },
+    "Start": {
+        "tasks": ("start", "List the ready-made tasks, or show one."),
+        "import": ("start", "Turn another tool's log into a dataset and completions."),
+        "demo": ("start", "Run the built-in example from end to end, offline."),
+        "init": ("start", "Make a working project to start from."),
+        "schema": ("start", "Print the JSON Schema of a file kind, for editors."),
+    },
+}
+
+
+def command_names() -> list[str]:
+    """Return the commands there are, in the order of `--help`."""
+    return [name for group in COMMANDS.values() for name in group]
+
+
+class App(click.Group):
+    """A group that knows its commands by name and imports only the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+        """Return the names of the commands there are."""
+        return command_names()
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  same
+        """Return a command, imported now; None for a name that there is not."""
+        module, summary = next(
+            (group[cmd_name] for group in COMMANDS.values() if cmd_name in group), ("", "")
+        )
+        if not module:
+            return None
+        found = import_module(f"{__name__}.{module}")
+        command: click.Command = getattr(found, f"{cmd_name.replace('-', '_')}_command")
+        command.short_help = summary
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the arguments name, or say which one is near."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            near = suggest(name, command_names()) or f"commands: {', '.join(command_names())}"
+            raise SpecError("E119", f"there is no command `{name}`", hint=near)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Carry out the command; a reader of stdout that goes away is no failure (click would exit 1)."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            leave_stream(sys.stdout)
+            return 0
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  same
+        """Write the commands in their groups."""
+        for title, group in COMMANDS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, summary) for name, (_, summary) in group.items()])
+
+
+@click.group(
+    cls=App,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Example: answerkey demo\n\nHelp for one command: answerkey run --help",
+)
+@click.version_option(__version__, prog_name="answerkey", message="%(prog)s %(version)s")
+@click.option("-v", "--verbose", is_flag=True, help="Say more; show an internal error's traceback.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but data and errors.")
+@click.pass_context
+def app(context: click.Context, *, verbose: bool, quiet: bool) -> None:
+    """Multiple-choice evaluation of language models with numbers that stand up."""
+    context.obj = {"verbose": verbose, "quiet": quiet}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out one command line and return the exit code."""
-    from answerkey.cli.app import app
-    from answerkey.cli.exits import catch_faults
-
     words = list(sys.argv[1:] if arguments is None else arguments)
-    is_last = arguments is None
     return catch_faults(
-        lambda: app.main(words, prog_name="answerkey", standalone_mode=False), words, is_last=is_last
+        lambda: app.main(words, prog_name="answerkey", standalone_mode=False),
+        words,
+        is_last=arguments is None,
     )

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO, cast
@@ -78,19 +78,15 @@ class Console:
         for notice in notices:
             self.say(draw_notice(notice))
 
-    @contextmanager
-    def display(self) -> Iterator[Display]:
-        """Yield what shows progress on stderr: a block on a terminal, else a line now and then."""
-        with open_display(is_quiet=self.quiet) as display:
-            yield display
+    def display(self) -> AbstractContextManager[Display]:
+        """Return what shows progress on stderr: a block on a terminal, else a line now and then."""
+        return open_display(is_quiet=self.quiet)
 
 
 def wants_colour(stream: TextIO) -> bool:
     """Return whether to colour what goes to a stream: `NO_COLOR`, then `FORCE_COLOR`, then a terminal."""
-    if os.environ.get("NO_COLOR"):
-        return False
-    if os.environ.get("FORCE_COLOR"):
-        return True
+    if os.environ.get("NO_COLOR") or os.environ.get("FORCE_COLOR"):
+        return not os.environ.get("NO_COLOR")
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
@@ -260,7 +256,7 @@ class LineDisplay(Display):
         """Write a line if it is time for one."""
         if self._observer is None:
             return
-        from answerkey.report.terminal import write_progress
+        from answerkey.reports.terminal import write_progress
         from answerkey.text import line
 
         progress = look_at(self._observer)
@@ -306,7 +302,7 @@ class BlockDisplay(Display):
         """Return the block as it is now."""
         from rich.text import Text
 
-        from answerkey.report.terminal import BAR, PLAIN_BAR, draw_bar, draw_progress
+        from answerkey.reports.terminal import BAR, PLAIN_BAR, draw_bar, draw_progress
 
         bar = BAR if is_unicode(sys.stderr) else PLAIN_BAR
         lines = [draw_bar(*self._stage, bar=bar)] if self._stage else []
@@ -320,20 +316,33 @@ def open_display(*, is_quiet: bool) -> Iterator[Display]:
     """Yield what shows progress on stderr, fit for who looks at it."""
     if is_quiet:
         yield Display()
-    elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        with _draw_block() as block:
+        return
+    stream = cast("TextIO", LastingStream(sys.stderr))
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        with _draw_block(stream) as block:
             yield block
-    else:
-        with _write_now_and_then() as lines:
-            yield lines
+        return
+    lines = LineDisplay(lambda written: write_lines(written, stream))
+    is_over = threading.Event()
+
+    def tick() -> None:
+        while not is_over.wait(TICK_SECONDS):
+            lines.tick()
+
+    ticker = threading.Thread(target=tick, name="answerkey-progress", daemon=True)
+    ticker.start()
+    try:
+        yield lines
+    finally:
+        is_over.set()
+        ticker.join()
 
 
 @contextmanager
-def _draw_block() -> Iterator[BlockDisplay]:
+def _draw_block(stream: TextIO) -> Iterator[BlockDisplay]:
     from rich.console import Console as RichConsole
     from rich.live import Live
 
-    stream = cast("TextIO", LastingStream(sys.stderr))
     console = RichConsole(file=stream, markup=False, highlight=False, emoji=False)
     display = BlockDisplay(console)
     with Live(
@@ -345,22 +354,3 @@ def _draw_block() -> Iterator[BlockDisplay]:
         redirect_stderr=False,
     ):
         yield display
-
-
-@contextmanager
-def _write_now_and_then() -> Iterator[LineDisplay]:
-    stream = cast("TextIO", LastingStream(sys.stderr))
-    display = LineDisplay(lambda lines: write_lines(lines, stream))
-    is_over = threading.Event()
-
-    def tick() -> None:
-        while not is_over.wait(TICK_SECONDS):
-            display.tick()
-
-    ticker = threading.Thread(target=tick, name="answerkey-progress", daemon=True)
-    ticker.start()
-    try:
-        yield display
-    finally:
-        is_over.set()
-        ticker.join()

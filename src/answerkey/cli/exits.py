@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import platform
+import re
 import signal
 import socket
 import sys
@@ -36,7 +37,8 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.message = _name(number)
+        by = "" if number == signal.SIGINT else f" by {signal.Signals(number).name}"
+        self.message = f"interrupted{by}"
         super().__init__(self.message)
 
 
@@ -88,8 +90,10 @@ def hear_signals(give_up: Callable[[Interrupted], object], *, is_last: bool) -> 
         return
     receiver, sender = socket.socketpair()
     sender.settimeout(0)
-    ends = (receiver, sender)
-    threading.Thread(target=heard.watch, args=ends, name="answerkey-signals", daemon=True).start()
+    watcher = threading.Thread(
+        target=heard.watch, args=(receiver, sender), name="answerkey-signals", daemon=True
+    )
+    watcher.start()
     waker = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
     before = {number: signal.signal(number, heard.hear) for number in free}
     try:
@@ -112,23 +116,10 @@ def _receive(receiver: socket.socket) -> int | None:
     return None
 
 
-def _name(number: int) -> str:
-    """Return how a signal is called in messages."""
-    return "interrupted" if number == signal.SIGINT else f"interrupted by {signal.Signals(number).name}"
-
-
 #: What the machine says no to: space, rights, names. No bug of ours.
 OUR_SURROUNDINGS = frozenset(
-    {
-        errno.EACCES,
-        errno.EDQUOT,
-        errno.EIO,
-        errno.ENAMETOOLONG,
-        errno.ENOSPC,
-        errno.ENOTDIR,
-        errno.EPERM,
-        errno.EROFS,
-    }
+    getattr(errno, name)
+    for name in ("EACCES", "EDQUOT", "EIO", "ENAMETOOLONG", "ENOSPC", "ENOTDIR", "EPERM", "EROFS")
 )
 
 
@@ -138,7 +129,10 @@ def catch_faults(work: Callable[[], object], words: Sequence[str], *, is_last: b
     `is_last` says that the process ends with it.
     """
     has_terminal = sys.stderr.isatty()
-    _prepare_streams()
+    for stream in (sys.stdout, sys.stderr):
+        # A character that the terminal's encoding lacks is written out rather than ending the command.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
     with hear_signals(lambda stop: _tell_interrupt(stop, words), is_last=is_last) as heard:
         try:
             code = work()
@@ -163,15 +157,21 @@ def _find_interrupt(error: BaseException, *, has_terminal: bool) -> BaseExceptio
 
 
 def _tell_error(error: BaseException, words: Sequence[str]) -> int:
-    """Say what went wrong and return the exit code."""
+    """Say what went wrong, on stderr and with `--json` also on stdout, and return the exit code."""
     if isinstance(error, BrokenPipeError):
-        return leave_pipe()
+        leave_stream(sys.stdout)
+        return 0
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         sys.stderr.write(f"{error.ctx.get_help() if error.ctx else error}\n")
         return error.exit_code
-    code = report_fault(translate(error, words), words)
+    from answerkey.text import describe_problem, draw_problems
+
+    told = translate(error, words)
+    if _wants_json(words):
+        write_json(describe_problem(told) | _describe_notes(told))
+    write_lines(draw_problems(told.errors if isinstance(told, Problems) else (told,)), sys.stderr)
     _say_notes(error)
-    return code
+    return told.exit_code
 
 
 def _tell_interrupt(stop: BaseException, words: Sequence[str]) -> int:
@@ -205,8 +205,12 @@ def _show(text: str) -> str:
 
 
 def _describe_notes(error: BaseException) -> dict[str, object]:
-    notes = list(getattr(error, "__notes__", ()))
+    notes = getattr(error, "__notes__", ())
     return {"resume": notes[0]} if notes else {}
+
+
+def _wants_json(words: Sequence[str]) -> bool:
+    return "--json" in (words[: words.index("--")] if "--" in words else words)
 
 
 def translate(error: BaseException, words: Sequence[str]) -> AnswerkeyError:
@@ -214,74 +218,23 @@ def translate(error: BaseException, words: Sequence[str]) -> AnswerkeyError:
     if isinstance(error, AnswerkeyError):
         return error
     if isinstance(error, click.UsageError):
-        return translate_usage(error)
+        near = getattr(error, "possibilities", None)
+        path = error.ctx.command_path if error.ctx else "answerkey"
+        message = error.message if near else error.format_message()
+        hint = f"did you mean `{near[0]}`?" if near else f"`{path} --help` shows what there is"
+        return SpecError("E119", message.rstrip("."), hint=hint)
     if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
         hint = "raise the limit of open files: `ulimit -n 4096`"
         return RunError("E502", "this process may open no more files", hint=hint)
     if isinstance(error, OSError) and error.errno in OUR_SURROUNDINGS:
-        _let_go_of_stdout()
+        try:
+            sys.stdout.flush()
+        except OSError:  # a full stdout is left behind: Python would try, and complain, once more at its end
+            leave_stream(sys.stdout)
         what = f" `{error.filename}`" if error.filename else ""
-        return RunError(
-            "E502", f"cannot write{what}: {error.strerror}", hint="choose another place, or make room"
-        )
-    return _name_bug(error, words)
-
-
-def _prepare_streams() -> None:
-    # A character that the terminal's encoding lacks is written out rather than ending the command.
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
-
-
-def leave_pipe() -> int:
-    """Return 0 and let go of stdout: its reader went away (`answerkey export … | head`), quietly."""
-    leave_stream(sys.stdout)
-    return 0
-
-
-def leave_stream(stream: TextIO) -> None:
-    """Let go of a stream that cannot be written to any more."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
-
-
-def _wants_json(words: Sequence[str]) -> bool:
-    return "--json" in (words[: words.index("--")] if "--" in words else words)
-
-
-def _let_go_of_stdout() -> None:
-    """Leave a full stdout behind, so that Python does not try, and complain, once more at its end."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        leave_pipe()
-
-
-def translate_usage(error: click.UsageError) -> SpecError:
-    """Return what click found wrong with the command line as an error of ours."""
-    near = getattr(error, "possibilities", None)
-    path = error.ctx.command_path if error.ctx else "answerkey"
-    message = error.message if near else error.format_message()
-    hint = f"did you mean `{near[0]}`?" if near else f"`{path} --help` shows what there is"
-    return SpecError("E119", message.rstrip("."), hint=hint)
-
-
-def report_fault(error: AnswerkeyError, words: Sequence[str]) -> int:
-    """Print an error, on stderr and with `--json` also on stdout, and return its exit code."""
-    from answerkey.text import describe_problem, draw_problems
-
-    notes = _describe_notes(error)
-    if _wants_json(words):
-        write_json(describe_problem(error) | notes)
-    errors = error.errors if isinstance(error, Problems) else (error,)
-    write_lines(draw_problems(errors), sys.stderr)
-    return error.exit_code
-
-
-def _name_bug(error: BaseException, words: Sequence[str]) -> InternalError:
-    is_verbose = any(word == "--verbose" or _is_short_verbose(word) for word in words)
+        hint = "choose another place, or make room"
+        return RunError("E502", f"cannot write{what}: {error.strerror}", hint=hint)
+    is_verbose = "--verbose" in words or any(re.fullmatch("-[vq]*v[vq]*", word) for word in words)
     if is_verbose:
         sys.stderr.write(_show(hide_secrets("".join(traceback.format_exception(error)))))
     versions = f"answerkey {__version__}, Python {platform.python_version()}, {platform.system()}"
@@ -293,5 +246,8 @@ def _name_bug(error: BaseException, words: Sequence[str]) -> InternalError:
     )
 
 
-def _is_short_verbose(word: str) -> bool:
-    return word.startswith("-") and not word.startswith("--") and set(word[1:]) <= {"v", "q"} and "v" in word
+def leave_stream(stream: TextIO) -> None:
+    """Let go of a stream that cannot be written to any more: a reader that went away, a closed terminal."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

@@ -1,19 +1,24 @@
-"""`show`, `explain`, `runs`, `report`, `view` and `export`: looking at runs."""
+"""Looking at runs, one by one or side by side, and at the questions of a dataset."""
 
 from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from answerkey.cli.console import Console, open_stream
 from answerkey.cli.options import (
+    CLUSTER_OPTIONS,
+    CONFIG,
+    DIGITS,
+    ENV,
     POLICY_OPTIONS,
     REPORT_OPTIONS,
+    Decorator,
     add_options,
     complete_run,
     find_baseline,
@@ -24,11 +29,10 @@ from answerkey.cli.options import (
 from answerkey.errors import RunError, SpecError
 
 if TYPE_CHECKING:
-    from answerkey.runs import Run
     from answerkey.viewer.server import Server
 
-
 RUNS = "runs"
+REGRESSED = 1
 
 
 @click.command(
@@ -45,8 +49,7 @@ Examples:
 @click.option(
     "--group-by", "group_by", multiple=True, metavar="COLUMN", help="Measure by the values of a column, too."
 )
-@click.option("--cluster-by", metavar="COLUMN", help="Allow for samples that belong together by a column.")
-@click.option("--uncorrected", is_flag=True, help="Leave out the correction C/(C-1) for few clusters.")
+@add_options(*CLUSTER_OPTIONS)
 @click.option(
     "--digits",
     type=click.IntRange(min=0, max=17),
@@ -79,9 +82,8 @@ def show_command(
     `--group-by` and `--cluster-by` name columns of the dataset; its metrics are measured again for them, and
     the run stays as it is. The exit code is that of its gates.
     """
-    from answerkey.report.listing import find_run
-    from answerkey.report.terminal import draw_next_steps, draw_summary
-    from answerkey.report.view import describe_run
+    from answerkey.reports.terminal import draw_next_steps, draw_summary
+    from answerkey.reports.view import describe_run, find_run
 
     if form == "markdown" and (console.as_json or digits is not None):
         other = "--json" if console.as_json else "--digits"
@@ -101,7 +103,7 @@ def show_command(
         if console.as_json:
             console.print_json(describe_run(found))
         elif form == "markdown":
-            from answerkey.report.markdown import write_markdown
+            from answerkey.reports.markdown import write_markdown
 
             open_stream(is_json=False).write(write_markdown(found))
         else:
@@ -121,8 +123,8 @@ def explain_command(console: Console, run: str, sample: str, *, task: str | None
 
     SAMPLE is a sample id; for generated ids the row number will do (`2` for `000002`).
     """
-    from answerkey.report.explain import describe_explained, draw_explained, explain_sample
-    from answerkey.report.listing import find_run
+    from answerkey.reports.explain import describe_explained, draw_explained, explain_sample
+    from answerkey.reports.view import find_run
 
     found = explain_sample(find_run(run), sample, task_key=task)
     if console.as_json:
@@ -138,7 +140,7 @@ def explain_command(console: Console, run: str, sample: str, *, task: str | None
 @with_console
 def runs_command(console: Console, folder: str | None) -> int:
     """List the runs below DIR, newest first; DIR is `runs` unless given."""
-    from answerkey.report.listing import describe_listing, draw_listing, list_folder
+    from answerkey.reports.view import describe_listing, draw_listing, list_folder
 
     if folder is None and not Path(RUNS).is_dir():
         if console.as_json:
@@ -153,9 +155,6 @@ def runs_command(console: Console, folder: str | None) -> int:
     else:
         console.say_text(f"no runs in `{folder or RUNS}`")
     return 0
-
-
-MEGABYTE, KILOBYTE = 1_000_000, 1_000
 
 
 @click.command(
@@ -195,12 +194,14 @@ def report_command(
     RUN is a run folder, its name below `runs`, or `latest`. The file needs nothing else: it opens from disk
     and asks nobody for anything. A file of that name is replaced.
     """
-    from answerkey.report.html import MOST_EMBEDDED, write_report
-    from answerkey.report.listing import find_run
+    from answerkey.reports.html import MOST_EMBEDDED, write_report
+    from answerkey.reports.view import find_run
 
     found = [find_run(name) for name in runs]
     base = None if baseline is None else find_run(baseline)
-    path = Path(out) if out else _name_file(found, base)
+    one = found[0]
+    name = "comparison" if len(found) > 1 or base else one.path.resolve().name if one.path else one.key
+    path = Path(out or f"{name}.html")
     with console.display() as display:
         written = write_report(
             found,
@@ -215,21 +216,10 @@ def report_command(
         console.print_json({"report": written})
         return 0
     left = "" if written["embedded"] == written["rows"] else f" of {written['rows']:,}"
-    console.say_text(f"{path}: {show_size(written['bytes'])}, {written['embedded']:,}{left} rows embedded")
+    kilobytes = written["bytes"] / 1000
+    size = f"{kilobytes / 1000:.1f} MB" if kilobytes >= 1000 else f"{kilobytes:.0f} kB"  # noqa: PLR2004
+    console.say_text(f"{path}: {size}, {written['embedded']:,}{left} rows embedded")
     return 0
-
-
-def _name_file(runs: Sequence[Run], baseline: Run | None) -> Path:
-    """Return the file that is written unless one is named, in the current folder."""
-    if len(runs) > 1 or baseline is not None:
-        return Path("comparison.html")
-    (run,) = runs
-    return Path(f"{run.path.resolve().name if run.path else run.key}.html")
-
-
-def show_size(size: int) -> str:
-    """Return a number of bytes as people read it."""
-    return f"{size / MEGABYTE:.1f} MB" if size >= MEGABYTE else f"{size / KILOBYTE:.0f} kB"
 
 
 @click.command(
@@ -261,7 +251,7 @@ def view_command(
     machine only. DIR may also be a run folder.
     """
     from answerkey.datasets.storage import is_stored
-    from answerkey.viewer.server import open_server
+    from answerkey.viewer.server import open_browser, open_server
 
     if folder is None and not Path(RUNS).is_dir():
         hint = "name the folder that holds your runs; `answerkey demo` makes one"
@@ -274,8 +264,8 @@ def view_command(
             server.listen = console.say_text
         try:
             _tell_address(console, server)
-            if is_opened:
-                _open_browser(console, server)
+            if is_opened and not open_browser(server.url):
+                console.say_text("no browser could be opened; open the address above")
             server.serve_forever()
         except KeyboardInterrupt as stop:  # Ctrl-C is how a viewer ends, and no failure
             if getattr(stop, "number", signal.SIGINT) != signal.SIGINT:
@@ -295,13 +285,6 @@ def _tell_address(console: Console, server: Server) -> None:
         console.say_text("other machines can reach it by the name or an address of this one;")
         console.say_text("what is sent is not encrypted, the token neither")
     console.say_text("Ctrl-C ends it")
-
-
-def _open_browser(console: Console, server: Server) -> None:
-    from answerkey.viewer.server import open_browser
-
-    if not open_browser(server.url):
-        console.say_text("no browser could be opened; open the address above")
 
 
 @click.command(
@@ -334,7 +317,7 @@ def export_command(
     In CSV, a text that a spreadsheet would take for a formula has an apostrophe in front, unless `--raw`.
     """
     from answerkey.exporters import CSV, check_form, export_rows
-    from answerkey.report.listing import find_run
+    from answerkey.reports.view import find_run
 
     check_form(form)
     if raw and form != CSV:
@@ -352,4 +335,286 @@ def export_command(
         console.say_text(f"{found.rows} rows written to {out}")
     if found.left_out and not console.as_json:
         console.say_text(f"{found.left_out} rows without a score are left out: {form} has no place for them")
+    return 0
+
+
+_CLEAN = click.option(
+    "--clean", multiple=True, metavar="VALUE", help="What the column says of a clean label; repeatable."
+)
+
+
+def _quality(text: str) -> Decorator:
+    return click.option("--label-quality", metavar="COLUMN", help=text)
+
+
+def _require_column(clean: object, label_quality: str | None) -> None:
+    if clean and label_quality is None:
+        message = "`--clean` needs to know of which column"
+        raise SpecError("E119", message, hint="name it with `--label-quality COLUMN`")
+
+
+@click.command(
+    "audit",
+    epilog="""\b
+Examples:
+  answerkey audit latest
+  answerkey audit runs/my-run --label-quality error_type --clean ok""",
+)
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@click.option("--task", metavar="KEY", help="The task, when the run has several; else all of them.")
+@_quality("Show every metric on rows with clean labels, too, by a column.")
+@_CLEAN
+@DIGITS
+@with_console
+def audit_command(console: Console, run: str, *, digits: int | None, **chosen: Any) -> int:  # noqa: ANN401 - options of click
+    """Read all completions of RUN by every rule and as other harnesses do, and say what stands out.
+
+    RUN is a run folder, its name below `runs`, or `latest`. No model is asked and nothing is changed. The
+    exit code is 0 whatever is found.
+    """
+    from answerkey.reports.view import find_run
+    from answerkey.run_audit.audit import audit
+    from answerkey.run_audit.text import describe_audit, draw_audit
+
+    _require_column(chosen["clean"], chosen["label_quality"])
+    found = find_run(run)
+    with console.display() as display:
+        told = audit(found, progress=display.report, **chosen)
+    if console.as_json:
+        console.print_json(describe_audit(told))
+    else:
+        console.print_lines(draw_audit(told, console.width, digits))
+        console.warn(told.notices)
+    return 0
+
+
+@click.command(
+    "audit-dataset",
+    epilog="""\b
+Examples:
+  answerkey audit-dataset my-project
+  answerkey audit-dataset questions.jsonl --options options --truth answer
+  answerkey audit-dataset test.csv dev.csv --header question,A,B,C,D,answer""",
+)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option("--question", multiple=True, metavar="COLUMN", help="Column of the question; repeatable.")
+@click.option(
+    "--options", multiple=True, metavar="COLUMN", help="Column of the options, or one for each; repeatable."
+)
+@click.option("--choices", metavar="COLUMN", help="Column of the options' labels.")
+@click.option("--truth", metavar="COLUMN", help="Column of the truth.")
+@click.option(
+    "--truth-form",
+    type=click.Choice(["label", "index", "number", "text"]),
+    metavar="FORM",
+    help="label, index (from 0), number (from 1) or text: how a truth names its option.",
+)
+@click.option("--header", metavar="NAMES", help="Column names of a CSV file that has no header line.")
+@_quality("Show the numbers on rows with clean labels, too.")
+@_CLEAN
+@click.option(
+    "--similarity",
+    type=click.FloatRange(min=0.3, max=1),
+    metavar="X",
+    help="How alike two questions must be to be named, 0.75 unless given.",
+)
+@click.option("--no-duplicates", is_flag=True, help="Do not look for questions that are asked twice.")
+@click.option("--dataset", metavar="FILE", help="Dataset of a task file.")
+@DIGITS
+@CONFIG
+@ENV
+@with_console
+def audit_dataset_command(
+    console: Console,
+    files: tuple[str, ...],
+    *,
+    digits: int | None,
+    header: str | None,
+    similarity: float | None,
+    no_duplicates: bool,
+    **chosen: Any,  # noqa: ANN401 - options of click
+) -> int:
+    """Look at the questions of FILE: a task file, a run file, its folder, or a data file.
+
+    Several data files are one dataset. COLUMN is the name of a column, a path into one such as
+    `question.stem`, or a template; what is not named is found by its usual names. The exit code is 0 whatever
+    is found.
+    """
+    from answerkey.dataset_audit.audit import (
+        SIMILARITY,
+        audit_dataset,
+        describe_dataset_audits,
+        draw_dataset_audit,
+    )
+
+    _require_column(chosen["clean"], chosen["label_quality"])
+    chosen["similarity"] = None if no_duplicates else similarity or SIMILARITY
+    chosen["header"] = None if header is None else [name.strip() for name in header.split(",")]
+    with console.display() as display:
+        found = audit_dataset(*files, progress=display.report, **chosen)
+    if console.as_json:
+        console.print_json(describe_dataset_audits(found))
+        return 0
+    for number, one in enumerate(found):
+        console.print_lines(
+            [*([()] if number else []), *draw_dataset_audit(one, console.width, digits=digits)]
+        )
+        console.warn(one.notices)
+    return 0
+
+
+@click.command(
+    "compare",
+    epilog="""\b
+Examples:
+  answerkey compare runs/a runs/b
+  answerkey compare runs/a runs/b runs/c --cluster-by passage
+  answerkey compare latest --baseline runs/released --fail-on-regression""",
+)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option("--baseline", metavar="RUN", help="Hold every RUN against this one, not all against all.")
+@click.option("--task", metavar="KEY", help="The task, when the runs have several; else all they share.")
+@click.option("--scorer", metavar="KEY", help="The scorer, when it is not the main one.")
+@click.option("--value", metavar="NAME", help="The scorer's value, when it is not its main one.")
+@click.option("--by", metavar="COLUMN", help="Column of the categories; default as in the summary.")
+@add_options(*CLUSTER_OPTIONS)
+@click.option("--common", is_flag=True, help="Compare on the samples that all runs have.")
+@click.option(
+    "--flips",
+    type=click.IntRange(min=0),
+    default=10,
+    metavar="N",
+    help="Name N flipped samples; 10 unless given.",
+)
+@DIGITS
+@click.option("--fail-on-regression", is_flag=True, help="Exit 1 if a RUN is significantly worse.")
+@with_console
+def compare_command(
+    console: Console,
+    runs: tuple[str, ...],
+    *,
+    baseline: str | None,
+    uncorrected: bool,
+    flips: int,
+    digits: int | None,
+    fail_on_regression: bool,
+    **options: object,
+) -> int:
+    """Compare each RUN with every other on the same samples, or with the baseline.
+
+    RUN is a run folder, its name below `runs`, or `latest`. Samples are matched by id, and runs with other
+    truths are refused. A difference is first minus second.
+    """
+    from answerkey.comparison.compare import compare, describe_comparison, draw_pairs
+    from answerkey.reports.view import find_run
+    from answerkey.text import clean_numbers
+
+    if fail_on_regression and baseline is None:
+        message = "`--fail-on-regression` needs to know worse than what"
+        raise SpecError("E119", message, hint="name a run with `--baseline RUN`")
+    found = compare(
+        *map(find_run, runs),
+        baseline=None if baseline is None else find_run(baseline),
+        is_corrected=not uncorrected,
+        **options,  # type: ignore[arg-type]  # the options above have the names of `CompareOptions`
+    )
+    if console.as_json:
+        console.print_json(clean_numbers(describe_comparison(found)))
+    else:
+        console.print_lines(draw_pairs(found, console.width, digits=digits, flips=flips))
+        console.warn(found.notices)
+    return REGRESSED if fail_on_regression and found.find_regressions() else 0
+
+
+def read_quantity(context: click.Context, option: click.Parameter, given: object) -> object:
+    """Return numbers as people write them (`0.03`, `1/9`, `3%`), one or several."""
+    if isinstance(given, tuple):
+        return tuple(read_quantity(context, option, one) for one in given)
+    if given is None:
+        return None
+    text = str(given).strip()
+    try:
+        return float(Fraction(text.removesuffix("%")) / (100 if text.endswith("%") else 1))
+    except (ValueError, ZeroDivisionError) as error:
+        message = f"`{option.opts[0]} {given}` is no number"
+        raise SpecError("E119", message, hint="write it like 0.03, 1/9 or 3%") from error
+
+
+@click.command(
+    "power",
+    epilog="""\b
+Examples:
+  answerkey power --difference 0.02
+  answerkey power --accuracy 0.85 --correlation 0.5
+  answerkey power --difference 0.03 --omega2 1/9 --sigma2 1/6 --trials 10
+  answerkey power runs/a runs/b --samples 2000""",
+)
+@click.argument("runs", metavar="[RUN [RUN]]", nargs=-1)
+@click.option(
+    "--difference", callback=read_quantity, metavar="D", help="The difference to be seen, such as 0.03."
+)
+@click.option("--samples", type=click.IntRange(min=1), metavar="N", help="The samples there are.")
+@click.option(
+    "--accuracy",
+    callback=read_quantity,
+    multiple=True,
+    metavar="P",
+    help="Accuracy of both models, or twice; 0.5 unless given.",
+)
+@click.option(
+    "--correlation",
+    callback=read_quantity,
+    default="0",
+    metavar="R",
+    help="Correlation of their answers; 0 unless given.",
+)
+@click.option(
+    "--omega2", callback=read_quantity, metavar="V", help="Variance of the difference between samples."
+)
+@click.option(
+    "--sigma2",
+    callback=read_quantity,
+    multiple=True,
+    metavar="V",
+    help="Variance by chance, of both models, or twice.",
+)
+@click.option(
+    "--trials", type=click.IntRange(min=1), multiple=True, metavar="K", help="How often each sample is asked."
+)
+@click.option(
+    "--power", "wanted", callback=read_quantity, default="0.8", metavar="P", help="Power; 0.8 unless given."
+)
+@click.option(
+    "--alpha",
+    callback=read_quantity,
+    default="0.05",
+    metavar="A",
+    help="Level of the test; 0.05 unless given.",
+)
+@click.option("--unpaired", is_flag=True, help="The models are not asked the same samples.")
+@click.option("--task", metavar="KEY", help="The task, when the runs have several.")
+@with_console
+def power_command(
+    console: Console, runs: tuple[str, ...], *, wanted: float, unpaired: bool, **options: object
+) -> int:
+    """Plan a comparison: how many samples a difference needs, how small a difference so many samples show.
+
+    With one RUN its variance is used, with two that of their differences; with neither, --accuracy,
+    and 0.5 unless given, at which answers vary most.
+    """
+    from answerkey.comparison.power import describe_power, draw_power, plan_comparison
+    from answerkey.reports.view import find_run
+    from answerkey.text import clean_numbers
+
+    plan = plan_comparison(
+        *map(find_run, runs),
+        power=wanted,
+        is_paired=not unpaired,
+        **options,  # type: ignore[arg-type]  # the options above have the names of `PowerOptions`
+    )
+    if console.as_json:
+        console.print_json(clean_numbers(describe_power(plan)))
+    else:
+        console.print_lines(draw_power(plan, console.width))
+        console.warn(plan.notices)
     return 0

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -39,45 +39,40 @@ class GateFiles:
     junit: str | None = None
     summary: str | None = None
 
-    def require_places(self) -> None:
-        """Raise E119 for a file that cannot be written, before anything is asked."""
-        for option, name in (("--junit", self.junit), ("--summary", self.summary)):
-            if name is not None and (not name.strip() or Path(name).is_dir()):
-                what = "is a folder" if name.strip() else "names no file"
-                hint = 'name a file; on GitHub `--summary "$GITHUB_STEP_SUMMARY"`'
-                raise SpecError("E119", f"`{option} {name}` {what}", hint=hint)
-            if name is not None and not Path(name).absolute().parent.is_dir():
-                message = f"`{option} {name}`: there is no folder `{Path(name).parent}`"
-                raise SpecError("E119", message, hint="make the folder first")
-
     def write(self, outcome: Sequence[Run] | AnswerkeyError) -> None:
         """Write the files that are asked for, from finished runs or from what kept a run from its end."""
-        if self.junit is not None:
-            from answerkey.report.markdown import write_junit, write_junit_fault
-            from answerkey.runs import write_output
+        if self.junit is None and self.summary is None:
+            return
+        from answerkey.reports import markdown
+        from answerkey.runs import write_output
 
-            text = write_junit_fault(outcome) if isinstance(outcome, AnswerkeyError) else write_junit(outcome)
+        error = outcome if isinstance(outcome, AnswerkeyError) else None
+        runs = () if isinstance(outcome, AnswerkeyError) else outcome
+        if self.junit is not None:
+            text = markdown.write_junit_fault(error) if error else markdown.write_junit(runs)
             write_output(Path(self.junit), lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
         if self.summary is not None:
-            from answerkey.report.markdown import write_step_summary, write_summary_fault
-
-            if isinstance(outcome, AnswerkeyError):
-                page = write_summary_fault(outcome)
-            else:
-                page = write_step_summary(outcome)
+            page = markdown.write_summary_fault(error) if error else markdown.write_step_summary(runs)
             with Path(self.summary).open("a", encoding="utf-8", newline="\n") as stream:
                 stream.write(page)
 
 
 @contextmanager
-def keep_files(options: dict[str, object]) -> Iterator[GateFiles]:
+def keep_files(options: dict[str, Any]) -> Iterator[GateFiles]:
     """Take `--junit` and `--summary` out of the options and yield the files that are asked for.
 
-    An error on the way is told in them, too.
+    One that cannot be written is E119, before anything is asked. An error on the way is told in them, too.
     """
-    junit, summary = (options.pop(name) for name in ("junit", "summary"))
-    files = GateFiles(*(None if name is None else str(name) for name in (junit, summary)))
-    files.require_places()
+    names: dict[str, str | None] = {name: options.pop(name) for name in ("junit", "summary")}
+    for option, name in names.items():
+        if name is not None and (not name.strip() or Path(name).is_dir()):
+            what = "is a folder" if name.strip() else "names no file"
+            hint = 'name a file; on GitHub `--summary "$GITHUB_STEP_SUMMARY"`'
+            raise SpecError("E119", f"`--{option} {name}` {what}", hint=hint)
+        if name is not None and not Path(name).absolute().parent.is_dir():
+            message = f"`--{option} {name}`: there is no folder `{Path(name).parent}`"
+            raise SpecError("E119", message, hint="make the folder first")
+    files = GateFiles(**names)
     try:
         yield files
     except AnswerkeyError as error:
@@ -87,7 +82,7 @@ def keep_files(options: dict[str, object]) -> Iterator[GateFiles]:
 
 def find_baseline(options: Mapping[str, object]) -> dict[str, object]:
     """Return the options with the folder of the run that `--baseline` means, as for `show`."""
-    from answerkey.report.listing import find_run
+    from answerkey.reports.view import find_run
 
     name = options["baseline"]
     return {**options, "baseline": None if name is None else str(find_run(str(name)).path)}
@@ -108,56 +103,34 @@ BUILTIN = ("constant", "random", "longest", "overlap", "simulated")
 PROVIDERS = ("openai", "anthropic", "gemini", "together", "fireworks", "sambanova", "novita", "azure")
 
 
-def complete_ready_made(
-    context: click.Context,  # noqa: ARG001 - click's signature
-    parameter: click.Parameter,  # noqa: ARG001 - same
-    incomplete: str,
-) -> list[CompletionItem]:
-    """Return the ready-made tasks whose names begin so."""
-    return _begin(incomplete, _list_ready_made())
-
-
-def complete_task(
-    context: click.Context,  # noqa: ARG001 - click's signature
-    parameter: click.Parameter,  # noqa: ARG001 - same
-    incomplete: str,
-) -> list[CompletionItem]:
-    """Return what a task may be given as: files, folders, and the ready-made tasks."""
-    files = CompletionItem(incomplete, type="file")
-    return [*_begin(incomplete, _list_ready_made()), files]
-
-
-def complete_model(
-    context: click.Context,  # noqa: ARG001 - click's signature
-    parameter: click.Parameter,  # noqa: ARG001 - same
-    incomplete: str,
-) -> list[CompletionItem]:
-    """Return the built-in models and the providers whose names begin so."""
-    return _begin(incomplete, [*(f"builtin/{name}" for name in BUILTIN), *(f"{one}/" for one in PROVIDERS)])
-
-
-def complete_run(
-    context: click.Context,  # noqa: ARG001 - click's signature
-    parameter: click.Parameter,  # noqa: ARG001 - same
-    incomplete: str,
-) -> list[CompletionItem]:
-    """Return the runs below `runs`, and folders."""
-    runs = Path("runs")
-    names = sorted(path.parent.name for path in runs.glob("*/run.json")) if runs.is_dir() else []
-    known = ["latest", *names] if names else []
-    return [*_begin(incomplete, known), CompletionItem(incomplete, type="dir")]
-
-
-def _begin(incomplete: str, names: Iterable[str]) -> list[CompletionItem]:
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
-
-
 def _list_ready_made() -> list[str]:
     """Return the names of the ready-made tasks, without reading any of their files."""
-    # `importlib.resources` would import the room `spec`, and completing a line would take a second.
+    # `importlib.resources` would import the package `spec`, and completing a line would take a second.
     folder = Path(__file__).resolve().parents[1] / "spec" / "benchmarks"
     return sorted(path.stem for path in folder.glob("*.yaml"))
 
+
+def _list_runs() -> list[str]:
+    names = sorted(path.parent.name for path in Path("runs").glob("*/run.json"))
+    return ["latest", *names] if names else []
+
+
+def _complete(list_names: Callable[[], Iterable[str]], also: str = "") -> Callable[..., list[CompletionItem]]:
+    """Return what click calls to complete a word: by names that begin so, and by what the shell knows."""
+
+    def complete(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+        found = [CompletionItem(name) for name in list_names() if name.startswith(begun)]
+        return [*found, CompletionItem(begun, type=also)] if also else found
+
+    return complete
+
+
+complete_ready_made = _complete(_list_ready_made)
+complete_task = _complete(_list_ready_made, "file")
+complete_model = _complete(
+    lambda: [*(f"builtin/{name}" for name in BUILTIN), *(f"{one}/" for one in PROVIDERS)]
+)
+complete_run = _complete(_list_runs, "dir")
 
 Command = Callable[..., int | None]
 Decorator = Callable[[Command], Command]
@@ -195,18 +168,31 @@ def add_options(*options: Decorator) -> Decorator:
     return add
 
 
-def read_config(context: click.Context, option: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:  # noqa: ARG001  # click's signature
-    """Return `--config` pairs as a mapping; the last of a name wins."""
-    for pair in pairs:
-        if not pair.partition("=")[0].strip() or "=" not in pair:
-            raise SpecError(
-                "E119", f"`--config {pair}` is not of the form `name=value`", hint="write `--config k=4`"
-            )
-    return {pair.partition("=")[0].strip(): pair.partition("=")[2] for pair in pairs}
+def pairs_option(name: str, form: str, example: str, *more: str, **options: Any) -> Decorator:  # noqa: ANN401 - click's
+    """Return a repeatable option of the form `name=value` that becomes a mapping; the last of a name wins."""
+
+    def read(_context: click.Context, _option: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+        found = {}
+        for pair in pairs:
+            key, mark, value = pair.partition("=")
+            if not (key.strip() and mark and (value or name == "--config")):
+                message = f"`{name} {pair}` is not of the form `{form}`"
+                raise SpecError("E119", message, hint=f"write `{name} {example}`")
+            found[key.strip()] = value
+        return found
+
+    return click.option(name, *more, multiple=True, callback=read, **options)
 
 
-CONFIG = click.option(
-    "--config", multiple=True, metavar="K=V", callback=read_config, help="Set a config value; repeatable."
+CONFIG = pairs_option("--config", "name=value", "k=4", metavar="K=V", help="Set a config value; repeatable.")
+DIGITS = click.option(
+    "--digits", type=click.IntRange(min=0, max=17), metavar="N", help="Print N digits; shares as fractions."
+)
+CLUSTER_OPTIONS = (
+    click.option(
+        "--cluster-by", metavar="COLUMN", help="Allow for samples that belong together by a column."
+    ),
+    click.option("--uncorrected", is_flag=True, help="Leave out the correction C/(C-1) for few clusters."),
 )
 ENV = click.option("--env", metavar="FILE", help="Environment values; replaces the `.env` beside FILE.")
 OUTSIDE = click.option("--allow-outside", is_flag=True, help="Let FILE refer to files outside its folder.")

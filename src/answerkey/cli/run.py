@@ -71,7 +71,16 @@ def run_command(
     with keep_files(options) as files:
         options = find_baseline(options)
         if dry_run:
-            return _plan(console, file, models, options)
+            from answerkey.evaluate.runner import plan_calls
+            from answerkey.reports.preview import describe_plan, draw_plan
+
+            plans = [plan_calls(file, **options | {"model": one}) for one in models or (None,)]
+            if console.as_json:
+                found = [describe_plan(plan) for plan in plans]
+                console.print_json({"dry_run": found[0] if len(found) == 1 else found})
+            for plan in plans if not console.as_json else ():
+                console.print_lines(draw_plan(plan))
+            return 0
         if len(models) > 1:
             runs = _run_each(console, file, models, out=out, options=options)
         else:
@@ -100,11 +109,12 @@ def _run_each(
                 opened.require_ready()
                 if options.get("batch"):
                     opened.connection.require_batches()
-    folders = [f"{out.rstrip('/')}/{i}-{_slug(model)}" if out else None for i, model in enumerate(models, 1)]
-    return [
-        run_file(console, file, out=folder, options=options | {"model": model})
-        for folder, model in zip(folders, models, strict=True)
-    ]
+    runs = []
+    for number, model in enumerate(models, start=1):
+        slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", model).strip("-")
+        folder = f"{out.rstrip('/')}/{number}-{slug}" if out else None
+        runs.append(run_file(console, file, out=folder, options=options | {"model": model}))
+    return runs
 
 
 def _read_plan(file: str, options: Chosen) -> Sequence[Specification]:
@@ -112,13 +122,9 @@ def _read_plan(file: str, options: Chosen) -> Sequence[Specification]:
     from answerkey.evaluate.prepare import Options
     from answerkey.spec import load_plan
 
-    loaded = load_plan(file, Options(**options).overrides())  # type: ignore[arg-type]  # the fields of Options
+    loaded = load_plan(file, Options(**options))  # type: ignore[arg-type]  # the fields of Options
     raise_all(loaded.errors)
     return loaded.value.specifications if loaded.value else ()
-
-
-def _slug(model: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", model).strip("-")
 
 
 def finish(
@@ -132,8 +138,8 @@ def finish(
 
     What others are to read of it goes into `files`.
     """
-    from answerkey.report.terminal import draw_next_steps, draw_side_by_side, draw_summary
-    from answerkey.report.view import describe_run
+    from answerkey.reports.terminal import draw_next_steps, draw_side_by_side, draw_summary
+    from answerkey.reports.view import describe_run
     from answerkey.text import BLANK
 
     if console.as_json:
@@ -149,20 +155,6 @@ def finish(
     if files is not None:
         files.write(runs)
     return find_exit_code(runs)
-
-
-def _plan(console: Console, file: str, models: tuple[str, ...], options: Chosen) -> int:
-    from answerkey.evaluate import runner
-    from answerkey.report.preview import describe_plan, draw_plan
-
-    plans = [runner.plan_calls(file, **options | {"model": model}) for model in models or (None,)]
-    if console.as_json:
-        found = [describe_plan(plan) for plan in plans]
-        console.print_json({"dry_run": found[0] if len(found) == 1 else found})
-        return 0
-    for plan in plans:
-        console.print_lines(draw_plan(plan))
-    return 0
 
 
 @click.command(
@@ -184,19 +176,12 @@ def score_command(console: Console, file: str, *, out: str | None, **options: ob
     with keep_files(options) as files:
         options = find_baseline(options)
         if options["completions"] is None and options["completion_column"] is None:
-            _refuse_models(file, options)
+            for one in _read_plan(file, options):
+                if one.completions is None and one.task.solver is not None and one.task.solver.needs_model:
+                    message = f"task `{one.task.key}` asks a model, and `score` asks none"
+                    hint = "add `--completions FILE` or `--completion-column NAME`, or use `answerkey run`"
+                    raise SpecError("E119", message, hint=hint)
         return finish(console, [run_file(console, file, out=out, options=options)], files=files)
-
-
-def _refuse_models(file: str, options: Chosen) -> None:
-    """Raise E119 when a task would ask a model: `score` only reads what was said."""
-    for one in _read_plan(file, options):
-        if one.completions is None and one.task.solver is not None and one.task.solver.needs_model:
-            raise SpecError(
-                "E119",
-                f"task `{one.task.key}` asks a model, and `score` asks none",
-                hint="add `--completions FILE` or `--completion-column NAME`, or use `answerkey run`",
-            )
 
 
 @click.command(
@@ -223,7 +208,7 @@ def check_command(console: Console, files: tuple[str, ...], *, plan: bool, **opt
     on errors, 0 on warnings alone.
     """
     from answerkey.evaluate import runner
-    from answerkey.report.preview import describe_check, draw_check
+    from answerkey.reports.preview import describe_check, draw_check
     from answerkey.text import Span, line
 
     chosen = find_baseline(options)
@@ -251,7 +236,7 @@ def resume_command(console: Console, run: str, **options: object) -> int:
     complete is left as it is.
     """
     from answerkey.evaluate import rerun
-    from answerkey.report.listing import find_run
+    from answerkey.reports.view import find_run
     from answerkey.runs import find_place, has_only_begun, load_manifest
 
     with keep_files(options) as files:
@@ -286,7 +271,7 @@ def rescore_command(
     knows what it said.
     """
     from answerkey.evaluate import rerun
-    from answerkey.report.listing import find_run
+    from answerkey.reports.view import find_run
 
     with keep_files(options) as files:
         options = find_baseline(options)

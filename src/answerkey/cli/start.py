@@ -1,4 +1,4 @@
-"""`demo`, `init`, `schema` and `tasks`: how to begin."""
+"""How to begin: `demo`, `init`, `schema`, `tasks`, and `import` of another tool's log."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import shlex
 from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from answerkey.cli.console import Console
-from answerkey.cli.options import complete_ready_made, with_console
+from answerkey.cli.options import complete_ready_made, pairs_option, with_console
 from answerkey.errors import SpecError
+
+if TYPE_CHECKING:
+    from answerkey.importers import Imported
 
 Kind = Literal["task", "run", "dataset", "model"]
 #: Where a project keeps the schemas of its files.
@@ -26,7 +29,9 @@ def copy_project(folder: Path, *, with_schemas: bool = False) -> list[Path]:
     from importlib.resources import as_file, files
 
     with as_file(files("answerkey.spec") / "quickstart") as source:
-        paths = sorted(path for path in source.rglob("*") if _belongs(path))
+        paths = sorted(
+            path for path in source.rglob("*") if path.is_file() and path.suffix not in {".py", ".pyc"}
+        )
         texts = {path.relative_to(source).as_posix(): path.read_text(encoding="utf-8") for path in paths}
     return _write_files(folder, add_schemas(texts) if with_schemas else texts)
 
@@ -58,10 +63,6 @@ def _write_files(folder: Path, texts: Mapping[str, str]) -> list[Path]:
     return [folder / name for name in texts]
 
 
-def _belongs(path: Path) -> bool:
-    return path.is_file() and path.suffix not in {".py", ".pyc"}
-
-
 @click.command(
     "init",
     epilog="""\b
@@ -89,21 +90,19 @@ def init_command(console: Console, folder: str, *, task: str | None, dataset: st
 
     if dataset is not None and task is None:
         raise SpecError("E119", "`--dataset` is of a ready-made task", hint="add `--task NAME`")
-    written = copy_project(Path(folder), with_schemas=True) if task is None else _adopt(folder, task, dataset)
+    if task is None:
+        written = copy_project(Path(folder), with_schemas=True)
+    else:
+        from answerkey.spec.ready_made import load_ready_made, write_project
+
+        ready = load_ready_made(task.lower().replace("-", "_"))
+        written = _write_files(Path(folder), add_schemas(write_project(ready, dataset)))
     if console.as_json:
         console.print_json({"folder": folder, "files": [str(path) for path in written]})
         return 0
     console.print_lines((Span(str(path)),) for path in written)
     console.say_text(f"next: answerkey run {shlex.quote(folder)}")
     return 0
-
-
-def _adopt(folder: str, task: str, dataset: str | None) -> list[Path]:
-    """Write a ready-made task as a project."""
-    from answerkey.spec.ready_made import load_ready_made, write_project
-
-    ready = load_ready_made(task.lower().replace("-", "_"))
-    return _write_files(Path(folder), add_schemas(write_project(ready, dataset)))
 
 
 @click.command("schema", epilog="Example: answerkey schema task > task.schema.json")
@@ -134,13 +133,10 @@ def demo_command(console: Console, folder: str) -> int:
         console.say_text(f"using the project in {project}")
     else:
         console.say_text(f"example project: {len(copy_project(project))} files in {project}")
-    run = run_file(console, project, out=_new_folder(project / "runs"), options={})
+    folders = (project / "runs" / f"demo-{number}" for number in count(1))
+    run = run_file(console, project, out=next(one for one in folders if not one.exists()), options={})
     steps = [(f"answerkey run {shlex.quote(folder)} --model builtin/longest", "another model")]
     return finish(console, [run], steps)
-
-
-def _new_folder(runs: Path) -> Path:
-    return next(path for number in count(1) if not (path := runs / f"demo-{number}").exists())
 
 
 @click.command(
@@ -158,7 +154,7 @@ def tasks_command(console: Console, words: tuple[str, ...]) -> int:
 
     A ready-made task is named wherever a task file may be: `answerkey run NAME`.
     """
-    from answerkey.report.preview import describe_ready_made, draw_ready_made, draw_ready_made_task
+    from answerkey.reports.preview import describe_ready_made, draw_ready_made, draw_ready_made_task
     from answerkey.spec.ready_made import list_ready_made, load_ready_made
 
     names = words[1:] if words[:1] == ("show",) else words
@@ -174,3 +170,78 @@ def tasks_command(console: Console, words: tuple[str, ...]) -> int:
         console.print_lines(draw_ready_made(found, console.width))
         console.say_text("next: answerkey tasks show NAME")
     return 0
+
+
+@click.command(
+    "import",
+    epilog="""\b
+Examples:
+  answerkey import auto logs/2026-01-31_mmlu.eval --out mmlu && answerkey run mmlu
+  answerkey import lm-eval results/my-model
+  answerkey import openai-batch output.jsonl --dataset questions.jsonl""",
+)
+@click.argument("kind", metavar="KIND")
+@click.argument("path", metavar="PATH")
+@click.option("--out", metavar="DIR", help="Folder to write, new or empty; default `imported/<name>`.")
+@click.option("--score", metavar="NAME", help="Which of their scores is compared, when the log has several.")
+@click.option(
+    "--dataset",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="What was asked, where the log does not say: batch outputs.",
+)
+@pairs_option(
+    "--column",
+    "NAME=COLUMN",
+    "completion=my_output",
+    "columns",
+    metavar="NAME=COLUMN",
+    help="Which column of a plain file is what: `completion=my_output`; repeatable.",
+)
+@click.option(
+    "--allow-failed", metavar="N|N%", help="Leave out up to N broken lines (or N %); read the rest."
+)
+@with_console
+def import_command(
+    console: Console,
+    kind: str,
+    path: str,
+    *,
+    out: str | None,
+    allow_failed: str | None,
+    **options: Any,  # noqa: ANN401 - those that are named like the fields of `ImportOptions`
+) -> int:
+    """Turn another tool's log at PATH into a project: dataset, completions, task and run file.
+
+    KIND is `auto`, `inspect`, `lm-eval`, `mmlu-pro`, `openai-batch`, `anthropic-batch`, `helm`, `lighteval`,
+    `evalscope`, `opencompass`, `promptfoo`, `every_eval_ever`, `evidence` or `plain`. The tool's own verdicts
+    come along: the summary of a run says how often ours differ, and why.
+    """
+    from answerkey.importers import ImportOptions, describe_import, import_log
+    from answerkey.reports.preview import draw_import
+
+    with console.display() as display:
+        found = import_log(
+            kind,
+            path,
+            out=out,
+            options=ImportOptions(**options),
+            allow_failed=allow_failed,
+            progress=display.report,
+        )
+    if console.as_json:
+        console.print_json(describe_import(found) | {"next": list_next_commands(found)})
+        return 0
+    console.print_lines(draw_import(found, console.width))
+    console.warn(found.notices)
+    for command in list_next_commands(found):
+        console.say_text(f"next: {command}")
+    return 0
+
+
+def list_next_commands(found: Imported) -> list[str]:
+    """Return what to do with an import, as commands that work as they stand."""
+    folder = shlex.quote(str(found.folder))
+    if not found.has_questions:
+        return [f"answerkey score TASK --dataset FILE --completions {folder}/completions.parquet"]
+    return [f"answerkey run {folder}", "answerkey audit latest"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -40,29 +40,6 @@ UNRELATED = Notice(
 )
 
 
-class PowerOptions(TypedDict, total=False):
-    """What is known of the samples, and what is planned.
-
-    The variance of a sample's difference comes from runs; from `omega2` and `sigma2` (between samples, and by
-    chance of each model); or from an `accuracy` of each model, with the `correlation` of their answers. Where
-    none is given the accuracy is 0.5, at which answers vary most.
-    `trials` is how often each model is asked a sample: once, or as in the runs, unless given. One number
-    stands for both models.
-    """
-
-    difference: float | None
-    samples: int | None
-    omega2: float | None
-    sigma2: Sequence[float]
-    accuracy: Sequence[float]
-    correlation: float
-    trials: Sequence[int]
-    alpha: float
-    power: float
-    is_paired: bool
-    task: str | None
-
-
 @dataclass(frozen=True)
 class PowerPlan:
     """What is asked for and what follows from it.
@@ -87,39 +64,53 @@ class PowerPlan:
     is_share: bool = True
 
 
-def plan_comparison(*runs: AnyRun, **options: Unpack[PowerOptions]) -> PowerPlan:
+def plan_comparison(  # noqa: PLR0913 - each is an option of the command
+    *runs: AnyRun,
+    difference: float | None = None,
+    samples: int | None = None,
+    omega2: float | None = None,
+    sigma2: Sequence[float] = (),
+    accuracy: Sequence[float] = (),
+    correlation: float = 0.0,
+    trials: Sequence[int] = (),
+    alpha: float = 0.05,
+    power: float = 0.8,
+    is_paired: bool = True,
+    task: str | None = None,
+) -> PowerPlan:
     """Return how many samples a difference needs, and how small a difference so many samples show.
 
-    With one run its own variance is used for both models, with two that of their differences; the samples are
-    theirs unless given.
+    The variance of a sample's difference comes from runs: with one run its own variance is used for both
+    models, with two that of their differences, and the samples are theirs unless given. Or it comes from
+    `omega2` and `sigma2` (between samples, and by chance of each model); or from an `accuracy` of each model,
+    with the `correlation` of their answers. Where none is given the accuracy is 0.5, at which answers vary
+    most. `trials` is how often each model is asked a sample: once, or as in the runs, unless given. One
+    number stands for both models.
     """
-    aim = Aim(options.get("alpha", 0.05), options.get("power", 0.8))
-    difference, samples = options.get("difference"), options.get("samples")
-    correlation, is_paired = options.get("correlation", 0.0), options.get("is_paired", True)
-    for name, share in (("alpha", aim.alpha), ("power", aim.power)):
-        if not 0 < share < 1:
-            raise SpecError("E119", f"`{name}` is {share!r}, not between 0 and 1")
-    if difference is not None and not difference > 0:
-        hint = "a difference of 3 points is `--difference 0.03`"
-        raise SpecError("E119", f"`difference` is {difference!r}, not above 0", hint=hint)
-    if samples is not None and samples <= 0:
-        raise SpecError("E119", f"`samples` is {samples!r}, not above 0")
-    has_parts = options.get("omega2") is not None or bool(options.get("sigma2"))
-    if bool(runs) + has_parts + bool(options.get("accuracy")) > 1:
-        message = "the variance is to come from one of: runs, `omega2` and `sigma2`, `accuracy`"
-        raise SpecError("E119", message, hint=SOURCES)
-    trials = _for_both("trials", options["trials"]) if options.get("trials") else None
-    if not -1 <= correlation <= 1:
-        raise SpecError("E119", f"`correlation` is {correlation!r}, not between -1 and 1")
+    has_parts = omega2 is not None or bool(sigma2)
+    hint = "a difference of 3 points is `--difference 0.03`"
+    sources = "the variance is to come from one of: runs, `omega2` and `sigma2`, `accuracy`"
+    for is_wrong, message, advice in (
+        (not 0 < alpha < 1, f"`alpha` is {alpha!r}, not between 0 and 1", None),
+        (not 0 < power < 1, f"`power` is {power!r}, not between 0 and 1", None),
+        (difference is not None and not difference > 0, f"`difference` is {difference!r}, not above 0", hint),
+        (samples is not None and samples <= 0, f"`samples` is {samples!r}, not above 0", None),
+        (bool(runs) + has_parts + bool(accuracy) > 1, sources, SOURCES),
+        (not -1 <= correlation <= 1, f"`correlation` is {correlation!r}, not between -1 and 1", None),
+    ):
+        if is_wrong:
+            raise SpecError("E119", message, hint=advice)
+    planned = _for_both("trials", trials) if trials else None
+    aim = Aim(alpha, power)
     plan = PowerPlan(aim, 0.0, "", is_paired, difference=difference)
     # Samples of their own have nothing to do with each other.
     tie = correlation if is_paired else 0.0
     told = f", correlation {correlation:g}" if is_paired else ""
     if runs:
-        plan = _use_runs(plan, runs, trials, tie, told, options.get("task"))
+        plan = _use_runs(plan, runs, planned, tie, told, task)
     elif has_parts:
-        chances = _for_both("sigma2", options.get("sigma2") or (0.0,))
-        spread = Spread(options.get("omega2") or 0.0, *chances, *(trials or (1, 1)))
+        chances = _for_both("sigma2", sigma2 or (0.0,))
+        spread = Spread(omega2 or 0.0, *chances, *(planned or (1, 1)))
         if min(spread.between, *chances) < 0:
             hint = "`--omega2` and `--sigma2` are squares"
             raise SpecError("E119", "a variance cannot be negative", hint=hint)
@@ -128,16 +119,16 @@ def plan_comparison(*runs: AnyRun, **options: Unpack[PowerOptions]) -> PowerPlan
             raise SpecError("E119", "`omega2` is the variance of paired differences", hint=hint)
         plan = replace(plan, variance=spread.total, basis="as given", spread=spread)
     else:
-        rates = _for_both("accuracy", options.get("accuracy") or (WORST,))
+        rates = _for_both("accuracy", accuracy or (WORST,))
         if not all(0 <= one <= 1 for one in rates):
             raise SpecError("E119", f"`accuracy` is {rates}, not between 0 and 1")
-        if max(trials or (1, 1)) > 1:
+        if max(planned or (1, 1)) > 1:
             hint = "write `--omega2` and `--sigma2`, or name runs with trials"
             raise SpecError("E119", NO_CHANCE, hint=hint)
         basis = f"accuracy {' and '.join(f'{one:g}' for one in dict.fromkeys(rates))}{told}"
         first, second = (one * (1 - one) for one in rates)
         variance = _subtract(first, second, tie)
-        notices = () if options.get("accuracy") else (UNKNOWN,)
+        notices = () if accuracy else (UNKNOWN,)
         plan = replace(plan, variance=variance, basis=basis, notices=notices)
     wanted: tuple[float, ...] = USUAL
     if difference is not None:

@@ -30,8 +30,7 @@ from answerkey.dataset_audit.questions import (
     guess_form,
     read_questions,
 )
-from answerkey.datasets.dataset import open_dataset
-from answerkey.datasets.label_quality import CleanLabels, choose_clean, read_label_quality
+from answerkey.datasets.dataset import CleanLabels, choose_clean, open_dataset, read_label_quality
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.tables import FileFields, load_table
 from answerkey.engines import Spread, open_engine
@@ -488,7 +487,7 @@ def audit_dataset(
         config=options.get("config") or {},
         dataset=options.get("dataset"),
         completions="-",  # no model is asked, so none has to be named
-        env_file=options.get("env"),
+        env=options.get("env"),
     )
     loaded = load_plan(plans[0], overrides)
     specifications = loaded.value.specifications if loaded.value else ()

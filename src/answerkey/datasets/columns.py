@@ -26,26 +26,26 @@ import re
 import shutil
 import tokenize
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Generic, Literal, TypeVar, cast
+from typing import Literal, cast
 
 import polars as pl
 
 from answerkey.datasets.content import MAX_CELL, Content, RowErrors
-from answerkey.datasets.rows import HeldRows, name_samples
 from answerkey.errors import DataError, Place, listing, raise_all, suggest
 from answerkey.types import Notice
 
 ColumnKind = Literal["text", "int", "float", "bool", "list", "json"]
-Kinds = Mapping[str, ColumnKind]
 Shape = pl.DataType | None
+#: A column that is a series has its type already.
 Cells = Sequence[object] | pl.Series
-Row = TypeVar("Row")
+#: Some rows: cells by column, and the line on which each row starts.
+Chunk = tuple[Mapping[str, Cells], Sequence[int]]
 
 #: Nesting that templates and readers of the run folder can still walk.
 MAX_DEPTH = 100
@@ -69,9 +69,6 @@ _KINDS: dict[ColumnKind, tuple[type, str]] = {
 _LITERAL_LIMIT = 100_000
 #: Characters of a bad cell that are shown.
 _SHOWN = 80
-#: A chunk ends after so many rows, or so many characters.
-CHUNK_ROWS = 32_768
-CHUNK_CHARACTERS = 16 * 2**20
 #: The lines of rows, beside their cells; no column of a file can have a name without a character.
 LINE = " "
 _LEAVES: dict[type, pl.DataType] = {
@@ -126,12 +123,16 @@ def plain(value: object) -> object:
     raise TypeError(f"a value of type {type(value).__name__}")
 
 
+@dataclass(eq=False)
 class BadJsonError(Exception):
-    """A JSON text that parses but is refused."""
+    """A JSON text that is refused; `key` is of its object, `line` and `column` are known where it breaks."""
 
-    def __init__(self, code: str, message: str, hint: str | None = None, key: str | None = None) -> None:
-        super().__init__(message)
-        self.code, self.message, self.hint, self.key = code, message, hint, key
+    code: str
+    message: str
+    hint: str | None = None
+    key: str | None = None
+    line: int | None = None
+    column: int | None = None
 
 
 def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -228,64 +229,59 @@ def type_cells(
         # A Python literal with a stray backslash makes the compiler warn; the cell keeps the backslash.
         warnings.simplefilter("ignore")
         for position, cell in enumerate(cells):
+            if isinstance(cell, str) and cell in known:
+                typed.append(known[cell])
+                continue
             try:
-                typed.append(_type_cell(cell, kind, known))
+                typed.append(_type_cell(cell, kind))
             except _UnfitError as error:
                 text = repr(cell)
                 shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
                 message = f"{shown} is not {_KINDS[kind][1]}{error}"
                 errors.add("E211", message, where=replace(where, line=int(lines[position])))
                 typed.append(None)
+            else:
+                if isinstance(cell, str):
+                    known[cell] = typed[-1]
     return typed
 
 
-def _type_cell(cell: object, kind: ColumnKind, known: dict[str, object]) -> object:
-    if isinstance(cell, str):
-        if cell not in known:
-            is_empty = kind != "text" and not cell.strip()
-            known[cell] = None if is_empty else _parse_cell(cell, kind)
-        return known[cell]
-    if cell is None or kind == "json" or type(cell) is _KINDS[kind][0]:
-        return cell
-    if kind in {"float", "text"} and type(cell) is int:
-        return float(cell) if kind == "float" else str(cell)
-    raise _UnfitError
-
-
-def _parse_cell(text: str, kind: ColumnKind) -> object:
+def _type_cell(cell: object, kind: ColumnKind) -> object:
+    if not isinstance(cell, str):
+        if cell is None or kind == "json" or type(cell) is _KINDS[kind][0]:
+            return cell
+        if kind in {"float", "text"} and type(cell) is int:
+            return float(cell) if kind == "float" else str(cell)
+        raise _UnfitError
+    text = cell.strip()
+    if kind == "text" or not text:
+        return cell if kind == "text" else None
     match kind:
-        case "text":
-            return text
-        case "bool" if text.strip().lower() in _BOOLEANS:
-            return _BOOLEANS[text.strip().lower()]
-        case "float" if _FLOAT.fullmatch(text.strip()) and math.isfinite(float(text)):
+        case "bool" if text.lower() in _BOOLEANS:
+            return _BOOLEANS[text.lower()]
+        case "float" if _FLOAT.fullmatch(text) and math.isfinite(float(text)):
             return float(text)
-        case "int" if _INT.fullmatch(text.strip()):
+        case "int" if _INT.fullmatch(text):
             try:
                 return int(text)
             except ValueError:
                 raise _UnfitError(": too many digits") from None
         case "list" | "json":
-            return _parse_nested(text, kind)
+            try:
+                value = parse_json(cell)
+            except BadJsonError as error:
+                raise _UnfitError(f": {error.message}") from None
+            except json.JSONDecodeError as error:
+                if kind == "json":
+                    raise _UnfitError(f": {error.msg.lower()} at character {error.pos + 1}") from None
+                value = _parse_literal(text)
+            if kind == "list" and not isinstance(value, list):
+                raise _UnfitError
+            # Only an escape can smuggle in half of a character.
+            if "\\" in cell and _SURROGATE.search(json.dumps(value, ensure_ascii=False)):
+                raise _UnfitError(": half of a surrogate pair is not a character")
+            return value
     raise _UnfitError
-
-
-def _parse_nested(text: str, kind: ColumnKind) -> object:
-    """Return the value of JSON; a list may also be a Python literal."""
-    try:
-        value = parse_json(text)
-    except BadJsonError as error:
-        raise _UnfitError(f": {error.message}") from None
-    except json.JSONDecodeError as error:
-        if kind == "json":
-            raise _UnfitError(f": {error.msg.lower()} at character {error.pos + 1}") from None
-        value = _parse_literal(text.strip())
-    if kind == "list" and not isinstance(value, list):
-        raise _UnfitError
-    # Only an escape can smuggle in half of a character.
-    if "\\" in text and _SURROGATE.search(json.dumps(value, ensure_ascii=False)):
-        raise _UnfitError(": half of a surrogate pair is not a character")
-    return value
 
 
 def _parse_literal(text: str) -> object:
@@ -397,6 +393,25 @@ def choose_type(shape: Shape) -> pl.DataType | None:
     return pl.String() if shape == pl.Null else shape
 
 
+#: Column types that a cast brings to a type of ours without loss.
+_CASTS: dict[type[pl.DataType], pl.DataType] = {
+    **{kind: kind() for kind in (pl.String, pl.Boolean, pl.Int64, pl.Float64)},
+    **dict.fromkeys((pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32), pl.Int64()),
+    pl.Float32: pl.Float64(),
+    **dict.fromkeys((pl.Categorical, pl.Enum, pl.Null), pl.String()),
+}
+
+
+def find_cast(dtype: pl.DataType) -> pl.DataType | None:
+    """Return the type of ours to cast to without loss, or None if values need a look one by one."""
+    if isinstance(dtype, pl.List):
+        inner = find_cast(cast("pl.DataType", dtype.inner))
+        return None if inner is None else pl.List(inner)
+    if isinstance(dtype, pl.Struct) and dtype.fields:
+        return _join_fields({name: find_cast(one) for name, one in _list_fields(dtype).items()})
+    return _CASTS.get(type(dtype))
+
+
 def _list_fields(struct: pl.Struct) -> dict[str, pl.DataType]:
     return {one.name: cast("pl.DataType", one.dtype) for one in struct.fields}
 
@@ -438,15 +453,6 @@ def _fill_lists(values: Sequence[object], inner: pl.DataType) -> pl.Series:
     return sizes.to_frame().select(
         pl.when(pl.col("size") == 0).then(empty).otherwise(pl.lit(cut["element"]).gather(place)).alias("list")
     )["list"]
-
-
-def _require_columns(kinds: Kinds, names: list[str], file: str | None) -> None:
-    """Raise E206 for the first column that is to be typed and is not there."""
-    for name in kinds:
-        if name not in names:
-            message = f"`columns` types `{name}`, which is not a column"
-            hint = suggest(name, names) or f"columns: {listing(names)}"
-            raise DataError("E206", message, where=Place(file=file, field=name), hint=hint)
 
 
 def check_sizes(
@@ -507,132 +513,78 @@ class BuiltTable:
     encoded: frozenset[str]
     #: The line of the first row, when each row is on the line after the one before it.
     first_line: int | None
-    notices: tuple[Notice, ...]
+    notices: tuple[Notice, ...] = ()
     #: How many rows each of several files has.
     spans: tuple[int, ...] = ()
 
 
-class TableBuilder:
-    """Takes the chunks of one file in their order; `kinds` says how text cells are typed.
+def build_table(
+    parts: Iterable[Chunk],
+    file: str,
+    kinds: Mapping[str, ColumnKind],
+    chunks: Chunks,
+    *,
+    max_cell: int | None = MAX_CELL,
+) -> BuiltTable:
+    """Keep the parts of a table in `chunks`, by their numbers, with the types that all of them share.
 
-    Chunks are kept in `chunks` by their numbers: in memory, or as files.
+    `kinds` says how text cells are typed, `file` is the name in errors.
     """
-
-    def __init__(
-        self, content: Content, kinds: Kinds, chunks: Chunks, *, max_cell: int | None = MAX_CELL
-    ) -> None:
-        self.content = content
-        self._kinds = kinds
-        self._chunks = chunks
-        self._max_cell = max_cell
-        self._shapes: dict[str, Shape] = {}
-        self._own: list[Mapping[str, Shape]] = []
-        self._rows = 0
-        self._bytes = 0
-        self._first: int | None = None
-        self._is_regular = True
-        self._huge = RowErrors(content.file)
-        self._unfit = {name: RowErrors(content.file) for name in kinds}
-
-    def add(self, columns: Mapping[str, Cells], lines: Sequence[int]) -> None:
-        """Take some rows: cells by column, and the line on which each row starts.
-
-        A column that is a series has its type already.
-        """
+    shapes: dict[str, Shape] = {}
+    own_types: list[dict[str, pl.DataType | None]] = []
+    first = count = size = 0
+    is_regular = True
+    huge, unfit = RowErrors(file), {name: RowErrors(file) for name in kinds}
+    for columns, lines in parts:
         if not lines:
-            return
-        self._first = lines[0] if self._first is None else self._first
-        start = self._first + self._rows
-        self._rows += len(lines)
-        self._is_regular = self._is_regular and list(lines) == list(range(start, start + len(lines)))
+            continue
+        first = first if count else lines[0]
+        is_regular = is_regular and list(lines) == list(range(first + count, first + count + len(lines)))
+        count += len(lines)
         built = [pl.Series(LINE, lines, dtype=pl.Int64)]
-        own: dict[str, Shape] = {}
-        for name, cells in columns.items():
-            series, own[name] = self._build(name, cells, lines)
-            built.append(series)
-            self._shapes[name] = merge_shapes(self._shapes.get(name, pl.Null()), own[name])
+        own: dict[str, pl.DataType | None] = {}
+        for name, given in columns.items():
+            cells = given
+            if name in kinds:
+                cells = cells.to_list() if isinstance(cells, pl.Series) else cells
+                texts = [one if isinstance(one, str) else None for one in cells]
+                check_sizes(pl.Series(name, texts, dtype=pl.String), lines, huge, max_cell)
+                cells = type_cells(cells, kinds[name], Place(file=file, field=name), lines, unfit[name])
+            shape = cells.dtype if isinstance(cells, pl.Series) else find_shape(cells)
+            own[name] = choose_type(shape)
+            built.append(cells if isinstance(cells, pl.Series) else fill_column(name, cells, own[name]))
+            if name not in kinds:
+                check_sizes(built[-1], lines, huge, max_cell)
+            shapes[name] = merge_shapes(shapes.get(name, pl.Null()), shape)
         frame = pl.DataFrame(built)
-        self._bytes += int(frame.estimated_size())
-        self._chunks[len(self._own)] = frame
-        self._own.append(own)
-
-    def _build(self, name: str, cells: Cells, lines: Sequence[int]) -> tuple[pl.Series, Shape]:
-        """Return a column of a chunk, and its shape."""
-        if name in self._kinds:
-            cells = cells.to_list() if isinstance(cells, pl.Series) else cells
-            texts = [one if isinstance(one, str) else None for one in cells]
-            check_sizes(pl.Series(name, texts, dtype=pl.String), lines, self._huge, self._max_cell)
-            where = Place(file=self.content.file, field=name)
-            cells = type_cells(cells, self._kinds[name], where, lines, self._unfit[name])
-        shape = cells.dtype if isinstance(cells, pl.Series) else find_shape(cells)
-        series = cells if isinstance(cells, pl.Series) else fill_column(name, cells, choose_type(shape))
-        if name not in self._kinds:
-            check_sizes(series, lines, self._huge, self._max_cell)
-        return series, shape
-
-    def finish(self, notices: tuple[Notice, ...]) -> BuiltTable:
-        """Return what all chunks have in common, having stored anew those that differ."""
-        if not self._rows:
-            raise self.content.error("E210", "the file has no rows")
-        self._huge.raise_any()
-        _require_columns(self._kinds, list(self._shapes), self.content.file)
-        unfit = RowErrors(self.content.file)
-        for one in self._unfit.values():
-            unfit.extend(one)
-        unfit.raise_any()
-        types = {name: choose_type(shape) for name, shape in self._shapes.items()}
-        for number, own in enumerate(self._own):
-            own_types = {name: choose_type(shape) for name, shape in own.items()}
-            if list(own_types.items()) != list(types.items()):
-                self._chunks[number] = _align(self._chunks[number], own_types, types)
-        encoded = frozenset(name for name, dtype in types.items() if dtype is None)
-        first = self._first if self._is_regular else None
-        return BuiltTable(self._rows, self._bytes, encoded, first, notices)
-
-
-def _align(
-    frame: pl.DataFrame, own: Mapping[str, pl.DataType | None], types: Mapping[str, pl.DataType | None]
-) -> pl.DataFrame:
-    """Return a chunk with the columns and types that all chunks have in common."""
-    columns = [frame[LINE]]
-    for name, dtype in types.items():
-        if name not in own:
-            columns.append(pl.Series(name, [None] * frame.height, dtype=dtype or pl.String()))
-        elif own[name] == dtype:
-            columns.append(frame[name])
-        else:  # values of one type, or nulls: a chunk that has none in common is JSON text, and so are all
-            columns.append(fill_column(name, frame[name].to_list(), dtype))
-    return pl.DataFrame(columns)
-
-
-def join_chunks(chunks: Mapping[int, pl.DataFrame], built: BuiltTable, file: str | None) -> HeldRows:
-    """Return the chunks that were kept in memory as one table."""
-    whole = pl.concat([chunks[number] for number in sorted(chunks)], rechunk=True)
-    return HeldRows(name_samples(whole.drop(LINE), whole[LINE].alias("line"), built.encoded, file))
-
-
-@dataclass
-class RowWriter(Generic[Row]):
-    """Hands rows to a table in chunks, so that no file is held as Python objects as a whole.
-
-    `arrange` makes columns of rows.
-    """
-
-    table: TableBuilder
-    arrange: Callable[[list[Row]], Mapping[str, Sequence[object]]]
-    rows: list[Row] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
-    characters: int = 0
-
-    def add(self, row: Row, line: int, characters: int) -> None:
-        """Take one row, the line it starts on, and how long it is."""
-        self.rows.append(row)
-        self.lines.append(line)
-        self.characters += characters
-        if len(self.rows) >= CHUNK_ROWS or self.characters >= CHUNK_CHARACTERS:
-            self.flush()
-
-    def flush(self) -> None:
-        """Hand over the rows that are left."""
-        self.table.add(self.arrange(self.rows) if self.rows else {}, self.lines)
-        self.rows, self.lines, self.characters = [], [], 0
+        size += int(frame.estimated_size())
+        chunks[len(own_types)] = frame
+        own_types.append(own)
+    if not count:
+        raise DataError("E210", "the file has no rows", where=Place(file=file))
+    huge.raise_any()
+    for name in kinds:
+        if name not in shapes:
+            message = f"`columns` types `{name}`, which is not a column"
+            hint = suggest(name, shapes) or f"columns: {listing(shapes)}"
+            raise DataError("E206", message, where=Place(file=file, field=name), hint=hint)
+    all_unfit = RowErrors(file)
+    for one in unfit.values():
+        all_unfit.extend(one)
+    all_unfit.raise_any()
+    types = {name: choose_type(shape) for name, shape in shapes.items()}
+    for number, own in enumerate(own_types):
+        if list(own.items()) == list(types.items()):
+            continue
+        frame = chunks[number]
+        aligned = [frame[LINE]]
+        for name, dtype in types.items():
+            if name not in own:
+                aligned.append(pl.Series(name, [None] * frame.height, dtype=dtype or pl.String()))
+            elif own[name] == dtype:
+                aligned.append(frame[name])
+            else:  # values of one type, or nulls: where a chunk has none in common, all are JSON text
+                aligned.append(fill_column(name, frame[name].to_list(), dtype))
+        chunks[number] = pl.DataFrame(aligned)
+    encoded = frozenset(name for name, dtype in types.items() if dtype is None)
+    return BuiltTable(count, size, encoded, first if is_regular else None)

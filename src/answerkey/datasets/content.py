@@ -12,6 +12,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, Literal, TextIO
 
+import polars as pl
+
 from answerkey.errors import DataError, Place, listing, raise_all, suggest
 
 #: The longest cell, in bytes; longer ones are nearly always an unclosed quote.
@@ -20,6 +22,8 @@ MAX_CELL = 16 * 2**20
 HELD_BYTES = 32 * 2**20
 #: How many bad rows of one file are shown; the rest is counted.
 SHOWN = 20
+#: What Polars raises about a file that is not what it should be.
+FOREIGN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
 _BLOCK = 2**20
 #: One block of Zstandard data may expand many thousand times.
 _PACKED_BLOCK = 2**13
@@ -97,13 +101,17 @@ class Content:
             require_plain(self.path)
             stream = self.path.open("rb")
         except FileNotFoundError:
-            raise _describe_missing(self.path) from None
+            folder = self.path.parent
+            hint = f"there is no folder `{folder}`"
+            if folder.is_dir():
+                names = sorted(one.name for one in folder.iterdir() if one.is_file())
+                hint = suggest(self.path.name, names) or f"files there: {listing(names, limit=5)}"
+            message, where = f"there is no data file `{self.path}`", Place(file=str(self.path))
+            raise DataError("E201", message, where=where, hint=hint) from None
         except (OSError, ValueError) as error:
             raise describe_unreadable(self.path, error) from None
         expand = COMPRESSIONS.get(self.path.suffix.lower())
-        if expand is None:
-            return stream
-        return open_blocks(stream, expand(stream, self.file), _BLOCK)
+        return stream if expand is None else open_blocks(stream, expand(stream, self.file), _BLOCK)
 
     def open_text(self, newline: Literal["", "\n"] = "") -> TextIO:
         """Return a stream of the text, without its byte order mark and with its line ends as they are.
@@ -144,6 +152,11 @@ class Content:
             if self.head.startswith(mark) and not self.file.lower().endswith(endings):
                 return f"by its first bytes this file is {kind}"
         return None
+
+    def refuse_damage(self, kind: str, error: BaseException) -> DataError:
+        """Return E202 for a file that is not what its name says."""
+        message = f"not a valid {kind} file: {(str(error).splitlines() or ['damaged'])[0]}"
+        return self.error("E202", message, hint=self.guess() or "copy or download it again")
 
     def refuse_wide(self) -> None:
         """Raise E203 for UTF-16 and UTF-32."""
@@ -200,15 +213,6 @@ def require_plain(path: Path) -> None:
         raise DataError("E201", f"`{path}` is not a plain file", where=Place(file=str(path)), hint=hint)
 
 
-def _describe_missing(path: Path) -> DataError:
-    folder = path.parent
-    hint = f"there is no folder `{folder}`"
-    if folder.is_dir():
-        names = sorted(one.name for one in folder.iterdir() if one.is_file())
-        hint = suggest(path.name, names) or f"files there: {listing(names, limit=5)}"
-    return DataError("E201", f"there is no data file `{path}`", where=Place(file=str(path)), hint=hint)
-
-
 def open_blocks(packed: BinaryIO, blocks: Iterator[bytes], size: int) -> BinaryIO:
     """Return blocks, which are made of a packed stream, as a stream; what they raise, its reader gets."""
     return io.BufferedReader(_Blocks(packed, blocks), size)  # type: ignore[type-var]  # a raw stream
@@ -237,17 +241,6 @@ class _Blocks(io.RawIOBase):
         super().close()
 
 
-def _expand_gzip(packed: BinaryIO, file: str) -> Iterator[bytes]:
-    stream = gzip.GzipFile(fileobj=packed)
-    try:
-        while block := stream.read(_BLOCK):
-            yield block
-    except EOFError:
-        raise _refuse_packed("gzip", file) from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise _refuse_packed("gzip", file, error) from None
-
-
 class ZstdFrames:
     """The frames of Zstandard data, one after the other; `is_open` while one of them has not ended."""
 
@@ -268,6 +261,17 @@ class ZstdFrames:
             if self._frame.eof:
                 self._frame = self._start()
         return b"".join(parts)
+
+
+def _expand_gzip(packed: BinaryIO, file: str) -> Iterator[bytes]:
+    stream = gzip.GzipFile(fileobj=packed)
+    try:
+        while block := stream.read(_BLOCK):
+            yield block
+    except EOFError:
+        raise _refuse_packed("gzip", file) from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise _refuse_packed("gzip", file, error) from None
 
 
 def _expand_zstd(packed: BinaryIO, file: str) -> Iterator[bytes]:

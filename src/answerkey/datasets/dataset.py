@@ -19,7 +19,7 @@ from typing import Literal, Protocol, Self
 
 import polars as pl
 
-from answerkey.datasets.rows import BLOCK_ROWS, HeldRows, Positions, Rows, iterate_blocks, join_positions
+from answerkey.datasets.rows import BLOCK_ROWS, Positions, Rows, iterate_blocks, join_positions
 from answerkey.datasets.sources import Source
 from answerkey.datasets.tables import TemplateErrors, digest_rows
 from answerkey.errors import DataError, Place, SpecError, listing, suggest
@@ -51,9 +51,8 @@ class Dataset:
     notices: tuple[Notice, ...] = ()
 
     @classmethod
-    def of(cls, samples: Samples | Rows, *, name: str) -> Self:
+    def of(cls, rows: Rows, *, name: str) -> Self:
         """Return samples as a dataset; its fingerprint is that of their ids and rows."""
-        rows = HeldRows(samples) if isinstance(samples, Samples) else samples
         every = range(len(rows))
         return cls(name, digest_rows(rows, with_ids=True), rows, every, every)
 
@@ -171,7 +170,7 @@ def select_rows(rows: Rows, selection: Selection) -> Positions:
         return range(wanted)
     best = _Best(wanted)
     for offset in range(0, len(rows), BLOCK_ROWS):
-        ids = rows.slice(offset, BLOCK_ROWS).ids().to_list()
+        ids = rows.slice(offset, BLOCK_ROWS).ids.to_list()
         best.add(rank_ids(ids, selection.seed).with_columns(pl.col("row") + offset))
     return best.rows().sort()
 
@@ -337,3 +336,26 @@ def cut_shards(
         own = failed[bisect_left(failed, offset) : bisect_left(failed, offset + len(samples))]
         part = None if recorded is None else recorded.slice(offset, len(samples))
         yield Shard(index, offset, samples, part, tuple(row - offset for row in own))
+
+
+#: What annotators call a label that is in order; compared in lower case.
+CLEAN_VALUES = frozenset(
+    {"ok", "okay", "clean", "good", "correct", "valid", "verified", "no_error", "true", "yes", "1"}
+)
+
+#: The column, and the values that are clean.
+CleanLabels = tuple[str, frozenset[str]]
+
+
+def choose_clean(column: str | None, clean: Sequence[str]) -> CleanLabels | None:
+    """Return the column with the values that the caller calls clean, or the usual ones; None without one."""
+    return None if column is None else (column, frozenset(map(_write, clean)) or CLEAN_VALUES)
+
+
+def read_label_quality(samples: Samples, column: str) -> pl.Series:
+    """Return what a column says of each label, as text in lower case."""
+    return pl.Series([_write(one) for one in samples.values(column)], dtype=pl.String)
+
+
+def _write(value: object) -> str:
+    return "(none)" if value is None else str(value).strip().lower()

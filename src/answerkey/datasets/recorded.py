@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -21,7 +21,6 @@ from answerkey.datasets.rows import (
     BLOCK_ROWS,
     ID_COLUMN,
     TRIAL_COLUMN,
-    HeldRows,
     Rows,
     iterate_blocks,
     locate_positions,
@@ -49,47 +48,6 @@ _STATUSES = tuple(status.value for status in CompletionStatus)
 _SHOWN_IDS = 5
 #: Stands for a field that a value does not have; null is a value.
 _ABSENT = object()
-
-
-@dataclass(frozen=True)
-class Field:
-    """A column, and the dotted name of a field inside its values; empty for the column itself."""
-
-    column: str
-    inside: str = ""
-
-    def read(self, samples: Samples) -> pl.Series | list[object]:
-        """Return the cells; a row without the field has a null cell."""
-        is_encoded = self.column in samples.encoded
-        if not self.inside:
-            return samples.values(self.column) if is_encoded else samples.frame[self.column]
-        if not is_encoded:
-            found = _find_inside(samples.frame[self.column], self.inside)
-            return [None] * len(samples) if found is None else found
-        return [get_inside(value, self.inside) for value in samples.values(self.column)]
-
-    def is_in(self, rows: Rows) -> bool:
-        """Return whether any row has the field."""
-        if self.column not in rows.encoded:
-            empty = rows.slice(0, 0).load([self.column])
-            return _find_inside(empty.frame[self.column], self.inside) is not None
-        return any(
-            get_inside(value, self.inside, _ABSENT) is not _ABSENT
-            for _, block in iterate_blocks(rows, [self.column])
-            for value in block.values(self.column)
-        )
-
-
-def find_field(rows: Rows, name: str) -> Field | None:
-    """Return what a name reaches, or None if there is no such column or field.
-
-    The exact column first, then the field with the longest matching column name, and so on inwards:
-    `completions.org/model-1.5` reaches the field `org/model-1.5` of the column `completions`.
-    """
-    if name in rows.columns:
-        return Field(name)
-    known = (Field(column, rest) for column, rest in _split(name, rows.columns))
-    return next((one for one in known if one.is_in(rows)), None)
 
 
 def _split(name: str, known: Iterable[str]) -> list[tuple[str, str]]:
@@ -120,20 +78,34 @@ def get_inside(value: object, name: str, otherwise: object = None) -> object:
 
 @dataclass(frozen=True)
 class CompletionColumn:
-    """Where the completions of a table stand, by the name that errors give, and what else it has of them."""
+    """Where the completions of a table stand, by the name that errors give, and what else it has of them.
+
+    They are the cells of a column, or what the dotted name `inside` reaches in them.
+    """
 
     name: str
-    field: Field
-    beside: frozenset[str] = frozenset()
+    column: str
+    inside: str
+    beside: frozenset[str]
 
     @property
     def columns(self) -> frozenset[str]:
         """The columns that are read."""
-        return self.beside | {self.field.column}
+        return self.beside | {self.column}
+
+    def cells(self, samples: Samples) -> pl.Series | list[object]:
+        """Return the cells; a row without the field has a null cell."""
+        is_encoded = self.column in samples.encoded
+        if not self.inside:
+            return samples.values(self.column) if is_encoded else samples.frame[self.column]
+        if is_encoded:
+            return [get_inside(value, self.inside) for value in samples.values(self.column)]
+        found = _find_inside(samples.frame[self.column], self.inside)
+        return [None] * len(samples) if found is None else found
 
     def check(self, rows: Rows) -> None:
         """Raise E209 for all cells of the rows that are no completions; the rows are read part by part."""
-        cells = self.field.read(rows.slice(0, 0).load(self.columns))
+        cells = self.cells(rows.slice(0, 0).load(self.columns))
         if _is_text(cells) and STATUS_COLUMN not in self.beside:
             return
         dtype = cells.dtype if isinstance(cells, pl.Series) else None
@@ -157,7 +129,7 @@ class CompletionColumn:
         return found
 
     def _read(self, table: Samples, ids: pl.Series, unfit: RowErrors, statuses: RowErrors) -> Completions:
-        cells = self.field.read(table)
+        cells = self.cells(table)
         if isinstance(cells, pl.Series) and _is_text(cells):
             completions = Completions.build_texts(ids, cells.cast(pl.String), source=SOURCE)
         else:  # messages, numbers or a mixture
@@ -185,40 +157,66 @@ class CompletionColumn:
             found = column.cast(dtype, strict=False)
             frame = frame.with_columns(found.fill_nan(None) if dtype == pl.Float64 else found)
         if STATUS_COLUMN in self.beside:
-            frame = _apply_statuses(frame, _read_statuses(table, statuses))
+            given = table.frame[STATUS_COLUMN]
+            if given.dtype != pl.String or STATUS_COLUMN in table.encoded:
+                texts = [None if one is None else str(one) for one in table.values(STATUS_COLUMN)]
+                given = pl.Series(texts, dtype=pl.String)
+            given = given.replace("", None)
+            for position in (given.is_not_null() & ~given.is_in(_STATUSES)).arg_true():
+                message = f"{given[position]!r} is not a completion status"
+                where = table.place(position, STATUS_COLUMN)
+                statuses.add("E209", message, where=where, hint=f"statuses: {listing(_STATUSES)}")
+            frame = _apply_statuses(frame, given)
         return Completions(frame)
 
 
-def find_completion_column(rows: Rows, column: str | None = None) -> CompletionColumn | None:
-    """Return where the completions stand, None if nowhere; several that could be meant are E209."""
+def find_completion_column(
+    rows: Rows, column: str | None = None, *, is_needed: bool = False
+) -> CompletionColumn | None:
+    """Return where the completions stand, None if nowhere; E209 for several that could be meant.
+
+    A column that is named, or needed, and not there is E209, too. A name may reach into a column: the exact
+    column first, then the field with the longest matching column name, and so on inwards:
+    `completions.org/model-1.5` reaches the field `org/model-1.5` of the column `completions`.
+    """
     beside = frozenset(rows.columns).intersection(BESIDE)
-    if column is not None:
-        found = find_field(rows, column)
-        return None if found is None else CompletionColumn(column, found, beside)
-    names = [name for name in OTHER_NAMES if name in rows.columns]
-    if COMPLETION_COLUMN in rows.columns:
-        names = [COMPLETION_COLUMN]
+    known = (column,) if column is not None else (COMPLETION_COLUMN,)
+    names = [name for name in known if name in rows.columns]
+    names = names or [name for name in OTHER_NAMES if column is None and name in rows.columns]
     if len(names) > 1:
         message = f"several columns may hold the completions: {listing(names)}"
         hint = "name one with `--completion-column`"
         raise DataError("E209", message, where=Place(file=rows.file), hint=hint)
-    return CompletionColumn(names[0], Field(names[0]), beside) if names else None
-
-
-def _refuse_column(rows: Rows, column: str | None) -> DataError:
-    """Return the error about a table without the completion column."""
-    names: list[str] = []  # columns, or the fields of those that are structs
+    if names:
+        return CompletionColumn(names[0], names[0], "", beside)
+    for name, inside in _split(column or "", rows.columns):
+        if _has_field(rows, name, inside):
+            return CompletionColumn(column or "", name, inside, beside)
+    if column is None and not is_needed:
+        return None
+    there: list[str] = []  # columns, or the fields of those that are structs
     for name, dtype in rows.slice(0, 0).load().frame.schema.items():
         fields = dtype.fields if isinstance(dtype, pl.Struct) else []
-        names += [f"{name}.{one.name}" for one in fields] or [name]
-    hint = f"columns: {listing(names)}"
-    if column is None:
-        message = f"no column holds completions; looked for {listing((COMPLETION_COLUMN, *OTHER_NAMES))}"
-    else:
+        there += [f"{name}.{one.name}" for one in fields] or [name]
+    hint = f"columns: {listing(there)}"
+    message = f"no column holds completions; looked for {listing((COMPLETION_COLUMN, *OTHER_NAMES))}"
+    if column is not None:
         message = f"there is no completion column `{column}`"
-        near = suggest(column, names)
+        near = suggest(column, there)
         hint = f"{near}; {hint}" if near else hint
-    return DataError("E209", message, where=Place(file=rows.file), hint=hint)
+    raise DataError("E209", message, where=Place(file=rows.file), hint=hint)
+
+
+def _has_field(rows: Rows, column: str, inside: str) -> bool:
+    """Return whether any row has the field."""
+    if column not in rows.encoded:
+        empty = rows.slice(0, 0).load([column])
+        return _find_inside(empty.frame[column], inside) is not None
+    return any(
+        get_inside(value, inside, _ABSENT) is not _ABSENT
+        for _, block in iterate_blocks(rows, [column])
+        for value in block.values(column)
+    )
 
 
 def _is_text(cells: pl.Series | Sequence[object]) -> bool:
@@ -247,20 +245,6 @@ def _write_logprobs(cell: object) -> str | None:
         except ValueError:
             return None
     return json.dumps(cell, ensure_ascii=False) if isinstance(cell, dict) else None
-
-
-def _read_statuses(table: Samples, errors: RowErrors) -> pl.Series:
-    """Return the statuses in the file; null where it leaves them open."""
-    column = table.frame[STATUS_COLUMN]
-    if column.dtype != pl.String or STATUS_COLUMN in table.encoded:
-        texts = [None if one is None else str(one) for one in table.values(STATUS_COLUMN)]
-        column = pl.Series(texts, dtype=pl.String)
-    column = column.replace("", None)
-    for position in (column.is_not_null() & ~column.is_in(_STATUSES)).arg_true():
-        message = f"{column[position]!r} is not a completion status"
-        where = table.place(position, STATUS_COLUMN)
-        errors.add("E209", message, where=where, hint=f"statuses: {listing(_STATUSES)}")
-    return column
 
 
 def _apply_statuses(frame: pl.DataFrame, given: pl.Series) -> pl.DataFrame:
@@ -337,8 +321,6 @@ def find_own_completions(rows: Rows, *, column: str | None = None) -> TableCompl
     """
     found = find_completion_column(rows, column)
     if found is None:
-        if column is not None:
-            raise _refuse_column(rows, column)
         return None
     found.check(rows)
     return TableCompletions(found)
@@ -354,29 +336,23 @@ def match_completions(
     are left aside; rows for unknown samples are an error. Several trials are told apart by the column
     `trial`; those of a sample stand one after the other.
     """
-    found = find_completion_column(table, column)
-    if found is None:
-        raise _refuse_column(table, column)
+    found = find_completion_column(table, column, is_needed=True)
+    assert found is not None  # noqa: S101 - it is needed
     has_ids, has_trials = ID_COLUMN in table.columns, TRIAL_COLUMN in table.columns
-    if num_trials > 1:
-        if not (has_ids and has_trials):
-            raise refuse_single(num_trials, table.file)
-        rows = _match_trials(table, dataset, num_trials, found.columns)
-    else:
-        if has_ids and has_trials:
-            _refuse_trials(table)
-        rows = _match_ids(table, dataset, found.columns) if has_ids else _match_order(table, dataset)
+    if num_trials > 1 and not (has_ids and has_trials):
+        raise refuse_single(num_trials, table.file)
+    if num_trials == 1 and has_ids and has_trials:
+        blocks = (table.slice(offset, BLOCK_ROWS) for offset in range(0, len(table), BLOCK_ROWS))
+        hashes = pl.concat([one.ids.hash() for one in blocks])  # they take less memory than ids
+        most = int(hashes.value_counts()["count"].max())  # type: ignore[arg-type]  # there are rows
+        if most > 1:
+            message = f"the completions hold up to {most} trials of a sample, and the task asks each sample"
+            message += " once"
+            hint = f"add `trials: {{num_trials: {most}}}` to the task, or keep one trial of each sample"
+            raise DataError("E209", message, where=Place(file=table.file, field=TRIAL_COLUMN), hint=hint)
+    rows = _match_ids(table, dataset, num_trials, found.columns) if has_ids else _match_order(table, dataset)
     found.check(rows)
     return TableCompletions(found, rows, num_trials)
-
-
-def _iterate_ids(rows: Rows) -> Iterator[pl.Series]:
-    return (rows.slice(offset, BLOCK_ROWS).ids() for offset in range(0, len(rows), BLOCK_ROWS))
-
-
-def _has_same_ids(one: Rows, other: Rows) -> bool:
-    pairs = zip(_iterate_ids(one), _iterate_ids(other), strict=True)
-    return all(ours.equals(theirs, check_names=False) for ours, theirs in pairs)
 
 
 def _repeat_ids(ids: pl.Series, times: int) -> pl.Series:
@@ -386,25 +362,69 @@ def _repeat_ids(ids: pl.Series, times: int) -> pl.Series:
     return ids.gather(pl.int_range(len(ids) * times, dtype=pl.UInt32, eager=True) // times)
 
 
-def _match_ids(table: Rows, dataset: Dataset, columns: frozenset[str]) -> Rows:
-    """Return for each sample the row of its completion."""
-    if len(table) == len(dataset) and _has_same_ids(table, dataset.rows):
+def _match_ids(table: Rows, dataset: Dataset, num_trials: int, columns: frozenset[str]) -> Rows:
+    """Return for each sample, and each of its trials, the row of its completion; trials count from 0.
+
+    Rows for samples of the dataset that are not selected are left aside; what is missing, and a row that
+    belongs nowhere, are errors.
+    """
+    if len(table) == len(dataset) * num_trials and _is_in_order(table, dataset.rows, num_trials):
         return table
-    for whole in (range(len(dataset.table)), dataset.kept):
-        if len(whole) == len(table) and _has_same_ids(table, dataset.table.take(whole)):
+    wholes = (range(len(dataset.table)), dataset.kept) if num_trials == 1 else ()
+    for whole in wholes:
+        if len(whole) == len(table) and _is_in_order(table, dataset.table.take(whole), 1):
             return table.take(locate_positions(whole, dataset.chosen))
-    ids = dataset.rows.ids()
-    rows = pl.DataFrame({"id": table.ids()}).with_row_index("row")
-    positions = pl.DataFrame({"id": ids}).join(rows, on="id", how="left", maintain_order="left")["row"]
-    missing = ids.filter(positions.is_null())
-    known = pl.DataFrame({"id": dataset.table.ids()})
-    unknown = rows.join(known, on="id", how="anti", maintain_order="left")["id"]
+    found = table.load(columns | {TRIAL_COLUMN} if num_trials > 1 else columns)
+    rows = pl.DataFrame({"id": found.ids}).with_row_index("row")
+    wanted, known = (pl.DataFrame({"id": one.ids}) for one in (dataset.rows, dataset.table))
+    keys, name = ["id"], pl.col("id")
+    lacking, belonging_nowhere = "samples without a completion", "completions without a sample"
+    hint = (
+        f"`{ID_COLUMN}` must hold the ids of this dataset; without ids its rows are `000001`, `000002`, ..."
+    )
+    if num_trials > 1:
+        rows = rows.with_columns(_read_trials(found).alias("trial"))
+        numbers = pl.DataFrame({"trial": pl.int_range(0, num_trials, eager=True)})
+        wanted, known = (
+            one.join(numbers, how="cross", maintain_order="left_right") for one in (wanted, known)
+        )
+        keys.append("trial")
+        name = pl.format("{} trial {}", *(pl.col(one).cast(pl.String).fill_null("None") for one in keys))
+        lacking, belonging_nowhere = "trials without a completion", "completions that belong nowhere"
+        hint = f"each sample needs the trials 0 to {num_trials - 1} in the column `{TRIAL_COLUMN}`"
+    matched = wanted.join(rows, on=keys, how="left", maintain_order="left")
+    missing = matched.filter(pl.col("row").is_null()).select(name).to_series()
+    unknown = rows.join(known, on=keys, how="anti", maintain_order="left").select(name).to_series()
     if len(missing) or len(unknown):
-        hint = f"`{ID_COLUMN}` must hold the ids of this dataset; without ids its rows are"
-        hint += " `000001`, `000002`, ..."
-        lists = {"samples without a completion": missing, "completions without a sample": unknown}
-        raise _refuse_match(table.file, lists, hint)
-    return HeldRows(table.load(columns).take(positions))
+        parts = [
+            f"{what}: {len(names)} ({listing(names.head(_SHOWN_IDS).to_list())}"
+            f"{' ...' if len(names) > _SHOWN_IDS else ''})"
+            for what, names in ((lacking, missing), (belonging_nowhere, unknown))
+            if len(names)
+        ]
+        message = f"the completions do not fit the dataset: {'; '.join(parts)}"
+        raise DataError("E209", message, where=Place(file=table.file), hint=hint)
+    return found.take(matched["row"])
+
+
+def _is_in_order(table: Rows, samples: Rows, num_trials: int) -> bool:
+    """Return whether the trials of each sample stand one after the other, in the order of the samples."""
+    step = max(1, BLOCK_ROWS // num_trials)
+    for offset in range(0, len(samples), step):
+        ids = _repeat_ids(samples.slice(offset, step).ids, num_trials)
+        part = table.slice(offset * num_trials, len(ids))
+        if num_trials > 1:
+            part = part.load([TRIAL_COLUMN])
+            expected = pl.int_range(len(part), dtype=pl.Int64, eager=True) % num_trials
+            if not _read_trials(part).equals(expected, check_names=False):
+                return False
+        if not part.ids.equals(ids, check_names=False):
+            return False
+    return True
+
+
+def _read_trials(table: Samples) -> pl.Series:
+    return table.frame[TRIAL_COLUMN].cast(pl.Int64, strict=False)
 
 
 def _match_order(table: Rows, dataset: Dataset) -> Rows:
@@ -424,77 +444,8 @@ def _match_order(table: Rows, dataset: Dataset) -> Rows:
     raise DataError("E209", message, where=Place(file=table.file), hint=hint)
 
 
-def _match_trials(table: Rows, dataset: Dataset, num_trials: int, columns: frozenset[str]) -> Rows:
-    """Return for each sample, and each of its trials, the row of its completion.
-
-    Trials are numbered from 0. Rows for samples of the dataset that are not selected are left aside; a trial
-    that is missing, and a row that belongs nowhere, are errors.
-    """
-    if len(table) == len(dataset) * num_trials and _has_trials_in_order(table, dataset.rows, num_trials):
-        return table
-    found = table.load(columns | {TRIAL_COLUMN})
-    rows = pl.DataFrame({"id": found.ids, "trial": _read_trials(found)}).with_row_index("row")
-    numbers = pl.DataFrame({"trial": pl.int_range(0, num_trials, eager=True)})
-    wanted = pl.DataFrame({"id": dataset.rows.ids()}).join(numbers, how="cross", maintain_order="left_right")
-    matched = wanted.join(rows, on=["id", "trial"], how="left", maintain_order="left")
-    missing = matched.filter(pl.col("row").is_null())
-    is_known = pl.col("id").is_in(dataset.table.ids().implode())
-    is_known &= pl.col("trial").is_between(0, num_trials - 1)
-    unknown = rows.filter(~is_known.fill_null(value=False))
-    if missing.height or unknown.height:
-        hint = f"each sample needs the trials 0 to {num_trials - 1} in the column `{TRIAL_COLUMN}`"
-        both = [pl.col(one).cast(pl.String).fill_null("None") for one in ("id", "trial")]
-        name = pl.format("{} trial {}", *both)
-        lists = {
-            "trials without a completion": missing.select(name).to_series(),
-            "completions that belong nowhere": unknown.select(name).to_series(),
-        }
-        raise _refuse_match(table.file, lists, hint)
-    return HeldRows(found.take(matched["row"]))
-
-
-def _has_trials_in_order(table: Rows, samples: Rows, num_trials: int) -> bool:
-    """Return whether the trials of each sample stand one after the other, in the order of the samples."""
-    step = max(1, BLOCK_ROWS // num_trials)
-    for offset in range(0, len(samples), step):
-        ids = samples.slice(offset, step).ids()
-        block = table.slice(offset * num_trials, len(ids) * num_trials).load([TRIAL_COLUMN])
-        expected = pl.int_range(len(block), dtype=pl.Int64, eager=True) % num_trials
-        if not block.ids.equals(_repeat_ids(ids, num_trials), check_names=False):
-            return False
-        if not _read_trials(block).equals(expected, check_names=False):
-            return False
-    return True
-
-
-def _read_trials(table: Samples) -> pl.Series:
-    return table.frame[TRIAL_COLUMN].cast(pl.Int64, strict=False)
-
-
-def _refuse_trials(table: Rows) -> None:
-    """Raise E209 when a table holds several trials of a sample and one is wanted."""
-    hashes = pl.concat([ids.hash() for ids in _iterate_ids(table)])  # they take less memory than ids
-    most = int(hashes.value_counts()["count"].max())  # type: ignore[arg-type]  # there are rows
-    if most > 1:
-        message = f"the completions hold up to {most} trials of a sample, and the task asks each sample once"
-        hint = f"add `trials: {{num_trials: {most}}}` to the task, or keep one trial of each sample"
-        raise DataError("E209", message, where=Place(file=table.file, field=TRIAL_COLUMN), hint=hint)
-
-
 def refuse_single(num_trials: int, file: str | None = None) -> DataError:
     """Return the error about completions of which there is one for each sample, where several are wanted."""
     message = f"the task asks each sample {num_trials} times, and there is one completion for each"
     hint = f"ask a model, or bring a file with the columns `{ID_COLUMN}` and `{TRIAL_COLUMN}` (0, 1, …) by"
     return DataError("E209", message, where=Place(file=file), hint=f"{hint} `--completions FILE`")
-
-
-def _refuse_match(file: str | None, lists: Mapping[str, pl.Series], hint: str) -> DataError:
-    """Return the error about completions that do not fit; of each list a few names are shown."""
-    parts = [
-        f"{what}: {len(names)} ({listing(names.head(_SHOWN_IDS).to_list())}"
-        f"{' ...' if len(names) > _SHOWN_IDS else ''})"
-        for what, names in lists.items()
-        if len(names)
-    ]
-    message = f"the completions do not fit the dataset: {'; '.join(parts)}"
-    return DataError("E209", message, where=Place(file=file), hint=hint)

@@ -2,20 +2,27 @@
 
 A part of them is itself such rows, small enough to be sent to where the work is done: it says where to read.
 The id of a row is its cell in the column `sample_id` if there is one, else its number.
+
+Of a Parquet file only what is asked for is read; of one on shared storage only that is fetched.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
 
 import polars as pl
 
-from answerkey.datasets.content import RowErrors
-from answerkey.errors import Place
-from answerkey.types import Samples
+from answerkey.datasets.columns import LINE, check_sizes, find_cast
+from answerkey.datasets.content import FOREIGN, Content, RowErrors
+from answerkey.datasets.storage import StoredObject, fetch_object, open_store
+from answerkey.errors import DataError, Place
+from answerkey.types import Samples, choose_names
 
 ID_COLUMN = "sample_id"
 TRIAL_COLUMN = "trial"
@@ -29,7 +36,7 @@ BLOCK_ROWS = 131_072
 
 
 class Rows(Protocol):
-    """Rows in their order, with ids and lines; see `Samples` for `encoded` and `file`."""
+    """Rows in their order, with ids and lines; `Samples` are such rows in memory, and say what they have."""
 
     @property
     def columns(self) -> list[str]:
@@ -42,6 +49,10 @@ class Rows(Protocol):
     @property
     def file(self) -> str | None:
         """The name that errors give."""
+
+    @property
+    def ids(self) -> pl.Series:
+        """The ids of all rows, read anew each time unless the rows are in memory."""
 
     def __len__(self) -> int:
         """Return how many rows there are."""
@@ -49,69 +60,21 @@ class Rows(Protocol):
     def slice(self, offset: int, length: int) -> Rows:
         """Return the rows from `offset` on, at most `length` of them; nothing is loaded."""
 
-    def take(self, positions: Positions) -> Rows:
+    def take(self, positions: Positions, /) -> Rows:
         """Return the rows at these positions, which ascend; nothing is loaded."""
 
     def load(self, columns: Collection[str] | None = None) -> Samples:
         """Return all rows, with all columns or with those named that there are."""
 
-    def ids(self) -> pl.Series:
-        """Return the ids of all rows."""
-
 
 class SlicedRows:
     """Rows that are picked one by one where they do not follow each other."""
 
-    def take(self: Rows, positions: Positions) -> Rows:
+    def take(self: Rows, positions: Positions, /) -> Rows:
         """Return the rows at these positions."""
         if isinstance(positions, range):
             return self.slice(positions.start, len(positions))
         return PickedRows(self, positions)
-
-
-@dataclass(frozen=True)
-class HeldRows:
-    """Rows in memory."""
-
-    samples: Samples
-
-    @property
-    def columns(self) -> list[str]:
-        """The column names."""
-        return self.samples.columns
-
-    @property
-    def encoded(self) -> frozenset[str]:
-        """The columns whose cells hold JSON text."""
-        return self.samples.encoded
-
-    @property
-    def file(self) -> str | None:
-        """The name that errors give."""
-        return self.samples.file
-
-    def __len__(self) -> int:
-        return len(self.samples)
-
-    def slice(self, offset: int, length: int) -> Rows:
-        """Return the rows from `offset` on, at most `length` of them."""
-        whole = offset == 0 and length >= len(self)
-        return self if whole else HeldRows(self.samples.slice(offset, length))
-
-    def take(self, positions: Positions) -> Rows:
-        """Return the rows at these positions."""
-        if isinstance(positions, range):
-            return self.slice(positions.start, len(positions))
-        return HeldRows(self.samples.take(positions))
-
-    def load(self, columns: Collection[str] | None = None) -> Samples:
-        """Return the rows, with all columns or with those named that there are."""
-        names = choose_names(self.columns, columns)
-        return self.samples if len(names) == len(self.columns) else self.samples.select(names)
-
-    def ids(self) -> pl.Series:
-        """Return the ids of all rows."""
-        return self.samples.ids
 
 
 @dataclass(frozen=True)
@@ -145,24 +108,35 @@ class PickedRows(RowsOver):
     def __len__(self) -> int:
         return len(self.positions)
 
+    @property
+    def ids(self) -> pl.Series:
+        """The ids of all rows."""
+        parts = [near.ids.gather(places) for near, places in self._stretches()]
+        return pl.concat(parts) if parts else self.rows.slice(0, 0).ids
+
     def slice(self, offset: int, length: int) -> Rows:
         """Return the rows from `offset` on, at most `length` of them."""
         return PickedRows(self.rows, self.positions.slice(offset, length))
 
-    def take(self, positions: Positions) -> Rows:
+    def take(self, positions: Positions, /) -> Rows:
         """Return the rows at these positions among the picked ones."""
-        chosen = join_positions(self.positions, positions)
-        return self.rows.take(chosen)
+        return self.rows.take(join_positions(self.positions, positions))
 
     def load(self, columns: Collection[str] | None = None) -> Samples:
         """Return the rows; of those between them, no more than a block is in memory at a time."""
         parts = [near.load(columns).take(places) for near, places in self._stretches()]
-        return concat_samples(parts) if parts else self.rows.slice(0, 0).load(columns)
-
-    def ids(self) -> pl.Series:
-        """Return the ids of all rows."""
-        parts = [near.ids().gather(places) for near, places in self._stretches()]
-        return pl.concat(parts) if parts else self.rows.slice(0, 0).ids()
+        if len(parts) < 2:  # noqa: PLR2004 - nothing to join
+            return parts[0] if parts else self.rows.slice(0, 0).load(columns)
+        lines = [one.lines for one in parts if one.lines is not None]
+        files = [one.files for one in parts if one.files is not None]
+        return Samples(
+            pl.concat([one.frame for one in parts]),
+            pl.concat([one.ids for one in parts]),
+            parts[0].file,
+            pl.concat(lines) if lines else None,
+            parts[0].encoded,
+            files=pl.concat(files) if files else None,
+        )
 
     def _stretches(self) -> Iterator[tuple[Rows, pl.Series]]:
         """Yield stretches of at most a block, each with the places of the picked rows in it."""
@@ -174,30 +148,150 @@ class PickedRows(RowsOver):
             yield self.rows.slice(start, int(near[-1]) + 1 - start), near - start
 
 
-def choose_names(known: Sequence[str], wanted: Collection[str] | None) -> list[str]:
-    """Return the known columns that are wanted, in their order; the first where none is.
+@dataclass(frozen=True)
+class StoredRows(SlicedRows):
+    """Some consecutive rows of a Parquet file.
 
-    A table without any column would not know how many rows it has.
+    `schema` holds the types as samples have them, `casts` those that the file has otherwise. Each row is on
+    the line after the one before it, the first row of the file on `first_line`; without that the lines are a
+    column. A file that has not the `stamp` any more has changed while it was in use. Of an object on shared
+    storage, which is at no `path` of this machine, what is read is fetched.
     """
-    if wanted is None:
-        return list(known)
-    return [name for name in known if name in wanted] or list(known[:1])
+
+    path: Path
+    schema: Mapping[str, pl.DataType]
+    offset: int
+    length: int
+    file: str | None
+    encoded: frozenset[str] = frozenset()
+    casts: frozenset[str] = frozenset()
+    first_line: int | None = 1
+    stamp: tuple[int, int] | None = None
+    stored: StoredObject | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """The column names."""
+        return list(self.schema)
+
+    def __len__(self) -> int:
+        return self.length
+
+    @property
+    def ids(self) -> pl.Series:
+        """The ids of all rows; generated ones are not read from anywhere."""
+        generated = ID_COLUMN not in self.schema
+        return number_rows(self.offset + 1, self.length) if generated else self.load([ID_COLUMN]).ids
+
+    def slice(self, offset: int, length: int) -> Rows:
+        """Return the rows from `offset` on, at most `length` of them."""
+        length = max(0, min(length, self.length - offset))
+        return replace(self, offset=self.offset + offset, length=length)
+
+    def load(self, columns: Collection[str] | None = None) -> Samples:
+        """Return the rows, with all columns or with those named that there are."""
+        names = choose_names(self.columns, columns)
+        with_id = [*names, ID_COLUMN] if ID_COLUMN in self.schema and ID_COLUMN not in names else names
+        frame = self._read(with_id if self.first_line is not None else [*with_id, LINE])
+        if self.first_line is None:
+            lines = frame[LINE].alias("line")
+        else:
+            first = self.first_line + self.offset
+            lines = pl.int_range(first, first + self.length, eager=True, dtype=pl.Int64).alias("line")
+        errors = RowErrors(self.file)
+        for series in frame.iter_columns():
+            check_sizes(series, lines, errors)
+        errors.raise_any()
+        found = name_samples(frame, lines, self.encoded, self.file, first=self.offset + 1)
+        chosen = frame.select(pl.selectors.by_name(*names))
+        return replace(found, frame=chosen, encoded=self.encoded.intersection(names))
+
+    def _read(self, names: list[str]) -> pl.DataFrame:
+        if not self.length:
+            return pl.DataFrame(schema={name: self.schema.get(name, pl.Int64()) for name in names})
+        if self.stamp is not None and _read_stamp(self.path) != self.stamp:
+            raise self._refuse_change()
+        try:
+            with scan_stored(self.stored) if self.stored else nullcontext(_scan(self.path)) as scan:
+                rows = scan.slice(self.offset, self.length)
+                frame = rows.select(pl.selectors.by_name(*names)).collect()
+        except FOREIGN as error:
+            raise Content(str(self.file), self.path).refuse_damage("Parquet", error) from None
+        if frame.height != self.length:
+            raise self._refuse_change()
+        changed = [frame[name].cast(self.schema[name]) for name in names if name in self.casts]
+        return frame.with_columns(changed) if changed else frame
+
+    def _refuse_change(self) -> DataError:
+        message = "the file has changed while it was being read"
+        return DataError("E201", message, where=Place(file=self.file), hint="start again when it is complete")
 
 
-def concat_samples(parts: Sequence[Samples]) -> Samples:
-    """Return parts of the same rows as one."""
-    if len(parts) == 1:
-        return parts[0]
-    lines = [one.lines for one in parts if one.lines is not None]
-    files = [one.files for one in parts if one.files is not None]
-    return Samples(
-        pl.concat([one.frame for one in parts]),
-        pl.concat([one.ids for one in parts]),
-        parts[0].file,
-        pl.concat(lines) if lines else None,
-        parts[0].encoded,
-        files=pl.concat(files) if files else None,
-    )
+def _read_stamp(path: Path) -> tuple[int, int] | None:
+    """Return what changes when a file does; None when it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+def _scan(path: Path | str, **options: Any) -> pl.LazyFrame:  # noqa: ANN401 - those of Polars
+    return pl.scan_parquet(path, glob=False, use_statistics=False, cache=False, **options)
+
+
+@contextmanager
+def scan_stored(stored: StoredObject) -> Iterator[pl.LazyFrame]:
+    """Yield the rows of a Parquet object; what is collected of them is fetched.
+
+    DataError E214 when the object cannot be had, or is another one before or after that. Where Polars cannot
+    be told how to reach the store, the object is fetched whole.
+    """
+    store, path = open_store(stored.url)
+    options = store.find_scan_options(path)
+    stored.require_unchanged()
+    try:
+        if options is None:
+            yield _scan(_fetch_whole(stored))
+        else:
+            yield _scan(stored.url, storage_options=options, credential_provider=None)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        stored.require_unchanged()
+        if isinstance(error, OSError):
+            raise store.refuse(path, error) from None
+        raise
+    stored.require_unchanged()
+
+
+@lru_cache(maxsize=64)
+def _fetch_whole(stored: StoredObject) -> Path:
+    """Return the file that an object was fetched into; looked for once, since its hash is compared."""
+    return fetch_object(stored, ".parquet").path
+
+
+def open_parquet(content: Content, stored: StoredObject | None = None) -> StoredRows | None:
+    """Return the rows of a Parquet file, or object; None when some columns need a look at every value.
+
+    Only its end is read.
+    """
+    stamp = None if stored else _read_stamp(content.path)
+    if not (stored.size if stored else content.head):
+        raise content.error("E210", "the file is empty")
+    opened: AbstractContextManager[pl.LazyFrame] = nullcontext(_scan(content.path))
+    try:
+        with scan_stored(stored) if stored else opened as scan:
+            schema = scan.collect_schema()
+            length = int(scan.select(pl.len()).collect().item())
+    except FOREIGN as error:
+        raise content.refuse_damage("Parquet", error) from None
+    found = {name: find_cast(dtype) for name, dtype in schema.items()}
+    types = {name: dtype for name, dtype in found.items() if dtype is not None}
+    if len(types) < len(found):
+        return None
+    casts = frozenset(name for name, dtype in types.items() if dtype != schema[name])
+    # A file is read by whoever works on it, wherever that is.
+    path = content.path if stored else content.path.absolute()
+    return StoredRows(path, types, 0, length, content.file, casts=casts, stamp=stamp, stored=stored)
 
 
 def join_positions(outer: Positions, inner: Positions) -> Positions:
@@ -228,12 +322,24 @@ def iterate_blocks(
         yield offset, rows.slice(offset, step).load(columns)
 
 
-def name_samples(frame: pl.DataFrame, lines: pl.Series, encoded: frozenset[str], file: str | None) -> Samples:
-    """Return rows with their sample ids; null where the column has no suitable one."""
-    if ID_COLUMN in frame.columns:
-        ids = read_ids(frame[ID_COLUMN], is_encoded=ID_COLUMN in encoded)
+def name_samples(
+    frame: pl.DataFrame, lines: pl.Series, encoded: frozenset[str], file: str | None, *, first: int = 1
+) -> Samples:
+    """Return rows with their sample ids: text, or whole numbers as text; null where a cell is neither.
+
+    Without such a column they are numbered from `first` on.
+    """
+    if ID_COLUMN not in frame.columns:
+        return Samples(frame, number_rows(first, len(lines)), file, lines, encoded)
+    column = frame[ID_COLUMN]
+    if ID_COLUMN in encoded:
+        values = [None if text is None else json.loads(text) for text in column.to_list()]
+        texts = [str(value) if type(value) in {str, int} else None for value in values]
+        ids = pl.Series(ID_COLUMN, texts, dtype=pl.String)
+    elif column.dtype in {pl.String, pl.Int64}:
+        ids = column.cast(pl.String).alias(ID_COLUMN)
     else:
-        ids = number_rows(1, frame.height)
+        ids = pl.Series(ID_COLUMN, [None] * len(column), dtype=pl.String)
     return Samples(frame, ids, file, lines, encoded)
 
 
@@ -245,17 +351,6 @@ def number_rows(first: int, count: int) -> pl.Series:
     start = first + whole if first < whole else first
     texts = pl.int_range(start, start + count, eager=True, dtype=pl.Int64).cast(pl.String)
     return (texts.str.slice(1) if first < whole else texts).alias(ID_COLUMN)
-
-
-def read_ids(column: pl.Series, *, is_encoded: bool) -> pl.Series:
-    """Return the ids of a column: text, or whole numbers as text; null for anything else."""
-    if is_encoded:
-        values = [None if text is None else json.loads(text) for text in column.to_list()]
-        texts = [str(value) if type(value) in {str, int} else None for value in values]
-        return pl.Series(ID_COLUMN, texts, dtype=pl.String)
-    if column.dtype in {pl.String, pl.Int64}:
-        return column.cast(pl.String).alias(ID_COLUMN)
-    return pl.Series(ID_COLUMN, [None] * len(column), dtype=pl.String)
 
 
 def check_ids(rows: Rows, *, by_trial: bool = False) -> None:

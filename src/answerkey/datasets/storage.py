@@ -1,29 +1,37 @@
-"""Objects on shared storage, `s3://…` and `gs://…`: looked up, read by ranges, written whole.
+"""Objects on shared storage, `s3://…` and `gs://…`, and the user's cache of files that were fetched whole.
 
 Who may read, and which host is asked, is the caller's to say: keys, region and endpoint come from the
 environment and the user's own settings, never from a project. Stores are asked through fsspec; libraries are
 imported for the first address that needs one. An object is read as it was looked up: one that has changed
 since is an error.
+
+`$XDG_CACHE_HOME/answerkey/downloads` holds fetched contents, each under its sha256, and under `urls` what was
+last found at an address: the address itself, which may hold a key, is not stored. All of it may be deleted.
 """
 
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
+import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from answerkey.errors import DataError, Place, SpecError, listing
-from answerkey.models.config import Secret
+from answerkey.errors import DataError, Place, SpecError, hide_secrets, listing
+from answerkey.models.config import Secret, is_loopback
 
+#: Set to anything but `0`: nothing is fetched, and what was fetched before is used.
+OFFLINE = "ANSWERKEY_OFFLINE"
+MEGABYTE = 10**6
 #: Read at a time, and how many such blocks are on the way together.
 BLOCK = 8 * 2**20
 AHEAD = 4
@@ -156,8 +164,9 @@ def put_new(url: str, content: bytes, *, in_place_of: str | None = None) -> str 
 
 
 def refuse(url: str, message: str, hint: str | None = None) -> DataError:
-    """Return the error about an object that cannot be had."""
-    return DataError("E214", f"`{url}` {message}", where=Place(file=url), hint=hint)
+    """Return the error about what cannot be had, without what may be secret in its address."""
+    shown = hide_query(url)
+    return DataError("E214", f"`{shown}` {message}", where=Place(file=shown), hint=hint)
 
 
 def open_store(url: str) -> tuple[Store, str]:
@@ -471,3 +480,136 @@ def _shorten(error: BaseException) -> str:
     """Return the first line of what a library says."""
     text = str(getattr(error, "strerror", None) or error).strip()
     return text.partition("\n")[0] or type(error).__name__
+
+
+def refuse_large(url: str, size: int, most: int) -> DataError:
+    """Return the error about a file of more bytes than may be fetched."""
+    hint = f"allow more with `max_megabytes: {size // MEGABYTE + 1}`"
+    return refuse(url, f"is larger than {most // MEGABYTE:,} MB", hint)
+
+
+def is_offline() -> bool:
+    """Return whether the caller wants nothing fetched."""
+    return os.environ.get(OFFLINE, "0").strip().lower() not in {"", "0", "false", "no", "off"}
+
+
+def hide_query(url: str) -> str:
+    """Return an address without its query and fragment, which may hold a key, or a password."""
+    return hide_secrets(re.split("[?#]", url, maxsplit=1)[0])
+
+
+def is_safe(url: str) -> bool:
+    """Return whether nobody on the way can read or change what is fetched; False for what is no address."""
+    try:
+        scheme = urlsplit(url).scheme
+        return scheme == "https" or (scheme == "http" and is_loopback(url))
+    except ValueError:
+        return False
+
+
+def open_cache_folder(name: str) -> Path:
+    """Return a folder of the user's cache; it is made when something is written."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    return base / "answerkey" / name
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A file on this machine, with the hash of its content."""
+
+    path: Path
+    digest: str
+
+
+def open_object(url: str) -> StoredObject:
+    """Return the object of a dataset as it is now; E214 when there is none, or nothing is to be fetched."""
+    require_address(url)
+    if is_offline():
+        raise refuse(url, "is on shared storage, and nothing is fetched now", f"unset `{OFFLINE}`")
+    return look_up(url)
+
+
+def fetch_object(stored: StoredObject, endings: str, max_bytes: int | None = None) -> Fetched:
+    """Return an object of shared storage as a file of this machine; `endings` are those of its name."""
+    if max_bytes is not None and stored.size > max_bytes:
+        raise refuse_large(stored.url, stored.size, max_bytes)
+    note = _find_note(stored)
+    found = find_content(str(read_note(note).get("sha256")), endings)
+    if found is None:
+        found = store_content(endings, stored.iterate())
+        keep_note(note, {"sha256": found.digest})
+    return found
+
+
+def find_digest(stored: StoredObject) -> str:
+    """Return the sha256 of an object's bytes; it is read once as long as it stays the same."""
+    note = _find_note(stored)
+    known = read_note(note).get("sha256")
+    if isinstance(known, str):
+        return known
+    digest = stored.digest()
+    with suppress(OSError):  # where nothing can be written it is read again the next time
+        keep_note(note, {"sha256": digest})
+    return digest
+
+
+def digest_file(path: str | Path) -> str:
+    """Return the sha256 of the bytes of a file, here or on shared storage."""
+    if isinstance(path, str) and is_stored(path):
+        return find_digest(open_object(path))
+    with Path(path).open("rb") as stream:
+        return file_digest(stream, "sha256").hexdigest()
+
+
+def store_content(endings: str, blocks: Iterable[bytes]) -> Fetched:
+    """Write a content into the cache under its hash, whole or not at all."""
+    folder = open_cache_folder("downloads")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=".draft-", dir=folder)
+    try:
+        digest = sha256()
+        with os.fdopen(handle, "wb") as out:
+            for block in blocks:
+                digest.update(block)
+                out.write(block)
+        path = folder / f"{digest.hexdigest()}{endings}"
+        Path(name).replace(path)
+        return Fetched(path, digest.hexdigest())
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def find_content(digest: str, endings: str) -> Fetched | None:
+    """Return a content by its hash; one that does not have it any more is deleted."""
+    path = open_cache_folder("downloads") / f"{digest}{endings}"
+    with suppress(OSError):
+        if digest_file(path) == digest:
+            return Fetched(path, digest)
+        path.unlink()
+    return None
+
+
+def name_note(mark: str) -> Path:
+    """Return the file that holds what was found at an address."""
+    return open_cache_folder("downloads") / "urls" / f"{sha256(mark.encode()).hexdigest()}.json"
+
+
+def _find_note(stored: StoredObject) -> Path:
+    return name_note(f"{stored.url} {stored.size} {stored.mark}")
+
+
+def read_note(path: Path) -> dict[str, Any]:
+    """Return what was written down about an address; nothing where there is no such note."""
+    try:
+        note = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return note if isinstance(note, dict) else {}
+
+
+def keep_note(path: Path, note: Mapping[str, object]) -> None:
+    """Write down what was found at an address."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_suffix(f".{os.getpid()}")
+    draft.write_text(json.dumps(note), encoding="utf-8")
+    draft.replace(path)

@@ -1,9 +1,8 @@
-"""Files become tables: which reader for which file, several files as one table, columns that are derived.
+"""Files become tables: several files as one table, columns that are derived, the cache of tables.
 
-The format is told by the ending of the name, or stated; it is never guessed from the content. Large files
-that are no Parquet are read once, and kept as Parquet in the user's cache folder. An entry there is named by
-a hash of the decompressed content, of the format and of how cells are typed. Nothing depends on the cache:
-where it is switched off, or cannot be written, the table is a temporary file.
+Large files that are no Parquet are read once, and kept as Parquet in the user's cache folder. An entry there
+is named by a hash of the decompressed content, of the format and of how cells are typed. Nothing depends on
+the cache: where it is switched off, or cannot be written, the table is a temporary file.
 """
 
 from __future__ import annotations
@@ -22,22 +21,21 @@ from fnmatch import fnmatch
 from functools import partial
 from hashlib import sha256
 from itertools import accumulate
-from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from answerkey.datasets.columns import (
-    CHUNK_ROWS,
     LINE,
     BuiltTable,
     Cells,
+    Chunk,
     Chunks,
     ColumnKind,
     SpillFolder,
-    TableBuilder,
+    build_table,
     check_names,
-    join_chunks,
     make_plain,
     without_collecting,
 )
@@ -49,48 +47,30 @@ from answerkey.datasets.content import (
     describe_unreadable,
     read_content,
 )
-from answerkey.datasets.downloads import fetch_object, find_digest, open_cache_folder, open_object
-from answerkey.datasets.parquet import (
-    StoredRows,
+from answerkey.datasets.formats import (
+    CHUNK_ROWS,
+    FORMATS,
+    READERS,
+    FormatName,
     is_arrow_file,
-    open_parquet,
-    open_stored_parquet,
-    read_arrow,
     read_frames,
-    read_parquet,
+    split_endings,
 )
-from answerkey.datasets.rows import BLOCK_ROWS, Rows, RowsOver, check_ids, iterate_blocks
-from answerkey.datasets.storage import is_stored
-from answerkey.datasets.text_files import read_delimited, read_json_lines, read_json_list, read_paragraphs
+from answerkey.datasets.rows import (
+    BLOCK_ROWS,
+    Rows,
+    RowsOver,
+    StoredRows,
+    check_ids,
+    iterate_blocks,
+    name_samples,
+    open_parquet,
+)
+from answerkey.datasets.storage import fetch_object, find_digest, is_stored, open_cache_folder, open_object
 from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, listing, raise_all
 from answerkey.templates import RowError, RowFilter, Template
 from answerkey.types import Notice, Samples
 
-FormatName = Literal["csv", "tsv", "jsonl", "json", "parquet", "arrow", "paragraphs"]
-#: Hands the rows of a file over, chunk by chunk, and returns what is odd about it.
-Reader = Callable[..., tuple[Notice, ...]]
-READERS: dict[FormatName, Reader] = {
-    "csv": partial(read_delimited, separator=","),
-    "tsv": partial(read_delimited, separator="\t"),
-    "jsonl": read_json_lines,
-    "json": read_json_list,
-    "parquet": read_parquet,
-    "arrow": read_arrow,
-    "paragraphs": read_paragraphs,
-}
-#: Ending of a file name to its format; paragraphs have none.
-FORMATS: dict[str, FormatName] = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-}
 _DELIMITED = frozenset({"csv", "tsv"})
 _BINARY = frozenset({"parquet", "arrow"})
 #: Compressed and binary files hold several times their size.
@@ -106,13 +86,6 @@ REST_SECONDS, GIVEN_UP_SECONDS = 3600.0, 86_400.0
 GROUP_BYTES = 64 * 2**20
 _KEY = "answerkey"
 _SPILL = ".draft-"
-
-
-def split_endings(name: str | Path) -> tuple[str, str]:
-    """Return the ending of a name that says its format, and that of its compression; empty for none."""
-    endings = [ending.lower() for ending in PurePosixPath(name).suffixes]
-    packed = endings.pop() if endings and endings[-1] in COMPRESSIONS else ""
-    return (endings[-1] if endings and endings[-1] in FORMATS else ""), packed
 
 
 def matches(name: str, pattern: str) -> bool:
@@ -164,11 +137,6 @@ class FileFields:
         """Whether a single file is read as it stands."""
         return not self.derive and self.file_column is None
 
-    def describe_layout(self) -> list[object]:
-        """Return what makes rows other rows, for a digest; empty where the name says it all."""
-        layout: list[object] = [self.format, self.header, self.skip_rows]
-        return [] if layout == [None, None, 0] else layout
-
 
 @dataclass(frozen=True)
 class Table:
@@ -194,22 +162,24 @@ def load_table(
     `trial`. `shown` is the file's name in errors.
     """
     how = how or FileFields()
+    rows: Rows | None = None
+    notices: tuple[Notice, ...] = ()
     if isinstance(path, str) and is_stored(path):
         shown = shown or path
         stored = open_object(path)
-        found = open_stored_parquet(stored, shown) if how.lies_in_place(stored.name) else None
-        if found is not None:
-            return _check_table(found, find_digest(stored), (), by_trial=by_trial)
-        path = fetch_object(stored, "".join(split_endings(stored.name))).path
-    content = read_content(path, shown=shown)
-    try:
-        rows, notices = _open_rows(content, how, how.find_format(path))
-        return _check_table(rows, content.digest, notices, by_trial=by_trial)
-    except OSError as error:
-        raise describe_unreadable(content.path, error) from None
-
-
-def _check_table(rows: Rows, digest: str, notices: tuple[Notice, ...], *, by_trial: bool) -> Table:
+        if how.lies_in_place(stored.name):
+            rows = open_parquet(Content(shown, Path(stored.name), raw=b""), stored)
+        if rows is None:
+            path = fetch_object(stored, "".join(split_endings(stored.name))).path
+        else:
+            digest = find_digest(stored)
+    if rows is None:
+        content = read_content(path, shown=shown)
+        try:
+            rows, notices = _open_rows(content, how, how.find_format(path))
+            digest = content.digest
+        except OSError as error:
+            raise describe_unreadable(content.path, error) from None
     notices = notices or check_names(rows.columns, Place(file=rows.file))
     if not len(rows):
         raise DataError("E210", "the file has no rows", where=Place(file=rows.file))
@@ -230,16 +200,17 @@ def _open_rows(content: Content, how: FileFields, form: FormatName) -> tuple[Row
         read = partial(read, names=how.header, skipped=how.skip_rows)
 
     def build(chunks: Chunks) -> BuiltTable:
-        is_binary = form in _BINARY
-        readable = chunks.unpack(content) if is_binary and isinstance(chunks, SpillFolder) else content
-        table = TableBuilder(content, how.columns, chunks)
+        readable, notices = content, list[Notice]()
+        if form in _BINARY and isinstance(chunks, SpillFolder):
+            readable = chunks.unpack(content)
         try:
             with without_collecting():
-                return table.finish(read(readable, table))
+                built = build_table(read(readable, notices), content.file, how.columns, chunks)
         except (AnswerkeyError, UnicodeDecodeError):
-            if not is_binary:
+            if form not in _BINARY:
                 content.check_text()  # what is no text at all is told first
             raise
+        return replace(built, notices=tuple(notices))
 
     is_small = content.raw is not None or (form == "arrow" and not is_arrow_file(content))
     key = "" if is_small else name_entry(content.digest, name, how.columns)
@@ -247,26 +218,29 @@ def _open_rows(content: Content, how: FileFields, form: FormatName) -> tuple[Row
     return rows, notices
 
 
-def _build_rows(
-    build: Callable[[Chunks], BuiltTable], key: str, file: str, *, is_small: bool
-) -> tuple[Rows, tuple[Notice, ...], tuple[int, ...]]:
-    """Return the rows of a table, its notices, and how many rows each of its files has.
+#: The rows of a table, what is said about it, and how many rows each of several files has.
+BuiltRows = tuple[Rows, tuple[Notice, ...], tuple[int, ...]]
 
-    A small one is held in memory; a large one is kept in the cache, and built only if it has not been before.
-    Where there is no room, not even for temporary files, it is held, too.
+
+def _build_rows(build: Callable[[Chunks], BuiltTable], key: str, file: str, *, is_small: bool) -> BuiltRows:
+    """Return the rows of a table; a large one is kept in the cache, and built only if it has not been before.
+
+    Where there is no room, not even for temporary files, it is held in memory, as a small one is.
     """
     notices: tuple[Notice, ...] = ()
     if not is_small:
-        cache = open_cache()
         try:
-            rows, told, spans = cache.find(key, file) or cache.build(key, build, file)
+            return _keep_table(key, build, file)
         except (OSError, pl.exceptions.PolarsError) as error:
             notices = (Notice(f"`{file}` is held in memory: it cannot be kept as a table: {error}"),)
-        else:
-            return rows, (*told, *cache.notices), spans
     chunks: dict[int, pl.DataFrame] = {}
     built = build(chunks)
-    return join_chunks(chunks, built, file), (*built.notices, *notices), built.spans
+    return _join_chunks(chunks, built, file), (*built.notices, *notices), built.spans
+
+
+def _join_chunks(chunks: dict[int, pl.DataFrame], built: BuiltTable, file: str) -> Samples:
+    whole = pl.concat([chunks[number] for number in sorted(chunks)], rechunk=True)
+    return name_samples(whole.drop(LINE), whole[LINE].alias("line"), built.encoded, file)
 
 
 def load_rows(
@@ -276,34 +250,36 @@ def load_rows(
     if not len(rows) or not (isinstance(rows, pl.DataFrame) or any(rows)):
         raise DataError("E210", f"`{name}` has no rows", where=Place(file=name))
     chunks: dict[int, pl.DataFrame] = {}
-    table = TableBuilder(Content(name, Path(name), raw=b""), {}, chunks, max_cell=None)
-    notices = read_frames(rows, table) if isinstance(rows, pl.DataFrame) else _add_rows(rows, table)
-    built = table.finish(notices)
-    held = join_chunks(chunks, built, name)
+    notices: list[Notice] = []
+    parts = (
+        read_frames(rows, name, notices)
+        if isinstance(rows, pl.DataFrame)
+        else _read_rows(rows, name, notices)
+    )
+    try:
+        built = build_table(parts, name, {}, chunks, max_cell=None)
+    except UnicodeEncodeError as error:
+        message = f"the text {error.object!r} holds half of a surrogate pair, which is not a character"
+        raise DataError("E203", message, where=Place(file=name)) from None
+    held = _join_chunks(chunks, built, name)
     check_ids(held, by_trial=by_trial)
-    return Table(held, digest_rows(held), built.notices)
+    return Table(held, digest_rows(held), tuple(notices))
 
 
-def _add_rows(rows: Sequence[Mapping[str, object]], table: TableBuilder) -> tuple[Notice, ...]:
-    content = table.content
+def _read_rows(rows: Sequence[Mapping[str, object]], file: str, notices: list[Notice]) -> Iterator[Chunk]:
     names = list(dict.fromkeys(key for row in rows for key in row))
     for key in names:
         if not isinstance(key, str):
-            raise content.error("E202", f"the column name {key!r} is not text")
-    notices = check_names(names, content.place())
+            raise DataError("E202", f"the column name {key!r} is not text", where=Place(file=file))
+    notices += check_names(names, Place(file=file))
     columns: dict[str, Cells] = {}
     for name in names:
         try:
             columns[name] = make_plain([row.get(name) for row in rows])
         except TypeError as error:
-            place = Place(file=content.file, field=name)
+            place = Place(file=file, field=name)
             raise DataError("E202", f"the column holds {error}", where=place) from None
-    try:
-        table.add(columns, range(1, len(rows) + 1))
-    except UnicodeEncodeError as error:
-        message = f"the text {error.object!r} holds half of a surrogate pair, which is not a character"
-        raise content.error("E203", message) from None
-    return notices
+    yield columns, range(1, len(rows) + 1)
 
 
 def digest_rows(rows: Rows, *, with_ids: bool = False) -> str:
@@ -349,38 +325,32 @@ class TemplateErrors:
         raise_all(errors)
 
 
-@dataclass
-class DerivedColumns:
-    """`derive`: templates of new columns, over the row as its file has it, and where they failed so far."""
+def _refuse_lost(how: FileFields, names: Collection[str], file: str) -> None:
+    """Raise E212 for a column of the file that a template would replace without reading it."""
+    for name, source in how.derive.items():
+        read = Template.compile(source).columns
+        if name in names and read is not None and name not in read:
+            message = f"derived column `{name}` would replace the column `{name}` of the file"
+            hint = f"rename one of them; a template that reads `sample.{name}` may replace it"
+            where = Place(file=file, field=name)
+            raise DataError("E212", f"{message}, which it does not read", where=where, hint=hint)
 
-    templates: Mapping[str, str]
-    errors: TemplateErrors = field(default_factory=lambda: TemplateErrors(only_columns=True))
 
-    def refuse_lost(self, names: Collection[str], file: str) -> None:
-        """Raise E212 for a column of the file that a template would replace without reading it."""
-        for name, source in self.templates.items():
-            read = Template.compile(source).columns
-            if name in names and read is not None and name not in read:
-                message = f"derived column `{name}` would replace the column `{name}` of the file"
-                hint = f"rename one of them; a template that reads `sample.{name}` may replace it"
-                where = Place(file=file, field=name)
-                raise DataError("E212", f"{message}, which it does not read", where=where, hint=hint)
-
-    def derive(self, samples: Samples) -> dict[str, Sequence[object]]:
-        """Return the new columns of some rows; a row on which a template fails has a null cell."""
-        columns: dict[str, Sequence[object]] = {}
-        for name, source in self.templates.items():
-            values = list(Template.compile(source).values(samples))
-            for row, value in enumerate(values):
-                if isinstance(value, RowError):
-                    self.errors.add(f"derived column `{name}`", value, samples, row)
-                    values[row] = None
-            try:
-                columns[name] = make_plain(values)
-            except TypeError as error:
-                where = Place(file=samples.file, field=name)
-                raise DataError("E207", f"derived column `{name}` yields {error}", where=where) from None
-        return columns
+def _derive(how: FileFields, samples: Samples, errors: TemplateErrors) -> dict[str, Sequence[object]]:
+    """Return new columns, over the rows as their file has them; null where a template fails."""
+    columns: dict[str, Sequence[object]] = {}
+    for name, source in how.derive.items():
+        values = list(Template.compile(source).values(samples))
+        for row, value in enumerate(values):
+            if isinstance(value, RowError):
+                errors.add(f"derived column `{name}`", value, samples, row)
+                values[row] = None
+        try:
+            columns[name] = make_plain(values)
+        except TypeError as error:
+            where = Place(file=samples.file, field=name)
+            raise DataError("E207", f"derived column `{name}` yields {error}", where=where) from None
+    return columns
 
 
 @dataclass(frozen=True)
@@ -397,11 +367,11 @@ class DataFile:
 
 def read_files(files: Sequence[DataFile], how: FileFields, *, shown: str) -> Table:
     """Return the rows of all files, in their order; `shown` is the name of them all in errors."""
-    said = how.describe_layout()
+    layout: list[object] = [how.format, how.header, how.skip_rows]
+    layout = [] if layout == [None, None, 0] else layout  # the names say it all
     if len(files) == 1 and how.makes_no_column:
-        file = files[0]
-        table = load_table(file.path, how, shown=file.shown)
-        return replace(table, digest=_hash([table.digest, *said])) if said else table
+        table = load_table(files[0].path, how, shown=files[0].shown)
+        return replace(table, digest=_hash([table.digest, *layout])) if layout else table
     shown = files[0].shown if len(files) == 1 else shown
     if how.file_column is not None:
         check_names([how.file_column], Place(file=shown))
@@ -411,13 +381,20 @@ def read_files(files: Sequence[DataFile], how: FileFields, *, shown: str) -> Tab
         [read_content(one.path, shown=one.shown).digest, one.label if how.file_column else None]
         for one in files
     ]
-    digest = _hash([contents, said, how.file_column, list(how.derive.items())])
+    digest = _hash([contents, layout, how.file_column, list(how.derive.items())])
     size = 0
     for path in (Path(one.path) for one in files):
         ending, packed = split_endings(path)
         is_expanding = packed or FORMATS.get(ending) in _BINARY
         size += path.stat().st_size * (_EXPANSION if is_expanding else 1)
-    build = partial(_join_files, files, how, shown)
+
+    def build(chunks: Chunks) -> BuiltTable:
+        notices: dict[Notice, None] = {}
+        spans: list[int] = []
+        with without_collecting():
+            built = build_table(_extend_files(files, how, notices, spans), shown, {}, chunks)
+        return replace(built, notices=tuple(notices), spans=tuple(spans))
+
     key, is_small = name_entry(digest, "joined", {}), size <= HELD_BYTES
     rows, notices, spans = _build_rows(build, key, shown, is_small=is_small)
     if len(files) > 1:
@@ -431,43 +408,36 @@ def _hash(parts: object) -> str:
     return sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _join_files(files: Sequence[DataFile], how: FileFields, shown: str, chunks: Chunks) -> BuiltTable:
-    """Read one file after the other; only what is read of the one at hand is in memory."""
-    derived = DerivedColumns(how.derive)
-    joined = TableBuilder(Content(shown, Path(shown), raw=b""), {}, chunks)
-    notices: dict[Notice, None] = {}
-    spans: list[int] = []
-    with without_collecting():
-        for file in files:
-            table = load_table(file.path, how, shown=file.shown)
-            notices.update(dict.fromkeys(table.notices))
-            spans.append(len(table.rows))
-            for columns, lines in _extend_rows(table.rows, file, how, derived):
-                joined.add(columns, lines)
-        derived.errors.raise_any()
-        return replace(joined.finish(tuple(notices)), spans=tuple(spans))
+def _extend_files(
+    files: Sequence[DataFile], how: FileFields, notices: dict[Notice, None], spans: list[int]
+) -> Iterator[Chunk]:
+    """Yield the rows of one file after the other, with the columns that are made for them.
 
-
-def _extend_rows(
-    rows: Rows, file: DataFile, how: FileFields, derived: DerivedColumns
-) -> Iterator[tuple[Mapping[str, Cells], Sequence[int]]]:
-    """Yield the rows of a file chunk by chunk, with the columns that are made for them, and their lines."""
-    if how.file_column in rows.columns:
-        message = f"`file_column` is `{how.file_column}`, which is a column of the file"
-        hint = "choose another name there, or rename the column in the file"
-        raise DataError("E212", message, where=Place(file=file.shown), hint=hint)
-    derived.refuse_lost(rows.columns, file.shown)
-    for _, block in iterate_blocks(rows, size=CHUNK_ROWS):
-        samples = block
-        if how.file_column is not None:
-            label = pl.lit(file.label, pl.String).alias(how.file_column)
-            samples = replace(block, frame=block.frame.with_columns(label))
-        columns: dict[str, Cells] = {
-            name: samples.values(name) if name in samples.encoded else samples.frame[name]
-            for name in samples.columns
-        }
-        lines = range(1, len(samples) + 1) if samples.lines is None else samples.lines.to_list()
-        yield {**columns, **derived.derive(samples)}, lines
+    Only what is read of the file at hand is in memory. What is odd goes to `notices`, how many rows each file
+    has to `spans`.
+    """
+    errors = TemplateErrors(only_columns=True)
+    for file in files:
+        table = load_table(file.path, how, shown=file.shown)
+        notices.update(dict.fromkeys(table.notices))
+        spans.append(len(table.rows))
+        if how.file_column in table.rows.columns:
+            message = f"`file_column` is `{how.file_column}`, which is a column of the file"
+            hint = "choose another name there, or rename the column in the file"
+            raise DataError("E212", message, where=Place(file=file.shown), hint=hint)
+        _refuse_lost(how, table.rows.columns, file.shown)
+        for _, block in iterate_blocks(table.rows, size=CHUNK_ROWS):
+            samples = block
+            if how.file_column is not None:
+                label = pl.lit(file.label, pl.String).alias(how.file_column)
+                samples = replace(block, frame=block.frame.with_columns(label))
+            columns: dict[str, Cells] = {
+                name: samples.values(name) if name in samples.encoded else samples.frame[name]
+                for name in samples.columns
+            }
+            lines = range(1, len(samples) + 1) if samples.lines is None else samples.lines.to_list()
+            yield {**columns, **_derive(how, samples, errors)}, lines
+    errors.raise_any()
 
 
 @dataclass(frozen=True)
@@ -484,6 +454,11 @@ class FiledRows(RowsOver):
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def ids(self) -> pl.Series:
+        """The ids of all rows."""
+        return self.rows.ids
+
     def slice(self, offset: int, length: int) -> Rows:
         """Return the rows from `offset` on, at most `length` of them."""
         return replace(self, rows=self.rows.slice(offset, length), offset=self.offset + offset)
@@ -494,10 +469,6 @@ class FiledRows(RowsOver):
         places = pl.int_range(self.offset, self.offset + len(samples), eager=True, dtype=pl.Int64)
         numbers = pl.Series(self.starts, dtype=pl.Int64).search_sorted(places, side="right") - 1
         return replace(samples, files=pl.Series("file", self.names, dtype=pl.String).gather(numbers))
-
-    def ids(self) -> pl.Series:
-        """Return the ids of all rows."""
-        return self.rows.ids()
 
 
 def read_documents(folder: Path, paths: Sequence[Path], how: FileFields) -> Table:
@@ -513,137 +484,116 @@ def read_documents(folder: Path, paths: Sequence[Path], how: FileFields) -> Tabl
     table = load_rows(rows, name=str(folder))
     if not how.derive:
         return table
-    derived = DerivedColumns(how.derive)
-    derived.refuse_lost(table.rows.columns, str(folder))
-    columns = derived.derive(table.samples)
-    derived.errors.raise_any()
+    _refuse_lost(how, table.rows.columns, str(folder))
+    errors = TemplateErrors(only_columns=True)
+    columns = _derive(how, table.samples, errors)
+    errors.raise_any()
     for name, cells in columns.items():
         for row, cell in zip(rows, cells, strict=True):
             row[name] = cell
     return load_rows(rows, name=str(folder))
 
 
-#: A table in the cache, what is said about it, and how many rows each of several files has.
-KeptTable = tuple[StoredRows, tuple[Notice, ...], tuple[int, ...]]
+def name_entry(digest: str, form: str, kinds: Mapping[str, str]) -> str:
+    """Return the name of the cache entry of a content that is read in this way."""
+    return _hash([VERSION, digest, form, sorted(kinds.items())])
 
 
-@dataclass
-class TableCache:
-    """The cache folder, None when it is switched off; `notices` says why it cannot be used, if so."""
+def _keep_table(key: str, build: Callable[[Chunks], BuiltTable], file: str) -> BuiltRows:
+    """Return the table of the cache with this key; without one it is built by way of chunks in files.
 
-    folder: Path | None
-    limit: int = DEFAULT_BYTES
-    notices: list[Notice] = field(default_factory=list)
-
-    def find(self, key: str, file: str) -> KeptTable | None:
-        """Return the table with this key; `file` is its name in errors."""
-        if self.folder is None:
-            return None
-        path = self.folder / f"{key}.parquet"
-        with suppress(OSError, pl.exceptions.PolarsError, ValueError, KeyError):
-            found = _open_entry(path, file)
-            os.utime(path)
-            return found
-        return None
-
-    def build(self, key: str, build: Callable[[Chunks], BuiltTable], file: str) -> KeptTable:
-        """Build a table by way of chunks in files: an entry of the cache, or a temporary file."""
-        if self.folder is not None:
-            try:
-                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                place = tempfile.mkdtemp(prefix=_SPILL, dir=self.folder)
-            except OSError as error:
-                reason = f"the table cache `{self.folder}` cannot be used: {error}"
-                hint = f"make room or correct its rights; `{VARIABLE}=off` switches it off"
-                self.notices.append(Notice(f"{reason}; large files are read each time", hint=hint))
-                self.folder = None
-        spill = Path(tempfile.mkdtemp(prefix="answerkey-table-") if self.folder is None else place)
-        try:
-            built = build(SpillFolder(spill))
-            whole = spill / "whole"
-            scan = pl.scan_parquet(sorted(spill.glob("*.parquet")), glob=False)
-            rows = max(1, GROUP_BYTES * built.rows // max(built.size, 1))  # groups of a bearable size
-            (scan if built.first_line is None else scan.drop(LINE)).sink_parquet(
-                whole,
-                compression="zstd",
-                compression_level=1,
-                statistics=False,
-                row_group_size=min(rows, BLOCK_ROWS),
-                metadata={_KEY: json.dumps(_describe(built))},
-            )
-            if self.folder is not None:
-                path = whole.replace(self.folder / f"{key}.parquet")
-                self._make_room(self.folder, path)
-            else:
-                folder = Path(tempfile.mkdtemp(prefix="answerkey-table-"))
-                atexit.register(shutil.rmtree, folder, ignore_errors=True)
-                path = Path(shutil.move(whole, folder / f"{key}.parquet"))
-        finally:
-            shutil.rmtree(spill, ignore_errors=True)
-        return _open_entry(path, file)
-
-    def _make_room(self, folder: Path, kept: Path) -> None:
-        """Delete what was not used for longest until the rest fits."""
-        entries: list[tuple[float, Path, int]] = []
-        for path in folder.iterdir():
-            with suppress(OSError):  # another process may have deleted it
-                found = path.stat()
-                entries.append((found.st_mtime, path, found.st_size))
-        now, size = time.time(), 0
-        for used, path, length in sorted(entries, reverse=True):
-            if path.name.startswith(_SPILL):
-                if now - used > GIVEN_UP_SECONDS:
-                    shutil.rmtree(path, ignore_errors=True)
-                continue
-            size += length
-            if size > self.limit and path != kept and now - used > REST_SECONDS:
-                path.unlink(missing_ok=True)
-                size -= length
-
-
-def open_cache() -> TableCache:
-    """Return the cache as the environment says; SpecError E119 when it says nonsense."""
+    It becomes an entry of the cache, or a temporary file where that is switched off or cannot be used.
+    SpecError E119 when the environment says nonsense about the cache.
+    """
+    folder: Path | None = open_cache_folder("tables")
     setting = os.environ.get(VARIABLE, "").strip().lower()
-    folder = open_cache_folder("tables")
-    if not setting:
-        return TableCache(folder)
     try:
-        limit = 0 if setting == "off" else int(float(setting) * GIGABYTE)
+        limit = int(float({"": DEFAULT_BYTES / GIGABYTE, "off": 0}.get(setting, setting)) * GIGABYTE)
     except (ValueError, OverflowError):
         limit = -1
     if limit < 0:
         hint = f"write `{VARIABLE}=off`, or a number of gigabytes"
         raise SpecError("E119", f"`{VARIABLE}` is {setting!r}", hint=hint)
-    return TableCache(folder if limit else None, limit)
+    folder = folder if limit else None
+    unusable: tuple[Notice, ...] = ()
+    if folder is not None:
+        path = folder / f"{key}.parquet"
+        with suppress(OSError, pl.exceptions.PolarsError, ValueError, KeyError):
+            found = _open_entry(path, file)
+            os.utime(path)
+            return found
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            spill = Path(tempfile.mkdtemp(prefix=_SPILL, dir=folder))
+        except OSError as error:
+            reason = f"the table cache `{folder}` cannot be used: {error}"
+            hint = f"make room or correct its rights; `{VARIABLE}=off` switches it off"
+            unusable = (Notice(f"{reason}; large files are read each time", hint=hint),)
+            folder = None
+    if folder is None:
+        spill = Path(tempfile.mkdtemp(prefix="answerkey-table-"))
+    try:
+        built = build(SpillFolder(spill))
+        whole = spill / "whole"
+        scan = pl.scan_parquet(sorted(spill.glob("*.parquet")), glob=False)
+        rows = max(1, GROUP_BYTES * built.rows // max(built.size, 1))  # groups of a bearable size
+        # Notices are stored without the name of the file, another each time.
+        places = [(one, one.where or Place()) for one in built.notices]
+        known = {
+            "rows": built.rows,
+            "encoded": sorted(built.encoded),
+            "first_line": built.first_line,
+            "notices": [[one.message, one.hint, where.line, where.field] for one, where in places],
+            "spans": list(built.spans),
+        }
+        (scan if built.first_line is None else scan.drop(LINE)).sink_parquet(
+            whole,
+            compression="zstd",
+            compression_level=1,
+            statistics=False,
+            row_group_size=min(rows, BLOCK_ROWS),
+            metadata={_KEY: json.dumps(known)},
+        )
+        if folder is not None:
+            path = whole.replace(folder / f"{key}.parquet")
+            _make_room(folder, limit, path)
+        else:
+            kept = Path(tempfile.mkdtemp(prefix="answerkey-table-"))
+            atexit.register(shutil.rmtree, kept, ignore_errors=True)
+            path = Path(shutil.move(whole, kept / f"{key}.parquet"))
+    finally:
+        shutil.rmtree(spill, ignore_errors=True)
+    stored, notices, spans = _open_entry(path, file)
+    return stored, (*notices, *unusable), spans
 
 
-def name_entry(digest: str, form: str, kinds: Mapping[str, str]) -> str:
-    """Return the name of the entry of a content that is read in this way."""
-    parts = [VERSION, digest, form, sorted(kinds.items())]
-    return sha256(json.dumps(parts).encode()).hexdigest()
+def _make_room(folder: Path, limit: int, kept: Path) -> None:
+    """Delete what was not used for longest until the rest fits."""
+    entries: list[tuple[float, Path, int]] = []
+    for path in folder.iterdir():
+        with suppress(OSError):  # another process may have deleted it
+            found = path.stat()
+            entries.append((found.st_mtime, path, found.st_size))
+    now, size = time.time(), 0
+    for used, path, length in sorted(entries, reverse=True):
+        if path.name.startswith(_SPILL):
+            if now - used > GIVEN_UP_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
+            continue
+        size += length
+        if size > limit and path != kept and now - used > REST_SECONDS:
+            path.unlink(missing_ok=True)
+            size -= length
 
 
-def _describe(built: BuiltTable) -> dict[str, Any]:
-    """Return what is stored beside the rows; notices without the name of the file, another each time."""
-    places = [(one, one.where or Place()) for one in built.notices]
-    return {
-        "rows": built.rows,
-        "encoded": sorted(built.encoded),
-        "first_line": built.first_line,
-        "notices": [[one.message, one.hint, where.line, where.field] for one, where in places],
-        "spans": list(built.spans),
-    }
-
-
-def _open_entry(path: Path, file: str) -> KeptTable:
+def _open_entry(path: Path, file: str) -> BuiltRows:
     known: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[_KEY])
     held = pl.scan_parquet(path, glob=False).collect_schema()
     schema = {name: dtype for name, dtype in held.items() if name != LINE}
-    rows = StoredRows(
-        path, schema, 0, known["rows"], file, frozenset(known["encoded"]), first_line=known["first_line"]
-    )
+    encoded, first = frozenset(known["encoded"]), known["first_line"]
     notices = tuple(
         Notice(message, where=Place(file=file, line=line, field=name), hint=hint)
         for message, hint, line, name in known["notices"]
     )
+    rows = StoredRows(path, schema, 0, known["rows"], file, encoded, first_line=first)
     return rows, notices, tuple(known.get("spans", ()))

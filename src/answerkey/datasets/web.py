@@ -11,22 +11,22 @@ from collections.abc import Iterator
 from contextlib import closing
 from hashlib import sha256
 from http.client import HTTPMessage
-from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
 from answerkey._version import __version__
-from answerkey.datasets.downloads import (
+from answerkey.datasets.storage import (
     OFFLINE,
     Fetched,
-    Wanted,
     find_content,
     hide_query,
     is_offline,
     is_safe,
     keep_note,
-    open_cache_folder,
+    name_note,
     read_note,
+    refuse,
+    refuse_large,
     store_content,
 )
 from answerkey.errors import remember_url
@@ -50,75 +50,72 @@ class _PassingError(Exception):
     """An error that may be over at the next attempt."""
 
 
-def fetch(wanted: Wanted) -> Fetched:
-    """Return a file from the web, from the cache where that is certain to be the right one."""
-    folder = open_cache_folder("downloads")
-    if wanted.digest is not None and (found := find_content(folder, wanted.digest, wanted.endings)):
+def fetch(url: str, endings: str, max_bytes: int, digest: str | None = None) -> Fetched:
+    """Return a file from the web, from the cache where that is certain to be the right one.
+
+    `endings` are those of the file's name, `digest` is the hash it must have.
+    """
+    if digest is not None and (found := find_content(digest, endings)):
         return found
-    note_path = folder / "urls" / f"{sha256(wanted.url.encode()).hexdigest()}.json"
+    note_path = name_note(url)
     note = read_note(note_path)
-    known = find_content(folder, str(note.get("sha256")), wanted.endings)
-    if wanted.digest is not None and known is not None and known.digest != wanted.digest:
+    known = find_content(str(note.get("sha256")), endings)
+    if digest is not None and known is not None and known.digest != digest:
         known = None
     if is_offline():
         if known is None:
             hint = f"unset `{OFFLINE}` to fetch it once"
-            raise wanted.refuse("has not been fetched yet, and nothing is fetched now", hint)
+            raise refuse(url, "has not been fetched yet, and nothing is fetched now", hint)
         return known
-    marks = {"If-None-Match": note.get("etag"), "If-Modified-Since": note.get("last_modified")}
-    headers = {name: str(value) for name, value in marks.items() if value and known is not None}
+    headers = {"User-Agent": f"answerkey/{__version__}", "Accept-Encoding": "identity"}
+    if known is not None:
+        marks = {"If-None-Match": note.get("etag"), "If-Modified-Since": note.get("last_modified")}
+        headers |= {name: str(value) for name, value in marks.items() if value}
     for pause in (*WAITS, None):
         try:
-            fetched = _download(wanted, folder, note_path, headers) or known
+            with _open(url, headers) as reply:
+                fetched = store_content(endings, _iterate_reply(reply, url, max_bytes, digest))
+                etag, modified = reply.headers.get("ETag"), reply.headers.get("Last-Modified")
+                keep_note(note_path, {"sha256": fetched.digest, "etag": etag, "last_modified": modified})
+                return fetched
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code == _UNCHANGED:
+                    if known is None:
+                        raise refuse(url, "is said to be unchanged, and was never fetched") from None
+                    return known
+            phrase = http.client.responses.get(error.code, "unknown status")
+            message = f"cannot be fetched: status {error.code} ({phrase})"
+            if error.code not in _AGAIN:
+                raise refuse(url, message, "check the address") from None
         except _PassingError as error:
-            if pause is None:
-                raise wanted.refuse(str(error), "try again later") from None
-            time.sleep(pause)
-            continue
-        if fetched is None:
-            raise wanted.refuse("is said to be unchanged, and was never fetched")
-        return fetched
+            message = str(error)
+        except _FOREIGN as error:
+            reason = getattr(error, "reason", error)
+            if isinstance(reason, ssl.SSLCertVerificationError):
+                hint = "`SSL_CERT_FILE` names further certificates to trust"
+                raise refuse(url, f"does not prove who it is: {reason.verify_message}", hint) from None
+            if isinstance(reason, ValueError):
+                raise refuse(url, f"cannot be fetched: {reason}", "check the address") from None
+            message = f"cannot be fetched: {reason}"
+            if isinstance(reason, TimeoutError):
+                message = f"did not answer within {TIMEOUT:.0f} s"
+        if pause is None:
+            raise refuse(url, message, "try again later")
+        time.sleep(pause)
     raise AssertionError
 
 
-def _download(wanted: Wanted, folder: Path, note_path: Path, headers: dict[str, str]) -> Fetched | None:
-    """Fetch a file into the cache; None when it has not changed."""
-    request = urllib.request.Request(  # noqa: S310 - the scheme was checked
-        wanted.url,
-        headers={"User-Agent": f"answerkey/{__version__}", "Accept-Encoding": "identity", **headers},
-    )
-    proxy = find_proxy(wanted.url)
+def _open(url: str, headers: dict[str, str]) -> http.client.HTTPResponse:
+    proxy = find_proxy(url)
     opener = urllib.request.build_opener(
         urllib.request.ProxyHandler({} if proxy is None else {"http": proxy, "https": proxy}),
         urllib.request.HTTPSHandler(context=open_tls_context()),
-        _Redirects(wanted),
+        _Redirects(url),
     )
-    try:
-        with opener.open(request, timeout=TIMEOUT) as reply:
-            fetched = store_content(folder, wanted.endings, _iterate_reply(reply, wanted))
-            marks = {"etag": reply.headers.get("ETag"), "last_modified": reply.headers.get("Last-Modified")}
-            keep_note(note_path, {"sha256": fetched.digest, **marks})
-            return fetched
-    except urllib.error.HTTPError as error:
-        with error:
-            if error.code == _UNCHANGED:
-                return None
-        phrase = http.client.responses.get(error.code, "unknown status")
-        message = f"cannot be fetched: status {error.code} ({phrase})"
-        if error.code in _AGAIN:
-            raise _PassingError(message) from None
-        raise wanted.refuse(message, "check the address") from None
-    except _FOREIGN as error:
-        reason = getattr(error, "reason", error)
-        if isinstance(reason, ssl.SSLCertVerificationError):
-            message = f"does not prove who it is: {reason.verify_message}"
-            hint = "`SSL_CERT_FILE` names further certificates to trust"
-            raise wanted.refuse(message, hint) from None
-        if isinstance(reason, ValueError):
-            raise wanted.refuse(f"cannot be fetched: {reason}", "check the address") from None
-        if isinstance(reason, TimeoutError):
-            raise _PassingError(f"did not answer within {TIMEOUT:.0f} s") from None
-        raise _PassingError(f"cannot be fetched: {reason}") from None
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the scheme was checked
+    reply: http.client.HTTPResponse = opener.open(request, timeout=TIMEOUT)
+    return reply
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -127,8 +124,8 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     #: The library's own limits stay out of the way.
     max_repeats = max_redirections = MOST_REDIRECTS + 1
 
-    def __init__(self, wanted: Wanted) -> None:
-        self._wanted = wanted
+    def __init__(self, url: str) -> None:
+        self._url = url
         self._count = 0
 
     def http_error_302(
@@ -153,30 +150,32 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         remember_url(newurl)
         self._count += 1
         if self._count > MOST_REDIRECTS:
-            raise self._wanted.refuse(f"redirects more than {MOST_REDIRECTS} times")
+            raise refuse(self._url, f"redirects more than {MOST_REDIRECTS} times")
         if "@" in urlsplit(newurl).netloc:
-            raise self._wanted.refuse("redirects to an address with a user name or password")
+            raise refuse(self._url, "redirects to an address with a user name or password")
         is_same_kind = urlsplit(newurl).scheme == urlsplit(req.full_url).scheme
         if not is_safe(newurl) or not (is_same_kind or newurl.startswith("https:")):
-            raise self._wanted.refuse(f"redirects to `{hide_query(newurl)}`, which is not https")
+            raise refuse(self._url, f"redirects to `{hide_query(newurl)}`, which is not https")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _iterate_reply(reply: http.client.HTTPResponse, wanted: Wanted) -> Iterator[bytes]:
+def _iterate_reply(
+    reply: http.client.HTTPResponse, url: str, max_bytes: int, digest: str | None
+) -> Iterator[bytes]:
     """Yield the blocks of a reply; at the end its size and its hash must be the right ones."""
     stated = reply.headers.get("Content-Length", "")
     length = int(stated) if stated.isdigit() else None
-    if length is not None and length > wanted.max_bytes:
-        raise wanted.refuse_size(length)
-    digest, size = sha256(), 0
+    if length is not None and length > max_bytes:
+        raise refuse_large(url, length, max_bytes)
+    found, size = sha256(), 0
     while block := reply.read(_BLOCK):
         size += len(block)
-        if size > wanted.max_bytes:
-            raise wanted.refuse_size(size)
-        digest.update(block)
+        if size > max_bytes:
+            raise refuse_large(url, size, max_bytes)
+        found.update(block)
         yield block
     if length is not None and size != length:
         raise _PassingError(f"ended after {size:,} of {length:,} bytes")
-    if wanted.digest is not None and digest.hexdigest() != wanted.digest:
-        message = f"has the sha256 {digest.hexdigest()}, and {wanted.digest} is expected"
-        raise wanted.refuse(message, "it was changed: look at it, then correct or remove `sha256`")
+    if digest is not None and found.hexdigest() != digest:
+        message = f"has the sha256 {found.hexdigest()}, and {digest} is expected"
+        raise refuse(url, message, "it was changed: look at it, then correct or remove `sha256`")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from answerkey.engines.local import Divisible, Engine, LocalEngine, Spread, count_cores
+from answerkey.engines.local import Engine, LocalEngine, Spread, count_cores
 from answerkey.errors import EngineError, listing, suggest
 
-__all__ = ["ENGINES", "Divisible", "Engine", "LocalEngine", "Spread", "count_cores", "open_engine"]
+__all__ = ["ENGINES", "Engine", "LocalEngine", "Spread", "count_cores", "open_engine"]
 
 
 ENGINES = ("local", "ray")

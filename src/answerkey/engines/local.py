@@ -7,7 +7,6 @@ own processes alone. What a worker does with a shard is the same on a Ray node.
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import os
 import pickle
 import signal
@@ -15,13 +14,12 @@ import sys
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain, islice
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from answerkey.errors import EngineError, InternalError
 
@@ -63,18 +61,6 @@ class Engine(Protocol):
     @property
     def actors(self) -> ActorHost | None:
         """Where objects can live on its nodes; None for an engine that has no other machines."""
-        ...
-
-
-class Divisible(Protocol):
-    """A shard in which an engine can look for the row that ends every process working on it."""
-
-    def halve(self) -> tuple[Self, Self] | None:
-        """Return both halves, for trial only; None when there is a single row."""
-        ...
-
-    def withhold(self, rows: Sequence[Self]) -> Self:
-        """Return the shard with these rows, halves of halves, left out of the work."""
         ...
 
 
@@ -141,15 +127,14 @@ def map_processes(function: Callable[[Shard], Part], shards: Iterable[Shard], co
     if payload is None:
         yield from map(function, chain(first, waiting))
         return
+    import multiprocessing
+    from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
+
     # Not forked: Polars waits forever for the threads that a fork does not copy.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(len(first), context, _start_worker, (payload,))
     handed: deque[tuple[Shard, Future[bytes]]] = deque()
     processes = pool._processes  # noqa: SLF001 - there is no public name for them before Python 3.14
-
-    def submit(shard: Shard) -> None:
-        with _launching():
-            handed.append((shard, pool.submit(_work, pickle.dumps(shard))))
 
     def finish() -> Part:
         shard, future = handed.popleft()
@@ -161,7 +146,8 @@ def map_processes(function: Callable[[Shard], Part], shards: Iterable[Shard], co
 
     try:
         for shard in chain(first, waiting):
-            submit(shard)
+            with _launching():
+                handed.append((shard, pool.submit(_work, pickle.dumps(shard))))
             if len(handed) >= AHEAD * len(first):
                 yield finish()
         while handed:
@@ -198,18 +184,20 @@ def _start_worker(payload: bytes) -> None:
     for number in _PARENTS_SIGNALS:
         signal.signal(number, lambda *_: None)  # not ignored: that would be inherited
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _PARENTS_SIGNALS)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    import multiprocessing
+
+    parent = multiprocessing.parent_process()
+
+    def end_with_parent() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(0)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
     os.dup2(2, 1)  # what a library prints is no output of ours
     # There is a worker for each core; the column library, not loaded so far, needs no threads beside them.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     _loaded = load_function(payload)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(0)
 
 
 def _work(shard: bytes) -> bytes:

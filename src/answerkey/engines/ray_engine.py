@@ -31,7 +31,6 @@ from typing import Any, ClassVar, TypeVar
 from answerkey._version import __version__
 from answerkey.engines.local import (
     AHEAD,
-    Divisible,
     Loaded,
     Spread,
     UnknownFunctionError,
@@ -61,16 +60,10 @@ _STORE_BYTES = 200 * 2**20
 _ANSWER_SECONDS = 7.0
 #: How a connection of HTTP/2 begins, with settings that say nothing.
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+#: The same as long as this process lives: Ray remembers the first.
+_TOKEN = secrets.token_hex(32)
 #: Ray keeps sockets below its folder, and their names must not be longer than a hundred characters.
 _LONGEST_FOLDER = 40
-
-
-def require_ray() -> None:
-    """Raise E601 when Ray is not installed; it is not imported."""
-    if find_spec("ray") is None:
-        raise EngineError(
-            "E601", "the engine `ray` needs Ray", hint="install it with `pip install ray==2.60.0`"
-        )
 
 
 class Cluster:
@@ -85,7 +78,11 @@ class Cluster:
         self.ray: Any = import_module("ray")
         self._constants: Any = import_module("ray._private.ray_constants")
         if self.ray.is_initialized():
-            self._refuse_second(address)
+            known = self.ray.get_runtime_context().gcs_address
+            if address not in (None, "auto", known):
+                message = f"this program is connected to the Ray cluster at `{known}`, not `{address}`"
+                how = "leave `ray_address` out, or call `ray.shutdown()` first"
+                raise EngineError("E601", message, hint=how)
             return
         handler = signal.getsignal(signal.SIGTERM)
         try:
@@ -98,10 +95,6 @@ class Cluster:
         finally:  # Ray puts one of its own in its place
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, handler)
-
-    def count_places(self) -> int:
-        """Return how many tasks can be under way at a time."""
-        return max(1, int(self.ray.cluster_resources().get("CPU", 1)))
 
     def close(self) -> None:
         """Leave the cluster; one of our own ends with that."""
@@ -121,7 +114,16 @@ class Cluster:
         """Start a cluster on this machine, bound to loopback, with a token that only our processes have."""
         if "RAY_AUTH_MODE" not in os.environ:  # Ray will set it, and would keep a token in the user's home
             self._before["RAY_AUTH_MODE"] = None
-            self._set({"RAY_AUTH_TOKEN": _draw_token()})
+            self._set({"RAY_AUTH_TOKEN": _TOKEN})
+        folder = None  # Ray's own; else one that ends with the cluster, and that only this user can enter
+        if "RAY_TMPDIR" not in os.environ:
+            made = tempfile.TemporaryDirectory(prefix="ak-ray-", ignore_cleanup_errors=True)
+            folder = str(Path(made.name) / "r")
+            if len(folder) > _LONGEST_FOLDER:
+                made.cleanup()
+                folder = None
+            else:
+                self._folder = made
         self._is_ours = True
         # The setting is read when Ray is imported, which may have been before we came.
         self._constants.ENABLE_RAY_CLUSTER = False
@@ -130,7 +132,7 @@ class Cluster:
             num_cpus=count_cores(),
             object_store_memory=_STORE_BYTES,
             include_dashboard=False,
-            _temp_dir=self._make_folder(),
+            _temp_dir=folder,
             log_to_driver=False,
             logging_level="ERROR",
             _node_ip_address=_LOOPBACK,
@@ -141,42 +143,20 @@ class Cluster:
             message = f"Ray does not keep to loopback: its node is at {', '.join(sorted(found))}"
             raise EngineError("E601", message, hint="start a cluster yourself and name it")
 
-    def _make_folder(self) -> str | None:
-        """Return a folder that ends with the cluster, and that only this user can enter; None: Ray's own."""
-        if "RAY_TMPDIR" in os.environ:
-            return None
-        made = tempfile.TemporaryDirectory(prefix="ak-ray-", ignore_cleanup_errors=True)
-        folder = str(Path(made.name) / "r")
-        if len(folder) > _LONGEST_FOLDER:
-            made.cleanup()
-            return None
-        self._folder = made
-        return folder
-
     def _join(self, address: str) -> None:
-        self._require_listening(address)
-        self._is_ours = True
-        self.ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-
-    def _require_listening(self, address: str) -> None:
-        """Raise OSError where nobody listens, or nobody speaks HTTP/2: Ray itself would try for minutes."""
+        """Join a cluster; OSError where nobody listens or speaks HTTP/2: Ray itself would try for minutes."""
+        found = address
         if address == "auto":
             services: Any = import_module("ray._private.services")
-            address = services.get_ray_address_from_environment(address, None)
-        host, _, port = address.removeprefix("ray://").rpartition(":")
-        if not port.isdecimal():
-            return  # Ray says what is wrong with it
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS) as probe:
-            probe.sendall(_GREETING)
-            with suppress(ConnectionResetError):  # somebody is there, and wants TLS
-                probe.recv(1)
-
-    def _refuse_second(self, address: str | None) -> None:
-        """Raise E601 when the caller's program is on another cluster than the one that is named."""
-        known = self.ray.get_runtime_context().gcs_address
-        if address not in (None, "auto", known):
-            message = f"this program is connected to the Ray cluster at `{known}`, not `{address}`"
-            raise EngineError("E601", message, hint="leave `ray_address` out, or call `ray.shutdown()` first")
+            found = services.get_ray_address_from_environment(address, None)
+        host, _, port = found.removeprefix("ray://").rpartition(":")
+        if port.isdecimal():  # else Ray says what is wrong with it
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS) as probe:
+                probe.sendall(_GREETING)
+                with suppress(ConnectionResetError):  # somebody is there, and wants TLS
+                    probe.recv(1)
+        self._is_ours = True
+        self.ray.init(address=address, log_to_driver=False, logging_level="ERROR")
 
     def _set(self, settings: dict[str, str]) -> None:
         for name, value in settings.items():
@@ -187,12 +167,6 @@ class Cluster:
 def shorten(error: BaseException) -> str:
     """Return the first line of what Ray says, which can be pages."""
     return str(error).strip().partition("\n")[0]
-
-
-@lru_cache(maxsize=1)
-def _draw_token() -> str:
-    """Return a token that is the same as long as this process lives: Ray remembers the first."""
-    return secrets.token_hex(32)
 
 
 def _is_loopback(address: str) -> bool:
@@ -250,7 +224,9 @@ class RayEngine:
     name: ClassVar[str] = "ray"
 
     def __init__(self, address: str | None = None) -> None:
-        require_ray()
+        if find_spec("ray") is None:  # it is not imported
+            hint = "install it with `pip install ray==2.60.0`"
+            raise EngineError("E601", "the engine `ray` needs Ray", hint=hint)
         self._address = address
         self._cluster: Cluster | None = None
 
@@ -264,7 +240,7 @@ class RayEngine:
         payload = None if spread == "alone" else pickle_function(function)
         if payload is None:
             return (function(shard) for shard in shards)
-        return Dispatch(self._open(), payload).map(shards)
+        return Dispatch(self._open().ray, payload).map(shards)
 
     @property
     def actors(self) -> RayActors:
@@ -280,7 +256,10 @@ class RayEngine:
 
 @dataclass
 class Attempt:
-    """A shard that has been handed out, and what came of it before."""
+    """A shard that has been handed out, and what came of it before.
+
+    In one that has the methods `halve` and `withhold`, the row is looked for that ends every worker.
+    """
 
     shard: Any
     task: Any
@@ -300,9 +279,8 @@ class Crash:
 class Dispatch:
     """One function, given as a pickle, and the shards that are handed out to it."""
 
-    def __init__(self, cluster: Cluster, function: bytes) -> None:
-        self._cluster = cluster
-        self._ray = cluster.ray
+    def __init__(self, ray: Any, function: bytes) -> None:  # noqa: ANN401 - the library
+        self._ray = ray
         # A try that Ray makes by itself would be one that nobody counts.
         settings = {"num_cpus": 1, "max_retries": 0, "scheduling_strategy": "SPREAD"}
         self._apply = self._ray.remote(**settings)(apply_function)
@@ -311,7 +289,7 @@ class Dispatch:
     def map(self, shards: Iterable[Any]) -> Iterator[Any]:
         """Yield the function's value for each shard in order; few more are under way than there is room."""
         waiting: deque[Attempt] = deque()
-        most = AHEAD * self._cluster.count_places()
+        most = AHEAD * max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         try:
             for shard in shards:
                 waiting.append(Attempt(shard, self._submit(shard)))
@@ -368,11 +346,11 @@ class Dispatch:
             attempt.crashes, attempt.has_withheld = 0, True
         attempt.task = self._submit(attempt.shard)
 
-    def _find_deadly_rows(self, shard: Divisible) -> list[Divisible]:
+    def _find_deadly_rows(self, shard: Any) -> list[Any]:  # noqa: ANN401 - it can be halved
         """Return the single rows of a shard that end every worker, by halves that do."""
-        suspects, deadly = [shard], list[Divisible]()
+        suspects, deadly = [shard], list[Any]()
         while suspects:
-            halves: list[Divisible] = []
+            halves: list[Any] = []
             for one in suspects:
                 both = one.halve()
                 if both is not None:
@@ -386,7 +364,7 @@ class Dispatch:
                 raise EngineError("E602", message, hint=_MEMORY)
         return deadly
 
-    def _ends_worker(self, shard: Divisible, task: Any) -> bool:  # noqa: ANN401 - Ray's own kind
+    def _ends_worker(self, shard: object, task: Any) -> bool:  # noqa: ANN401 - Ray's own kind
         """Return whether a worker ended; the loss of a node says nothing, and is tried again."""
         for _ in range(NODE_TRIES):
             found = self._fetch(task)

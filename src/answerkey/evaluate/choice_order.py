@@ -17,7 +17,7 @@ from typing import Self
 import polars as pl
 
 from answerkey.datasets.dataset import Dataset
-from answerkey.datasets.rows import ID_COLUMN, ORDER_COLUMN, HeldRows, Rows, RowsOver, iterate_blocks
+from answerkey.datasets.rows import ID_COLUMN, ORDER_COLUMN, Rows, RowsOver, iterate_blocks
 from answerkey.errors import DataError, Place, listing
 from answerkey.scorers import RowProblem
 from answerkey.solvers import UNSUITABLE, ChoiceOrder, RowOrders, plan_row
@@ -93,7 +93,7 @@ class OrderedRows(RowsOver):
         """Return the rows from `offset` on, at most `length` of them."""
         return self._cut(self.plan.slice(offset, length))
 
-    def take(self, positions: range | pl.Series) -> Rows:
+    def take(self, positions: range | pl.Series, /) -> Rows:
         """Return the rows at these positions, which ascend."""
         if isinstance(positions, range):
             return self.slice(positions.start, len(positions))
@@ -127,9 +127,10 @@ class OrderedRows(RowsOver):
             orders=orders.with_columns(written),
         )
 
+    @property
     def ids(self) -> pl.Series:
-        """Return the ids of all rows."""
-        return self._number(self.rows.ids().gather(self.plan["row"]))
+        """The ids of all rows."""
+        return self._number(self.rows.ids.gather(self.plan["row"]))
 
     def _number(self, ids: pl.Series) -> pl.Series:
         number = self.plan["number"]
@@ -215,8 +216,8 @@ def order_dataset(task: Task, dataset: Dataset, completions: Rows | None = None)
             hint=f"columns: {listing(dataset.columns)}",
         )
     rows = OrderedRows(dataset.rows, *_plan_orders(task, setting, dataset, completions), setting)
-    if bool(dataset.rows.ids().str.contains(SEPARATOR, literal=True).any()):
-        ids = rows.ids()
+    if bool(dataset.rows.ids.str.contains(SEPARATOR, literal=True).any()):
+        ids = rows.ids
         for again in ids.filter(ids.is_duplicated()).head(1):
             raise DataError(
                 "E208",
@@ -313,7 +314,7 @@ def name_completions(task: Task, completions: Rows, dataset: Dataset) -> Rows:
         order = read_order(cell, names, table.place(position, ORDER_COLUMN)) if names else ()
         ids.append(named.get((sample, order), str(own)))
     series = pl.Series(ID_COLUMN, ids, dtype=pl.String)
-    return HeldRows(replace(table, frame=table.frame.with_columns(series), ids=series))
+    return replace(table, frame=table.frame.with_columns(series), ids=series)
 
 
 def refuse_unordered(task: Task, file: str | None = None) -> None:

@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, Shard, cut_shards, open_dataset
-from answerkey.datasets.downloads import digest_file, hide_query
 from answerkey.datasets.recorded import (
     BlankCompletions,
     find_own_completions,
@@ -25,7 +24,7 @@ from answerkey.datasets.recorded import (
 )
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import InlineSource, pin_source
-from answerkey.datasets.storage import name_lasting
+from answerkey.datasets.storage import digest_file, hide_query, name_lasting
 from answerkey.datasets.tables import load_table
 from answerkey.engines import Spread
 from answerkey.errors import (
@@ -44,12 +43,11 @@ from answerkey.models.calls import CachePolicy, Price
 from answerkey.models.config import ModelConfig, is_url
 from answerkey.models.model import LiveModel, Model, open_model
 from answerkey.scorers import (
-    ChoiceProbabilities,
     ModelScorer,
-    StringEquals,
     StringEqualsMcqa,
     choose_audited,
     compile_templates,
+    reads_by_templates,
 )
 from answerkey.scorers.extraction import find_rule
 from answerkey.solvers import (
@@ -76,50 +74,28 @@ WHOLE = 100
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Overrides):
     """The options of `run`, `score`, `check` and `plan_calls`; they win over what the files say.
 
-    `allow_failed` is a number of rows or a share such as `"2%"`; `env` replaces the `.env` beside the file.
-    `max_cost` is in USD, and `price` says what a million tokens cost, `"IN:OUT"`, where that is not known.
-    With `batch`, the calls of a solver are handed in together. `policies` (a file, or plain values of the
-    same form) replace those of the run file; `baseline` is the folder of a run to be no worse than. With the
-    engine `ray`, `ray_address` names a cluster; without it one is started here.
+    `allow_failed` is a number of rows or a share such as `"2%"`. `max_cost` is in USD, and `price` says what
+    a million tokens cost, `"IN:OUT"`, where that is not known. With `batch`, the calls of a solver are handed
+    in together. With the engine `ray`, `ray_address` names a cluster; without it one is started here.
     """
 
-    config: Mapping[str, object] = field(default_factory=dict)
-    model: str | None = None
-    dataset: str | None = None
-    completions: str | None = None
-    completion_column: str | None = None
-    num_samples: int | None = None
-    subsampling: Literal["head", "random"] | None = None
-    seed: int | None = None
-    env: str | None = None
-    allow_outside: bool = False
     allow_failed: int | str | None = None
     trust_code: bool = False
     engine: str = "local"
     ray_address: str | None = None
     copy: bool = False
     cache_policy: CachePolicy | None = None
-    allow_hosts: tuple[str, ...] = ()
     max_calls: int | None = None
     max_cost: float | None = None
     price: str | None = None
     stop_on_nonsense: bool = False
     batch: bool | None = None
-    policies: str | Path | Mapping[str, object] | Sequence[object] | None = None
-    baseline: str | Path | None = None
 
     def __post_init__(self) -> None:
         self.failed_limit(0)  # what is no number is told before anything is opened
-
-    def overrides(self) -> Overrides:
-        """Return what the files are read with."""
-        names = {one.name for one in fields(Options)} & {one.name for one in fields(Overrides)}
-        shared: dict[str, Any] = {name: getattr(self, name) for name in names}
-        changed = {"completions": self.completions or self.completion_column, "env_file": self.env}
-        return Overrides(**shared | changed | {"allow_hosts": tuple(self.allow_hosts)})
 
     def stored(self) -> dict[str, object]:
         """Return what a resumed run takes over, as plain values; paths are absolute."""
@@ -326,8 +302,7 @@ def prepare_specification(
     if specification.selection.stratify_by is not None:  # a check opens all rows and selects none
         named.append(("`stratify_by`", specification.selection.stratify_by, None))
     errors += [*_refuse_columns(named, dataset), *find_missing_design(task, dataset)]
-    is_recorded = options.completions is not None or options.completion_column is not None
-    calls_model = bool(task.solver and task.solver.needs_model and not is_recorded)
+    calls_model = bool(task.solver and task.solver.needs_model and not options.brings_completions)
     if specification.num_runs > 1 and not calls_model:
         message = f"`repeatability` of `{specification.key}`: recorded completions are the same in every run"
         errors.append(SpecError("E119", message, hint="leave `repeatability` out, or ask a model"))
@@ -518,8 +493,6 @@ def _find_missing_logprobs(task: Task, model: Model | None) -> list[AnswerkeyErr
 
 # Which columns of a dataset a task reads, so that no others are loaded.
 
-#: Scorers that read of a sample what their templates name; others may look at any column.
-BY_TEMPLATE = (StringEquals, StringEqualsMcqa, ChoiceProbabilities)
 Columns = frozenset[str] | None
 
 
@@ -527,7 +500,7 @@ def list_checked_columns(task: Task, dataset: Dataset, recorded: Recorded | None
     """Return the columns that checking the rows reads; None for all."""
     found = [
         _join_columns(one.columns for one in compile_templates(step.scorer)[0].values())
-        if type(step.scorer) in BY_TEMPLATE
+        if reads_by_templates(step.scorer)
         else None
         for step in task.scoring
     ]
@@ -603,7 +576,7 @@ def choose_spread(prepared: Prepared) -> Spread:
     scorers = [step.scorer for step in prepared.task.scoring]
     if prepared.calls_models:
         return "alone"
-    if prepared.task.snippets or not all(type(one) in BY_TEMPLATE for one in scorers):
+    if prepared.task.snippets or not all(map(reads_by_templates, scorers)):
         return "apart"
     if len(prepared.dataset) < WORKER_ROWS:
         return "threads"
@@ -664,4 +637,4 @@ def take_policies(
         return (), []
     take: Callable[..., tuple[Sequence[Mapping[str, Any]], list[Notice]]]
     take = load_feature("policies").take_policies
-    return take(tasks, evaluation, options.overrides(), stored=stored)
+    return take(tasks, evaluation, options, stored=stored)

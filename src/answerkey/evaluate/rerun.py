@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 import polars as pl
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, open_dataset
-from answerkey.datasets.downloads import digest_file
 from answerkey.datasets.recorded import BlankCompletions, find_own_completions
 from answerkey.datasets.rows import Rows
-from answerkey.datasets.storage import is_stored
+from answerkey.datasets.storage import digest_file, is_stored
 from answerkey.datasets.tables import load_table
 from answerkey.engines import open_engine
 from answerkey.errors import DataError, Place, RunError, SpecError, listing, raise_all, suggest
@@ -49,7 +48,7 @@ from answerkey.evaluate.runner import (
     run_tasks,
     trust_snippets,
 )
-from answerkey.metrics import KeyedMetric, PythonMetric
+from answerkey.metrics import KeyedMetric
 from answerkey.models.config import Generation
 from answerkey.runs import (
     KeptCompletions,
@@ -255,7 +254,7 @@ def regroup(
 
     def regroup_task(task_run: TaskRun) -> TaskRun:
         values = remeasure(task_run, change)
-        own = {name: value for name, value in task_run.metrics.items() if value.type == PythonMetric.type}
+        own = {name: value for name, value in task_run.metrics.items() if value.type == "python"}
         order = {name: place for place, name in enumerate(task_run.metrics)}
         found = sorted((values | own).items(), key=lambda pair: order.get(pair[0], len(order)))
         return replace(task_run, metrics=dict(found))
@@ -277,9 +276,7 @@ def remeasure(
     """
     task = task_from_source(task_run.source["task"])
     steps = [
-        replace(
-            step, metrics=tuple(change(one) for one in step.metrics if one.metric.type != PythonMetric.type)
-        )
+        replace(step, metrics=tuple(change(one) for one in step.metrics if one.metric.type != "python"))
         for step in task.scoring
     ]
     task = replace(task, scoring=tuple(steps))
@@ -353,7 +350,7 @@ def rescore(
     place = choose_place(out, old.key)
     plan = None
     if isinstance(task, str | Path) and not is_task_file(task):  # read as if no model were to be asked
-        loaded = load_plan(task, replace(chosen.overrides(), completions="those of the old run"))
+        loaded = load_plan(task, replace(chosen, completions="those of the old run"))
         raise_all(loaded.errors)
         plan = loaded.value
         tasks, notices = _choose_tasks(
@@ -363,12 +360,12 @@ def rescore(
     else:
         new, told = task, list[Notice]()
         if new is not None and not isinstance(new, Task):
-            first = load_task(new, overrides=chosen.overrides())
+            first = load_task(new, overrides=chosen)
             # Config values that nobody gives are those of the old run.
             values = {key: one for run in old.tasks.values() for key, one in run.manifest["config"].items()}
             said = {error.message for error in first.errors}
             missing = {key: one for key, one in values.items() if f"config value `{key}` is missing" in said}
-            again = load_task(new, config=missing, overrides=chosen.overrides()) if missing else first
+            again = load_task(new, config=missing, overrides=chosen) if missing else first
             raise_all(again.errors)
             new, told = again.value, again.notices
         tasks, notices = _choose_tasks(old, {f"task {new.key}": new} if new else {}, told)
@@ -433,7 +430,7 @@ def _choose_tasks(
 def _prepare_rescored(run: Run, key: str, task: Task, run_file: str | None, options: Options) -> Prepared:
     """Return a task ready to be scored: the samples and completions of the old run, the new task."""
     found = reopen(run, key)
-    judges = load_judges(task, run_file=run_file, overrides=options.overrides())
+    judges = load_judges(task, run_file=run_file, overrides=options)
     models, errors = open_judges(task, judges)
     raise_all([*errors, *find_missing_design(task, found.dataset)])
     task_run, entry, source = found.task_run, found.task_run.manifest, found.task_run.source
@@ -601,7 +598,7 @@ def _specify(
         if "stop" in stated:
             stated["stop"] = tuple(stated["stop"])
         generation = Generation(**stated)
-        model = load_model(reference, manifest["file"], generation=generation, overrides=options.overrides())
+        model = load_model(reference, manifest["file"], generation=generation, overrides=options)
     return Specification(
         key=entry["key"],
         task=task,
@@ -613,7 +610,7 @@ def _specify(
         selection=Selection(**entry["selection"]),
         examples=DatasetSpec("examples", source_from(examples)) if examples else None,
         num_runs=source.get("num_runs", 1),
-        judges=load_judges(task, run_file=manifest.get("file"), overrides=options.overrides()),
+        judges=load_judges(task, run_file=manifest.get("file"), overrides=options),
         completions=str(completions["file"]) if is_recorded else None,
     )
 

@@ -45,7 +45,7 @@ from answerkey.evaluate.prepare import (
     take_policies,
 )
 from answerkey.metrics import find_category_column
-from answerkey.models.calls import call_key
+from answerkey.models.calls import call_key, charge
 from answerkey.models.config import ModelConfig
 from answerkey.models.model import LiveModel, Model, SnippetModel, open_model
 from answerkey.runs import Run, RunPlace, RunWriter, choose_place, start_run
@@ -98,7 +98,7 @@ def run(
 
 def read_plan(path: str | Path, options: Options) -> tuple[Plan, list[Notice]]:
     """Load a run or task file; raise all its errors at once, and E118 for code that is not trusted."""
-    loaded = load_plan(path, options.overrides())
+    loaded = load_plan(path, options)
     raise_all(loaded.errors)
     if loaded.value is None or not loaded.value.specifications:
         raise SpecError(
@@ -430,14 +430,14 @@ def score(
     chosen = read_options("score", options)
     is_callers, ready = isinstance(task, Mapping), task
     if not isinstance(ready, Task):
-        loaded = load_task(ready, config=chosen.config, overrides=chosen.overrides())
+        loaded = load_task(ready, config=chosen.config, overrides=chosen)
         raise_all(loaded.errors)
         if loaded.value is None:
             hint = "give a task file, a mapping or a Task"
             raise SpecError("E119", "there is no task to score with", hint=hint)
         ready = loaded.value
     engine = open_engine(chosen.engine, chosen.ray_address)
-    judges = load_judges(ready, run_file=None, overrides=chosen.overrides(), is_callers=is_callers)
+    judges = load_judges(ready, run_file=None, overrides=chosen, is_callers=is_callers)
     require_trust(ready.snippets, trust_code=chosen.trust_code)
     judge_models, errors = open_judges(ready, judges)
     raise_all(errors)
@@ -513,7 +513,7 @@ class Checked:
 def check(path: str | Path, *, progress: Progress | None = None, **options: object) -> Checked:
     """Return every mistake in a task or run file that can be found without asking a model; asks nothing."""
     chosen = read_options("check", options)
-    loaded = load_plan(path, chosen.overrides())
+    loaded = load_plan(path, chosen)
     errors, notices = list(loaded.errors), list(loaded.notices)
     errors += loaded.value.find_baseline_errors() if loaded.value else []
     tasks: list[CheckedTask] = []
@@ -614,7 +614,7 @@ def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> Planne
         # Of an echoed text nothing is to be said.
         limit = 1 if generation.max_tokens is None and generation.echo else generation.max_tokens
         most = None if limit is None else limit * calls
-        cost = None if price is None or most is None else price.charge(prompt_tokens, most)
+        cost = None if price is None or most is None else charge(price, prompt_tokens, most)
     judges = sum(isinstance(step.scorer, ModelScorer) for step in prepared.task.scoring)
     return PlannedTask(
         key=prepared.key,

@@ -21,11 +21,21 @@ from answerkey.errors import AnswerkeyError, SolverError, SpecError, raise_all
 from answerkey.evaluate.prepare import SOLVE, Options, Prepared, name_purpose
 from answerkey.metrics import wilson
 from answerkey.models.cache import CallCache
-from answerkey.models.calls import BatchLeft, BatchSeen, Budget, Event, Finished, Price, Retried, find_room
+from answerkey.models.calls import (
+    BatchLeft,
+    BatchSeen,
+    Budget,
+    Event,
+    Finished,
+    Price,
+    Retried,
+    charge,
+    find_room,
+)
 from answerkey.models.model import LiveModel, Model, SnippetModel
 from answerkey.runs import RunWriter
 from answerkey.runs.journal import Journal, JournalCall
-from answerkey.scorers import ModelScorer, StringEquals, StringEqualsMcqa
+from answerkey.scorers import ModelScorer
 from answerkey.solvers import ChoiceRankingSolver
 from answerkey.spec import Task
 from answerkey.types import Completion, Completions, CompletionStatus, Notice, ScoreStatus, Validity
@@ -95,7 +105,7 @@ def count_calls(
     described: dict[str, dict[str, Any]] = {}
     for purpose, own in counts.items():
         price, seconds = prices.get(purpose), pl.Series(latencies.get(purpose, ()), dtype=pl.Float64)
-        cost = None if price is None else price.charge(own["prompt_tokens"], own["completion_tokens"])
+        cost = None if price is None else charge(price, own["prompt_tokens"], own["completion_tokens"])
         shares = {"p50": seconds.quantile(0.5, "linear"), "p95": seconds.quantile(0.95, "linear")}
         described[purpose] = {
             "calls": own["calls"],
@@ -203,7 +213,7 @@ class Observer:
         self._stops = stops
         self._clock = clock
         scorer = prepared.task.main_step.scorer
-        self._scorer = scorer if isinstance(scorer, StringEqualsMcqa | StringEquals) else None
+        self._scorer = scorer if scorer.type in {"string_equals_mcqa", "string_equals"} else None
         self._samples = prepared.dataset.samples(prepared.columns)
         self._places = self._samples.ids.to_frame("sample_id").with_row_index("position")
         # What actions leave out of the metrics is only known in the end.
@@ -502,7 +512,7 @@ def open_session(
             model = models.get((usage.specification, usage.purpose))
             price = choose_price(model, options) if isinstance(model, LiveModel) else None
             if price is not None:
-                budget.spent += price.charge(usage.prompt_tokens, usage.completion_tokens)
+                budget.spent += charge(price, usage.prompt_tokens, usage.completion_tokens)
         listener = listener or NobodyLooks()
         if writer.is_resumed and models:
             _tell_known(tasks, writer, cache, listener)

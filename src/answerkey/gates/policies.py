@@ -20,7 +20,7 @@ from answerkey.gates.rules import RULES, Definition, NotWorse, ShareLimit, Thres
 from answerkey.runs import NOT_COMPLETE, Run, RunPlace, describe_gates, leave_open, load_run
 from answerkey.spec import Overrides, Task, sort_errors, task_from_source
 from answerkey.spec.config import Config
-from answerkey.spec.nodes import ListNode, MapNode, Node, Problems, ScalarNode, from_plain, resolve_path
+from answerkey.spec.nodes import Node, Problems, from_plain, resolve_path
 from answerkey.spec.project import Project
 from answerkey.spec.shapes import part
 from answerkey.spec.task import find_compared, foresee_metrics
@@ -100,7 +100,7 @@ def _read_stated(
     except SpecError as error:
         project.problems.report(error)
         return None
-    if isinstance(node, MapNode) and "rules" not in node.entries:  # under `policies`, as in a run file
+    if node.is_map and "rules" not in node.entries:  # under `policies`, as in a run file
         if "policies" not in node.entries and not node.is_broken:
             hint = "it begins with `policies:`, a list of policies, each with `key` and `rules`"
             project.problems.add("E108", "the file holds no policies", node.place, hint)
@@ -118,7 +118,7 @@ def build_policies(
     if node is None or node.is_null or node.is_broken:
         return (), {}
     node = config.fill(node, problems, ("policies",))
-    entries = node.entries if isinstance(node, ListNode) else (node,)
+    entries = node.items if node.is_list else (node,)
     found = []
     for number, entry in enumerate(entries, start=1):
         name = f"policy {number}" if len(entries) > 1 else "the policy"
@@ -160,7 +160,7 @@ def _describe(definition: Definition) -> Plain:
 
 def _build_definition(node: Node, problems: Problems, base: Path) -> Definition | None:
     operator = node.get("operator")
-    if isinstance(operator, ScalarNode) and operator.style in {">", "|"} and RULE.choose(node, problems):
+    if operator is not None and operator.style in {">", "|"} and RULE.choose(node, problems):
         hint = 'YAML reads `>` and `|` as the beginning of a text block: write the operator in quotes, `">="`'
         problems.add("E108", "`operator` is not in quotes", operator.place, hint)
         return None

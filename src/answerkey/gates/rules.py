@@ -11,21 +11,29 @@ from typing import Any, ClassVar, Literal
 
 from answerkey.errors import AnswerkeyError, RunError, SpecError
 from answerkey.evaluate.pairs import choose_tasks, label_runs, pair_samples
-from answerkey.metrics import Frequency, Mean, wilson
+from answerkey.metrics import Mean, wilson
 from answerkey.metrics.intervals import WILSON, Z_95
 from answerkey.metrics.paired import Difference, adjust_by_holm
-from answerkey.runs import Run, TaskRun, load_run
-from answerkey.spec import Task, task_from_source
+from answerkey.runs import NOT_COMPLETE, Run, TaskRun, describe_gates, load_run
+from answerkey.spec import task_from_source
 from answerkey.spec.task import find_compared, foresee_metrics
 from answerkey.text import (
+    BLANK,
+    Line,
+    Role,
+    Span,
+    draw_text,
     format_chance,
     format_count,
     format_figure,
     format_number,
     format_percent,
+    line,
+    make_visible,
     shorten_path,
+    wrap,
 )
-from answerkey.types import GateCheck, GateStatus, GroupValue, MetricValue, Notice
+from answerkey.types import Gate, GateCheck, GateStatus, GroupValue, MetricValue, Notice, find_worst_status
 
 Operator = Literal[">", ">=", "=", "<", "<="]
 Bound = Literal["value", "lower", "upper"]
@@ -55,6 +63,7 @@ ALPHA = 0.05
 #: The counts behind a value that are worth keeping beside a gate.
 _KEPT = ("count", "of", "cluster_by")
 _MOST_DIGITS = 12
+NO_VALUE = "there is no value"
 #: What products of floats may be off by.
 _NEAR_ZERO = 1e-9
 
@@ -93,36 +102,26 @@ class Threshold:
     def check(self, run: Run, keys: Sequence[str]) -> list[GateCheck]:
         """Return the values of a name, or those of their groups, held against the threshold."""
         checks = []
-        for blank, task_run in _list_tasks(run, keys):
-            for value in _find_values(task_run, self.metric):
-                for entry in self._list_entries(value):
-                    number, note = self._read_number(entry)
-                    is_met = number is not None and OPERATORS[self.operator][0](number, self.threshold)
-                    kept = {name: value.details[name] for name in _KEPT if name in value.details}
-                    check = _describe_value(blank, value, entry, is_met=is_met, note=note)
-                    group = entry.group if isinstance(entry, GroupValue) else None
-                    details = kept if entry is value else {}
-                    checks.append(replace(check, number=number, group=group, details=details))
+        for blank, value in _find_values(run, keys, self.metric):
+            entries: Sequence[MetricValue | GroupValue] = [value]
+            if self.group_by is not None:
+                groups = [one for one in value.groups if one.column == self.group_by]
+                # The value in every group, or the average over the groups.
+                is_average = self.average or not (groups and groups[0].values)
+                entries = [one.macro for one in groups] if is_average else groups[0].values
+            for entry in entries:
+                number, note = entry.value, None if entry.value is not None else entry.note or NO_VALUE
+                if number is not None and self.bound != "value":
+                    number = entry.interval and entry.interval[0 if self.bound == "lower" else 1]
+                    why = entry.interval_note or "its conditions do not hold"
+                    note = None if entry.interval else f"there is no interval: {why}"
+                is_met = number is not None and OPERATORS[self.operator][0](number, self.threshold)
+                check = _describe_value(blank, value, entry, is_met=is_met, note=note)
+                group = entry.group if isinstance(entry, GroupValue) else None
+                kept = {name: value.details[name] for name in _KEPT if name in value.details}
+                details = kept if entry is value else {}
+                checks.append(replace(check, number=number, group=group, details=details))
         return checks
-
-    def _list_entries(self, value: MetricValue) -> Sequence[MetricValue | GroupValue]:
-        """Return what must stand: the value, its value in every group, or the average over the groups."""
-        if self.group_by is None:
-            return [value]
-        groups = next((one for one in value.groups if one.column == self.group_by), None)
-        if groups is None:
-            return []
-        return [groups.macro] if self.average or not groups.values else groups.values
-
-    def _read_number(self, entry: MetricValue | GroupValue) -> tuple[float | None, str | None]:
-        """Return the value, or an end of its interval; None and the reason where there is none."""
-        if entry.value is None:
-            return None, entry.note or "there is no value"
-        if self.bound == "value":
-            return entry.value, None
-        if entry.interval is None:
-            return None, f"there is no interval: {entry.interval_note or 'its conditions do not hold'}"
-        return entry.interval[0 if self.bound == "lower" else 1], None
 
     def explain(self, check: GateCheck) -> str:
         """Return what was measured and needed."""
@@ -177,11 +176,10 @@ class Exists:
     def check(self, run: Run, keys: Sequence[str]) -> list[GateCheck]:
         """Return the values of a name."""
         checks = []
-        for blank, task_run in _list_tasks(run, keys):
-            for value in _find_values(task_run, self.metric):
-                is_met = value.value is not None
-                note = None if is_met else value.note or "there is no value"
-                checks.append(_describe_value(blank, value, value, is_met=is_met, note=note))
+        for blank, value in _find_values(run, keys, self.metric):
+            is_met = value.value is not None
+            note = None if is_met else value.note or NO_VALUE
+            checks.append(_describe_value(blank, value, value, is_met=is_met, note=note))
         return checks
 
     def explain(self, check: GateCheck) -> str:
@@ -315,9 +313,13 @@ class NotWorse:
             except AnswerkeyError as error:
                 checks[key] = replace(checks[key], note=error.message)
                 continue
+            scorer, value = pairing.runs[0].scorer, pairing.runs[0].value
+            metrics = (one.metric for step in task.scoring if step.key == scorer for one in step.metrics)
+            means = [one for one in metrics if isinstance(one, Mean) and one.field == value]
             checks[key] = replace(
                 checks[key],
-                name=self.metric or _name_mean(task, pairing.runs[0].scorer, pairing.runs[0].value),
+                # Named as the metric that is the mean of the value; without one, as the value.
+                name=self.metric or (means[0].value_names().names[0] if means else value),
                 is_share=all(one.is_share for one in pairing.runs),
                 note="; ".join(dict.fromkeys(notice.message for notice in notices)) or None,
             )
@@ -430,29 +432,26 @@ def _describe_value(
     )
 
 
-def _find_values(task_run: TaskRun, name: str) -> list[MetricValue]:
-    """Return the values of a name; without any, those that only their keys keep apart from a namesake.
+def _find_values(run: Run, keys: Sequence[str], name: str) -> Iterator[tuple[GateCheck, MetricValue]]:
+    """Yield the values of a name; without any, those that only their keys keep apart from a namesake.
 
     A label that a `frequency` never saw is none of its samples: the share 0.
     """
-    if name in task_run.metrics:
-        return [task_run.metrics[name]]
-    values = list(task_run.metrics.values())
-    namesakes = [
-        one for one in values if one.name in {f"{one.metric}_{name}", f"{one.scorer}_{one.metric}_{name}"}
-    ]
-    if namesakes:
-        return namesakes
-    task = task_from_source(task_run.source["task"])
-    siblings = {(one.scorer, one.metric): one for one in values if one.value is not None}
-    unseen = []
-    for step, metric, _ in foresee_metrics(task, name):
-        sibling = siblings.get((step.key, metric.key))
-        if sibling is None or not isinstance(metric.metric, Frequency):
-            continue
-        is_plain = sibling.interval_method == WILSON
-        unseen.append(
-            replace(
+    for blank, task_run in _list_tasks(run, keys):
+        values = list(task_run.metrics.values())
+        namesakes = [task_run.metrics[name]] if name in task_run.metrics else []
+        namesakes = namesakes or [
+            one for one in values if one.name in {f"{one.metric}_{name}", f"{one.scorer}_{one.metric}_{name}"}
+        ]
+        yield from ((blank, one) for one in namesakes)
+        siblings = {(one.scorer, one.metric): one for one in values if one.value is not None}
+        task = task_from_source(task_run.source["task"]) if not namesakes else None
+        for step, metric, _ in foresee_metrics(task, name) if task else ():
+            sibling = siblings.get((step.key, metric.key))
+            if sibling is None or metric.metric.type != "frequency":
+                continue
+            is_plain = sibling.interval_method == WILSON
+            unseen = replace(
                 sibling,
                 name=name,
                 value=0.0,
@@ -462,19 +461,7 @@ def _find_values(task_run: TaskRun, name: str) -> list[MetricValue]:
                 std_error=None,
                 groups=(),
             )
-        )
-    return unseen
-
-
-def _name_mean(task: Task, scorer: str, value: str) -> str:
-    """Return the name of the metric that is the mean of a value; without one, the value's own name."""
-    means = [
-        one.metric
-        for step in task.scoring
-        for one in step.metrics
-        if step.key == scorer and isinstance(one.metric, Mean)
-    ]
-    return next((mean.value_names().names[0] for mean in means if mean.field == value), value)
+            yield blank, unseen
 
 
 def _write_numbers(rule: Threshold | ShareLimit, check: GateCheck) -> tuple[str, str]:
@@ -496,3 +483,111 @@ def _write_numbers(rule: Threshold | ShareLimit, check: GateCheck) -> tuple[str,
         if need != number or rule.threshold == check.number:
             break
     return number, f"{', ' if check.status is PASS else '; needed: '}{word} {need}"
+
+
+# Gates in words: in the summary of a run and in its JSON, for JUnit and for Markdown ------------------------
+
+#: What a status is called, and how it looks.
+WORDS = {status: status.value.replace("_", " ") for status in GateStatus}
+ROLES: Mapping[GateStatus, Role] = {
+    GateStatus.PASS: "good",
+    GateStatus.FAIL: "bad",
+    GateStatus.NOT_DECIDED: "warn",
+    GateStatus.SKIPPED: "dim",
+}
+#: A gate on many values names so many of those that are to blame.
+SHOWN = 5
+
+
+def judge_run(run: Run) -> GateStatus | None:
+    """Return what all gates of a run come to together; None for a run without any."""
+    return find_worst_status(gate.status for gate in run.gates)
+
+
+def explain_gate(gate: Gate, *, with_tasks: bool) -> list[str]:
+    """Return sentences with the numbers behind a gate; `with_tasks` names the task of each."""
+    if gate.note is not None:
+        return [gate.note]
+    rule = read_definition(gate.definition)
+    told = [check for check in gate.checks if check.status is gate.status]
+    opening, left = "", len(told) - SHOWN
+    if gate.status is GateStatus.PASS and left > 0:
+        threshold = getattr(rule, "threshold", 0.0)
+        told = [min(told, key=lambda check: abs((check.number or 0.0) - threshold))]
+        opening, left = f"all {len(gate.checks)} values; closest: ", 0
+    lines = []
+    for check in told[:SHOWN]:
+        place = [check.task] if with_tasks else []
+        place += [check.group] if check.group is not None else []
+        place += [f"run {check.repetition}"] if check.repetition is not None else []
+        lines.append(f"{opening}{': '.join([*filter(None, [', '.join(place)]), rule.explain(check)])}")
+    return [*lines, *([f"and {left} more"] if left > 0 else [])]
+
+
+def advise_gate(gate: Gate, run: Run) -> str | None:
+    """Return what to do about a gate that does not pass; None where there is nothing to say."""
+    if gate.status in {GateStatus.PASS, GateStatus.SKIPPED}:
+        return None
+    path = "RUN" if run.path is None else shlex.quote(str(run.path))
+    if gate.note == NOT_COMPLETE:
+        return f"a share of the rest says nothing about the whole; finish the run: `answerkey resume {path}`"
+    if not gate.checks:
+        return f"`answerkey show {path}` lists the values that there are"
+    check = next(check for check in gate.checks if check.status is gate.status)
+    return read_definition(gate.definition).advise(check, path)
+
+
+def tell_gates(run: Run) -> list[tuple[Gate, str, list[str], str | None]]:
+    """Return every gate of a run, what it is called, its sentences, and what to do about it.
+
+    It is called by its name, with its policy where there are several.
+    """
+    gates, told = run.gates, []
+    has_policies = len({gate.policy for gate in gates}) > 1
+    for gate in gates:
+        name = gate.display_name or gate.rule
+        label = name if name == gate.rule else f"{name} ({gate.rule})"
+        label = f"{gate.policy}: {label}" if has_policies else label
+        told.append((gate, label, explain_gate(gate, with_tasks=len(run.tasks) > 1), advise_gate(gate, run)))
+    return told
+
+
+def count_gates(gates: Sequence[Gate]) -> str:
+    """Return how many gates stand how: `2 of 3 passed, 1 failed`."""
+    counts = {status: sum(gate.status is status for gate in gates) for status in GateStatus}
+    words = {GateStatus.FAIL: "failed", GateStatus.NOT_DECIDED: "not decided", GateStatus.SKIPPED: "skipped"}
+    rest = [f"{counts[status]} {word}" for status, word in words.items() if counts[status]]
+    return ", ".join([f"{counts[GateStatus.PASS]} of {len(gates)} passed", *rest])
+
+
+def draw_gates(run: Run, width: int) -> list[Line]:
+    """Return every gate with what was measured and needed; nothing for a run without policies."""
+    found, verdict = tell_gates(run), judge_run(run)
+    if verdict is None:
+        return []
+    counts = count_gates([gate for gate, *_ in found])
+    lines = [BLANK, line(Span("Gates", "title"), "  ", Span(WORDS[verdict], ROLES[verdict]), f"  {counts}")]
+    longest = max(len(WORDS[gate.status]) for gate, *_ in found)
+    indent, left = " " * (longest + 4), None
+    for gate, name, sentences, advice in found:
+        status = Span(WORDS[gate.status].ljust(longest), ROLES[gate.status])
+        lines.append(line("  ", status, "  ", Span(name, "strong")))
+        if gate.note == NOT_COMPLETE:  # said once: it is the same of all
+            left = advice
+            continue
+        told: list[tuple[str, Role]] = [(text, "plain") for text in sentences]
+        told += [(advice, "dim")] if advice else []
+        for text, role in told:
+            parts = wrap(make_visible(text), max(20, width - len(indent)))
+            lines += [line(indent, Span(part, role)) for part in parts]
+    return lines + (draw_text(f"{NOT_COMPLETE}: {left}", width) if left else [])
+
+
+def describe_run_gates(run: Run) -> list[dict[str, Any]]:
+    """Return the gates as plain values, with their explanations."""
+    return [
+        {**described, "explanation": " ".join(f"{text}." for text in sentences), "advice": advice}
+        for described, (_, _, sentences, advice) in zip(
+            describe_gates(run.gates), tell_gates(run), strict=True
+        )
+    ]

@@ -25,7 +25,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, ClassVar, Protocol, Self, TextIO
 
 from answerkey.datasets.content import Content, RowErrors, ZstdFrames, open_blocks
-from answerkey.datasets.text_files import JsonWindow
+from answerkey.datasets.formats import JsonWindow
 from answerkey.errors import AnswerkeyError, DataError, Place, RunError, listing
 from answerkey.types import Completion, Notice
 

@@ -11,8 +11,9 @@ from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
 from answerkey.datasets.content import COMPRESSIONS, require_plain
+from answerkey.datasets.formats import FORMATS
 from answerkey.datasets.rows import Rows, iterate_blocks
-from answerkey.datasets.tables import FORMATS, load_table
+from answerkey.datasets.tables import load_table
 from answerkey.errors import DataError, Place, SpecError, listing
 from answerkey.importers import questions as ask
 from answerkey.importers.logs import (

@@ -1,19 +1,12 @@
-"""Scores become metric values: each shard is measured alone, the parts are merged exactly, then finished."""
+"""Scores become metric values: each shard is measured alone, the parts are merged exactly, then finished.
+
+A module other than those imported here is loaded when a task names one of its metrics.
+"""
 
 from answerkey.metrics.base import Metric, Part, ValueNames, foresee_names, name_values
-from answerkey.metrics.classification import (
-    BinaryClassification,
-    Calibration,
-    F1Score,
-    Frequency,
-    MulticlassClassification,
-    Precision,
-    Recall,
-)
 from answerkey.metrics.intervals import average_counts, wilson
 from answerkey.metrics.measure import Design, KeyedMetric, find_scale, finish_metric, measure_metrics
-from answerkey.metrics.moments import Max, Mean, Min, StdDev, WeightedAverage
-from answerkey.metrics.python import PythonMetric
+from answerkey.metrics.moments import Mean
 from answerkey.metrics.task_counts import (
     STOPPED_EARLY,
     count_shard,
@@ -41,14 +34,11 @@ __all__ = [
     "WITH_K",
     "Aggregator",
     "AggregatorName",
-    "Calibration",
     "Design",
-    "Frequency",
     "KeyedMetric",
     "Mean",
     "Metric",
     "Part",
-    "PythonMetric",
     "ScoreAggregator",
     "Trials",
     "ValueNames",
@@ -68,21 +58,22 @@ __all__ = [
     "wilson",
 ]
 
-_OWN: tuple[type[Metric], ...] = (
-    Mean,
-    Max,
-    Min,
-    StdDev,
-    Frequency,
-    WeightedAverage,
-    Precision,
-    Recall,
-    F1Score,
-    BinaryClassification,
-    MulticlassClassification,
-    Calibration,
-    PythonMetric,
-)
-
 #: All metric types by the name that stands in `type:`.
-METRICS: Registry[Metric] = Registry("answerkey.metrics", {metric.type: metric for metric in _OWN})
+METRICS: Registry[Metric] = Registry(
+    "answerkey.metrics",
+    {
+        "mean": "answerkey.metrics.moments:Mean",
+        "max": "answerkey.metrics.moments:Max",
+        "min": "answerkey.metrics.moments:Min",
+        "std_dev": "answerkey.metrics.moments:StdDev",
+        "frequency": "answerkey.metrics.classification:Frequency",
+        "weighted_average": "answerkey.metrics.moments:WeightedAverage",
+        "precision": "answerkey.metrics.classification:Precision",
+        "recall": "answerkey.metrics.classification:Recall",
+        "f1_score": "answerkey.metrics.classification:F1Score",
+        "binary-classification": "answerkey.metrics.classification:BinaryClassification",
+        "multiclass-classification": "answerkey.metrics.classification:MulticlassClassification",
+        "calibration": "answerkey.metrics.classification:Calibration",
+        "python": "answerkey.metrics.python:PythonMetric",
+    },
+)

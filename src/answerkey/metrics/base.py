@@ -10,7 +10,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import Any, ClassVar, Protocol
@@ -19,7 +19,7 @@ import polars as pl
 
 from answerkey.errors import ScoringError, listing, suggest
 from answerkey.metrics.exact import divide
-from answerkey.metrics.intervals import Margin, Share, measure_share
+from answerkey.metrics.intervals import Counts, Margin, measure_share
 from answerkey.text import format_count
 from answerkey.types import MetricValue, Purpose, Scores, ScoreStatus
 
@@ -35,8 +35,6 @@ NOT_FINITE, NO_WEIGHT, NEITHER_ANSWER = "not_finite", "no_weight", "neither_answ
 NOTHING_COUNTED = "no sample counts towards it"
 TOO_LARGE = "the value is too large for a float"
 
-#: So many different numbers among the first rows are more than are worth counting.
-MANY = 1000
 #: How many examples of unsuitable values an error shows, and how much of each.
 SHOWN_EXAMPLES = 3
 SHOWN_CHARACTERS = 80
@@ -99,31 +97,26 @@ class BaseMetric:
             value=value,
             n=part.get("n", 0),
             n_excluded=left_out,
-            interval=sure.interval,
-            interval_method=sure.method,
-            interval_note=sure.note,
-            std_error=sure.std_error,
             note="; ".join(filter(None, notes)) or None,
             type=self.type,
             details=details or {},
-            is_share=sure.is_share,
+            **vars(sure),
         )
 
     def state_share(
         self,
         name: str,
-        share: Share,
+        share: Counts,
         part: Part,
         *,
         empty: str = NOTHING_COUNTED,
         details: Mapping[str, object] | None = None,
     ) -> MetricValue:
         """Return a share with its Wilson interval; `empty` is the note for 0/0."""
-        details = {"count": share.count, "of": share.of, **(details or {})}
-        if share.of == 0:
+        details = {"count": share[0], "of": share[1], **(details or {})}
+        if not share[1]:
             return self.state(name, None, part, note=empty, details=details)
-        value, margin = divide(share.count, share.of), measure_share(share)
-        return self.state(name, value, part, details=details, margin=margin)
+        return self.state(name, divide(*share), part, details=details, margin=measure_share(*share))
 
 
 class CountingMetric(BaseMetric, ABC):
@@ -139,7 +132,7 @@ class CountingMetric(BaseMetric, ABC):
 
     def measure(self, scores: Scores) -> Part:
         """Return what one shard contributes, as plain values."""
-        return self.collect(count_values(scores, self.fields()))
+        return self.collect(split_counts(scores, self.fields())[()])
 
     def check(self, part: Part) -> None:
         """Raise if a field is nowhere among the scores, or holds what this metric cannot take."""
@@ -223,35 +216,13 @@ class ValueCounts:
         }
 
 
-def count_values(scores: Scores, fields: Sequence[str]) -> ValueCounts:
-    """Count the combinations of `fields`; a field that this shard lacks is null in every row."""
-    rows = _count_rows(scores, fields, ())
-    return ValueCounts([(values, rows) for _, values, rows in rows], count_left_out(scores), scores.names)
-
-
 def split_counts(
-    scores: Scores, fields: Sequence[str], labels: Sequence[pl.Series]
+    scores: Scores, fields: Sequence[str], labels: Sequence[pl.Series] = ()
 ) -> dict[Labels, ValueCounts]:
-    """Return the counts for each combination of labels; those without any counted row included."""
-    counted: dict[Labels, list[tuple[tuple[object, ...], int]]] = {}
-    for label, values, rows in _count_rows(scores, fields, labels):
-        counted.setdefault(label, []).append((values, rows))
-    names = [f"label {place}" for place in range(len(labels))]
-    marked = pl.DataFrame([series.alias(name) for name, series in zip(names, labels, strict=True)])
-    marked = marked.with_columns(scores.frame.select(name_left_out()).to_series()).drop_nulls("reason")
-    left_out: dict[Labels, dict[str, int]] = {}
-    for *marks, reason, rows in marked.group_by(*names, "reason").len().iter_rows():
-        left_out.setdefault(tuple(marks), {})[reason] = rows
-    return {
-        label: ValueCounts(counted.get(label, []), left_out.get(label, {}), scores.names)
-        for label in dict.fromkeys([*counted, *left_out])
-    }
+    """Count the combinations of `fields` for each combination of labels, also where no row counts.
 
-
-def _count_rows(
-    scores: Scores, fields: Sequence[str], labels: Sequence[pl.Series]
-) -> Iterator[tuple[Labels, tuple[object, ...], int]]:
-    """Yield label, values and how often they occur, of the rows that count."""
+    Without labels all rows are one, called `()`. A field that this shard lacks is null in every row.
+    """
     marks = [f"label {place}" for place in range(len(labels))]
     columns = [series.alias(name) for name, series in zip(marks, labels, strict=True)]
     table = pl.DataFrame([*columns, *read_columns(scores, fields)])
@@ -263,8 +234,21 @@ def _count_rows(
         groups = first.value_counts(name="len")
     else:
         groups = table.group_by(pl.all()).len()
+    counted: dict[Labels, list[tuple[tuple[object, ...], int]]] = {} if labels else {(): []}
     found = groups.select(marks).rows() if marks else [()] * groups.height
-    yield from zip(found, read_rows(groups, scores, fields), groups["len"].to_list(), strict=True)
+    values = read_rows(groups, scores, fields)
+    for label, combination, rows in zip(found, values, groups["len"].to_list(), strict=True):
+        counted.setdefault(label, []).append((combination, rows))
+    left_out: dict[Labels, dict[str, int]] = {}
+    if not scores.are_all_counted:
+        reasons = scores.frame.select(name_left_out()).to_series()
+        marked = pl.DataFrame([*columns, reasons]).drop_nulls("reason")
+        for *named, reason, rows in marked.group_by(pl.all()).len().iter_rows():
+            left_out.setdefault(tuple(named), {})[reason] = rows
+    return {
+        label: ValueCounts(counted.get(label, []), left_out.get(label, {}), scores.names)
+        for label in dict.fromkeys([*counted, *left_out])
+    }
 
 
 def read_columns(scores: Scores, fields: Sequence[str]) -> list[pl.Series]:
@@ -273,40 +257,28 @@ def read_columns(scores: Scores, fields: Sequence[str]) -> list[pl.Series]:
 
 
 def read_rows(table: pl.DataFrame, scores: Scores, fields: Sequence[str]) -> list[tuple[object, ...]]:
-    """Return the rows of a table with columns of `read_columns`, as metrics compare values."""
-    values = [
-        read_values(table[str(place)], is_encoded=name in scores.encoded) for place, name in enumerate(fields)
-    ]
-    return list(zip(*values, strict=True))
+    """Return the rows of a table with columns of `read_columns`, as metrics compare values.
 
-
-def find_many(scores: Scores, name: str) -> pl.Series | None:
-    """Return the floats of a field in the rows that count if nearly all differ, else None.
-
-    A glance at the first rows decides: whether a field is counted or summed changes no number.
+    Minus zero is zero, a decimal is the nearest float.
     """
-    column = scores.column(name)
-    if column is None or name in scores.encoded or column.dtype != pl.Float64:
-        return None
-    counted = column if scores.are_all_counted else column.filter(scores.counted())
-    return counted if counted.head(2 * MANY).n_unique() > MANY else None
+    values: list[list[object]] = []
+    for place, name in enumerate(fields):
+        column = table[str(place)]
+        if name in scores.encoded:
+            decoded = [None if text is None else json.loads(text) for text in column.to_list()]
+            values.append([0.0 if isinstance(one, float) and one == 0 else one for one in decoded])
+            continue
+        if column.dtype.is_decimal() or column.dtype.is_float():
+            column = column.cast(pl.Float64)
+            column = pl.select(pl.when(column == 0).then(0.0).otherwise(column)).to_series()
+        values.append(column.to_list())
+    return list(zip(*values, strict=True))
 
 
 def read_column(scores: Scores, name: str) -> pl.Series:
     """Return a field of the scores; all null when there is none such."""
     column = scores.column(name)
     return pl.repeat(None, len(scores), dtype=pl.Null, eager=True) if column is None else column
-
-
-def read_values(column: pl.Series, *, is_encoded: bool) -> list[object]:
-    """Return the values as metrics compare them: minus zero is zero, a decimal is the nearest float."""
-    if is_encoded:
-        decoded = [None if text is None else json.loads(text) for text in column.to_list()]
-        return [0.0 if isinstance(value, float) and value == 0 else value for value in decoded]
-    if column.dtype.is_decimal() or column.dtype.is_float():
-        column = column.cast(pl.Float64)
-        column = pl.select(pl.when(column == 0).then(0.0).otherwise(column)).to_series()
-    return column.to_list()
 
 
 def name_left_out() -> pl.Expr:

@@ -27,13 +27,15 @@ from answerkey.metrics.base import (
 from answerkey.metrics.exact import UNIT_BITS, divide, to_units
 from answerkey.metrics.intervals import (
     MOST_CELLS,
+    RATIO_STUDENT,
+    RATIO_WILSON,
+    Counts,
     Margin,
     Ratio,
-    Share,
     average_shares,
     measure_error,
     measure_f1,
-    measure_ratio,
+    measure_mean,
     resample,
 )
 from answerkey.text import format_count
@@ -93,8 +95,7 @@ class _CountMetric(CountingMetric):
         if hits + misses == 0:
             return [self.state(name, None, part, note=self.empty)]
         if factor == 1 and not part["clustered"]:
-            share = Share(hits >> UNIT_BITS, (hits + misses) >> UNIT_BITS)
-            return [self.state_share(name, share, part)]
+            return [self.state_share(name, (hits >> UNIT_BITS, (hits + misses) >> UNIT_BITS), part)]
         value = divide(hits, hits + misses)
         if not part["clustered"]:
             margin = measure_f1(part["hits"] >> UNIT_BITS, misses >> UNIT_BITS)
@@ -107,7 +108,9 @@ class _CountMetric(CountingMetric):
                 products=tops + products,
                 bottoms=tops + 2 * products + part["miss_squares"],
             )
-            margin = measure_ratio(value, error, part["n"], is_share=True)
+            margin = measure_mean(
+                value, error, part["n"], RATIO_STUDENT, score_method=RATIO_WILSON, is_share=True
+            )
         return [self.state(name, value, part, margin=margin)]
 
     def value_names(self) -> ValueNames:
@@ -195,7 +198,7 @@ class Frequency(CountingMetric):
             return [self.state(f"{self.field}_frequency", None, part, note=NOTHING_COUNTED)]
         counts = _unite_numbers(part, part)
         return [
-            self.state_share(f"{self.field}_{label}", Share(counts[label], part["n"]), part)
+            self.state_share(f"{self.field}_{label}", (counts[label], part["n"]), part)
             for label in sorted(counts)
         ]
 
@@ -226,28 +229,14 @@ def _unite_numbers(part: Part, whole: Part) -> Counter[str]:
 # Truths against predictions, compared as text --------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ClassCounts:
-    """How often a class was found, wrongly claimed and missed."""
+#: Precision, recall and F1 = 2 TP of 2 TP + FP + FN of a class, by the name of the rate.
+Rates = dict[str, Counts]
 
-    hits: int = 0
-    false_alarms: int = 0
-    misses: int = 0
 
-    @property
-    def rates(self) -> dict[str, Share]:
-        """Precision, recall and F1 = 2 TP of 2 TP + FP + FN."""
-        hits, claims = self.hits, self.hits + self.false_alarms
-        shares = (
-            Share(hits, claims),
-            Share(hits, hits + self.misses),
-            Share(2 * hits, claims + hits + self.misses),
-        )
-        return dict(zip(RATES, shares, strict=True))
-
-    def ratios(self, prefix: str, n: int) -> dict[str, Ratio]:
-        """Return precision, recall and F1 as ratios."""
-        return {f"{prefix}{name}": Ratio(share.count, share.of, n) for name, share in self.rates.items()}
+def list_rates(hits: int, false_alarms: int, misses: int) -> Rates:
+    """Return the rates of a class that was found, wrongly claimed and missed so often."""
+    shares = (hits, hits + false_alarms), (hits, hits + misses), (2 * hits, 2 * hits + false_alarms + misses)
+    return dict(zip(RATES, shares, strict=True))
 
 
 class _Classification(CountingMetric):
@@ -260,24 +249,20 @@ class _Classification(CountingMetric):
         """Return the names of the score values or metadata that it reads."""
         return (self.field_gt, self.field_pred)
 
-    def state_rates(self, prefix: str, name: str, counts: ClassCounts, part: Part) -> list[MetricValue]:
+    def state_rates(self, prefix: str, name: str, rates: Rates, part: Part) -> list[MetricValue]:
         """Return precision, recall and F1 of a class with their intervals."""
-        reasons = {
-            "precision": f"0/0: {name!r} is never predicted",
-            "recall": f"0/0: {name!r} is never the truth",
-            "f1_score": f"0/0: {name!r} is neither predicted nor the truth",
-        }
-        if not part.get("n"):
-            reasons = dict.fromkeys(RATES, NOTHING_COUNTED)
-        values = [
-            self.state_share(f"{prefix}{rate}", counts.rates[rate], part, empty=reasons[rate])
-            for rate in ("precision", "recall")
-        ]
-        label, f1 = f"{prefix}f1_score", counts.rates["f1_score"]
-        if not f1.of:
-            return [*values, self.state(label, None, part, note=reasons["f1_score"])]
-        margin = measure_f1(counts.hits, counts.false_alarms + counts.misses)
-        return [*values, self.state(label, divide(f1.count, f1.of), part, margin=margin)]
+        reasons = ("never predicted", "never the truth", "neither predicted nor the truth")
+        values = []
+        for (rate, share), reason in zip(rates.items(), reasons, strict=True):
+            empty = f"0/0: {name!r} is {reason}" if part.get("n") else NOTHING_COUNTED
+            if rate != "f1_score":
+                values.append(self.state_share(f"{prefix}{rate}", share, part, empty=empty))
+            elif not share[1]:
+                values.append(self.state(f"{prefix}{rate}", None, part, note=empty))
+            else:
+                margin = measure_f1(share[0] // 2, share[1] - share[0])
+                values.append(self.state(f"{prefix}{rate}", divide(*share), part, margin=margin))
+        return values
 
 
 @dataclass(frozen=True)
@@ -323,37 +308,41 @@ class BinaryClassification(_Classification):
     def finish(self, part: Part) -> list[MetricValue]:
         """Return accuracy, precision, recall and F1."""
         self.check(part)
-        positive, negatives = _count_answers(part)
-        details = {
-            "true_positives": positive.hits,
-            "false_positives": positive.false_alarms,
-            "false_negatives": positive.misses,
-            "true_negatives": negatives,
-        }
-        accuracy = Share(positive.hits + negatives, part.get("n", 0))
+        counts: Counter[str] = Counter(part.get("counts", {}))
+        details = {name: counts[pair] for name, pair in _PAIRS.items()}
+        accuracy = (details["true_positives"] + details["true_negatives"], part.get("n", 0))
         others = ", ".join(show_value(label) for label in part.get("others", [])[:SHOWN_EXAMPLES])
         answers = f"{self.positive_answer!r} or {self.negative_answer!r}"
         empty = f"{NOTHING_COUNTED}: instead of {answers} there is {others}" if others else NOTHING_COUNTED
         return [
             self.state_share("accuracy", accuracy, part, empty=empty, details=details),
-            *self.state_rates("", write_label(self.positive_answer), positive, part),
+            *self.state_rates("", write_label(self.positive_answer), _rate_answers(counts), part),
         ]
 
     def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:  # noqa: ARG002 - the names need no whole
         """Return the sums of some samples whose ratio is the value, for each value."""
-        (positive, negatives), n = _count_answers(part), part["n"]
-        return {"accuracy": Ratio(positive.hits + negatives, n, n), **positive.ratios("", n)}
+        counts: Counter[str] = Counter(part["counts"])
+        n = part["n"]
+        shares = {"accuracy": (counts[_PAIRS["true_positives"]] + counts[_PAIRS["true_negatives"]], n)}
+        return {name: Ratio(*share, n) for name, share in (shares | _rate_answers(counts)).items()}
 
     def value_names(self) -> ValueNames:
         """Return what the values will be called."""
         return ValueNames(("accuracy", *RATES), is_share=True)
 
 
-def _count_answers(part: Part) -> tuple[ClassCounts, int]:
-    """Return the counts of the positive answer, and how often the negative one was found."""
-    counts: Counter[str] = Counter(part.get("counts", {}))
-    pairs = ("positive as positive", "negative as positive", "positive as negative")
-    return ClassCounts(*(counts[pair] for pair in pairs)), counts["negative as negative"]
+#: Truth and prediction, by what such a sample is called.
+_PAIRS = {
+    "true_positives": "positive as positive",
+    "false_positives": "negative as positive",
+    "false_negatives": "positive as negative",
+    "true_negatives": "negative as negative",
+}
+
+
+def _rate_answers(counts: Counter[str]) -> Rates:
+    hits, false_alarms, misses, _ = (counts[pair] for pair in _PAIRS.values())
+    return list_rates(hits, false_alarms, misses)
 
 
 @dataclass(frozen=True)
@@ -391,45 +380,45 @@ class MulticlassClassification(_Classification):
         rows = sorted(part.get("confusion", {}).items())
         confusion = {truth: dict(sorted(row.items())) for truth, row in rows}
         unanswered = dict(sorted(part.get("no_prediction", {}).items()))
-        counts = count_classes(confusion, unanswered)
-        accuracy = Share(sum(one.hits for one in counts.values()), part.get("n", 0))
+        classes = rate_classes({"confusion": confusion, "no_prediction": unanswered})
+        accuracy = (sum(one["recall"][0] for one in classes.values()), part.get("n", 0))
         details = {"confusion": confusion, "no_prediction": unanswered}
         values = [self.state_share("accuracy", accuracy, part, details=details)]
-        for name, one in counts.items():
-            values += self.state_rates(f"{name}_", name, one, part)
-        return values + [self._state_average(rate, list(counts.values()), part) for rate in RATES]
+        for name, rates in classes.items():
+            values += self.state_rates(f"{name}_", name, rates, part)
+        return values + [self._state_average(rate, list(classes.values()), part) for rate in RATES]
 
-    def _state_average(self, rate: str, classes: Sequence[ClassCounts], part: Part) -> MetricValue:
+    def _state_average(self, rate: str, classes: Sequence[Rates], part: Part) -> MetricValue:
         """Return the unweighted mean of a rate over the classes.
 
         Given how often each class is true, the recalls of the classes are independent, and so are the
         precisions given how often each is predicted. The F1 scores are not: one class's miss is another's
         false alarm.
         """
-        shares = [one.rates[rate] for one in classes]
-        defined = [share for share in shares if share.of]
+        defined = [one[rate] for one in classes if one[rate][1]]
         if not defined:
             return self.state(f"macro_{rate}", None, part, note=NOTHING_COUNTED)
         # Equal denominators first: fractions over thousands of different ones grow large.
         tops: Counter[int] = Counter()
-        for share in defined:
-            tops[share.of] += share.count
+        for count, of in defined:
+            tops[of] += count
         mean = sum((Fraction(top, of) for of, top in tops.items()), Fraction(0)) / len(defined)
-        note = f"mean over {len(defined)} of {len(shares)} classes, the others are 0/0"
+        note = f"mean over {len(defined)} of {len(classes)} classes, the others are 0/0"
         return self.state(
             f"macro_{rate}",
             divide(mean.numerator, mean.denominator),
             part,
-            note=note if len(defined) < len(shares) else None,
+            note=note if len(defined) < len(classes) else None,
             margin=_resample_f1(part) if rate == "f1_score" else average_shares(defined),
         )
 
     def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:
         """Return the sums of some samples whose ratio is the value, for the classes of the whole."""
-        counts, n = count_classes(part["confusion"], part["no_prediction"]), part["n"]
-        found = {"accuracy": Ratio(sum(one.hits for one in counts.values()), n, n)}
-        for name in count_classes(whole["confusion"], whole["no_prediction"]):
-            found |= counts.get(name, ClassCounts()).ratios(f"{name}_", n)
+        classes, n = rate_classes(part), part["n"]
+        found = {"accuracy": Ratio(sum(one["recall"][0] for one in classes.values()), n, n)}
+        for name in rate_classes(whole):
+            rates = classes.get(name, list_rates(0, 0, 0))
+            found |= {f"{name}_{rate}": Ratio(*share, n) for rate, share in rates.items()}
         return found
 
     def value_names(self) -> ValueNames:
@@ -439,27 +428,24 @@ class MulticlassClassification(_Classification):
 
     def averages(self, whole: Part) -> dict[str, list[str]]:
         """Return for each average the values whose mean it is; those that are 0/0 are not among them."""
-        classes = count_classes(whole["confusion"], whole["no_prediction"])
+        classes = rate_classes(whole).items()
         return {
-            f"macro_{rate}": [f"{name}_{rate}" for name, one in classes.items() if one.rates[rate].of]
-            for rate in RATES
+            f"macro_{rate}": [f"{name}_{rate}" for name, one in classes if one[rate][1]] for rate in RATES
         }
 
 
-def count_classes(
-    confusion: Mapping[str, Mapping[str, int]], unanswered: Mapping[str, int]
-) -> dict[str, ClassCounts]:
-    """Return the counts of every class that is ever true or predicted, in the order of their text."""
+def rate_classes(part: Part) -> dict[str, Rates]:
+    """Return the rates of every class that is ever true or predicted, in the order of their text."""
     hits: Counter[str] = Counter()
     predicted: Counter[str] = Counter()
-    true = Counter(dict(unanswered))
-    for truth, row in confusion.items():
+    true: Counter[str] = Counter(part["no_prediction"])
+    for truth, row in part["confusion"].items():
         hits[truth] += row.get(truth, 0)
         true[truth] += sum(row.values())
         predicted.update(row)
-    names = sorted(true.keys() | predicted.keys())
     return {
-        name: ClassCounts(hits[name], predicted[name] - hits[name], true[name] - hits[name]) for name in names
+        name: list_rates(hits[name], predicted[name] - hits[name], true[name] - hits[name])
+        for name in sorted(true.keys() | predicted.keys())
     }
 
 
@@ -473,7 +459,7 @@ def _resample_f1(part: Part) -> Margin:
     )
     if len(cells) > MOST_CELLS:
         note = f"{len(cells)} pairs of truth and prediction are too many to resample"
-        return Margin(note=note, is_share=True)
+        return Margin(interval_note=note, is_share=True)
     names = sorted({name for truth, said, _ in cells for name in (truth, said)} - {""})
     places = {name: place for place, name in enumerate([*names, ""])}
     pairs = [(places[truth], places[said]) for truth, said, _ in cells]
@@ -572,7 +558,7 @@ class Calibration(CountingMetric):
             }
             for place, n in enumerate(counts)
         ]
-        value, margin = float(sum(gaps, Fraction()) / part["n"]), Margin(note=BIASED, is_share=True)
+        value, margin = float(sum(gaps, Fraction()) / part["n"]), Margin(interval_note=BIASED, is_share=True)
         return self.state(f"ece_{size}", value, part, details={"bins": bins}, margin=margin)
 
 

@@ -33,11 +33,6 @@ def to_units(number: float, bits: int = UNIT_BITS) -> int:
     return _scale(*number.as_integer_ratio(), bits)
 
 
-def find_common_bits(numbers: Iterable[float]) -> int:
-    """Return the least bits for which all numbers are whole multiples of 2**-bits: small whole numbers."""
-    return max((number.as_integer_ratio()[1].bit_length() - 1 for number in numbers), default=0)
-
-
 def sum_exactly(numbers: Iterable[tuple[float, int]]) -> tuple[int, int]:
     """Return the sum, in units of 2**-1074, and the sum of squares, in units of 2**-2148."""
     # Numerators are small and add up fast; they become units only once for each denominator.

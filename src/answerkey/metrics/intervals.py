@@ -332,40 +332,50 @@ def average_clustered_error(
 # Margins: standard error, interval and method of one value -------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Share:
-    """A share of 0/1 outcomes, in counts."""
-
-    count: int
-    of: int
+#: A share of 0/1 outcomes: how many of how many.
+Counts = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Margin:
     """How sure a value is: its standard error, and its interval or why there is none.
 
-    `is_share` says that the value lies within [0, 1] by its nature.
+    The fields of a `MetricValue` of the same names; `is_share` says that the value lies within [0, 1] by its
+    nature.
     """
 
     std_error: float | None = None
     interval: Interval | None = None
-    method: str | None = None
-    note: str | None = None
+    interval_method: str | None = None
+    interval_note: str | None = None
     is_share: bool = False
 
 
-def bound_margin(std_error: float, interval: Interval, method: str) -> Margin:
-    """Return the margin, without an interval whose ends no float can hold."""
+def bound_value(
+    value: float,
+    std_error: float,
+    df: int,
+    method: str,
+    *,
+    score_method: str | None = None,
+    is_share: bool = False,
+) -> Margin:
+    """Return the margin by Student's t, without an interval whose ends no float can hold.
+
+    With `score_method`, a share that is neither 0 nor 1 gets the score interval.
+    """
+    if score_method and is_share and 0 < value < 1:
+        return Margin(std_error, score_interval(value, std_error, df), score_method, is_share=True)
+    interval = student(value, std_error, df, is_share=is_share)
     if not all(map(math.isfinite, interval)):
-        return Margin(std_error, note=TOO_LARGE_SPREAD)
-    return Margin(std_error, interval, method)
+        return Margin(std_error, interval_note=TOO_LARGE_SPREAD, is_share=is_share)
+    return Margin(std_error, interval, method, is_share=is_share)
 
 
-def measure_share(share: Share) -> Margin:
+def measure_share(count: int, of: int) -> Margin:
     """Return how sure a share of at least one 0/1 outcome is: the Wilson interval, whatever its size."""
-    spread = share.count * (share.of - share.count)
-    error = divide_and_root(spread, share.of**2 * (share.of - 1)) if share.of > 1 else None
-    return Margin(error, wilson(share.count, share.of), WILSON, is_share=True)
+    error = divide_and_root(count * (of - count), of**2 * (of - 1)) if of > 1 else None
+    return Margin(error, wilson(count, of), WILSON, is_share=True)
 
 
 def measure_f1(hits: int, others: int) -> Margin:
@@ -383,62 +393,53 @@ def measure_f1(hits: int, others: int) -> Margin:
     return Margin(error, (2 * low / (1 + low), 2 * high / (1 + high)), WILSON, is_share=True)
 
 
-def measure_mean(value: float | None, std_error: float | None, n: int, *, is_share: bool = False) -> Margin:
-    """Return how sure a mean of `n` independent numbers is: Student's t."""
+def measure_mean(
+    value: float | None,
+    std_error: float | None,
+    n: int,
+    method: str = STUDENT,
+    *,
+    score_method: str | None = None,
+    is_share: bool = False,
+) -> Margin:
+    """Return how sure a mean, or another ratio of sums, over `n` independent samples is; as `bound_value`."""
     if value is None or not std_error:
-        return Margin(std_error, note=_explain_spread(std_error, n), is_share=is_share)
-    interval = student(value, std_error, n - 1, is_share=is_share)
-    return replace(bound_margin(std_error, interval, STUDENT), is_share=is_share)
+        note = ONE_SAMPLE if n == 1 else TOO_LARGE_SPREAD if std_error is None else ALL_ALIKE
+        return Margin(std_error, interval_note=note, is_share=is_share)
+    return bound_value(value, std_error, n - 1, method, score_method=score_method, is_share=is_share)
 
 
-def measure_ratio(value: float | None, std_error: float | None, n: int, *, is_share: bool) -> Margin:
-    """Return how sure a ratio of sums over `n` independent samples is."""
-    if value is None or not std_error:
-        return Margin(std_error, note=_explain_spread(std_error, n), is_share=is_share)
-    if is_share:
-        return Margin(std_error, score_interval(value, std_error, n - 1), RATIO_WILSON, is_share=True)
-    return bound_margin(std_error, student(value, std_error, n - 1), RATIO_STUDENT)
-
-
-def _explain_spread(std_error: float | None, n: int) -> str:
-    """Return why there is no spread to make an interval from."""
-    if n == 1:
-        return ONE_SAMPLE
-    return TOO_LARGE_SPREAD if std_error is None else ALL_ALIKE
-
-
-def average_shares(shares: Sequence[Share]) -> Margin:
+def average_shares(shares: Sequence[Counts]) -> Margin:
     """Return how sure the mean of independent shares is, each of at least two 0/1 outcomes.
 
     The squared standard errors add up. A share that is all or nothing shows no spread, which is chance as
     often as truth: it is given that of the Jeffreys posterior. Degrees of freedom by Satterthwaite.
     """
-    if any(share.of <= 1 for share in shares):
-        return Margin(note=SINGLE, is_share=True)
+    if any(of <= 1 for _, of in shares):
+        return Margin(interval_note=SINGLE, is_share=True)
     if not shares:
         return Margin()
     size = len(shares)
-    mean = math.fsum(share.count / share.of for share in shares) / size
+    mean = math.fsum(count / of for count, of in shares) / size
     spreads = [
-        one.count * (one.of - one.count) / (one.of * one.of * (one.of - 1))
-        if 0 < one.count < one.of
-        else (one.count + 0.5) * (one.of - one.count + 0.5) / ((one.of + 1) ** 2 * (one.of + 2))
-        for one in shares
+        count * (of - count) / (of * of * (of - 1))
+        if 0 < count < of
+        else (count + 0.5) * (of - count + 0.5) / ((of + 1) ** 2 * (of + 2))
+        for count, of in shares
     ]
     total = math.fsum(spreads)
     error = math.sqrt(total) / size
-    if all(share.count in {0, share.of} for share in shares) and mean in {0.0, 1.0}:
-        found = mover((share.count / share.of, wilson(share.count, share.of)) for share in shares)
+    if all(count in {0, of} for count, of in shares) and mean in {0.0, 1.0}:
+        found = mover((count / of, wilson(count, of)) for count, of in shares)
         return Margin(error, found, MOVER, is_share=True)
-    weights = (one**2 / (share.of - 1) for one, share in zip(spreads, shares, strict=True))
+    weights = (one**2 / (of - 1) for one, (_, of) in zip(spreads, shares, strict=True))
     found = score_interval(mean, error, max(1, int(total**2 / math.fsum(weights))))
     return Margin(error, found, STRATIFIED, is_share=True)
 
 
-def average_counts(counts: Sequence[tuple[int, int]]) -> tuple[float, Interval | None]:
-    """Return the mean of shares, each given as how many of how many, and its interval if there is one."""
-    mean = math.fsum(count / of for count, of in counts) / len(counts)
-    return mean, average_shares([Share(count, of) for count, of in counts]).interval
+def average_counts(counts: Sequence[Counts]) -> tuple[float, Interval | None]:
+    """Return the mean of shares, and its interval if there is one."""
+    return math.fsum(count / of for count, of in counts) / len(counts), average_shares(counts).interval
 
 
 def average_errors(values: Sequence[MetricValue]) -> Margin:
@@ -447,10 +448,10 @@ def average_errors(values: Sequence[MetricValue]) -> Margin:
     known = [value.std_error for value in values if value.std_error is not None]
     missing = len(values) - len(known)
     if missing:
-        return Margin(note=f"{missing} of {len(values)} have no standard error", is_share=is_share)
+        return Margin(interval_note=f"{missing} of {len(values)} have no standard error", is_share=is_share)
     largest = max(known)
     if not largest:
-        return Margin(largest, note=NO_SPREAD, is_share=is_share)
+        return Margin(largest, interval_note=NO_SPREAD, is_share=is_share)
     mean = average([float(value.value or 0) for value in values])
     squares = [(error / largest) ** 2 for error in known]  # no square is then too large for a float
     total = math.fsum(squares)
@@ -459,9 +460,7 @@ def average_errors(values: Sequence[MetricValue]) -> Margin:
     degrees = [max(1, int(str(value.details.get("clusters", value.n))) - 1) for value in values]
     weights = (square**2 / degree for square, degree in zip(squares, degrees, strict=True))
     df = max(1, int(total**2 / math.fsum(weights)))
-    if is_share and 0 < mean < 1:
-        return Margin(error, score_interval(mean, error, df), STRATIFIED, is_share=True)
-    return bound_margin(error, student(mean, error, df, is_share=is_share), STRATIFIED)
+    return bound_value(mean, error, df, STRATIFIED, score_method=STRATIFIED, is_share=is_share)
 
 
 # The bootstrap, bias-corrected and accelerated -------------------------------------------------------------
@@ -481,7 +480,7 @@ def resample(counts: Sequence[int], statistic: Statistic, seed: int | None = 0) 
     """
 
     def give_up(note: str) -> Margin:
-        return Margin(note=note, is_share=True)
+        return Margin(interval_note=note, is_share=True)
 
     n, value = sum(counts), statistic(counts)
     if value is None or seed is None:

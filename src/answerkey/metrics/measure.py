@@ -16,7 +16,6 @@ their sums are the same.
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -27,6 +26,7 @@ import polars as pl
 
 from answerkey.errors import ScoringError
 from answerkey.metrics.base import (
+    BaseMetric,
     CountingMetric,
     Labels,
     Metric,
@@ -38,21 +38,17 @@ from answerkey.metrics.base import (
     split_counts,
     write_label,
 )
-from answerkey.metrics.classification import Frequency
 from answerkey.metrics.exact import UNIT_BITS, average, to_units
 from answerkey.metrics.intervals import (
     CLUSTERED_STUDENT,
     CLUSTERED_WILSON,
-    TOO_LARGE_SPREAD,
     Ratio,
     Scale,
-    Share,
     average_clustered_error,
     average_errors,
     average_shares,
+    bound_value,
     measure_clustered_error,
-    score_interval,
-    student,
 )
 from answerkey.metrics.trials import (
     Trials,
@@ -466,13 +462,15 @@ def bound_clustered(value: MetricValue, std_error: float | None, size: int, desi
         return replace(stated, interval_note=note)
     if not std_error:
         return replace(stated, interval_note=f"all {size} {design.cluster_noun} are alike")
-    if value.is_share and 0 < value.value < 1:
-        interval = score_interval(value.value, std_error, size - 1)
-        return replace(stated, interval=interval, interval_method=CLUSTERED_WILSON)
-    interval = student(value.value, std_error, size - 1, is_share=value.is_share)
-    if not all(map(math.isfinite, interval)):
-        return replace(stated, interval_note=TOO_LARGE_SPREAD)
-    return replace(stated, interval=interval, interval_method=CLUSTERED_STUDENT)
+    margin = bound_value(
+        value.value,
+        std_error,
+        size - 1,
+        CLUSTERED_STUDENT,
+        score_method=CLUSTERED_WILSON,
+        is_share=value.is_share,
+    )
+    return replace(stated, **vars(margin))
 
 
 # Values by group: micro is the value itself, macro their average over the groups ---------------------------
@@ -485,7 +483,7 @@ def _state_groups(
     if len(groups) > MOST_GROUPS:
         note = f"there are more than {MOST_GROUPS} groups"
         return Groups(column, (), GroupValue(None, None, len(groups), note=note))
-    own = {label: _find_own(value, group) for label, group in groups.items()}
+    own = {label: _find_own(one.metric, value, group) for label, group in groups.items()}
     listed = tuple(_describe(label, found) for label, found in own.items())
     known = {label: found for label, found in own.items() if found.value is not None}
     if not known:
@@ -499,32 +497,47 @@ def _state_groups(
         is_share=all(found.is_share for found in known.values()),
     )
     if one.design.cluster_by is None:
-        mean = _bound_average(mean, list(known.values()))
+        # The groups are those there are, each measured with an error of its own.
+        counts = [(found.details.get("count"), found.details.get("of")) for found in known.values()]
+        shares = [(count, of) for count, of in counts if isinstance(count, int) and isinstance(of, int)]
+        is_plain = len(shares) == len(known) and not any(
+            "clusters" in found.details for found in known.values()
+        )
+        margin = average_shares(shares) if is_plain else average_errors(list(known.values()))
+        mean = replace(mean, **{**vars(margin), "is_share": mean.is_share})
+        return Groups(column, listed, _describe(None, mean))
+    clusters: list[tuple[Sequence[Ratio], int]] = []
+    if one.design.cluster_by == column:
+        # The groups stand for others like them, and what counts is how far they differ.
+        units = [to_units(float(found.value or 0)) for found in known.values()]
+        clusters = [([Ratio(unit, 1 << UNIT_BITS, 1)], 1) for unit in units]
+    elif isinstance(one.metric, RatioMetric):
+        # Of each cluster its sums in every group: a cluster may lie in several.
+        nothing = Ratio(0, 0, 0)
+        sums = [
+            {
+                cluster: one.metric.ratios(part, whole).get(value.name, nothing)
+                for cluster, part in groups[label].clusters.get(NAMED, {}).items()
+            }
+            for label in known
+        ]
+        names = sorted(set().union(*sums))
+        clusters = [([group.get(name, nothing) for group in sums], 1) for name in names]
+    if clusters:
+        error, size = average_clustered_error(clusters, is_corrected=one.design.is_corrected)
+        mean = bound_clustered(mean, error, size, one.design)
     else:
-        if one.design.cluster_by == column:
-            # The groups stand for others like them, and what counts is how far they differ.
-            units = [to_units(float(found.value or 0)) for found in known.values()]
-            clusters: list[tuple[Sequence[Ratio], int]] = [
-                ([Ratio(unit, 1 << UNIT_BITS, 1)], 1) for unit in units
-            ]
-        else:
-            parts = [groups[label].clusters.get(NAMED, {}) for label in known]
-            clusters = _align_clusters(one.metric, value.name, parts, whole)
-        if clusters:
-            error, size = average_clustered_error(clusters, is_corrected=one.design.is_corrected)
-            mean = bound_clustered(mean, error, size, one.design)
-        else:
-            mean = replace(mean, interval_note="no formula for clusters fits this type")
+        mean = replace(mean, interval_note="no formula for clusters fits this type")
     return Groups(column, listed, _describe(None, mean))
 
 
-def _find_own(value: MetricValue, group: _Finished) -> MetricValue:
+def _find_own(metric: Metric, value: MetricValue, group: _Finished) -> MetricValue:
     """Return a group's own value; a label that it never has is none of its samples."""
     if value.name in group.by_name:
         return group.by_name[value.name]
     n = group.whole.get("n", 0)
-    if value.type == Frequency.type and n:
-        return Frequency("").state_share(value.name, Share(0, n), group.whole)
+    if value.type == "frequency" and n and isinstance(metric, BaseMetric):
+        return metric.state_share(value.name, (0, n), group.whole)
     left_out = dict(sorted(group.whole.get("left_out", {}).items()))
     note = "it does not occur in this group"
     return MetricValue(value.name, None, n, left_out, note=note, type=value.type)
@@ -533,36 +546,3 @@ def _find_own(value: MetricValue, group: _Finished) -> MetricValue:
 def _describe(label: str | None, value: MetricValue) -> GroupValue:
     shared = [one.name for one in fields(GroupValue) if one.name != "group"]
     return GroupValue(label, **{name: getattr(value, name) for name in shared})
-
-
-def _bound_average(mean: MetricValue, values: Sequence[MetricValue]) -> MetricValue:
-    """Return the mean of groups that are those there are, each measured with an error of its own."""
-    shares = [
-        Share(count, of)
-        for count, of in ((one.details.get("count"), one.details.get("of")) for one in values)
-        if isinstance(count, int) and isinstance(of, int)
-    ]
-    is_plain = len(shares) == len(values) and not any("clusters" in one.details for one in values)
-    margin = average_shares(shares) if is_plain else average_errors(values)
-    return replace(
-        mean,
-        std_error=margin.std_error,
-        interval=margin.interval,
-        interval_method=margin.method,
-        interval_note=margin.note,
-    )
-
-
-def _align_clusters(
-    metric: Metric, name: str, groups: Sequence[Mapping[str, Part]], whole: Part
-) -> list[tuple[Sequence[Ratio], int]]:
-    """Return for each cluster its sums in every group; a cluster may lie in several."""
-    if not isinstance(metric, RatioMetric):
-        return []
-    nothing = Ratio(0, 0, 0)
-    columns = [
-        {label: metric.ratios(sums, whole).get(name, nothing) for label, sums in group.items()}
-        for group in groups
-    ]
-    labels = sorted(set().union(*columns))
-    return [([column.get(label, nothing) for column in columns], 1) for label in labels]

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import polars as pl
+
 from answerkey.errors import ScoringError, SpecError
 from answerkey.metrics.base import (
     NO_WEIGHT,
@@ -18,7 +20,6 @@ from answerkey.metrics.base import (
     ValueCounts,
     ValueNames,
     count_left_out,
-    find_many,
     is_finite,
     read_number,
     write_label,
@@ -27,26 +28,27 @@ from answerkey.metrics.exact import (
     UNIT_BITS,
     divide,
     divide_and_root,
-    find_common_bits,
     find_ends,
     sum_column,
     sum_exactly,
     to_units,
 )
 from answerkey.metrics.intervals import (
+    RATIO_STUDENT,
+    STUDENT,
     Margin,
     Ratio,
     Scale,
-    Share,
     measure_error,
     measure_mean,
-    measure_ratio,
 )
 from answerkey.text import format_count
 from answerkey.types import MetricValue, Scores
 
+#: So many different numbers among the first rows are more than are worth counting.
+MANY = 1000
 NO_INTERVAL = "answerkey computes none for a standard deviation"
-AN_END = "the end of a sample says nothing about values not seen"
+AN_END = Margin(interval_note="the end of a sample says nothing about values not seen")
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,17 @@ class _FieldMetric(CountingMetric):
         return (self.field,)
 
     def measure(self, scores: Scores) -> Part:
-        """Return counts, exact sums and both ends of the field in this shard."""
-        numbers = find_many(scores, self.field)
-        if numbers is None:
+        """Return counts, exact sums and both ends of the field in this shard.
+
+        Of a column of many different floats the same part as `collect` makes, faster. A glance at the first
+        rows decides: whether a field is counted or summed changes no number.
+        """
+        numbers = scores.column(self.field)
+        if numbers is None or self.field in scores.encoded or numbers.dtype != pl.Float64:
             return super().measure(scores)
-        # The same part as `collect` makes, from a column of many different numbers.
+        numbers = numbers if scores.are_all_counted else numbers.filter(scores.counted())
+        if numbers.head(2 * MANY).n_unique() <= MANY:
+            return super().measure(scores)
         counts = ValueCounts([], count_left_out(scores), scores.names)
         finite = counts.take_column(numbers)
         total, squares = sum_column(finite)
@@ -118,7 +126,7 @@ class Mean(_FieldMetric):
     def _state_number(self, part: Part) -> MetricValue:
         n = part["n"]
         if part["zeros"] + part["ones"] == n:
-            return self.state_share(self.value_name, Share(part["ones"], n), part)
+            return self.state_share(self.value_name, (part["ones"], n), part)
         value = divide(part["sum"], n << UNIT_BITS)
         error = measure_error(
             self.ratios(part, part)[self.value_name],
@@ -145,7 +153,7 @@ class Max(_FieldMetric):
     type: ClassVar[str] = "max"
 
     def _state_number(self, part: Part) -> MetricValue:
-        return self.state(self.value_name, float(max(part["ends"])), part, margin=Margin(note=AN_END))
+        return self.state(self.value_name, float(max(part["ends"])), part, margin=AN_END)
 
 
 @dataclass(frozen=True)
@@ -155,7 +163,7 @@ class Min(_FieldMetric):
     type: ClassVar[str] = "min"
 
     def _state_number(self, part: Part) -> MetricValue:
-        return self.state(self.value_name, float(min(part["ends"])), part, margin=Margin(note=AN_END))
+        return self.state(self.value_name, float(min(part["ends"])), part, margin=AN_END)
 
 
 @dataclass(frozen=True)
@@ -171,7 +179,7 @@ class StdDev(_FieldMetric):
         spread = n * part["squares"] - part["sum"] ** 2
         value = divide_and_root(spread, n * (n - 1) << 2 * UNIT_BITS)
         note = TOO_LARGE if value is None else None
-        return self.state(self.value_name, value, part, note=note, margin=Margin(note=NO_INTERVAL))
+        return self.state(self.value_name, value, part, note=note, margin=Margin(interval_note=NO_INTERVAL))
 
 
 @dataclass(frozen=True)
@@ -216,7 +224,8 @@ class WeightedAverage(CountingMetric):
         weighed = [(self._weigh(counts, values, rows), rows) for values, rows in counts.counts]
         pairs = [(*pair, rows) for pair, rows in weighed if pair is not None]
         # In units no smaller than the numbers need, for the sake of speed; the sums are then shifted.
-        bits = find_common_bits(number for value, weight, _ in pairs for number in (value, weight))
+        bottoms_of = (number.as_integer_ratio()[1] for pair in pairs for number in pair[:2])
+        bits = max((bottom.bit_length() - 1 for bottom in bottoms_of), default=0)
         top = bottom = tops = products = bottoms = 0
         for one, other, rows in pairs:
             value, weight = to_units(one, bits), to_units(other, bits)
@@ -274,10 +283,8 @@ class WeightedAverage(CountingMetric):
             products=part["products"] << UNIT_BITS,
             bottoms=part["bottoms"] << 2 * UNIT_BITS,
         )
-        if isinstance(self.weights, str):
-            margin = measure_ratio(value, error, part["n"], is_share=False)
-        else:
-            margin = measure_mean(value, error, part["n"])
+        method = RATIO_STUDENT if isinstance(self.weights, str) else STUDENT
+        margin = measure_mean(value, error, part["n"], method)
         return [self.state(self.value_name, value, part, margin=margin)]
 
     def find_scale(self, scales: Mapping[str, Scale]) -> Scale | None:

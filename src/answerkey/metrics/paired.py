@@ -19,6 +19,7 @@ from answerkey.metrics.intervals import (
     NORMAL,
     STUDENT,
     Interval,
+    Margin,
     Ratio,
     measure_clustered_error,
     measure_error,
@@ -51,13 +52,9 @@ class Flips:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(Margin):
     """How sure a difference is; `p` is the chance of one as large if there were none, by `p_method`."""
 
-    std_error: float | None = None
-    interval: Interval | None = None
-    interval_method: str | None = None
-    interval_note: str | None = None
     p: float | None = None
     p_method: str | None = None
     clusters: int | None = None
@@ -90,56 +87,55 @@ def measure_difference(
 
     `clusters` are the same pairs by cluster; the test and the interval then allow for them.
     """
-    sums = _Sums.add_up(pairs)
+    n = first = second = squares = 0
+    for one, other, count in pairs:
+        left, right = to_units(one), to_units(other)
+        n += count
+        first += count * left
+        second += count * right
+        squares += count * (left - right) ** 2
+    size, total = n << UNIT_BITS, first - second
+    value = total / size
+    bottoms = n << 2 * UNIT_BITS
+    error = measure_error(Ratio(total, size, n), tops=squares, products=total << UNIT_BITS, bottoms=bottoms)
     flips = count_flips(pairs)
     exact, mid = mcnemar(flips) if flips is not None else (None, None)
-    size = sums.n << UNIT_BITS
-    value, error = (sums.first - sums.second) / size, sums.std_error
     if clusters is not None:
-        ratios = [(_Sums.add_up(one).ratio, 1) for one in clusters.values()]
-        error, _ = measure_clustered_error(ratios, is_corrected=is_corrected)
-        evidence = _weigh_clusters(value, error, len(ratios))
-    elif flips is None:
-        evidence = _weigh_samples(value, error, sums.n)
-    elif flips.first_only + flips.second_only < FEWEST_FLIPS:
-        evidence = Evidence(error, bound_flips(flips), NEWCOMBE, p=exact, p_method=EXACT_TEST)
-    else:
-        interval = student(value, error or 0.0, sums.n - 1)
-        evidence = Evidence(error or 0.0, interval, STUDENT, p=exact, p_method=EXACT_TEST)
-    return Difference(sums.n, sums.first / size, sums.second / size, value, evidence, flips, exact, mid)
-
-
-@dataclass(frozen=True)
-class _Sums:
-    """Exact sums over pairs, in units of 2**-1074, and of squared differences, in units of 2**-2148."""
-
-    n: int
-    first: int
-    second: int
-    squares: int
-
-    @classmethod
-    def add_up(cls, pairs: Iterable[Pair]) -> _Sums:
-        n = first = second = squares = 0
-        for one, other, count in pairs:
-            left, right = to_units(one), to_units(other)
-            n += count
-            first += count * left
-            second += count * right
-            squares += count * (left - right) ** 2
-        return cls(n, first, second, squares)
-
-    @property
-    def ratio(self) -> Ratio:
-        return Ratio(self.first - self.second, self.n << UNIT_BITS, self.n)
-
-    @property
-    def std_error(self) -> float | None:
-        """The standard error over independent samples; None for fewer than two."""
-        products = (self.first - self.second) << UNIT_BITS
-        return measure_error(
-            self.ratio, tops=self.squares, products=products, bottoms=self.n << 2 * UNIT_BITS
+        error, _ = measure_clustered_error(
+            [(_sum_differences(one), 1) for one in clusters.values()], is_corrected=is_corrected
         )
+        known = len(clusters)
+        if known < FEWEST_CLUSTERS:
+            note = f"it needs {FEWEST_CLUSTERS} clusters, there are {known}"
+            evidence = Evidence(error, interval_note=note, clusters=known)
+        elif not error:
+            evidence = Evidence(error, interval_note=f"all {known} clusters differ alike", clusters=known)
+        else:
+            interval, p = student(value, error, known - 1), student_tails(value / error, known - 1)
+            evidence = Evidence(
+                error, interval, CLUSTERED_STUDENT, p=p, p_method=CLUSTERED_TEST, clusters=known
+            )
+    elif flips is not None:
+        if flips.first_only + flips.second_only < FEWEST_FLIPS:
+            evidence = Evidence(error, bound_flips(flips), NEWCOMBE, p=exact, p_method=EXACT_TEST)
+        else:
+            interval = student(value, error or 0.0, n - 1)
+            evidence = Evidence(error or 0.0, interval, STUDENT, p=exact, p_method=EXACT_TEST)
+    elif not error:
+        note = "there is one sample" if n == 1 else "all samples differ alike"
+        evidence = Evidence(error, interval_note=note)
+    else:
+        p = student_tails(value / error, n - 1)
+        evidence = Evidence(error, student(value, error, n - 1), STUDENT, p=p, p_method=PAIRED_TEST)
+    return Difference(n, first / size, second / size, value, evidence, flips, exact, mid)
+
+
+def _sum_differences(pairs: Iterable[Pair]) -> Ratio:
+    total = n = 0
+    for one, other, count in pairs:
+        total += count * (to_units(one) - to_units(other))
+        n += count
+    return Ratio(total, n << UNIT_BITS, n)
 
 
 def count_flips(pairs: Iterable[Pair]) -> Flips | None:
@@ -182,24 +178,6 @@ def bound_flips(flips: Flips) -> Interval:
     above = (high - one) ** 2 - 2 * tie * (high - one) * (other - other_low) + (other - other_low) ** 2
     value = one - other
     return value - math.sqrt(max(0.0, below)), value + math.sqrt(max(0.0, above))
-
-
-def _weigh_samples(value: float, error: float | None, n: int) -> Evidence:
-    """Return the evidence of values that are not all 0 or 1: Student's t over the samples' differences."""
-    if not error:
-        note = "there is one sample" if n == 1 else "all samples differ alike"
-        return Evidence(error, interval_note=note)
-    p = student_tails(value / error, n - 1)
-    return Evidence(error, student(value, error, n - 1), STUDENT, p=p, p_method=PAIRED_TEST)
-
-
-def _weigh_clusters(value: float, error: float | None, size: int) -> Evidence:
-    if size < FEWEST_CLUSTERS or not error:
-        alike = f"all {size} clusters differ alike"
-        note = alike if size >= FEWEST_CLUSTERS else f"it needs {FEWEST_CLUSTERS} clusters, there are {size}"
-        return Evidence(error, interval_note=note, clusters=size)
-    interval, p = student(value, error, size - 1), student_tails(value / error, size - 1)
-    return Evidence(error, interval, CLUSTERED_STUDENT, p=p, p_method=CLUSTERED_TEST, clusters=size)
 
 
 def adjust_by_holm(chances: Sequence[float | None]) -> list[float | None]:

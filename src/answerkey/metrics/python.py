@@ -88,7 +88,7 @@ class PythonMetric(BaseMetric):
     def _state_computed(self, name: str, value: object, part: Part) -> MetricValue:
         number = read_number(value)
         if number is not None:
-            return self.state(name, float(number), part, margin=Margin(note=OWN_FUNCTION))
+            return self.state(name, float(number), part, margin=Margin(interval_note=OWN_FUNCTION))
         is_number = isinstance(value, int | float)
         what = "a number that is not finite" if is_number else f"{show_value(value)}, not a number"
         return self.state(name, None, part, note=f"the snippet returned {what}")

@@ -17,7 +17,6 @@ from typing import Any, Literal
 import polars as pl
 
 from answerkey.metrics.base import is_finite, read_column
-from answerkey.metrics.classification import Frequency
 from answerkey.metrics.exact import UNIT_BITS, divide, divide_and_root, sum_exactly
 from answerkey.types import EMPTY_STRUCT_FIELD, MetricValue, Samples, Scores, ScoreStatus
 
@@ -305,7 +304,7 @@ def _read_value(value: MetricValue, table: dict[str, MetricValue]) -> float | No
     if value.name in table:
         return table[value.name].value
     siblings = [one for one in table.values() if (one.scorer, one.metric) == (value.scorer, value.metric)]
-    is_unseen = value.type == Frequency.type and any(one.value is not None for one in siblings)
+    is_unseen = value.type == "frequency" and any(one.value is not None for one in siblings)
     return 0.0 if is_unseen else None
 
 

@@ -21,15 +21,14 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, Protocol, Self, TypeVar, Unpack
+from typing import Any, Protocol, Self
 
 from answerkey.errors import HIDDEN, AnswerkeyError, EngineError
-from answerkey.models.calls import Call, Event, Finished, FinishedCalls, Limits, Retried, charge
+from answerkey.models.calls import Call, CallSettings, Event, Finished, FinishedCalls, Limits, Retried, charge
 from answerkey.models.client import (
     BUDGET_POLL_SECONDS,
     GRACE_SECONDS,
     LOG,
-    ClientSettings,
     ModelClient,
     Round,
     encode_body,
@@ -87,29 +86,29 @@ class ActorHost(Protocol):
         ...
 
 
-Content = TypeVar("Content")
-
-
 @dataclass(frozen=True, repr=False)
-class Payload(Generic[Content]):
-    """Something packed that can be pickled though it holds secrets; it shows nothing of itself."""
+class Order:
+    """Whom an actor calls, and within which limits: its own share of them.
+
+    It can be pickled though it holds secrets, and shows nothing of itself.
+    """
 
     packed: bytes
 
     @classmethod
-    def pack(cls, content: Content) -> Self:
-        """Return the payload with this content."""
+    def pack(cls, connection: Connection, limits: Limits) -> Self:
+        """Return the order for an actor."""
         stream = io.BytesIO()
-        _Packer(stream, protocol=pickle.HIGHEST_PROTOCOL).dump(content)
+        _Packer(stream, protocol=pickle.HIGHEST_PROTOCOL).dump((connection, limits))
         return cls(stream.getvalue())
 
-    def unpack(self) -> Content:
+    def unpack(self) -> tuple[Connection, Limits]:
         """Return what is in it."""
-        content: Content = pickle.loads(self.packed)  # noqa: S301 - packed by our own process
-        return content
+        connection, limits = pickle.loads(self.packed)  # noqa: S301 - packed by our own process
+        return connection, limits
 
     def __repr__(self) -> str:
-        return f"Payload({HIDDEN})"
+        return f"Order({HIDDEN})"
 
 
 class _Packer(pickle.Pickler):
@@ -119,10 +118,6 @@ class _Packer(pickle.Pickler):
         if isinstance(thing, Secret):
             return Secret, (thing.reveal(), thing.origin)
         return NotImplemented
-
-
-#: Whom an actor calls, and within which limits: its own share of them.
-Order = Payload[tuple[Connection, Limits]]
 
 
 @dataclass(frozen=True)
@@ -148,17 +143,15 @@ class ModelActor:
 
     def __init__(self, order: Order, address: str) -> None:
         connection, limits = order.unpack()
-        self._client = ModelClient(connection.at_node(address), limits=limits)
+        self._client = ModelClient(connection.at_node(address), CallSettings(limits=limits))
         self._round: FedRound | None = None
         self._running: Future[dict[str, Completion]] | None = None
 
     def begin(self) -> None:
         """Begin a round."""
-        outbox = Outbox(self._client)
-        self._client.watch = outbox.hear
-        self._round = FedRound(self._client, outbox)
+        self._round = FedRound(self._client, ())
         self._running = self._client.background.submit(self._round.run())
-        self._running.add_done_callback(outbox.finish)
+        self._running.add_done_callback(self._round.finish)
 
     def exchange(self, calls: Sequence[tuple[int, Sequence[Mapping[str, object]]]], kept: int) -> News:
         """Take calls, and the number of the last batch that is kept; return what happened meanwhile."""
@@ -166,7 +159,7 @@ class ModelActor:
         if calls:
             made = [Call(str(number), "", 0, messages) for number, messages in calls]
             self._client.background.call(lambda: fed.feed(*made))
-        return fed.outbox.take(kept, WAIT_SECONDS)
+        return fed.take(kept, WAIT_SECONDS)
 
     def halt(self, grace: float | None) -> None:
         """Send nothing more; requests under way get `grace` seconds (None: all they need)."""
@@ -176,7 +169,7 @@ class ModelActor:
     def end(self, kept: int) -> None:
         """End the round; `kept` is the number of the last batch."""
         fed = self._require_round()
-        fed.outbox.take(kept, 0)
+        fed.take(kept, 0)
         self._client.background.call(lambda: fed.feed(None))
         if self._running is not None:
             self._running.exception()
@@ -185,7 +178,7 @@ class ModelActor:
     def close(self) -> None:
         """Cut everything off and close the connections."""
         if self._round is not None:
-            self._round.outbox.abandon()
+            self._round.abandon()
         self._client.close()
 
     def _require_round(self) -> FedRound:
@@ -195,13 +188,21 @@ class ModelActor:
 
 
 class FedRound(Round):
-    """A round whose calls come in while it runs; it keeps none of them."""
+    """A round whose calls come in while it runs, and hold their places until the other side has kept them."""
 
-    def __init__(self, client: ModelClient, outbox: Outbox) -> None:
-        super().__init__(client, ())
-        self.outbox = outbox
+    def __init__(self, client: ModelClient, calls: Sequence[Call]) -> None:
+        super().__init__(client, calls)
         self._size = 2 * client.endpoint.semaphore.cap
         self._feed: asyncio.Queue[Call | None] = asyncio.Queue()
+        #: Guards what follows: the event loop fills it, threads of the actor empty it.
+        self._changed = threading.Condition()
+        self._finished: list[tuple[int, Completion]] = []
+        #: The batch that the other side has, and has not kept yet; its number.
+        self._taken: list[tuple[int, Completion]] = []
+        self._number = 0
+        self._retried: list[tuple[int, str, float, int]] = []
+        self._is_over = self._is_abandoned = self._is_told = False
+        self._end_reason: BaseException | None = None
 
     def feed(self, *calls: Call | None) -> None:
         """Take more calls; None says that no more will come: the round ends with the last one."""
@@ -209,13 +210,50 @@ class FedRound(Round):
             self._feed.put_nowait(call)
 
     def stop(self, reason: BaseException | None, *, grace: float | None = None) -> None:
-        """Send nothing more; see `Round.stop`. The other side is told at once why."""
+        """Send nothing more; see `Round.stop`. The other side, and so the other actors, hear at once why."""
         super().stop(reason, grace=grace)
-        if reason is not None:
-            self.outbox.announce(reason)
+        with self._changed:
+            self._end_reason = self._end_reason or reason
+            self._changed.notify_all()
 
-    async def _flush(self) -> None:
-        await self.outbox.flush()
+    def finish(self, running: Future[dict[str, Completion]]) -> None:
+        """Note that the round is over."""
+        with self._changed:
+            self._is_over = True
+            self._end_reason = self._end_reason or (None if running.cancelled() else running.exception())
+            self._changed.notify_all()
+
+    def abandon(self) -> None:
+        """Note that nobody will come any more."""
+        with self._changed:
+            self._is_abandoned = True
+            self._changed.notify_all()
+
+    def take(self, kept: int, seconds: float) -> News:
+        """Note which batch is kept, and return the next one; wait for it so long at most."""
+        with self._changed:
+            if self._taken and kept >= self._number:
+                free, count = self._endpoint.semaphore.finish, len(self._taken)
+                self._client.background.call(lambda: free(count))
+                self._taken = []
+                self._changed.notify_all()
+            self._changed.wait_for(
+                lambda: (
+                    self._taken
+                    or self._finished
+                    or self._is_over
+                    or (self._end_reason is not None and not self._is_told)
+                ),
+                seconds,
+            )
+            if self._finished and not self._taken:
+                self._taken, self._finished = self._finished, []
+                self._number += 1
+            retried, self._retried = self._retried, []
+            reason, self._is_told = self._end_reason, self._end_reason is not None
+            if reason is not None and not isinstance(reason, AnswerkeyError):
+                raise reason
+            return News(self._number, self._taken, retried, self._is_over and not self._taken, reason)
 
     async def _work(self) -> None:
         """Take call after call; who waits for one holds no place that another's next attempt may need."""
@@ -230,87 +268,23 @@ class FedRound(Round):
             if completion is None:
                 semaphore.finish()
                 return
-            self.outbox.put(call, completion)
+            with self._changed:
+                self._finished.append((int(call.key), replace(completion, prompt=None)))
+                self._changed.notify_all()
 
-
-class Outbox:
-    """What an actor has for the other side; calls hold their places until that has kept them."""
-
-    def __init__(self, client: ModelClient) -> None:
-        self._client = client
-        self._changed = threading.Condition()
-        self._finished: list[tuple[int, Completion]] = []
-        #: The batch that the other side has, and has not kept yet; its number.
-        self._taken: list[tuple[int, Completion]] = []
-        self._number = 0
-        self._retried: list[tuple[int, str, float, int]] = []
-        self._is_over = self._is_abandoned = self._is_told = False
-        self._reason: BaseException | None = None
-
-    def put(self, call: Call, completion: Completion) -> None:
-        """Take a finished call."""
-        with self._changed:
-            self._finished.append((int(call.key), replace(completion, prompt=None)))
-            self._changed.notify_all()
-
-    async def flush(self) -> None:
-        """Wait until all is kept, or nobody is there any more."""
-        await asyncio.get_running_loop().run_in_executor(self._client.executor, self._wait_until_kept)
-
-    def _wait_until_kept(self) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._is_abandoned or not (self._finished or self._taken))
-
-    def hear(self, event: Event) -> None:
-        """Note a call that is sent again."""
+    def _tell(self, event: Event) -> None:
         if isinstance(event, Retried):
             with self._changed:
                 self._retried.append((int(event.call.key), event.why, event.wait, event.attempt))
 
-    def announce(self, reason: BaseException) -> None:
-        """Note why the round is coming to its end: the other actors need not find out for themselves."""
-        with self._changed:
-            self._reason = self._reason or reason
-            self._changed.notify_all()
+    async def _flush(self) -> None:
+        """Wait until all is kept, or nobody is there any more."""
 
-    def finish(self, running: Future[dict[str, Completion]]) -> None:
-        """Note that the round is over."""
-        with self._changed:
-            self._is_over = True
-            self._reason = self._reason or (None if running.cancelled() else running.exception())
-            self._changed.notify_all()
+        def wait_until_kept() -> None:
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_abandoned or not (self._finished or self._taken))
 
-    def abandon(self) -> None:
-        """Note that nobody will come any more."""
-        with self._changed:
-            self._is_abandoned = True
-            self._changed.notify_all()
-
-    def take(self, kept: int, seconds: float) -> News:
-        """Note which batch is kept, and return the next one; wait for it so long at most."""
-        with self._changed:
-            if self._taken and kept >= self._number:
-                free, count = self._client.endpoint.semaphore.finish, len(self._taken)
-                self._client.background.call(lambda: free(count))
-                self._taken = []
-                self._changed.notify_all()
-            self._changed.wait_for(
-                lambda: (
-                    self._taken
-                    or self._finished
-                    or self._is_over
-                    or (self._reason is not None and not self._is_told)
-                ),
-                seconds,
-            )
-            if self._finished and not self._taken:
-                self._taken, self._finished = self._finished, []
-                self._number += 1
-            retried, self._retried = self._retried, []
-            reason, self._is_told = self._reason, self._reason is not None
-            if reason is not None and not isinstance(reason, AnswerkeyError):
-                raise reason
-            return News(self._number, self._taken, retried, self._is_over and not self._taken, reason)
+        await asyncio.get_running_loop().run_in_executor(self._client.executor, wait_until_kept)
 
 
 # In the process of the run.
@@ -368,8 +342,14 @@ class ActorClient(ModelClient):
     again and again.
     """
 
-    def __init__(self, connection: Connection, actors: ActorHost, **settings: Unpack[ClientSettings]) -> None:
-        super().__init__(connection, **settings)
+    def __init__(
+        self,
+        connection: Connection,
+        settings: CallSettings,
+        actors: ActorHost,
+        **own: Any,  # noqa: ANN401 - the clock of a test
+    ) -> None:
+        super().__init__(connection, settings, **own)
         self._actors = actors
         self.workers: list[Worker] = []
         self._close_workers = weakref.finalize(self, _close_workers, self.workers)
@@ -395,7 +375,7 @@ class ActorClient(ModelClient):
             limits = self.endpoint.limits
             shares = share_out(self.endpoint.connection, limits, len(nodes))
             for node, share in zip(nodes, shares, strict=False):
-                order = Order.pack((share, limits))
+                order = Order.pack(share, limits)
                 window = 2 * (share.max_concurrent or limits.max_concurrent)
                 self.workers.append(Worker(node, self._open_actor(node, order), order, window))
         return ActorRound(self, calls)
@@ -456,7 +436,7 @@ class ActorRound(Round):
         for task in self._halting:
             task.cancel()
         for reserved in self._reserved.values():
-            self._client.budget.settle(reserved, 0.0)
+            self._settings.budget.settle(reserved, 0.0)
         if self._reason is not None:
             raise self._reason
         return self._answered
@@ -523,7 +503,7 @@ class ActorRound(Round):
         """Set a call and its money aside; a limit that is reached lets those before it be finished."""
         if number in self._reserved:
             return True
-        endpoint, budget, price, cost = self._endpoint, self._client.budget, self._client.price, 0.0
+        endpoint, budget, price, cost = self._endpoint, self._settings.budget, self._settings.price, 0.0
         if budget.max_cost is not None and price is not None:
             try:
                 body = encode_body(endpoint.connection.build(self._calls[number].messages)).encode()
@@ -549,8 +529,8 @@ class ActorRound(Round):
         for number, said in news.finished:
             if number in worker.out:
                 worker.out.discard(number)
-                cost = charge(self._client.price, said.prompt_tokens, said.completion_tokens)
-                self._client.budget.settle(self._reserved.pop(number), cost)
+                cost = charge(self._settings.price, said.prompt_tokens, said.completion_tokens)
+                self._settings.budget.settle(self._reserved.pop(number), cost)
                 self._endpoint.note_usage(said, 0)
                 call = self._calls[number]
                 finished.append((call, said.with_fields(prompt=call.messages)))
@@ -594,4 +574,4 @@ class ActorRound(Round):
 
     async def _add(self, finished: FinishedCalls) -> None:
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._client.executor, self._client.ledger.add, finished)
+        await loop.run_in_executor(self._client.executor, self._settings.ledger.add, finished)

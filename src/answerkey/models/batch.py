@@ -14,7 +14,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from secrets import token_hex
-from typing import Any, Protocol, TypeGuard, TypeVar, Unpack
+from typing import Any, Protocol, TypeGuard, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from answerkey.errors import AnswerkeyError, SolverError
@@ -23,6 +23,7 @@ from answerkey.models.calls import (
     BatchLeft,
     BatchSeen,
     Call,
+    CallSettings,
     Event,
     Finished,
     FinishedCalls,
@@ -30,9 +31,9 @@ from answerkey.models.calls import (
     Submitted,
     charge,
 )
-from answerkey.models.client import BUDGET_POLL_SECONDS, LOG, ClientSettings, ModelClient
+from answerkey.models.client import BUDGET_POLL_SECONDS, LOG, ModelClient, Round
 from answerkey.models.providers import CHAT_PATH, Connection
-from answerkey.models.responses import ANSWERED, Said, fail, find_complaint, read_body, shorten
+from answerkey.models.responses import ANSWERED, fail, find_complaint, read_body, shorten
 from answerkey.models.retry import (
     Health,
     Outcome,
@@ -271,7 +272,7 @@ class BatchApi:
         def read(status: int, body: bytes) -> Completion:
             if is_file and status in ANSWERED:
                 return Completion("")
-            found = read_body(status, body, lambda _: Said(texts=[""]))
+            found = read_body(status, body, lambda _: Completion(""))
             return replace(found, error=found.error and self._connection.hide(found.error))
 
         retry = Retry(limits, clock)
@@ -349,21 +350,18 @@ def _parse(body: bytes) -> Mapping[str, Any]:
     return found
 
 
-class BatchRound:
+class BatchRound(Round):
     """Makes calls with distinct keys, all of them unknown to the ledger, in as few batches as can be."""
 
-    def __init__(
-        self, client: ModelClient, book: BatchBook, limits: BatchLimits, calls: Sequence[Call]
-    ) -> None:
-        self._client = client
+    def __init__(self, client: BatchClient, calls: Sequence[Call]) -> None:
+        super().__init__(client, ())
         self._connection = client.endpoint.connection
-        self._book = book
-        self._limits = limits
-        self._api = BatchApi(client, limits)
-        self._rest = {call.key: call for call in calls}
+        self._book = client.book
+        self._limits = client.batch_limits
+        self._api = BatchApi(client, client.batch_limits)
+        self._unanswered = {call.key: call for call in calls}
         self._open: list[Submitted] = []
         self._reserved: dict[str, float] = {}
-        self._answered: dict[str, Completion] = {}
         self._refusal: SolverError | None = None
         self._task: asyncio.Task[object] | None = None
 
@@ -372,7 +370,7 @@ class BatchRound:
         self._task = asyncio.current_task()
         try:
             await self._take_up()
-            while self._rest:
+            while self._unanswered:
                 for file in cut_files(await self._reserve(), self._limits):
                     await self._submit(file)
                 await self._collect_all()
@@ -391,7 +389,7 @@ class BatchRound:
     async def _take_up(self) -> None:
         """Collect what an earlier process has handed in, if calls of ours are in it."""
         for one in await self._in_thread(self._book.list_batches, self._connection.identity):
-            ours = self._rest.keys() & set(one.keys)
+            ours = self._unanswered.keys() & set(one.keys)
             if not ours:
                 continue
             try:
@@ -399,24 +397,24 @@ class BatchRound:
             except Refused:  # it never came to a batch; its calls are handed in anew
                 await self._in_thread(self._book.end_batch, one)
                 continue
-            self._client.budget.admit(len(ours))
+            self._settings.budget.admit(len(ours))
             self._open.append(named)
         await self._collect_all()
 
     async def _reserve(self) -> list[tuple[str, bytes]]:
         """Return the lines of as many calls as the budget has room for, at least one; E305 without any."""
-        client = self._client
+        endpoint, settings = self._endpoint, self._settings
         lines: list[tuple[str, bytes]] = []
         hopeless: list[tuple[Call, Completion]] = []
-        for call in self._rest.values():
+        for call in self._unanswered.values():
             line = write_line(self._connection, call)
             if isinstance(line, Completion):
                 hopeless.append((call, line))
                 continue
-            cost = charge(client.price, *client.endpoint.estimate_tokens(line))
+            cost = charge(settings.price, *endpoint.estimate_tokens(line))
             try:
-                while not (has_room := client.budget.reserve(cost)) and not lines:
-                    await client.endpoint.clock.sleep(BUDGET_POLL_SECONDS)
+                while not (has_room := settings.budget.reserve(cost)) and not lines:
+                    await endpoint.clock.sleep(BUDGET_POLL_SECONDS)
             except AnswerkeyError:
                 if not lines:
                     raise
@@ -459,7 +457,7 @@ class BatchRound:
             for one in list(self._open):
                 await self._look(one)
             if self._open:
-                await self._client.endpoint.clock.sleep(wait)
+                await self._endpoint.clock.sleep(wait)
                 wait = min(self._limits.longest_poll, wait * self._limits.poll_growth)
         if self._refusal is not None:
             raise self._refusal
@@ -480,7 +478,7 @@ class BatchRound:
                 content = await self._api.download(file)
             except Gone as error:
                 why = f"a file of the batch cannot be had: {error}"
-                said |= {key: fail(why) for key in self._rest if key not in said}
+                said |= {key: fail(why) for key in self._unanswered if key not in said}
                 continue
             for key, completion in read_lines(content, self._connection):
                 said.setdefault(key, completion)
@@ -498,21 +496,21 @@ class BatchRound:
         finished = [
             (call, replace(said.get(key, silence), prompt=call.messages, attempts=1, source="live"))
             for key in one.keys
-            if (call := self._rest.get(key)) is not None
+            if (call := self._unanswered.get(key)) is not None
         ]
         await self._keep(finished, one)
 
     async def _keep(self, finished: FinishedCalls, one: Submitted | None = None) -> None:
         """Write finished calls down, then forget their batch, and only then tell of them."""
         if finished:
-            await self._in_thread(self._client.ledger.add, finished)
+            await self._in_thread(self._settings.ledger.add, finished)
         if one is not None:
             await self._in_thread(self._book.end_batch, one)
         for call, completion in finished:
-            del self._rest[call.key]
+            del self._unanswered[call.key]
             self._answered[call.key] = completion
-            cost = charge(self._client.price, completion.prompt_tokens, completion.completion_tokens)
-            self._client.budget.settle(self._reserved.pop(call.key, 0.0), cost)
+            cost = charge(self._settings.price, completion.prompt_tokens, completion.completion_tokens)
+            self._settings.budget.settle(self._reserved.pop(call.key, 0.0), cost)
         for call, completion in finished:
             self._tell(Finished(call, completion, is_known=False))
 
@@ -525,8 +523,8 @@ class BatchRound:
         self._tell(BatchSeen(state.batch, state.status, min(state.done, total), total, is_over))
 
     def _tell(self, event: Event) -> None:
-        if self._client.watch is not None:
-            self._client.watch(event)
+        if self._settings.watch is not None:
+            self._settings.watch(event)
 
 
 class BatchClient(ModelClient):
@@ -540,14 +538,15 @@ class BatchClient(ModelClient):
     def __init__(
         self,
         connection: Connection,
+        settings: CallSettings,
         book: BatchBook,
         batch_limits: BatchLimits | None = None,
-        **settings: Unpack[ClientSettings],
+        **own: Any,  # noqa: ANN401 - the clock and HTTP of a test
     ) -> None:
-        super().__init__(connection, **settings)
-        self._book = book
-        self._batch_limits = batch_limits or BatchLimits()
+        super().__init__(connection, settings, **own)
+        self.book = book
+        self.batch_limits = batch_limits or BatchLimits()
 
     def start_round(self, calls: Sequence[Call]) -> BatchRound:
         """Return the calls as they are made in batches."""
-        return BatchRound(self, self._book, self._batch_limits, calls)
+        return BatchRound(self, calls)

@@ -158,7 +158,7 @@ class Limits:
     def choose_concurrent(self, wanted: int | None) -> int:
         """Return how many requests are under way at once at most, where a model wants so many."""
         most = wanted or self.max_concurrent
-        return most if self.max_open is None else min(most, self.max_open)
+        return min(most, self.max_open or most)
 
 
 def find_room() -> int | None:
@@ -188,14 +188,12 @@ class Price:
     prompt: float
     completion: float
 
-    def charge(self, prompt_tokens: float, completion_tokens: float) -> float:
-        """Return what so many tokens cost."""
-        return self.prompt * prompt_tokens + self.completion * completion_tokens
 
-
-def charge(price: Price | None, prompt_tokens: int | None, completion_tokens: int | None) -> float:
+def charge(price: Price | None, prompt_tokens: float | None, completion_tokens: float | None) -> float:
     """Return what tokens cost; nothing when no price is known."""
-    return 0.0 if price is None else price.charge(prompt_tokens or 0, completion_tokens or 0)
+    if price is None:
+        return 0.0
+    return price.prompt * (prompt_tokens or 0) + price.completion * (completion_tokens or 0)
 
 
 @dataclass
@@ -266,14 +264,6 @@ class Retried:
 
 
 @dataclass(frozen=True, slots=True)
-class Adapted:
-    """From now on so many requests may be under way at once."""
-
-    limit: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class BatchSeen:
     """A batch was looked at: its status as the endpoint names it, and how many of its calls are done."""
 
@@ -292,11 +282,22 @@ class BatchLeft:
     calls: int
 
 
-Event = Finished | Retried | Adapted | BatchSeen | BatchLeft
+Event = Finished | Retried | BatchSeen | BatchLeft
 
 #: Hears every event, one at a time and in a hurry: the client waits for it. An AnswerkeyError that it raises
 #: stops the calls; those under way are finished and kept.
 Watch = Callable[[Event], None]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CallSettings:
+    """How calls are made: where finished ones are kept, what they may cost, who hears of them."""
+
+    ledger: Ledger = field(default_factory=MemoryLedger)
+    budget: Budget = field(default_factory=Budget)
+    watch: Watch | None = None
+    limits: Limits = field(default_factory=Limits)
+    price: Price | None = None
 
 
 def complete_calls(

@@ -7,35 +7,32 @@ calls ──► known to the journal? ──► Round ──► EndpointState (s
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
-from typing import Any, Protocol, Self, TypedDict, TypeVar, Unpack
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol, Self, TypeVar
 
 from answerkey.errors import AnswerkeyError
 from answerkey.models.calls import (
-    Adapted,
-    Budget,
     Call,
+    CallSettings,
     Event,
     Finished,
     FinishedCalls,
     Ledger,
     Limits,
-    MemoryLedger,
-    Price,
     Retried,
-    Watch,
     charge,
     complete_calls,
     make_encoder,
 )
 from answerkey.models.providers import Connection
-from answerkey.models.retry import Clock, EndpointState, NoReply, Outcome, Reply, Request, Retry, Verdict
+from answerkey.models.retry import Clock, EndpointState, NoReply, Reply, Request, Retry, Verdict
 from answerkey.types import Completion, CompletionStatus
 
 LOG = logging.getLogger("answerkey.models")
@@ -55,6 +52,8 @@ GATHER_SECONDS = 0.002
 SETTLE_SECONDS = 0.02
 #: Nothing more is written while so many calls are not safe yet: the disk is slower than the endpoint.
 MOST_UNSETTLED = 1_000
+#: So many new objects make the garbage collector look for garbage while calls are made.
+GARBAGE_THRESHOLD = 50_000
 
 T = TypeVar("T")
 
@@ -76,43 +75,25 @@ def open_http(connection: Connection, limits: Limits) -> Sender:
     return HttpClient(connection, limits)
 
 
-class ClientSettings(TypedDict, total=False):
-    """The settings of a client that may be left out; tests bring a clock and HTTP of their own."""
-
-    ledger: Ledger
-    limits: Limits
-    budget: Budget
-    price: Price | None
-    watch: Watch | None
-    clock: Clock
-    open_http: Callable[[Connection, Limits], Sender]
-
-
-class RunningCalls(Protocol):
-    """Calls that are being made."""
-
-    async def run(self) -> dict[str, Completion]:
-        """Return the completions by key; raise what made it stop. After `stop(None)`: what there is."""
-
-    def stop(self, reason: BaseException | None, *, grace: float | None = None) -> None:
-        """Send nothing more; requests under way get `grace` seconds (None: all they need)."""
-
-
 class ModelClient:
     """Calls one endpoint, for one run; a context manager, closed in the end.
 
     `complete` may be used by several threads: one follows the other, so that a question of both is sent once.
+    Tests bring a clock and HTTP of their own.
     """
 
-    def __init__(self, connection: Connection, **settings: Unpack[ClientSettings]) -> None:
-        limits, clock = settings.get("limits") or Limits(), settings.get("clock") or Clock()
-        self.endpoint = EndpointState(connection, limits, clock)
-        self.ledger: Ledger = settings.get("ledger") or MemoryLedger()
-        self.budget = settings.get("budget") or Budget()
-        self.price = settings.get("price")
-        self.watch = settings.get("watch")
+    def __init__(
+        self,
+        connection: Connection,
+        settings: CallSettings | None = None,
+        *,
+        clock: Clock | None = None,
+        open_http: Callable[[Connection, Limits], Sender] = open_http,
+    ) -> None:
+        self.settings = settings or CallSettings()
+        self.endpoint = EndpointState(connection, self.settings.limits, clock or Clock())
         self.executor = ThreadPoolExecutor(1, thread_name_prefix="answerkey-ledger")
-        self._open_http = settings.get("open_http") or open_http
+        self._open_http = open_http
         self._sender: Sender | None = None
         self.background = Background(f"answerkey-calls-{connection.name}")
         self._lock = threading.Lock()
@@ -134,8 +115,8 @@ class ModelClient:
             if self._reason is not None:
                 raise self._reason
             asked = list({call.key: call for call in calls}.values())
-            known = self.executor.submit(self.ledger.find, asked).result()
-            return complete_calls(calls, known, self._send, self.watch)
+            known = self.executor.submit(self.settings.ledger.find, asked).result()
+            return complete_calls(calls, known, self._send, self.settings.watch)
 
     def close(self) -> None:
         """Close the connections and end the threads; twice does no harm."""
@@ -157,15 +138,7 @@ class ModelClient:
             self.background.on_stop = self._sender.close
         return self._sender
 
-    def tell(self, event: Event, stop: Callable[[AnswerkeyError], None]) -> None:
-        """Let who looks on hear an event; what that raises goes to `stop`."""
-        if self.watch is not None:
-            try:
-                self.watch(event)
-            except AnswerkeyError as error:
-                stop(error)
-
-    def start_round(self, calls: Sequence[Call]) -> RunningCalls:
+    def start_round(self, calls: Sequence[Call]) -> Round:
         """Return the calls as they are made here, one by one."""
         return Round(self, calls)
 
@@ -205,6 +178,7 @@ class Round:
 
     def __init__(self, client: ModelClient, calls: Sequence[Call]) -> None:
         self._client = client
+        self._settings = client.settings
         self._endpoint = client.endpoint
         self._rest = iter(calls)
         self._size = min(len(calls), 2 * client.endpoint.semaphore.cap)
@@ -217,14 +191,19 @@ class Round:
     async def run(self) -> dict[str, Completion]:
         """Return the completions by key; raise what made it stop. After `stop(None)`: what there is."""
         self._sender = self._client.open_sender()
-        client = self._client
-        self._commits = Commits(client.ledger, client.executor, self._note_kept, self._note_broken)
+        self._commits = Commits(
+            self._settings.ledger,
+            self._client.executor,
+            self._note_kept,
+            lambda error: self.stop(error, grace=GRACE_SECONDS),
+        )
         try:
-            for _ in range(self._size):
-                self._start(self._work())
-            if self._tasks:
-                await asyncio.wait(self._tasks)
-            await self._flush()
+            with collect_garbage_rarely():
+                for _ in range(self._size):
+                    self._start(self._work())
+                if self._tasks:
+                    await asyncio.wait(self._tasks)
+                await self._flush()
         finally:
             self._endpoint.semaphore.reset()
         if self._reason is not None:
@@ -237,10 +216,15 @@ class Round:
         self._reason = self._reason or reason
         for task in self._tasks - self._sending:
             task.cancel()
+
+        def cut_off() -> None:
+            for task in self._tasks:
+                task.cancel()
+
         if grace == 0:
-            self._cut_off()
+            cut_off()
         elif grace is not None:
-            asyncio.get_running_loop().call_later(grace, self._cut_off)
+            asyncio.get_running_loop().call_later(grace, cut_off)
 
     async def _flush(self) -> None:
         await self._commits.flush()
@@ -249,10 +233,6 @@ class Round:
         task = asyncio.create_task(work)
         task.add_done_callback(self._note_end)
         self._tasks.add(task)
-
-    def _cut_off(self) -> None:
-        for task in self._tasks:
-            task.cancel()
 
     async def _work(self) -> None:
         semaphore = self._endpoint.semaphore
@@ -267,36 +247,41 @@ class Round:
 
     async def _make(self, call: Call) -> Completion | None:
         """Return the completion of a call, or None when the round is stopped before there is one."""
-        endpoint, client = self._endpoint, self._client
+        endpoint, budget, price = self._endpoint, self._settings.budget, self._settings.price
         try:
             body = encode_body(endpoint.connection.build(call.messages)).encode()
         except AnswerkeyError as error:
             return Completion(None, CompletionStatus.ERROR, call.messages, error=error.message, source="live")
         prompt, longest = endpoint.estimate_tokens(body)
-        reserved = charge(client.price, prompt, longest)
+        reserved, cost = charge(price, prompt, longest), 0.0
         try:
-            while not client.budget.reserve(reserved):
+            while not budget.reserve(reserved):
                 await endpoint.clock.sleep(BUDGET_POLL_SECONDS)
         except AnswerkeyError as error:
             self.stop(error)
             return None
-        cost = 0.0
         try:
-            completion = await self._send_until_final(call, body, prompt + longest)
+            completion = await self._send(call, body, prompt + longest)
             if completion is not None:
-                cost = charge(client.price, completion.prompt_tokens, completion.completion_tokens)
+                cost = charge(price, completion.prompt_tokens, completion.completion_tokens)
             return completion
         finally:
-            client.budget.settle(reserved, cost)
+            budget.settle(reserved, cost)
 
-    async def _send_until_final(self, call: Call, body: bytes, tokens: int) -> Completion | None:
-        endpoint, clock = self._endpoint, self._endpoint.clock
-        retry = Retry(endpoint.limits, clock)
+    async def _send(self, call: Call, body: bytes, tokens: int) -> Completion | None:
+        """Send a request until there is a completion, if only an error; None when the round is stopped."""
+        endpoint, clock, semaphore = self._endpoint, self._endpoint.clock, self._endpoint.semaphore
+        retry, request, task = Retry(endpoint.limits, clock), Request(body), asyncio.current_task()
         while True:
             if (pause := endpoint.take_turn(tokens)) > 0:
                 await clock.sleep(pause)
-            begun = clock.now()
-            outcome = await self._send(body, retry.begin_attempt())
+            begun, epoch = clock.now(), semaphore.epoch
+            self._sending.add(task)
+            try:
+                came = await self._sender.send(request, seconds=retry.begin_attempt())
+            finally:
+                self._sending.discard(task)
+            outcome = endpoint.judge(came, epoch)
             wait = retry.choose_wait(outcome, is_reached=endpoint.health.is_reached)
             reason = endpoint.health.note(outcome, is_final=wait is None)
             if reason is not None:
@@ -315,25 +300,17 @@ class Round:
             why = outcome.completion.error or outcome.label
             LOG.debug("sample %s: %s; asked again in %.1f s", call.sample_id, why, wait)
             self._tell(Retried(call, why, wait, retry.attempts))
-            endpoint.semaphore.leave()
+            semaphore.leave()
             await clock.sleep(wait)
-            await endpoint.semaphore.enter(is_again=True)
-
-    async def _send(self, body: bytes, seconds: float) -> Outcome:
-        task, semaphore = asyncio.current_task(), self._endpoint.semaphore
-        epoch = semaphore.epoch
-        self._sending.add(task)
-        try:
-            came = await self._sender.send(Request(body), seconds=seconds)
-        finally:
-            self._sending.discard(task)
-        outcome, has_adapted = self._endpoint.judge(came, epoch)
-        if has_adapted:
-            self._tell(Adapted(semaphore.limit, outcome.label or "healthy"))
-        return outcome
+            await semaphore.enter(is_again=True)
 
     def _tell(self, event: Event) -> None:
-        self._client.tell(event, self.stop)
+        """Let who looks on hear an event; an error that this raises stops the calls."""
+        if self._settings.watch is not None:
+            try:
+                self._settings.watch(event)
+            except AnswerkeyError as error:
+                self.stop(error)
 
     def _note_kept(self, kept: FinishedCalls) -> None:
         for call, completion in kept:
@@ -341,13 +318,28 @@ class Round:
             self._tell(Finished(call, completion, is_known=False))
         self._endpoint.semaphore.finish(len(kept))
 
-    def _note_broken(self, error: BaseException) -> None:
-        self.stop(error, grace=GRACE_SECONDS)
-
     def _note_end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.stop(error, grace=0)
+
+
+@contextmanager
+def collect_garbage_rarely() -> Iterator[None]:
+    """Let the garbage collector look less often.
+
+    Hundreds of requests under way are many objects, none of them garbage; looking through them again and
+    again is an eighth of all work.
+    """
+    first, *others = gc.get_threshold()
+    if not 0 < first < GARBAGE_THRESHOLD:
+        yield
+        return
+    gc.set_threshold(GARBAGE_THRESHOLD, *others)
+    try:
+        yield
+    finally:
+        gc.set_threshold(first, *others)
 
 
 class Commits:
@@ -373,7 +365,7 @@ class Commits:
         self._unsettled: list[tuple[Call, Completion]] = []
         self._writing: asyncio.Handle | None = None
         self._settling: asyncio.Handle | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Future[None] | None = None
         self._has_failed = False
         self._written_at = -GATHER_SECONDS
 
@@ -435,22 +427,20 @@ class Commits:
             self._settling.cancel()
             self._settling = None
         if self._unsettled and self._task is None and not self._has_failed:
-            self._task = self._loop.create_task(self._settle_batch(list(self._unsettled)))
-            self._task.add_done_callback(self._end)
+            batch = list(self._unsettled)
+            self._task = self._loop.run_in_executor(self._executor, self._ledger.settle, batch)
+            self._task.add_done_callback(lambda done: self._note_settled(done, len(batch)))
 
-    async def _settle_batch(self, batch: FinishedCalls) -> None:
-        await self._loop.run_in_executor(self._executor, self._ledger.settle, batch)
-        del self._unsettled[: len(batch)]
-
-    def _end(self, task: asyncio.Task[None]) -> None:
+    def _note_settled(self, done: asyncio.Future[None], count: int) -> None:
         self._task = None
-        if task.cancelled():
+        if done.cancelled():
             return
-        if (error := task.exception()) is not None:
+        if (error := done.exception()) is not None:
             self._fail(error)
-        else:
-            self._write_soon()
-            self._settle_soon()
+            return
+        del self._unsettled[:count]
+        self._write_soon()
+        self._settle_soon()
 
     def _fail(self, error: BaseException) -> None:
         self._has_failed = True

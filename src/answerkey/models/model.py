@@ -15,15 +15,10 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 from answerkey.errors import HIDDEN, SolverError, SpecError, listing, suggest
 from answerkey.models.builtin import BUILTIN_MODELS, BuiltinModel
 from answerkey.models.calls import (
-    Budget,
     Call,
+    CallSettings,
     Finished,
     Identified,
-    Ledger,
-    Limits,
-    MemoryLedger,
-    Price,
-    Watch,
     call_key,
     complete_calls,
 )
@@ -47,7 +42,7 @@ from answerkey.types import Completion, CompletionStatus, Known, Question
 if TYPE_CHECKING:
     from answerkey.models.actors import ActorHost
     from answerkey.models.batch import BatchBook
-    from answerkey.models.client import ClientSettings, ModelClient
+    from answerkey.models.client import ModelClient
     from answerkey.models.providers import Connection
 
 #: The function of a snippet that is a model, and that of the later era, which is given the messages in a
@@ -145,7 +140,7 @@ def build_calls(
 
 
 @dataclass(frozen=True, eq=False)
-class LiveModel:
+class LiveModel(CallSettings):
     """A model that is called over the network; a context manager, since it keeps its connections open.
 
     It remembers its answers as long as its ledger does. With `batches`, where they are written down, calls
@@ -153,11 +148,6 @@ class LiveModel:
     """
 
     connection: Connection
-    ledger: Ledger = field(default_factory=MemoryLedger)
-    budget: Budget = field(default_factory=Budget)
-    watch: Watch | None = None
-    limits: Limits = field(default_factory=Limits)
-    price: Price | None = None
     batches: BatchBook | None = None
     actors: ActorHost | None = None
     is_simulated: ClassVar[bool] = False
@@ -200,29 +190,22 @@ class LiveModel:
     @cached_property
     def _client(self) -> ModelClient:
         self.require_ready()
-        settings: ClientSettings = {
-            "ledger": self.ledger,
-            "limits": self.limits,
-            "budget": self.budget,
-            "price": self.price,
-            "watch": self.watch,
-        }
         if self.batches is not None:
             from answerkey.models.batch import BatchClient
 
-            return BatchClient(self.connection, self.batches, **settings)
+            return BatchClient(self.connection, self, self.batches)
         if self.actors is not None:
             from answerkey.models.actors import ActorClient
 
-            return ActorClient(self.connection, self.actors, **settings)
+            return ActorClient(self.connection, self, self.actors)
         from answerkey.models.client import ModelClient
 
         self.connection.require_address()
-        return ModelClient(self.connection, **settings)
+        return ModelClient(self.connection, self)
 
 
 @dataclass(frozen=True, eq=False)
-class SnippetModel:
+class SnippetModel(CallSettings):
     """Answers with what `infer(messages)` or `infer(messages, environment)` gives.
 
     Or `run_inference`, of the later era, which is given `{"messages": …}`. A text, a message, or a whole chat
@@ -233,9 +216,6 @@ class SnippetModel:
     snippet: Snippet
     environment: Mapping[str, Secret] = field(default_factory=dict)
     seconds: float = SECONDS
-    ledger: Ledger = field(default_factory=MemoryLedger)
-    budget: Budget = field(default_factory=Budget)
-    watch: Watch | None = None
     is_simulated: ClassVar[bool] = False
 
     @property

@@ -44,7 +44,6 @@ from answerkey.models.config import (
 )
 from answerkey.models.responses import (
     ANSWERED,
-    Said,
     cut_raw,
     fail,
     read_body,
@@ -226,7 +225,7 @@ class Api:
 
     identity: object
     write: Callable[[Connection, Sequence[Message]], dict[str, object]]
-    take: Callable[[Mapping[str, object]], Said]
+    take: Callable[[Mapping[str, object]], Completion]
     path: str
     root: str = "/v1"
     key_header: str = "Authorization"

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
-from typing import NamedTuple
+from typing import Any
 
 from answerkey.errors import SolverError
 from answerkey.types import Completion, CompletionStatus
@@ -39,7 +39,12 @@ def _is_one_of(value: object, words: frozenset[str]) -> bool:
     return isinstance(value, str) and value in words
 
 
-def _entries(value: object) -> Sequence[object]:
+def _get(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, Mapping) else None
+
+
+def _list(value: object) -> Sequence[object]:
+    """Return a list as it is; an empty one for anything else."""
     return value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else ()
 
 
@@ -55,8 +60,8 @@ def is_trace(value: object, depth: int = DEPTH) -> bool:
         return False
     if isinstance(value, Mapping):
         held = [value[key] for key in WRAPPER_KEYS if key in value]
-        return any(is_trace(one, depth - 1) for whole in held for one in (whole, *_entries(whole)))
-    entries = _entries(value)
+        return any(is_trace(one, depth - 1) for whole in held for one in (whole, *_list(whole)))
+    entries = _list(value)
     return bool(entries) and all(isinstance(one, Mapping) and "role" in one for one in entries)
 
 
@@ -142,7 +147,7 @@ def _read_one(message: Found) -> Completion:
     if _is_one_of(message.get("role"), OTHER_ROLES):
         return _NO_TEXT
     content, refusal = message.get("content"), message.get("refusal")
-    parts = _entries(content)
+    parts = _list(content)
     is_refused = any(isinstance(part, Mapping) and part.get("type") == "refusal" for part in parts)
     texts = [text for part in parts if (text := _find_part(part)) is not None]
     if isinstance(content, str | int | float):
@@ -159,9 +164,14 @@ def _read_one(message: Found) -> Completion:
 
 def _find_part(part: object) -> str | None:
     """Return the text of a part of a message's content; None for a part of another kind."""
-    if isinstance(part, Mapping) and _is_one_of(part.get("type", "text"), TEXT_PARTS):
-        part = part.get("text")
-        part = part.get("value") if isinstance(part, Mapping) else part
+    is_text = not isinstance(part, Mapping) or _is_one_of(part.get("type", "text"), TEXT_PARTS)
+    return _find_text(part) if is_text else None
+
+
+def _find_text(part: object) -> str | None:
+    """Return a part that is text, its `text`, or the `value` of that."""
+    for name in ("text", "value"):
+        part = part.get(name) if isinstance(part, Mapping) else part
     return part if isinstance(part, str) else None
 
 
@@ -174,9 +184,8 @@ def read_text(message: Found) -> str:
         raise SolverError("E302", f"a message's content is not text: {type(content).__name__}")
     texts: list[str] = []
     for part in content:
-        kind = part.get("type", "text") if isinstance(part, Mapping) else None
-        text = part.get("text") if _is_one_of(kind, TEXT_PARTS) else part
-        if not isinstance(text, str):
+        if (text := _find_part(part)) is None:
+            kind = part.get("type", "text") if isinstance(part, Mapping) else None
             raise SolverError("E302", f"a part of a message's content is not text: {kind!r}")
         texts.append(text)
     return "\n".join(texts)
@@ -237,26 +246,6 @@ _NOTHING = Completion(None)
 _JSON = json.JSONDecoder(parse_constant=lambda _: None)
 
 
-class Said(NamedTuple):
-    """What an answer says, in the words of no API. `texts` and `thoughts` are its parts in order.
-
-    `refusal` is the text of a refusal, "" for one without words. `reply` is the whole message where it says
-    more than its text.
-    """
-
-    texts: Sequence[str] = ()
-    thoughts: Sequence[str] = ()
-    refusal: str | None = None
-    reply: Found | None = None
-    finish_reason: object = None
-    prompt_tokens: object = None
-    completion_tokens: object = None
-    logprobs: object = None
-
-
-_NOTHING_SAID = Said()
-
-
 class Unreadable(Exception):  # noqa: N818 - it becomes a completion, never an error of a run
     """A body that is not what the API promises; the message says why."""
 
@@ -269,9 +258,9 @@ def has_too_many_parts(body: bytes) -> bool:
     return len(body) > MOST_PARTS and sum(map(body.count, (b",", b"[", b"{"))) > MOST_PARTS
 
 
-def read_body(status: int, body: bytes, take: Callable[[Found], Said]) -> Completion:
+def read_body(status: int, body: bytes, take: Callable[[Found], Completion]) -> Completion:
     """Return what a body says; `take` reads the JSON object of an answer that was given (status 2xx)."""
-    reason, said = "", _NOTHING_SAID
+    reason = ""
     try:
         parsed = _parse(body)
         if status not in ANSWERED:
@@ -282,28 +271,44 @@ def read_body(status: int, body: bytes, take: Callable[[Found], Said]) -> Comple
             complaint = find_complaint(parsed)
             reason = f"the endpoint reports an error{': ' if complaint else ''}{complaint}"
         else:
-            said = take(parsed)
+            return take(parsed)
     except Unreadable as error:
         reason = str(error)
     if status not in ANSWERED:
         reason = f"HTTP {status}{': ' if reason else ''}{reason}"
-    if reason:
-        return fail(reason, body)
-    text = mend_text("\n".join(said.texts)) if said.texts else None
-    end = mend_text(said.finish_reason) if isinstance(said.finish_reason, str) else ""
-    end = FINISH_REASONS.get(end, end)
-    status_of_text = CompletionStatus.OK if text is not None else CompletionStatus.NO_TEXT
-    if said.refusal is not None or (end == "content_filter" and not text):
-        text, status_of_text = None, CompletionStatus.REFUSED
+    return fail(reason, body)
+
+
+def _say(
+    texts: Sequence[str],
+    thoughts: Sequence[str] = (),
+    *,
+    end: object,
+    tokens: tuple[object, object],
+    refusal: str | None = None,
+    reply: Found | None = None,
+    logprobs: object = None,
+) -> Completion:
+    """Return what an answer says. `texts` and `thoughts` are its parts in order.
+
+    `refusal` is the text of a refusal, "" for one without words. `reply` is the whole message where it says
+    more than its text. `tokens` are those of the prompt and of the completion.
+    """
+    text = mend_text("\n".join(texts)) if texts else None
+    ended = mend_text(end) if isinstance(end, str) else ""
+    ended = FINISH_REASONS.get(ended, ended)
+    status = CompletionStatus.OK if text is not None else CompletionStatus.NO_TEXT
+    if refusal is not None or (ended == "content_filter" and not text):
+        text, status = None, CompletionStatus.REFUSED
     return _NOTHING.with_fields(
         text=text,
-        status=status_of_text,
-        reply=None if said.reply is None else make_plain(said.reply),
-        finish_reason=end or None,
-        prompt_tokens=read_count(said.prompt_tokens),
-        completion_tokens=read_count(said.completion_tokens),
-        reasoning=mend_text("\n".join(said.thoughts)) if said.thoughts else None,
-        logprobs=to_json_values(said.logprobs) if isinstance(said.logprobs, Mapping) else None,
+        status=status,
+        reply=None if reply is None else make_plain(reply),
+        finish_reason=ended or None,
+        prompt_tokens=read_count(tokens[0]),
+        completion_tokens=read_count(tokens[1]),
+        reasoning=mend_text("\n".join(thoughts)) if thoughts else None,
+        logprobs=to_json_values(logprobs) if isinstance(logprobs, Mapping) else None,
     )
 
 
@@ -368,11 +373,11 @@ _SAYS_MORE = ("refusal", "tool_calls", "function_call", "audio", "annotations")
 _BESIDE_CONTENT = (*THOUGHT_FIELDS, *_SAYS_MORE)
 
 
-def take_chat(body: Found) -> Said:
+def take_chat(body: Found) -> Completion:
     """Return what the first choice of a chat completion says."""
     choice, about = _take_choice(body)
     if choice is None:
-        return about
+        return _say((), **about)
     message = choice.get("message")
     if not isinstance(message, dict):
         raise Unreadable("the first choice has no `message`")
@@ -381,73 +386,70 @@ def take_chat(body: Found) -> Said:
         raise Unreadable(f"the message is of the role {role!r}, not the assistant's")
     content = message.get("content")
     if isinstance(content, str) and not any(map(message.get, _BESIDE_CONTENT)):  # nearly all are so
-        return about._replace(texts=[content])
-    parts = _take_parts(content)
-    own_thoughts = _find_text(message, *THOUGHT_FIELDS)
-    refusal = message.get("refusal") if parts.refusal is None else parts.refusal
-    is_refused = isinstance(refusal, str) and (refusal or parts.refusal is not None)
+        return _say((content,), **about)
+    texts, thoughts, refused = _take_parts(content)
+    own_thoughts = _find_thought(message, *THOUGHT_FIELDS)
+    refusal = message.get("refusal") if refused is None else refused
+    is_refused = isinstance(refusal, str) and (refusal or refused is not None)
     has_calls = bool(message.get("tool_calls") or message.get("function_call"))
     reply = None  # kept, without its thoughts, if it says more than one text
     if not isinstance(content, str) or any(map(message.get, _SAYS_MORE)):
         reply = {name: value for name, value in message.items() if name not in THOUGHT_FIELDS}
-    return about._replace(
-        texts=parts.texts if any(text.strip() for text in parts.texts) or not has_calls else (),
-        thoughts=[*([own_thoughts] if own_thoughts else []), *parts.thoughts],
+    return _say(
+        texts if any(text.strip() for text in texts) or not has_calls else (),
+        [*([own_thoughts] if own_thoughts else []), *thoughts],
         refusal=str(refusal) if is_refused else None,
         reply=reply,
+        **about,
     )
 
 
-def take_text(body: Found) -> Said:
+def take_text(body: Found) -> Completion:
     """Return what the first choice of a text completion says."""
     choice, about = _take_choice(body)
     text = None if choice is None else choice.get("text", 0)
     if not isinstance(text, str | None):
         raise Unreadable("the first choice has no `text`")
-    return about if text is None else about._replace(texts=[text])
+    return _say(() if text is None else (text,), **about)
 
 
-def _take_choice(body: Found) -> tuple[Found | None, Said]:
-    """Return the first choice, and what is said beside its text."""
-    usage = _get_object(body, "usage")
-    tokens = (usage.get("prompt_tokens"), usage.get("completion_tokens"))
+def _take_choice(body: Found) -> tuple[Found | None, dict[str, Any]]:
+    """Return the first choice, and what `_say` is told beside its text."""
     choice, end = _take_first(body, "choices", "finish_reason")
-    logprobs = None if choice is None else choice.get("logprobs")
-    return choice, Said((), (), None, None, end, *tokens, logprobs)
+    usage = body.get("usage")
+    tokens = _get(usage, "prompt_tokens"), _get(usage, "completion_tokens")
+    return choice, {"end": end, "tokens": tokens, "logprobs": _get(choice, "logprobs")}
 
 
-def take_anthropic(body: Found) -> Said:
+def take_anthropic(body: Found) -> Completion:
     """Return what a message of Anthropic's API says; thinking blocks are apart from the text."""
     if "content" not in body:
         raise Unreadable("the body has no `content`")
-    usage = _get_object(body, "usage")
-    parts = _take_parts(body["content"])
-    end = body.get("stop_reason")
-    refusal = "\n".join(parts.texts) if end == "refusal" else parts.refusal
+    usage, end = body.get("usage"), body.get("stop_reason")
+    texts, thoughts, refusal = _take_parts(body["content"])
+    refusal = "\n".join(texts) if end == "refusal" else refusal
     reply = {"role": "assistant", "content": body["content"]}
-    return Said(
-        texts=parts.texts,
-        thoughts=parts.thoughts,
+    # Anthropic counts the tokens that were cached apart from the others.
+    cached = ("cache_creation_input_tokens", "cache_read_input_tokens")
+    return _say(
+        texts,
+        thoughts,
+        end=end,
+        tokens=(_add_counts(usage, "input_tokens", *cached), _get(usage, "output_tokens")),
         refusal=refusal,
-        reply=reply if refusal is not None or not parts.texts else None,
-        finish_reason=end,
-        # Anthropic counts the tokens that were cached apart from the others.
-        prompt_tokens=_add_counts(
-            *map(usage.get, ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"))
-        ),
-        completion_tokens=usage.get("output_tokens"),
+        reply=reply if refusal is not None or not texts else None,
     )
 
 
-def take_gemini(body: Found) -> Said:
+def take_gemini(body: Found) -> Completion:
     """Return what the first candidate of Gemini's API says; thoughts are apart from the text."""
-    usage = _get_object(body, "usageMetadata")
-    reason = _get_object(body, "promptFeedback").get("blockReason")
+    usage = body.get("usageMetadata")
+    reason = _get(body.get("promptFeedback"), "blockReason")
     blocked = reason if isinstance(reason, str) and reason else None
     candidate, end = None, None
     if "candidates" in body or blocked is None:
         candidate, end = _take_first(body, "candidates", "finishReason")
-    content = None if candidate is None else candidate.get("content")
+    content = _get(candidate, "content")
     parts = content.get("parts", []) if isinstance(content, dict) else []
     if not isinstance(content, dict | None) or not isinstance(parts, list):
         raise Unreadable("the content of the first candidate is no list of parts")
@@ -458,20 +460,17 @@ def take_gemini(body: Found) -> Said:
             raise Unreadable("a part of the content is no object")
         if "text" in part:
             (thoughts if part.get("thought") else texts).append(_require_text(part))
-    return Said(
-        texts=texts,
-        thoughts=thoughts,
+    return _say(
+        texts,
+        thoughts,
+        end=end,
+        tokens=(
+            _get(usage, "promptTokenCount"),
+            _add_counts(usage, "candidatesTokenCount", "thoughtsTokenCount"),
+        ),
         refusal=blocked,
-        finish_reason=end,
-        prompt_tokens=usage.get("promptTokenCount"),
-        completion_tokens=_add_counts(usage.get("candidatesTokenCount"), usage.get("thoughtsTokenCount")),
-        logprobs=None if candidate is None else candidate.get("logprobsResult"),
+        logprobs=_get(candidate, "logprobsResult"),
     )
-
-
-def _get_object(body: Found, name: str) -> Found:
-    found = body.get(name)
-    return found if isinstance(found, dict) else {}
 
 
 def _take_first(body: Found, name: str, end_name: str) -> tuple[Found | None, object]:
@@ -492,49 +491,46 @@ def _take_first(body: Found, name: str, end_name: str) -> tuple[Found | None, ob
     return first, end
 
 
-def _take_parts(content: object) -> Said:
-    """Return the texts and thoughts of a message's content: text, a list of parts, or null."""
-    if content is None:
-        return Said()
-    if isinstance(content, str):
-        return Said(texts=[content])
+def _take_parts(content: object) -> tuple[list[str], list[str], str | None]:
+    """Return texts, thoughts and refusal of a message's content: text, a list of parts, or null."""
+    if content is None or isinstance(content, str):
+        return [] if content is None else [content], [], None
     if not isinstance(content, list):
         raise Unreadable(f"the content is neither text nor a list of parts: {type(content).__name__}")
     texts, thoughts, refusal = [], [], None
     for part in content:
         kind = part.get("type", "text") if isinstance(part, dict) else "text"
         if kind == "refusal":
-            refusal = _find_text(part, "refusal")
+            refusal = _find_thought(part, "refusal")
         elif _is_one_of(kind, THOUGHT_PARTS):
-            thoughts.append(_find_text(part, *THOUGHT_FIELDS, "text"))
+            thoughts.append(_find_thought(part, *THOUGHT_FIELDS, "text"))
         elif not isinstance(kind, str) or kind in TEXT_PARTS:
             texts.append(_require_text(part))
-    return Said(texts=texts, thoughts=[one for one in thoughts if one], refusal=refusal)
+    return texts, [one for one in thoughts if one], refusal
 
 
 def _require_text(part: object) -> str:
-    text = part.get("text") if isinstance(part, dict) else part
-    text = text.get("value") if isinstance(text, dict) else text
-    if not isinstance(text, str):
+    if (text := _find_text(part)) is None:
         raise Unreadable("a part of the content has no text")
     return text
 
 
-def _find_text(part: object, *names: str) -> str:
+def _find_thought(part: object, *names: str) -> str:
     """Return the text under the first of some names that has one, also as a list of parts; "" without."""
     for name in names:
-        value = part.get(name) if isinstance(part, dict) else None
+        value = _get(part, name)
         if isinstance(value, str):
             return value
         if isinstance(value, list):
-            return "\n".join(text for one in value if (text := _find_text(one, "text")))
+            return "\n".join(text for one in value if (text := _find_thought(one, "text")))
     return ""
 
 
-def _add_counts(first: object = None, *others: object) -> int | None:
+def _add_counts(usage: object, name: str, *others: str) -> int | None:
+    first = _get(usage, name)
     if not isinstance(first, int) or isinstance(first, bool):
         return None
-    return first + sum(one for one in others if isinstance(one, int))
+    return first + sum(one for other in others if isinstance(one := _get(usage, other), int))
 
 
 # Log-probabilities.
@@ -580,18 +576,20 @@ def _list_tokens(
     logprobs: object,
 ) -> Iterator[tuple[object, object, Sequence[tuple[object, object]], object]]:
     """Yield token, log-probability, alternatives and offset in the forms of chat, text and Gemini's API."""
-    if isinstance(_get(logprobs, "content"), list):
-        for one in _list(logprobs, "content"):
-            pairs = [(_get(two, "token"), _get(two, "logprob")) for two in _list(one, "top_logprobs")]
+    if isinstance(content := _get(logprobs, "content"), list):
+        for one in content:
+            pairs = [(_get(two, "token"), _get(two, "logprob")) for two in _list(_get(one, "top_logprobs"))]
             yield _get(one, "token"), _get(one, "logprob"), pairs, None
-    elif tokens := _list(logprobs, "tokens"):
-        columns = [_list(logprobs, name) for name in ("token_logprobs", "top_logprobs", "text_offset")]
+    elif tokens := _list(_get(logprobs, "tokens")):
+        names = ("token_logprobs", "top_logprobs", "text_offset")
+        columns = [_list(_get(logprobs, name)) for name in names]
         for token, logprob, top, offset in islice(zip_longest(tokens, *columns), len(tokens)):
             yield token, logprob, list(top.items()) if isinstance(top, Mapping) else [], offset
     else:
-        chosen, tops = _list(logprobs, "chosenCandidates"), _list(logprobs, "topCandidates")
+        chosen, tops = (_list(_get(logprobs, name)) for name in ("chosenCandidates", "topCandidates"))
         for one, top in islice(zip_longest(chosen, tops), len(chosen)):
-            pairs = [(_get(two, "token"), _get(two, "logProbability")) for two in _list(top, "candidates")]
+            listed = _list(_get(top, "candidates"))
+            pairs = [(_get(two, "token"), _get(two, "logProbability")) for two in listed]
             yield _get(one, "token"), _get(one, "logProbability"), pairs, None
 
 
@@ -604,16 +602,6 @@ def read_logprob(value: object) -> float | None:
     except OverflowError:
         return None
     return None if math.isnan(number) else min(0.0, number)
-
-
-def _get(value: object, name: str) -> object:
-    return value.get(name) if isinstance(value, Mapping) else None
-
-
-def _list(value: object, name: str) -> list[object]:
-    """Return the list under a name; an empty one where there is none."""
-    found = _get(value, name)
-    return found if isinstance(found, list) else []
 
 
 @dataclass(frozen=True)

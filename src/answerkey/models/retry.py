@@ -386,21 +386,16 @@ class RequestSemaphore:
         self._again.clear()
         self._new.clear()
 
-    def note(self, epoch: int, *, is_overload: bool) -> bool:
-        """Count the outcome of a request that was sent in an epoch; return whether the limit has changed."""
+    def note(self, epoch: int, *, is_overload: bool) -> None:
+        """Count the outcome of a request that was sent in an epoch; after a window of them, judge it."""
         if epoch != self.epoch:
-            return False
+            return
         self._seen += 1
         self._failed += is_overload
         if self._seen < max(self.limit, SMALLEST_WINDOW):
-            return False
-        before = self.limit
-        self._judge_window(self._failed / self._seen)
+            return
+        share = self._failed / self._seen
         self._seen = self._failed = 0
-        self._wake()
-        return self.limit != before
-
-    def _judge_window(self, share: float) -> None:
         trial, self._trial = self._trial, None
         if share < HEAVY_SHARE and share - self._usual_share < LIGHT_SHARE:
             self._usual_share = (self._usual_share + share) / 2
@@ -415,6 +410,7 @@ class RequestSemaphore:
             self._is_starting = False
             self.limit = max(1, self.limit // 2)
             self.epoch += 1
+        self._wake()
 
     def _wake(self) -> None:
         """Hand out the places that are free."""
@@ -467,8 +463,8 @@ class EndpointState:
             wait = max(wait, self._tokens.take(tokens))
         return wait
 
-    def judge(self, came: Reply | NoReply, epoch: int) -> tuple[Outcome, bool]:
-        """Return how a request that was sent in an epoch went, and whether the limit has changed.
+    def judge(self, came: Reply | NoReply, epoch: int) -> Outcome:
+        """Return how a request went that was sent in an epoch of the semaphore.
 
         Where the endpoint asks to wait, and takes one request at a time, nobody sends one before that.
         """
@@ -479,7 +475,8 @@ class EndpointState:
             if asked is not None and self.semaphore.limit == 1 and came.status == _TOO_MANY_REQUESTS:
                 pause = min(asked, self.limits.wait_seconds)
                 self._closed_until = max(self._closed_until, self.clock.now() + pause)
-        return outcome, self.semaphore.note(epoch, is_overload=outcome.is_overload)
+        self.semaphore.note(epoch, is_overload=outcome.is_overload)
+        return outcome
 
     def note_usage(self, completion: Completion, estimated: int) -> None:
         """Correct the estimate by what a call used; one without usage, or that failed, used nothing."""

@@ -33,7 +33,7 @@ from answerkey.metrics.base import (
     read_column,
 )
 from answerkey.metrics.exact import UNIT_BITS, divide_and_root, to_units
-from answerkey.metrics.intervals import Margin, Ratio, Share, measure_clustered_error
+from answerkey.metrics.intervals import Margin, Ratio, measure_clustered_error
 from answerkey.metrics.measure import Design, bound_clustered
 from answerkey.metrics.moments import Mean
 from answerkey.metrics.paired import measure_difference
@@ -166,22 +166,22 @@ class ChoiceOrderMetric(_OrderMetric):
         several = []
         if self.orders not in SINGLE:
             names = ("all_right", "any_right", "consistency")
-            shares = {f"order_{name}": Share(part["flags"][name], part["n"]) for name in names}
+            shares = {f"order_{name}": (part["flags"][name], part["n"]) for name in names}
             several = [self.state_share(name, share, part) for name, share in shares.items()]
             several.append(self.state_mean("order_modal_share", _read_shares(part["modal"]), left_out))
         labels = sorted({*part["recalls"], *part["predicted"]})
         recalls = {label: _read_hits(part["recalls"].get(label, {})) for label in labels}
         totals = {
-            label: Share(sum(hits * n for hits, _, n in found), sum(rows * n for _, rows, n in found))
+            label: (sum(hits * n for hits, _, n in found), sum(rows * n for _, rows, n in found))
             for label, found in recalls.items()
         }
         details = {
-            "true": {label: one.of for label, one in totals.items()},
+            "true": {label: of for label, (_, of) in totals.items()},
             "predicted": {label: part["predicted"].get(label, 0) for label in labels},
             "invalid": part["flags"]["invalid_rows"],
         }
-        margin = Margin(note="no formula fits it; the recalls have intervals of their own")
-        known = [Fraction(one.count, one.of) for one in totals.values() if one.of]
+        margin = Margin(interval_note="no formula fits it; the recalls have intervals of their own")
+        known = [Fraction(count, of) for count, of in totals.values() if of]
         rstd = self.state_rstd("order_rstd", known, part, details=details, margin=margin)
         stated = []
         for label in labels:
@@ -233,13 +233,43 @@ class PrideMetric(_OrderMetric):
 
     def measure(self, scores: Scores) -> Part:
         """Return the priors of this shard's samples, summed, and the answers of the others."""
-        part: Part = {"left_out": Counter(), "priors": {}, "answers": {}, "skipped": 0}
+        left_out: Counter[str] = Counter()
+        priors: dict[str, Any] = {}
+        answers: dict[str, Counter[str]] = {}
+        skipped = 0
         for row in self.read_samples(scores):
-            if row["estimates_prior"][0]:
-                _add_prior(row, part)
-            else:
-                _add_answer(row, part)
-        return {**part, "left_out": dict(part["left_out"])}
+            choices, shares, truth = (
+                row[name][0] for name in ("choices", "probabilities", "ground_truth_choice")
+            )
+            if not row["estimates_prior"][0]:
+                # The first row of a sample is its own order. A probability that is not known is 0.
+                reason = row["reason"][0]
+                if reason is not None or shares is None or choices is None or truth not in choices:
+                    left_out[reason or "null"] += 1
+                    continue
+                written = " ".join(repr(float(one or 0.0)) for one in shares)
+                known = answers.setdefault(_SEPARATOR.join(choices), Counter())
+                known[f"{written} {list(choices).index(truth)}"] += 1
+                continue
+            left_out[ESTIMATES] += 1
+            rows = zip(row["probabilities"], row["choices"], row["option_order"], strict=True)
+            turned = [
+                found for found, names, order in rows if found is not None and _is_rotation(order, names)
+            ]
+            # A sample of which a probability is not known estimates nothing.
+            is_known = all(share for found in turned for share in found)
+            if choices is None or not is_known or len(turned) < len(choices) or any(row["reason"]):
+                skipped += 1
+                continue
+            places = range(len(choices))
+            logs = [math.fsum(math.log(found[place]) for found in turned) / len(turned) for place in places]
+            weights = [math.exp(one - max(logs)) for one in logs]
+            total = math.fsum(weights)
+            prior = priors.setdefault(_SEPARATOR.join(choices), {"n": 0, "sums": dict.fromkeys(choices, 0)})
+            prior["n"] += 1
+            for label, weight in zip(choices, weights, strict=True):
+                prior["sums"][label] += to_units(weight / total)
+        return {"left_out": dict(left_out), "priors": priors, "answers": answers, "skipped": skipped}
 
     def finish(self, part: Part) -> list[MetricValue]:
         """Return accuracy and RStd, before and after, and the paired difference of the accuracies."""
@@ -276,23 +306,21 @@ class PrideMetric(_OrderMetric):
             before[pair[0]] += count
             after[pair[1]] += count
         accuracy = self.state_mean(NAMES[0], after, whole["left_out"])
+        difference = self.state(NAMES[2], None, whole, note=NOTHING_COUNTED)
+        if pairs:
+            # After minus before over the same samples, with the interval of a paired difference.
+            found = measure_difference([(one, other, count) for (other, one), count in pairs.items()])
+            sure = found.evidence
+            margin = Margin(sure.std_error, sure.interval, sure.interval_method, sure.interval_note)
+            chances = {"p": sure.p, "p_method": sure.p_method}
+            difference = self.state(NAMES[2], found.value, whole, details=chances, margin=margin)
         return [
             replace(accuracy, details={**accuracy.details, **details}),
             self.state_mean(NAMES[1], before, whole["left_out"]),
-            self._state_difference(pairs, whole),
+            difference,
             self._state_spread(NAMES[3], by_label, 1, whole),
             self._state_spread(NAMES[4], by_label, 0, whole),
         ]
-
-    def _state_difference(self, pairs: Mapping[BeforeAfter, int], whole: Part) -> MetricValue:
-        """Return after minus before over the same samples, with the interval of a paired difference."""
-        if not pairs:
-            return self.state(NAMES[2], None, whole, note=NOTHING_COUNTED)
-        found = measure_difference([(after, before, count) for (before, after), count in pairs.items()])
-        sure = found.evidence
-        margin = Margin(sure.std_error, sure.interval, sure.interval_method, sure.interval_note)
-        details = {"p": sure.p, "p_method": sure.p_method}
-        return self.state(NAMES[2], found.value, whole, details=details, margin=margin)
 
     def _state_spread(
         self, name: str, by_label: Mapping[str, Mapping[BeforeAfter, int]], place: int, whole: Part
@@ -305,33 +333,7 @@ class PrideMetric(_OrderMetric):
             / sum(counts.values())
             for counts in by_label.values()
         ]
-        return self.state_rstd(name, recalls, whole, margin=Margin(note="no formula fits it"))
-
-
-def _add_prior(row: Mapping[str, Any], part: Part) -> None:
-    """Add the prior of a sample; one of which a probability is not known estimates nothing."""
-    part["left_out"][ESTIMATES] += 1
-    choices = row["choices"][0]
-    turned = [
-        shares
-        for shares, names, order in zip(
-            row["probabilities"], row["choices"], row["option_order"], strict=True
-        )
-        if shares is not None and _is_rotation(order, names)
-    ]
-    is_known = all(share for shares in turned for share in shares)
-    if choices is None or not is_known or len(turned) < len(choices) or any(row["reason"]):
-        part["skipped"] += 1
-        return
-    size = len(turned)
-    logs = [math.fsum(math.log(shares[place]) for shares in turned) / size for place in range(len(choices))]
-    highest = max(logs)
-    weights = [math.exp(one - highest) for one in logs]
-    total = math.fsum(weights)
-    known = part["priors"].setdefault(_SEPARATOR.join(choices), {"n": 0, "sums": dict.fromkeys(choices, 0)})
-    known["n"] += 1
-    for label, weight in zip(choices, weights, strict=True):
-        known["sums"][label] += to_units(weight / total)
+        return self.state_rstd(name, recalls, whole, margin=Margin(interval_note="no formula fits it"))
 
 
 def _is_rotation(order: Sequence[str] | None, choices: Sequence[str] | None) -> bool:
@@ -339,19 +341,6 @@ def _is_rotation(order: Sequence[str] | None, choices: Sequence[str] | None) -> 
         return False
     start = list(choices).index(order[0])
     return list(order) == [*choices[start:], *choices[:start]]
-
-
-def _add_answer(row: Mapping[str, Any], part: Part) -> None:
-    """Add the first row of a sample, which is its own order: the probabilities and the place of the truth."""
-    reason = row["reason"][0]
-    shares, choices, truth = (row[name][0] for name in ("probabilities", "choices", "ground_truth_choice"))
-    if reason is not None or shares is None or choices is None or truth not in choices:
-        part["left_out"][reason or "null"] += 1
-        return
-    # A probability that is not known is 0.
-    written = " ".join(repr(float(one or 0.0)) for one in shares)
-    known = part["answers"].setdefault(_SEPARATOR.join(choices), Counter())
-    known[f"{written} {list(choices).index(truth)}"] += 1
 
 
 def judge_shares(shares: Sequence[float], truth: int, prior: Iterable[float] | None = None) -> float:
@@ -385,11 +374,6 @@ WHY_LEFT = {
     "REFERS_TO_LABELS": "an option names the letters of others",
     "UNSUITABLE": "their options cannot be moved",
 }
-
-
-def is_about_order(value: MetricValue) -> bool:
-    """Return whether a metric value is drawn here."""
-    return value.type in {ChoiceOrderMetric.type, PrideMetric.type}
 
 
 def say_order(task: TaskRun) -> str | None:

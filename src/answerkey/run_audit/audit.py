@@ -16,8 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from answerkey.datasets.dataset import Dataset, Recorded
-from answerkey.datasets.label_quality import CleanLabels, choose_clean, read_label_quality
+from answerkey.datasets.dataset import CleanLabels, Dataset, Recorded, choose_clean, read_label_quality
 from answerkey.datasets.rows import Rows
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import RunError
@@ -40,7 +39,7 @@ from answerkey.run_audit.findings import (
 )
 from answerkey.runs import KeptCompletions, Run, RunPlace, Table, TaskRun, load_run
 from answerkey.scorers import StringEqualsMcqa, choose_audited, find_audited_rows
-from answerkey.scorers.scoring import OWN, list_passages, reread
+from answerkey.scorers.mcqa import OWN, list_passages, reread
 from answerkey.spec import ScoringStep, Task, task_from_source
 from answerkey.text import Drawn
 from answerkey.types import (

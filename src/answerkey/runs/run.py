@@ -255,7 +255,7 @@ NOT_COMPLETE = "the run is not complete"
 #: What a share of right answers is called in a scorer's values.
 RIGHT = "is_correct"
 #: The module that draws plots of a run; it lies above.
-PLOTS = "answerkey.report.overview"
+PLOTS = "answerkey.reports.overview"
 #: What a task that was run several times has beside the tables of its first repetition.
 REPETITIONS, REPEATABILITY, AGREEMENT = "repetitions", "repeatability.json", "agreement.parquet"
 _FOLDER_NAME = re.compile(r"[^/\\\x00-\x1f]{1,300}")
@@ -447,7 +447,7 @@ class Run(Drawn):
     A run on object storage has its address there.
     """
 
-    drawn_by = "answerkey.report.terminal:draw_summary"
+    drawn_by = "answerkey.reports.terminal:draw_summary"
 
     manifest: Mapping[str, Any]
     tasks: Mapping[str, TaskRun]

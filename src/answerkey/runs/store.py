@@ -23,14 +23,14 @@ from typing import Any, Self, TypeVar
 
 import polars as pl
 
-from answerkey.datasets.downloads import open_cache_folder
-from answerkey.datasets.parquet import scan_stored
+from answerkey.datasets.rows import scan_stored
 from answerkey.datasets.storage import (
     STORES,
     StoredObject,
     find_object,
     is_stored,
     list_objects,
+    open_cache_folder,
     put_object,
     remove_objects,
     require_address,

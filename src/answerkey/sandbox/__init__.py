@@ -3,21 +3,15 @@
 from answerkey.sandbox.snippet import (
     Snippet,
     SnippetError,
-    SnippetErrorKind,
     SnippetProcess,
     check_snippet,
-    remember_trust,
     require_trust,
-    untrusted,
 )
 
 __all__ = [
     "Snippet",
     "SnippetError",
-    "SnippetErrorKind",
     "SnippetProcess",
     "check_snippet",
-    "remember_trust",
     "require_trust",
-    "untrusted",
 ]

@@ -78,11 +78,6 @@ class Snippet:
         """The SHA-256 of what would run: the function's name and the source."""
         return hashlib.sha256(f"{self.function}\0{self.source}".encode()).hexdigest()
 
-    @property
-    def first_line(self) -> str:
-        """The first line that holds something, for listings."""
-        return next((line.strip() for line in self.source.splitlines() if line.strip()), "")
-
 
 class SnippetError(Exception):
     """A call that gave no value.
@@ -170,7 +165,8 @@ def require_trust(snippets: Sequence[Snippet], *, trust_code: bool) -> list[Noti
 
     With `trust_code` they are trusted from now on; a notice says so when that could not be remembered.
     """
-    strange = untrusted(snippets)
+    known = _read_trusted()
+    strange = list({one.digest: one for one in snippets if one.digest not in known}.values())
     if not strange:
         return []
     if not trust_code:
@@ -179,34 +175,22 @@ def require_trust(snippets: Sequence[Snippet], *, trust_code: bool) -> list[Noti
         for one in strange:
             place = f" ({one.place})" if one.place and str(one.place) else ""
             digest = one.digest[:DIGEST_CHARACTERS]
-            lines.append(f"  - `{one.label}`{place}, {one.function}, sha256 {digest}…: {one.first_line!r}")
+            first = next((line.strip() for line in one.source.splitlines() if line.strip()), "")
+            lines.append(f"  - `{one.label}`{place}, {one.function}, sha256 {digest}…: {first!r}")
         hint = "read them, then run again with `--trust-code`; it is remembered until their text changes"
         raise SpecError("E118", "\n".join(lines), where=strange[0].place, hint=hint)
+    trusted = known | {one.digest: {"function": one.function, "label": one.label} for one in strange}
     try:
-        remember_trust(strange)
+        path = _trust_file()
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
+            json.dump({"version": TRUST_VERSION, "trusted": trusted}, file, indent=1, sort_keys=True)
+        Path(file.name).replace(path)
     except OSError as error:
         from answerkey.types import Notice
 
         return [Notice(f"the trust in these snippets could not be remembered: {error}")]
     return []
-
-
-def untrusted(snippets: Iterable[Snippet]) -> list[Snippet]:
-    """Return the snippets that the user has not allowed to run, each text once."""
-    known = _read_digests()
-    return list({one.digest: one for one in snippets if one.digest not in known}.values())
-
-
-def remember_trust(snippets: Iterable[Snippet]) -> None:
-    """Remember that these very texts may run."""
-    path = _trust_file()
-    trusted = _read_digests() | {
-        one.digest: {"function": one.function, "label": one.label} for one in snippets
-    }
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
-        json.dump({"version": TRUST_VERSION, "trusted": trusted}, file, indent=1, sort_keys=True)
-    Path(file.name).replace(path)
 
 
 def _trust_file() -> Path:
@@ -216,7 +200,7 @@ def _trust_file() -> Path:
     return base / "answerkey" / "trust.json"
 
 
-def _read_digests() -> dict[str, object]:
+def _read_trusted() -> dict[str, object]:
     """Return what is trusted; a record that cannot be read trusts nothing."""
     try:
         content = json.loads(_trust_file().read_text(encoding="utf-8"))
@@ -266,23 +250,18 @@ class SnippetProcess:
         pending = iter(calls)
         while batch := list(islice(pending, BATCH_SIZE)):
             while batch:
-                outcomes = self._run_batch(batch)
+                worker = self._start()
+                reading = worker.send(json.dumps([list(one) for one in batch], default=str).encode())
+                outcomes: list[object | SnippetError] = []
+                try:
+                    for position in range(len(batch)):
+                        seconds = self.seconds if position else self.seconds + reading
+                        outcomes.append(self._receive(worker, seconds))
+                except SnippetError as problem:  # the calls after it have a new process
+                    self.close()
+                    outcomes.append(problem)
                 batch = batch[len(outcomes) :]
                 yield from outcomes
-
-    def _run_batch(self, batch: Sequence[Sequence[object]]) -> list[object | SnippetError]:
-        """Return the outcomes of the calls up to and including the first that ends the process."""
-        worker = self._start()
-        reading = worker.send([list(arguments) for arguments in batch])
-        outcomes: list[object | SnippetError] = []
-        for position in range(len(batch)):
-            seconds = self.seconds if position else self.seconds + reading
-            try:
-                outcomes.append(self._receive(worker, seconds))
-            except SnippetError as problem:
-                self.close()
-                return [*outcomes, problem]
-        return outcomes
 
     def _start(self) -> WorkerProcess:
         if self._worker is not None:
@@ -291,18 +270,17 @@ class SnippetProcess:
         function = self.snippet.function
         try:
             worker.receive(seconds=START_SECONDS)
-            worker.send(
-                {
-                    "source": self.snippet.source,
-                    "function": function,
-                    "label": self.snippet.label,
-                    "most": CALLS[function][2] if function in CALLS else 1,
-                    "seconds": self.seconds,
-                    "memory_bytes": self.memory_bytes,
-                    "file_bytes": FILE_BYTES,
-                    "has_network": function in ASKING,
-                }
-            )
+            setting = {
+                "source": self.snippet.source,
+                "function": function,
+                "label": self.snippet.label,
+                "most": CALLS[function][2] if function in CALLS else 1,
+                "seconds": self.seconds,
+                "memory_bytes": self.memory_bytes,
+                "file_bytes": FILE_BYTES,
+                "has_network": function in ASKING,
+            }
+            worker.send(json.dumps(setting).encode())
             outcome = self._receive(worker, self.seconds)
         except SnippetError as problem:
             self.close()
@@ -319,15 +297,18 @@ class SnippetProcess:
         An error about a limit says which limit.
         """
         try:
-            message = worker.receive(seconds=seconds)
+            message = json.loads(worker.receive(seconds=seconds))
+        except (ValueError, RecursionError):
+            message = None
         except SnippetError as problem:
             problem.message = self._name_limit(problem.kind, problem.message)
             raise
+        if not isinstance(message, dict) or message.keys().isdisjoint({"state", "value", "kind"}):
+            raise SnippetError("died", "the snippet broke its connection", output=worker.output)
         if "kind" not in message:
             return message.get("value")
-        kind = cast("SnippetErrorKind", message["kind"])
-        text = self._name_limit(kind, str(message["message"]))
-        return SnippetError(kind, text, traceback=str(message["traceback"]), output=worker.output)
+        kind, text = message["kind"], self._name_limit(message["kind"], message["message"])
+        return SnippetError(kind, text, traceback=message["traceback"], output=worker.output)
 
     def _name_limit(self, kind: SnippetErrorKind, message: str) -> str:
         if kind == "timeout":
@@ -375,32 +356,18 @@ class WorkerProcess:
         """The end of what the snippet has printed so far."""
         return self._output.decode(errors="replace")[-OUTPUT_CHARACTERS:]
 
-    def send(self, message: object) -> float:
+    def send(self, payload: bytes) -> float:
         """Hand a message over; return how many seconds reading it may take.
 
         A worker that is gone, or does not listen, is noticed by `receive`.
         """
-        return self.send_bytes(json.dumps(message, default=str).encode())
-
-    def send_bytes(self, payload: bytes) -> float:
-        """Hand a message over as it is; return how many seconds reading it may take."""
         self._socket.settimeout(START_SECONDS)
         with contextlib.suppress(OSError):
             self._socket.sendall(struct.pack(">Q", len(payload)) + payload)
         return len(payload) / BYTES_PER_SECOND
 
-    def receive(self, *, seconds: float) -> dict[str, object]:
+    def receive(self, *, seconds: float) -> bytes:
         """Return the worker's next message."""
-        try:
-            message = json.loads(self.receive_bytes(seconds=seconds))
-        except (ValueError, RecursionError):
-            message = None
-        if not isinstance(message, dict) or message.keys().isdisjoint({"state", "value", "kind"}):
-            raise SnippetError("died", "the snippet broke its connection", output=self.output)
-        return message
-
-    def receive_bytes(self, *, seconds: float) -> bytes:
-        """Return the worker's next message as it was sent."""
         deadline = time.monotonic() + seconds
         (length,) = struct.unpack(">Q", self._take(8, deadline))
         if length > FRAME_BYTES:

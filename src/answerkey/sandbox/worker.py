@@ -24,7 +24,7 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 if TYPE_CHECKING:
     import asyncio
@@ -102,15 +102,8 @@ class Channel:
         threading.Thread(target=self._watch, args=(descriptor,), daemon=True).start()
         threading.stack_size(0)
 
-    def receive(self) -> object:
-        """Return the next message, its mappings as views; leave the process when the parent is gone."""
-        try:
-            return json.loads(self.receive_bytes(), object_hook=View)
-        except MemoryError:
-            os._exit(MEMORY_EXIT_CODE)
-
-    def receive_bytes(self) -> bytearray:
-        """Return the next message as it was sent."""
+    def receive(self) -> bytearray:
+        """Return the next message; leave the process when the parent is gone."""
         (length,) = struct.unpack(">Q", self._read(8))
         return self._read(length)
 
@@ -157,14 +150,14 @@ def main() -> None:
     folder = sys.argv.pop()
     channel = Channel(int(sys.argv.pop()), folder)
     channel.send(b'{"state": "up"}')
-    setting = cast("dict[str, Any]", channel.receive())
-    if setting["function"] == "compute_scores":
+    setting = json.loads(channel.receive())
+    name, file_name = setting["function"], f"<{setting['label']}>"
+    if name == "compute_scores":
         load_trace()
-    limit_process(setting["memory_bytes"], setting["file_bytes"])
+    limit_process(AS=setting["memory_bytes"], FSIZE=setting["file_bytes"], CORE=0)
     if not setting["has_network"]:
         refuse_network()
     limit_cpu(setting["seconds"])
-    name, file_name = setting["function"], f"<{setting['label']}>"
     function = load_function(setting["source"], name, file_name, setting["most"])
     if isinstance(function, dict):
         channel.send(json.dumps(function).encode())
@@ -173,7 +166,11 @@ def main() -> None:
     own, runner = os.getpid(), asyncio.Runner()
     while True:
         limit_cpu(READ_SECONDS)
-        for arguments in cast("list[list[object]]", channel.receive()):
+        try:
+            calls: list[list[object]] = json.loads(channel.receive(), object_hook=View)
+        except MemoryError:
+            os._exit(MEMORY_EXIT_CODE)
+        for arguments in calls:
             limit_cpu(setting["seconds"])
             payload = call_function(function, show_arguments(name, arguments), runner, file_name)
             if os.getpid() != own:
@@ -181,14 +178,13 @@ def main() -> None:
             channel.send(payload)
 
 
-def limit_process(memory_bytes: int, file_bytes: int) -> None:
+def limit_process(**limits: int) -> None:
     """Lower what this process may take; a limit that the system refuses to set is left as it is."""
     import resource
 
-    wanted = {"RLIMIT_AS": memory_bytes, "RLIMIT_FSIZE": file_bytes, "RLIMIT_CORE": 0}
-    for name, value in wanted.items():
+    for name, value in limits.items():
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            resource.setrlimit(getattr(resource, name), (value, value))
+            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
 
 
 def refuse_network() -> None:

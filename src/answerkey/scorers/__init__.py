@@ -1,56 +1,70 @@
-"""Samples and completions become scores; one module per scorer: its fields, its rule, its column form."""
+"""Samples and completions become scores; one module per scorer: its fields, its rule, its column form.
+
+A module other than those imported here is loaded when a task names its scorer.
+"""
 
 from __future__ import annotations
 
 from answerkey.scorers.base import (
     Action,
+    ModelScorer,
     RowProblem,
     Scorer,
     apply_actions,
     build_scores,
     compile_templates,
-    try_action,
-)
-from answerkey.scorers.choice_probabilities import ChoiceProbabilities, judge_probabilities
-from answerkey.scorers.mcqa import StringEqualsMcqa, explain_verdict, judge
-from answerkey.scorers.model_judge import JUDGE_CALL_FAILED, ModelAsAJudge, ModelScorer
-from answerkey.scorers.python_scorer import PythonScorer
-from answerkey.scorers.scoring import (
-    choose_audited,
-    count_readings,
-    find_audited_rows,
     join_scores,
     score_rows,
+    try_action,
 )
-from answerkey.scorers.string_equals import StringEquals
+from answerkey.scorers.mcqa import (
+    StringEqualsMcqa,
+    choose_audited,
+    count_readings,
+    explain_verdict,
+    find_audited_rows,
+    judge,
+)
 from answerkey.types import Registry
 
-_OWN: tuple[type[Scorer], ...] = (
-    StringEqualsMcqa,
-    StringEquals,
-    PythonScorer,
-    ModelAsAJudge,
-    ChoiceProbabilities,
+_OWN = {
+    "string_equals_mcqa": "answerkey.scorers.mcqa:StringEqualsMcqa",
+    "string_equals": "answerkey.scorers.string_equals:StringEquals",
+    "python": "answerkey.scorers.python_scorer:PythonScorer",
+    "model_as_a_judge_scorer": "answerkey.scorers.model_judge:ModelAsAJudge",
+    "choice_probabilities": "answerkey.scorers.choice_probabilities:ChoiceProbabilities",
+}
+#: The `template_fields` of these, so that none is loaded to know how a file is read.
+_TEMPLATE_FIELDS = frozenset(
+    {"choices", "ground_truth", "ground_truth_choice", "options", "system_prompt", "user_prompt", "value"}
 )
 
 #: The scorers by type.
-SCORERS: Registry[Scorer] = Registry("answerkey.scorers", {scorer.type: scorer for scorer in _OWN})
+SCORERS: Registry[Scorer] = Registry("answerkey.scorers", _OWN)
 
 #: The name that scorers of other packages build on.
 BaseScorer = Scorer
 
+
+def list_template_fields() -> frozenset[str]:
+    """Return the names of the fields that hold templates in any scorer."""
+    others = (SCORERS[name] for name in SCORERS if name not in _OWN)
+    return _TEMPLATE_FIELDS.union(*(scorer.template_fields for scorer in others))
+
+
+def reads_by_templates(scorer: Scorer) -> bool:
+    """Whether a scorer reads of a sample only what its templates name; others may look at any column."""
+    names = {"string_equals", "string_equals_mcqa", "choice_probabilities"}
+    return scorer.type in names and type(scorer) is SCORERS[scorer.type]
+
+
 __all__ = [
-    "JUDGE_CALL_FAILED",
     "SCORERS",
     "Action",
     "BaseScorer",
-    "ChoiceProbabilities",
-    "ModelAsAJudge",
     "ModelScorer",
-    "PythonScorer",
     "RowProblem",
     "Scorer",
-    "StringEquals",
     "StringEqualsMcqa",
     "apply_actions",
     "build_scores",
@@ -61,7 +75,8 @@ __all__ = [
     "find_audited_rows",
     "join_scores",
     "judge",
-    "judge_probabilities",
+    "list_template_fields",
+    "reads_by_templates",
     "score_rows",
     "try_action",
 ]

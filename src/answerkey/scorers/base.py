@@ -6,7 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
 
 import polars as pl
 
@@ -16,6 +16,7 @@ from answerkey.templates import RowError, RowFilter, Sifted, Template
 from answerkey.types import (
     EMPTY_STRUCT_FIELD,
     LATER_NAMES,
+    PRIOR_SCHEMA,
     Completions,
     CompletionStatus,
     Known,
@@ -24,6 +25,9 @@ from answerkey.types import (
     Scores,
     ScoreStatus,
 )
+
+if TYPE_CHECKING:
+    from answerkey.models.model import Model
 
 #: Why a sample without a completion has no score: the call failed.
 CALL_FAILED = "CALL_FAILED"
@@ -103,6 +107,18 @@ class Scorer(ABC):
     @abstractmethod
     def score(self, samples: Samples, completions: Completions) -> Scores:
         """Return one verdict per sample, in order."""
+
+
+@runtime_checkable
+class ModelScorer(Protocol):
+    """A scorer that asks a model of its own, the one that `model_key` names."""
+
+    @property
+    def model_key(self) -> str:
+        """How the file calls the model; found like the model of a task."""
+
+    def bind(self, model: Model, *, key: str) -> Scorer:
+        """Return the scorer that asks this model; `key` is the scorer's own, for the purpose of its calls."""
 
 
 def compile_templates(scorer: Scorer) -> tuple[dict[str, Template], list[tuple[str, SpecError]]]:
@@ -209,6 +225,12 @@ def find_statuses(faults: pl.Series, calls: pl.Series) -> tuple[pl.Series, pl.Se
     return table["status"], table["reason"]
 
 
+def mark_faults(faults: Mapping[int, RowFault], height: int) -> pl.Series:
+    """Return the reason why each row is FAILED, null for rows that are not; `faults` are by row."""
+    reasons = fill(height, None)
+    return reasons.scatter(list(faults), [one.reason for one in faults.values()]) if faults else reasons
+
+
 def fill(height: int, text: str | None) -> pl.Series:
     """Return a column with the same text in every row."""
     return pl.repeat(text, height, dtype=pl.String, eager=True)
@@ -266,20 +288,7 @@ def view_completions(completions: Completions, template: Template) -> Samples:
     Replies and prompts are JSON text of any shape, and so are the columns wherever a table has any of them.
     The names of the later era are JSON text too; those that the template does not read are null.
     """
-    table = _view_output(completions)
-    paths = template.paths_from("solver_output")
-    read = {path[0] for path in paths if path} if () not in paths else set(LATER_NAMES)
-    later = [name for name in LATER_NAMES if name in read]
-    rows = [one.solver_output() for one in completions.rows()] if later else []
-    columns = {name: [json.dumps(row[name], ensure_ascii=False) for row in rows] for name in later}
-    frame = table.frame.with_columns(pl.lit(None, pl.String).alias(name) for name in LATER_NAMES)
-    frame = frame.with_columns(pl.Series(name, texts, pl.String) for name, texts in columns.items())
-    return Samples(frame, table.ids, encoded=table.encoded | {*LATER_NAMES})
-
-
-def _view_output(completions: Completions) -> Samples:
-    frame = completions.frame
-    is_bare = all(frame[name].null_count() == frame.height for name in ("reply", "prompt"))
+    frame, ids = completions.frame, completions.frame["sample_id"]
     usage = frame["usage"].struct.unnest().select("prompt_tokens", "completion_tokens").to_struct("usage")
     table = frame.select(
         pl.lit("assistant").alias("role"),
@@ -289,11 +298,20 @@ def _view_output(completions: Completions) -> Samples:
         "reply",
         "prompt",
     )
-    ids = frame["sample_id"]
+    is_bare = all(frame[name].null_count() == frame.height for name in ("reply", "prompt"))
     if is_bare:
-        return Samples(table.select(_OUTPUT, _MESSAGES), ids)
-    texts = table.with_columns(_MESSAGE_TEXT).select(_OUTPUT_TEXT, _MESSAGES_TEXT)
-    return Samples(texts, ids, encoded=frozenset(texts.columns))
+        shown = table.select(_OUTPUT, _MESSAGES)
+    else:
+        shown = table.with_columns(_MESSAGE_TEXT).select(_OUTPUT_TEXT, _MESSAGES_TEXT)
+    paths = template.paths_from("solver_output")
+    read = {path[0] for path in paths if path} if () not in paths else set(LATER_NAMES)
+    later = [name for name in LATER_NAMES if name in read]
+    rows = [one.solver_output() for one in completions.rows()] if later else []
+    columns = {name: [json.dumps(row[name], ensure_ascii=False) for row in rows] for name in later}
+    shown = shown.with_columns(pl.lit(None, pl.String).alias(name) for name in LATER_NAMES)
+    shown = shown.with_columns(pl.Series(name, texts, pl.String) for name, texts in columns.items())
+    encoded = LATER_NAMES if is_bare else shown.columns
+    return Samples(shown, ids, encoded=frozenset(encoded))
 
 
 _MESSAGE = pl.struct("role", "content").alias("message")
@@ -323,20 +341,84 @@ _MESSAGES_TEXT = pl.concat_str(
 
 
 def view_scores(scores: Mapping[str, Scores]) -> Samples:
-    """Return the `scores` of every row: for each scorer its metadata and values by name."""
-    columns = {key: _join_fields(one) for key, one in scores.items()}
-    encoded = frozenset(key for key, one in columns.items() if one.dtype == pl.String)
-    frame = pl.DataFrame([column.alias(key) for key, column in columns.items()])
-    return Samples(frame, pl.Series(range(frame.height)), encoded=encoded)
+    """Return the `scores` of every row: for each scorer its metadata and values by name.
+
+    A struct; JSON text when values have no common type, or when there are none.
+    """
+    columns, encoded = [], set()
+    for key, one in scores.items():
+        names = [*one.metadata_names, *one.value_names]
+        if one.encoded or not names:
+            texts = [json.dumps({**row.metadata, **row.values}) for row in one.rows()]
+            columns.append(pl.Series(key, texts, dtype=pl.String))
+            encoded.add(key)
+        else:
+            columns.append(pl.DataFrame({name: one.column(name) for name in names}).to_struct(key))
+    frame = pl.DataFrame(columns)
+    return Samples(frame, pl.Series(range(frame.height)), encoded=frozenset(encoded))
 
 
-def _join_fields(scores: Scores) -> pl.Series:
-    """Return a struct per row; JSON text when values have no common type, or when there are none."""
-    names = [*scores.metadata_names, *scores.value_names]
-    if scores.encoded or not names:
-        rows = ({**score.metadata, **score.values} for score in scores.rows())
-        return pl.Series([json.dumps(row) for row in rows], dtype=pl.String)
-    return pl.DataFrame({name: scores.column(name) for name in names}).to_struct()
+# Scoring the rows of a shard, whose options may stand in another order than in the file.
+
+#: Why a row that the dataset got wrong has no score.
+BAD_ROW = "BAD_ROW"
+#: What a score says of the order: all labels are those that the options have in the file.
+ORDER_FIELDS: dict[str, pl.DataType] = {
+    "base_sample_id": pl.String(),
+    "option_order": pl.List(pl.String),
+    "predicted_option": pl.String(),
+    "ground_truth_option": pl.String(),
+    "left_in_place": pl.String(),
+}
+
+
+def score_rows(scorer: Scorer, samples: Samples, completions: Completions, failed: Sequence[int]) -> Scores:
+    """Return a scorer's verdicts with these rows FAILED; nobody is asked about a row that is."""
+    if not failed or not isinstance(scorer, ModelScorer):
+        return note_orders(scorer.score(samples, completions).fail(failed, BAD_ROW), samples)
+    left_out = set(failed)
+    rows = [row for row in range(len(samples)) if row not in left_out]
+    scores = scorer.score(samples.take(rows), completions.take(rows))
+    return note_orders(scores.spread(rows, len(samples), BAD_ROW), samples)
+
+
+def join_scores(completions: Completions, scores: Mapping[str, Scores]) -> pl.DataFrame:
+    """Return the stored form of a shard's scores: `sample_id`, `trial`, then one struct per scorer key."""
+    tables = [completions.frame.select("sample_id", "trial")]
+    tables += [pl.DataFrame([one.frame.to_struct(key)]) for key, one in scores.items()]
+    return pl.concat(tables, how="horizontal")
+
+
+def restore_label(label: str | None, choices: Sequence[str] | None, order: Sequence[int]) -> str | None:
+    """Return what the option with this label in this order is called in the file."""
+    if label is None or choices is None or label not in choices or len(order) != len(choices):
+        return label
+    return choices[order[choices.index(label)]]
+
+
+def note_orders(scores: Scores, samples: Samples) -> Scores:
+    """Return scores with what they say of the order, whatever their status; without orders, as they are."""
+    if samples.orders is None:
+        return scores
+    orders = samples.orders["order"].to_list()
+    choices, predicted, truth = (
+        [None] * len(scores) if column is None else column.to_list()
+        for column in map(scores.column, ("choices", "predicted_choice", "ground_truth_choice"))
+    )
+    columns: dict[str, pl.Series | Sequence[object]] = {
+        "base_sample_id": samples.orders["base_sample_id"],
+        "option_order": [
+            None if names is None or len(order) != len(names) else [names[place] for place in order]
+            for names, order in zip(choices, orders, strict=True)
+        ],
+        "predicted_option": list(map(restore_label, predicted, choices, orders)),
+        "ground_truth_option": list(map(restore_label, truth, choices, orders)),
+        "left_in_place": samples.orders["left_in_place"],
+    }
+    added = [pl.Series(name, columns[name], dtype=dtype) for name, dtype in ORDER_FIELDS.items()]
+    added += [samples.orders[name] for name in PRIOR_SCHEMA if name in samples.orders.columns]
+    metadata = scores.frame["metadata"].struct.unnest().with_columns(added).to_struct("metadata")
+    return Scores(scores.frame.with_columns(metadata), scores.encoded)
 
 
 # Action rules: what happens to samples after scoring.

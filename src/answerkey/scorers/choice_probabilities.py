@@ -62,9 +62,14 @@ def judge_probabilities(
     a truth outside them is not known, and neither is its `nll`.
     """
     found = read_likelihoods(logprobs, choices, normalise)
-    if not isinstance(found, Likelihoods):
+    if isinstance(found, str):
         return Score(ScoreStatus.FAILED, found)
-    best, shares, place = found.best, found.shares, list(choices).index(truth)
+    likely, mass, token = found
+    highest, place = max(one for one in likely if one is not None), list(choices).index(truth)
+    best = [at for at, one in enumerate(likely) if one == highest]
+    weights = [None if one is None else math.exp(one - highest) for one in likely]
+    total = math.fsum(one for one in weights if one is not None)
+    shares = [None if one is None else one / total for one in weights]
     predicted = choices[best[0]] if len(best) == 1 else None
     share = shares[place]
     squares = [((one or 0.0) - (at == place)) ** 2 for at, one in enumerate(shares)]
@@ -74,7 +79,7 @@ def judge_probabilities(
         "truth_probability": share,
         "nll": None if not share else -math.log(share),
         "brier": math.fsum(squares),
-        "choice_mass": found.mass,
+        "choice_mass": mass,
         "text_mismatch": None if said is None else float(said != predicted),
         "is_partial": float(None in shares),
     }
@@ -82,9 +87,9 @@ def judge_probabilities(
         "predicted_choice": predicted,
         "ground_truth_choice": truth,
         "choices": list(choices),
-        "probabilities": list(shares),
+        "probabilities": shares,
         "text_choice": said,
-        "answer_token": found.token,
+        "answer_token": token,
         "choices_outside": sum(one is None for one in shares),
     }
     return Score(ScoreStatus.SCORED, values=values, metadata=metadata)
@@ -196,43 +201,19 @@ _LONGEST = 1 << 63
 NoLogprobs = Literal["NO_LOGPROBS", "NO_ANSWER_TOKEN", "NO_CHOICE_IN_TOP_LOGPROBS", "OTHER_RANKING"]
 
 
-@dataclass(frozen=True)
-class Likelihoods:
-    """The log-probability of each choice, in order; None for one outside the alternatives that were sent.
-
-    No such choice is likelier than `floor`. `mass` is the probability of all choices together, None for
-    continuations that were ranked. `token` is the answer's own token.
-    """
-
-    logprobs: tuple[float | None, ...]
-    floor: float | None = None
-    mass: float | None = None
-    token: str | None = None
-
-    @property
-    def shares(self) -> tuple[float | None, ...]:
-        """The probability of each choice, given that one of them is the answer; None where not known."""
-        known = [one for one in self.logprobs if one is not None]
-        highest = max(known)
-        total = math.fsum(math.exp(one - highest) for one in known)
-        return tuple(None if one is None else math.exp(one - highest) / total for one in self.logprobs)
-
-    @property
-    def best(self) -> tuple[int, ...]:
-        """The places of the likeliest choices: one, unless several are equally likely."""
-        highest = max(one for one in self.logprobs if one is not None)
-        return tuple(place for place, one in enumerate(self.logprobs) if one == highest)
-
-
 def read_likelihoods(
     logprobs: object, choices: Sequence[str], normalise: Normalise
-) -> Likelihoods | NoLogprobs:
-    """Return how likely each choice was, or why that is not known."""
+) -> tuple[list[float | None], float | None, str | None] | NoLogprobs:
+    """Return how likely each choice was, or why that is not known.
+
+    The log-probability of each choice, None for one outside the alternatives that were sent; the probability
+    of all choices together, None for continuations that were ranked; the answer's own token.
+    """
     if isinstance(logprobs, Mapping) and isinstance(logprobs.get("ranking"), list):
         if len(logprobs["ranking"]) != len(choices):
             return "OTHER_RANKING"
-        found = tuple(_weigh(one, normalise) for one in logprobs["ranking"])
-        return "NO_LOGPROBS" if None in found else Likelihoods(found)
+        found = [_weigh(one, normalise) for one in logprobs["ranking"]]
+        return "NO_LOGPROBS" if None in found else (found, None, None)
     positions = read_positions(logprobs)
     if not any(one.top for one in positions):
         return "NO_LOGPROBS"
@@ -246,8 +227,8 @@ def read_likelihoods(
     known = [one for one in likely if one]
     if not known:
         return "NO_CHOICE_IN_TOP_LOGPROBS"
-    logs = tuple(math.log(one) if one else None for one in likely)
-    return Likelihoods(logs, min(answer.top.values()), min(1.0, math.fsum(known)), answer.token)
+    logs = [math.log(one) if one else None for one in likely]
+    return logs, min(1.0, math.fsum(known)), answer.token
 
 
 def read_label(token: str) -> str:

@@ -11,17 +11,20 @@ from __future__ import annotations
 import ast
 import json
 import math
+import random
 import warnings
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from itertools import product
 from typing import Any
 
 import polars as pl
 
 from answerkey.errors import SpecError, listing
-from answerkey.reader import Reading, explain_reading
+from answerkey.reader import EXTRACTORS, Reading, explain_reading
 from answerkey.reader.characters import LONGEST_CHARACTER, compose, measure_character, strip_white_space
 from answerkey.reader.explain import shorten
 from answerkey.scorers.base import (
@@ -35,6 +38,7 @@ from answerkey.scorers.base import (
     compile_templates,
     fill,
     find_statuses,
+    mark_faults,
     name_column,
     report_faults,
     spread,
@@ -42,7 +46,7 @@ from answerkey.scorers.base import (
 from answerkey.scorers.extraction import ExtractionRule, find_rule, tabulate
 from answerkey.templates import Distinct, RowError, Template
 from answerkey.types import (
-    PRIOR_SCHEMA,
+    RULE_NAMES,
     Completion,
     Completions,
     CompletionStatus,
@@ -188,10 +192,13 @@ class StringEqualsMcqa(Scorer):
         templates, errors = compile_templates(self)
         for field, _ in errors:
             templates.pop(field, None)
-        rows = resolve_ordered(templates, samples)
+        rows = resolve_rows(templates, samples)
         notices = []
         for name, template in templates.items():
-            columns = _list_columns(template)
+            column, source = name_column(template), str(template.source).strip()
+            is_lone = source.startswith("{{") and source.endswith("}}") and source.count("{{") == 1
+            # The columns whose cells the template hands on; none when text of its own stands around them.
+            columns = [column] if column else sorted(template.columns or ()) if is_lone else []
             trimmed = rows.choose(lambda pair, name=name: name in pair.trimmed, pl.Boolean())  # type: ignore[misc]  # a default binds the loop variable
             if columns and trimmed.any():
                 noun = "choices" if name == "choices" else "ground truths"
@@ -208,7 +215,7 @@ class StringEqualsMcqa(Scorer):
 
     def sample_facts(self, samples: Samples) -> Known:
         """Return choices, truth and option texts of each sample; None where a row has none."""
-        rows = resolve_ordered(self.templates(), samples)
+        rows = resolve_rows(self.templates(), samples)
         pairs = [rows.pairs[code] for code in rows.codes.to_list()]
         return Known(
             choices=[pair.choices for pair in pairs],
@@ -237,7 +244,7 @@ class StringEqualsMcqa(Scorer):
     def score(self, samples: Samples, completions: Completions) -> Scores:
         """Return the verdicts, the same as `judge` gives row by row."""
         rule = find_rule(self.extraction)
-        rows = resolve_ordered(self.templates(), samples)
+        rows = resolve_rows(self.templates(), samples)
         options = self.option_texts(samples) if rule.reads_options else None
         readings = _read_completions(rule, completions, rows, options)
         choice, truths = readings["choice"], rows.truths
@@ -345,28 +352,19 @@ def read_options(value: object) -> tuple[str, ...] | None:
 
 
 def _read_list(value: object) -> Sequence[object]:
-    if isinstance(value, str):
-        value = _parse_text(value)
+    """Return a list, or what JSON or Python reads in a text."""
+    if isinstance(value, str) and len(value) <= LONGEST_LIST:
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            unreadable = suppress(ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
+            with unreadable, warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                value = ast.literal_eval(strip_white_space(str(value)))
     if isinstance(value, list | tuple):
         return value
     named = "null" if value is None else f"{shorten(value)}, not a list"
     raise RowFault("BAD_CHOICES", f"the choices are {named}", _LIST_HINT)
-
-
-def _parse_text(text: str) -> object:
-    """Return what JSON or Python reads in the text; the text itself when neither reads it."""
-    if len(text) > LONGEST_LIST:
-        return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        pass
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.literal_eval(strip_white_space(text))
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        return text
 
 
 def _read_character(cell: object, reason: FaultReason, noun: str) -> tuple[str, bool]:
@@ -432,12 +430,10 @@ class ResolvedRows:
 
     def reasons(self) -> pl.Series:
         """Return the reason why a row is FAILED, null for rows that can be scored."""
-        reasons = self.choose(lambda pair: pair.faults[0].reason if pair.faults else None, pl.String())
-        if not self.options:
-            return reasons
-        faults = (self.options.get(row) for row in range(len(reasons)))
-        options = pl.Series([None if one is None else one.reason for one in faults], dtype=pl.String)
-        return reasons.zip_with(reasons.is_not_null(), options)
+        first: dict[int, RowFault] = {}
+        for row, fault in self.faults():
+            first.setdefault(row, fault)
+        return mark_faults(first, len(self.codes))
 
     @property
     def truths(self) -> pl.Series:
@@ -458,19 +454,27 @@ _DTYPES: dict[str, pl.DataType] = {"choices": pl.List(pl.String), "ground_truth_
 
 
 def resolve_rows(templates: Mapping[str, Template], samples: Samples) -> ResolvedRows:
-    """Return choices and truth of every row; distinct values are parsed once."""
+    """Return choices and truth of every row, the truth at the place to which its option was moved.
+
+    Distinct values are parsed once, and rows are resolved once, for checking and for scoring them.
+    """
+    key = "resolved", *((name, repr(template.source)) for name, template in sorted(templates.items()))
+    if key in samples.memo:
+        known: ResolvedRows = samples.memo[key]
+        return known
+    written = samples if samples.orders is None else samples.as_written()
     options: dict[int, RowFault] = {}
     template = templates.get("options")
-    if template is not None and template.series(samples) is None:
+    if template is not None and template.series(written) is None:
         # Apart from the pairs, since every row has its own texts.
-        values = enumerate(template.values(samples))
+        values = enumerate(template.values(written))
         options = {
             row: RowFault.from_error("options", one) for row, one in values if isinstance(one, RowError)
         }
     names = [name for name in _DTYPES if name in templates]
-    fields = {name: templates[name].distinct(samples) for name in names}
+    fields = {name: templates[name].distinct(written) for name in names}
     read = {name: [_read_value(name, value) for value in one.values] for name, one in fields.items()}
-    combinations, codes = _combine([fields[name] for name in names], len(samples))
+    combinations, codes = _combine([fields[name] for name in names], len(written))
     pairs = [
         _build_pair({name: read[name][code] for name, code in zip(names, combination, strict=True)})
         for combination in combinations
@@ -480,9 +484,19 @@ def resolve_rows(templates: Mapping[str, Template], samples: Samples) -> Resolve
         # Cells that hold just what is read there: nothing to trim, to compose or to parse, no faults.
         spelled = [one if isinstance(one, RowFault) else one[0] for one in read[name]]
         plain = [list(one) if isinstance(one, tuple) else one for one in spelled]
-        series = templates[name].series(samples) if plain == list(fields[name].values) else None
+        series = templates[name].series(written) if plain == list(fields[name].values) else None
         cells |= {} if series is None or series.dtype != _DTYPES[name] else {name: series}
-    return ResolvedRows(pairs, codes, options, cells)
+    if samples.orders is not None:
+        moved: dict[tuple[int, str | None], int] = {}
+        places = []
+        for code, order in zip(codes.to_list(), samples.orders["order"].to_list(), strict=True):
+            truth = move_label(pairs[code].truth, pairs[code].choices, order)
+            places.append(moved.setdefault((code, truth), len(moved)))
+        pairs = [replace(pairs[code], truth=truth) for code, truth in moved]
+        codes = pl.Series(places, dtype=pl.UInt32)
+        cells.pop("ground_truth_choice", None)
+    rows = samples.memo[key] = ResolvedRows(pairs, codes, options, cells)
+    return rows
 
 
 def _combine(fields: Sequence[Distinct], height: int) -> tuple[list[tuple[int, ...]], pl.Series]:
@@ -523,51 +537,6 @@ def _build_pair(read: Mapping[str, RowFault | tuple[Any, bool]]) -> Pair:
     return Pair(choices, truth, tuple(faults), trimmed)
 
 
-def _list_columns(template: Template) -> list[str]:
-    """Return the columns whose cells a template hands on; none when text of its own stands around them."""
-    column = name_column(template)
-    if column is not None:
-        return [column]
-    source = str(template.source).strip()
-    is_lone = source.startswith("{{") and source.endswith("}}") and source.count("{{") == 1
-    return sorted(template.columns or ()) if is_lone else []
-
-
-# Samples whose options stand in another order than in the file.
-
-#: What a score says of the order: all labels are those that the options have in the file.
-ORDER_FIELDS: dict[str, pl.DataType] = {
-    "base_sample_id": pl.String(),
-    "option_order": pl.List(pl.String),
-    "predicted_option": pl.String(),
-    "ground_truth_option": pl.String(),
-    "left_in_place": pl.String(),
-}
-
-
-def resolve_ordered(templates: Mapping[str, Template], samples: Samples) -> ResolvedRows:
-    """Return choices and truth of every row, the truth at the place to which its option was moved.
-
-    Rows are resolved once, for checking and for scoring them.
-    """
-    key = "resolved", *((name, repr(template.source)) for name, template in sorted(templates.items()))
-    if key in samples.memo:
-        known: ResolvedRows = samples.memo[key]
-        return known
-    rows = resolve_rows(templates, samples if samples.orders is None else samples.as_written())
-    if samples.orders is not None:
-        pairs: dict[tuple[int, str | None], int] = {}
-        codes = []
-        for code, order in zip(rows.codes.to_list(), samples.orders["order"].to_list(), strict=True):
-            truth = move_label(rows.pairs[code].truth, rows.pairs[code].choices, order)
-            codes.append(pairs.setdefault((code, truth), len(pairs)))
-        moved = [replace(rows.pairs[code], truth=truth) for code, truth in pairs]
-        cells = {name: series for name, series in rows.cells.items() if name != "ground_truth_choice"}
-        rows = ResolvedRows(moved, pl.Series(codes, dtype=pl.UInt32), rows.options, cells)
-    samples.memo[key] = rows
-    return rows
-
-
 def move_label(label: str | None, choices: Sequence[str] | None, order: Sequence[int]) -> str | None:
     """Return what the option with this label in the file is called in this order."""
     if label is None or choices is None or label not in choices or len(order) != len(choices):
@@ -575,33 +544,161 @@ def move_label(label: str | None, choices: Sequence[str] | None, order: Sequence
     return choices[list(order).index(choices.index(label))]
 
 
-def restore_label(label: str | None, choices: Sequence[str] | None, order: Sequence[int]) -> str | None:
-    """Return what the option with this label in this order is called in the file."""
-    if label is None or choices is None or label not in choices or len(order) != len(choices):
-        return label
-    return choices[order[choices.index(label)]]
+# Audited samples: the same completions read by every rule and by other harnesses' extractors.
+
+FIRST, LITERAL, _, STATED = RULE_NAMES
+#: So many samples stand for all in a summary; the audit itself reads every one.
+MOST_AUDITED = 1_000
+#: What the run itself read, among the counts by rule.
+OWN = "own"
+
+Labels = tuple[str, ...]
+Passage = tuple[str | None, Labels, Labels | None]
 
 
-def note_orders(scores: Scores, samples: Samples) -> Scores:
-    """Return scores with what they say of the order, whatever their status; without orders, as they are."""
-    if samples.orders is None:
-        return scores
-    orders = samples.orders["order"].to_list()
-    choices, predicted, truth = (
-        [None] * len(scores) if column is None else column.to_list()
-        for column in map(scores.column, ("choices", "predicted_choice", "ground_truth_choice"))
+@dataclass(frozen=True)
+class Passages:
+    """Completions to read: text (None where there is none), labels and option texts of each.
+
+    `is_told` says that the rules are given the option texts, as the scorer's field `options` does; extractors
+    see them whenever they are known.
+    """
+
+    texts: Sequence[str | None]
+    choices: Sequence[Labels]
+    options: Sequence[Labels | None]
+    is_told: bool = False
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def take(self, rows: Sequence[int]) -> Passages:
+        """Return some of them."""
+        return Passages(
+            [self.texts[row] for row in rows],
+            [self.choices[row] for row in rows],
+            [self.options[row] for row in rows],
+            self.is_told,
+        )
+
+
+@lru_cache(maxsize=4_096)
+def _read_by_rule(name: str, text: str, choices: Labels, options: Labels | None) -> str | None:
+    """Return what a rule reads; part after part of a run has the same short texts."""
+    return find_rule(name).read(text, choices, options).choice
+
+
+def list_passages(
+    scorer: StringEqualsMcqa,
+    samples: Samples,
+    completions: Completions,
+    scores: Scores,
+    *,
+    only_told: bool = False,
+) -> Passages:
+    """Return what there is to read; every row has been scored.
+
+    With `only_told`, option texts are those that the scorer is given; else also those of a column `options`.
+    """
+    choices, is_told = scores.column("choices"), scorer.options is not None
+    options: Sequence[Labels | None] = [None] * len(samples)
+    if is_told or (not only_told and "options" in samples.columns):
+        options = [None if texts is None else tuple(texts) for texts in scorer.sample_facts(samples).options]
+    return Passages(
+        list_texts(completions.frame["completion"], completions.frame["status"]),
+        [] if choices is None else [tuple(names) for names in choices.to_list()],
+        options,
+        is_told,
     )
-    columns: dict[str, pl.Series | Sequence[object]] = {
-        "base_sample_id": samples.orders["base_sample_id"],
-        "option_order": [
-            None if names is None or len(order) != len(names) else [names[place] for place in order]
-            for names, order in zip(choices, orders, strict=True)
-        ],
-        "predicted_option": list(map(restore_label, predicted, choices, orders)),
-        "ground_truth_option": list(map(restore_label, truth, choices, orders)),
-        "left_in_place": samples.orders["left_in_place"],
+
+
+def list_texts(texts: pl.Series, calls: pl.Series) -> list[str | None]:
+    """Return the texts of completions; None for a refusal and for a reply without any."""
+    return texts.zip_with(calls == CompletionStatus.OK.value, pl.Series([None], dtype=pl.String)).to_list()
+
+
+def reread(passages: Passages, names: Sequence[str]) -> dict[str, pl.Series]:
+    """Return what each of these rules and extractors reads in each text: a choice, or null."""
+
+    def number(options: Sequence[Labels | None]) -> tuple[list[Passage], pl.Series]:
+        """Return the distinct combinations, and which of them each row has."""
+        numbers: dict[Passage, int] = {}
+        keys = zip(passages.texts, passages.choices, options, strict=True)
+        codes = [numbers.setdefault(key, len(numbers)) for key in keys]
+        return list(numbers), pl.Series(codes, dtype=pl.UInt32)
+
+    plain = number([None] * len(passages))
+    told = plain if all(one is None for one in passages.options) else number(passages.options)
+    found: dict[str, pl.Series] = {}
+    for name in names:
+        extractor = EXTRACTORS.get(name)
+        read = partial(_read_by_rule, name) if extractor is None else extractor.read
+        is_told = passages.is_told or extractor is not None
+        keys, codes = told if is_told and (extractor or find_rule(name)).reads_options else plain
+        labels = [None if text is None else read(text, choices, options) for text, choices, options in keys]
+        found[name] = pl.Series(name, labels, dtype=pl.String).gather(codes)
+    return found
+
+
+def choose_audited(count: int, most: int = MOST_AUDITED) -> tuple[int, ...]:
+    """Return the positions, in order, of at most `most` samples that stand for all `count` of them.
+
+    They are drawn at random, and depend on nothing but the two numbers.
+    """
+    if count <= most:
+        return tuple(range(count))
+    draw = random.Random(0)  # noqa: S311 - for repeatability, not for secrets
+    return tuple(sorted(draw.sample(range(count), most)))
+
+
+def find_audited_rows(audited: Sequence[int], stretch: range, size: int) -> list[int]:
+    """Return which rows of a stretch of samples, with `size` rows each, belong to audited samples."""
+    first, last = bisect_left(audited, stretch.start), bisect_left(audited, stretch.stop)
+    starts = [(sample - stretch.start) * size for sample in audited[first:last]]
+    return [start + trial for start in starts for trial in range(size)]
+
+
+def count_readings(
+    scorer: Scorer, samples: Samples, completions: Completions, scores: Scores, rows: Sequence[int]
+) -> dict[str, Any]:
+    """Return how many of these rows each rule reads, and how many rightly: `n`, and by rule two counts.
+
+    `samples` is how many samples the rows are of, `own` what the scorer itself reads, by the rule that
+    `own_rule` names. Rows without a score, or kept out of the metrics, are passed over. Empty for scorers
+    that read no choices. Where another tool has judged, `theirs` says by which rules and extractors so many
+    completions get its verdict of those where it is not ours.
+    """
+    if not isinstance(scorer, StringEqualsMcqa):
+        return {}
+    chosen = pl.Series(rows, dtype=pl.UInt32)
+    chosen = chosen if scores.are_all_counted else chosen.filter(scores.counted().gather(chosen))
+    asked, said = samples.take(chosen), completions.take(chosen)
+    verdicts = Scores(scores.frame[chosen], scores.encoded)
+    passages = list_passages(scorer, asked, said, verdicts, only_told=True)
+    own, truths = (
+        pl.Series([None] * len(chosen), dtype=pl.String) if found is None else found
+        for found in (verdicts.column("predicted_choice"), verdicts.column("ground_truth_choice"))
+    )
+    others = [name for name in RULE_NAMES if name != scorer.extraction]
+    owners = asked.ids if asked.orders is None else asked.orders["base_sample_id"]
+    counts = {
+        "n": len(chosen),
+        "samples": owners.n_unique(),
+        "rules": {
+            name: {"correct": int((read == truths).sum()), "invalid": read.null_count()}
+            for name, read in {OWN: own, **reread(passages, others)}.items()
+        },
+        "own_rule": {find_rule(scorer.extraction).name: len(chosen)},
     }
-    added = [pl.Series(name, columns[name], dtype=dtype) for name, dtype in ORDER_FIELDS.items()]
-    added += [samples.orders[name] for name in PRIOR_SCHEMA if name in samples.orders.columns]
-    metadata = scores.frame["metadata"].struct.unnest().with_columns(added).to_struct("metadata")
-    return Scores(scores.frame.with_columns(metadata), scores.encoded)
+    if "their_score" not in said.frame.columns:
+        return counts
+    # Who reads as another tool does where its verdict is not ours: who makes right what it calls right.
+    theirs, is_right = said.frame["their_score"], (own == truths).fill_null(value=False)
+    is_judged = theirs.is_in([0.0, 1.0]).fill_null(value=False)
+    differ = (is_judged & ((theirs == 1) != is_right)).arg_true()
+    wanted, truth = theirs.gather(differ) == 1, truths.gather(differ)
+    found = reread(passages.take(differ.to_list()), (*RULE_NAMES, *EXTRACTORS)) if len(differ) else {}
+    agreeing = {
+        name: int(((read == truth).fill_null(value=False) == wanted).sum()) for name, read in found.items()
+    }
+    return {**counts, "theirs": {"n": len(differ), "readers": agreeing}}

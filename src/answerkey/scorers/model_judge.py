@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 import polars as pl
 
@@ -68,31 +67,10 @@ _FORM = """Answer with one JSON object and nothing else:
 Prompt = list[dict[str, object]]
 
 
-@runtime_checkable
-class ModelScorer(Protocol):
-    """A scorer that asks a model of its own, the one that `model_key` names."""
-
-    @property
-    def model_key(self) -> str:
-        """How the file calls the model; found like the model of a task."""
-
-    def bind(self, model: Model, *, key: str) -> Scorer:
-        """Return the scorer that asks this model; `key` is the scorer's own, for the purpose of its calls."""
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The scores that a judge may give."""
-
-    low: float = 0.0
-    high: float = 1.0
-
-    def normalise(self, score: float) -> float:
-        """Return the score's place between the ends of the scale: from 0 to 1."""
-        return (score - self.low) / (self.high - self.low)
-
-    def __str__(self) -> str:
-        return f"from {self.low:.15g} to {self.high:.15g}"
+#: The lowest and the highest score that a judge may give.
+Scale = tuple[float, float]
+#: What a judge said, on its own scale: the score, its reasoning, its confidence.
+Verdict = tuple[float, str | None, float | None]
 
 
 @dataclass(frozen=True)
@@ -122,17 +100,16 @@ class ModelAsAJudge(Scorer):
     @property
     def scale(self) -> Scale:
         """The scores that the judge may give."""
-        return Scale(self.score_min, self.score_max)
+        return self.score_min, self.score_max
 
     @property
     def scales(self) -> Mapping[str, tuple[float, float]]:
         """Scores are brought to a scale from 0 to 1."""
-        return {"score": (0.0, 1.0), "confidence": (0.0, 1.0), "raw_score": (self.score_min, self.score_max)}
+        return {"score": (0.0, 1.0), "confidence": (0.0, 1.0), "raw_score": self.scale}
 
     def check_fields(self) -> list[tuple[str, SpecError]]:
         """Return what is wrong with the scale."""
-        ends = (self.score_min, self.score_max)
-        if all(map(math.isfinite, ends)) and self.score_min < self.score_max:
+        if all(map(math.isfinite, self.scale)) and self.score_min < self.score_max:
             return []
         message = f"`score_max` is {self.score_max:g}, which is not above `score_min`, {self.score_min:g}"
         return [("score_max", SpecError("E108", message, hint="give the ends of the judge's scale"))]
@@ -228,9 +205,17 @@ class BoundJudge(ModelAsAJudge):
                 judged[position] = Judged(ScoreStatus.ERROR, CALL_FAILED)
                 continue
             try:
-                prompts[position] = build_prompt(templates, build_context(sample, completion), self.scale)
+                context = build_context(sample, completion)
+                prompts[position] = [
+                    {"role": role, "content": templates[name].render(**context)}
+                    for role, name in (("system", "system_prompt"), ("user", "user_prompt"))
+                    if name in templates
+                ]
             except RowError as problem:
                 judged[position] = Judged(ScoreStatus.FAILED, "TEMPLATE_FAILED", error=problem.message)
+            else:
+                asked = prompts[position][-1]
+                asked["content"] = f"{str(asked['content']).rstrip()}\n\n{write_form(self.scale)}"
         trials, ids = completions.frame["trial"].to_list(), samples.ids.to_list()
         judged |= self._judge(prompts, ids, trials)
         repairs = {
@@ -240,7 +225,24 @@ class BoundJudge(ModelAsAJudge):
         }
         for position, second in self._judge(repairs, ids, trials).items():
             judged[position] = replace(second, text=second.text or judged[position].text)
-        return self._build_table([judged[position] for position in range(len(samples))])
+        found = [judged[position] for position in range(len(samples))]
+        verdicts = [one.verdict or (None, None, None) for one in found]
+        low, high = self.scale
+        scores = [None if raw is None else (raw - low) / (high - low) for raw, _, _ in verdicts]
+        return build_scores(
+            pl.Series([one.status.value for one in found], dtype=pl.String),
+            pl.Series([one.reason for one in found], dtype=pl.String),
+            {"score": pl.Series(scores, dtype=pl.Float64)},
+            metadata={
+                "reasoning": pl.Series([one[1] for one in verdicts], dtype=pl.String),
+                "confidence": pl.Series([one[2] for one in verdicts], dtype=pl.Float64),
+                "raw_score": pl.Series([one[0] for one in verdicts], dtype=pl.Float64),
+            },
+            kept={
+                "judge_text": pl.Series([one.text for one in found], dtype=pl.String),
+                "judge_error": pl.Series([one.error for one in found], dtype=pl.String),
+            },
+        )
 
     def close(self) -> None:
         """Close the connections of the judge's own; the model it was given is its opener's to close."""
@@ -301,24 +303,6 @@ class BoundJudge(ModelAsAJudge):
             return Judged(ScoreStatus.FAILED, JUDGE_UNREADABLE, text=said.text, error=f"{problem}{cut}")
         return Judged(ScoreStatus.SCORED, verdict=verdict, text=said.text)
 
-    def _build_table(self, judged: Sequence[Judged]) -> Scores:
-        verdicts = [one.verdict for one in judged]
-        scores = [one and self.scale.normalise(one.score) for one in verdicts]
-        return build_scores(
-            pl.Series([one.status.value for one in judged], dtype=pl.String),
-            pl.Series([one.reason for one in judged], dtype=pl.String),
-            {"score": pl.Series(scores, dtype=pl.Float64)},
-            metadata={
-                "reasoning": pl.Series([one and one.reasoning for one in verdicts], dtype=pl.String),
-                "confidence": pl.Series([one and one.confidence for one in verdicts], dtype=pl.Float64),
-                "raw_score": pl.Series([one and one.score for one in verdicts], dtype=pl.Float64),
-            },
-            kept={
-                "judge_text": pl.Series([one.text for one in judged], dtype=pl.String),
-                "judge_error": pl.Series([one.error for one in judged], dtype=pl.String),
-            },
-        )
-
 
 # What a judge is asked: the user's prompts on a sample and its completion, and the form of the answer.
 
@@ -357,17 +341,18 @@ def build_context(sample: Sample, completion: Completion) -> dict[str, object]:
     }
 
 
-def build_prompt(templates: Mapping[str, Template], context: Mapping[str, object], scale: Scale) -> Prompt:
-    """Return the messages for one sample; the form of the answer stands last. Raise RowError."""
-    system = templates.get("system_prompt")
-    asked = f"{templates['user_prompt'].render(**context).rstrip()}\n\n{_FORM.format(scale=scale)}"
-    before: Prompt = [] if system is None else [{"role": "system", "content": system.render(**context)}]
-    return [*before, {"role": "user", "content": asked}]
+def write_form(scale: Scale) -> str:
+    """Return how a judge is to answer."""
+    return _FORM.format(scale=_name_scale(scale))
+
+
+def _name_scale(scale: Scale) -> str:
+    return "from {:.15g} to {:.15g}".format(*scale)
 
 
 def build_repair(prompt: Prompt, said: str | None, why: str, scale: Scale) -> Prompt:
     """Return the messages that ask once more, with what was said and what is wrong with it."""
-    again = f"Your reply could not be used: {why}. {_FORM.format(scale=scale)}"
+    again = f"Your reply could not be used: {why}. {write_form(scale)}"
     if said and said.strip():
         return [*prompt, {"role": "assistant", "content": said}, {"role": "user", "content": again}]
     # Some endpoints refuse an empty message, so an empty reply is not repeated to the judge.
@@ -381,15 +366,6 @@ _THOUGHTS = re.compile(r"\A\s*<(think|thinking|reasoning)>.*?</\1>", re.DOTALL)
 _FENCE = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
 #: A judge that goes on for longer than this is not read to the end in every way.
 _LONGEST_LITERAL, _MOST_OBJECTS = 20_000, 1_000
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What a judge said, on its own scale."""
-
-    score: float
-    reasoning: str | None = None
-    confidence: float | None = None
 
 
 class UnreadableVerdict(Exception):  # noqa: N818 - it becomes a FAILED score, never an error of a run
@@ -416,12 +392,12 @@ def read_verdict(text: str, scale: Scale) -> Verdict:
         number = _to_number(text)
         if number is None:
             raise UnreadableVerdict(f"the reply has no JSON object with a `score`: {shorten(text)}")
-        return Verdict(_read_score(number, scale))
-    scores = dict.fromkeys(one.score for one in found)
+        return _read_score(number, scale), None, None
+    scores = dict.fromkeys(score for score, _, _ in found)
     if len(scores) > 1:
         listed = ", ".join(f"{score:.15g}" for score in scores)
         raise UnreadableVerdict(f"the reply names several scores: {listed}")
-    return max(found, key=lambda one: (one.reasoning is not None, one.confidence is not None))
+    return max(found, key=lambda one: (one[1] is not None, one[2] is not None))
 
 
 class _Object(list[tuple[str, object]]):
@@ -480,15 +456,15 @@ def _read_fields(pairs: _Object, scale: Scale) -> Verdict:
         reasoning = json.dumps(reasoning, ensure_ascii=False, default=str)
     # A confidence that does not lie between 0 and 1 is not kept.
     is_share = confidence is not None and 0 <= confidence <= 1
-    return Verdict(scores.pop(), reasoning, confidence if is_share else None)
+    return scores.pop(), reasoning, confidence if is_share else None
 
 
 def _read_score(value: object, scale: Scale) -> float:
     number = _to_number(value)
     if number is None:
         raise UnreadableVerdict(f"the score is {shorten(value)}, not a number")
-    if not scale.low <= number <= scale.high:
-        raise UnreadableVerdict(f"the score is {number:.15g}, and the scale goes {scale}")
+    if not scale[0] <= number <= scale[1]:
+        raise UnreadableVerdict(f"the score is {number:.15g}, and the scale goes {_name_scale(scale)}")
     return number
 
 

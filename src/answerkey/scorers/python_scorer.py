@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import ast
 import json
-import math
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeGuard
 
 import polars as pl
 
@@ -33,6 +32,7 @@ from answerkey.types import (
 
 FUNCTION = "compute_scores"
 _LONGEST_REASON = 200
+_LARGEST = sys.float_info.max
 _LOAD_HINT = (
     f"define `{FUNCTION}(sample, solver_output)` or `{FUNCTION}(sample)`, and let nothing fail around it"
 )
@@ -67,8 +67,26 @@ class PythonScorer(Scorer):
         rows = zip(samples.rows(), completions.rows(), is_called, strict=True)
         calls = ([dict(sample), completion.exchange()] for sample, completion, called in rows if called)
         outcomes = self._call(calls)
-        no_call = Verdict(Score(ScoreStatus.ERROR, CALL_FAILED))
-        return _build_table([_read_outcome(next(outcomes)) if called else no_call for called in is_called])
+        no_call: Verdict = Score(ScoreStatus.ERROR, CALL_FAILED), None
+        verdicts = [_read_outcome(next(outcomes)) if called else no_call for called in is_called]
+        scores = [score for score, _ in verdicts]
+        values = {
+            name: _build_column([one.values.get(name) for one in scores])
+            for name in dict.fromkeys(name for one in scores for name in one.values)
+        }
+        metadata = {
+            name: _write_column([one.metadata.get(name) for one in scores])
+            for name in dict.fromkeys(name for one in scores for name in one.metadata)
+        }
+        encoded = {*metadata, *(name for name, column in values.items() if column.dtype == pl.String)}
+        return build_scores(
+            pl.Series([one.status.value for one in scores], dtype=pl.String),
+            pl.Series([one.reason for one in scores], dtype=pl.String),
+            values,
+            metadata=metadata,
+            encoded=frozenset(encoded - {TRACEBACK_FIELD}),
+            kept={TRACEBACK_FIELD: pl.Series([lines for _, lines in verdicts], dtype=pl.String)},
+        )
 
     def _call(self, calls: Iterable[Sequence[object]]) -> Iterator[object]:
         try:
@@ -79,12 +97,8 @@ class PythonScorer(Scorer):
             raise ScoringError("E401", message, hint=_LOAD_HINT) from None
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """A score, and the user's own lines when the function failed."""
-
-    score: Score
-    traceback: str | None = None
+#: A score, and the user's own lines when the function failed.
+Verdict = tuple[Score, str | None]
 
 
 def _read_outcome(outcome: object) -> Verdict:
@@ -99,54 +113,21 @@ def _read_outcome(outcome: object) -> Verdict:
         values, metadata = outcome["scores"], outcome.get("metadata") or {}
     if not isinstance(metadata, Mapping):
         return _fail("bad_value", f"`metadata` is {type(metadata).__name__}, not a dict")
-    unfit = [name for name, value in values.items() if _is_number(value) and not _is_finite(value)]
-    if unfit:
-        return _fail("bad_value", f"score `{unfit[0]}` is {values[unfit[0]]}, which is no finite number")
-    return Verdict(Score(ScoreStatus.SCORED, values=values, metadata=metadata))
+    for name, value in values.items():
+        if isinstance(value, int | float) and not -_LARGEST <= value <= _LARGEST:
+            return _fail("bad_value", f"score `{name}` is {value}, which is no finite number")
+    return Score(ScoreStatus.SCORED, values=values, metadata=metadata), None
 
 
 def _fail(kind: str, message: str, traceback: str | None = None) -> Verdict:
     reason = " ".join(f"SNIPPET_FAILED ({kind}): {message}".split())
-    return Verdict(Score(ScoreStatus.FAILED, reason[:_LONGEST_REASON]), traceback)
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, bool | int | float)
-
-
-def _is_finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
-
-
-def _build_table(verdicts: Sequence[Verdict]) -> Scores:
-    scores = [one.score for one in verdicts]
-    values = {
-        name: _build_column([one.values.get(name) for one in scores])
-        for name in dict.fromkeys(name for one in scores for name in one.values)
-    }
-    metadata = {
-        name: _write_column([one.metadata.get(name) for one in scores])
-        for name in dict.fromkeys(name for one in scores for name in one.metadata)
-    }
-    encoded = {*metadata, *(name for name, column in values.items() if column.dtype == pl.String)}
-    return build_scores(
-        pl.Series([one.status.value for one in scores], dtype=pl.String),
-        pl.Series([one.reason for one in scores], dtype=pl.String),
-        values,
-        metadata=metadata,
-        encoded=frozenset(encoded - {TRACEBACK_FIELD}),
-        kept={TRACEBACK_FIELD: pl.Series([one.traceback for one in verdicts], dtype=pl.String)},
-    )
+    return Score(ScoreStatus.FAILED, reason[:_LONGEST_REASON]), traceback
 
 
 def _build_column(values: Sequence[object]) -> pl.Series:
     """Return numbers and booleans as decimals; if there is anything else, all of them as JSON text."""
-    numbers = [float(value) if _is_number(value) else None for value in values]
-    if all(value is None or number is not None for value, number in zip(values, numbers, strict=True)):
-        return pl.Series(numbers, dtype=pl.Float64)
+    if all(isinstance(value, int | float | None) for value in values):
+        return pl.Series([None if value is None else float(value) for value in values], dtype=pl.Float64)  # type: ignore[arg-type]  # numbers, as said
     return _write_column(values)
 
 

@@ -5,8 +5,8 @@ Values: `is_correct` (1.0 or 0.0). Metadata: `answer_gt` and `answer_pred`, the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -18,12 +18,13 @@ from answerkey.scorers.base import (
     compile_templates,
     fill,
     find_statuses,
+    mark_faults,
     reads_completion,
     report_faults,
     spread,
     view_completions,
 )
-from answerkey.templates import Distinct, RowError, Template
+from answerkey.templates import RowError, Template
 from answerkey.types import Completions, CompletionStatus, Notice, Samples, Scores
 
 
@@ -75,88 +76,65 @@ class StringEquals(Scorer):
             templates.pop("value", None)
         if errors:
             return [], []
-        faulty: list[tuple[int, RowFault]] = []
-        for name, template in templates.items():
-            found = _Compared.read(name, template.distinct(samples))
-            rows = found.reasons.is_not_null().arg_true()
-            faults = [found.faults[code] for code in found.codes.gather(rows).to_list()]
-            faulty += [(row, one) for row, one in zip(rows.to_list(), faults, strict=True) if one is not None]
+        faulty = [
+            fault
+            for name, template in templates.items()
+            for fault in _read_texts(name, template, samples)[1].items()
+        ]
         return report_faults(sorted(faulty, key=lambda one: one[0]), templates, samples), []
 
     def score(self, samples: Samples, completions: Completions) -> Scores:
         """Return the verdicts; a completion without text is wrong, a row without ground truth FAILED."""
-        templates = self.templates()
-        calls = completions.frame["status"]
-        truth = _Compared.of("ground_truth", templates["ground_truth"], samples)
-        value = self._read_values(templates.get("value"), samples, completions)
-        has_call = calls if self.needs_completion else fill(len(calls), CompletionStatus.OK.value)
-        faults = pl.select(pl.coalesce(truth.reasons, value.reasons)).to_series()
-        statuses, reasons = find_statuses(faults, has_call)
-        is_correct = (truth.texts == value.texts).fill_null(value=False)
+        templates, calls = self.templates(), completions.frame["status"]
+        truths, no_truth = _read_texts("ground_truth", templates["ground_truth"], samples)
+        template, is_text = templates.get("value"), calls == CompletionStatus.OK.value
+        faults: Mapping[int, RowFault] = {}
+        if template is not None and not self.needs_completion:
+            calls = fill(len(calls), CompletionStatus.OK.value)
+            texts, faults = _read_texts("value", template, samples)
+        elif template is None:
+            texts = completions.frame["completion"]
+            texts = texts if is_text.all() else texts.set(~is_text, None)
+        elif is_text.all():
+            texts, faults = _read_texts("value", template, samples, completions)
+        else:
+            # Nothing is compared where there is no text to derive it from.
+            rows = is_text.arg_true()
+            found, failed = _read_texts("value", template, samples.take(rows), completions.take(rows))
+            texts = found.gather(spread(rows, len(samples)))
+            faults = {rows[row]: fault for row, fault in failed.items()}
+        statuses, reasons = find_statuses(mark_faults({**faults, **no_truth}, len(samples)), calls)
         return build_scores(
             statuses,
             reasons,
-            {"is_correct": is_correct.cast(pl.Float64)},
-            metadata={"answer_gt": truth.texts, "answer_pred": value.texts},
+            {"is_correct": (truths == texts).fill_null(value=False).cast(pl.Float64)},
+            metadata={"answer_gt": truths, "answer_pred": texts},
         )
 
-    def _read_values(
-        self, template: Template | None, samples: Samples, completions: Completions
-    ) -> _Compared:
-        """Return what is compared with the truth: nothing where there is no text to derive it from."""
-        if template is not None and not self.needs_completion:
-            return _Compared.of("value", template, samples)
-        is_text = completions.frame["status"] == CompletionStatus.OK.value
-        if template is None:
-            texts = completions.frame["completion"]
-            return _Compared(texts if is_text.all() else texts.set(~is_text, None))
-        if is_text.all():
-            return _Compared.of("value", template, samples, completions)
-        rows = is_text.arg_true()
-        found = _Compared.of("value", template, samples.take(rows), completions.take(rows))
-        places = spread(rows, len(samples))
-        codes = found.codes.gather(places) if found.faults else found.codes
-        return _Compared(found.texts.gather(places), found.faults, codes)
 
+def _read_texts(
+    field: str, template: Template, samples: Samples, completions: Completions | None = None
+) -> tuple[pl.Series, dict[int, RowFault]]:
+    """Return what a template yields on each row, as Jinja prints it, and the rows where it yields nothing.
 
-@dataclass(frozen=True)
-class _Compared:
-    """One side of the comparison: the text of each row; `faults` by code, and the code of each row."""
-
-    texts: pl.Series
-    faults: Sequence[RowFault | None] = ()
-    codes: pl.Series = field(default_factory=pl.Series)
-
-    @classmethod
-    def of(
-        cls, field: str, template: Template, samples: Samples, completions: Completions | None = None
-    ) -> _Compared:
-        """Return the texts that a template yields."""
-        others = {} if completions is None else {"solver_output": view_completions(completions, template)}
-        series = template.series(samples, **others)
-        if series is not None and series.dtype == pl.String and (field == "value" or not series.null_count()):
-            return cls(series)
-        return cls.read(field, template.distinct(samples, **others))
-
-    @classmethod
-    def read(cls, field: str, distinct: Distinct) -> _Compared:
-        """Return the texts of values, as Jinja prints them, each written once; null stays null."""
-        texts: list[str | None] = []
-        faults: list[RowFault | None] = []
-        for value in distinct.values:
-            fault = RowFault.from_error(field, value) if isinstance(value, RowError) else None
-            if value is None and field == "ground_truth":
-                fault = RowFault(
-                    "BAD_TRUTH", "ground truth is null", "fill the cell or filter the row out", field
-                )
-            faults.append(fault)
-            texts.append(None if fault is not None or value is None else str(value))
-        return cls(pl.Series(texts, dtype=pl.String).gather(distinct.codes), faults, distinct.codes)
-
-    @property
-    def reasons(self) -> pl.Series:
-        """The reason why a row is FAILED, null for rows that are not."""
-        if not any(self.faults):
-            return fill(len(self.texts), None)
-        reasons = [None if one is None else one.reason for one in self.faults]
-        return pl.Series(reasons, dtype=pl.String).gather(self.codes)
+    Each distinct value is written once; null stays null.
+    """
+    others = {} if completions is None else {"solver_output": view_completions(completions, template)}
+    series = template.series(samples, **others)
+    if series is not None and series.dtype == pl.String and (field == "value" or not series.null_count()):
+        return series, {}
+    distinct = template.distinct(samples, **others)
+    faults: dict[int, RowFault] = {}
+    for code, value in enumerate(distinct.values):
+        if isinstance(value, RowError):
+            faults[code] = RowFault.from_error(field, value)
+        elif value is None and field == "ground_truth":
+            hint = "fill the cell or filter the row out"
+            faults[code] = RowFault("BAD_TRUTH", "ground truth is null", hint, field)
+    texts = [
+        None if value is None or code in faults else str(value) for code, value in enumerate(distinct.values)
+    ]
+    rows = distinct.codes.is_in(list(faults)).arg_true()
+    codes = distinct.codes.gather(rows).to_list()
+    failed = {row: faults[code] for row, code in zip(rows.to_list(), codes, strict=True)}
+    return pl.Series(texts, dtype=pl.String).gather(distinct.codes), failed

@@ -1,23 +1,22 @@
 """Samples become completions: by calling a model, or by reading what it once said."""
 
 from answerkey.solvers.choice_order import (
-    MOST_ORDERS,
     UNSUITABLE,
     ChoiceOrder,
-    Pride,
     RowOrders,
     find_reference,
     option_texts,
     plan_row,
 )
-from answerkey.solvers.choice_ranking import ChoiceRankingSolver, require_echo
 from answerkey.solvers.single_turn import (
     ChatInput,
+    ChoiceRankingSolver,
     Examples,
     GenericInput,
     InputMessage,
     SingleTurnSolver,
     pick_examples,
+    require_echo,
 )
 from answerkey.solvers.solver import (
     PassThroughSolver,
@@ -34,7 +33,6 @@ _OWN: tuple[type[Solver], ...] = (SingleTurnSolver, PassThroughSolver, ChoiceRan
 SOLVERS: Registry[Solver] = Registry("answerkey.solvers", {solver.type: solver for solver in _OWN})
 
 __all__ = [
-    "MOST_ORDERS",
     "SOLVERS",
     "UNSUITABLE",
     "ChatInput",
@@ -44,7 +42,6 @@ __all__ = [
     "GenericInput",
     "InputMessage",
     "PassThroughSolver",
-    "Pride",
     "RowOrders",
     "SingleTurnSolver",
     "Solver",

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache, partial
 from itertools import permutations
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from answerkey.errors import SpecError, listing, suggest
+from answerkey.errors import SpecError
 from answerkey.models.builtin import Draws
 from answerkey.solvers.solver import ID_COLUMN, parse_literal, shorten
 from answerkey.templates import Template
@@ -68,10 +68,6 @@ class ChoiceOrder:
     pride: Pride | None = None
 
     def __post_init__(self) -> None:
-        known = get_args(Orders)
-        if self.orders not in known:
-            hint = suggest(str(self.orders), known) or f"orders: {listing(known)}"
-            raise SpecError("E108", f"`orders` is {self.orders!r}", hint=hint)
         _ = self.paths
 
     @cached_property
@@ -96,8 +92,23 @@ class ChoiceOrder:
 
     def read(self, row: Row, labels: Sequence[str]) -> Options:
         """Return the options of a row; raise OptionError when it has none that can be moved."""
-        cells = [follow(row, path) for path in self.paths]
-        return read_cells(cells, labels) if isinstance(self.options, list) else read_cell(cells[0], labels)
+        cells: list[Any] = []
+        for path in self.paths:
+            cell: Any = row
+            for step in path:
+                try:
+                    cell = cell[step]
+                except (KeyError, IndexError, TypeError):
+                    raise OptionError(f"there is no `{'.'.join(map(str, path))}`") from None
+            cells.append(cell)
+        if not isinstance(self.options, list):
+            return read_cell(cells[0], labels)
+        # Cells without a text at the end are options that the row does not have.
+        count = len(cells)
+        while count and cells[count - 1] in (None, ""):
+            count -= 1
+        inner = _read_list(cells[:count], labels)
+        return Options(inner.texts, lambda order: [*inner.arrange(order), *cells[count:]])
 
     def arrange(self, row: Row, labels: Sequence[str], order: Sequence[int]) -> dict[str, object]:
         """Return the columns of a row that hold option texts, with the options in this order."""
@@ -107,16 +118,6 @@ class ChoiceOrder:
             column = str(path[0])
             changed[column] = _put(changed.get(column, row[column]), path[1:], cell)
         return changed
-
-
-def follow(row: object, path: Path) -> object:
-    """Return what a path leads to; raise OptionError where it leads nowhere."""
-    for step in path:
-        try:
-            row = row[step]  # type: ignore[index]  # what cannot be entered is the error
-        except (KeyError, IndexError, TypeError):
-            raise OptionError(f"there is no `{'.'.join(map(str, path))}`") from None
-    return row
 
 
 def _put(cell: object, path: Path, value: object) -> object:
@@ -164,10 +165,10 @@ def plan_row(setting: ChoiceOrder, row: Row, labels: Sequence[str] | None) -> Ro
     if setting.orders == "all" and many > MOST_ORDERS:
         why = f"its {count} options have {many} orders, and `all` asks at most {MOST_ORDERS}"
         return RowOrders((same,), UNSUITABLE, why, is_plain=options.is_plain)
+    orders = list_orders(setting.orders, count)
     if setting.orders == "shuffled":
-        orders: tuple[Places, ...] = (shuffle(count, setting.seed, digest_row(row)),)
-    else:
-        orders = list_orders(setting.orders, count)
+        draws = Draws(setting.seed, digest_row(row))
+        orders = (tuple(sorted(same, key=lambda place: (draws.rank(f"option {place}"), place))),)
     pride = setting.pride
     if pride is None or Draws(pride.seed, digest_row(row)).draw("pride") >= pride.share:
         return RowOrders(orders, is_plain=options.is_plain)
@@ -197,12 +198,6 @@ def list_orders(orders: Orders, count: int) -> tuple[Places, ...]:
     if orders == "rotations":
         return tuple(same[shift:] + same[:shift] for shift in range(count))
     return tuple(permutations(same)) if orders == "all" else (same,)
-
-
-def shuffle(count: int, seed: int, content: str) -> Places:
-    """Return an order drawn by the seed and a row's content."""
-    draws = Draws(seed, content)
-    return tuple(sorted(range(count), key=lambda place: (draws.rank(f"option {place}"), place)))
 
 
 # What a row says, whatever file it comes from: the same question has the same digest in CSV and in JSON.
@@ -246,6 +241,7 @@ def _normalise(value: object) -> object:
 Order = Sequence[int]
 #: The field of an object that holds the option's text, if it has one of these names.
 TEXT_FIELDS = ("text", "content", "option", "value", "answer", "choice")
+_LABEL = r"\s*[(\[]?\s*LABEL\s*(?:[)\].:．。、：）]|-\s|\s-\s)[)\]]?\s*"
 
 
 class OptionError(Exception):
@@ -300,21 +296,19 @@ def _read_list(cells: list[Any], labels: Sequence[str], *, is_cell: bool = False
         if isinstance(one, bool) or not isinstance(one, str | int | float):
             raise OptionError(f"the option {shorten(one, 60)} is not text or a number")
     texts = [str(one) for one in cells]
-    found = [_match_label(text, label) for text, label in zip(texts, labels, strict=True)]
-    if None in found:
+    # The label in front of each text, as written.
+    prefixes = [
+        found.group()
+        for text, label in zip(texts, labels, strict=True)
+        if (found := re.match(_LABEL.replace("LABEL", re.escape(label)), text))
+    ]
+    if len(prefixes) < len(texts):
         return Options(tuple(texts), lambda order: [cells[place] for place in order], is_plain=is_cell)
-    prefixes = [one or "" for one in found]
     contents = [text[len(prefix) :] for text, prefix in zip(texts, prefixes, strict=True)]
     return Options(
         tuple(contents),
         lambda order: [prefix + contents[place] for prefix, place in zip(prefixes, order, strict=True)],
     )
-
-
-def _match_label(text: str, label: str) -> str | None:
-    """Return the label in front of a text, as written; None when there is none."""
-    found = re.match(rf"\s*[(\[]?\s*{re.escape(label)}\s*(?:[)\].:．。、：）]|-\s|\s-\s)[)\]]?\s*", text)
-    return None if found is None else found.group()
 
 
 def _read_objects(cells: list[Mapping[str, Any]], labels: Sequence[str]) -> Options:
@@ -338,19 +332,6 @@ def _read_objects(cells: list[Mapping[str, Any]], labels: Sequence[str]) -> Opti
     return Options(tuple(str(cell[texts[0]]) for cell in cells), arrange)
 
 
-def read_cells(cells: Sequence[object], labels: Sequence[str]) -> Options:
-    """Return the options that stand in cells of their own, one text each; raise OptionError.
-
-    Cells without a text at the end are options that the row does not have.
-    """
-    there = list(cells)
-    while there and (there[-1] is None or there[-1] == ""):
-        there.pop()
-    inner = _read_list(there, labels)
-    rest = list(cells[len(there) :])
-    return Options(inner.texts, lambda order: [*inner.arrange(order), *rest])
-
-
 # Options that speak of the other options: by their letters, by their places, or of all of them together.
 
 Reference = Literal["REFERS_TO_OTHERS", "REFERS_TO_LABELS"]
@@ -370,30 +351,26 @@ def find_reference(options: Sequence[str], labels: Sequence[str]) -> Reference |
 
     `labels` are what the options are called, in their order.
     """
-    found = [_read_reference(option, tuple(labels)) for option in options]
-    return next((one for one in found if one), None)
-
-
-def _read_reference(option: str, labels: tuple[str, ...]) -> Reference | None:
-    text = " ".join(unicodedata.normalize("NFKC", option).split())
-    if not text or len(text) > LONGEST:
-        return None
-    plain = text.strip(_AROUND).casefold()
-    if _compile_phrases().fullmatch(plain):
-        return "REFERS_TO_OTHERS"
-    return "REFERS_TO_LABELS" if _names_labels(text, plain, labels) else None
-
-
-def _names_labels(text: str, plain: str, labels: tuple[str, ...]) -> bool:
-    """Return whether an option is made of labels and words for them, or has a list of labels in it."""
-    whole, inside = _compile_labels(labels)
-    if inside.search(text):
-        return True
-    if not whole.fullmatch(plain):
-        return False
-    kinds = [match.lastgroup for match in _compile_token(labels).finditer(plain)]
-    named = kinds.count("label")
-    return named > 1 or (named == 1 and "word" in kinds)
+    token, inside = _compile_labels(tuple(labels))
+    for option in options:
+        text = " ".join(unicodedata.normalize("NFKC", option).split())
+        if not text or len(text) > LONGEST:
+            continue
+        plain = text.strip(_AROUND).casefold()
+        if _compile_phrases().fullmatch(plain):
+            return "REFERS_TO_OTHERS"
+        if inside.search(text):
+            return "REFERS_TO_LABELS"
+        # It may be made of labels and words for them alone.
+        kinds: list[str | None] = []
+        end = 0
+        while (found := token.match(plain, end)) and found.end() > end:
+            kinds.append(found.lastgroup)
+            end = found.end()
+        named = kinds.count("label")
+        if end == len(plain) and (named > 1 or (named == 1 and "word" in kinds)):
+            return "REFERS_TO_LABELS"
+    return None
 
 
 @cache
@@ -403,19 +380,13 @@ def _compile_phrases() -> re.Pattern[str]:
 
 @lru_cache(maxsize=256)
 def _compile_labels(labels: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return what matches an option of labels alone, and what finds a list of labels in a sentence."""
-    label = rf"[(\[]?(?:{_spell(labels)})[)\]]?"
-    joins = _spell(JOINS)
-    inside = rf"(?<!\w)(?i:{_LEADS}) {label}(?:,? (?:{joins}) {label}|, {label})"
-    return re.compile(f"(?:{_compile_token(labels).pattern})+"), re.compile(inside + r"(?!\w)")
-
-
-@lru_cache(maxsize=256)
-def _compile_token(labels: tuple[str, ...]) -> re.Pattern[str]:
-    """Return what matches a label, a word for labels, or what stands between them; never half a word."""
+    """Return what matches a label, a word for labels or what stands between, and what finds a list of labels."""
     names = {"label": labels, "word": REFERRING, "join": JOINS, "filler": FILLERS}
     kinds = [rf"(?P<{kind}>{_spell_bound(words)})" for kind, words in names.items()]
-    return re.compile(rf"(?>{'|'.join(kinds)}|(?P<mark>[\s{re.escape(_AROUND)}&+/]))")
+    token = rf"(?>{'|'.join(kinds)}|(?P<mark>[\s{re.escape(_AROUND)}&+/]))"
+    label, joins = rf"[(\[]?(?:{_spell(labels)})[)\]]?", _spell(JOINS)
+    inside = rf"(?<!\w)(?i:{_LEADS}) {label}(?:,? (?:{joins}) {label}|, {label})(?!\w)"
+    return re.compile(token), re.compile(inside)
 
 
 def _spell_bound(words: Iterable[str]) -> str:

@@ -1,18 +1,19 @@
-"""`single_turn_solver`: one prompt, one completion; how prompts are written, with examples or without."""
+"""Solvers that ask a model: `single_turn_solver` for a text, `choice_ranking_solver` for probabilities."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import groupby, repeat
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal, cast, get_args
 
 from answerkey.errors import DataError, InternalError, SpecError, listing, raise_all, suggest
 from answerkey.models.builtin import Draws
-from answerkey.models.model import Model
+from answerkey.models.model import LiveModel, Model
+from answerkey.models.responses import measure_continuation, read_text
 from answerkey.solvers.solver import (
     ID_COLUMN,
     ONE_TRIAL,
@@ -22,17 +23,16 @@ from answerkey.solvers.solver import (
     PromptError,
     call_model,
     describe_row_errors,
+    raise_row_errors,
     shorten,
 )
 from answerkey.templates import RowError, Template
-from answerkey.types import Completions, Known, Row, Samples
+from answerkey.types import Completion, Completions, CompletionStatus, Known, Question, Row, Samples
 
 # How the messages for a model are written down: as chat messages, or as one template that yields JSON.
 
 Role = Literal["system", "developer", "user", "assistant"]
 ROLES: tuple[str, ...] = get_args(Role)
-
-Rows = Sequence[Mapping[str, object]]
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,6 @@ class InputMessage:
     content: str
     for_each: Literal["examples"] | None = None
 
-    def __post_init__(self) -> None:
-        if self.role not in ROLES:
-            hint = suggest(str(self.role), ROLES) or f"roles: {listing(ROLES)}"
-            raise SpecError("E108", f"unknown role {self.role!r}", hint=hint)
-
-    def compile(self, names: tuple[str, ...]) -> Template:
-        """Return the compiled content."""
-        return Template.compile(self.content, names=(*names, "example") if self.for_each else names)
-
 
 @dataclass(frozen=True)
 class ChatInput:
@@ -68,46 +59,37 @@ class ChatInput:
         if not self.input_messages:
             raise SpecError("E108", "`input_messages` is empty", hint="write at least one message")
 
-    def compilers(self, names: tuple[str, ...]) -> dict[str, Callable[[], Template]]:
-        """Return, for each template field, the function that compiles it."""
+    def list_sources(self) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """Return the text of each template by its field, and the names that it sees beside the solver's."""
         return {
-            f"input_messages.{position}.content": lambda message=message: message.compile(names)  # type: ignore[misc]  # a default binds the loop variable
-            for position, message in enumerate(self.input_messages)
+            f"input_messages.{position}.content": (one.content, ("example",) if one.for_each else ())
+            for position, one in enumerate(self.input_messages)
         }
 
-    def build(
-        self, templates: Mapping[str, Template], sample: Mapping[str, object], examples: Rows | None
-    ) -> Prompt:
-        """Return the messages for one sample."""
-        context = {"sample": sample} if examples is None else {"sample": sample, "examples": examples}
-        contents = [templates[f"input_messages.{i}.content"] for i in range(len(self.input_messages))]
+    def build(self, templates: Sequence[Template], sample: Row, examples: Sequence[Row]) -> Prompt:
+        """Return the messages for one sample with its examples. Raise RowError."""
         prompt: Prompt = []
-        for is_repeated, positions in self._groups:
-            rounds = [{**context, "example": row} for row in examples or ()] if is_repeated else [context]
-            prompt += [
-                {"role": self.input_messages[i].role, "content": contents[i].render(**names)}
-                for names in rounds
-                for i in positions
-            ]
+        pairs = zip(self.input_messages, templates, strict=True)
+        for for_each, group in groupby(pairs, key=lambda pair: pair[0].for_each):
+            members = list(group)
+            for names in [{"example": one} for one in examples] if for_each else [{}]:
+                prompt += [
+                    {"role": one.role, "content": template.render(sample=sample, examples=examples, **names)}
+                    for one, template in members
+                ]
         return prompt
 
-    def build_all(self, templates: Mapping[str, Template], samples: Samples) -> list[Prompt | RowError]:
+    def build_all(self, templates: Sequence[Template], samples: Samples) -> list[Prompt | RowError]:
         """Return the messages for every sample, or why there are none, where no examples are shown."""
-        written = [i for i, message in enumerate(self.input_messages) if message.for_each is None]
-        roles = [self.input_messages[i].role for i in written]
-        texts = [templates[f"input_messages.{i}.content"].texts(samples) for i in written]
-        contents = zip(*texts, strict=True) if texts else repeat((), len(samples))
+        pairs = zip(self.input_messages, templates, strict=True)
+        written = [(one.role, template.texts(samples)) for one, template in pairs if one.for_each is None]
+        roles = [role for role, _ in written]
+        contents = zip(*(texts for _, texts in written), strict=True) if written else repeat((), len(samples))
         return [
             next((text for text in one if isinstance(text, RowError)), None)
             or [{"role": role, "content": text} for role, text in zip(roles, one, strict=True)]
             for one in contents
         ]
-
-    @cached_property
-    def _groups(self) -> list[tuple[bool, list[int]]]:
-        """Neighbouring messages, by position, that are written once each, or repeated together."""
-        positions = groupby(range(len(self.input_messages)), key=lambda i: self.input_messages[i].for_each)
-        return [(for_each is not None, list(members)) for for_each, members in positions]
 
 
 @dataclass(frozen=True)
@@ -117,21 +99,18 @@ class GenericInput:
     template: str
     type: Literal["generic"] = "generic"
 
-    def compilers(self, names: tuple[str, ...]) -> dict[str, Callable[[], Template]]:
-        """Return, for the one template field, the function that compiles it."""
-        return {"template": lambda: Template.compile(self.template, names=names)}
+    def list_sources(self) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """Return the text of the one template by its field."""
+        return {"template": (self.template, ())}
 
-    def build(
-        self, templates: Mapping[str, Template], sample: Mapping[str, object], examples: Rows | None
-    ) -> Prompt:
-        """Return the messages for one sample."""
-        context = {"sample": sample} if examples is None else {"sample": sample, "examples": examples}
-        return parse_messages(templates["template"].render(**context))
+    def build(self, templates: Sequence[Template], sample: Row, examples: Sequence[Row]) -> Prompt:
+        """Return the messages for one sample with its examples. Raise RowError."""
+        return parse_messages(templates[0].render(sample=sample, examples=examples))
 
-    def build_all(self, templates: Mapping[str, Template], samples: Samples) -> list[Prompt | RowError]:
+    def build_all(self, templates: Sequence[Template], samples: Samples) -> list[Prompt | RowError]:
         """Return the messages for every sample, or why there are none, where no examples are shown."""
         prompts: list[Prompt | RowError] = []
-        for text in templates["template"].texts(samples):
+        for text in templates[0].texts(samples):
             try:
                 prompts.append(text if isinstance(text, RowError) else parse_messages(text))
             except RowError as problem:
@@ -247,9 +226,6 @@ def _key(value: object) -> str:
 
 # `single_turn_solver`: one prompt, one completion.
 
-#: How many wrong rows one error shows.
-SHOWN = 20
-
 
 @dataclass(frozen=True)
 class SingleTurnSolver:
@@ -266,17 +242,6 @@ class SingleTurnSolver:
     type: ClassVar[str] = "single_turn_solver"
     needs_model: ClassVar[bool] = True
 
-    @property
-    def template_names(self) -> tuple[str, ...]:
-        """The names that the templates may use."""
-        return ("sample", "examples") if self.examples else ("sample",)
-
-    def templates(self) -> dict[str, Template]:
-        """Return the compiled templates by field; raise the first SpecError."""
-        compiled, errors = self._compiled
-        raise_all([error for _, error in errors])
-        return compiled
-
     def compile_templates(self) -> Compiled:
         """Return the templates that compile and the errors of the others, by field."""
         return self._compiled
@@ -285,26 +250,32 @@ class SingleTurnSolver:
     def _compiled(self) -> Compiled:
         compiled: dict[str, Template] = {}
         errors: list[tuple[str, SpecError]] = []
-        for name, compile_one in self.input_builder.compilers(self.template_names).items():
+        names = ("sample", "examples") if self.examples else ("sample",)
+        for name, (source, more) in self.input_builder.list_sources().items():
             try:
-                compiled[f"input_builder.{name}"] = compile_one()
+                compiled[f"input_builder.{name}"] = Template.compile(source, names=(*names, *more))
             except SpecError as error:
                 errors.append((f"input_builder.{name}", error))
         return compiled, errors
 
     def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:
-        """Return the messages for each sample, or why there are none."""
-        templates = {name.removeprefix("input_builder."): one for name, one in self.templates().items()}
+        """Return the messages for each sample, or why there are none; raise what is wrong with a template."""
+        compiled, errors = self._compiled
+        raise_all([error for _, error in errors])
+        templates = list(compiled.values())
         if self.examples is None:
             return self.input_builder.build_all(templates, samples)
-        rows = samples.rows(_columns_read(list(templates.values()), samples))
         if examples is None:
             raise InternalError(
                 "E901", f"the examples of dataset `{self.examples.dataset}` were not handed in"
             )
+        # All columns where one is read that does not exist: the error about it lists those there are.
+        every = frozenset(samples.columns)
+        read = frozenset[str]().union(*(every if one.columns is None else one.columns for one in templates))
+        names = [name for name in samples.columns if name in read] if read <= every else None
         shown = pick_examples(self.examples, samples, examples)
         prompts: list[Prompt | RowError] = []
-        for row, few in zip(rows, shown, strict=True):
+        for row, few in zip(samples.rows(names), shown, strict=True):
             try:
                 build = self.input_builder.build
                 prompts.append(few if isinstance(few, RowError) else build(templates, row, few))
@@ -345,20 +316,159 @@ class SingleTurnSolver:
                 "E108", f"`{self.type}` asks a model, and none is named", hint="add `--model NAME`"
             )
         built = self.build_prompts(samples, examples)
-        errors = {str(error): error for _, error in describe_row_errors(samples, built)}
-        raise_all(list(errors.values())[:SHOWN])
-        prompts = [one for one in built if not isinstance(one, RowError)]
-        return call_model(model, samples, prompts, known, trials=trials)
+        raise_row_errors(samples, built)
+        return call_model(model, samples, cast("list[Prompt]", built), known, trials=trials)
 
 
-def _columns_read(templates: list[Template], samples: Samples) -> list[str] | None:
-    """Return the columns that the templates read; None for all, also when one does not exist.
+# `choice_ranking_solver`: how likely a base model finds each choice as the continuation of the prompt.
+# Nothing is generated: each choice is one call, whose text is echoed with its log-probabilities.
 
-    The error about a column that does not exist lists those there are.
+
+@dataclass(frozen=True)
+class ChoiceRankingSolver:
+    """Asks the model once for each continuation of each sample.
+
+    `continuations` is a template that yields the texts in the order of the choices; each is put directly
+    after the prompt, which is the text of all messages, parted by an empty line.
     """
-    read: set[str] = set()
-    for template in templates:
-        if template.columns is None:
-            return None
-        read |= template.columns
-    return [name for name in samples.columns if name in read] if read <= set(samples.columns) else None
+
+    input_builder: ChatInput | GenericInput
+    continuations: str | list[str]
+    examples: Examples | None = None
+
+    type: ClassVar[str] = "choice_ranking_solver"
+    needs_model: ClassVar[bool] = True
+
+    @cached_property
+    def _asking(self) -> SingleTurnSolver:
+        return SingleTurnSolver(self.input_builder, examples=self.examples)
+
+    @cached_property
+    def _template(self) -> Template:
+        return Template.compile(self.continuations)
+
+    def compile_templates(self) -> Compiled:
+        """Return the templates that compile and the errors of the others, by field."""
+        compiled, errors = self._asking.compile_templates()
+        try:
+            return {**compiled, "continuations": self._template}, errors
+        except SpecError as error:
+            return compiled, [*errors, ("continuations", error)]
+
+    def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:
+        """Return the messages for each sample, without a continuation, or why there are none."""
+        return self._asking.build_prompts(samples, examples)
+
+    def list_calls(self, samples: Samples, examples: Samples | None) -> list[list[Prompt]]:
+        """Return what the model is asked for each sample: one text for each continuation."""
+        pairs = zip(self.build_prompts(samples, examples), self.list_continuations(samples), strict=True)
+        return [
+            [] if isinstance(prompt, RowError) or isinstance(texts, RowError) else _continue(prompt, texts)
+            for prompt, texts in pairs
+        ]
+
+    def list_continuations(self, samples: Samples) -> list[list[str] | RowError]:
+        """Return the continuations of each sample, or why there are none."""
+        return [_read_texts(value) for value in self._template.values(samples)]
+
+    def check_rows(self, samples: Samples, examples: Samples | None) -> list[tuple[int, DataError]]:
+        """Return the rows whose prompt or continuations cannot be built."""
+        found = self._asking.check_rows(samples, examples)
+        if not self.compile_templates()[1]:
+            found = [*found, *describe_row_errors(samples, self.list_continuations(samples))]
+        return found
+
+    def solve(
+        self,
+        samples: Samples,
+        *,
+        model: Model | None,
+        known: Known | None,  # noqa: ARG002 - the protocol's signature
+        examples: Samples | None,
+        trials: range = ONE_TRIAL,
+    ) -> Completions:
+        """Return for each sample the log-probability of its continuations; there is no text to be read."""
+        require_echo(model)
+        prompts, texts = self.build_prompts(samples, examples), self.list_continuations(samples)
+        raise_row_errors(samples, prompts, texts)
+        pairs = list(zip(cast("list[Prompt]", prompts), cast("list[list[str]]", texts), strict=True))
+        questions = [
+            Question(str(sample_id), messages, trial=trial)
+            for sample_id, pair in zip(samples.ids, pairs, strict=True)
+            for trial in trials
+            for messages in _continue(*pair)
+        ]
+        said = iter(model.answer(questions) if model else ())
+        completions = [
+            _rank(prompt, continuations, [next(said) for _ in continuations])
+            for prompt, continuations in pairs
+            for _ in trials
+        ]
+        return Completions.build(samples.repeat(len(trials)).ids, completions, source="live")
+
+
+def _rank(prompt: Prompt, continuations: Sequence[str], said: Sequence[Completion]) -> Completion:
+    """Return one completion for a sample in one trial; a call that failed fails it."""
+    failed = next((one for one in said if one.status is CompletionStatus.ERROR), None)
+    if failed is not None:
+        return replace(failed, prompt=prompt)
+    start, ranking = _write(prompt), []
+    for one, text in zip(said, continuations, strict=True):
+        found = measure_continuation(one, start, text)
+        told: dict[str, object] = {"continuation": text}
+        if isinstance(found, str):
+            told |= {"logprob": None, "why": found}
+        else:
+            told |= {"logprob": found.logprob, "tokens": found.tokens, "bytes": len(text.encode())}
+            told |= {"is_split": True} if found.is_split else {}
+        ranking.append(told)
+    return Completion(
+        None,
+        prompt=prompt,
+        prompt_tokens=_add(one.prompt_tokens for one in said),
+        completion_tokens=_add(one.completion_tokens for one in said),
+        latency=sum(one.latency or 0.0 for one in said),
+        logprobs={"ranking": ranking},
+        source=said[0].source if said else None,
+    )
+
+
+def _add(counts: Iterable[int | None]) -> int | None:
+    """Return the sum of what is known; None when nothing is."""
+    known = [one for one in counts if one is not None]
+    return sum(known) if known else None
+
+
+def _write(prompt: Prompt) -> str:
+    """Return the messages as the text that a completions API is sent."""
+    return "\n\n".join(read_text(message) for message in prompt)
+
+
+def _continue(prompt: Prompt, continuations: Sequence[str]) -> list[Prompt]:
+    start = _write(prompt)
+    return [[{"role": "user", "content": start + text}] for text in continuations]
+
+
+def _read_texts(value: object) -> list[str] | RowError:
+    if isinstance(value, RowError):
+        return value
+    texts = value if isinstance(value, list | tuple) else None
+    if not texts or not all(isinstance(one, str) and one for one in texts):
+        return PromptError(
+            f"`continuations` yields {value!r:.80}, not a list of texts",
+            hint="for letters write \"{{ [' A', ' B', ' C', ' D'] }}\"",
+        )
+    return list(texts)
+
+
+def require_echo(model: Model | None) -> None:
+    """Raise SpecError E301 for a model that does not send the log-probabilities of a text back."""
+    if isinstance(model, LiveModel) and model.connection.generation.echo:
+        return
+    named = "no model" if model is None else f"model `{model.name}`"
+    raise SpecError(
+        "E301",
+        f"`{ChoiceRankingSolver.type}` needs an endpoint that echoes log-probabilities, and {named} is not"
+        " asked to",
+        hint="use the completions API with `echo`: `--model 'http://HOST/v1?api=completions&echo=true#NAME'`",
+    )

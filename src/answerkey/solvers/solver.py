@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
-from answerkey.errors import DataError, SpecError, listing, suggest
+from answerkey.errors import DataError, SpecError, listing, raise_all, suggest
 from answerkey.models.builtin import OPTIONS_HINT
 from answerkey.models.model import Model, missing_parts
 from answerkey.models.responses import is_trace, read_message
@@ -35,6 +35,8 @@ class ExamplesError(PromptError):
 Prompt = list[dict[str, object]]
 #: The trials of a sample that is asked once.
 ONE_TRIAL = range(1)
+#: How many wrong rows one error shows.
+SHOWN = 20
 #: An id is no content: the same question may have another one elsewhere.
 ID_COLUMN = "sample_id"
 #: Longer texts are no lists of options; Python's own reader takes a hundred times their memory.
@@ -107,6 +109,12 @@ def describe_row_errors(
     return errors
 
 
+def raise_row_errors(samples: Samples, *outcomes: Sequence[object | RowError]) -> None:
+    """Raise the errors of rows, each text once and no more than an error shows."""
+    errors = {str(error): error for found in outcomes for _, error in describe_row_errors(samples, found)}
+    raise_all(list(errors.values())[:SHOWN])
+
+
 def parse_literal(text: str) -> tuple[object, bool]:
     """Return what JSON, else Python reads in a text (None when neither does), and whether it is JSON."""
     if len(text) > LONGEST_LITERAL:
@@ -144,11 +152,23 @@ def call_model(
     *,
     trials: range = ONE_TRIAL,
 ) -> Completions:
-    """Return the model's completion for each prompt and trial, with the prompt in it."""
+    """Return the model's completion for each prompt and trial, with the prompt in it.
+
+    Choices, options and truth are for the built-in models.
+    """
     require_known(model, samples, known)
-    questions = build_questions(samples, prompts, known)
-    questions = [one if not trial else replace(one, trial=trial) for one in questions for trial in trials]
-    answers = zip(model.answer(questions), questions, strict=True)
+    size = len(samples)
+    choices = known.choices if known else [None] * size
+    truths = known.truths if known else [None] * size
+    options = read_options(samples, known)
+    texts = samples.values(QUESTION_COLUMN) if QUESTION_COLUMN in samples.columns else [None] * size
+    asked: list[Question] = []
+    for row, (sample_id, prompt, text) in enumerate(zip(samples.ids.to_list(), prompts, texts, strict=True)):
+        if not isinstance(text, str):  # the last message of the user
+            text = next((str(one["content"]) for one in reversed(prompt) if one["role"] == "user"), "")  # noqa: PLW2901
+        question = Question(sample_id, prompt, choices[row], options[row], truths[row], text)
+        asked += [question if not trial else replace(question, trial=trial) for trial in trials]
+    answers = zip(model.answer(asked), asked, strict=True)
     completions = [replace(one, prompt=question.messages) for one, question in answers]
     source = "builtin" if model.name.startswith("builtin/") else "live"
     return Completions.build(samples.repeat(len(trials)).ids, completions, source=source)
@@ -170,26 +190,6 @@ def require_known(model: Model, samples: Samples, known: Known | None) -> None:
         raise SpecError("E301", message, hint=OPTIONS_HINT)
 
 
-def build_questions(samples: Samples, prompts: Sequence[Prompt], known: Known | None) -> list[Question]:
-    """Return what the model is asked; choices, options and truth are for the built-in models."""
-    size = len(samples)
-    choices = known.choices if known else [None] * size
-    truths = known.truths if known else [None] * size
-    options = read_options(samples, known)
-    texts = samples.values(QUESTION_COLUMN) if QUESTION_COLUMN in samples.columns else [None] * size
-    return [
-        Question(
-            sample_id=sample_id,
-            messages=prompts[i],
-            choices=choices[i],
-            options=options[i],
-            truth=truths[i],
-            text=text if isinstance(text := texts[i], str) else _find_last_user_text(prompts[i]),
-        )
-        for i, sample_id in enumerate(samples.ids.to_list())
-    ]
-
-
 def read_options(samples: Samples, known: Known | None) -> list[Sequence[str] | None]:
     """Return each sample's option texts: from the scorer, else from the column `options`, else None."""
     told: list[Sequence[str] | None] = list(known.options) if known else [None] * len(samples)
@@ -209,10 +209,6 @@ def _read_texts(cell: object) -> list[str] | None:
         return None
     texts = [one.get("text") if isinstance(one, Mapping) else one for one in cell]
     return [str(text) for text in texts] if all(isinstance(one, str | int | float) for one in texts) else None
-
-
-def _find_last_user_text(prompt: Prompt) -> str:
-    return next((str(one["content"]) for one in reversed(prompt) if one["role"] == "user"), "")
 
 
 # Which field of a solver asks for a column that does not exist.
@@ -308,8 +304,6 @@ def read_cell(cell: object) -> Completion:
 
 def find_column(samples: Samples, name: str) -> tuple[str, str]:
     """Return the column that a name means and the dotted rest that leads into its cells."""
-    if name in samples.columns:
-        return name, ""
     for column, rest in _splits(name):
         if column in samples.columns:
             return column, rest
@@ -322,9 +316,9 @@ def find_column(samples: Samples, name: str) -> tuple[str, str]:
 
 
 def _splits(name: str) -> Iterator[tuple[str, str]]:
-    """Yield a dotted name cut in two at each dot, the longest first part first."""
+    """Yield a dotted name whole, then cut in two at each dot, the longest first part first."""
     parts = name.split(".")
-    for count in range(len(parts) - 1, 0, -1):
+    for count in range(len(parts), 0, -1):
         yield ".".join(parts[:count]), ".".join(parts[count:])
 
 
@@ -332,9 +326,8 @@ def _reach(cell: object, path: str) -> object:
     """Return what a dotted path leads to; None where it leads nowhere."""
     if not path:
         return cell
-    if not isinstance(cell, Mapping):
-        return None
-    if path in cell:
-        return cell[path]
-    found = next(((cell[first], rest) for first, rest in _splits(path) if first in cell), None)
-    return None if found is None else _reach(*found)
+    if isinstance(cell, Mapping):
+        for first, rest in _splits(path):
+            if first in cell:
+                return _reach(cell[first], rest)
+    return None

@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, PrivateAttr
 
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.spec import nodes, validation
-from answerkey.spec.nodes import MapNode, Node, Path, Problems, ScalarNode
+from answerkey.spec.nodes import Node, Path, Problems
 from answerkey.spec.validation import Fields, Key, Number, Text, Whole
 from answerkey.templates import ConfigValue, embed_config, find_config_names
 
 ElementType = Literal["string", "integer", "float", "boolean"]
+_MUST_BE = {"string": "text", "integer": "a whole number", "float": "a number", "boolean": "true or false"}
+_TRUTHS = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
 
 
 class UnsuitableError(ValueError):
@@ -28,60 +34,34 @@ class UnsuitableError(ValueError):
         self.hint = hint
 
 
-def read_float(value: object) -> float:
-    """Return a finite number from a number or its text."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.nan
-        if math.isfinite(number):
-            return number
-    if isinstance(value, str) and (read := validation.parse_number(value)) is not None:
-        return read
-    raise UnsuitableError(f"must be a number, not {value!r}", validation.advise_leading_zero(value))
+def read_element(value: Any, dtype: ElementType) -> Any:  # noqa: ANN401 - of that type
+    """Return a value as a plain type has it: a number may be spelled, a whole number is text by its digits.
+
+    NaN and infinities are no numbers; `yes`, `no`, `on` and `off` are truth values too.
+    """
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    found: object = None
+    if dtype == "boolean":
+        found = _TRUTHS.get(str(value).strip().lower()) if isinstance(value, bool | str) else None
+    elif dtype == "string":
+        found = str(value) if isinstance(value, str) or (is_number and isinstance(value, int)) else None
+    elif isinstance(value, str):
+        found = validation.parse_whole(value) if dtype == "integer" else validation.parse_number(value)
+    elif is_number:
+        with suppress(OverflowError):
+            found = float(value) if math.isfinite(value) else None
+        if dtype == "integer":
+            found = int(value) if isinstance(value, int) or value.is_integer() else None
+    if found is None:
+        hint = "put the value in quotes" if dtype == "string" else validation.advise_leading_zero(value)
+        raise UnsuitableError(f"must be {_MUST_BE[dtype]}, not {value!r}", hint)
+    return found
 
 
-def read_int(value: object) -> int:
-    """Return a whole number from a number or its text."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, str) and (read := validation.parse_whole(value)) is not None:
-        return read
-    raise UnsuitableError(f"must be a whole number, not {value!r}", validation.advise_leading_zero(value))
-
-
-def read_bool(value: object) -> bool:
-    """Return a truth value from one or from its text; `yes`, `no`, `on` and `off` are read too."""
-    word = str(value).strip().lower() if isinstance(value, bool | str) else None
-    if word in {"true", "yes", "on", "1"}:
-        return True
-    if word in {"false", "no", "off", "0"}:
-        return False
-    raise UnsuitableError(f"must be true or false, not {value!r}")
-
-
-def read_string(value: object) -> str:
-    """Return a text; a whole number is its digits."""
-    if isinstance(value, str | int) and not isinstance(value, bool):
-        return str(value)
-    raise UnsuitableError(f"must be text, not {value!r}", "put the value in quotes")
-
-
-_ELEMENTS: dict[str, Callable[[object], object]] = {
-    "string": read_string,
-    "integer": read_int,
-    "float": read_float,
-    "boolean": read_bool,
-}
-
-
-def check_element(value: object, dtype: str, name: str) -> object:
+def read_entry(value: object, dtype: ElementType, name: str) -> object:
     """Return one entry of a list or mapping as its type has it."""
     try:
-        return _ELEMENTS[dtype](value)
+        return read_element(value, dtype)
     except UnsuitableError as error:
         raise UnsuitableError(f"{name} {error}", error.hint) from None
 
@@ -97,7 +77,7 @@ def split_list(text: str) -> list[object]:
 
 
 class Parameter(Fields):
-    """What all parameters have."""
+    """What all parameters have; what their values are is said by each kind."""
 
     key: Key
     display_name: Text
@@ -111,18 +91,14 @@ class Parameter(Fields):
         """Whether the file states a default; `default_value: null` is one when the parameter is nullable."""
         return "default_value" in self.model_fields_set and (self.default_value is not None or self.nullable)
 
-    def accept(self, value: object) -> object:
-        """Return the value as this type has it, or raise UnsuitableError."""
-        if value is not None:
-            return self.check(value)
-        if self.nullable:
-            return None
-        raise UnsuitableError("may not be null", "give a value, or declare `nullable: true`")
-
-    def read(self, text: str) -> object:
-        """Return what a text from the command line means for this type."""
-        is_null = self.nullable and text.strip() in {"null", "~", ""}
-        return None if is_null else self.accept(self.parse(text))
+    def accept(self, value: object, *, is_text: bool = False) -> object:
+        """Return a value, or what a text of the command line means, as this type has it."""
+        if is_text:
+            text = str(value)
+            value = None if self.nullable and text.strip() in {"null", "~", ""} else self.parse(text)
+        if value is None and not self.nullable:
+            raise UnsuitableError("may not be null", "give a value, or declare `nullable: true`")
+        return None if value is None else self.check(value)
 
     @abstractmethod
     def check(self, value: object) -> object:
@@ -136,12 +112,12 @@ class Parameter(Fields):
         """Return what `<< config.key >>` stands for when this is the value."""
         return value
 
-
-def _bound(number: float, low: float | None, high: float | None) -> None:
-    if low is not None and number < low:
-        raise UnsuitableError(f"is {number!r}, below `min` {low!r}")
-    if high is not None and number > high:
-        raise UnsuitableError(f"is {number!r}, above `max` {high!r}")
+    def _bound(self, number: float, low: float | None, high: float | None) -> float:
+        if low is not None and number < low:
+            raise UnsuitableError(f"is {number!r}, below `min` {low!r}")
+        if high is not None and number > high:
+            raise UnsuitableError(f"is {number!r}, above `max` {high!r}")
+        return number
 
 
 class FloatParameter(Parameter):
@@ -151,10 +127,9 @@ class FloatParameter(Parameter):
     min: Number | None = None
     max: Number | None = None
 
-    def check(self, value: object) -> float:
-        """Return the number; NaN and infinities are none."""
-        _bound(number := read_float(value), self.min, self.max)
-        return number
+    def check(self, value: object) -> object:
+        """Return the number."""
+        return self._bound(read_element(value, "float"), self.min, self.max)
 
 
 class IntParameter(Parameter):
@@ -164,10 +139,9 @@ class IntParameter(Parameter):
     min: Whole | None = None
     max: Whole | None = None
 
-    def check(self, value: object) -> int:
+    def check(self, value: object) -> object:
         """Return the whole number."""
-        _bound(number := read_int(value), self.min, self.max)
-        return number
+        return self._bound(read_element(value, "integer"), self.min, self.max)
 
 
 class BooleanParameter(Parameter):
@@ -175,9 +149,9 @@ class BooleanParameter(Parameter):
 
     type: Literal["boolean"]
 
-    def check(self, value: object) -> bool:
+    def check(self, value: object) -> object:
         """Return the truth value."""
-        return read_bool(value)
+        return read_element(value, "boolean")
 
 
 class StringParameter(Parameter):
@@ -187,9 +161,9 @@ class StringParameter(Parameter):
     string_kind: Literal["freeform", "python", "jinja"] = "freeform"
     examples: list[Text] | None = None
 
-    def check(self, value: object) -> str:
+    def check(self, value: object) -> object:
         """Return the text."""
-        return read_string(value)
+        return read_element(value, "string")
 
 
 class CategoricalParameter(Parameter):
@@ -216,11 +190,11 @@ class CategoricalParameter(Parameter):
         for allowed in self.allowed_values:
             if value == allowed and isinstance(value, bool) == isinstance(allowed, bool):
                 return allowed
-        for allowed in self.allowed_values:
-            if str(value) == str(allowed):
-                return allowed
-        names = [str(allowed) for allowed in self.allowed_values]
-        raise UnsuitableError(f"is {value!r}; allowed: {listing(names)}", suggest(str(value), names))
+        names = {str(allowed): allowed for allowed in reversed(self.allowed_values)}
+        if str(value) in names:
+            return names[str(value)]
+        known = [str(allowed) for allowed in self.allowed_values]
+        raise UnsuitableError(f"is {value!r}; allowed: {listing(known)}", suggest(str(value), known))
 
     def substitute(self, value: object) -> object:
         """Return the mapped value, or the value itself where there is no mapping."""
@@ -235,11 +209,11 @@ class ListParameter(Parameter):
     type: Literal["list"]
     dtype: ElementType = "string"
 
-    def check(self, value: object) -> list[object]:
+    def check(self, value: object) -> object:
         """Return the list with every entry as `dtype` has it."""
         if not isinstance(value, list | tuple):
             raise UnsuitableError(f"must be a list, not {value!r}")
-        return [check_element(one, self.dtype, f"entry {index}") for index, one in enumerate(value, start=1)]
+        return [read_entry(one, self.dtype, f"entry {index}") for index, one in enumerate(value, start=1)]
 
     def parse(self, text: str) -> object:
         """Return a list written as JSON or separated by commas."""
@@ -252,11 +226,11 @@ class DictParameter(Parameter):
     type: Literal["dict"]
     value_dtype: ElementType = "string"
 
-    def check(self, value: object) -> dict[str, object]:
+    def check(self, value: object) -> object:
         """Return the mapping with every value as `value_dtype` has it."""
         if not isinstance(value, dict):
             raise UnsuitableError(f"must be a mapping, not {value!r}")
-        return {str(key): check_element(entry, self.value_dtype, f"`{key}`") for key, entry in value.items()}
+        return {str(key): read_entry(entry, self.value_dtype, f"`{key}`") for key, entry in value.items()}
 
     def parse(self, text: str) -> object:
         """Return a mapping written as JSON."""
@@ -269,7 +243,7 @@ class DictParameter(Parameter):
 class NamedParameter(Parameter):
     """The key of something defined elsewhere; whether it is defined is checked where that is known."""
 
-    def check(self, value: object) -> str:
+    def check(self, value: object) -> object:
         """Return the key."""
         if not isinstance(value, str) or not value.strip():
             raise UnsuitableError(f"must be a name, not {value!r}")
@@ -293,7 +267,7 @@ class DatasetColumnParameter(NamedParameter):
 
     type: Literal["dataset_column"]
 
-    def check(self, value: object) -> str:
+    def check(self, value: object) -> object:
         """Return the column's name."""
         return super().check(str(value) if isinstance(value, int) and not isinstance(value, bool) else value)
 
@@ -343,25 +317,26 @@ class Config:
         is_code = isinstance(parameter, StringParameter) and parameter.string_kind != "freeform"
         return ConfigValue(parameter.substitute(self.values[name]), is_code)
 
-    def fill(self, root: Node, problems: Problems, path: Path = ()) -> Any:  # noqa: ANN401 - a node of the same kind
+    def fill(self, root: Node, problems: Problems, path: Path = ()) -> Node:
         """Return the tree with every `<< config.x >>` replaced; what cannot be is reported and stays."""
 
-        def change(path: Path, node: ScalarNode) -> Node:
+        def change(path: Path, node: Node) -> Node:
             text = node.text
-            names = find_config_names(text) if text is not None else []
+            if text is None or "<<" not in text:
+                return node
+            names = find_config_names(text)
             for name in names:
                 if name not in self.parameters:
                     problems.report(self.unknown_name(name, node.place))
-            if text is None or not names or any(name not in self.values for name in names):
+            if not names or any(name not in self.values for name in names):
                 return node
             try:
                 found = embed_config(text, self.look_up, is_template=nodes.kind_of(path) == "template")
             except SpecError as error:
                 validation.report_text(error, node, problems)
                 return node
-            if isinstance(found, str):
-                return ScalarNode(found, node.place, node.style)
-            return nodes.from_plain(found, node.place)
+            is_text = isinstance(found, str)
+            return replace(node, value=found) if is_text else nodes.from_plain(found, node.place)
 
         return nodes.map_scalars(root, change, path)
 
@@ -376,18 +351,17 @@ def read_parameters(node: Node | None, problems: Problems) -> dict[str, Paramete
     """Return the parameters of a `config_spec`, by key, with their defaults checked."""
     if node is None or node.is_null:
         return {}
-    if not isinstance(node, nodes.ListNode):
+    if not node.is_list:
         problems.add("E108", "`config_spec` must be a list of parameters", node.place)
-        return {}
     parameters: dict[str, Parameter] = {}
-    for number, entry in enumerate(node.entries, start=1):
+    for number, entry in enumerate(node.items, start=1):
         kind = entry.get("type")
-        label = f"`config_spec` entry {number}"
-        if not isinstance(entry, MapNode) or not isinstance(kind, ScalarNode):
-            problems.add("E108", f"{label} needs a `type`", entry.place, f"types: {listing(PARAMETERS)}")
+        label, types = f"`config_spec` entry {number}", f"types: {listing(PARAMETERS)}"
+        if kind is None or not kind.is_scalar:
+            problems.add("E108", f"{label} needs a `type`", entry.place, types)
             continue
         if str(kind.value) not in PARAMETERS:
-            hint = suggest(str(kind.value), PARAMETERS) or f"types: {listing(PARAMETERS)}"
+            hint = suggest(str(kind.value), PARAMETERS) or types
             problems.add("E109", f"unknown parameter type {kind.value!r}", kind.place, hint)
             continue
         parameter = validation.validate_node(PARAMETERS[str(kind.value)], entry, problems, name=label)
@@ -400,7 +374,7 @@ def read_parameters(node: Node | None, problems: Problems) -> dict[str, Paramete
     return parameters
 
 
-def _check_parameter(parameter: Parameter, entry: MapNode, problems: Problems) -> None:
+def _check_parameter(parameter: Parameter, entry: Node, problems: Problems) -> None:
     low, high = getattr(parameter, "min", None), getattr(parameter, "max", None)
     if low is not None and high is not None and low > high:
         problems.add("E111", f"`min` {low!r} is above `max` {high!r}", entry.key_place("min"))
@@ -447,7 +421,7 @@ def resolve_config(
                 problems.add("E111", f"config value `{key}` is missing", place, hint)
             continue
         try:
-            values[key] = parameter.read(str(one.value)) if one.is_text else parameter.accept(one.value)
+            values[key] = parameter.accept(one.value, is_text=one.is_text)
             places[key] = one.place
         except UnsuitableError as error:
             if key in given:
@@ -468,9 +442,8 @@ def read_given(node: Node | None, problems: Problems, *, name: str) -> dict[str,
     """Return the values of a `task_config` or `config` mapping."""
     if node is None or node.is_null:
         return {}
-    if not isinstance(node, MapNode):
+    if not node.is_map:
         problems.add("E108", f"`{name}` must be a mapping of config names to values", node.place)
-        return {}
     return {key: Given(nodes.to_plain(entry), entry.place) for key, entry in node.entries.items()}
 
 

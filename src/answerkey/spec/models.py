@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.models.config import (
@@ -22,12 +23,14 @@ from answerkey.models.model import INFERENCE_FUNCTION, LATER_INFERENCE_FUNCTION
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.spec import shapes
 from answerkey.spec.config import refuse_config
-from answerkey.spec.nodes import MapNode, Node, Problems, ScalarNode, walk_scalars
+from answerkey.spec.nodes import Node, Problems, walk_scalars
 from answerkey.spec.validation import Fields, report_text, validate_node
 from answerkey.templates import Template
 
 #: Adapters that need not be defined: with them the endpoint has the chat API.
 OWN_ADAPTERS = frozenset({"latticeflow$identity", "latticeflow$openai_chat_completion", "latticeflow$openai"})
+#: Two names of one field.
+_SNIPPETS = ("snippet", "run_inference_snippet")
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,12 @@ def provider_key(name: str) -> str:
 def build_model(node: Node, problems: Problems) -> ModelSpec | None:
     """Return the model of a model file or of an entry of `models`."""
     refuse_config(node, problems)
-    if isinstance(node, MapNode) and "$provider" in node.entries:
+    if "$provider" in node.entries:
         return _build_provider_model(node, problems)
     fields = validate_node(shapes.ModelFields, node, problems, name="the model")
     part = node.get("config")
     connection = _read_connection(part, problems) if part is not None else None
-    if fields is None or connection is None or not isinstance(part, MapNode) or _is_open(part):
+    if fields is None or part is None or connection is None or _is_open(part):
         return None
     says_where = ("url", "base_url", "provider_id", "connection_type")
     config = ModelConfig(
@@ -78,12 +81,12 @@ def build_model(node: Node, problems: Problems) -> ModelSpec | None:
     )
 
 
-def _is_open(node: MapNode) -> bool:
+def _is_open(node: Node) -> bool:
     """Return whether a connection lacks a value that could not be had, as was reported."""
     return node.is_broken or any(scalar.is_broken for _, scalar in walk_scalars(node))
 
 
-def _build_provider_model(node: MapNode, problems: Problems) -> ModelSpec | None:
+def _build_provider_model(node: Node, problems: Problems) -> ModelSpec | None:
     fields = validate_node(shapes.ProviderModel, node, problems, name="the model")
     if fields is None:
         return None
@@ -93,7 +96,7 @@ def _build_provider_model(node: MapNode, problems: Problems) -> ModelSpec | None
         return ModelSpec(provider_key(name), place, name, name)
     if not _check_provider(provider, place, problems) or _is_open(node):
         return None
-    base = _read_address(node.get("base_url"))
+    base = _read_address(node.field("base_url"))
     config = ProviderConfig(provider, model, base_url=base, api=fields.api)
     where = node.entries["base_url"].place if base else place
     built = ModelConfig(name, config, build_generation(fields.generation), place=where)
@@ -110,11 +113,11 @@ def _check_provider(provider: str, place: Place, problems: Problems) -> bool:
 
 def _read_connection(node: Node, problems: Problems) -> Fields | None:
     """Return the fields of a connection that is well formed."""
-    if not isinstance(node, MapNode):
+    if not node.is_map:
         problems.add("E108", "`config` of a model must be a mapping", node.place)
         return None
     stated = node.get("connection_type")
-    kind = str(stated.value) if isinstance(stated, ScalarNode) else "custom_connection"
+    kind = str(stated.value) if stated is not None and stated.is_scalar else "custom_connection"
     if kind not in shapes.CONNECTIONS:
         hint = suggest(kind, shapes.CONNECTIONS) or f"types: {listing(shapes.CONNECTIONS)}"
         problems.add("E109", f"unknown connection type {kind!r}", node.at("connection_type").place, hint)
@@ -130,50 +133,51 @@ def _read_connection(node: Node, problems: Problems) -> Fields | None:
         hint = "the snippet is given the messages and returns a chat completion: convert both in it"
         where = node.entries["adapter"].place
         problems.add("E116", "an adapter of your own in `custom_inference` is not done", where, hint)
-    if fields.snippet is not None and fields.run_inference_snippet is not None:
+    stated_as = [name for name in _SNIPPETS if getattr(fields, name) is not None]
+    if len(stated_as) > 1:
         message = "`snippet` and `run_inference_snippet` are two names of one field"
         problems.add("E108", message, node.key_place("run_inference_snippet"), "leave one of them out")
-        return None
-    if fields.snippet is not None or fields.run_inference_snippet is not None:
-        return fields
-    if not node.is_broken and not node.entries.keys() & {"snippet", "run_inference_snippet"}:
-        problems.add("E108", "`snippet` is missing in `config` of the model (`custom_inference`)", node.place)
-    return None
+    elif not stated_as and not node.is_broken and not node.entries.keys() & set(_SNIPPETS):
+        problems.add("E108", f"`snippet` is missing in {name}", node.place)
+    return fields if len(stated_as) == 1 else None
 
 
 def _build_config(
-    fields: Fields, node: MapNode, key: str, problems: Problems
+    fields: Any,  # noqa: ANN401 - of one of the connections
+    node: Node,
+    key: str,
+    problems: Problems,
 ) -> ProviderConfig | CustomConfig | InferenceConfig | PlaceholderConfig:
-    if isinstance(fields, shapes.ProviderConnection):
-        base = _read_address(node.get("base_url"))
-        return ProviderConfig(fields.provider_id, fields.model_key, fields.api_key, base, fields.api)
-    if isinstance(fields, shapes.CustomConnection):
-        validation = fields.tls_context.validation_context if fields.tls_context else None
-        if validation is not None and validation.trust_chain_verification == "accept_untrusted":
-            hint = "certificates are always checked; put the endpoint's own into `trusted_ca`"
-            problems.add("E116", "`accept_untrusted` is not done", node.entries["tls_context"].place, hint)
-        return CustomConfig(
-            address=_read_address(node.entries["url"]) or Address(fields.url),
-            model=fields.model_key,
-            api=fields.api or "chat",
-            api_key=fields.api_key,
-            headers=fields.custom_headers or {},
-            tls=None if validation is None else Tls(validation.trusted_ca),
-        )
-    if isinstance(fields, shapes.CustomInference):
-        name = "snippet" if "snippet" in node.entries else "run_inference_snippet"
-        source = str(fields.snippet or fields.run_inference_snippet)
-        snippet = Snippet(INFERENCE_FUNCTION, source, node.entries[name].place, key)
-        if name == "run_inference_snippet" and check_snippet(snippet) is not None:
-            snippet = replace(snippet, function=LATER_INFERENCE_FUNCTION)  # it defines the other one
-        return InferenceConfig(snippet, fields.environment or {}, fields.timeout)
+    match fields:
+        case shapes.ProviderConnection():
+            base = _read_address(node.field("base_url"))
+            return ProviderConfig(fields.provider_id, fields.model_key, fields.api_key, base, fields.api)
+        case shapes.CustomConnection():
+            validation = fields.tls_context.validation_context if fields.tls_context else None
+            if validation is not None and validation.trust_chain_verification == "accept_untrusted":
+                hint = "certificates are always checked; put the endpoint's own into `trusted_ca`"
+                where = node.entries["tls_context"].place
+                problems.add("E116", "`accept_untrusted` is not done", where, hint)
+            return CustomConfig(
+                address=_read_address(node.entries["url"]) or Address(fields.url),
+                model=fields.model_key,
+                api=fields.api or "chat",
+                api_key=fields.api_key,
+                headers=fields.custom_headers or {},
+                tls=None if validation is None else Tls(validation.trusted_ca),
+            )
+        case shapes.CustomInference():
+            name = next(one for one in _SNIPPETS if getattr(fields, one) is not None)
+            snippet = Snippet(INFERENCE_FUNCTION, getattr(fields, name), node.entries[name].place, key)
+            if name == "run_inference_snippet" and check_snippet(snippet) is not None:
+                snippet = replace(snippet, function=LATER_INFERENCE_FUNCTION)  # it defines the other one
+            return InferenceConfig(snippet, fields.environment or {}, fields.timeout)
     return PlaceholderConfig()
 
 
-def _read_address(node: Node | None) -> Address | None:
-    if not isinstance(node, ScalarNode) or node.is_null:
-        return None
-    return Address(str(node.value), node.style == "caller")
+def _read_address(node: Node) -> Address | None:
+    is_stated = node.is_scalar and not node.is_null
+    return Address(str(node.value), node.style == "caller") if is_stated else None
 
 
 def build_generation(fields: shapes.Generation | None) -> Generation:

@@ -6,11 +6,12 @@ Only `null`, `true`/`false`, plain decimal integers and decimals with a dot are 
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path as FilePath
 from typing import Any, Final, Literal
@@ -49,10 +50,10 @@ class Problems:
     What a broken value causes later, at the very same place, is not kept: its cause has been reported.
     """
 
-    errors: list[AnswerkeyError] = field(default_factory=list)
-    notices: list[Notice] = field(default_factory=list)
-    _seen: set[tuple[str, str, Place | None]] = field(default_factory=set)
-    _broken: set[Place | None] = field(default_factory=set)
+    errors: list[AnswerkeyError] = dataclasses.field(default_factory=list)
+    notices: list[Notice] = dataclasses.field(default_factory=list)
+    _seen: set[tuple[str, str, Place | None]] = dataclasses.field(default_factory=set)
+    _broken: set[Place | None] = dataclasses.field(default_factory=set)
 
     def add(self, code: str, message: str, where: Place | None, hint: str | None = None) -> None:
         """Keep a new SpecError."""
@@ -65,14 +66,14 @@ class Problems:
             self.errors.append(error)
         self._seen.add(mark)
 
-    def mark_broken(self, place: Place) -> ScalarNode:
+    def mark_broken(self, place: Place) -> Node:
         """Return what stands at a place without a value, about which nothing more is reported.
 
         A mapping that Python hands in has no places.
         """
         if place.line is not None:
             self._broken.add(place)
-        return ScalarNode(BROKEN, place)
+        return Node(BROKEN, place, is_broken=True)
 
     def notice(self, message: str, where: Place | None, hint: str | None = None) -> None:
         """Keep a notice; the same words are kept once, wherever they arise."""
@@ -104,43 +105,75 @@ class Broken:
 BROKEN: Final = Broken()
 
 
+@dataclass(frozen=True)
 class Node:
-    """A value of a YAML file with its place: a ScalarNode, a ListNode or a MapNode."""
+    """A value of a YAML file with its place: a scalar, a tuple of nodes, or a mapping from texts to nodes.
 
+    `style` is YAML's mark for a scalar (`|`, `>`, quotes or none), `!include`, or one of these. `include`:
+    the text is a whole file that `!include` named. `caller`: the value begins with one that the caller's
+    environment holds, `$V` or `$V/x`. `keys` says where each key of a mapping stands.
+
+    A value that `is_broken` could not be had, which was reported. A mapping that is lacks what another file
+    was to bring: that a key is missing means nothing.
+    """
+
+    value: Any
     place: Place
+    style: str = ""
+    keys: dict[str, Place] = dataclasses.field(default_factory=dict)
+    is_broken: bool = False
 
     @property
-    def is_broken(self) -> bool:
-        """Whether the value could not be had, which was reported."""
-        return isinstance(self, ScalarNode) and self.value is BROKEN
+    def is_map(self) -> bool:
+        """Whether this is a mapping."""
+        return isinstance(self.value, dict)
+
+    @property
+    def is_list(self) -> bool:
+        """Whether this is a list."""
+        return isinstance(self.value, tuple)
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether this is neither a mapping nor a list."""
+        return not isinstance(self.value, dict | tuple)
 
     @property
     def is_null(self) -> bool:
         """Whether a node is null, which is the same as not being written."""
-        return isinstance(self, ScalarNode) and self.value is None
+        return self.value is None
+
+    @property
+    def entries(self) -> dict[str, Node]:
+        """The entries of a mapping; none of anything else."""
+        return self.value if isinstance(self.value, dict) else {}
 
     @property
     def items(self) -> tuple[Node, ...]:
         """The entries of a list; none of anything else."""
-        return self.entries if isinstance(self, ListNode) else ()
+        return self.value if isinstance(self.value, tuple) else ()
 
     @property
     def text(self) -> str | None:
         """The text of a scalar that is one."""
-        return self.value if isinstance(self, ScalarNode) and isinstance(self.value, str) else None
+        return self.value if isinstance(self.value, str) else None
 
     @property
     def key(self) -> str | None:
         """The `key` that a mapping states."""
-        key = self.get("key")
-        is_given = isinstance(key, ScalarNode) and not key.is_null and not key.is_broken
-        return str(key.value) if isinstance(key, ScalarNode) and is_given else None
+        key = self.entries.get("key")
+        is_given = key is not None and key.is_scalar and not key.is_null and not key.is_broken
+        return str(key.value) if key is not None and is_given else None
 
     def get(self, step: str | int) -> Node | None:
         """Return the entry under a key of a mapping or an index of a list, or None."""
         if isinstance(step, str):
-            return self.entries.get(step) if isinstance(self, MapNode) else None
+            return self.entries.get(step)
         return self.items[step] if step < len(self.items) else None
+
+    def field(self, key: str) -> Node:
+        """Return the entry under a key; null, at the place of this node, when there is none."""
+        return self.entries.get(key) or Node(None, self.place)
 
     def find(self, path: Path) -> tuple[Node, Path]:
         """Return the deepest node that exists on the way along `path`, and the way to it.
@@ -168,102 +201,64 @@ class Node:
 
     def key_place(self, key: str) -> Place:
         """Return where a key of a mapping stands; the node's own place when it is not written."""
-        return self.keys.get(key, self.place) if isinstance(self, MapNode) else self.place
+        return self.keys.get(key, self.place)
 
     def place_of_line(self, line: int | None, column: int | None = None) -> Place:
         """Return where a line of a text stands; for folded and quoted texts, where they begin.
 
         The column is known in texts of their own file only: YAML indents the others.
         """
-        start, style = self.place.line, self.style if isinstance(self, ScalarNode) else ""
+        start = self.place.line
         if line is None or start is None:
             return self.place
-        if style == "include" and line == 1:
+        if self.style == "include" and line == 1:
             return replace(self.place, column=(self.place.column or 1) + (column or 1) - 1)
-        if style == "include":
+        if self.style == "include":
             return replace(self.place, line=start + line - 1, column=column)
-        return replace(self.place, line=start + line, column=None) if style == "|" else self.place
+        return replace(self.place, line=start + line, column=None) if self.style == "|" else self.place
 
-
-@dataclass(frozen=True)
-class ScalarNode(Node):
-    """A single value; `style` is YAML's mark for it (`|`, `>`, quotes or none), `!include`, or one of these.
-
-    `include`: the text is a whole file that `!include` named. `caller`: the value begins with one that the
-    caller's environment holds, `$V` or `$V/x`.
-    """
-
-    value: object
-    place: Place
-    style: str = ""
-
-
-@dataclass(frozen=True)
-class ListNode(Node):
-    """A YAML sequence."""
-
-    entries: tuple[Node, ...]
-    place: Place
-
-
-@dataclass(frozen=True)
-class MapNode(Node):
-    """A YAML mapping with text keys; `keys` says where each key stands.
-
-    One that `is_broken` lacks what another file was to bring: that a key is missing means nothing.
-    """
-
-    entries: dict[str, Node]
-    place: Place
-    keys: dict[str, Place] = field(default_factory=dict)
-    is_broken: bool = False
-
-    def without(self, *names: str) -> MapNode:
+    def without(self, *names: str) -> Node:
         """Return the mapping without these keys."""
-        return replace(self, entries={key: node for key, node in self.entries.items() if key not in names})
+        return replace(self, value={key: node for key, node in self.entries.items() if key not in names})
 
-    def having(self, key: str, node: Node) -> MapNode:
+    def having(self, key: str, node: Node) -> Node:
         """Return the mapping with a key set."""
-        return replace(self, entries={**self.entries, key: node}, keys={key: node.place, **self.keys})
+        return replace(self, value={**self.entries, key: node}, keys={key: node.place, **self.keys})
 
 
 def to_plain(node: Node) -> Any:  # noqa: ANN401 - whatever the file holds
     """Return the tree as plain Python values."""
-    if isinstance(node, MapNode):
-        return {key: to_plain(entry) for key, entry in node.entries.items()}
-    if isinstance(node, ScalarNode):
-        return node.value
-    return [to_plain(entry) for entry in node.items]
+    if isinstance(node.value, dict):
+        return {key: to_plain(entry) for key, entry in node.value.items()}
+    return [to_plain(entry) for entry in node.value] if isinstance(node.value, tuple) else node.value
 
 
 def from_plain(value: object, place: Place) -> Node:
     """Return plain values as a tree whose nodes all stand at `place`."""
     if isinstance(value, Mapping):
-        return MapNode({str(key): from_plain(entry, place) for key, entry in value.items()}, place)
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return ListNode(tuple(from_plain(entry, place) for entry in value), place)
-    return ScalarNode(value, place)
+        value = {str(key): from_plain(entry, place) for key, entry in value.items()}
+    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        value = tuple(from_plain(entry, place) for entry in value)
+    return Node(value, place)
 
 
-def walk_scalars(node: Node, path: Path = ()) -> Iterator[tuple[Path, ScalarNode]]:
+def walk_scalars(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
     """Yield every scalar of a tree with the way to it."""
-    if isinstance(node, ScalarNode):
+    if node.is_scalar:
         yield path, node
-    else:
-        inner = node.entries.items() if isinstance(node, MapNode) else enumerate(node.items)
-        for step, entry in inner:
-            yield from walk_scalars(entry, (*path, step))
+    for step, entry in node.entries.items() if node.is_map else enumerate(node.items):
+        yield from walk_scalars(entry, (*path, step))
 
 
-def map_scalars(node: Node, change: Callable[[Path, ScalarNode], Node], path: Path = ()) -> Node:
+def map_scalars(node: Node, change: Callable[[Path, Node], Node], path: Path = ()) -> Node:
     """Return the tree with every scalar replaced by what `change` makes of it."""
-    if isinstance(node, ScalarNode):
+    if node.is_scalar:
         return change(path, node)
-    if isinstance(node, MapNode):
-        changed = {key: map_scalars(entry, change, (*path, key)) for key, entry in node.entries.items()}
-        return replace(node, entries=changed)
-    entries = (map_scalars(entry, change, (*path, index)) for index, entry in enumerate(node.items))
-    return ListNode(tuple(entries), node.place)
+    if node.is_map:
+        inner: Any = {key: map_scalars(one, change, (*path, key)) for key, one in node.entries.items()}
+    else:
+        inner = tuple(map_scalars(one, change, (*path, index)) for index, one in enumerate(node.items))
+    return replace(node, value=inner)
 
 
 #: How the text at a position is read: a value (environment values are expanded), a Jinja template, a snippet,
@@ -278,9 +273,9 @@ _PROMPT_FIELDS = frozenset({"content", "template", "system_prompt", "user_prompt
 
 @cache
 def _scorer_templates() -> frozenset[str]:
-    from answerkey.scorers import SCORERS
+    from answerkey.scorers import list_template_fields
 
-    return frozenset(name for scorer in SCORERS.values() for name in scorer.template_fields) | _PROMPT_FIELDS
+    return list_template_fields() | _PROMPT_FIELDS
 
 
 def kind_of(path: Path) -> Kind:
@@ -425,11 +420,10 @@ class _Builder:
         for event in self.events:
             if isinstance(event, DocumentStartEvent):
                 if root is not None:
-                    raise self.refuse(
-                        "E104", "a second YAML document begins here", event, "keep one document in each file"
-                    )
+                    hint = "keep one document in each file"
+                    raise self.refuse("E104", "a second YAML document begins here", event, hint)
                 root = self.node(next(self.events), 0)
-        return root if root is not None else ScalarNode(None, Place(self.shown, 1, 1))
+        return root if root is not None else Node(None, Place(self.shown, 1, 1))
 
     def place(self, event: Any) -> Place:  # noqa: ANN401
         return Place(self.shown, event.start_mark.line + 1, event.start_mark.column + 1)
@@ -452,13 +446,12 @@ class _Builder:
         self.add(1, event)
         if event.anchor is not None:
             self.anchors[event.anchor] = None
-        node: Node
         if isinstance(event, ScalarEvent):
             node = self.scalar(event)
         elif isinstance(event, SequenceStartEvent):
             self.check_tag(event)
             inside = itertools.takewhile(lambda one: not isinstance(one, SequenceEndEvent), self.events)
-            node = ListNode(tuple(self.node(one, depth + 1) for one in inside), self.place(event))
+            node = Node(tuple(self.node(one, depth + 1) for one in inside), self.place(event))
         elif isinstance(event, MappingStartEvent):
             self.check_tag(event)
             node = self.mapping(event, depth)
@@ -476,26 +469,24 @@ class _Builder:
         if len(self.problems.errors) > MAX_ERRORS:
             raise self.refuse("E104", f"more than {MAX_ERRORS:,} mistakes", event)
 
-    def scalar(self, event: Any) -> ScalarNode:  # noqa: ANN401
+    def scalar(self, event: Any) -> Node:  # noqa: ANN401
         place = self.place(event)
-        if (
-            half := _SURROGATE.search(event.value)
-        ) is not None:  # an escape can write it, no file can hold it
+        half = _SURROGATE.search(event.value)
+        if half is not None:  # an escape can write it, no file can hold it
             message = f"`\\u{ord(half[0]):04x}` is half of a surrogate pair, which is no character"
-            raise self.refuse(
-                "E102", message, event, "write the character itself, or `\\U` with eight digits"
-            )
+            hint = "write the character itself, or `\\U` with eight digits"
+            raise self.refuse("E102", message, event, hint)
         if event.tag == INCLUDE_TAG:
-            return ScalarNode(event.value, place, INCLUDE_TAG)
+            return Node(event.value, place, INCLUDE_TAG)
         kind = self.check_tag(event)
         if event.style is not None or kind in {"str", "!"}:
-            return ScalarNode(event.value, place, event.style or "")
+            return Node(event.value, place, event.style or "")
         value = resolve_scalar(event.value)
         if isinstance(value, float) and math.isinf(value):
             message = f"the number {event.value[:40]} is too large"
             self.problems.add("E108", message, place, "put it in quotes to make it text")
-            return ScalarNode(BROKEN, place)
-        return ScalarNode(value, place)
+            return Node(BROKEN, place, is_broken=True)
+        return Node(value, place)
 
     def check_tag(self, event: Any) -> str | None:  # noqa: ANN401
         """Return the kind a standard tag names, None without a tag; report any other tag."""
@@ -509,10 +500,10 @@ class _Builder:
             self.problems.add("E104", f"unknown YAML tag `{name}`", self.place(event), hint)
         return kind
 
-    def mapping(self, start: Any, depth: int) -> MapNode:  # noqa: ANN401
+    def mapping(self, start: Any, depth: int) -> Node:  # noqa: ANN401
         entries: dict[str, Node] = {}
         keys: dict[str, Place] = {}
-        merged: list[MapNode] = []
+        merged: list[Node] = []
         for event in self.events:
             if isinstance(event, MappingEndEvent):
                 break
@@ -520,25 +511,24 @@ class _Builder:
             key = self.key(self.node(event, depth + 1))
             value = self.node(next(self.events), depth + 1)
             if is_merge:  # of several mappings, earlier ones win over later ones
-                sources = value.items if isinstance(value, ListNode) else (value,)
-                if all(isinstance(one, MapNode) for one in sources):
-                    merged.extend(one for one in sources if isinstance(one, MapNode))
+                sources = value.items if value.is_list else (value,)
+                if all(one.is_map for one in sources):
+                    merged.extend(sources)
                 else:
                     self.problems.add("E108", "`<<` merges mappings only", value.place, "write `<<: *anchor`")
             elif key in keys:
-                message = (
-                    f"key `{key}` is given twice: lines {keys[key].line} and {event.start_mark.line + 1}"
-                )
+                lines = f"lines {keys[key].line} and {event.start_mark.line + 1}"
+                message = f"key `{key}` is given twice: {lines}"
                 self.problems.add("E103", message, self.place(event), "keep one of them")
             else:
                 entries[key], keys[key] = value, self.place(event)
         for source in merged:
             entries = entries | {key: node for key, node in source.entries.items() if key not in entries}
             keys = source.keys | keys
-        return MapNode(entries, self.place(start), keys)
+        return Node(entries, self.place(start), keys=keys)
 
     def key(self, node: Node) -> str:
-        if not isinstance(node, ScalarNode):
+        if not node.is_scalar:
             hint = "a Jinja template such as `{{ sample.answer }}` needs quotes around it"
             self.problems.add("E108", "a list or mapping cannot be a key", node.place, hint)
             return f"line {node.place.line} column {node.place.column}"

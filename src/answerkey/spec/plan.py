@@ -34,7 +34,6 @@ from answerkey.spec.config import (
     DatasetParameter,
     Given,
     ModelParameter,
-    Parameter,
     given_by_caller,
     read_given,
     read_parameters,
@@ -42,7 +41,7 @@ from answerkey.spec.config import (
     resolve_config,
 )
 from answerkey.spec.models import ModelChoice, ModelSpec
-from answerkey.spec.nodes import MapNode, Node, Problems, resolve_path
+from answerkey.spec.nodes import Node, Problems, resolve_path
 from answerkey.spec.project import Loaded, Overrides, Project, find_file, load_environment
 from answerkey.spec.ready_made import (
     ReadyMade,
@@ -141,7 +140,7 @@ class PlannedTask:
     """
 
     fields: SpecificationFields
-    node: MapNode
+    node: Node
     given: Mapping[str, Given]
     entry: Node
     selection: Mapping[str, object] = field(default_factory=dict)
@@ -149,15 +148,16 @@ class PlannedTask:
     variant: Variant | None = None
 
     @classmethod
-    def alone(cls, key: str, node: MapNode, given: Mapping[str, Given], **more: Any) -> PlannedTask:  # noqa: ANN401
+    def alone(cls, key: str, node: Node, given: Mapping[str, Given], **more: Any) -> PlannedTask:  # noqa: ANN401
         """Return a task that no evaluation asks for."""
         return cls(SpecificationFields.model_construct(task_key=key), node, given, node, **more)
 
     @property
     def key(self) -> str | None:
         """The key that is stated."""
-        is_base = self.variant is None or self.variant.key == BASE
-        return self.fields.key if is_base or self.variant is None else f"{self.variant.of}-{self.variant.key}"
+        if self.variant is None or self.variant.key == BASE:
+            return self.fields.key
+        return f"{self.variant.of}-{self.variant.key}"
 
 
 @dataclass(frozen=True)
@@ -188,19 +188,18 @@ class Definitions(Project):
     models: dict[str, ModelSpec] = field(default_factory=dict)
     broken_models: set[str] = field(default_factory=set)
     adapters: dict[str, Adapter] = field(default_factory=dict)
-    tasks: dict[str, MapNode] = field(default_factory=dict)
+    tasks: dict[str, Node] = field(default_factory=dict)
     own_tasks: set[str] = field(default_factory=set)
     unread: set[str] = field(default_factory=set)
     given_dataset: DatasetSpec | None = None
     open_files: Callable[[str | Path], DatasetSpec | None] | None = None
 
-    def define(self, node: MapNode) -> None:
+    def define(self, node: Node) -> None:
         """Read datasets, models and adapters, and find the tasks; keys that appear twice are reported."""
         problems = self.problems
         for name in _LISTS:
-            lacking = [
-                entry if entry.get("key") is None else entry.at("key") for entry in node.at(name).items
-            ]
+            entries = node.at(name).items
+            lacking = [entry.entries.get("key", entry) for entry in entries]
             if node.is_broken or node.at(name).is_broken or any(one.is_broken for one in lacking):
                 self.unread.add(name)
         for entry in node.at("datasets").items:
@@ -216,13 +215,19 @@ class Definitions(Project):
                 hint = suggest(model.adapter, known) or f"adapters: {listing(sorted(known))}"
                 problems.add("E113", f"model adapter `{model.adapter}` is not defined", model.place, hint)
         for entry in node.at("tasks").items:
-            if not isinstance(entry, MapNode) or entry.key is None:
-                build_task(entry, {}, problems, needs_all=False)
+            if entry.key is None:
+                self.look_at_task(entry)
                 continue
             if entry.key in self.tasks:
                 problems.add("E114", f"task key `{entry.key}` is used twice", entry.key_place("key"))
             self.tasks.setdefault(entry.key, entry)
             self.own_tasks.add(entry.key)
+
+    def look_at_task(self, node: Node) -> None:
+        """Report what is wrong with a task that is not run: config values need not be given."""
+        parameters = read_parameters(node.get("config_spec"), self.problems)
+        config = resolve_config(parameters, {}, self.problems, place=node.place, needs_all=False)
+        build_task(node, config, self.problems)
 
     def _keep(self, built: Any, entry: Node, kept: dict[str, Any], what: str, broken: set[str]) -> None:  # noqa: ANN401 - whatever has a key
         if built is None:
@@ -265,33 +270,36 @@ class Definitions(Project):
             self.broken_datasets.add(key)
         return found
 
-    def read_model(self, choice: ModelChoice) -> str | ModelConfig:
-        """Return the model that a reference means; raises SpecError when it means none."""
+    def choose_model(self, choice: ModelChoice, *, is_called: bool = True) -> str | ModelConfig:
+        """Return the model that a reference means, for `open_model`; raises SpecError when it means none.
+
+        One that `is_called` must be fit for that, too.
+        """
         name, spec = choice.reference, self.models.get(choice.reference)
-        environment, hosts = self.environment, frozenset(self.overrides.allow_hosts)
-        caller = Caller(environment.values, environment.project_names, hosts)
+        hosts = frozenset(self.overrides.allow_hosts)
+        caller = Caller(self.environment.values, self.environment.project_names, hosts)
         if spec is None and "/" not in name and ":" not in name:
             known = f"models: {listing(self.models)}; or name one as `builtin/random`"
             hint = suggest(name, self.models) or known
             raise SpecError("E113", f"model `{name}` is not defined", where=choice.place, hint=hint)
+        model: str | ModelConfig
         if spec is not None and spec.config is not None:
             config = spec.config.config
             if isinstance(config, CustomConfig) and spec.adapter is not None:
                 config = replace(config, adapter=self.adapters.get(spec.adapter))
-            return replace(spec.config, config=config, caller=caller)
-        name = spec.name if spec is not None and spec.name is not None else name
-        try:
-            if is_live(name):
-                return read_name(name, caller=caller, is_callers=choice.is_callers, place=choice.place)
-            open_model(name)
-        except SpecError as error:
-            raise SpecError(error.code, error.message, where=choice.place, hint=error.hint) from None
-        return name
-
-    def choose_model(self, choice: ModelChoice) -> str | ModelConfig:
-        """Return a model that can be called, for `open_model`; raises SpecError for one that cannot."""
-        model = self.read_model(choice)
-        spec = self.models.get(choice.reference)
+            model = replace(spec.config, config=config, caller=caller)
+        else:
+            model = name = spec.name if spec is not None and spec.name is not None else name
+            try:
+                if is_live(name):
+                    is_callers = choice.is_callers
+                    model = read_name(name, caller=caller, is_callers=is_callers, place=choice.place)
+                else:
+                    open_model(name)
+            except SpecError as error:
+                raise SpecError(error.code, error.message, where=choice.place, hint=error.hint) from None
+        if not is_called:
+            return model
         if spec is not None and spec.task == "embeddings":
             message = f"model `{choice.reference}` gives embeddings: it cannot be asked questions"
             raise SpecError("E301", message, where=choice.place)
@@ -300,8 +308,8 @@ class Definitions(Project):
         model = replace(model, generation=choice.generation.over(model.generation))
         if not isinstance(model.config, InferenceConfig):
             open_model(model)
-        elif (error := check_snippet(model.config.snippet)) is not None:
-            raise error
+        elif (mistake := check_snippet(model.config.snippet)) is not None:
+            raise mistake
         return model
 
     def find_model(self, choice: ModelChoice, *, is_called: bool) -> str | ModelConfig | None:
@@ -309,7 +317,7 @@ class Definitions(Project):
         if choice.reference in self.broken_models or "<<" in choice.reference:
             return None
         try:
-            found = self.choose_model(choice) if is_called else self.read_model(choice)
+            found = self.choose_model(choice, is_called=is_called)
         except SpecError as error:
             if error.code != "E113" or "models" not in self.unread:
                 self.problems.report(error)
@@ -334,10 +342,14 @@ class Definitions(Project):
         for key, name in config.of_type("model").items():
             self.find_model(ModelChoice(name, config.places.get(key, Place())), is_called=False)
 
-    def fill_open(
-        self, parameters: Mapping[str, Parameter], given: Mapping[str, Given]
-    ) -> Mapping[str, Given]:
-        """Return the given values, with `--dataset` and `--model` for parameters that are left open."""
+    def resolve(self, node: Node, given: Mapping[str, Given]) -> Config:
+        """Return the config of a task or an evaluation: what is given, over its defaults.
+
+        `--dataset` and `--model` are for parameters that are left open.
+        """
+        parameters = read_parameters(node.get("config_spec"), self.problems)
+        if not parameters and not given:
+            return Config()
         filled = dict(given)
         for key, parameter in parameters.items():
             if key in given or parameter.has_default:
@@ -346,7 +358,7 @@ class Definitions(Project):
                 filled[key] = Given(self.given_dataset.key, Place(file="--dataset"))
             if isinstance(parameter, ModelParameter) and self.overrides.model is not None:
                 filled[key] = Given(self.overrides.model, Place(file="--model"))
-        return filled
+        return resolve_config(parameters, filled, self.problems, place=node.place)
 
     def adopt(self, ready: ReadyMade, given: Mapping[str, Given]) -> dict[str, Given]:
         """Add a ready-made task to what is defined; return its config values, with its dataset among them.
@@ -395,14 +407,14 @@ def load_task(
     overrides, problems = overrides or Overrides(), Problems()
     built = None
     try:
-        _, node = _open(task, overrides, problems)
-        if isinstance(node, MapNode) and not node.is_broken and not _is_task(node):
+        known, node = _open(task, overrides, problems)
+        if node.is_map and not node.is_broken and not _is_task(node):
             message = "this is not a task file: it has no `definition`"
             hint = "give the task file itself, or use `load_plan`"
             problems.add("E108", message, node.place, hint)
         else:
             given = given_by_caller({**overrides.config, **(config or {})})
-            built = build_task(node, given, problems)
+            built = build_task(node, known.resolve(node, given), problems)
     except SpecError as error:
         problems.report(error)
     return Loaded.of(built, problems)
@@ -414,7 +426,7 @@ def is_task_file(path: str | Path) -> bool:
         _, node = _open(path, Overrides(), Problems())
     except SpecError:
         return False
-    return isinstance(node, MapNode) and _is_task(node)
+    return node.is_map and _is_task(node)
 
 
 def load_model(
@@ -428,11 +440,9 @@ def load_model(
     known = Definitions.open(file if file.is_dir() else file.parent, overrides, problems)
     if is_url(reference):
         # Whoever stored the reference chose the host; the keys of this project are not theirs to send there.
-        known.environment = load_environment(None, overrides.env_file, overrides.environment)
+        known.environment = load_environment(None, overrides.env)
     if "/" not in reference:
-        node = known.read(find_file(file))
-        if isinstance(node, MapNode):
-            known.define(node)
+        known.define(known.read(find_file(file)))
     if reference in known.broken_models:
         raise problems.errors[0]
     return known.choose_model(ModelChoice(reference, Place(file=str(file)), generation=generation))
@@ -461,7 +471,7 @@ def load_judges(
     known = Definitions.open(folder, overrides, problems)
     if keys and run_file is not None:
         node = known.read(find_file(Path(run_file)))
-        if isinstance(node, MapNode) and "definition" not in node.entries:
+        if "definition" not in node.entries:
             known.define(node)
     # What is wrong elsewhere in the run file does not matter, unless a judge is what is wrong there.
     before = len(problems.errors)
@@ -495,14 +505,14 @@ def _open(
     return known, known.read(source)
 
 
-def _is_task(node: MapNode) -> bool:
+def _is_task(node: Node) -> bool:
     keys = node.entries.keys()
     return "definition" in keys or ("key" in keys and not keys & (_RUN_ONLY | _DATASET_ONLY))
 
 
 def _plan_file(known: Definitions, node: Node) -> Plan | None:
     """Return the plan of a run file or a task file; raise for files of other kinds."""
-    if not isinstance(node, MapNode):
+    if not node.is_map:
         hint = "a run file has `tasks` and `evaluation`, a task file has `key` and `definition`"
         raise SpecError("E108", "the file must be a mapping", where=node.place, hint=hint)
     keys = node.entries.keys()
@@ -537,7 +547,7 @@ def _plan_ready_made(known: Definitions, ready: ReadyMade) -> Plan | None:
 
 def _plan_alone(planned: PlannedTask, known: Definitions) -> Plan | None:
     """Return the plan of one task, on the dataset that the caller names."""
-    specifications = _specify(list(_add_variants(planned, known)), known)
+    specifications = [one for one in _specify([planned], known) if one is not None]
     if not specifications:
         return None
     task = specifications[0].task
@@ -548,19 +558,19 @@ def _plan_alone(planned: PlannedTask, known: Definitions) -> Plan | None:
         file=planned.node.place.file or "",
         display_name=task.display_name,
         description=task.description,
-        **_plan_policies(known, task.key, specifications, None, Config()),
+        **_plan_policies(known, task.key, specifications, Node(None, Place()), Config()),
     )
 
 
-def _plan_run(known: Definitions, node: MapNode) -> Plan | None:
+def _plan_run(known: Definitions, node: Node) -> Plan | None:
     """Return the plan of a run file."""
     problems = known.problems
     validate_node(shapes.RunFields, node, problems, name="the run file")
     known.define(node)
     known.open_given_dataset()
     base: dict[str, Any] = {}
-    run_config, evaluation = node.get("run_config"), node.get("evaluation")
-    if run_config is not None and not run_config.is_null:
+    run_config, evaluation = node.field("run_config"), node.field("evaluation")
+    if not run_config.is_null:
         refuse_config(run_config, problems)
         stated = validate_node(shapes.RunConfigFields, run_config, problems, name="`run_config`")
         base = {} if stated is None else stated.model_dump(exclude_none=True)
@@ -568,7 +578,7 @@ def _plan_run(known: Definitions, node: MapNode) -> Plan | None:
         **read_given(node.get("config"), problems, name="config"),
         **given_by_caller(known.overrides.config),
     }
-    if evaluation is not None and not evaluation.is_null:
+    if not evaluation.is_null:
         planned, fields, config = _read_evaluation(evaluation, given, base, known)
     else:
         planned = [
@@ -580,18 +590,15 @@ def _plan_run(known: Definitions, node: MapNode) -> Plan | None:
     used = {one.fields.task_key for one in planned}
     for key, task in known.tasks.items():
         if key not in used:
-            build_task(task, {}, problems, needs_all=False)
-    common = node.at("run_config").get("trials_config") if "trials_config" in base else None
+            known.look_at_task(task)
+    common = run_config.get("trials_config") if "trials_config" in base else None
     planned = [
-        variant
-        for one in planned
-        for variant in _add_variants(
-            replace(one, node=override_trials(one.node, common, one.entry.get("trials"))), known
-        )
+        replace(one, node=override_trials(one.node, common, one.entry.get("trials"))) for one in planned
     ]
-    specifications = _specify(planned, known)
+    built = _specify(planned, known)
+    specifications = [one for one in built if one is not None]
     key = fields.key if fields else Path(node.place.file or "run.yaml").resolve().parent.name or "run"
-    sound = specifications if len(specifications) == len(planned) else []
+    sound = specifications if None not in built else []
     return Plan(
         key=key,
         specifications=tuple(specifications),
@@ -600,7 +607,7 @@ def _plan_run(known: Definitions, node: MapNode) -> Plan | None:
         display_name=fields.display_name if fields else None,
         description=fields.description if fields else None,
         cache_policy=base.get("cache_policy", fields.cache_policy if fields else None),
-        **_plan_policies(known, key, sound, node.get("policies"), config),
+        **_plan_policies(known, key, sound, node.field("policies"), config),
     )
 
 
@@ -610,11 +617,11 @@ def load_feature(field: str) -> Any:  # noqa: ANN401 - a module above this one
 
 
 def _plan_policies(
-    known: Definitions, key: str, specifications: Sequence[Specification], node: Node | None, config: Config
+    known: Definitions, key: str, specifications: Sequence[Specification], node: Node, config: Config
 ) -> dict[str, Any]:
     """Return the policies of a run, the caller's or else the file's, checked against what is to be run."""
     given = known.overrides
-    if given.policies is None and given.baseline is None and (node is None or node.is_null):
+    if given.policies is None and given.baseline is None and node.is_null:
         return {}
     tasks = {one.key: one.task for one in specifications}
     policies, places = load_feature("policies").plan_policies(known, key, tasks, node, config)
@@ -630,13 +637,12 @@ def _read_evaluation(
     """
     problems = known.problems
     node = carry_over(node, "evaluation", problems)
-    if not isinstance(node, MapNode):
+    if not node.is_map:
         validate_node(shapes.EvaluationFields, node, problems, name="`evaluation`")
         return [], None, Config()
-    parameters = read_parameters(node.get("config_spec"), problems)
-    own = {name: one for name, one in stated.items() if name in parameters}
-    for_tasks = {name: one for name, one in stated.items() if name not in parameters}
-    config = resolve_config(parameters, known.fill_open(parameters, own), problems, place=node.place)
+    declared = _pick_declared(stated, node)
+    for_tasks = {name: one for name, one in stated.items() if name not in declared}
+    config = known.resolve(node, declared)
     known.check_named(config)
     filled = config.fill(node.without("config_spec"), problems)
     fields = validate_node(shapes.EvaluationFields, filled, problems, name="`evaluation`")
@@ -656,7 +662,7 @@ def _read_specification(
     problems = known.problems
     entry = carry_over(entry, "specification", problems)
     fields = validate_node(SpecificationFields, entry, problems, name="the task specification")
-    if fields is None or not isinstance(entry, MapNode):
+    if fields is None:
         return None
     key = fields.task_key
     given = read_given(entry.get("task_config"), problems, name="task_config")
@@ -683,11 +689,11 @@ def _read_specification(
     return PlannedTask(fields, node, given, entry, common, completions)
 
 
-def _list_declared(task: MapNode) -> set[str]:
+def _list_declared(task: Node) -> set[str]:
     return {entry.key for entry in task.at("config_spec").items if entry.key is not None}
 
 
-def _pick_declared(given: Mapping[str, Given], task: MapNode) -> dict[str, Given]:
+def _pick_declared(given: Mapping[str, Given], task: Node) -> dict[str, Given]:
     """Return the values whose names a task declares."""
     return {name: one for name, one in given.items() if name in _list_declared(task)}
 
@@ -702,26 +708,22 @@ def _refuse_unknown_config(
             known.problems.add("E110", f"unknown config name `{name}`", one.place, hint)
 
 
-def _add_variants(planned: PlannedTask, known: Definitions) -> Iterator[PlannedTask]:
+def _add_variants(planned: PlannedTask, listed: Node, known: Definitions) -> Iterator[PlannedTask]:
     """Yield a task, and one more for each of its `variants`: the same task with another prompt.
 
     Recorded completions are answers to one prompt: they are taken for those of the task itself.
     """
-    problems, definition = known.problems, planned.node.get("definition")
-    listed = definition.get("variants") if definition is not None else None
-    if not isinstance(definition, MapNode) or listed is None or listed.is_null:
-        yield planned
-        return
-    bare, solver = definition.without("variants"), definition.get("solver")
+    problems, definition = known.problems, planned.node.field("definition")
+    bare, solver = definition.without("variants"), definition.field("solver")
     name = planned.key or planned.fields.task_key
     planned = replace(planned, node=planned.node.having("definition", bare))
-    if (known.overrides.completions or planned.completions) is not None:
+    if known.overrides.brings_completions or planned.completions is not None:
         message = "recorded completions are answers to one prompt: `variants` are left out"
         problems.notice(message, listed.place)
         yield planned
         return
     yield replace(planned, variant=Variant(name, BASE))
-    if not isinstance(solver, MapNode) or solver.get("input_builder") is None:
+    if "input_builder" not in solver.entries:
         message = "`variants` are other prompts, and the task's solver has none"
         problems.add("E108", message, listed.place, "give the task a `single_turn_solver`")
         return
@@ -740,28 +742,27 @@ def _add_variants(planned: PlannedTask, known: Definitions) -> Iterator[PlannedT
         yield replace(planned, node=node, variant=Variant(name, entry.key))
 
 
-def _specify(planned: Sequence[PlannedTask], known: Definitions) -> list[Specification]:
-    """Return the specifications that can be built."""
-    problems = known.problems
+def _specify(stated: Sequence[PlannedTask], known: Definitions) -> list[Specification | None]:
+    """Return the specifications of tasks and of their variants; None for one that cannot be built."""
+    planned: list[PlannedTask] = []
+    for one in stated:
+        variants = one.node.field("definition").field("variants")
+        planned.extend([one] if variants.is_null else _add_variants(one, variants, known))
     wanted = [(one.key, one.fields.task_key, one.entry.place) for one in planned]
-    keys = assign_keys(wanted, problems, what="task specification", within="in the evaluation")
-    built = []
+    keys = assign_keys(wanted, known.problems, what="task specification", within="in the evaluation")
+    built: list[Specification | None] = []
     for one, key in zip(planned, keys, strict=True):
-        parameters = read_parameters(one.node.get("config_spec"), Problems())
-        config = resolve_config(parameters, one.given, Problems(), place=one.entry.place)
+        config = known.resolve(one.node, one.given)
         for name, other in config.of_type("task_result").items():
             if other not in keys:
                 hint = suggest(other, keys) or f"task specifications: {listing(keys)}"
-                message = (
-                    f"config value `{name}` names the task specification `{other}`, which is not defined"
-                )
-                problems.add("E113", message, config.places.get(name, one.entry.place), hint)
-        task = build_task(one.node, known.fill_open(parameters, one.given), problems)
-        if task is None:
-            continue
-        known.check_named(Config(parameters, task.config, task.config_places))
-        specification = _specify_one(task, one, key, known)
-        built.extend([] if specification is None else [specification])
+                what = f"names the task specification `{other}`, which is not defined"
+                place = config.places.get(name, one.entry.place)
+                known.problems.add("E113", f"config value `{name}` {what}", place, hint)
+        task = build_task(one.node, config, known.problems)
+        if task is not None:
+            known.check_named(config)
+        built.append(None if task is None else _specify_one(task, one, key, known))
     return built
 
 
@@ -779,7 +780,7 @@ def _specify_one(task: Task, planned: PlannedTask, key: str, known: Definitions)
             is_callers=overrides.model is not None,
             generation=models.build_generation(fields.generation),
         )
-        is_called = needs_model and (overrides.completions or recorded) is None
+        is_called = needs_model and not overrides.brings_completions and recorded is None
         model = known.find_model(choice, is_called=is_called)
     wanted, examples = getattr(task.solver, "examples", None), None
     if wanted is not None:
@@ -792,7 +793,7 @@ def _specify_one(task: Task, planned: PlannedTask, key: str, known: Definitions)
     named = known.models.get(fields.model_key or "")
     selected: dict[str, Any] = {name: one for name, one in planned.selection.items() if name in _SELECTION}
     selected |= fields.model_dump(include=set(_SELECTION), exclude_none=True)
-    selected |= {name: one for name in _SELECTION if (one := getattr(overrides, name)) is not None}
+    selected |= {name: one for name in _SELECTION if (one := getattr(overrides, name, None)) is not None}
     return Specification(
         key=key,
         task=task,

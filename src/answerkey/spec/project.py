@@ -6,17 +6,17 @@ values of the environment, or else of `.env`; `<< secrets.NAME >>` is used and n
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from os import environ
 from pathlib import Path
 from typing import Generic, Literal, Self, TypeVar
 
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
 from answerkey.models.config import SECRET_NAME, Origin, Secret
 from answerkey.spec import nodes
-from answerkey.spec.nodes import Broken, ListNode, MapNode, Node, Problems, ScalarNode
+from answerkey.spec.nodes import Broken, Node, Problems
 from answerkey.spec.nodes import Path as Way
 from answerkey.types import Notice
 
@@ -40,27 +40,30 @@ _SECRET_ANYWHERE = re.compile(r"<<\s*secrets\.")
 class Overrides:
     """What the caller says beside the file; it wins over what the file says.
 
-    `config` values that are text are read by the declared type of their parameter. `completions` being set
-    means that no model is called. `allow_hosts` may be sent the caller's keys when a file names them.
-    `policies` (a file, or plain values) replace those of the run file; `baseline` is the folder of a run.
-    `environment` stands in for the process environment.
+    `config` values that are text are read by the declared type of their parameter. `env` replaces the `.env`
+    beside the file. `allow_hosts` may be sent the caller's keys when a file names them. `policies` (a file,
+    or plain values of the same form) replace those of the run file; `baseline` is the folder of a run to be
+    no worse than.
     """
 
     config: Mapping[str, object] = field(default_factory=dict)
     model: str | None = None
     dataset: str | Path | None = None
     completions: str | Path | None = None
+    completion_column: str | None = None
     num_samples: int | None = None
     subsampling: Literal["head", "random"] | None = None
     seed: int | None = None
-    stratify_by: str | None = None
-    policies: str | Path | Mapping[str, object] | Sequence[object] | None = None
-    baseline: str | Path | None = None
-    env_file: str | Path | None = None
+    env: str | Path | None = None
     allow_outside: bool = False
     allow_hosts: tuple[str, ...] = ()
-    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    environment: Mapping[str, str] | None = field(default=None, repr=False)
+    policies: str | Path | Mapping[str, object] | Sequence[object] | None = None
+    baseline: str | Path | None = None
+
+    @property
+    def brings_completions(self) -> bool:
+        """Whether the completions are recorded ones, so that no model is needed."""
+        return self.completions is not None or self.completion_column is not None
 
 
 @dataclass(frozen=True)
@@ -92,25 +95,16 @@ class Environment:
         """Return an environment value with its variables filled in; any other text as it is."""
         if not _VALUE.fullmatch(text):
             return text
-        hidden = [name for name in _find_names(text) if SECRET_NAME.search(name)]
-        if hidden and not may_hold_secret:
-            raise SpecError(
-                "E117",
-                f"`{hidden[0]}` looks like a secret, and may not stand here",
-                where=place,
-                hint="secrets may be the value of `api_key`, of a header, of an environment value or under"
-                " `secrets`",
-            )
+        for name in _find_names(text):
+            if SECRET_NAME.search(name) and not may_hold_secret:
+                message = f"`{name}` looks like a secret, and may not stand here"
+                where = "`api_key`, of a header, of an environment value or under `secrets`"
+                raise SpecError("E117", message, where=place, hint=f"secrets may be the value of {where}")
         for name in _find_names(text):
             if name not in self.values:
-                near = suggest(name, self.values)
-                hint = f"set it in the environment or in `.env`: `{name}=…`"
-                raise SpecError(
-                    "E106",
-                    f"environment value `{name}` is not set",
-                    where=place,
-                    hint=f"{near} or {hint}" if near else hint,
-                )
+                near, hint = suggest(name, self.values), f"set it in the environment or in `.env`: `{name}=…`"
+                message = f"environment value `{name}` is not set"
+                raise SpecError("E106", message, where=place, hint=f"{near} or {hint}" if near else hint)
         return _NAME.sub(lambda found: self.values[found[1] or found[2]], text)
 
     def origin_of(self, text: str) -> Origin:
@@ -126,17 +120,15 @@ def _find_names(text: str) -> list[str]:
     return [plain or braced for plain, braced in _NAME.findall(text)]
 
 
-def load_environment(
-    folder: Path | None, env_file: str | Path | None, base: Mapping[str, str] | None = None
-) -> Environment:
-    """Return the process environment (or `base`) over `env_file`, or over `.env` in `folder`."""
-    file = Path(env_file) if env_file is not None else folder / ".env" if folder else None
+def load_environment(folder: Path | None, env: str | Path | None) -> Environment:
+    """Return the process environment over the file `env`, or over `.env` in `folder`."""
+    file = Path(env) if env is not None else folder / ".env" if folder else None
     stored: dict[str, str] = {}
-    if file is not None and (env_file is not None or file.is_file()):
+    if file is not None and (env is not None or file.is_file()):
         stored = parse_env(nodes.read_text(file, file.as_posix()), file.as_posix())
-    given = os.environ if base is None else base
     is_within = bool(file and folder and file.resolve().is_relative_to(folder.resolve()))
-    return Environment({**stored, **given}, frozenset(stored.keys() - given.keys() if is_within else ()))
+    names = stored.keys() - environ.keys() if is_within else ()
+    return Environment({**stored, **environ}, frozenset(names))
 
 
 def parse_env(text: str, shown: str) -> dict[str, str]:
@@ -186,24 +178,23 @@ class Inclusion:
         """
         self._count += 1
         if self._count > nodes.MAX_NODES:
-            raise SpecError(
-                "E104", f"more than {nodes.MAX_NODES:,} nodes in all files together", where=node.place
-            )
-        if isinstance(node, ScalarNode):
+            message = f"more than {nodes.MAX_NODES:,} nodes in all files together"
+            raise SpecError("E104", message, where=node.place)
+        if node.is_scalar:
             return self._include(node) if node.style == nodes.INCLUDE_TAG else node
-        if not isinstance(node, MapNode):
+        if node.is_list:
             entries = (self.follow(entry, trail, is_material=is_material) for entry in node.items)
-            return ListNode(tuple(entries), node.place)
+            return replace(node, value=tuple(entries))
         followed: dict[str, Node] = {}
         for key, entry in node.entries.items():
-            if key == "rows" and isinstance(entry, MapNode) and "$ref" in entry.entries and not is_material:
+            if key == "rows" and entry.is_map and "$ref" in entry.entries and not is_material:
                 followed[key] = self._refer(entry, trail, is_material=True)
             else:
                 followed[key] = self.follow(entry, trail, is_material=is_material or key == "rows")
-        node = replace(node, entries=followed)
+        node = replace(node, value=followed)
         return self._refer(node, trail) if "$ref" in followed and not is_material else node
 
-    def _include(self, node: ScalarNode) -> ScalarNode:
+    def _include(self, node: Node) -> Node:
         try:
             path = self._locate(str(node.value), node.place)
             real = nodes.resolve_path(path, node.place)
@@ -221,9 +212,9 @@ class Inclusion:
         text = self._texts[real]
         before = text[: len(text) - len(text.lstrip())]
         start = Place(path.as_posix(), before.count("\n") + 1, len(before) - before.rfind("\n"))
-        return ScalarNode(text.strip(), start, "include")
+        return Node(text.strip(), start, "include")
 
-    def _refer(self, node: MapNode, trail: tuple[Path, ...], *, is_material: bool = False) -> Node:
+    def _refer(self, node: Node, trail: tuple[Path, ...], *, is_material: bool = False) -> Node:
         named, siblings = node.entries["$ref"], node.without("$ref")
         try:
             found = self._read_named(named, trail, is_material=is_material)
@@ -233,7 +224,7 @@ class Inclusion:
             return replace(siblings, is_broken=True) if siblings.entries else broken
         if not siblings.entries:
             return found
-        if not isinstance(found, MapNode):
+        if not found.is_map:
             if not found.is_broken:
                 message = f"`$ref` with other keys beside it needs a mapping, and `{named.text}` holds none"
                 self.problems.add("E105", message, named.place)
@@ -243,7 +234,7 @@ class Inclusion:
                 message = f"`{key}` contradicts the file that `$ref` names ({found.key_place(key)})"
                 self.problems.add("E105", message, siblings.key_place(key), f"keep `{key}` in one of the two")
         entries, keys = found.entries | siblings.entries, found.keys | siblings.keys
-        return MapNode(entries, named.place, keys, is_broken=found.is_broken)
+        return Node(entries, named.place, keys=keys, is_broken=found.is_broken)
 
     def _read_named(self, named: Node, trail: tuple[Path, ...], *, is_material: bool) -> Node:
         """Return the tree of the file that `$ref` names; one that is named again is not read again."""
@@ -263,9 +254,8 @@ class Inclusion:
     def _locate(self, text: str, place: Place) -> Path:
         """Return a named file: relative to the file that names it, inside the project."""
         path = (Path(place.file).parent if place.file else self.project) / text
-        if not self.allow_outside and not nodes.resolve_path(path, place).is_relative_to(
-            self.project.resolve()
-        ):
+        real = nodes.resolve_path(path, place)
+        if not self.allow_outside and not real.is_relative_to(self.project.resolve()):
             message = f"`{text}` is outside the project folder `{self.project}`"
             hint = "move the file into the project, or allow it with `--allow-outside`"
             raise SpecError("E105", message, where=place, hint=hint)
@@ -285,10 +275,10 @@ class Project:
     def open(cls, folder: Path, overrides: Overrides, problems: Problems) -> Self:
         """Return the project of a folder; an `--env` file that cannot be read is reported."""
         try:
-            environment = load_environment(folder, overrides.env_file, overrides.environment)
+            environment = load_environment(folder, overrides.env)
         except SpecError as error:
             problems.report(error)
-            environment = replace(load_environment(None, None, overrides.environment), is_broken=True)
+            environment = replace(load_environment(None, None), is_broken=True)
         return cls(folder, overrides, problems, environment)
 
     def read(self, source: Path | Mapping[str, object], *, limit: Path | None = None) -> Node:
@@ -296,34 +286,31 @@ class Project:
 
         `limit` is the folder that may not be left. Raises SpecError for a file that cannot be read at all.
         """
-        inclusion = Inclusion(
-            limit or self.folder,
-            self.environment,
-            self.problems,
-            allow_outside=self.overrides.allow_outside,
-        )
+        outside = self.overrides.allow_outside
+        inclusion = Inclusion(limit or self.folder, self.environment, self.problems, outside)
         if isinstance(source, Path):
             node = inclusion.load(source, source.as_posix())
         else:
             node = inclusion.follow(nodes.from_plain(source, Place()))
-        node = nodes.map_scalars(node, self._expand)
         secrets: dict[str, Secret | Broken] = {}
-        if isinstance(node, MapNode) and "definition" not in node.entries:  # a task file has none
-            secrets = read_secrets(node.get("secrets"), self.problems)
-            node = node.without("secrets")
-        secrets |= {name: Secret(text, "caller") for name, text in self.overrides.secrets.items()}
-        return nodes.map_scalars(node, lambda path, scalar: self._fill_secret(path, scalar, secrets))
 
-    def _expand(self, path: Way, node: ScalarNode) -> Node:
+        def expand(path: Way, scalar: Node) -> Node:
+            is_value = (scalar.text or "").startswith("$") and scalar.style != "include"
+            return self._expand(path, scalar) if is_value and nodes.kind_of(path) == "plain" else scalar
+
+        def fill(path: Way, scalar: Node) -> Node:
+            is_secret = scalar.text is not None and _SECRET_ANYWHERE.search(scalar.text)
+            return self._fill_secret(path, scalar, secrets) if is_secret else scalar
+
+        node = nodes.map_scalars(node, expand)
+        if node.is_map and "definition" not in node.entries:  # a task file has none
+            secrets = read_secrets(node.field("secrets"), self.problems)
+            node = node.without("secrets")
+        return nodes.map_scalars(node, fill)
+
+    def _expand(self, path: Way, node: Node) -> Node:
         """Return a scalar with its environment value filled in."""
-        text = node.text
-        if (
-            text is None
-            or not text.startswith("$")
-            or node.style == "include"
-            or nodes.kind_of(path) != "plain"
-        ):
-            return node
+        text = str(node.value)
         is_secret = path[:1] == ("secrets",) or may_hold_secret(path)
         try:
             expanded = self.environment.expand(text, node.place, may_hold_secret=is_secret)
@@ -334,26 +321,25 @@ class Project:
         if expanded == text:
             return node
         if is_secret:
-            return ScalarNode(Secret(expanded, self.environment.origin_of(text)), node.place)
-        return ScalarNode(expanded, node.place, "caller" if self.environment.names_host(text) else node.style)
+            return Node(Secret(expanded, self.environment.origin_of(text)), node.place)
+        return Node(expanded, node.place, "caller" if self.environment.names_host(text) else node.style)
 
-    def _fill_secret(self, path: Way, node: ScalarNode, secrets: Mapping[str, Secret | Broken]) -> Node:
+    def _fill_secret(self, path: Way, node: Node, secrets: Mapping[str, Secret | Broken]) -> Node:
         """Return a scalar with `<< secrets.NAME >>` replaced where it may stand; report it elsewhere."""
-        text = node.text
-        if text is None or not _SECRET_ANYWHERE.search(text) or nodes.kind_of(path) == "material":
+        if nodes.kind_of(path) == "material":
             return node
-        found = _SECRET.fullmatch(text)
+        found = _SECRET.fullmatch(str(node.value))
         hint = "secrets may be the whole value of `api_key`, of a header or of an environment value"
         if not may_hold_secret(path):
             message = "`<< secrets.… >>` may not stand here"
         elif not found:
             message = "a secret must be the whole value, not a part of it"
         elif found[1] in secrets:
-            return ScalarNode(secrets[found[1]], node.place)
+            secret = secrets[found[1]]
+            return Node(secret, node.place, is_broken=isinstance(secret, Broken))
         elif found[1] in self.environment.values:
-            name = found[1]
-            secret = Secret(self.environment.values[name], self.environment.origin_of(f"${name}"))
-            return ScalarNode(secret, node.place)
+            origin = self.environment.origin_of(f"${found[1]}")
+            return Node(Secret(self.environment.values[found[1]], origin), node.place)
         else:
             message = f"secret `{found[1]}` is not found"
             hint = f"set it under `secrets` (there: {listing(secrets)}) or in the environment"
@@ -368,33 +354,29 @@ def may_hold_secret(path: Way) -> bool:
     return names[-1:] == ["api_key"] or (len(names) > 1 and names[-2] in {"custom_headers", "environment"})
 
 
-def read_secrets(node: Node | None, problems: Problems) -> dict[str, Secret | Broken]:
+def read_secrets(node: Node, problems: Problems) -> dict[str, Secret | Broken]:
     """Return the run's own secrets: a mapping of names to values, or a list of `{key, value}`.
 
     One that could not be had is known by its name all the same.
     """
-    pairs: list[tuple[str, Node]] = []
-    if isinstance(node, MapNode):
-        pairs = list(node.entries.items())
-    elif isinstance(node, ListNode):
-        for entry in node.entries:
-            key, value = entry.get("key"), entry.get("value")
-            if not isinstance(entry, MapNode) or not isinstance(key, ScalarNode) or value is None:
-                problems.add("E108", "a secret in a list is `{key: NAME, value: …}`", entry.place)
-                continue
-            for extra in entry.entries.keys() - {"key", "value"}:
-                hint = "keys there: `key`, `value`"
-                problems.add("E107", f"unknown key `{extra}`", entry.key_place(extra), hint)
-            pairs.append((str(key.value), value))
-    elif node is not None:
+    pairs = list(node.entries.items())
+    for entry in node.items:
+        key, value = entry.get("key"), entry.get("value")
+        if key is None or not key.is_scalar or value is None:
+            problems.add("E108", "a secret in a list is `{key: NAME, value: …}`", entry.place)
+            continue
+        for extra in entry.entries.keys() - {"key", "value"}:
+            hint = "keys there: `key`, `value`"
+            problems.add("E107", f"unknown key `{extra}`", entry.key_place(extra), hint)
+        pairs.append((str(key.value), value))
+    if node.is_scalar and not node.is_null:
         problems.add("E108", "`secrets` must be a mapping of names to values", node.place)
     secrets: dict[str, Secret | Broken] = {}
     for name, entry in pairs:
-        stated = nodes.to_plain(entry)
-        if isinstance(stated, Secret | Broken):
-            secrets[name] = stated
-        elif isinstance(stated, str | int) and not isinstance(stated, bool):
-            secrets[name] = Secret(str(stated), "project")
+        if isinstance(entry.value, Secret | Broken):
+            secrets[name] = entry.value
+        elif isinstance(entry.value, str | int) and not isinstance(entry.value, bool):
+            secrets[name] = Secret(str(entry.value), "project")
         else:
             hint = "put the value in quotes, or name it as `$NAME`"
             problems.add("E108", f"secret `{name}` must be text", entry.place, hint)

@@ -22,7 +22,7 @@ from answerkey.datasets.sources import UrlSource, list_files
 from answerkey.datasets.tables import load_table, matches
 from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, listing, raise_all, suggest
 from answerkey.spec.config import Config, Given, read_parameters, resolve_config
-from answerkey.spec.nodes import MapNode, Node, Problems, ScalarNode, from_plain, parse_yaml, to_plain
+from answerkey.spec.nodes import Node, Problems, from_plain, parse_yaml, to_plain
 from answerkey.spec.project import RUN_NAMES
 from answerkey.spec.sources import DatasetSpec, build_source, is_remote, name_dataset
 from answerkey.spec.validation import Fields, Number, Text, Whole, validate_node
@@ -69,19 +69,19 @@ class ReadyMade:
 
     name: str
     about: About
-    task: MapNode
-    hub: MapNode
-    own_forms: tuple[tuple[FormFields, MapNode], ...]
+    task: Node
+    hub: Node
+    own_forms: tuple[tuple[FormFields, Node], ...]
 
     @property
-    def forms(self) -> Iterator[tuple[FormFields, MapNode]]:
+    def forms(self) -> Iterator[tuple[FormFields, Node]]:
         """The forms of a benchmark, and last the one that its task reads without any change."""
         yield from self.own_forms
         category = self.about.category or "category"
         derive = {category: f"{{{{ sample['{category}'] | default('all') }}}}"}
         text = "a table with `question`, `options` (a list of texts) and `answer` (a letter)"
         fields = FormFields(description=text, expects=("question", "options", "answer"))
-        yield fields, MapNode({"derive": from_plain(derive, _PLACE)}, _PLACE)
+        yield fields, Node({"derive": from_plain(derive, _PLACE)}, _PLACE)
 
     @property
     def parameters(self) -> Iterator[tuple[str, object, str]]:
@@ -110,15 +110,15 @@ class ReadyMade:
             ],
         }
 
-    def hub_dataset(self) -> MapNode:
+    def hub_dataset(self) -> Node:
         """Return the dataset on the hub, as a dataset file would describe it."""
         place = self.hub.place
-        entries = {"type": ScalarNode("huggingface", place), **self.hub.entries}
-        return MapNode(
+        entries = {"type": Node("huggingface", place), **self.hub.entries}
+        return Node(
             {
-                "key": ScalarNode(self.name, place),
-                "display_name": ScalarNode(self.about.title, place),
-                "source": MapNode(entries, place, self.hub.keys),
+                "key": Node(self.name, place),
+                "display_name": Node(self.about.title, place),
+                "source": Node(entries, place, keys=self.hub.keys),
             },
             place,
         )
@@ -157,7 +157,7 @@ def load_ready_made(name: str) -> ReadyMade:
     problems = Problems()
     root: Any = parse_yaml(paths[name].read_text(encoding="utf-8"), f"{FOLDER}/{name}.yaml", problems)
     about = validate_node(About, root.get("about"), problems, name="`about`")
-    forms: dict[str, tuple[FormFields, MapNode]] = {}
+    forms: dict[str, tuple[FormFields, Node]] = {}
     for key, form in root.entries["forms"].entries.items():
         how = form.without(*FormFields.model_fields)
         fields = validate_node(FormFields, form.without(*how.entries), problems, name=f"form `{key}`")
@@ -167,7 +167,7 @@ def load_ready_made(name: str) -> ReadyMade:
         raise problems.errors[0]
     hub = root.entries["hub"]
     read_as = forms[hub.entries["form"].value][1]
-    complete = MapNode({**hub.without("form").entries, **read_as.entries}, hub.place, hub.keys)
+    complete = Node({**hub.without("form").entries, **read_as.entries}, hub.place, keys=hub.keys)
     return ReadyMade(name, about, root.entries["task"], complete, tuple(forms.values()))
 
 
@@ -185,8 +185,8 @@ def open_raw_files(
             continue
         stated, first, notice = found
         filled = config.fill(how, problems, ("source",))
-        entries = {name: ScalarNode(value, _PLACE) for name, value in stated.items()} | filled.entries
-        node = MapNode(entries, _PLACE, filled.keys)
+        entries = {name: Node(value, _PLACE) for name, value in stated.items()} | filled.entries
+        node = Node(entries, _PLACE, keys=filled.keys)
         columns = _read_columns(first, node)
         if set(form.expects) <= set(columns):
             if notice is not None:

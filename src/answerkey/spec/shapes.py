@@ -14,7 +14,7 @@ from pydantic import Field
 
 from answerkey.metrics import AggregatorName
 from answerkey.models.config import ApiName
-from answerkey.spec.nodes import MapNode, Node, Problems, ScalarNode, from_plain, to_plain
+from answerkey.spec.nodes import Node, Problems, from_plain, to_plain
 from answerkey.spec.validation import Fields, Key, Number, SecretText, Text, Whole
 from answerkey.types import Purpose
 
@@ -333,7 +333,7 @@ LATER_ERA = "the format of late 2026"
 DEBUG_SAMPLES = 10
 #: A mapping, an old name in it and its new one become the mapping in its new form, and what to write there
 #: instead; None for a value that is wrong under any name, which is for others to say.
-Rewrite = Callable[[MapNode, str, str], tuple[MapNode, str] | None]
+Rewrite = Callable[[Node, str, str], tuple[Node, str] | None]
 
 
 @dataclass(frozen=True)
@@ -353,44 +353,44 @@ class Deprecation:
     is_moved: bool = False
 
 
-def _read_column(node: MapNode, old: str, new: str) -> tuple[MapNode, str]:
+def _read_column(node: Node, old: str, new: str) -> tuple[Node, str]:
     """Turn a column name into a template that reads the column."""
     column = to_plain(node.entries[old])
     quoted = str(column).replace("\\", "\\\\").replace("'", "\\'")
     template = f"{{{{ sample['{quoted}'] }}}}"
     if isinstance(column, str | int) and not isinstance(column, bool):
-        entry = ScalarNode(template, node.entries[old].place)
+        entry = Node(template, node.entries[old].place)
         node = node.without(old) if new in node.entries else node.without(old).having(new, entry)
     return node, f'write `{new}: "{template}"`'
 
 
-def _drop(node: MapNode, old: str, new: str) -> tuple[MapNode, str]:
+def _drop(node: Node, old: str, new: str) -> tuple[Node, str]:
     return node.without(old), new
 
 
-def _rename_type(node: MapNode, old: str, new: str) -> tuple[MapNode, str]:
-    return node.having(old, ScalarNode(new, node.entries[old].place)), f"write `{old}: {new}`"
+def _rename_type(node: Node, old: str, new: str) -> tuple[Node, str]:
+    return node.having(old, Node(new, node.entries[old].place)), f"write `{old}: {new}`"
 
 
-def _rename(node: MapNode, old: str, new: str) -> tuple[MapNode, str]:
+def _rename(node: Node, old: str, new: str) -> tuple[Node, str]:
     rest = node.without(old)
     return rest if new in node.entries else rest.having(new, node.entries[old]), f"write `{new}: …`"
 
 
-def _move_into_source(node: MapNode, old: str, new: str) -> tuple[MapNode, str]:
+def _move_into_source(node: Node, old: str, new: str) -> tuple[Node, str]:
     entry, rest = node.entries[old], node.without(old)
     if new not in node.entries:
-        entries = {"type": ScalarNode("local", entry.place), old: entry}
-        rest = rest.having(new, MapNode(entries, entry.place, {old: node.key_place(old)}))
+        entries = {"type": Node("local", entry.place), old: entry}
+        rest = rest.having(new, Node(entries, entry.place, keys={old: node.key_place(old)}))
     return rest, f"write `source: {{type: local, file_path: {to_plain(entry)}}}`"
 
 
-def _move_to_run_config(node: MapNode, old: str, new: str) -> tuple[MapNode, str]:
+def _move_to_run_config(node: Node, old: str, new: str) -> tuple[Node, str]:
     """Keep the value under the name that the loader reads: the run's own `run_config` wins over it."""
     return node, f"write `run_config: {{{new}: {to_plain(node.entries[old])}}}`"
 
 
-def _read_mode(node: MapNode, old: str, new: str) -> tuple[MapNode, str] | None:
+def _read_mode(node: Node, old: str, new: str) -> tuple[Node, str] | None:
     entry, rest = node.entries[old], node.without(old)
     if to_plain(entry) == "full":
         return rest, "leave it out"
@@ -426,7 +426,7 @@ DEPRECATIONS: tuple[Deprecation, ...] = (
 
 def carry_over(node: Node, part: str, problems: Problems) -> Node:
     """Return a part of a file with its old names in their new form; each old name is a notice."""
-    if not isinstance(node, MapNode):
+    if not node.is_map:
         return node
     written, kind = node.entries, node.at("type").text
     for entry in DEPRECATIONS:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from answerkey.datasets import sources
-from answerkey.datasets.downloads import hide_query
 from answerkey.datasets.sources import SOURCES, Source
-from answerkey.datasets.storage import is_stored
+from answerkey.datasets.storage import hide_query, is_stored
 from answerkey.errors import AnswerkeyError, Place, SpecError
 from answerkey.models.config import is_url
 from answerkey.spec.config import refuse_config
-from answerkey.spec.nodes import ListNode, MapNode, Node, Problems, from_plain, resolve_path
+from answerkey.spec.nodes import Node, Problems, from_plain, resolve_path
 from answerkey.spec.shapes import DatasetFields, carry_over
 from answerkey.spec.validation import Fields, Part, fields_of, report_template, try_build, validate_node
 from answerkey.templates import DATASET_NAMES, RowFilter, Template, TemplateStopped
@@ -108,13 +107,12 @@ def build_dataset(node: Node, problems: Problems, *, base: Path) -> DatasetSpec 
     refuse_config(node, problems)
     node = carry_over(node, "dataset", problems)
     fields = validate_node(DatasetFields, node, problems, name="the dataset")
-    part = node.get("source")
-    if part is None:
-        if isinstance(node, MapNode) and not node.is_broken and "generator_specification" not in node.entries:
+    if "source" not in node.entries:
+        if node.is_map and not node.is_broken and "generator_specification" not in node.entries:
             hint = "write `source: {type: local, file_path: …}`"
             problems.add("E108", "`source` is missing in the dataset", node.place, hint)
         return None
-    source = build_source(part, problems, base=base)
+    source = build_source(node.entries["source"], problems, base=base)
     if fields is None or source is None:
         return None
     return DatasetSpec(fields.key, source, fields.display_name, fields.description, node.place, node)
@@ -123,34 +121,27 @@ def build_dataset(node: Node, problems: Problems, *, base: Path) -> DatasetSpec 
 def build_source(node: Node, problems: Problems, *, base: Path) -> Source | None:
     """Return where rows come from; a relative `file_path` is relative to the file that states it."""
     kind = SOURCE.choose(node, problems)
-    if kind is None or not isinstance(node, MapNode):
+    if kind is None:
         return None
-    filters, rest, conditions = node.get("filters"), node, []
-    if isinstance(filters, ListNode) and "filters" in SOURCE.model(kind).model_fields:
+    rest, conditions = node, []
+    if node.field("filters").is_list and "filters" in SOURCE.model(kind).model_fields:
         # Each is held against its own model: a mistake in one is told once, and hides nothing of the next.
-        conditions = [build_filter(one, problems, names=DATASET_NAMES) for one in filters.entries]
+        conditions = [build_filter(one, problems, names=DATASET_NAMES) for one in node.at("filters").items]
         rest = node.without("filters")
     read = SOURCE.read(rest, problems)
     source: Any = None if read is None else read[1]
     if source is not None and conditions:
         source = replace(source, filters=tuple(one[0] for one in conditions if one is not None))
-    derived = node.get("derive")
-    for entry in derived.entries.values() if isinstance(derived, MapNode) else ():
+    for entry in node.field("derive").entries.values():
         try:
             Template.compile(entry.text or "", names=DATASET_NAMES)
         except SpecError as error:
             report_template(error, entry, problems)
     name = getattr(source, "path_field", "")
-    stated = node.get(name)
-    return (
-        source
-        if source is None or stated is None
-        else _make_absolute(source, name, stated.place, problems, base)
-    )
-
-
-def _make_absolute(source: Any, name: str, place: Place, problems: Problems, base: Path) -> Source | None:  # noqa: ANN401 - any source with a path
-    path = getattr(source, name)
+    stated: Source | None = source
+    if source is None or name not in node.entries:
+        return stated
+    path, place = getattr(source, name), node.entries[name].place
     if is_stored(path):
         hint = "write `type: url` and `url:` for a file on shared storage"
         problems.add("E108", f"`{name}` is an address", place, hint)
@@ -172,7 +163,7 @@ def build_filter(
     `names` are those that the expression sees.
     """
     fields = validate_node(fields_of(RowFilter), node, problems, name="the filter")
-    if fields is None or not isinstance(node, MapNode):
+    if fields is None:
         return None
     operator = str(getattr(fields, "op", ""))
     if (operator in _WITH_VALUE) != ("value" in fields.model_fields_set):

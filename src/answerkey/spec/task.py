@@ -18,8 +18,8 @@ from answerkey.sandbox import Snippet, check_snippet
 from answerkey.scorers import SCORERS, Action, Scorer, compile_templates
 from answerkey.solvers import SOLVERS, ChoiceOrder, Solver
 from answerkey.spec import shapes, validation
-from answerkey.spec.config import Config, Given, read_parameters, resolve_config
-from answerkey.spec.nodes import MapNode, Node, Problems, ScalarNode, from_plain, walk_scalars
+from answerkey.spec.config import Config
+from answerkey.spec.nodes import Node, Problems, from_plain, walk_scalars
 from answerkey.spec.shapes import carry_over
 from answerkey.spec.sources import build_filter
 from answerkey.spec.validation import Fields, Part, assign_keys, report_template, validate_node
@@ -36,6 +36,7 @@ ORDER_METRICS = {
 }
 #: What a reader sees but no number depends on.
 _WORDS_ONLY = frozenset({"display_name", "description", "long_description"})
+_NAMES = ("key", "display_name", "description", "long_description", "tags")
 _UNBIASED_NOTICE = (
     "`pass@k` and `pass^k` are the unbiased estimators here: 1 - C(n-c, k)/C(n, k) and C(c, k)/C(n, k) of c"
     " successes in n trials"
@@ -83,7 +84,7 @@ class Task:
     choice_order: ChoiceOrder | None = None
     snippets: tuple[Snippet, ...] = ()
     file: str | None = None
-    places: Node = field(default=ScalarNode(None, Place()), repr=False, compare=False)
+    places: Node = field(default=Node(None, Place()), repr=False, compare=False)
     config_places: Mapping[str, Place] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -175,24 +176,18 @@ def _strip_words(value: object) -> object:
     return [_strip_words(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def build_task(
-    node: Node, given: Mapping[str, Given], problems: Problems, *, needs_all: bool = True
-) -> Task | None:
-    """Return the task with config values filled in; None when it cannot be built at all.
-
-    Without `needs_all`, a config value that is not given is no mistake: the task is only looked at.
-    """
-    if not isinstance(node, MapNode):
+def build_task(node: Node, config: Config, problems: Problems) -> Task | None:
+    """Return the task with config values filled in; None when it cannot be built at all."""
+    if not node.is_map:
         if not node.is_broken:
             problems.add("E108", "a task must be a mapping", node.place, "it begins with `key: …`")
         return None
-    parameters = read_parameters(node.get("config_spec"), problems)
-    config = resolve_config(parameters, given, problems, place=node.place, needs_all=needs_all)
-    task: Any = carry_over(node.without("config_spec"), "task", problems)
-    definition, choice = task.get("definition"), task.at("definition").get("dataset")
-    if isinstance(definition, MapNode) and choice is not None and choice.text and find_whole(choice.text):
+    task = carry_over(node.without("config_spec"), "task", problems)
+    definition = task.field("definition")
+    choice = definition.field("dataset")
+    if choice.text and find_whole(choice.text):
         # `dataset: << config.x >>` is short for `dataset: {key: << config.x >>}`.
-        spelled = MapNode({"key": choice}, choice.place, {"key": choice.place})
+        spelled = Node({"key": choice}, choice.place, keys={"key": choice.place})
         task = task.having("definition", definition.having("dataset", spelled))
     return _build(config.fill(task, problems), config, problems, config.of_type("dataset_column"))
 
@@ -202,7 +197,7 @@ def task_from_source(source: Mapping[str, Any]) -> Task:
     problems = Problems()
     place = Place(file=str(source["file"]) if source.get("file") else None)
     beside = {"config", "dataset_columns", "file"}
-    root: Any = from_plain({key: value for key, value in source.items() if key not in beside}, place)
+    root = from_plain({key: value for key, value in source.items() if key not in beside}, place)
     columns = source.get("dataset_columns") or {}
     task = _build(root, Config(values=source.get("config") or {}), problems, columns)
     if problems.errors:
@@ -212,7 +207,7 @@ def task_from_source(source: Mapping[str, Any]) -> Task:
     return task
 
 
-def _build(node: MapNode, config: Config, problems: Problems, columns: Mapping[str, str]) -> Task | None:
+def _build(node: Node, config: Config, problems: Problems, columns: Mapping[str, str]) -> Task | None:
     fields = validate_node(shapes.TaskFields, node, problems, name="the task")
     if fields is None:  # names that stand in for missing or wrong ones, so that the rest can still be checked
         key = re.sub(r"[^a-zA-Z0-9_-]+", "-", node.key or "task")[:250] or "task"
@@ -220,23 +215,30 @@ def _build(node: MapNode, config: Config, problems: Problems, columns: Mapping[s
     if "definition" not in node.entries:
         return None
     written = carry_over(node.entries["definition"], "definition", problems)
-    if isinstance(written, MapNode) and (choice := written.get("dataset")) is not None:
-        written = written.having("dataset", carry_over(choice, "dataset choice", problems))
-    own = validate_node(shapes.Definition, written, problems, name="`definition`")
-    if not isinstance(written, MapNode):
-        return None
-    trials = build_trials(written.get("trials"), problems)
-    steps, sources, snippets = _build_scoring(written.get("scorers"), trials, build_design(own), problems)
-    _check_score_names(trials, steps, written.at("trials"), problems)
-    solver, solver_fields = _build_solver(written.get("solver"), problems)
-    actions = _build_actions(written.get("actions"), problems)
-    order, order_node = None, written.get("choice_order")
-    if order_node is not None and not order_node.is_null:
-        order_fields = validate_node(
-            validation.fields_of(ChoiceOrder), order_node, problems, name="`choice_order`"
+    if "dataset" in written.entries:
+        written = written.having(
+            "dataset", carry_over(written.entries["dataset"], "dataset choice", problems)
         )
-        if order_fields is not None and isinstance(order_node, MapNode):
-            order = validation.try_build(order_fields, order_node, problems)
+    own = validate_node(shapes.Definition, written, problems, name="`definition`")
+    if not written.is_map:
+        return None
+    stated = {name for name, one in written.entries.items() if not one.is_null}
+    trials = build_trials(written.entries["trials"], problems) if "trials" in stated else None
+    steps, sources, snippets = _build_scoring(written.field("scorers"), trials, build_design(own), problems)
+    if trials is not None:
+        _check_score_names(trials, steps, written.entries["trials"], problems)
+    solver, solver_fields = None, None
+    if "solver" in stated and (read := SOLVER.read(written.entries["solver"], problems)) and read[1]:
+        solver_fields, solver = read
+        for name, error in solver.compile_templates()[1]:
+            path = (int(step) if step.isdigit() else step for step in name.split("."))
+            report_template(error, written.at("solver", *path), problems)
+    actions = _build_actions(written.entries["actions"], problems) if "actions" in stated else []
+    order, order_fields = None, None
+    if "choice_order" in stated:
+        model, order_node = validation.fields_of(ChoiceOrder), written.entries["choice_order"]
+        order_fields = validate_node(model, order_node, problems, name="`choice_order`")
+        order = None if order_fields is None else validation.try_build(order_fields, order_node, problems)
     if order is not None:
         steps = _order_steps(written, order, steps, solver, problems)
     for step in steps if isinstance(solver, solvers.ChoiceRankingSolver) else ():
@@ -248,7 +250,7 @@ def _build(node: MapNode, config: Config, problems: Problems, columns: Mapping[s
                 written.at("scorers", step.index).place,
                 "use the scorer `choice_probabilities`",
             )
-    if len(steps) == len(written.at("scorers").items):
+    if actions and len(steps) == len(written.at("scorers").items):
         _check_actions(written, steps, [action for action, _ in actions], problems)
     if own is None or not steps:
         return None
@@ -277,11 +279,7 @@ def _build(node: MapNode, config: Config, problems: Problems, columns: Mapping[s
     }
     source = json.loads(json.dumps(source, ensure_ascii=False, default=str))
     return Task(
-        key=fields.key,
-        display_name=fields.display_name,
-        description=fields.description,
-        long_description=fields.long_description,
-        tags=fields.tags,
+        **{name: getattr(fields, name) for name in _NAMES},
         config=config.values,
         dataset_columns=columns,
         dataset_key=own.dataset.key if own.dataset else None,
@@ -299,21 +297,10 @@ def _build(node: MapNode, config: Config, problems: Problems, columns: Mapping[s
     )
 
 
-def _build_solver(node: Node | None, problems: Problems) -> tuple[Solver | None, Fields | None]:
-    read = None if node is None or node.is_null else SOLVER.read(node, problems)
-    if node is None or read is None or read[1] is None:
-        return None, None
-    fields, solver = read
-    for name, error in solver.compile_templates()[1]:
-        path = (int(step) if step.isdigit() else step for step in name.split("."))
-        report_template(error, node.at(*path), problems)
-    return solver, fields
-
-
-def _build_actions(node: Node | None, problems: Problems) -> list[tuple[Action, dict[str, Any]]]:
+def _build_actions(node: Node, problems: Problems) -> list[tuple[Action, dict[str, Any]]]:
     """Return the actions of a task, each with its filter as plain values."""
     built, wanted = [], []
-    for number, entry in enumerate(node.items if node else (), start=1):
+    for number, entry in enumerate(node.items, start=1):
         fields = validate_node(shapes.ActionFields, entry, problems, name=f"action {number}")
         part = entry.get("filter")
         found = build_filter(part, problems, names=ACTION_NAMES) if part is not None else None
@@ -326,7 +313,7 @@ def _build_actions(node: Node | None, problems: Problems) -> list[tuple[Action, 
 
 
 def _check_actions(
-    definition: MapNode, steps: Sequence[ScoringStep], actions: Sequence[Action], problems: Problems
+    definition: Node, steps: Sequence[ScoringStep], actions: Sequence[Action], problems: Problems
 ) -> None:
     """Report filters of actions that read a scorer, or a value of one, that there is not (E113)."""
     known = {step.key: step.scorer for step in steps}
@@ -353,39 +340,32 @@ def _check_actions(
 
 def build_design(fields: shapes.DesignFields | None, base: Design | None = None) -> Design:
     """Return the design (`group_by`, `cluster_by`) of a task or of a metric; what is left out is `base`'s."""
-    usual = base or Design()
-    if fields is None:
-        return usual
-    columns = [fields.group_by] if isinstance(fields.group_by, str) else fields.group_by
-    correction, seed = fields.cluster_correction, fields.bootstrap_seed
-    return Design(
-        group_by=usual.group_by if columns is None else tuple(dict.fromkeys(columns)),
-        cluster_by=usual.cluster_by if fields.cluster_by is None else fields.cluster_by,
-        is_corrected=usual.is_corrected if correction is None else correction,
-        seed=usual.seed if seed is None else seed,
-    )
+    stated: dict[str, Any] = {}
+    if fields is not None:
+        columns = [fields.group_by] if isinstance(fields.group_by, str) else fields.group_by
+        stated["group_by"] = None if columns is None else tuple(dict.fromkeys(columns))
+        stated["cluster_by"], stated["seed"] = fields.cluster_by, fields.bootstrap_seed
+        stated["is_corrected"] = fields.cluster_correction
+    return replace(base or Design(), **{name: one for name, one in stated.items() if one is not None})
 
 
-def override_trials(task: MapNode, *layers: Node | None) -> MapNode:
+def override_trials(task: Node, *layers: Node | None) -> Node:
     """Return a task with what the run says about its trials; a later layer wins, key by key."""
-    definition = task.get("definition")
-    if not isinstance(definition, MapNode):
+    definition = task.field("definition")
+    trials = definition.field("trials")
+    stated = [layer for layer in layers if layer is not None and not layer.is_null]
+    if not definition.is_map or not stated:
         return task
-    found = definition.get("trials")
-    for layer in layers:
-        if layer is None or layer.is_null:
-            continue
-        if isinstance(found, MapNode) and isinstance(layer, MapNode):
-            found = MapNode(found.entries | layer.entries, layer.place, found.keys | layer.keys)
+    for layer in stated:
+        if trials.is_map and layer.is_map:
+            trials = Node(trials.entries | layer.entries, layer.place, keys=trials.keys | layer.keys)
         else:
-            found = layer
-    return task if found is None else task.having("definition", definition.having("trials", found))
+            trials = layer
+    return task.having("definition", definition.having("trials", trials))
 
 
-def build_trials(node: Node | None, problems: Problems) -> Trials | None:
-    """Return the trials of a definition; None when there are none, or `num_trials` is wrong."""
-    if node is None or node.is_null:
-        return None
+def build_trials(node: Node, problems: Problems) -> Trials | None:
+    """Return the trials of a definition; None when `num_trials` is wrong."""
     fields = validate_node(shapes.TrialsFields, node, problems, name="`trials`")
     if fields is None:
         return None
@@ -418,12 +398,10 @@ def build_trials(node: Node | None, problems: Problems) -> Trials | None:
     return Trials(fields.num_trials, tuple(chosen.values()))
 
 
-def _check_score_names(
-    trials: Trials | None, steps: Sequence[ScoringStep], node: Node, problems: Problems
-) -> None:
+def _check_score_names(trials: Trials, steps: Sequence[ScoringStep], node: Node, problems: Problems) -> None:
     """Report aggregators of something that no scorer has as a value."""
     scorers = [step.scorer for step in steps]
-    if trials is None or not steps or any(one.value_names is None for one in scorers):
+    if not steps or any(one.value_names is None for one in scorers):
         return
     names = list(dict.fromkeys(name for one in scorers for name in one.value_names or ()))
     metadata = {name for one in scorers for name in one.metadata_names or ()}
@@ -438,22 +416,20 @@ def _check_score_names(
 
 
 def _build_scoring(
-    node: Node | None, trials: Trials | None, design: Design, problems: Problems
+    node: Node, trials: Trials | None, design: Design, problems: Problems
 ) -> tuple[list[ScoringStep], list[dict[str, object]], list[Snippet]]:
     """Return the steps of a list of scorers, their fields as plain values, and their snippets.
 
     A scorer with mistakes is left out, the others are built. `design` is that of the task, for metrics that
     have none of their own.
     """
-    entries: list[tuple[int, MapNode, Any, Scorer | None]] = []
-    for index, written in enumerate(node.items if node else ()):
+    entries: list[tuple[int, Node, Any, Scorer | None]] = []
+    for index, written in enumerate(node.items):
         entry = carry_over(written, "scorer", problems)
         read = SCORER.read(entry, problems, number=index + 1)
-        if read is not None and isinstance(entry, MapNode):
+        if read is not None:
             entries.append((index, entry, *read))
-        elif (
-            entry.at("type").text in SCORERS
-        ):  # mistakes in the metrics of a scorer that cannot be built itself
+        elif entry.at("type").text in SCORERS:  # mistakes in the metrics of one that cannot be built itself
             for number, metric in enumerate(entry.at("metrics").items, start=1):
                 METRIC.read(metric, problems, number=number)
     wanted = [(fields.key, fields.type, entry.place) for _, entry, fields, _ in entries]
@@ -481,30 +457,29 @@ def _dump(fields: Fields) -> dict[str, object]:
 
 
 def _find_snippets(fields: Fields, node: Node, label: str, problems: Problems) -> list[Snippet]:
-    found = []
-    for name in type(fields).model_fields:
-        source = getattr(fields, name)
-        if not name.endswith("_snippet") or not isinstance(source, str):
-            continue
-        written = node.at(name)
-        snippet = Snippet(name.removesuffix("_snippet"), source, written.place, label)
-        found.append(snippet)
-        error = check_snippet(snippet)
-        if error is None:
-            continue
-        where = written.place
-        try:
-            ast.parse(source)
-        except SyntaxError as mistake:  # where it stops being Python
-            where = written.place_of_line(mistake.lineno, mistake.offset)
-        except (ValueError, RecursionError, MemoryError):
-            pass
-        problems.add(error.code, error.message, where, error.hint)
-    return found
+    names = [name for name in type(fields).model_fields if name.endswith("_snippet")]
+    stated = {name: source for name in names if isinstance(source := getattr(fields, name), str)}
+    return [_check_snippet(name, source, node.at(name), label, problems) for name, source in stated.items()]
+
+
+def _check_snippet(name: str, source: str, node: Node, label: str, problems: Problems) -> Snippet:
+    """Return a snippet; one that cannot be run is reported where it stops being Python."""
+    snippet = Snippet(name.removesuffix("_snippet"), source, node.place, label)
+    error, where = check_snippet(snippet), node.place
+    if error is None:
+        return snippet
+    try:
+        ast.parse(source)
+    except SyntaxError as mistake:
+        where = node.place_of_line(mistake.lineno, mistake.offset)
+    except (ValueError, RecursionError, MemoryError):
+        pass
+    problems.add(error.code, error.message, where, error.hint)
+    return snippet
 
 
 def _build_metrics(  # noqa: PLR0913 - all that a scorer's metrics depend on
-    node: MapNode,
+    node: Node,
     key: str,
     fields: Any,  # noqa: ANN401 - of a scorer of any kind
     scorer: Scorer | None,
@@ -583,7 +558,7 @@ def _check_metric_fields(
 
 
 def _order_steps(
-    definition: MapNode,
+    definition: Node,
     order: ChoiceOrder,
     steps: Sequence[ScoringStep],
     solver: Solver | None,

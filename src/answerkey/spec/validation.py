@@ -24,7 +24,7 @@ from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_sc
 
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
 from answerkey.models.config import Secret
-from answerkey.spec.nodes import BROKEN, ListNode, MapNode, Node, Path, Problems, ScalarNode, to_plain
+from answerkey.spec.nodes import BROKEN, Node, Path, Problems, to_plain
 from answerkey.templates import UnresolvedConfig
 
 M = TypeVar("M", bound=BaseModel)
@@ -206,7 +206,7 @@ def _build_value(value: object) -> object:
     return value
 
 
-def try_build(fields: Fields, node: MapNode, problems: Problems) -> Built:
+def try_build(fields: Fields, node: Node, problems: Problems) -> Built:
     """Return the dataclass of a part; None when its own checks refuse it, reported at the field they name."""
     try:
         return build(fields)
@@ -247,7 +247,7 @@ def validate_node(model: type[M], node: Node | None, problems: Problems, *, name
     Unknown keys and unsuitable optional values are reported and left out; errors that a broken value or an
     unresolved `<< config.x >>` would cause are not reported, since the cause has been.
     """
-    if not isinstance(node, MapNode):
+    if node is None or not node.is_map:
         if node is None or not node.is_broken:
             shown = _shorten(None if node is None else to_plain(node))
             problems.add("E108", f"{name} must be a mapping, not {shown}", node.place if node else None)
@@ -269,18 +269,12 @@ def validate_node(model: type[M], node: Node | None, problems: Problems, *, name
     return None
 
 
-def _prune(node: Node, faulty: set[Path], path: Path = ()) -> Any:  # noqa: ANN401 - a node of the same kind
-    if isinstance(node, MapNode):
-        kept = {
-            key: _prune(entry, faulty, (*path, key))
-            for key, entry in node.entries.items()
-            if (*path, key) not in faulty
-        }
-        return replace(node, entries=kept)
-    if isinstance(node, ListNode):
-        entries = ((index, one) for index, one in enumerate(node.entries) if (*path, index) not in faulty)
-        return ListNode(tuple(_prune(one, faulty, (*path, index)) for index, one in entries), node.place)
-    return node
+def _prune(node: Node, faulty: set[Path], path: Path = ()) -> Node:
+    inner = node.entries.items() if node.is_map else enumerate(node.items)
+    kept = {
+        step: _prune(entry, faulty, (*path, step)) for step, entry in inner if (*path, step) not in faulty
+    }
+    return node if node.is_scalar else replace(node, value=kept if node.is_map else tuple(kept.values()))
 
 
 def _merge_alternatives(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
@@ -299,7 +293,7 @@ def _merge_alternatives(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
 
 
 def _report(
-    model: type[BaseModel], node: MapNode, detail: ErrorDetails, *, problems: Problems, name: str
+    model: type[BaseModel], node: Node, detail: ErrorDetails, *, problems: Problems, name: str
 ) -> None:
     kind, loc, value, context = detail["type"], detail["loc"], detail["input"], detail.get("ctx", {})
     found, taken = node.find(loc)
@@ -436,20 +430,22 @@ class Part:
 
     def choose(self, node: Node, problems: Problems) -> str | None:
         """Return the `type` that a node names; report a missing, unknown or foreign one."""
-        label = f"`{self.name}`" if self.name != "source" else "dataset `source`"
         kind = node.get("type")
-        if not isinstance(node, MapNode):
-            hint = f"types: {listing(self.registry)}"
-            problems.add("E108", f"{label} must be a mapping with a `type`", node.place, hint)
-            return None
-        if kind is None:
-            if not node.is_broken:
-                hint = f"types: {listing(self.registry)}"
-                problems.add("E108", f"`type` is missing in {label}", node.place, hint)
-            return None
-        if kind.text in self.registry:
+        if kind is not None and kind.text in self.registry:
             return kind.text
-        name = str(kind.value if isinstance(kind, ScalarNode) else None)
+        self._refuse(node, kind, problems)
+        return None
+
+    def _refuse(self, node: Node, kind: Node | None, problems: Problems) -> None:
+        if kind is None:
+            label = f"`{self.name}`" if self.name != "source" else "dataset `source`"
+            message = (
+                f"`type` is missing in {label}" if node.is_map else f"{label} must be a mapping with a `type`"
+            )
+            if not node.is_map or not node.is_broken:
+                problems.add("E108", message, node.place, f"types: {listing(self.registry)}")
+            return
+        name = str(kind.value if kind.is_scalar else None)
         supported = f"supported: {listing(sorted(self.registry))}"
         foreign = FOREIGN_TYPES.get(self.name, {}).get(name)
         if foreign is not None:
@@ -463,7 +459,6 @@ class Part:
             near = suggest(name, self.registry)
             hint = f"{near} {supported}" if near else f"{supported}{own}"
             problems.add("E109", f"unknown {self.name} type {name!r}", kind.place, hint)
-        return None
 
     def read(self, node: Node, problems: Problems, *, number: int | None = None) -> tuple[Any, Built] | None:
         """Return the fields of a node and the object they describe, which is None for one that refuses them.
@@ -471,7 +466,7 @@ class Part:
         None when there are no fields. `number` is for messages about an entry of a list.
         """
         kind = self.choose(node, problems)
-        if kind is None or not isinstance(node, MapNode):
+        if kind is None:
             return None
         name = f"{self.name} `{kind}`" if number is None else f"{self.name} {number} (`{kind}`)"
         fields = validate_node(self.model(kind), node, problems, name=name)

@@ -244,25 +244,6 @@ def find_paths(node: nodes.Node, name: str) -> Iterator[Path]:
         yield from find_paths(child, name)
 
 
-def find_reads(tree: nodes.Template, names: Sequence[str]) -> dict[str, frozenset[Path]]:
-    """Return all that a template reads of each name, as the shortest paths that lead to it."""
-    reads: dict[str, frozenset[Path]] = {}
-    for name in names:
-        paths = set(find_paths(tree, name))
-        if paths:
-            reads[name] = frozenset(
-                path for path in paths if not any(path[:length] in paths for length in range(len(path)))
-            )
-    return reads
-
-
-def find_columns(tree: nodes.Template) -> frozenset[str] | None:
-    """Return the columns of `sample` that a template reads; None: any, because it uses the row as a whole."""
-    found = {path[0].key if path else None for path in find_paths(tree, "sample")}
-    columns = frozenset(name for name in found if isinstance(name, str))
-    return columns if len(columns) == len(found) else None
-
-
 #: What a tame template may consist of: exactly these, not what is derived from them.
 _KNOWN: Final = frozenset(
     [

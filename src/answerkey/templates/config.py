@@ -6,40 +6,30 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 
 from answerkey.errors import Place, SpecError
 
-
-class Standing(StrEnum):
-    """Where a placeholder stands."""
-
-    TEXT = "text"
-    CODE = "code"
-    QUOTED = "quoted"
-    COMMENT = "comment"
-    RAW = "raw"
-
-
+#: Where a placeholder stands.
+Region = Literal["text", "code", "quoted", "comment", "raw"]
 #: The name ends with no white space; that it does is said so that no blank is tried twice.
 _PLACEHOLDER: Final = r"<<\s*config\.(?P<name>[^<>\n'\"{}]*[^<>\n'\"{}\s])\s*>>"
 _WHOLE: Final = re.compile(_PLACEHOLDER)
 _NESTED: Final = _PLACEHOLDER + r"|(?P<quote>['\"])|(?P<open>[(\[{])|(?P<close>[)\]}])"
 #: What is looked for, by where the search stands and by what that began with.
 _PATTERNS: Final = {
-    (Standing.TEXT, ""): re.compile(
+    ("text", ""): re.compile(
         _PLACEHOLDER + r"|(?P<raw>\{%[-+]?\s*raw\s*-?%\})|(?P<comment>\{#)|(?P<code>\{\{|\{%)"
     ),
-    (Standing.RAW, ""): re.compile(_PLACEHOLDER + r"|(?P<end>\{%[-+]?\s*endraw\s*[-+]?%\})"),
-    (Standing.COMMENT, ""): re.compile(_PLACEHOLDER + r"|(?P<end>#\})"),
-    (Standing.CODE, "{{"): re.compile(r"(?P<end>\}\})|" + _NESTED),
-    (Standing.CODE, "{%"): re.compile(r"(?P<end>%\})|" + _NESTED),
+    ("raw", ""): re.compile(_PLACEHOLDER + r"|(?P<end>\{%[-+]?\s*endraw\s*[-+]?%\})"),
+    ("comment", ""): re.compile(_PLACEHOLDER + r"|(?P<end>#\})"),
+    ("code", "{{"): re.compile(r"(?P<end>\}\})|" + _NESTED),
+    ("code", "{%"): re.compile(r"(?P<end>%\})|" + _NESTED),
     # Inside brackets a `}}` closes two of them, not the expression.
-    (Standing.CODE, "["): re.compile(_NESTED),
+    ("code", "["): re.compile(_NESTED),
     # A backslash keeps the next character from ending the string; a placeholder is not hidden by one.
-    (Standing.QUOTED, "'"): re.compile(_PLACEHOLDER + r"|\\(?:(?!<<).)?|(?P<end>')", re.DOTALL),
-    (Standing.QUOTED, '"'): re.compile(_PLACEHOLDER + r'|\\(?:(?!<<).)?|(?P<end>")', re.DOTALL),
+    ("quoted", "'"): re.compile(_PLACEHOLDER + r"|\\(?:(?!<<).)?|(?P<end>')", re.DOTALL),
+    ("quoted", '"'): re.compile(_PLACEHOLDER + r'|\\(?:(?!<<).)?|(?P<end>")', re.DOTALL),
 }
 _OPENERS: Final = ("{{", "{%", "{#")
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
@@ -53,7 +43,7 @@ class Placeholder:
     name: str
     start: int
     end: int
-    standing: Standing
+    region: Region
     quote: str = ""
 
 
@@ -74,7 +64,7 @@ def find_whole(text: str) -> str | None:
 def find_config_names(text: str) -> list[str]:
     """Return the config names that a template needs, each once; a Jinja comment needs none."""
     found = find_placeholders(text, is_template=True)
-    return list(dict.fromkeys(one.name for one in found if one.standing is not Standing.COMMENT))
+    return list(dict.fromkeys(one.name for one in found if one.region != "comment"))
 
 
 def find_placeholders(text: str, *, is_template: bool) -> Iterator[Placeholder]:
@@ -84,22 +74,23 @@ def find_placeholders(text: str, *, is_template: bool) -> Iterator[Placeholder]:
     """
     if not is_template:
         for one in _WHOLE.finditer(text):
-            yield Placeholder(one["name"], one.start(), one.end(), Standing.TEXT)
+            yield Placeholder(one["name"], one.start(), one.end(), "text")
         return
-    standing, opener, quote, depth, position = Standing.TEXT, "", "", 0, 0
-    while match := _PATTERNS[standing, quote or ("[" if depth else opener)].search(text, position):
+    region: Region = "text"
+    opener, quote, depth, position = "", "", 0, 0
+    while match := _PATTERNS[region, quote or ("[" if depth else opener)].search(text, position):
         found, position = match.groupdict(), match.end()
         if found["name"]:
-            yield Placeholder(found["name"], match.start(), position, standing, quote)
+            yield Placeholder(found["name"], match.start(), position, region, quote)
         elif found.get("code"):
-            standing, opener = Standing.CODE, found["code"]
-        elif standing is Standing.TEXT:
-            standing = Standing.RAW if found["raw"] else Standing.COMMENT
+            region, opener = "code", found["code"]
+        elif region == "text":
+            region = "raw" if found["raw"] else "comment"
         elif found.get("end"):
-            standing, opener, quote = (Standing.CODE, opener, "") if quote else (Standing.TEXT, "", "")
+            region, opener, quote = ("code", opener, "") if quote else ("text", "", "")
         elif found.get("quote"):
-            standing, quote = Standing.QUOTED, found["quote"]
-        elif standing is Standing.CODE:
+            region, quote = "quoted", found["quote"]
+        elif region == "code":
             depth = max(0, depth + (1 if found["open"] else -1))
 
 
@@ -122,21 +113,21 @@ def embed_config(text: str, lookup: Callable[[str], ConfigValue], *, is_template
     for spot in find_placeholders(text, is_template=is_template):
         filled += text[position : spot.start]
         position = spot.end
-        if spot.standing is Standing.COMMENT:
+        if spot.region == "comment":
             continue
         value = lookup(spot.name)
         shown = value.value if isinstance(value.value, str) else repr(value.value)
-        if spot.standing is Standing.QUOTED:
+        if spot.region == "quoted":
             # A lone backslash at the end of what stands before is doubled: it prints, and escapes nothing.
             backslashes = len(filled) - len(filled.rstrip("\\"))
             filled += "\\" * (backslashes % 2) + _escape(shown, spot.quote)
         elif not is_template or (value.is_code and isinstance(value.value, str)):
             filled += shown
-        elif spot.standing is Standing.CODE:
+        elif spot.region == "code":
             filled = _fill_code(filled, value.value, spot, text)
         elif _is_harmless(shown):
             filled += shown
-        elif spot.standing is Standing.RAW:
+        elif spot.region == "raw":
             filled += f"{{% endraw %}}{_print_literally(shown)}{{% raw %}}"
         else:
             # A brace right before the value would make a delimiter together with ours: it is printed too.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache, partial, wraps
+from functools import cache, lru_cache, partial, wraps
 from typing import Any, Final, NoReturn
 
 from jinja2 import (
@@ -26,18 +27,31 @@ from jinja2.sandbox import SandboxedEnvironment, modifies_known_mutable
 from jinja2.utils import missing
 from jinja2.visitor import NodeTransformer
 
-from answerkey.templates import limits
-from answerkey.templates.limits import STEP_TEXT, RowContext, measure
 from answerkey.templates.values import (
+    CALL_STEPS,
+    FILTER_STEPS,
+    METHOD_SIZES,
+    MOST_ELEMENTS,
+    MOST_STEPS,
     SCALARS,
+    STEP_NODES,
+    STEP_TEXT,
     ExcessError,
     MissingName,
+    RowContext,
     describe_type,
     explain_missing,
     fail_undefined,
     is_flat,
     make_plain,
     make_printable,
+    measure,
+    measure_conversions,
+    measure_fields,
+    measure_joined,
+    measure_operation,
+    measure_replacement,
+    measure_stripped,
 )
 from answerkey.trace import TRACE_METHODS, Row, is_trace_like
 
@@ -181,14 +195,14 @@ class RowEnvironment(SandboxedEnvironment):
 
     def call_binop(self, context: RowContext, operator: str, left: Value, right: Value) -> Value:  # type: ignore[override]  # our context
         """Return a sum, product, power or remainder, unless it would be absurdly large."""
-        size = limits.measure_operation(operator, left, right)
+        size = measure_operation(operator, left, right)
         if size:
             context.effort.spend_text(size)
         return super().call_binop(context, operator, left, right)
 
     def call(self, context: RowContext, function: Value, /, *args: Value, **kwargs: Value) -> Value:  # type: ignore[override]  # our context
         """Return what a call yields; it is a step, and may neither change the row nor make too much."""
-        context.effort.spend(limits.CALL_STEPS)
+        context.effort.spend(CALL_STEPS)
         if isinstance(function, UncalledMethod):
             function = function._method  # noqa: SLF001 - a method that is called
         owner = getattr(function, "__self__", None)
@@ -215,7 +229,7 @@ class RowEnvironment(SandboxedEnvironment):
 
         def fill(*args: Value, **kwargs: Value) -> str:
             named = args[0] if value.__name__ == "format_map" and args else kwargs
-            if limits.measure_fields(value.__self__, args, named) > limits.MOST_ELEMENTS:
+            if measure_fields(value.__self__, args, named) > MOST_ELEMENTS:
                 raise ExcessError("the formatted text is too long")
             return wrapped(*args, **kwargs)
 
@@ -241,11 +255,11 @@ def _check_method(
         context.effort.left -= len(owner) // STEP_TEXT
     elif isinstance(owner, (list, dict)) and modifies_known_mutable(owner, name) and context.holds(owner):
         raise SecurityError(f"`{name}` would change a value of the row")
-    if name in limits.METHOD_SIZES and isinstance(owner, (str, bytes, int, list)):
+    if name in METHOD_SIZES and isinstance(owner, (str, bytes, int, list)):
         if args and isinstance(args[0], Iterator):
             args = (list(args[0]), *args[1:])
         written = {key: value for key, value in kwargs.items() if key not in _JINJAS_OWN}
-        context.effort.spend_text(limits.METHOD_SIZES[name](owner, *args, **written))
+        context.effort.spend_text(METHOD_SIZES[name](owner, *args, **written))
     return args
 
 
@@ -257,7 +271,7 @@ class _Guards(NodeTransformer):
         text = sum(len(piece.data) for piece in node.find_all(nodes.TemplateData))
         parts = sum(1 for one in node.body for _ in one.find_all(nodes.Node))
         applied = sum(1 for one in node.body for _ in one.find_all((nodes.Filter, nodes.Test)))
-        weight = 1 + text // STEP_TEXT + parts // limits.STEP_NODES + applied * limits.FILTER_STEPS
+        weight = 1 + text // STEP_TEXT + parts // STEP_NODES + applied * FILTER_STEPS
         node.iter = _apply(LOOP_STEPS, node.iter, nodes.Const(weight))
         return node
 
@@ -269,7 +283,7 @@ class _Guards(NodeTransformer):
                 first, filters = first.node, filters + 1
             is_counted = isinstance(first.node, nodes.Filter) and first.node.name == LOOP_STEPS
             if first.node is not None and not is_counted:
-                first.node = _apply(LOOP_STEPS, first.node, nodes.Const(filters * limits.FILTER_STEPS))
+                first.node = _apply(LOOP_STEPS, first.node, nodes.Const(filters * FILTER_STEPS))
         self.generic_visit(node)
         return node
 
@@ -313,7 +327,7 @@ def print_value(context: RowContext, value: Value) -> Value:
     if type(value) is str:
         effort, size = context.effort, len(value)
         effort.left -= 1 + size // STEP_TEXT
-        if size > limits.MOST_ELEMENTS or effort.left < 0:
+        if size > MOST_ELEMENTS or effort.left < 0:
             effort.spend_text(size)
         return value
     printed = value if type(value) in SCALARS or is_flat(value) else _make_printable(value)
@@ -407,7 +421,7 @@ def join_values(
     if attribute is not None:
         value = context.call(JINJA_FILTERS["map"], value, attribute=attribute)
     values, separator = list(value), str(d)
-    context.effort.spend_text(limits.measure_joined(separator, values))
+    context.effort.spend_text(measure_joined(separator, values))
     return separator.join(map(str, values))
 
 
@@ -417,7 +431,7 @@ def format_text(context: RowContext, value: Value, *args: Value, **kwargs: Value
     if args and kwargs:
         raise TypeError("`format` takes values either by place or by name")
     text, values = write_text(value), kwargs or args
-    context.effort.spend_text(limits.measure_conversions(text, values))
+    context.effort.spend_text(measure_conversions(text, values))
     return text % values
 
 
@@ -435,7 +449,7 @@ def trim_text(context: RowContext, value: Value, chars: str | None = None) -> st
     if chars is None and type(value) is str:
         return value.strip()
     text = write_text(value)
-    context.effort.spend_text(limits.measure_stripped(text, chars))
+    context.effort.spend_text(measure_stripped(text, chars))
     return text.strip(chars)
 
 
@@ -454,7 +468,7 @@ def replace_text(context: RowContext, s: Value, old: Value, new: Value, count: i
     """Return text with every `old`, or the first `count`, replaced by `new`."""
     text, first, second = write_text(s), write_text(old), write_text(new)
     times = -1 if count is None else count
-    context.effort.spend_text(limits.measure_replacement(text, first, second, times))
+    context.effort.spend_text(measure_replacement(text, first, second, times))
     return text.replace(first, second, times)
 
 
@@ -554,6 +568,25 @@ def merge_mappings(first: Mapping[str, object], *others: Mapping[str, object]) -
     return merged
 
 
+# Regular expressions that cannot run for ever. Python's own engine is the fast one, and does what it may in
+# the worst case: `(a+)+$` takes years on forty letters. A pattern whose worst case is small on the text at
+# hand goes there; any other goes to an engine that can be stopped.
+
+#: The fast engine makes ten to this power tries in about a second.
+_MOST_TRIES: Final = 8
+#: So many tries count as one step.
+_STEP_TRIES: Final = 256
+_LONGEST_PATTERN: Final = 2_000
+_LEAST_SECONDS: Final = 0.001
+_ATOM: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+_GROUP_START: Final = re.compile(r"\(\?(?:[a-zA-Z-]*[:)]|P?<\w+>|P=|<?[=!]|>|#)")
+_REPEAT: Final = re.compile(r"[*+}][?+]?")
+_LAST_REPEAT: Final = re.compile(r"[^()|{}][*+]\Z")
+_VERBOSE: Final = re.compile(r"\(\?[a-wyzA-Z-]*x")
+#: The flags that the filter sets; both engines know them by the same number.
+_FLAGS: Final = re.MULTILINE | re.IGNORECASE
+
+
 @pass_context
 def replace_pattern(
     context: RowContext,
@@ -564,10 +597,62 @@ def replace_pattern(
     ignorecase: bool = False,  # noqa: FBT001, FBT002 - same
     count: int = 0,
 ) -> str:
-    """Return text with the matches of a regular expression replaced, the first `count` or (0) all of them."""
+    """Return text with the matches of a regular expression replaced, the first `count` or (0) all of them.
+
+    Raise re.error for what is no pattern, ExcessError for a pattern that takes too long and for a text that
+    becomes too long.
+    """
     flags = (re.MULTILINE if multiline else re.NOFLAG) | (re.IGNORECASE if ignorecase else re.NOFLAG)
-    text = write_text(value)
-    return limits.replace_matches(pattern, repl, text, flags=flags, effort=context.effort, count=count)
+    text, effort = write_text(value), context.effort
+    if len(pattern) > _LONGEST_PATTERN:
+        raise re.error(f"the pattern has {len(pattern):,} characters; {_LONGEST_PATTERN:,} are allowed")
+    compiled = re.compile(pattern, flags)
+    # Each repeat may try every length, from every start; each branch doubles that.
+    powers, branches = _weigh_pattern(pattern, flags)
+    tries = powers * math.log10(len(text) + 2) + branches * math.log10(2)
+    if tries <= _MOST_TRIES and (len(text) + 1) * len(repl) <= MOST_ELEMENTS:
+        effort.spend(int(10.0**tries) // _STEP_TRIES)
+        return compiled.sub(repl, text, count=count)
+    if effort.steps < MOST_STEPS:  # only with all steps granted does this run where it can be stopped
+        effort.spend(effort.steps + 1)
+    import regex  # type: ignore[import-untyped]  # its functions are those of `re`, with a time limit
+
+    made = 0
+    compiled.sub(repl, "")  # a replacement that names no group is told by the same library as ever
+
+    def expand(match: re.Match[str]) -> str:
+        nonlocal made
+        piece = match.expand(repl)
+        made += len(piece)
+        if made > MOST_ELEMENTS:
+            raise ExcessError(f"`regex_replace` makes more than {MOST_ELEMENTS:,} characters")
+        return piece
+
+    flag_bits = int(compiled.flags & _FLAGS)
+    started = time.monotonic()
+    try:
+        return str(regex.sub(pattern, expand, text, count=count, flags=flag_bits, timeout=effort.seconds))
+    except TimeoutError:
+        message = f"`regex_replace`: the pattern {pattern!r} takes too long on this text"
+        raise ExcessError(message) from None
+    except regex.error as error:
+        raise re.error(str(error)) from None
+    finally:
+        # All patterns of a row share its time; the last of them may still begin.
+        effort.seconds = max(effort.seconds - (time.monotonic() - started), _LEAST_SECONDS)
+
+
+@lru_cache(maxsize=512)
+def _weigh_pattern(pattern: str, flags: re.RegexFlag) -> tuple[float, int]:
+    """Return how often the size of the text counts (a repeated group has no bound), and the branches."""
+    bare = _GROUP_START.sub("(", _ATOM.sub("x", pattern))
+    if _VERBOSE.search(pattern) or re.search(r"\)[*+{]", bare):
+        return math.inf, 0
+    is_anchored = pattern.startswith((r"\A", "^")) and not flags & re.MULTILINE and "|" not in bare
+    # Nothing comes after a repeat at the end, so none of its lengths is ever tried again: `\s+` is linear.
+    repeats = len(_REPEAT.findall(_LAST_REPEAT.sub("", bare)))
+    branches = bare.count("|") + _REPEAT.sub("", bare).count("?")
+    return repeats if is_anchored else repeats + 1, branches
 
 
 #: The name in templates, and what it does.

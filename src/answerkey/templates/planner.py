@@ -18,16 +18,19 @@ from jinja2 import nodes
 from answerkey.errors import listing
 from answerkey.templates.analysis import Path, Step, find_path, read_step
 from answerkey.templates.environment import open_environment
-from answerkey.templates.limits import FREE_OUTPUT, MOST_ELEMENTS, MOST_GROWTH, measure
 from answerkey.templates.rendering import Recipe, Rows, render_rows
 from answerkey.templates.values import (
     FOREIGN,
+    FREE_OUTPUT,
+    MOST_ELEMENTS,
+    MOST_GROWTH,
     SCALARS,
     PartialMapping,
     PartialRow,
     RowError,
     make_plain,
     make_printable,
+    measure,
     translate_error,
 )
 from answerkey.types import Samples
@@ -130,16 +133,18 @@ class Program:
         """Return the distinct values, and which row has which."""
         computed = self._compute(tables)
         if computed is None:
-            return self._number_rendered(tables)
-        good = computed.good
-        if good is None:
+            rendered = self._render_distinct(tables)
+            both, codes = number_values(rendered.values), rendered.codes
+        elif computed.good is None:
             return _number_cells(computed.series)
-        first = _number_cells(computed.series.filter(good))
-        second = self._number_rendered(tables, (~good).arg_true())
-        both = number_values([*first.values, *second.values])
-        codes = pl.zeros(len(good), pl.UInt32, eager=True)
-        codes.scatter(good.arg_true(), first.codes)
-        codes.scatter((~good).arg_true(), second.codes + len(first.values))
+        else:
+            exact, others = computed.good.arg_true(), (~computed.good).arg_true()
+            first = _number_cells(computed.series.gather(exact))
+            second = self._render_distinct(tables, others)
+            both = number_values([*first.values, *second.values])
+            codes = pl.zeros(len(computed.series), pl.UInt32, eager=True)
+            codes.scatter(exact, first.codes)
+            codes.scatter(others, second.codes + len(first.values))
         return Distinct(both.values, both.codes.gather(codes))
 
     def list_values(self, tables: Tables) -> list[object]:
@@ -172,8 +177,13 @@ class Program:
         The tables of the names in `later` are there when rows are evaluated, and not yet known.
         """
         empty = {name: table.slice(0, 0) for name, table in tables.items()}
-        names = sorted(_name_path(name, path) for name, paths in self.reads.items() for path in paths)
-        reads = tuple(names)
+        # As a user writes them, without `sample`.
+        named = [
+            [*([] if name == SAMPLE and path else [name]), *(str(step.key) for step in path)]
+            for name, paths in self.reads.items()
+            for path in paths
+        ]
+        reads = tuple(sorted(map(".".join, named)))
         others = [name for name in self.reads if name not in tables]
         absent = [name for name in others if name not in later]
         if absent:
@@ -202,15 +212,10 @@ class Program:
             return Computed(computed.series)
         return computed
 
-    def _number_rendered(self, tables: Tables, rows: pl.Series | None = None) -> Distinct:
-        rendered = self._render_distinct(tables, rows)
-        distinct = number_values(rendered.values)
-        return Distinct(distinct.values, distinct.codes.gather(rendered.codes))
-
     def _render_distinct(self, tables: Tables, rows: pl.Series | None = None) -> Distinct:
         """Render these rows (None: all), once where they are alike in all that is read; a value may recur."""
         keys = self._find_keys(tables)
-        height = max(map(len, tables.values()), default=0) if rows is None else len(rows)
+        height = len(tables[SAMPLE]) if rows is None else len(rows)
         if isinstance(keys, str):
             return Distinct(self._render(tables, rows), pl.int_range(height, dtype=pl.UInt32, eager=True))
         if rows is None:
@@ -256,7 +261,7 @@ class Program:
             name: (PartialRow if name == SAMPLE else PartialMapping)(tables[name].columns) for name in columns
         }
         cells = {name: [decode(name, column) for column in some] for name, some in columns.items()}
-        height = max(map(len, tables.values()), default=0) if rows is None else len(rows)
+        height = len(tables[SAMPLE]) if rows is None else len(rows)
         large: frozenset[int] = frozenset()
         if self.recipe.is_tame and any(columns.values()):
             first, *others = (weigh_cells(read(name, one)) for name, some in columns.items() for one in some)
@@ -276,12 +281,6 @@ def _follow_path(steps: Path, cell: object) -> object:
         return make_plain(value)
     except FOREIGN as error:
         return translate_error(error)
-
-
-def _name_path(name: str, path: Path) -> str:
-    """Return a path as a user writes it, without `sample`."""
-    keys = [str(step.key) for step in path]
-    return ".".join(keys if name == SAMPLE and keys else [name, *keys])
 
 
 def _number_cells(series: pl.Series) -> Distinct:
@@ -433,34 +432,30 @@ def _compute_text(pieces: Sequence[nodes.Node], tables: Tables) -> Computed | No
 
 
 def print_cells(cells: Computed) -> Computed | None:
-    """Return what Jinja prints for the values: `None` for null, `True` for true, floats as Python does."""
+    """Return what Jinja prints for the values: `None` for null, `True` for true, the rest as Python does.
+
+    Each distinct float, list or struct is printed once; not exact where limits may apply.
+    """
     series, dtype = cells.series, cells.series.dtype
-    if dtype == pl.String:
-        texts = series
+    if dtype == pl.String or dtype.is_integer():
+        texts = series.cast(pl.String)
     elif dtype == pl.Boolean:
         texts = series.replace_strict({True: "True", False: "False"}, return_dtype=pl.String)
-    elif dtype.is_integer():
-        texts = series.cast(pl.String)
     else:
-        return _print_distinct(cells)
+        keys = find_value_keys(series)
+        if keys is None:
+            return None
+        leaders, codes = group_rows(keys, len(series))
+        printed: list[str | None] = []
+        for value in series.gather(leaders).to_list():
+            try:
+                printed.append(str(make_printable(value)) if measure(value) <= _LONG_TEXT else None)
+            except OverflowError:
+                printed.append(None)
+        texts = pl.Series(printed, dtype=pl.String).gather(codes)
+        is_short = texts.is_not_null() if texts.null_count() else None
+        return Computed(texts.fill_null(""), cells.good).require(is_short)
     return Computed(texts.fill_null("None") if texts.null_count() else texts, cells.good)
-
-
-def _print_distinct(cells: Computed) -> Computed | None:
-    """Return the texts of floats, lists and structs, each distinct value printed once by Python."""
-    keys = find_value_keys(cells.series)
-    if keys is None:
-        return None
-    leaders, codes = group_rows(keys, len(cells.series))
-    printed: list[str | None] = []
-    for value in cells.series.gather(leaders).to_list():
-        try:
-            printed.append(str(make_printable(value)) if measure(value) <= _LONG_TEXT else None)
-        except OverflowError:  # so large that limits may apply
-            printed.append(None)
-    texts = pl.Series(printed, dtype=pl.String).gather(codes)
-    is_short = texts.is_not_null() if texts.null_count() else None
-    return Computed(texts.fill_null(""), cells.good).require(is_short)
 
 
 # Which rows are alike in all that a template reads.

@@ -33,19 +33,27 @@ from jinja2 import nodes
 
 from answerkey.errors import Place, SpecError
 from answerkey.sandbox.snippet import START_SECONDS, SnippetError, WorkerProcess
-from answerkey.sandbox.worker import Channel
+from answerkey.sandbox.worker import Channel, limit_process
 from answerkey.templates.analysis import find_lone_expression, parse_template, translate_syntax_errors
 from answerkey.templates.environment import open_environment
-from answerkey.templates.limits import FEW_STEPS, MOST_ELEMENTS, MOST_STEPS, RowContext, measure
 from answerkey.templates.values import (
+    FEW_STEPS,
     FOREIGN,
+    FREE_OUTPUT,
+    MOST_ELEMENTS,
+    MOST_GROWTH,
+    MOST_STEPS,
     SCALARS,
+    Effort,
     ExcessError,
+    RowContext,
     RowError,
     RowExcessError,
+    count_within,
     describe_type,
     is_flat,
     make_plain,
+    measure,
     translate_error,
 )
 
@@ -149,28 +157,38 @@ class Recipe:
         for _ in rows.fill():
             if frame is None:  # at first, and after a row that failed
                 frame = cast("RowContext", template.new_context(dict(rows.given)))
-                frame.grant(steps, own_size=len(self.source), columns=self.columns)
+                frame.effort = Effort(steps)
             frame.renew()
             outcome: object
             try:
-                text = "".join(template.root_render_func(frame))
-                if not self.keeps_value:
-                    if len(text) > MOST_ELEMENTS:
-                        made = f"the template prints {len(text):,} characters"
-                        raise ExcessError(f"{made}; {MOST_ELEMENTS:,} are allowed")
-                    outcome = text
-                else:
+                outcome = "".join(template.root_render_func(frame))
+                if self.keeps_value:
                     outcome = frame.vars[_VALUE]
-                if type(outcome) is str:
-                    frame.limit_growth(len(outcome))
-                elif type(outcome) not in SCALARS:
-                    frame.limit_growth(measure(outcome))
+                elif len(outcome) > MOST_ELEMENTS:
+                    made = f"the template prints {len(outcome):,} characters"
+                    raise ExcessError(f"{made}; {MOST_ELEMENTS:,} are allowed")
+                if type(outcome) not in SCALARS or (type(outcome) is str and len(outcome) > FREE_OUTPUT):
+                    self._limit_growth(measure(outcome), frame.given)
                     outcome = make_plain(outcome)
             except FOREIGN as error:
                 has_lines = not self.keeps_value and "\n" in self.source
                 outcome = translate_error(error, _find_line(template, error) if has_lines else None)
                 frame = None
             yield outcome
+
+    def _limit_growth(self, size: int, given: Mapping[str, Any]) -> None:
+        """Raise ExcessError for an outcome that is out of proportion to the row and the template."""
+        if size <= FREE_OUTPUT:
+            return
+        read = len(self.source)
+        for name, value in given.items():
+            if name == "sample" and isinstance(value, dict) and self.columns is not None:
+                value = {key: value[key] for key in self.columns if key in value}  # noqa: PLW2901 - what counts of it
+            read += min(count_within(value, MOST_ELEMENTS), MOST_ELEMENTS)
+        most = FREE_OUTPUT + MOST_GROWTH * read
+        if size > most:
+            made = f"the template makes {size:,} characters out of {read:,}, its own and those that it reads"
+            raise ExcessError(f"{made}; {most:,} are allowed")
 
 
 def _find_line(template: jinja2.Template, error: BaseException) -> int | None:
@@ -264,9 +282,9 @@ def _render_part(recipe: Recipe, rows: Rows) -> list[object]:
     worker = _idle.pop() if _idle else _start_worker()
     outcomes: list[object] = []
     try:
-        reading = worker.send_bytes(payload)
+        reading = worker.send(payload)
         while len(outcomes) < rows.height and not (outcomes and isinstance(outcomes[-1], StoppedError)):
-            outcomes += decode(worker.receive_bytes(seconds=_WALL_SECONDS + reading))
+            outcomes += decode(worker.receive(seconds=_WALL_SECONDS + reading))
     except SnippetError as problem:
         reason = (
             f"its process ended ({problem.message}); it may have {MEMORY_BYTES // _MEGABYTE} MB of memory"
@@ -299,7 +317,7 @@ def _reduce_datetime(value: dt.datetime) -> Any:  # noqa: ANN401 - as pickle has
 def _start_worker() -> WorkerProcess:
     worker = WorkerProcess("-c", _BOOT, *filter(None, sys.path))
     try:
-        worker.receive_bytes(seconds=START_SECONDS)
+        worker.receive(seconds=START_SECONDS)
     except SnippetError as problem:
         worker.close()
         raise SpecError("E120", f"the process for templates does not start: {problem.message}") from None
@@ -383,31 +401,22 @@ def serve() -> None:
     channel.send(b"[]")
     excesses: Counter[Recipe] = Counter()
     while True:
-        recipe, rows = pickle.loads(channel.receive_bytes())  # noqa: S301 - from our own process
-        _answer(channel, recipe, rows, excesses)
+        recipe, rows = pickle.loads(channel.receive())  # noqa: S301 - from our own process
+        for message in render_messages(recipe, rows, excesses):
+            channel.send(message)
 
 
 def _limit_process(memory_file: str = "/proc/self/statm") -> None:
     """Lower what this process may take; a limit that the system does not know is left as it is."""
-    import resource
-
-    limits = {
-        "RLIMIT_FSIZE": 0,
-        "RLIMIT_CORE": 0,
-        # Those that are open stay open, and no other can be opened: no file, no pipe, no connection.
-        "RLIMIT_NOFILE": 1,
-        "RLIMIT_NPROC": 0,
-    }
+    limits = {}
     with suppress(OSError), open(memory_file, encoding="ascii") as file:  # noqa: PTH123 - nothing more is loaded here than is needed
-        pages = int(file.read().split()[0])
-        limits["RLIMIT_AS"] = pages * os.sysconf("SC_PAGE_SIZE") + MEMORY_BYTES
-    for name, value in limits.items():
-        with suppress(OSError, ValueError, AttributeError):
-            resource.setrlimit(getattr(resource, name), (value, value))
+        limits["AS"] = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE") + MEMORY_BYTES
+    # The files that are open stay open, and no other can be opened: no file, no pipe, no connection.
+    limit_process(FSIZE=0, CORE=0, NOFILE=1, NPROC=0, **limits)
 
 
-def _answer(channel: Channel, recipe: Recipe, rows: Rows, excesses: Counter[Recipe]) -> None:
-    """Send the outcomes, each within its time, up to the one that is one too many."""
+def render_messages(recipe: Recipe, rows: Rows, excesses: Counter[Recipe]) -> Iterator[bytes]:
+    """Yield the outcomes as messages, each rendered within its time, up to the one that is one too many."""
     pending: list[object] = []
     size, due = 0, time.monotonic() + _SEND_SECONDS
     signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
@@ -420,13 +429,13 @@ def _answer(channel: Channel, recipe: Recipe, rows: Rows, excesses: Counter[Reci
                 break
         size += len(outcome) if type(outcome) is str else _OUTCOME_CHARACTERS
         if size > _SEND_CHARACTERS or time.monotonic() > due:
-            channel.send(_write(pending))
+            yield _write(pending)
             pending.clear()
             size, due = 0, time.monotonic() + _SEND_SECONDS
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
     signal.setitimer(signal.ITIMER_PROF, 0)
     if pending:
-        channel.send(_write(pending))
+        yield _write(pending)
 
 
 def _write(outcomes: Sequence[object]) -> bytes:

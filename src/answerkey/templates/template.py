@@ -16,20 +16,17 @@ from jinja2 import nodes
 from answerkey.errors import SpecError, listing
 from answerkey.templates.analysis import (
     Path,
-    find_columns,
     find_literal_text,
     find_lone_expression,
     find_path,
     find_paths,
-    find_reads,
     is_tame,
     parse_template,
 )
 from answerkey.templates.config import find_config_names
-from answerkey.templates.limits import count_within
 from answerkey.templates.planner import LARGE_ROW, SAMPLE, Distinct, Plan, Program
 from answerkey.templates.rendering import Recipe, Rows, compile_recipe, render_rows
-from answerkey.templates.values import FOREIGN, RowError, describe_type, make_plain
+from answerkey.templates.values import FOREIGN, RowError, count_within, describe_type, make_plain
 from answerkey.types import Row, Samples
 
 Kind = Literal["constant", "column", "expression"]
@@ -58,12 +55,13 @@ class Template:
     path: tuple[str | int, ...] | None = None
     names: tuple[str, ...] = (SAMPLE,)
     _constant: object = field(default=None, repr=False)
-    _steps: Path = field(default=(), repr=False)
-    _tree: nodes.Template = field(default_factory=nodes.Template, repr=False)
-    _recipe: Recipe | None = field(default=None, repr=False)
+    #: Where constant steps lead from each name.
+    _paths: Mapping[str, frozenset[Path]] = field(default_factory=dict, repr=False)
+    #: For the value and for the text; a source that is no text has none.
+    _programs: tuple[Program, ...] = field(default=(), repr=False)
 
     @classmethod
-    def compile(cls, source: object, *, names: Sequence[str] = (SAMPLE,)) -> Template:
+    def compile(cls, source: object, names: Sequence[str] = (SAMPLE,)) -> Template:
         """Return the template that a text is; any other value is a constant.
 
         Raise SpecError E112 for what is no template, with its line within the text, and `UnresolvedConfig`.
@@ -73,27 +71,26 @@ class Template:
         return cls(source, "constant", names=tuple(names), _constant=source)
 
     def __reduce__(self) -> tuple[Callable[..., Template], tuple[object, ...]]:
-        return _compile_again, (self.source, self.names)
+        return Template.compile, (self.source, self.names)
 
     def paths_from(self, name: str) -> frozenset[tuple[str | int, ...]]:
         """Return where constant steps lead from a name: `scores.a.b` leads to `("a", "b")`."""
-        found = () if self.kind == "constant" else find_paths(self._tree, name)
-        return frozenset(tuple(step.key for step in path) for path in found)
+        return frozenset(tuple(step.key for step in path) for path in self._paths.get(name, ()))
 
     def evaluate(self, **context: object) -> object:
         """Return the value for one row: of a lone `{{ expression }}` with its type, otherwise text.
 
         Raise RowError.
         """
-        if self.kind == "constant" or self._recipe is None:
+        if self.kind == "constant":
             return self._constant
-        return _render_one(self._recipe, context)
+        return _render_one(self._programs[0].recipe, context)
 
     def render(self, **context: object) -> str:
         """Return the text that Jinja prints for one row. Raise RowError."""
-        if self._recipe is None:
+        if not self._programs:
             return str(self.source)
-        return str(_render_one(replace(self._recipe, keeps_value=False), context))
+        return str(_render_one(self._programs[1].recipe, context))
 
     def values(self, samples: Samples, **others: Samples) -> list[object]:
         """Return the value for every row; a failing row's value is a RowError.
@@ -102,17 +99,17 @@ class Template:
         """
         if self.kind == "constant":
             return [self._constant] * len(samples)
-        return self._value_program.list_values({SAMPLE: samples, **others})
+        return self._programs[0].list_values({SAMPLE: samples, **others})
 
     def distinct(self, samples: Samples, **others: Samples) -> Distinct:
         """Return the distinct values, and for each row the position of its value among them."""
         if self.kind == "constant":
             return Distinct([self._constant], pl.zeros(len(samples), pl.UInt32, eager=True))
         if others:
-            return self._value_program.number({SAMPLE: samples, **others})
+            return self._programs[0].number({SAMPLE: samples, **others})
         key = "distinct", self.source, self.names
         if key not in samples.memo:
-            samples.memo[key] = self._value_program.number({SAMPLE: samples})
+            samples.memo[key] = self._programs[0].number({SAMPLE: samples})
         found: Distinct = samples.memo[key]
         return found
 
@@ -120,14 +117,13 @@ class Template:
         """Return the values as a column; None where columns cannot compute them, or a row has an error."""
         if self.kind == "constant":
             return None
-        return self._value_program.build_series({SAMPLE: samples, **others})
+        return self._programs[0].build_series({SAMPLE: samples, **others})
 
     def texts(self, samples: Samples, **others: Samples) -> list[str | RowError]:
         """Return what `render` prints for every row; a failing row has its RowError."""
-        if self._recipe is None:
+        if not self._programs:
             return [str(self.source)] * len(samples)
-        texts = self._text_program.list_values({SAMPLE: samples, **others})
-        return cast("list[str | RowError]", texts)
+        return cast("list[str | RowError]", self._programs[1].list_values({SAMPLE: samples, **others}))
 
     def plan(self, samples: Samples, *, as_text: bool = False, later: Collection[str] = ()) -> Plan:
         """Return how the values, or the texts, will be found for a table with these columns.
@@ -136,24 +132,7 @@ class Template:
         """
         if self.kind == "constant":
             return Plan("constant")
-        program = self._text_program if as_text else self._value_program
-        return program.plan({SAMPLE: samples}, later)
-
-    @cached_property
-    def _value_program(self) -> Program:
-        recipe = cast("Recipe", self._recipe)
-        if not recipe.keeps_value:
-            return self._text_program
-        expression = find_lone_expression(self._tree)
-        return Program(recipe, expression, find_reads(self._tree, self.names), self._steps)
-
-    @cached_property
-    def _text_program(self) -> Program:
-        recipe = replace(cast("Recipe", self._recipe), keeps_value=False)
-        outputs = [one for one in self._tree.body if isinstance(one, nodes.Output)]
-        printed = nodes.Concat([node for output in outputs for node in output.nodes])
-        is_printed = len(outputs) == len(self._tree.body)
-        return Program(recipe, printed if is_printed else None, find_reads(self._tree, self.names))
+        return self._programs[as_text].plan({SAMPLE: samples}, later)
 
 
 def _render_one(recipe: Recipe, context: Mapping[str, object]) -> object:
@@ -175,10 +154,27 @@ def _compile_once(source: str, names: tuple[str, ...]) -> Template:
     if left := find_config_names(source):
         raise UnresolvedConfig(left)
     tree = parse_template(source, names)
+    paths = {name: frozenset(find_paths(tree, name)) for name in names}
+    shortest = {
+        name: frozenset(path for path in found if not any(path[:size] in found for size in range(len(path))))
+        for name, found in paths.items()
+        if found
+    }
+    firsts = {path[0].key if path else None for path in paths.get(SAMPLE, ())}
+    columns = frozenset(key for key in firsts if isinstance(key, str))
+    read = columns if len(columns) == len(firsts) else None
+    recipe = Recipe(source, names, keeps_value=False, columns=read, is_tame=is_tame(tree, names))
+    outputs = [one for one in tree.body if isinstance(one, nodes.Output)]
+    printed = nodes.Concat([node for output in outputs for node in output.nodes])
+    is_printed = len(outputs) == len(tree.body)
+    as_value = as_text = Program(recipe, printed if is_printed else None, shortest)
     expression = find_lone_expression(tree)
-    columns = find_columns(tree)
-    recipe = Recipe(source, names, expression is not None, columns, is_tame(tree, names))
-    known: dict[str, Any] = {"names": names, "_tree": tree, "_recipe": recipe}
+    if expression is not None:
+        steps = find_path(expression, SAMPLE) or ()
+        is_column = bool(steps) and isinstance(steps[0].key, str)
+        recipe = replace(recipe, keeps_value=True)
+        as_value = Program(recipe, expression, shortest, steps if is_column else ())
+    known: dict[str, Any] = {"names": names, "_paths": paths, "_programs": (as_value, as_text)}
     if expression is None:
         text = find_literal_text(tree)
         if text is not None:
@@ -187,15 +183,10 @@ def _compile_once(source: str, names: tuple[str, ...]) -> Template:
         with suppress(nodes.Impossible, *FOREIGN):
             return Template(source, "constant", _constant=make_plain(expression.as_const()), **known)
     compile_recipe(recipe)  # so that what Jinja refuses is refused here
-    steps = find_path(expression, SAMPLE) if expression is not None else None
-    if steps and isinstance(steps[0].key, str):
-        path = tuple(step.key for step in steps)
-        return Template(source, "column", columns, path, _steps=steps, **known)
-    return Template(source, "expression", columns, **known)
-
-
-def _compile_again(source: object, names: tuple[str, ...]) -> Template:
-    return Template.compile(source, names=names)
+    if as_value.path:
+        path = tuple(step.key for step in as_value.path)
+        return Template(source, "column", read, path, **known)
+    return Template(source, "expression", read, **known)
 
 
 FilterOp = Literal[

@@ -91,7 +91,7 @@ class GateItem(pytest.Item):
 
     def runtest(self) -> None:
         """Pass if the gate does; skip one that is for other tasks."""
-        from answerkey.gates.text import WORDS, advise_gate, explain_gate
+        from answerkey.gates.rules import WORDS, advise_gate, explain_gate
         from answerkey.types import GateStatus
 
         run = self.parent.run_once()
@@ -121,7 +121,7 @@ class GateItem(pytest.Item):
 
 def _read_options(config: pytest.Config) -> dict[str, Any]:
     """Return what the command line of pytest says, as options of `answerkey.run`."""
-    from answerkey.report.listing import find_run
+    from answerkey.reports.view import find_run
 
     model, baseline = (config.getoption(f"answerkey_{name}") for name in ("model", "baseline"))
     found = {"model": model, "baseline": baseline and str(find_run(str(baseline)).path)}
@@ -151,7 +151,7 @@ def answerkey_gates(request: pytest.FixtureRequest) -> Callable[..., Run]:
     """
 
     def run_gates(path: str | Path, **options: object) -> Run:
-        from answerkey.gates.text import draw_gates, judge_run
+        from answerkey.gates.rules import draw_gates, judge_run
         from answerkey.text import plain_text
         from answerkey.types import GateStatus
 

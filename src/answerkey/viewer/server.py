@@ -25,29 +25,37 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from functools import cached_property
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 from socketserver import TCPServer
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from answerkey.errors import AnswerkeyError, RunError, ServeError, SpecError, hide_secrets
-from answerkey.report.compared import describe_comparison
-from answerkey.report.explain import count_trials, find_position
-from answerkey.report.html import build_page as build_html
-from answerkey.report.html import hash_source
-from answerkey.report.overview import describe_overview, name_dataset
-from answerkey.report.samples import Query, SampleTable
-from answerkey.report.view import label_metric
+from answerkey.reports.explain import count_trials, find_position
+from answerkey.reports.html import build_page as build_html
+from answerkey.reports.html import describe_comparison, hash_source
+from answerkey.reports.overview import describe_overview, name_dataset
+from answerkey.reports.samples import Query, SampleTable
+from answerkey.reports.view import label_metric
 from answerkey.runs import Run, TaskRun, load_run, name_answerer
 from answerkey.runs.lock import LOCK_NAME, is_alive
 from answerkey.runs.store import JOURNAL_NAME, PART, FolderStore
 from answerkey.text import clean_numbers, is_share, make_visible
 from answerkey.viewer.guard import METHOD, Address, Guard, Request, is_foreign, is_opening, miss, refuse
+
+#: So many of each are kept: runs and what they say, their rows, comparisons.
+KEPT_RUNS = 64
+KEPT_ROWS = 6
+KEPT_COMPARISONS = 16
+
+Plain = dict[str, Any]
+#: What tells one state of a run's files from another.
+Mark = tuple[tuple[int, int], ...]
+T = TypeVar("T")
 
 _SOLVE = "solve"
 #: Seconds in which a journal that was written to counts as being worked on, wherever that is done.
@@ -61,48 +69,85 @@ _NEWER = f"{_COLUMNS} WHERE rowid > ?"
 _AGAIN = f"{_COLUMNS} WHERE rowid IN (SELECT value FROM json_each(?))"  # noqa: S608 - constants
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is: questions answered (failed ones too), calls of every purpose, tokens of live ones."""
-
-    done: int
-    calls: int
-    failed: int
-    prompt_tokens: int
-    completion_tokens: int
-
-
 @dataclass
-class RunWatch:
-    """Looks at one run folder again and again; what was counted once is not read twice.
+class RunFolder:
+    """One run of the folder: where it lies, and what is done of it, which is looked at again and again.
 
-    Calls are appended to the journal and stay as they are, but for failed ones, which a resumed run asks
-    again: these alone are looked up anew.
+    What was counted once is not read twice: calls are appended to the journal and stay as they are, but for
+    failed ones, which a resumed run asks again: these alone are looked up anew.
     """
 
-    folder: Path
+    path: Path
     _last: int = 0
     _failed: dict[int, str] = field(default_factory=dict)
     _finished: Counter[str] = field(default_factory=Counter)
-    _tokens: tuple[int, int] = (0, 0)
+    _tokens: int = 0
     _rows: dict[str, int] = field(default_factory=dict)
 
-    def look(self) -> Progress:
-        """Return how far the run is now; what cannot be read at this moment is left for the next look."""
+    @property
+    def id(self) -> str:
+        """The same for the same name of the folder, so that links last, and not its name."""
+        return make_id(self.path.name)
+
+    def read_mark(self) -> Mark:
+        """Return what tells this state of the run from another; E501 when it is gone."""
+        files = [self.path / "run.json", *sorted(self.path.glob("tasks/*/metrics.json"))]
+        try:
+            return tuple((stat.st_mtime_ns, stat.st_size) for stat in (file.stat() for file in files))
+        except OSError as error:
+            message = f"the run `{self.path.name}` is no longer there"
+            raise RunError("E501", message, hint="the list of runs shows what there is") from error
+
+    def describe_state(self, run: Run) -> Plain:
+        """Return the status, and what is done of how much, with calls and tokens, until the run is complete.
+
+        A run that nobody works on any more is incomplete, whatever it says. How many questions there are is
+        None where that depends on rows that are not read yet.
+        """
+        if run.status == "complete":
+            return {"status": run.status, "progress": None}
+        seen, tasks = self.count_done(), run.manifest.get("tasks") or ()
+        total = 0
+        for entry in tasks:
+            trials = (entry.get("trials") or {}).get("num_trials", 1)
+            times = (entry.get("repeatability") or {}).get("num_runs", 1)
+            total += int(entry["dataset"]["samples"]) * int(trials) * int(times)
+        is_open = any(entry.get("choice_order") for entry in tasks)
+        is_stale = run.status == "running" and not is_under_way(self.path)
+        status = "incomplete" if is_stale else run.status
+        return {
+            "status": status,
+            "progress": {**seen, "total": None if is_open else max(total, seen["done"])},
+        }
+
+    def count_done(self) -> dict[str, int]:
+        """Return questions answered (failed ones too), calls of every purpose, tokens of live ones.
+
+        What cannot be read at this moment is left for the next look.
+        """
         with suppress(sqlite3.Error, OSError):  # it may be in the making, or being removed
             self._read_journal()
+        # Rows of completions or scores that are written, whichever are more.
+        written = Counter({"completions": 0, "scores": 0})
+        store, files = FolderStore(self.path), {}
+        with suppress(OSError, RunError):  # it may be in the making, or none of ours
+            files = store.list_files("tasks")
+        for name, file in files.items():
+            if PART.fullmatch(name):
+                if name not in self._rows:
+                    with suppress(RunError):
+                        self._rows[name] = store.count_rows(file)
+                written[name.split("/")[-2]] += self._rows.get(name, 0)
         failed = Counter(self._failed.values())
-        solved = self._finished[_SOLVE] + failed[_SOLVE]
-        return Progress(
-            done=max(solved, self._count_rows()),
-            calls=self._finished.total() + failed.total(),
-            failed=failed.total(),
-            prompt_tokens=self._tokens[0],
-            completion_tokens=self._tokens[1],
-        )
+        return {
+            "done": max(self._finished[_SOLVE] + failed[_SOLVE], *written.values()),
+            "calls": self._finished.total() + failed.total(),
+            "failed": failed.total(),
+            "tokens": self._tokens,
+        }
 
     def _read_journal(self) -> None:
-        file = self.folder / JOURNAL_NAME
+        file = self.path / JOURNAL_NAME
         if not file.is_file():
             return
         with closing(_connect(file)) as connection:
@@ -115,23 +160,7 @@ class RunWatch:
                     self._failed[place] = purpose
                     continue
                 self._finished[purpose] += 1
-                if source != "cache":
-                    self._tokens = self._tokens[0] + (asked or 0), self._tokens[1] + (said or 0)
-
-    def _count_rows(self) -> int:
-        """Return how many rows of completions or scores are written, whichever are more."""
-        written = Counter({"completions": 0, "scores": 0})
-        store = FolderStore(self.folder)
-        files = {}
-        with suppress(OSError, RunError):  # it may be in the making, or none of ours
-            files = store.list_files("tasks")
-        for name, file in files.items():
-            if PART.fullmatch(name):
-                if name not in self._rows:
-                    with suppress(RunError):
-                        self._rows[name] = store.count_rows(file)
-                written[name.split("/")[-2]] += self._rows.get(name, 0)
-        return max(written.values())
+                self._tokens += 0 if source == "cache" else (asked or 0) + (said or 0)
 
 
 def _connect(file: Path) -> sqlite3.Connection:
@@ -159,17 +188,6 @@ def is_under_way(folder: Path) -> bool:
     # The journal was written to a moment ago, perhaps by another machine.
     times = [path.stat().st_mtime for path in folder.glob(f"{JOURNAL_NAME}*") if path.exists()]
     return bool(times) and time.time() - max(times) < _FRESH
-
-
-#: So many of each are kept: runs and what they say, their rows, comparisons.
-KEPT_RUNS = 64
-KEPT_ROWS = 6
-KEPT_COMPARISONS = 16
-
-Plain = dict[str, Any]
-#: What tells one state of a run's files from another.
-Mark = tuple[tuple[int, int], ...]
-T = TypeVar("T")
 
 
 class Cache(Generic[T]):
@@ -202,57 +220,6 @@ class Cache(Generic[T]):
                 self._making.pop(key, None)
 
 
-@dataclass
-class RunEntry:
-    """One run of the folder: its id and where it lies."""
-
-    id: str
-    folder: Path
-
-    @cached_property
-    def watch(self) -> RunWatch:
-        """Who counts what is done."""
-        return RunWatch(self.folder)
-
-    @property
-    def label(self) -> str:
-        """The name of its folder."""
-        return self.folder.name
-
-    def read_mark(self) -> Mark:
-        """Return what tells this state of the run from another; E501 when it is gone."""
-        files = [self.folder / "run.json", *sorted(self.folder.glob("tasks/*/metrics.json"))]
-        try:
-            return tuple((stat.st_mtime_ns, stat.st_size) for stat in (file.stat() for file in files))
-        except OSError as error:
-            message = f"the run `{self.label}` is no longer there"
-            raise RunError("E501", message, hint="the list of runs shows what there is") from error
-
-    def describe_state(self, run: Run) -> Plain:
-        """Return the status, and what is done of how much, with calls and tokens, until the run is complete.
-
-        A run that nobody works on any more is incomplete, whatever it says. How many questions there are is
-        None where that depends on rows that are not read yet.
-        """
-        if run.status == "complete":
-            return {"status": run.status, "progress": None}
-        seen, tasks = self.watch.look(), run.manifest.get("tasks") or ()
-        total = 0
-        for entry in tasks:
-            trials = (entry.get("trials") or {}).get("num_trials", 1)
-            times = (entry.get("repeatability") or {}).get("num_runs", 1)
-            total += int(entry["dataset"]["samples"]) * int(trials) * int(times)
-        progress = {
-            "done": seen.done,
-            "total": None if any(entry.get("choice_order") for entry in tasks) else max(total, seen.done),
-            "calls": seen.calls,
-            "failed": seen.failed,
-            "tokens": seen.prompt_tokens + seen.completion_tokens,
-        }
-        is_stale = run.status == "running" and not is_under_way(self.folder)
-        return {"status": "incomplete" if is_stale else run.status, "progress": progress}
-
-
 class Catalog:
     """The runs right below a folder, or the one run that a folder is; safe for threads."""
 
@@ -261,7 +228,7 @@ class Catalog:
         if not self.folder.is_dir():
             hint = "name the folder that holds your runs"
             raise RunError("E501", f"`{folder}` is not a folder", hint=hint)
-        self._entries: dict[str, RunEntry] = {}
+        self._entries: dict[str, RunFolder] = {}
         self._lock = threading.Lock()
         #: Held by a search through texts: one at a time has all cores, and one given up never begins.
         self.search = threading.Lock()
@@ -276,21 +243,21 @@ class Catalog:
         found = [self._describe_listed(entry) for entry in self._scan().values()]
         return sorted(found, key=lambda one: (one["started_at"] or "", one["label"]), reverse=True)
 
-    def find(self, run_id: str) -> RunEntry:
+    def find(self, run_id: str) -> RunFolder:
         """Return the run of an id; E703 when there is none."""
         entry = self._entries.get(run_id) or self._scan().get(run_id)
         return entry if entry is not None else miss("there is no such run")
 
-    def open(self, entry: RunEntry) -> Run:
+    def open(self, entry: RunFolder) -> Run:
         """Return a run as it is now."""
-        return self._runs.get((entry.id, entry.read_mark()), lambda: load_run(entry.folder))
+        return self._runs.get((entry.id, entry.read_mark()), lambda: load_run(entry.path))
 
     def describe(self, run_id: str) -> Plain:
         """Return the overview of a run, with how far it is while it is under way."""
         entry = self.find(run_id)
         run = self.open(entry)
         made = self._overviews.get(
-            (run_id, entry.read_mark()), lambda: describe_overview(run, run_id=run_id, label=entry.label)
+            (run_id, entry.read_mark()), lambda: describe_overview(run, run_id=run_id, label=entry.path.name)
         )
         return {**made, **entry.describe_state(run)}
 
@@ -319,23 +286,21 @@ class Catalog:
 
         return self._comparisons.get(tuple((entry.id, entry.read_mark()) for entry in entries), compare)
 
-    def _scan(self) -> dict[str, RunEntry]:
+    def _scan(self) -> dict[str, RunFolder]:
         """Return the runs that are there now; one that was seen before keeps what is known of it."""
         is_run = (self.folder / "run.json").is_file()
         found = [self.folder] if is_run else [path.parent for path in self.folder.glob("*/run.json")]
         named = {make_id(path.name): path for path in sorted(found)}
         with self._lock:
-            self._entries = {
-                name: self._entries.get(name) or RunEntry(name, path) for name, path in named.items()
-            }
+            self._entries = {name: self._entries.get(name) or RunFolder(path) for name, path in named.items()}
             return dict(self._entries)
 
-    def _describe_listed(self, entry: RunEntry) -> Plain:
+    def _describe_listed(self, entry: RunFolder) -> Plain:
         """Return one run of the list; what went wrong stands in the place of one that cannot be read."""
-        about = {"id": entry.id, "label": entry.label}
+        about = {"id": entry.id, "label": entry.path.name}
         try:
             key = (entry.id, entry.read_mark())
-            listed = self._listed.get(key, lambda: {**about, **describe_listed(load_run(entry.folder))})
+            listed = self._listed.get(key, lambda: {**about, **describe_listed(load_run(entry.path))})
             if listed["status"] == "complete":
                 return {**listed, "progress": None}
             return {**listed, **entry.describe_state(self.open(entry))}
@@ -426,44 +391,30 @@ def read_api(catalog: Catalog, address: Address, is_given_up: Callable[[], bool]
             return catalog.describe(run)
         case ("api", "runs", run, "tasks", task, "rows"):
             _require_only(query, "offset", "limit", *(one.name for one in fields(Query)))
-            return _list_rows(catalog, run, task, query=query, is_given_up=is_given_up)
+            if any(len(text) > MOST_TEXT for text in query.values()):
+                refuse(f"a text to look for has at most {MOST_TEXT:,} characters")
+            wanted = Query.parse(query)
+            offset = read_number(query.get("offset", "0"))
+            limit = read_number(query.get("limit", str(USUAL_ROWS)), most=MOST_ROWS)
+            table = catalog.open_table(run, read_number(task))
+            with catalog.search if wanted.text else nullcontext():
+                if is_given_up():  # who types a word does not wait for what its first letters find
+                    raise ConnectionAbortedError
+                found = table.find(wanted)
+            return {"total": len(found), "rows": table.list(found.slice(offset, limit))}
         case ("api", "runs", run, "tasks", task, "rows", row):
             _require_only(query)
             table, position = catalog.open_table(run, read_number(task)), read_number(row)
             if position >= len(table):
                 miss("there is no such row in this task")
             return table.describe(position)
-        case (
-            "api",
-            "runs",
-            run,
-            "tasks",
-            task,
-            "find",
-        ):  # a sample by its id and, asked several times, the trial
+        case ("api", "runs", run, "tasks", task, "find"):
             _require_only(query, "id", "trial")
-            trial = read_number(query.get("trial", "0"))
-            found = catalog.open_task(run, read_number(task))
-            first = find_position(found, query.get("id", ""))
-            return {"p": None if first is None or trial >= count_trials(found) else first + trial}
+            # A sample by its id and, asked several times, the trial.
+            trial, asked = read_number(query.get("trial", "0")), catalog.open_task(run, read_number(task))
+            first = find_position(asked, query.get("id", ""))
+            return {"p": None if first is None or trial >= count_trials(asked) else first + trial}
     return miss()
-
-
-def _list_rows(
-    catalog: Catalog, run: str, task: str, *, query: Mapping[str, str], is_given_up: Callable[[], bool]
-) -> object:
-    """Return some rows of a task, and how many there are that fit the query."""
-    if any(len(text) > MOST_TEXT for text in query.values()):
-        refuse(f"a text to look for has at most {MOST_TEXT:,} characters")
-    wanted = Query.parse(query)
-    offset = read_number(query.get("offset", "0"))
-    limit = read_number(query.get("limit", str(USUAL_ROWS)), most=MOST_ROWS)
-    table = catalog.open_table(run, read_number(task))
-    with catalog.search if wanted.text else nullcontext():
-        if is_given_up():  # who types a word does not wait for what its first letters find
-            raise ConnectionAbortedError
-        found = table.find(wanted)
-    return {"total": len(found), "rows": table.list(found.slice(offset, limit))}
 
 
 def _require_only(query: Mapping[str, str], *names: str) -> None:
@@ -492,17 +443,10 @@ ADDED = (
 )
 
 
-class Page(NamedTuple):
-    """The bytes of the page, and the policy that is sent with them."""
-
-    content: bytes
-    policy: str
-
-
-def build_page() -> Page:
-    """Return the page of the viewer."""
+def build_page() -> tuple[bytes, str]:
+    """Return the page of the viewer, and the policy that is sent with it."""
     begin, end, policy = build_html(TITLE, is_viewer=True)
-    return Page(f"{begin}{end}".encode(), "; ".join((policy, *ADDED)))
+    return f"{begin}{end}".encode(), "; ".join((policy, *ADDED))
 
 
 # What a browser shows that comes without the token: it says so, or goes on where the token is still known.
@@ -595,7 +539,7 @@ class App:
 
     guard: Guard
     catalog: Catalog
-    page: Page
+    page: tuple[bytes, str]
     is_local: bool = True
     report_bug: Callable[[str], object] = field(default=sys.stderr.write, repr=False)
 

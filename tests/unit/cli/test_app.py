@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from answerkey._version import __version__
-from answerkey.cli.app import command_names
+from answerkey.cli import command_names
 
 Call = Callable[..., Any]
 

@@ -14,7 +14,6 @@ from answerkey.dataset_audit.questions import (
     name_options,
     read_questions,
 )
-from answerkey.datasets.rows import HeldRows
 from answerkey.datasets.tables import load_rows
 from answerkey.evaluate.checks import read_option_cell
 
@@ -22,7 +21,7 @@ from answerkey.evaluate.checks import read_option_cell
 def read(row: dict[str, Any], **said: Any) -> Question:  # noqa: ANN401 - the fields of find_fields
     """Return the question of a row, with the parts found by name unless said."""
     samples = load_rows([row], name="rows").samples
-    (question,) = read_questions(samples, find_fields(HeldRows(samples), **said))
+    (question,) = read_questions(samples, find_fields(samples, **said))
     return question
 
 
@@ -84,7 +83,7 @@ def test_parts_may_be_named() -> None:
     found = read(row, truth_form="index")
     assert (found.text, found.options, found.labels) == ("p\nq", ("x", "y"), ("A", "B"))
     assert (found.truth, found.said) == (1, "1")
-    fields = find_fields(HeldRows(load_rows([row], name="rows").samples))
+    fields = find_fields(load_rows([row], name="rows").samples)
     assert fields.columns == frozenset(row) - {"notes"}
     nested = {"question": STEM, "answerKey": "2"}
     assert read(nested, question=("question.stem",), truth="{{ sample.answerKey }}") == read(nested)

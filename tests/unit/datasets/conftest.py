@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.datasets import columns, content, parquet, rows, text_files
+from answerkey.datasets import content, formats, rows
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -29,8 +29,7 @@ def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         if request.param == "streamed":
             patch.setattr(content, "HELD_BYTES", 0)
             patch.setattr(rows, "BLOCK_ROWS", 3)
-            for module in (columns, parquet):
-                patch.setattr(module, "CHUNK_ROWS", 2)
-            patch.setattr(text_files, "_BLOCK", 7)
+            patch.setattr(formats, "CHUNK_ROWS", 2)
+            patch.setattr(formats, "_BLOCK", 7)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield request.param

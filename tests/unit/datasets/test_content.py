@@ -16,7 +16,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from answerkey.datasets import columns, content, rows, text_files
+from answerkey.datasets import content, formats, rows
 from answerkey.datasets.content import read_content
 from answerkey.datasets.tables import load_table
 from answerkey.errors import AnswerkeyError, DataError, Place, Problems
@@ -169,8 +169,8 @@ def read_as_stream(size: int, folder: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(content, "HELD_BYTES", -1)
         patch.setattr(rows, "BLOCK_ROWS", size)
-        patch.setattr(columns, "CHUNK_ROWS", size)
-        patch.setattr(text_files, "_BLOCK", size)
+        patch.setattr(formats, "CHUNK_ROWS", size)
+        patch.setattr(formats, "_BLOCK", size)
         patch.setenv("XDG_CACHE_HOME", str(folder))
         yield
 

@@ -32,7 +32,7 @@ def test_shards_are_the_samples_in_order() -> None:
     shards = list(cut_shards(dataset, 4, failed=[0, 5, 9]))
     assert [(one.index, one.offset, len(one.samples)) for one in shards] == [(0, 0, 4), (1, 4, 4), (2, 8, 2)]
     assert [one.failed for one in shards] == [(0,), (1,), (1,)]
-    assert [name for one in shards for name in one.samples.ids()] == dataset.samples().ids.to_list()
+    assert [name for one in shards for name in one.samples.ids] == dataset.samples().ids.to_list()
 
 
 def test_filters_must_all_hold_and_ids_stay() -> None:

@@ -19,8 +19,7 @@ import pytest
 
 from answerkey.cli import main
 from answerkey.datasets.dataset import open_dataset
-from answerkey.datasets.hub import Choice, HuggingFaceSource, choose_files, has_all_shards
-from answerkey.datasets.sources import pin_source
+from answerkey.datasets.sources import Choice, HuggingFaceSource, choose_files, has_all_shards, pin_source
 from answerkey.errors import DataError, SpecError
 
 pytest.importorskip("huggingface_hub")

@@ -120,7 +120,7 @@ def test_filters_see_derived_columns_and_ids_may_be_derived(write: Write) -> Non
         filters=(RowFilter("equals", "{{ sample.answer }}", "B"),),
     )
     dataset = open_dataset(source, name="x")
-    assert dataset.rows.ids().to_list() == ["9"]
+    assert dataset.rows.ids.to_list() == ["9"]
     assert (dataset.rows_read, dataset.rows_filtered) == (2, 1)
 
 

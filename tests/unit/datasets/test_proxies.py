@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.datasets.hub import HuggingFaceSource
-from answerkey.datasets.sources import UrlSource
+from answerkey.datasets.sources import HuggingFaceSource, UrlSource
 from answerkey.errors import DataError
 
 #: No such host can exist, so that whatever comes of it comes from the proxy.

@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 
 from answerkey.datasets.recorded import find_own_completions
-from answerkey.datasets.rows import HeldRows
 from answerkey.datasets.tables import FileFields, load_table
 
 FOLDER = Path(__file__).parents[4] / "shared" / "data"
@@ -21,7 +20,7 @@ def test_helm_completions_are_fields_of_a_struct() -> None:
     assert len(samples) == 14_014
     assert isinstance(samples.frame.schema["completions"], pl.Struct)
     for model, right in (("anthropic_claude-3-opus-20240229", 11_918), ("openai_gpt-4o-2024-05-13", 11_886)):
-        own = find_own_completions(HeldRows(samples), column=f"completions.{model}")
+        own = find_own_completions(samples, column=f"completions.{model}")
         assert own is not None
         assert (own.read(samples).frame["completion"] == samples.frame["answer"]).sum() == right
 

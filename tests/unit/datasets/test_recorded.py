@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from answerkey.datasets.dataset import Dataset
-from answerkey.datasets.recorded import find_field, find_own_completions, match_completions
-from answerkey.datasets.rows import HeldRows, Rows
+from answerkey.datasets.recorded import find_completion_column, find_own_completions, match_completions
+from answerkey.datasets.rows import Rows
 from answerkey.datasets.tables import load_rows, load_table
 from answerkey.errors import AnswerkeyError, DataError
 from answerkey.types import COMPLETION_SCHEMA, Completions, CompletionStatus
@@ -224,16 +224,16 @@ def test_statuses_of_the_file_are_kept() -> None:
 def test_completions_may_stand_beside_the_questions() -> None:
     """A dataset with a completion column holds its completions; one without holds none."""
     samples = load_rows([{"question": "?", "completion": "B"}], name="both").samples
-    found = find_own_completions(HeldRows(samples))
+    found = find_own_completions(samples)
     assert found is not None
     assert texts(found.read(samples)) == ["B"]
-    assert find_own_completions(HeldRows(load_rows([{"question": "?"}], name="bare").samples)) is None
+    assert find_own_completions(load_rows([{"question": "?"}], name="bare").samples) is None
 
 
 def test_a_named_column_must_be_in_the_dataset() -> None:
     """Naming a completion column that is not there gives E209."""
     with pytest.raises(DataError) as caught:
-        find_own_completions(HeldRows(load_rows([{"question": "?"}], name="bare").samples), column="reply")
+        find_own_completions(load_rows([{"question": "?"}], name="bare").samples, column="reply")
     assert caught.value.code == "E209"
 
 
@@ -250,7 +250,7 @@ def test_cells_of_a_field_that_some_parts_lack_are_null() -> None:
     """Which column a dotted name means is decided for the whole file, not for each part of it."""
     cells: list[object] = [{"m1": "A"}, {"m2": "B", "x": 1}, {"m1": "C", "x": [1]}]
     samples = load_rows([{"by": cell} for cell in cells], name="both").samples
-    own = find_own_completions(HeldRows(samples), column="by.m1")
+    own = find_own_completions(samples, column="by.m1")
     assert own is not None
     assert own.read(samples.slice(1, 1)).frame["completion"].to_list() == [None]
     assert own.read(samples).frame["completion"].to_list() == ["A", None, "C"]
@@ -361,8 +361,11 @@ def test_trials_in_the_order_of_the_samples_are_read_where_they_lie() -> None:
 def reach(rows: list[dict[str, object]], name: str) -> list[object] | None:
     """Return the cells that a name reaches."""
     samples = load_rows(rows, name="rows").samples
-    found = find_field(HeldRows(samples), name)
-    cells = None if found is None else found.read(samples)
+    try:
+        found = find_completion_column(samples, name)
+    except DataError:
+        return None
+    cells = None if found is None else found.cells(samples)
     return cells.to_list() if isinstance(cells, pl.Series) else cells
 
 

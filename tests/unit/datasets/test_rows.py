@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from answerkey.datasets import rows
-from answerkey.datasets.rows import HeldRows, Rows, iterate_blocks, join_positions, locate_positions
+from answerkey.datasets.rows import Rows, iterate_blocks, join_positions, locate_positions
 from answerkey.datasets.tables import load_table
 from answerkey.errors import DataError
 
@@ -34,7 +34,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Rows:
     stored = load_table(path).rows
     if request.param == "picked":
         return stored.take(pl.Series(range(0, 100, 2)))
-    return HeldRows(stored.load()) if request.param == "held" else stored
+    return stored.load() if request.param == "held" else stored
 
 
 @pytest.mark.parametrize("block", [1, 7, 1000])
@@ -59,7 +59,7 @@ def test_any_part_is_that_part_of_the_whole(table: Rows, block: int, monkeypatch
         found = part.load()
         assert len(part) == len(found) == len(places)
         assert found.frame.equals(whole.frame[places])
-        assert found.ids.to_list() == part.ids().to_list() == whole.ids.gather(places).to_list()
+        assert found.ids.to_list() == part.ids.to_list() == whole.ids.gather(places).to_list()
         assert found.lines is not None
         assert found.lines.to_list() == whole.lines.gather(places).to_list()
 

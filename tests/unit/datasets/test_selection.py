@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.datasets.dataset import Dataset, Selection, Shard, cut_shards, rank_ids, select_rows, share_out
-from answerkey.datasets.rows import HeldRows
 from answerkey.datasets.tables import load_rows
 from answerkey.errors import DataError, SpecError
 from answerkey.types import Samples
@@ -23,7 +22,7 @@ def build(count: int, subjects: int = 3) -> Samples:
 
 def select(samples: Samples, selection: Selection) -> Samples:
     """Return the selected samples."""
-    rows = HeldRows(samples)
+    rows = samples
     return rows.take(select_rows(rows, selection)).load()
 
 

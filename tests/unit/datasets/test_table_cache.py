@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from answerkey.datasets import content, parquet, tables
+from answerkey.datasets import content, formats, tables
 from answerkey.datasets.tables import FileFields, Table, load_table
 from answerkey.errors import DataError, SpecError
 
@@ -51,7 +51,7 @@ def test_a_large_file_is_read_once(tmp_path: Path, folder: Path, monkeypatch: py
     first = load_table(write_rows(tmp_path / "a.jsonl"))
     assert len(list_entries(folder)) == 1
     assert str(first.rows.file).endswith("a.jsonl")
-    monkeypatch.setattr(tables.TableCache, "build", None)
+    monkeypatch.setattr(formats, "parse_json", None)
     assert describe(load_table(tmp_path / "a.jsonl")) == describe(first)
     (tmp_path / "a.jsonl").rename(tmp_path / "b.jsonl")
     again = load_table(tmp_path / "b.jsonl")
@@ -174,7 +174,7 @@ def test_binary_files_with_foreign_types_are_kept_as_ours(
     tmp_path: Path, folder: Path, ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A column that needs a look at every value is the same whether the file is held or read in blocks."""
-    monkeypatch.setattr(parquet, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(formats, "CHUNK_ROWS", 7)
     dates = pl.date_range(pl.date(2026, 1, 1), pl.date(2026, 1, 30), eager=True)
     frame = pl.DataFrame(
         {

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from answerkey.datasets import columns
+from answerkey.datasets import formats
 from answerkey.datasets.sources import LocalSource
 from answerkey.datasets.tables import FileFields, load_table
 from answerkey.errors import AnswerkeyError, DataError, Problems
@@ -220,7 +220,7 @@ def test_white_space_around_a_name_is_noticed(write: Write) -> None:
 
 def test_files_longer_than_a_chunk_keep_their_order(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are handed over in pieces; none is lost or moved."""
-    monkeypatch.setattr(columns, "CHUNK_ROWS", 7_000)
+    monkeypatch.setattr(formats, "CHUNK_ROWS", 7_000)
     count = 50_001
     samples = load_table(write("a.csv", "n,m\n" + "".join(f"{n},x\n" for n in range(count)))).samples
     assert samples.values("n") == [str(n) for n in range(count)]

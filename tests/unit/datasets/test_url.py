@@ -17,9 +17,9 @@ import pytest
 import trustme
 
 from answerkey.cli import main
-from answerkey.datasets import downloads
 from answerkey.datasets.dataset import open_dataset
 from answerkey.datasets.sources import UrlSource, pin_source
+from answerkey.datasets.storage import open_cache_folder
 from answerkey.errors import DataError, SpecError
 
 ROWS = b'{"q": "one", "answer": "A"}\n{"q": "two", "answer": "B"}\n'
@@ -164,7 +164,7 @@ def test_a_file_that_is_too_large_is_refused(web: Server, length: str | None) ->
     with pytest.raises(DataError, match="is larger than 1 MB") as caught:
         read(f"{web.url}/big.csv", max_megabytes=1)
     assert caught.value.hint == "allow more with `max_megabytes: 2`"
-    assert list(downloads.open_cache_folder("downloads").glob("*")) == []
+    assert list(open_cache_folder("downloads").glob("*")) == []
     assert len(read(f"{web.url}/big.csv", max_megabytes=2)) == 1
 
 
@@ -257,7 +257,7 @@ def test_a_pinned_source_has_the_hash_and_no_query(web: Server) -> None:
     web.replies.clear()
     assert open_dataset(pinned, name="x").fingerprint
     stored = b"".join(
-        path.read_bytes() for path in downloads.open_cache_folder("downloads").rglob("*") if path.is_file()
+        path.read_bytes() for path in open_cache_folder("downloads").rglob("*") if path.is_file()
     )
     assert b"secret" not in stored
 

@@ -13,7 +13,7 @@ from answerkey.datasets.tables import load_rows
 from answerkey.errors import SolverError
 from answerkey.evaluate.prepare import Prepared
 from answerkey.evaluate.session import Observer, Reasons, count_calls
-from answerkey.models.calls import Adapted, BatchLeft, BatchSeen, Call, Finished, Price, Retried
+from answerkey.models.calls import BatchLeft, BatchSeen, Call, Finished, Price, Retried
 from answerkey.runs.journal import JournalCall
 from answerkey.spec import DatasetSpec, Specification
 from answerkey.types import Completion, CompletionStatus, Notice
@@ -57,7 +57,6 @@ def test_it_counts_what_is_done_known_failed_and_retried() -> None:
     observer.hear(finish(0, "A", is_known=True))
     observer.hear(finish(1, "A"))
     observer.hear(Retried(finish(2, "A").call, "HTTP 429: slow down", 1.0, 1))
-    observer.hear(Adapted(4, "status 429"))
     observer.hear(finish(2, ERROR))
     seen = observer.look()
     assert (seen.done, seen.total, seen.known, seen.failed, seen.retried) == (3, 200, 1, 1, 1)

@@ -8,8 +8,14 @@ from typing import Any
 
 import pytest
 
-from answerkey.gates.rules import read_definition
-from answerkey.gates.text import advise_gate, describe_run_gates, draw_gates, explain_gate, judge_run
+from answerkey.gates.rules import (
+    advise_gate,
+    describe_run_gates,
+    draw_gates,
+    explain_gate,
+    judge_run,
+    read_definition,
+)
 from answerkey.metrics import wilson
 from answerkey.runs import Run, describe_gates, start_run
 from answerkey.text import plain_text

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
-import pytest
 
 from answerkey.metrics import Metric
 from answerkey.types import EMPTY_STRUCT_FIELD, MetricValue, Scores
-
-ScoresMaker = Callable[..., Scores]
-Measurer = Callable[[Metric, Scores], dict[str, MetricValue]]
 
 
 def make_scores(
@@ -46,15 +42,7 @@ def _make_struct(columns: Mapping[str, Sequence[Any]], height: int, encoded: Seq
     return pl.DataFrame(stored or {EMPTY_STRUCT_FIELD: [None] * height}).to_struct()
 
 
-@pytest.fixture(name="make_scores")
-def _give_make_scores() -> ScoresMaker:
-    return make_scores
-
-
-@pytest.fixture(name="compute")
-def _give_compute() -> Measurer:
-    def compute(metric: Metric, scores: Scores) -> dict[str, MetricValue]:
-        values = metric.finish(metric.merge([metric.measure(scores)]))
-        return {value.name: value for value in values}
-
-    return compute
+def compute(metric: Metric, scores: Scores) -> dict[str, MetricValue]:
+    """Return a metric's values over one shard, by name."""
+    values = metric.finish(metric.merge([metric.measure(scores)]))
+    return {value.name: value for value in values}

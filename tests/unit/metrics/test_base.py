@@ -15,31 +15,20 @@ from random import Random
 import polars as pl
 import pytest
 
-from answerkey.metrics import (
-    METRICS,
-    Frequency,
-    Mean,
-    Metric,
-    PythonMetric,
-    ValueNames,
-    base,
-    foresee_names,
-    name_values,
-)
+from answerkey.metrics import METRICS, Mean, Metric, ValueNames, foresee_names, moments, name_values
 from answerkey.metrics.base import (
-    MANY,
     ValueCounts,
     ValueGroup,
-    count_values,
-    find_many,
     is_finite,
     merge_parts,
     sort_keys,
+    split_counts,
     write_label,
 )
 from answerkey.metrics.classification import (
     BinaryClassification,
     F1Score,
+    Frequency,
     MulticlassClassification,
     Precision,
 )
@@ -47,34 +36,37 @@ from answerkey.metrics.exact import (
     average,
     divide,
     divide_and_root,
-    find_common_bits,
     find_ends,
     sum_column,
     sum_exactly,
     to_units,
 )
-from answerkey.metrics.moments import Max, Min, StdDev, WeightedAverage
+from answerkey.metrics.moments import MANY, Max, Min, StdDev, WeightedAverage
+from answerkey.metrics.python import PythonMetric
 from answerkey.scorers import build_scores
 from answerkey.types import MetricValue, Scores
 
-MakeScores = Callable[..., Scores]
+from .conftest import make_scores
 
 
-def test_combinations_are_counted_once(make_scores: MakeScores) -> None:
+def test_combinations_are_counted_once() -> None:
     """Equal rows become one combination with its count."""
     scores = make_scores({"x": [1.0, 1.0, 0.0]}, {"y": ["A", "A", None]})
-    assert sorted(count_values(scores, ["x", "y"]).counts, key=repr) == [((0.0, None), 1), ((1.0, "A"), 2)]
+    assert sorted(split_counts(scores, ["x", "y"])[()].counts, key=repr) == [
+        ((0.0, None), 1),
+        ((1.0, "A"), 2),
+    ]
 
 
-def test_decimals_are_floats(make_scores: MakeScores) -> None:
+def test_decimals_are_floats() -> None:
     """A decimal column counts as floats."""
-    assert count_values(make_scores({"x": [Decimal("0.5")]}), ["x"]).counts == [((0.5,), 1)]
+    assert split_counts(make_scores({"x": [Decimal("0.5")]}), ["x"])[()].counts == [((0.5,), 1)]
 
 
-def test_failed_and_excluded_is_failed(make_scores: MakeScores) -> None:
+def test_failed_and_excluded_is_failed() -> None:
     """A sample is left out for one reason only; that it has no score comes first."""
     scores = make_scores({"x": [None]}, status=["FAILED"], excluded_by=["rule"])
-    assert count_values(scores, ["x"]).left_out == {"failed": 1}
+    assert split_counts(scores, ["x"])[()].left_out == {"failed": 1}
 
 
 @pytest.mark.parametrize(
@@ -146,13 +138,20 @@ def test_keys_are_sorted_at_every_depth() -> None:
 
 @pytest.mark.parametrize(("distinct", "is_many"), [(MANY, False), (MANY + 1, True)])
 def test_a_field_is_summed_when_nearly_all_its_numbers_differ(
-    make_scores: MakeScores, distinct: int, *, is_many: bool
+    monkeypatch: pytest.MonkeyPatch, distinct: int, *, is_many: bool
 ) -> None:
     """A glance at the first rows decides; what comes later does not."""
     first = [float(number % distinct) for number in range(2 * MANY)]
     scores = make_scores({"x": first + [float(number) for number in range(10_000, 10_000 + 2 * MANY)]})
-    assert (find_many(scores, "x") is not None) == is_many
-    assert find_many(scores, "y") is None
+    summed: list[pl.Series] = []
+
+    def spy(column: pl.Series) -> object:
+        summed.append(column)
+        return sum_column(column)
+
+    monkeypatch.setattr(moments, "sum_column", spy)
+    assert Mean("x").measure(scores)["n"] == 4 * MANY
+    assert bool(summed) == is_many
 
 
 def make_values(*names: str) -> list[MetricValue]:
@@ -221,7 +220,7 @@ EXAMPLES: list[Metric] = [
 ]
 
 
-def make_scores() -> Scores:
+def make_three() -> Scores:
     """Return three scored samples."""
     values = pl.DataFrame(
         {
@@ -240,7 +239,7 @@ def make_scores() -> Scores:
 @pytest.mark.parametrize("metric", EXAMPLES, ids=lambda metric: type(metric).__name__)
 def test_every_value_has_a_name_that_was_foreseen(metric: Metric) -> None:
     """What a metric is called before there are scores is what it is called afterwards."""
-    found = [value.name for value in metric.finish(metric.merge([metric.measure(make_scores())]))]
+    found = [value.name for value in metric.finish(metric.merge([metric.measure(make_three())]))]
     names = foresee_names(metric)
     assert all(names.allow(name) for name in found)
     assert set(names.names) <= set(found)
@@ -362,13 +361,6 @@ def test_root_gives_the_deviation_of_the_standard_library() -> None:
     assert divide_and_root(top, bottom) == statistics.stdev(numbers)
 
 
-def test_whole_numbers_need_no_bits_after_the_point() -> None:
-    """The smallest unit that all numbers are multiples of."""
-    assert find_common_bits([]) == 0
-    assert find_common_bits([3, -7.0]) == 0
-    assert find_common_bits([0.5, 0.375, 2]) == 3
-
-
 def test_mean_is_rounded_once() -> None:
     """Also where a sum in floats would overflow."""
     assert average([1e308, 1e308, 1e308]) == 1e308
@@ -414,9 +406,9 @@ def test_columns_of_many_numbers_are_measured_as_if_counted(
     column = pl.Series(cells + (odd * 20 if kind == "mixed" else []), dtype=pl.Float64)
     statuses = pl.Series(["SCORED" if row % 10 else "FAILED" for row in range(len(column))])
     scores = build_scores(statuses, pl.Series(["BAD_ROW"] * len(column)), {"x": column}, metadata={})
-    monkeypatch.setattr(base, "MANY", 10_000)
+    monkeypatch.setattr(moments, "MANY", 10_000)
     counted = metric.measure(scores)
-    monkeypatch.setattr(base, "MANY", 600)
+    monkeypatch.setattr(moments, "MANY", 600)
     assert metric.measure(scores) == counted
     assert counted["n"] == 1350 + (56 if kind == "mixed" else 0)
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
 import polars as pl
 import pytest
 
 from answerkey.errors import ScoringError, SpecError
-from answerkey.metrics import Calibration, Frequency, Mean, Metric, wilson
+from answerkey.metrics import Mean, Metric, wilson
 from answerkey.metrics.base import ValueCounts
 from answerkey.metrics.classification import (
     BinaryClassification,
+    Calibration,
     F1Score,
+    Frequency,
     MulticlassClassification,
     Precision,
     Recall,
@@ -28,11 +30,7 @@ from answerkey.metrics.classification import (
 )
 from answerkey.types import MetricValue, Scores
 
-MakeScores = Callable[..., Scores]
-
-
-Compute = Callable[[Metric, Scores], dict[str, MetricValue]]
-
+from .conftest import compute, make_scores
 
 BINARY = BinaryClassification("truth", "said", "yes", "no")
 
@@ -40,7 +38,7 @@ BINARY = BinaryClassification("truth", "said", "yes", "no")
 LETTERS = MulticlassClassification("ground_truth_choice", "predicted_choice")
 
 
-def test_binary_counts_the_four_cells(make_scores: MakeScores, compute: Compute) -> None:
+def test_binary_counts_the_four_cells() -> None:
     """2 TP, 1 FP, 1 FN, 1 TN: accuracy 3/5, precision 2/3, recall 2/3, F1 4/6."""
     scores = make_scores(
         {"truth": ["yes", "yes", "yes", "no", "no"], "said": ["yes", "yes", "no", "yes", "no"]}
@@ -64,16 +62,14 @@ def test_binary_counts_the_four_cells(make_scores: MakeScores, compute: Compute)
     assert values["f1_score"].interval == pytest.approx((0.260929, 0.918896), abs=1e-6)
 
 
-def test_binary_leaves_out_other_answers(make_scores: MakeScores, compute: Compute) -> None:
+def test_binary_leaves_out_other_answers() -> None:
     """A sample that holds neither answer, or null, is left out and counted."""
     scores = make_scores({"truth": ["yes", "maybe", "no", None], "said": ["yes", "yes", "Yes", "no"]})
     accuracy = compute(BINARY, scores)["accuracy"]
     assert (accuracy.value, accuracy.n, accuracy.n_excluded) == (1.0, 1, {"neither_answer": 2, "null": 1})
 
 
-def test_binary_without_any_of_its_answers_says_what_there_is(
-    make_scores: MakeScores, compute: Compute
-) -> None:
+def test_binary_without_any_of_its_answers_says_what_there_is() -> None:
     """When nothing matches, the note shows what the fields hold."""
     values = compute(BINARY, make_scores({"truth": [1.0, 0.0], "said": [1.0, 1.0]}))
     assert (
@@ -84,15 +80,13 @@ def test_binary_without_any_of_its_answers_says_what_there_is(
 
 
 @pytest.mark.parametrize(("positive", "negative"), [(True, False), ("True", "False")])
-def test_binary_compares_as_text(
-    positive: str, negative: str, make_scores: MakeScores, compute: Compute
-) -> None:
+def test_binary_compares_as_text(positive: str, negative: str) -> None:
     """A boolean matches the text that Python prints for it."""
     metric = BinaryClassification("truth", "said", positive, negative)
     assert compute(metric, make_scores({"truth": [True], "said": ["True"]}))["accuracy"].value == 1.0
 
 
-def test_binary_rates_without_positives_are_none(make_scores: MakeScores, compute: Compute) -> None:
+def test_binary_rates_without_positives_are_none() -> None:
     """0/0 is no value."""
     values = compute(BINARY, make_scores({"truth": ["no"], "said": ["no"]}))
     assert (values["precision"].value, values["precision"].note) == (None, "0/0: 'yes' is never predicted")
@@ -110,7 +104,7 @@ def test_binary_answers_must_differ() -> None:
     assert caught.value.code == "E108"
 
 
-def make_letters(make_scores: MakeScores) -> Scores:
+def make_letters() -> Scores:
     """Return five samples: A found, A missed by silence, B taken for A, B found, and a failed one."""
     return make_scores(
         {"is_correct": [1.0, 0.0, 0.0, 1.0, None]},
@@ -122,9 +116,9 @@ def make_letters(make_scores: MakeScores) -> Scores:
     )
 
 
-def test_multiclass_counts_silence_as_a_miss(make_scores: MakeScores, compute: Compute) -> None:
+def test_multiclass_counts_silence_as_a_miss() -> None:
     """A null prediction lowers the recall of its true class and no precision."""
-    values = compute(LETTERS, make_letters(make_scores))
+    values = compute(LETTERS, make_letters())
     assert {name: value.value for name, value in values.items()} == {
         "accuracy": 0.5,
         "A_precision": 0.5,
@@ -140,9 +134,9 @@ def test_multiclass_counts_silence_as_a_miss(make_scores: MakeScores, compute: C
     assert values["accuracy"].n_excluded == {"failed": 1}
 
 
-def test_multiclass_accuracy_is_the_mean_of_is_correct(make_scores: MakeScores, compute: Compute) -> None:
+def test_multiclass_accuracy_is_the_mean_of_is_correct() -> None:
     """Accuracy is the same by either road, with the same interval."""
-    scores = make_letters(make_scores)
+    scores = make_letters()
     accuracy, mean = (
         compute(LETTERS, scores)["accuracy"],
         compute(Mean("is_correct"), scores)["is_correct_mean"],
@@ -150,14 +144,14 @@ def test_multiclass_accuracy_is_the_mean_of_is_correct(make_scores: MakeScores, 
     assert (accuracy.value, accuracy.n, accuracy.interval) == (mean.value, mean.n, mean.interval)
 
 
-def test_multiclass_accuracy_carries_the_confusion(make_scores: MakeScores, compute: Compute) -> None:
+def test_multiclass_accuracy_carries_the_confusion() -> None:
     """The confusion counts, truth first, lie in the details; silence apart."""
-    details = compute(LETTERS, make_letters(make_scores))["accuracy"].details
+    details = compute(LETTERS, make_letters())["accuracy"].details
     assert details["confusion"] == {"A": {"A": 1}, "B": {"A": 1, "B": 1}}
     assert details["no_prediction"] == {"A": 1}
 
 
-def test_class_that_is_never_predicted_has_no_precision(make_scores: MakeScores, compute: Compute) -> None:
+def test_class_that_is_never_predicted_has_no_precision() -> None:
     """0/0 stays out of the average, which says so."""
     scores = make_scores({"ground_truth_choice": ["A", "B"], "predicted_choice": ["A", "C"]})
     values = compute(LETTERS, scores)
@@ -168,7 +162,7 @@ def test_class_that_is_never_predicted_has_no_precision(make_scores: MakeScores,
     assert values["macro_f1_score"].value == 1 / 3
 
 
-def test_multiclass_without_samples_is_none(make_scores: MakeScores, compute: Compute) -> None:
+def test_multiclass_without_samples_is_none() -> None:
     """Null truths are left out; without any truth there is no value."""
     scores = make_scores({"ground_truth_choice": [None], "predicted_choice": ["A"]})
     values = compute(LETTERS, scores)
@@ -177,15 +171,13 @@ def test_multiclass_without_samples_is_none(make_scores: MakeScores, compute: Co
     assert values["accuracy"].n_excluded == {"null": 1}
 
 
-def test_prediction_field_that_no_score_has_is_an_error(make_scores: MakeScores, compute: Compute) -> None:
+def test_prediction_field_that_no_score_has_is_an_error() -> None:
     """A misspelt prediction field is not a model that never answers."""
     with pytest.raises(ScoringError, match="no score has the field `predicted_choice`"):
         compute(LETTERS, make_scores({"ground_truth_choice": ["A"]}))
 
 
-def test_many_pairs_of_truth_and_prediction_are_not_resampled(
-    make_scores: MakeScores, compute: Compute
-) -> None:
+def test_many_pairs_of_truth_and_prediction_are_not_resampled() -> None:
     """The mean of the classes' F1 is there, and the note says why it has no interval."""
     truths = [f"class {number}" for number in range(501)]
     value = compute(
@@ -197,7 +189,7 @@ def test_many_pairs_of_truth_and_prediction_are_not_resampled(
     )
 
 
-def test_the_mean_f1_is_resampled_from_the_confusion(make_scores: MakeScores, compute: Compute) -> None:
+def test_the_mean_f1_is_resampled_from_the_confusion() -> None:
     """Around its value, by BCa; the seed decides and is 0 where the part has none."""
     truths = ["A"] * 8 + ["B"] * 6 + ["C"] * 6
     said = ["A"] * 6 + ["B", None] + ["B"] * 4 + ["A", "C"] + ["C"] * 3 + ["A", "B", None]
@@ -241,7 +233,7 @@ def test_a_class_that_some_samples_lack_has_ratios_of_nothing() -> None:
     assert (ratios["A_recall"].top, ratios["A_recall"].bottom, ratios["accuracy"].bottom) == (1, 1, 1)
 
 
-def test_counts_are_summed_before_they_are_divided(make_scores: MakeScores, compute: Compute) -> None:
+def test_counts_are_summed_before_they_are_divided() -> None:
     """Two samples with 3 TP, 1 FP, 2 FN in all: 3/4, 3/5, 6/9."""
     scores = make_scores({"tp": [2, 1], "fp": [1, 0], "fn": [0, 2]})
     assert compute(Precision("tp", "fp"), scores)["precision"].value == 0.75
@@ -249,7 +241,7 @@ def test_counts_are_summed_before_they_are_divided(make_scores: MakeScores, comp
     assert compute(F1Score("tp", "fp", "fn"), scores)["f1_score"].value == 6 / 9
 
 
-def test_counts_of_one_outcome_per_sample_have_an_interval(make_scores: MakeScores, compute: Compute) -> None:
+def test_counts_of_one_outcome_per_sample_have_an_interval() -> None:
     """Only where every sample adds at most one outcome the ratio is a share of independent samples."""
     single = compute(Precision("tp", "fp"), make_scores({"tp": [1, 0, 0], "fp": [0, 1, 0]}))["precision"]
     assert (single.value, single.n, single.interval_method) == (0.5, 3, "wilson")
@@ -258,7 +250,7 @@ def test_counts_of_one_outcome_per_sample_have_an_interval(make_scores: MakeScor
     assert several.interval_method == "ratio_wilson"
 
 
-def test_counts_within_a_sample_belong_together(make_scores: MakeScores, compute: Compute) -> None:
+def test_counts_within_a_sample_belong_together() -> None:
     """The standard error is that of a ratio of sums over samples: √(n/(n-1) · Σ(TP - R(TP + FP))²) / Σ."""
     scores = make_scores({"tp": [3, 1, 0, 2], "fp": [1, 0, 2, 1]})
     value = compute(Precision("tp", "fp"), scores)["precision"]
@@ -270,9 +262,7 @@ def test_counts_within_a_sample_belong_together(make_scores: MakeScores, compute
     assert 0 < value.interval[0] < 0.6 < value.interval[1] < 1
 
 
-def test_f1_of_single_outcomes_has_the_interval_of_its_hits(
-    make_scores: MakeScores, compute: Compute
-) -> None:
+def test_f1_of_single_outcomes_has_the_interval_of_its_hits() -> None:
     """Of hits, false alarms and misses, hits are a share J with a Wilson interval, and F1 is 2J/(1+J)."""
     scores = make_scores({"tp": [1, 1, 0, 0], "fp": [0, 0, 1, 0], "fn": [0, 0, 0, 1]})
     value = compute(F1Score("tp", "fp", "fn"), scores)["f1_score"]
@@ -281,7 +271,7 @@ def test_f1_of_single_outcomes_has_the_interval_of_its_hits(
     assert value.interval == (2 * low / (1 + low), 2 * high / (1 + high))
 
 
-def test_without_spread_there_is_no_interval(make_scores: MakeScores, compute: Compute) -> None:
+def test_without_spread_there_is_no_interval() -> None:
     """Samples that are all alike say nothing of the next one, and the note says so."""
     value = compute(Precision("tp", "fp"), make_scores({"tp": [2, 2], "fp": [0, 0]}))["precision"]
     assert (value.value, value.interval) == (1.0, None)
@@ -289,7 +279,7 @@ def test_without_spread_there_is_no_interval(make_scores: MakeScores, compute: C
 
 
 @pytest.mark.parametrize("metric", [Precision("a", "b"), Recall("a", "b"), F1Score("a", "b", "b")])
-def test_nothing_of_nothing_is_none(metric: Metric, make_scores: MakeScores, compute: Compute) -> None:
+def test_nothing_of_nothing_is_none(metric: Metric) -> None:
     """0/0 is no value, and the note says so."""
     value = compute(metric, make_scores({"a": [0, 0], "b": [0, 0]}))[metric.type]
     assert (value.value, value.n) == (None, 2)
@@ -297,19 +287,19 @@ def test_nothing_of_nothing_is_none(metric: Metric, make_scores: MakeScores, com
     assert value.note.startswith("0/0: ")
 
 
-def test_sample_with_a_missing_count_is_left_out(make_scores: MakeScores, compute: Compute) -> None:
+def test_sample_with_a_missing_count_is_left_out() -> None:
     """Half a sample does not count."""
     value = compute(Recall("tp", "fn", name="Found"), make_scores({"tp": [1, 5], "fn": [1, None]}))["Found"]
     assert (value.value, value.n, value.n_excluded) == (0.5, 1, {"null": 1})
 
 
-def test_negative_counts_are_an_error(make_scores: MakeScores, compute: Compute) -> None:
+def test_negative_counts_are_an_error() -> None:
     """A count below 0 is a mistake of the scorer, and the number would be wrong."""
     with pytest.raises(ScoringError, match="negative ones in 1 sample"):
         compute(Precision("tp", "fp"), make_scores({"tp": [1], "fp": [-1]}))
 
 
-def test_samples_that_are_all_left_out_give_no_value(make_scores: MakeScores, compute: Compute) -> None:
+def test_samples_that_are_all_left_out_give_no_value() -> None:
     """Where every count is missing, there is no share and no 0."""
     scores = make_scores({"tp": [None, 1], "fp": [1, None]}, status=["SCORED", "FAILED"])
     value = compute(Precision("tp", "fp"), scores)["precision"]
@@ -317,7 +307,7 @@ def test_samples_that_are_all_left_out_give_no_value(make_scores: MakeScores, co
     assert dict(value.n_excluded) == {"failed": 1, "null": 1}
 
 
-def test_sums_begin_at_nothing(make_scores: MakeScores) -> None:
+def test_sums_begin_at_nothing() -> None:
     """Counts, their squares and their products, exact: two hits and one miss, then one hit."""
     part = Precision("tp", "fp").measure(make_scores({"tp": [2, 1], "fp": [1, 0]}))
     unit = 1 << 1074
@@ -327,7 +317,7 @@ def test_sums_begin_at_nothing(make_scores: MakeScores) -> None:
     assert (part["negative"], part["clustered"], part["n"]) == (0, 1, 2)
 
 
-def test_each_value_has_its_share(make_scores: MakeScores, compute: Compute) -> None:
+def test_each_value_has_its_share() -> None:
     """Every distinct value is a metric value named after it, in the order of the text, with an interval."""
     scores = make_scores({"is_correct": [1.0] * 4}, {"validity": ["VALID", "INVALID", "VALID", "VALID"]})
     values = compute(Frequency("validity"), scores)
@@ -339,23 +329,21 @@ def test_each_value_has_its_share(make_scores: MakeScores, compute: Compute) -> 
     assert all(value.interval_method == "wilson" and value.n == 4 for value in values.values())
 
 
-def test_shares_sum_to_one_exactly(make_scores: MakeScores, compute: Compute) -> None:
+def test_shares_sum_to_one_exactly() -> None:
     """The counts behind the shares add up to the whole, even where the floats are rounded."""
     values = compute(Frequency("x"), make_scores({"x": ["a", "b", "c", "c", "d", "d", "d"]})).values()
     shares = [Fraction(int(str(value.details["count"])), int(str(value.details["of"]))) for value in values]
     assert sum(shares) == 1
 
 
-def test_floats_and_booleans_are_named_as_python_prints_them(
-    make_scores: MakeScores, compute: Compute
-) -> None:
+def test_floats_and_booleans_are_named_as_python_prints_them() -> None:
     """`1.0` stays `1.0`, `True` stays `True`, `2` stays `2`."""
     assert list(compute(Frequency("x"), make_scores({"x": [1.0, 0.0]}))) == ["x_0.0", "x_1.0"]
     assert list(compute(Frequency("x"), make_scores({"x": [True, False]}))) == ["x_False", "x_True"]
     assert list(compute(Frequency("x"), make_scores({"x": [2, 10]}))) == ["x_10", "x_2"]
 
 
-def test_equal_numbers_are_one_value(make_scores: MakeScores, compute: Compute) -> None:
+def test_equal_numbers_are_one_value() -> None:
     """Where a field holds any float, whole numbers are written as floats, so that 1 and 1.0 are one value."""
     values = compute(Frequency("x"), make_scores({"x": [1, 1.0, 2, 0.5]}, encoded=["x"]))
     assert {name: value.value for name, value in values.items()} == {
@@ -365,20 +353,20 @@ def test_equal_numbers_are_one_value(make_scores: MakeScores, compute: Compute) 
     }
 
 
-def test_null_is_left_out_and_counted(make_scores: MakeScores, compute: Compute) -> None:
+def test_null_is_left_out_and_counted() -> None:
     """Null is no value of the field."""
     values = compute(Frequency("letter"), make_scores({"letter": ["A", None, "A"]}))
     assert list(values) == ["letter_A"]
     assert (values["letter_A"].value, values["letter_A"].n_excluded) == (1.0, {"null": 1})
 
 
-def test_lists_are_named_as_json(make_scores: MakeScores, compute: Compute) -> None:
+def test_lists_are_named_as_json() -> None:
     """Nested values appear as their JSON text."""
     values = compute(Frequency("choices"), make_scores({"choices": [["A", "B"], ["A", "B"]]}))
     assert list(values) == ['choices_["A", "B"]']
 
 
-def test_nothing_to_count_is_one_value_without_number(make_scores: MakeScores, compute: Compute) -> None:
+def test_nothing_to_count_is_one_value_without_number() -> None:
     """A field without values still says that it was looked at."""
     values = compute(Frequency("x"), make_scores({"x": [None, math.nan]}))
     assert list(values) == ["x_frequency"]
@@ -386,7 +374,7 @@ def test_nothing_to_count_is_one_value_without_number(make_scores: MakeScores, c
     assert values["x_frequency"].n_excluded == {"not_finite": 1, "null": 1}
 
 
-def make_scores(pairs: Sequence[tuple[float | None, float | None]]) -> Scores:
+def make_pairs(pairs: Sequence[tuple[float | None, float | None]]) -> Scores:
     """Return scores with these confidences and right answers."""
     rows = [
         {
@@ -404,7 +392,7 @@ def make_scores(pairs: Sequence[tuple[float | None, float | None]]) -> Scores:
 def finish(pairs: Sequence[tuple[float | None, float | None]], *bins: int) -> list[MetricValue]:
     """Return the values over all pairs."""
     metric = Calibration(bins=bins or (10,))
-    return metric.finish(metric.measure(make_scores(pairs)))
+    return metric.finish(metric.measure(make_pairs(pairs)))
 
 
 def test_the_error_is_the_weighted_distance_in_each_bin() -> None:
@@ -449,8 +437,8 @@ def test_shards_merge_exactly() -> None:
     """The sums are exact, so any split and any order give the same bits."""
     pairs = [((7 * number % 101) / 101, float(number % 3 == 0)) for number in range(90)]
     metric = Calibration()
-    parts = [metric.measure(make_scores(pairs[start : start + 7])) for start in range(0, 90, 7)]
-    whole = metric.finish(metric.measure(make_scores(pairs)))
+    parts = [metric.measure(make_pairs(pairs[start : start + 7])) for start in range(0, 90, 7)]
+    whole = metric.finish(metric.measure(make_pairs(pairs)))
     assert metric.finish(metric.merge(parts[::-1])) == whole
     assert whole[0].interval is None
 

@@ -5,7 +5,6 @@ With 400 draws and a coverage of 95 %, fewer than 92 % are a chance of 1 in 100.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from random import Random
@@ -24,11 +23,10 @@ from answerkey.metrics.intervals import (
     Interval,
     Margin,
     Ratio,
-    Share,
     average_errors,
     average_shares,
     beta_share,
-    bound_margin,
+    bound_value,
     chi_square_tail,
     compare_counts,
     draw_binomial,
@@ -37,7 +35,6 @@ from answerkey.metrics.intervals import (
     measure_error,
     measure_f1,
     measure_mean,
-    measure_ratio,
     measure_share,
     mover,
     resample,
@@ -243,52 +240,55 @@ def test_error_needs_two_samples(n: int) -> None:
 
 def test_variances_of_shares_add_up() -> None:
     """The standard error of a mean of shares is √(Σ p(1-p)/(n-1)) over their number."""
-    found = average_shares([Share(30, 50), Share(90, 100)])
+    found = average_shares([(30, 50), (90, 100)])
     expected = (0.6 * 0.4 / 49 + 0.9 * 0.1 / 99) ** 0.5 / 2
     assert found.std_error == pytest.approx(expected, rel=1e-14)
-    assert found.method == "stratified"
+    assert found.interval_method == "stratified"
     assert found.interval is not None
     assert found.interval[0] < 0.75 < found.interval[1]
 
 
 def test_a_perfect_share_is_not_taken_as_certain() -> None:
     """All of 5 has the spread of its Jeffreys posterior: 5.5 · 0.5 / (36 · 7)."""
-    found = average_shares([Share(5, 5), Share(50, 100)])
+    found = average_shares([(5, 5), (50, 100)])
     expected = (5.5 * 0.5 / (36 * 7) + 0.25 / 99) ** 0.5 / 2
     assert found.std_error == pytest.approx(expected, rel=1e-14)
 
 
 def test_all_perfect_shares_end_at_one() -> None:
     """Where every share is all, the interval ends at 1 and does not shrink to it."""
-    found = average_shares([Share(5, 5)] * 10)
-    assert found.method == "mover"
+    found = average_shares([(5, 5)] * 10)
+    assert found.interval_method == "mover"
     assert found.interval is not None
     assert (0.8 < found.interval[0] < 0.9, found.interval[1]) == (True, 1.0)
 
 
 def test_a_part_with_one_sample_leaves_no_interval() -> None:
     """Its spread cannot be known, and the note says so."""
-    found = average_shares([Share(1, 1), Share(50, 100)])
-    assert (found.interval, found.note) == (None, "a part with one sample says nothing about its spread")
+    found = average_shares([(1, 1), (50, 100)])
+    assert (found.interval, found.interval_note) == (
+        None,
+        "a part with one sample says nothing about its spread",
+    )
 
 
 def test_standard_errors_add_up_as_squares() -> None:
     """Two values with errors 3 and 4 have a mean with the error 2.5."""
     values = [MetricValue("x", 10.0, 50, std_error=3.0), MetricValue("x", 20.0, 50, std_error=4.0)]
     found = average_errors(values)
-    assert (found.std_error, found.method) == (2.5, "stratified")
+    assert (found.std_error, found.interval_method) == (2.5, "stratified")
     assert found.interval == pytest.approx((10.03, 19.97), abs=0.01)
 
 
 def test_a_missing_error_leaves_no_interval() -> None:
     """One value without a standard error is enough, and the note counts them."""
     found = average_errors([MetricValue("x", 1.0, 5), MetricValue("x", 2.0, 5, std_error=0.1)])
-    assert (found.interval, found.note) == (None, "1 of 2 have no standard error")
+    assert (found.interval, found.interval_note) == (None, "1 of 2 have no standard error")
 
 
 def test_degrees_of_freedom_are_satterthwaite_s() -> None:
     """Those of the two shares, weighed by their spreads; the interval is that of the effective sample."""
-    shares = [Share(30, 50), Share(90, 100)]
+    shares = [(30, 50), (90, 100)]
     first, second = 0.6 * 0.4 / 49, 0.9 * 0.1 / 99
     freedom = int((first + second) ** 2 / (first**2 / 49 + second**2 / 99))
     found = average_shares(shares)
@@ -299,22 +299,22 @@ def test_degrees_of_freedom_are_satterthwaite_s() -> None:
 
 def test_small_shares_have_at_least_one_degree_of_freedom() -> None:
     """Two samples in one part and four in the other."""
-    found = average_shares([Share(1, 2), Share(3, 4)])
+    found = average_shares([(1, 2), (3, 4)])
     assert found.std_error == pytest.approx((1 / 4 + 1 / 16) ** 0.5 / 2)
     assert found.interval == pytest.approx((0.007144589133472922, 0.9974161330847594))
 
 
 def test_shares_of_nothing_and_of_all_have_a_mean_between() -> None:
     """Only where all shares are at the same end is the interval made from their own."""
-    assert average_shares([Share(0, 5), Share(5, 5)]).method == "stratified"
-    found = average_shares([Share(0, 5), Share(0, 8)])
-    assert (found.method, found.is_share) == ("mover", True)
+    assert average_shares([(0, 5), (5, 5)]).interval_method == "stratified"
+    found = average_shares([(0, 5), (0, 8)])
+    assert (found.interval_method, found.is_share) == ("mover", True)
     assert found.interval == pytest.approx((0.0, 0.27111587944915344))
 
 
 def test_counts_have_the_mean_and_the_interval_of_their_shares() -> None:
     """Each part counts the same, however large it is; of no shares there is nothing to be sure of."""
-    interval = average_shares([Share(30, 50), Share(90, 100)]).interval
+    interval = average_shares([(30, 50), (90, 100)]).interval
     assert average_counts([(30, 50), (90, 100)]) == (0.75, interval)
     assert average_counts([(1, 2), (100, 100)])[0] == 0.75
     assert average_shares([]) == Margin()
@@ -329,7 +329,7 @@ def test_means_of_shares_stay_within_zero_and_one() -> None:
     found = average_errors(values)
     freedom = int((0.25 + 1) ** 2 / (0.25**2 / 4 + 1 / 8))
     assert found.interval == score_interval(0.375, found.std_error or 0, freedom)
-    assert (found.is_share, found.method) == (True, "stratified")
+    assert (found.is_share, found.interval_method) == (True, "stratified")
     assert found.std_error == pytest.approx(0.05**0.5 / 2)
 
 
@@ -357,7 +357,7 @@ def test_degrees_of_freedom_are_those_of_clusters_where_there_are_any() -> None:
 def test_parts_without_spread_have_a_note() -> None:
     """An error of 0 is known, and no interval follows from it."""
     found = average_errors([MetricValue("x", 1.0, 5, std_error=0.0, is_share=True)] * 2)
-    assert found == Margin(0.0, note="no part shows any spread", is_share=True)
+    assert found == Margin(0.0, interval_note="no part shows any spread", is_share=True)
 
 
 METRIC = Mean("x")
@@ -365,9 +365,9 @@ METRIC = Mean("x")
 
 def test_a_share_of_one_sample_has_no_standard_error() -> None:
     """Its interval is Wilson's all the same."""
-    assert measure_share(Share(1, 1)) == Margin(None, wilson(1, 1), "wilson", is_share=True)
-    assert measure_share(Share(1, 2)).std_error == 0.5
-    assert measure_share(Share(3, 10)).std_error == pytest.approx((0.3 * 0.7 / 9) ** 0.5)
+    assert measure_share(1, 1) == Margin(None, wilson(1, 1), "wilson", is_share=True)
+    assert measure_share(1, 2).std_error == 0.5
+    assert measure_share(3, 10).std_error == pytest.approx((0.3 * 0.7 / 9) ** 0.5)
 
 
 def test_f1_of_one_sample_has_no_standard_error() -> None:
@@ -388,28 +388,36 @@ def test_means_have_student_s_interval() -> None:
 
 def test_ratios_have_the_interval_of_their_kind() -> None:
     """A share that of the effective sample, any other number Student's."""
-    share = measure_ratio(0.4, 0.1, 9, is_share=True)
+    share = measure_mean(0.4, 0.1, 9, "ratio_t", score_method="ratio_wilson", is_share=True)
     assert share == Margin(0.1, score_interval(0.4, 0.1, 8), "ratio_wilson", is_share=True)
-    assert measure_ratio(4.0, 0.1, 9, is_share=False) == Margin(0.1, student(4.0, 0.1, 8), "ratio_t")
+    number = measure_mean(4.0, 0.1, 9, "ratio_t", score_method="ratio_wilson")
+    assert number == Margin(0.1, student(4.0, 0.1, 8), "ratio_t")
 
 
 @pytest.mark.parametrize("is_share", [True, False])
-def test_without_a_spread_the_note_says_why(*, is_share: bool) -> None:
+@pytest.mark.parametrize(
+    ("error", "n", "note"),
+    [
+        (None, 1, "there is one sample, and a spread needs two"),
+        (0.0, 2, "all samples are alike, which says nothing about the spread"),
+        (None, 2, "the spread is too large for a float"),
+    ],
+)
+def test_without_a_spread_the_note_says_why(
+    error: float | None, n: int, note: str, *, is_share: bool
+) -> None:
     """One sample, samples that are alike, or a spread beyond all floats."""
-    one = Margin(None, note="there is one sample, and a spread needs two", is_share=is_share)
-    alike = Margin(0.0, note="all samples are alike, which says nothing about the spread", is_share=is_share)
-    huge = Margin(None, note="the spread is too large for a float", is_share=is_share)
-    for measure in (measure_mean, measure_ratio):
-        assert measure(1.0, None, 1, is_share=is_share) == one
-        assert measure(1.0, 0.0, 2, is_share=is_share) == alike
-        assert measure(1.0, None, 2, is_share=is_share) == huge
+    assert measure_mean(1.0, error, n, is_share=is_share) == Margin(
+        error, interval_note=note, is_share=is_share
+    )
 
 
-@pytest.mark.parametrize("interval", [(0.0, math.inf), (-math.inf, 0.0), (-math.inf, math.inf)])
-def test_an_interval_with_an_end_beyond_floats_is_none(interval: tuple[float, float]) -> None:
+@pytest.mark.parametrize("value", [1e308, -1e308])
+def test_an_interval_with_an_end_beyond_floats_is_none(value: float) -> None:
     """One such end is enough."""
-    assert bound_margin(1.0, interval, "m") == Margin(1.0, note="the spread is too large for a float")
-    assert bound_margin(1.0, (0.0, 1.0), "m") == Margin(1.0, (0.0, 1.0), "m")
+    beyond = Margin(1e308, interval_note="the spread is too large for a float")
+    assert bound_value(value, 1e308, 9, "m") == beyond
+    assert bound_value(1.0, 1.0, 9, "m") == Margin(1.0, student(1.0, 1.0, 9), "m")
 
 
 def test_a_field_that_is_nowhere_is_named_with_a_hint() -> None:
@@ -451,10 +459,10 @@ def test_without_a_value_there_is_no_margin() -> None:
 
 def test_shares_say_their_counts() -> None:
     """A share of nothing has a note in place of a value."""
-    value = METRIC.state_share("x", Share(1, 4), {"n": 4}, details={"more": 1})
+    value = METRIC.state_share("x", (1, 4), {"n": 4}, details={"more": 1})
     assert (value.value, dict(value.details)) == (0.25, {"count": 1, "of": 4, "more": 1})
     assert value.interval == wilson(1, 4)
-    empty = METRIC.state_share("x", Share(0, 0), {"n": 4})
+    empty = METRIC.state_share("x", (0, 0), {"n": 4})
     assert (empty.value, empty.note) == (None, "no sample counts towards it")
     assert dict(empty.details) == {"count": 0, "of": 0}
 
@@ -540,7 +548,7 @@ def test_the_same_seed_gives_the_same_interval() -> None:
 def test_no_interval_without_its_conditions(counts: list[int], note: str) -> None:
     """Few samples, or samples that are all alike, have none, and the note says why."""
     found = resample(counts, share_first)
-    assert (found.interval, found.note) == (None, note)
+    assert (found.interval, found.interval_note) == (None, note)
 
 
 def test_values_that_are_often_nothing_have_no_interval() -> None:
@@ -550,13 +558,13 @@ def test_values_that_are_often_nothing_have_no_interval() -> None:
         return counts[0] / counts[1] if counts[1] else None
 
     found = resample([30, 2], divide)
-    assert (found.interval, found.note) == (None, "too many resamples have no value (0/0)")
+    assert (found.interval, found.interval_note) == (None, "too many resamples have no value (0/0)")
 
 
 def test_a_number_beyond_all_its_resamples_has_no_interval() -> None:
     """How many samples differ is always less in a draw with replacement."""
     found = resample([1] * 60, lambda counts: float(sum(map(bool, counts))))
-    assert (found.interval, found.note) == (None, "all resamples lie on one side of the value")
+    assert (found.interval, found.interval_note) == (None, "all resamples lie on one side of the value")
     assert found.std_error is not None
 
 
@@ -616,7 +624,7 @@ def test_intervals_of_skewed_numbers_are_repeatable(
     found = resample(counts, divide_first_by_second, seed)
     assert found.std_error == pytest.approx(std_error, rel=1e-12)
     assert found.interval == pytest.approx(interval, rel=1e-12)
-    assert found.note is None
+    assert found.interval_note is None
 
 
 def test_few_samples_in_many_cells_are_drawn_one_by_one() -> None:
@@ -644,7 +652,7 @@ def test_one_resample_of_a_hundred_may_have_no_value() -> None:
                 return None
             return counts[0] / sum(counts)
 
-        assert resample([30, 70], skip_some).note == note
+        assert resample([30, 70], skip_some).interval_note == note
 
 
 def test_the_acceleration_is_that_of_leaving_out_each_sample() -> None:
@@ -709,7 +717,7 @@ def test_averages_of_groups(size: int) -> None:
 
     def draw(random: Random) -> Interval | None:
         return average_shares(
-            [Share(draw_binomial(size, share, random.random), size) for share in shares]
+            [(draw_binomial(size, share, random.random), size) for share in shares]
         ).interval
 
     assert 0.93 <= measure_coverage(draw, sum(shares) / 30) <= 1.0
@@ -738,7 +746,9 @@ def test_ratios_of_sums() -> None:
             products=sum(top * size for top, size in zip(tops, sizes, strict=True)),
             bottoms=sum(size**2 for size in sizes),
         )
-        return measure_ratio(ratio.top / ratio.bottom, error, 50, is_share=True).interval
+        return measure_mean(
+            ratio.top / ratio.bottom, error, 50, "ratio_t", score_method="ratio_wilson", is_share=True
+        ).interval
 
     assert 0.91 <= measure_coverage(draw, 0.8) <= 0.99
 

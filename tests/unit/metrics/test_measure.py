@@ -17,12 +17,10 @@ import answerkey as ak
 from answerkey.metrics import (
     Aggregator,
     Design,
-    Frequency,
     KeyedMetric,
     Mean,
     Metric,
     Part,
-    PythonMetric,
     ScoreAggregator,
     Trials,
     finish_metric,
@@ -30,14 +28,20 @@ from answerkey.metrics import (
     measure_metrics,
     wilson,
 )
-from answerkey.metrics.classification import BinaryClassification, MulticlassClassification, Precision
-from answerkey.metrics.intervals import Ratio, Share, average_clustered_error, average_shares
+from answerkey.metrics.classification import (
+    BinaryClassification,
+    Frequency,
+    MulticlassClassification,
+    Precision,
+)
+from answerkey.metrics.intervals import Ratio, average_clustered_error, average_shares
 from answerkey.metrics.measure import MOST_GROUPS, bound_clustered, label_rows, name_clusters, name_groups
 from answerkey.metrics.moments import Max, Min, WeightedAverage
+from answerkey.metrics.python import PythonMetric
 from answerkey.testing import TestServer
 from answerkey.types import MetricValue, Samples, Scores
 
-from .conftest import ScoresMaker
+from .conftest import make_scores
 
 TRIALS = Trials(2)
 
@@ -54,7 +58,7 @@ def number_samples(scores: Scores) -> Samples:
     return Samples(pl.DataFrame(), pl.Series(range(len(scores))).cast(pl.String))
 
 
-def test_without_trials_nothing_changes(make_scores: ScoresMaker) -> None:
+def test_without_trials_nothing_changes() -> None:
     """A metric over samples that were asked once is what it always was."""
     value = measure_all(Mean("x"), make_scores({"x": [1.0, 0.0]}), trials=None)["x_mean"]
     assert (value.value, value.n, value.interval_method, dict(value.details)) == (
@@ -65,7 +69,7 @@ def test_without_trials_nothing_changes(make_scores: ScoresMaker) -> None:
     )
 
 
-def test_a_metric_sees_samples(make_scores: ScoresMaker) -> None:
+def test_a_metric_sees_samples() -> None:
     """`n` counts samples, and the interval is that of their means, kept within [0, 1] for right and wrong."""
     value = measure_all(Mean("is_correct"), make_scores({"is_correct": [1, 0, 1, 1]}))["is_correct_mean"]
     assert (value.value, value.n, value.interval_method) == (0.75, 2, "student_t")
@@ -77,7 +81,7 @@ def test_a_metric_sees_samples(make_scores: ScoresMaker) -> None:
     }
 
 
-def test_aggregates_that_are_all_zero_or_one_have_an_interval(make_scores: ScoresMaker) -> None:
+def test_aggregates_that_are_all_zero_or_one_have_an_interval() -> None:
     """`min` of right and wrong is a share of samples."""
     trials = Trials(2, (ScoreAggregator("is_correct", Aggregator("min")),))
     value = measure_all(Mean("is_correct.min"), make_scores({"is_correct": [1, 0, 1, 1]}), trials=trials)
@@ -101,9 +105,7 @@ SUM_UP = "def compute_metrics(scores):\n    return {{'sum': sum(one['values']['{
         (PythonMetric(SUM_UP.format("x.max")), "sum", 2.0),
     ],
 )
-def test_every_metric_sees_the_aggregates_of_trials(
-    make_scores: ScoresMaker, metric: Metric, name: str, value: float
-) -> None:
+def test_every_metric_sees_the_aggregates_of_trials(metric: Metric, name: str, value: float) -> None:
     """Three samples with means 1/2, 0 and 1 and maxima 1, 0 and 1; a function of your own sees both."""
     trials = Trials(2, tuple(ScoreAggregator("x", Aggregator(one)) for one in ("mean", "max")))
     found = measure_all(metric, make_scores({"x": [1, 0, 0, 0, 1, 1]}), trials=trials)[name]
@@ -111,7 +113,7 @@ def test_every_metric_sees_the_aggregates_of_trials(
     assert (found.n, found.details["counts"]) == (3, "samples")
 
 
-def test_metadata_is_counted_per_trial(make_scores: ScoresMaker) -> None:
+def test_metadata_is_counted_per_trial() -> None:
     """There is no aggregate of a letter: `n` counts trials, and the trials of a sample are one cluster."""
     letters = ["A", "B", "A", "A", "A", "A", "B", "B", "A", "B", "A", "A"]
     value = measure_all(Frequency("letter"), make_scores({"x": [1] * 12}, {"letter": letters}))["letter_A"]
@@ -121,7 +123,7 @@ def test_metadata_is_counted_per_trial(make_scores: ScoresMaker) -> None:
     assert (value.details["counts"], value.details["clusters"]) == ("trials", 6)
 
 
-def test_few_samples_have_no_interval_for_their_trials(make_scores: ScoresMaker) -> None:
+def test_few_samples_have_no_interval_for_their_trials() -> None:
     """Trials of two samples are two clusters, however many they are."""
     scores = make_scores({"x": [1, 0, 1, 1]}, {"letter": ["A", "B", "A", "A"]})
     value = measure_all(Frequency("letter"), scores)["letter_A"]
@@ -129,14 +131,14 @@ def test_few_samples_have_no_interval_for_their_trials(make_scores: ScoresMaker)
     assert value.interval_note == "an interval needs at least 5 samples, there are 2"
 
 
-def test_classification_of_metadata_is_counted_per_trial(make_scores: ScoresMaker) -> None:
+def test_classification_of_metadata_is_counted_per_trial() -> None:
     """Truth and prediction are metadata, so each trial is classified."""
     scores = make_scores({"x": [1, 0]}, {"truth": ["A", "A"], "said": ["A", "B"]})
     value = measure_all(MulticlassClassification("truth", "said"), scores)["accuracy"]
     assert (value.value, value.n) == (0.5, 2)
 
 
-def test_text_in_any_shard_decides_for_all(make_scores: ScoresMaker) -> None:
+def test_text_in_any_shard_decides_for_all() -> None:
     """A value that is text somewhere is counted per trial everywhere, however samples were sharded."""
     first = make_scores({"label": [1, 1]}, encoded=["label"])
     second = make_scores({"label": ["x", 1]}, encoded=["label"])
@@ -145,14 +147,14 @@ def test_text_in_any_shard_decides_for_all(make_scores: ScoresMaker) -> None:
     assert measure_all(Frequency("label"), whole)["label_1"].value == 0.75
 
 
-def test_samples_without_all_their_trials_are_left_out_and_counted(make_scores: ScoresMaker) -> None:
+def test_samples_without_all_their_trials_are_left_out_and_counted() -> None:
     """A sample with a failed call is no 0 and no half: it is in `n_excluded`."""
     scores = make_scores({"x": [1, None, 1, 1]}, status=["SCORED", "ERROR", "SCORED", "SCORED"])
     value = measure_all(Mean("x"), scores)["x_mean"]
     assert (value.value, value.n, dict(value.n_excluded)) == (1.0, 1, {"error": 1})
 
 
-def test_a_field_that_is_nowhere_is_named(make_scores: ScoresMaker) -> None:
+def test_a_field_that_is_nowhere_is_named() -> None:
     """The note lists the aggregates that there are."""
     value = measure_all(Mean("is_correct.max"), make_scores({"is_correct": [1, 0]}))["is_correct.max_mean"]
     assert value.value is None
@@ -177,21 +179,21 @@ def conclude_orders(
     return finish_metric(one, measure_metrics([one], scores, samples, trials), trials)[0]
 
 
-def test_orders_of_a_sample_are_one_sample(make_scores: ScoresMaker) -> None:
+def test_orders_of_a_sample_are_one_sample() -> None:
     """Two samples in two orders: `n` is 2, and a value is the mean over a sample's orders."""
     value = conclude_orders(Mean("x"), make_scores({"x": [1, 0, 1, 1]}), order_samples("aabb"))
     assert (value.value, value.n, value.std_error) == (0.75, 2, 0.25)
     assert (value.details["num_trials"], value.details["counts"]) == (1, "samples")
 
 
-def test_orders_and_trials_of_a_sample_are_one_sample(make_scores: ScoresMaker) -> None:
+def test_orders_and_trials_of_a_sample_are_one_sample() -> None:
     """The mean is over the trials of an order first, then over the orders."""
     scores = make_scores({"x": [1, 0, 1, 1, 0, 0, 1, 0]})
     value = conclude_orders(Mean("x"), scores, order_samples("aabb", trials=2), TRIALS)
     assert (value.value, value.n, value.std_error) == (0.5, 2, 0.25)
 
 
-def test_letters_in_several_orders_are_clustered_by_sample(make_scores: ScoresMaker) -> None:
+def test_letters_in_several_orders_are_clustered_by_sample() -> None:
     """Words are counted row by row; the rows of a sample are one cluster, whatever their number."""
     scores = make_scores({"x": [1] * 11}, {"letter": list("ABAAABBABAB")})
     value = conclude_orders(Frequency("letter"), scores, order_samples("aabbccddeee"))
@@ -199,9 +201,7 @@ def test_letters_in_several_orders_are_clustered_by_sample(make_scores: ScoresMa
     assert (value.details["clusters"], value.details["counts"]) == (5, "orders")
 
 
-def test_rows_that_estimate_a_prior_count_for_the_metric_that_reads_them_alone(
-    make_scores: ScoresMaker,
-) -> None:
+def test_rows_that_estimate_a_prior_count_for_the_metric_that_reads_them_alone() -> None:
     """The mean sees one row of each sample; a metric that reads the extra rows is handed all of them."""
     scores = make_scores({"x": [1, 0, 0, 1]})
     samples = order_samples("aaab", is_extra=".xx.")
@@ -226,7 +226,7 @@ class RowCount(PythonMetric):
         return {"rows": len(scores)}
 
 
-def test_a_snippet_over_orders_sees_samples(make_scores: ScoresMaker) -> None:
+def test_a_snippet_over_orders_sees_samples() -> None:
     """Your own function gets one row per sample, with what all orders say in lists."""
     snippet = (
         "def compute_metrics(scores):\n    return {'n': len(scores), 'first': scores[0]['values']['x']}\n"
@@ -244,7 +244,7 @@ def group_orders(owners: str, groups: str) -> Samples:
     return Samples(pl.DataFrame({"g": list(groups)}), ids, orders=orders)
 
 
-def test_groups_of_orders_have_the_means_of_their_samples(make_scores: ScoresMaker) -> None:
+def test_groups_of_orders_have_the_means_of_their_samples() -> None:
     """Means over the orders of a sample come first, within groups as in the whole."""
     one = KeyedMetric("m", Mean("x"), Design(group_by=("g",)))
     scores = make_scores({"x": [1, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 1]})
@@ -263,7 +263,7 @@ def test_groups_of_orders_have_the_means_of_their_samples(make_scores: ScoresMak
     assert second.std_error == pytest.approx(sem([1, 0.5, 1]))
 
 
-def test_groups_of_letters_in_several_orders_are_clustered_by_sample(make_scores: ScoresMaker) -> None:
+def test_groups_of_letters_in_several_orders_are_clustered_by_sample() -> None:
     """Rows are counted, and the rows of a sample are one cluster of its group."""
     one = KeyedMetric("m", Frequency("letter"), Design(group_by=("g",)))
     scores = make_scores({"x": [1] * 12}, {"letter": list("ABAAABBBAAAB")})
@@ -276,7 +276,7 @@ def test_groups_of_letters_in_several_orders_are_clustered_by_sample(make_scores
     assert first.interval_note == "an interval needs at least 5 samples, there are 3"
 
 
-def test_groups_of_trials_are_clustered_by_sample(make_scores: ScoresMaker) -> None:
+def test_groups_of_trials_are_clustered_by_sample() -> None:
     """Three samples, asked twice, in one group."""
     one = KeyedMetric("m", Frequency("letter"), Design(group_by=("g",)))
     frame = pl.DataFrame({"g": list("ppp")})
@@ -288,7 +288,7 @@ def test_groups_of_trials_are_clustered_by_sample(make_scores: ScoresMaker) -> N
     assert only.interval_note == "an interval needs at least 5 samples, there are 3"
 
 
-def test_fields_of_shares_alone_make_a_share(make_scores: ScoresMaker) -> None:
+def test_fields_of_shares_alone_make_a_share() -> None:
     """A ratio of a count and a share under trials is no share."""
     metric = WeightedAverage("x", "w")
     part = measure_metrics(
@@ -300,7 +300,7 @@ def test_fields_of_shares_alone_make_a_share(make_scores: ScoresMaker) -> None:
     assert part["is_share"] is False
 
 
-def test_rows_for_a_prior_leave_the_orders_of_others_in_place(make_scores: ScoresMaker) -> None:
+def test_rows_for_a_prior_leave_the_orders_of_others_in_place() -> None:
     """What is left of a sample is still several orders of one sample."""
     scores = make_scores({"x": [1, 0, 0, 1, 1]})
     value = conclude_orders(Mean("x"), scores, order_samples("aaabb", is_extra="..x.."))
@@ -328,7 +328,7 @@ def finish(
     return {value.name: value for value in finish_metric(one, [part], trials)}
 
 
-def test_clusters_have_their_known_error(make_scores: ScoresMaker) -> None:
+def test_clusters_have_their_known_error() -> None:
     """1, 1, 0, 0, 1, 0 in a, a, b, b, c, c: 0.288675, or 0.235702 without the correction."""
     clusters = {"c": list("aabbcc")}
     scores = make_scores({"x": KNOWN})
@@ -342,7 +342,7 @@ def test_clusters_have_their_known_error(make_scores: ScoresMaker) -> None:
     )
 
 
-def test_clusters_of_one_are_independent_samples(make_scores: ScoresMaker) -> None:
+def test_clusters_of_one_are_independent_samples() -> None:
     """Where every sample is its own cluster, the standard error is the plain one."""
     scores = make_scores({"x": KNOWN * 3})
     clusters = {"c": [str(number) for number in range(18)]}
@@ -352,7 +352,7 @@ def test_clusters_of_one_are_independent_samples(make_scores: ScoresMaker) -> No
     assert found.interval_method == "clustered_wilson"
 
 
-def test_clusters_cover_every_ratio(make_scores: ScoresMaker) -> None:
+def test_clusters_cover_every_ratio() -> None:
     """Shares, precision, classes and their averages have clustered intervals; the end of a field has none."""
     truth = ["A", "B", "A", "B"] * 10
     said = ["A", "A", "A", "B", None] * 8
@@ -367,7 +367,7 @@ def test_clusters_cover_every_ratio(make_scores: ScoresMaker) -> None:
     assert (largest.interval, largest.interval_note) == (None, "no formula for values of `c` fits this type")
 
 
-def test_groups_have_their_own_values(make_scores: ScoresMaker) -> None:
+def test_groups_have_their_own_values() -> None:
     """Each group is measured alone, with its own interval and what it leaves out; labels are in order."""
     scores = make_scores({"x": [1, 0, 1, 1, 0]}, status=["SCORED"] * 4 + ["FAILED"])
     groups = finish(Mean("x"), scores, {"g": ["b", "a", "a", "b", "b"]}, Design(("g",)))["x_mean"].groups
@@ -380,7 +380,7 @@ def test_groups_have_their_own_values(make_scores: ScoresMaker) -> None:
     assert [one.interval for one in found.values] == [wilson(1, 2), wilson(2, 2)]
 
 
-def test_macro_average_counts_every_group_once(make_scores: ScoresMaker) -> None:
+def test_macro_average_counts_every_group_once() -> None:
     """Ninety right of a hundred and one right of ten: 0.5, not the share of all."""
     scores = make_scores({"x": [1] * 90 + [0] * 10 + [1] + [0] * 9})
     groups = {"g": ["large"] * 100 + ["small"] * 10}
@@ -392,7 +392,7 @@ def test_macro_average_counts_every_group_once(make_scores: ScoresMaker) -> None
     assert macro.interval_method == "stratified"
 
 
-def test_groups_that_are_the_clusters_stand_for_others(make_scores: ScoresMaker) -> None:
+def test_groups_that_are_the_clusters_stand_for_others() -> None:
     """The macro average then varies as the groups differ; each group is measured as a whole of its own."""
     scores = make_scores({"x": [1, 1, 1, 0, 0, 0, 1, 0, 1, 1, 0, 1]})
     groups = {"g": list("aabbccddeeff")}
@@ -404,7 +404,7 @@ def test_groups_that_are_the_clusters_stand_for_others(make_scores: ScoresMaker)
     assert macro.values[0].interval == wilson(2, 2)
 
 
-def test_clusters_may_lie_across_groups(make_scores: ScoresMaker) -> None:
+def test_clusters_may_lie_across_groups() -> None:
     """With one cluster per pair of samples, one in each group, the groups' errors do not add as if apart."""
     x = [1, 0, 1, 0, 1, 0, 0, 1, 1, 0, 1, 1]
     scores = make_scores({"x": [*x, *x]})
@@ -413,7 +413,7 @@ def test_clusters_may_lie_across_groups(make_scores: ScoresMaker) -> None:
     assert value.groups[0].macro.std_error == pytest.approx(value.std_error, rel=1e-13)
 
 
-def test_a_label_that_a_group_lacks_is_none_of_its_samples(make_scores: ScoresMaker) -> None:
+def test_a_label_that_a_group_lacks_is_none_of_its_samples() -> None:
     """The share of a letter in a group that never has it is 0, with an interval."""
     scores = make_scores({"x": [1] * 4}, {"letter": ["A", "B", "B", "B"]})
     groups = finish(Frequency("letter"), scores, {"g": list("pqqq")}, Design(("g",)))["letter_A"].groups[0]
@@ -423,13 +423,13 @@ def test_a_label_that_a_group_lacks_is_none_of_its_samples(make_scores: ScoresMa
     ]
 
 
-def test_samples_without_a_group_are_shown_as_such(make_scores: ScoresMaker) -> None:
+def test_samples_without_a_group_are_shown_as_such() -> None:
     """Null is a group of its own."""
     value = finish(Mean("x"), make_scores({"x": [1, 0]}), {"g": [None, "a"]}, Design(("g",)))["x_mean"]
     assert [one.group for one in value.groups[0].values] == ["(none)", "a"]
 
 
-def test_groups_without_a_value_stay_out_of_the_average(make_scores: ScoresMaker) -> None:
+def test_groups_without_a_value_stay_out_of_the_average() -> None:
     """The average says over how many groups it was taken."""
     scores = make_scores({"x": [1, 0, None]}, status=["SCORED", "SCORED", "FAILED"])
     macro = finish(Mean("x"), scores, {"g": list("aab")}, Design(("g",)))["x_mean"].groups[0].macro
@@ -437,7 +437,7 @@ def test_groups_without_a_value_stay_out_of_the_average(make_scores: ScoresMaker
     assert macro.note == "mean over 1 of 2 groups, the others have no value"
 
 
-def test_too_many_groups_are_not_listed(make_scores: ScoresMaker) -> None:
+def test_too_many_groups_are_not_listed() -> None:
     """A column of ids is no breakdown, and its note says so."""
     size = MOST_GROUPS + 1
     value = finish(Mean("x"), make_scores({"x": [1] * size}), {"g": list(range(size))}, Design(("g",)))
@@ -445,7 +445,7 @@ def test_too_many_groups_are_not_listed(make_scores: ScoresMaker) -> None:
     assert (groups.values, groups.macro.note) == ((), "there are more than 10000 groups")
 
 
-def test_trials_are_grouped_by_their_samples(make_scores: ScoresMaker) -> None:
+def test_trials_are_grouped_by_their_samples() -> None:
     """A group's value is the mean over its samples, its interval that of their means."""
     scores = make_scores({"x": [1, 0, 1, 1, 0, 0, 1, 0]})
     value = finish(Mean("x"), scores, {"g": list("aabb")}, Design(("g",)), trials=Trials(2))["x_mean"]
@@ -455,7 +455,7 @@ def test_trials_are_grouped_by_their_samples(make_scores: ScoresMaker) -> None:
     ]
 
 
-def test_metadata_of_trials_is_grouped_too(make_scores: ScoresMaker) -> None:
+def test_metadata_of_trials_is_grouped_too() -> None:
     """Letters are counted per trial in each group; the samples of a group are its clusters."""
     letters = ["A", "B"] * 6 + ["A", "A"] * 6
     scores = make_scores({"x": [1] * 24}, {"letter": letters})
@@ -467,7 +467,7 @@ def test_metadata_of_trials_is_grouped_too(make_scores: ScoresMaker) -> None:
     ]
 
 
-def test_clusters_under_trials_are_those_of_the_samples(make_scores: ScoresMaker) -> None:
+def test_clusters_under_trials_are_those_of_the_samples() -> None:
     """All trials of all samples of a passage are one cluster."""
     scores = make_scores({"x": [1, 0] * 10}, {"letter": ["A", "B"] * 10})
     clusters = {"c": list("aabbccddee")}
@@ -476,7 +476,7 @@ def test_clusters_under_trials_are_those_of_the_samples(make_scores: ScoresMaker
             assert (value.details["clusters"], value.details["cluster_by"]) == (5, "c")
 
 
-def test_snippets_are_run_for_every_group(make_scores: ScoresMaker) -> None:
+def test_snippets_are_run_for_every_group() -> None:
     """Your own function sees the scores of a group alone."""
     metric = PythonMetric("def compute_metrics(scores):\n    return {'n': len(scores)}\n")
     value = finish(metric, make_scores({"x": [1, 0, 1]}), {"g": list("aab")}, Design(("g",)))["n"]
@@ -484,7 +484,7 @@ def test_snippets_are_run_for_every_group(make_scores: ScoresMaker) -> None:
     assert value.interval_note
 
 
-def test_groups_that_all_lack_a_value_have_no_average(make_scores: ScoresMaker) -> None:
+def test_groups_that_all_lack_a_value_have_no_average() -> None:
     """Where nothing was scored, neither the groups nor their average have a number."""
     scores = make_scores({"x": [1, 0]}, status=["FAILED", "ERROR"])
     found = finish(Mean("x"), scores, {"g": list("ab")}, Design(("g",)))["x_mean"].groups[0]
@@ -495,7 +495,7 @@ def test_groups_that_all_lack_a_value_have_no_average(make_scores: ScoresMaker) 
     assert (found.macro.value, found.macro.n, found.macro.note) == (None, 0, "no group has a value")
 
 
-def test_a_class_that_a_group_lacks_has_no_value_there(make_scores: ScoresMaker) -> None:
+def test_a_class_that_a_group_lacks_has_no_value_there() -> None:
     """Neither right nor wrong: the group has no sample of it."""
     scores = make_scores({"x": [1] * 3}, {"t": ["A", "B", "B"], "s": ["A", "B", "A"]}, excluded_by=[None] * 3)
     metric = MulticlassClassification("t", "s")
@@ -506,7 +506,7 @@ def test_a_class_that_a_group_lacks_has_no_value_there(make_scores: ScoresMaker)
     ]
 
 
-def test_values_without_a_formula_for_clusters_say_so_in_their_average(make_scores: ScoresMaker) -> None:
+def test_values_without_a_formula_for_clusters_say_so_in_their_average() -> None:
     """The mean of the groups' largest values is there, without an interval."""
     scores = make_scores({"x": [1.0, 2.0, 3.0, 5.0]})
     columns = {"g": list("aabb"), "c": list("pqpq")}
@@ -515,7 +515,7 @@ def test_values_without_a_formula_for_clusters_say_so_in_their_average(make_scor
     assert macro.interval_note == "no formula for clusters fits this type"
 
 
-def test_rates_of_two_answers_are_clustered(make_scores: ScoresMaker) -> None:
+def test_rates_of_two_answers_are_clustered() -> None:
     """Accuracy of a binary classification has the error of its clusters' shares."""
     truth, said = ["yes", "yes", "no", "no"] * 6, ["yes", "no", "no", "no", "yes", "yes"] * 4
     scores = make_scores({"x": [1] * 24}, {"t": truth, "s": said})
@@ -530,7 +530,7 @@ def test_rates_of_two_answers_are_clustered(make_scores: ScoresMaker) -> None:
     assert {value.details["clusters"] for value in found.values()} == {6}
 
 
-def test_names_that_two_values_share_have_no_clustered_interval(make_scores: ScoresMaker) -> None:
+def test_names_that_two_values_share_have_no_clustered_interval() -> None:
     """A class called `macro` has the names of the averages."""
     scores = make_scores(
         {"x": [1] * 10}, {"t": ["macro", "A"] * 5, "s": ["macro", "A", "A", "A", "macro"] * 2}
@@ -543,7 +543,7 @@ def test_names_that_two_values_share_have_no_clustered_interval(make_scores: Sco
     assert {value.interval for value in values if value.name == "macro_recall"} == {None}
 
 
-def test_averages_over_no_class_at_all_stay_empty(make_scores: ScoresMaker) -> None:
+def test_averages_over_no_class_at_all_stay_empty() -> None:
     """Where nothing was ever predicted, no class has a precision, and clusters change nothing about it."""
     scores = make_scores(
         {"x": [0] * 6}, {"t": ["A", "B"] * 3, "s": [None] * 5 + ["?"]}, status=["SCORED"] * 5 + ["FAILED"]
@@ -553,7 +553,7 @@ def test_averages_over_no_class_at_all_stay_empty(make_scores: ScoresMaker) -> N
     assert found["accuracy"].value == 0.0
 
 
-def test_means_beyond_zero_and_one_have_student_s_interval(make_scores: ScoresMaker) -> None:
+def test_means_beyond_zero_and_one_have_student_s_interval() -> None:
     """Clustered values that are no shares: the mean of five clusters of one is Student's t over them."""
     numbers = [1.0, 2.0, 4.0, 8.0, 10.0]
     clusters = {"c": list("abcde")}
@@ -571,9 +571,7 @@ def test_squares_beyond_all_floats_have_no_error() -> None:
     assert average_clustered_error(clusters, is_corrected=False) == (None, 4)
 
 
-def test_too_many_different_samples_have_no_interval(
-    make_scores: ScoresMaker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_different_samples_have_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     """Samples whose trials all differ are counted up to a bound; beyond it the value stands alone."""
     monkeypatch.setattr(measure, "MOST_KINDS", 2)
     letters = ["A", "A", "A", "B", "B", "B", "A", "A"]
@@ -608,7 +606,7 @@ def test_one_sum_of_several_ratios_is_averaged_over_them() -> None:
     assert plain == pytest.approx(sum(one**2 for one in residuals) ** 0.5 / 2)
 
 
-def test_averages_over_few_clusters_name_the_column(make_scores: ScoresMaker) -> None:
+def test_averages_over_few_clusters_name_the_column() -> None:
     """So that the reader knows what there are too few of."""
     columns = {"g": list("aabb"), "c": list("xyxy")}
     found = finish(
@@ -619,7 +617,7 @@ def test_averages_over_few_clusters_name_the_column(make_scores: ScoresMaker) ->
     assert (macro.value, macro.n) == (0.75, 2)
 
 
-def test_averages_of_shares_and_others_are_no_shares(make_scores: ScoresMaker) -> None:
+def test_averages_of_shares_and_others_are_no_shares() -> None:
     """One group whose values are beyond 0 and 1 makes the average a plain number."""
     columns = {"g": list("aaabbb")}
     found = finish(Mean("x"), make_scores({"x": [1, 0, 1, 2, 3, 5]}), columns, Design(group_by=("g",)))
@@ -628,12 +626,12 @@ def test_averages_of_shares_and_others_are_no_shares(make_scores: ScoresMaker) -
     assert macro.interval[1] > 1
 
 
-def test_averages_of_shares_add_up_their_counts(make_scores: ScoresMaker) -> None:
+def test_averages_of_shares_add_up_their_counts() -> None:
     """Shares of independent samples are averaged by their counts, as strata are."""
     columns = {"g": ["a"] * 10 + ["b"] * 20}
     scores = make_scores({"x": [1] * 6 + [0] * 4 + [1] * 18 + [0] * 2})
     macro = finish(Mean("x"), scores, columns, Design(group_by=("g",)))["x_mean"].groups[0].macro
-    expected = average_shares([Share(6, 10), Share(18, 20)])
+    expected = average_shares([(6, 10), (18, 20)])
     assert (macro.interval, macro.std_error) == (expected.interval, expected.std_error)
 
 

@@ -1,18 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.metrics import Metric, PythonMetric, python
-from answerkey.types import MetricValue, Scores
+from answerkey.metrics import python
+from answerkey.metrics.python import PythonMetric
 
-MakeScores = Callable[..., Scores]
-Compute = Callable[[Metric, Scores], dict[str, MetricValue]]
+from .conftest import compute, make_scores
 
 
-def test_values_are_what_the_snippet_returns(make_scores: MakeScores, compute: Compute) -> None:
+def test_values_are_what_the_snippet_returns() -> None:
     """The snippet sees values and metadata of the samples that count, and its mapping becomes the values."""
     metric = PythonMetric(
         "def compute_metrics(scores):\n"
@@ -32,13 +29,13 @@ def test_values_are_what_the_snippet_returns(make_scores: MakeScores, compute: C
     )
 
 
-def test_async_snippet_is_awaited(make_scores: MakeScores, compute: Compute) -> None:
+def test_async_snippet_is_awaited() -> None:
     """`async def` works as `def` does."""
     metric = PythonMetric("async def compute_metrics(scores):\n    return {'n': len(scores)}\n")
     assert compute(metric, make_scores({"x": [1, 2]}))["n"].value == 2.0
 
 
-def test_failure_is_a_value_with_its_traceback(make_scores: MakeScores, compute: Compute) -> None:
+def test_failure_is_a_value_with_its_traceback() -> None:
     """A snippet that fails loses its own values and nothing else."""
     metric = PythonMetric("def compute_metrics(scores):\n    return {'x': 1 / 0}\n")
     value = compute(metric, make_scores({"x": [1]}))["python"]
@@ -48,7 +45,7 @@ def test_failure_is_a_value_with_its_traceback(make_scores: MakeScores, compute:
     assert value.details["kind"] == "raised"
 
 
-def test_value_that_is_no_number_is_named(make_scores: MakeScores, compute: Compute) -> None:
+def test_value_that_is_no_number_is_named() -> None:
     """Text and null in the mapping are no values; the others stay."""
     metric = PythonMetric("def compute_metrics(scores):\n    return {'a': 'high', 'b': None, 'c': 1}\n")
     values = compute(metric, make_scores({"x": [1]}))
@@ -58,16 +55,14 @@ def test_value_that_is_no_number_is_named(make_scores: MakeScores, compute: Comp
 
 
 @pytest.mark.parametrize("returned", ["[1, 2]", "None", "{}"])
-def test_anything_but_a_mapping_is_a_failure(
-    returned: str, make_scores: MakeScores, compute: Compute
-) -> None:
+def test_anything_but_a_mapping_is_a_failure(returned: str) -> None:
     """A metric snippet returns names and numbers."""
     metric = PythonMetric(f"def compute_metrics(scores):\n    return {returned}\n")
     value = compute(metric, make_scores({"x": [1]}))["python"]
     assert value.note == f"the snippet failed: it returned {returned}, not a mapping of names to numbers"
 
 
-def test_no_scores_are_not_given_to_the_snippet(make_scores: MakeScores, compute: Compute) -> None:
+def test_no_scores_are_not_given_to_the_snippet() -> None:
     """Without samples that count nothing is run."""
     metric = PythonMetric("raise SystemExit\n")
     value = compute(metric, make_scores({"x": [None]}, status=["ERROR"]))["python"]
@@ -75,7 +70,7 @@ def test_no_scores_are_not_given_to_the_snippet(make_scores: MakeScores, compute
     assert PythonMetric("raise SystemExit\n").finish(metric.merge([]))[0].n == 0
 
 
-def test_snippet_sees_dataset_order_however_it_was_sharded(make_scores: MakeScores) -> None:
+def test_snippet_sees_dataset_order_however_it_was_sharded() -> None:
     """Parts in dataset order give the scores in dataset order."""
     metric = PythonMetric(
         "def compute_metrics(scores):\n"
@@ -100,9 +95,7 @@ def test_empty_snippet_is_refused_at_once() -> None:
     assert caught.value.code == "E108"
 
 
-def test_limit_of_time_is_named(
-    make_scores: MakeScores, compute: Compute, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_limit_of_time_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A snippet that takes too long says how long it may take."""
     monkeypatch.setattr(python, "SECONDS", 1.0)
     metric = PythonMetric("def compute_metrics(scores):\n    while True:\n        pass\n")
@@ -110,7 +103,7 @@ def test_limit_of_time_is_named(
     assert value.note == "the snippet failed: the snippet took longer than its limit of 1 s"
 
 
-def test_limit_of_memory_is_named(make_scores: MakeScores, compute: Compute) -> None:
+def test_limit_of_memory_is_named() -> None:
     """A snippet that needs too much memory says how much it may take."""
     metric = PythonMetric("def compute_metrics(scores):\n    return {'n': len(bytearray(1 << 40))}\n")
     value = compute(metric, make_scores({"x": [1]}))["python"]
@@ -122,7 +115,7 @@ def test_which_fields_a_snippet_reads_is_its_own_affair() -> None:
     assert PythonMetric("def compute_metrics(scores):\n    return {}\n").fields() == ()
 
 
-def test_failures_say_their_kind(make_scores: MakeScores, compute: Compute) -> None:
+def test_failures_say_their_kind() -> None:
     """A value of the wrong kind, or code that cannot be loaded, whose last line is the note."""
     value = compute(PythonMetric("def compute_metrics(scores):\n    return 3\n"), make_scores({"x": [1]}))[
         "python"
@@ -133,7 +126,7 @@ def test_failures_say_their_kind(make_scores: MakeScores, compute: Compute) -> N
     assert value.details["kind"] == "load"
 
 
-def test_numbers_that_are_not_finite_are_no_values(make_scores: MakeScores, compute: Compute) -> None:
+def test_numbers_that_are_not_finite_are_no_values() -> None:
     """They fail; a truth value is 1 or 0, and no number has an interval, since nobody knows its formula."""
     code = "def compute_metrics(scores):\n    return {'a': float('inf'), 'b': 1}\n"
     value = compute(PythonMetric(code), make_scores({"x": [1]}))["python"]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -11,10 +11,7 @@ from answerkey.metrics import count_shard, find_category_column, merge_counts
 from answerkey.metrics.task_counts import count_choices, count_letters, count_rows
 from answerkey.types import TRACEBACK_FIELD, Completion, Completions, CompletionStatus, Samples, Scores
 
-from .conftest import ScoresMaker
-
-MakeScores = Callable[..., Scores]
-
+from .conftest import make_scores
 
 TEXTS = ["A", "b " * 150, "B", "maybe", None, "C", None, "A"]
 
@@ -35,7 +32,7 @@ def make_completions() -> Completions:
     return Completions.build(make_samples().ids, rows, source="recorded")
 
 
-def make_mcqa_scores(make_scores: MakeScores) -> Scores:
+def make_mcqa_scores() -> Scores:
     """Return their scores: three invalid, one valid and wrong, one error, one excluded by an action."""
     return make_scores(
         {"is_correct": [1.0, 0.0, 1.0, 0.0, 0.0, 0.0, None, 1.0]},
@@ -50,9 +47,9 @@ def make_mcqa_scores(make_scores: MakeScores) -> Scores:
     )
 
 
-def count_eight(make_scores: MakeScores) -> dict[str, Any]:
+def count_eight() -> dict[str, Any]:
     """Return the counts of the eight samples."""
-    return count_rows(make_samples(), make_completions(), make_mcqa_scores(make_scores), "category")
+    return count_rows(make_samples(), make_completions(), make_mcqa_scores(), "category")
 
 
 def list_counts(*numbers: int) -> dict[str, int]:
@@ -69,13 +66,13 @@ def list_reasons(**reasons: tuple[int, str, str | None]) -> dict[str, Any]:
     }
 
 
-def test_counts_add_up(make_scores: MakeScores) -> None:
+def test_counts_add_up() -> None:
     """Scored, failed and errors are all samples; valid and invalid are all scored ones.
 
     Each reason shows its first sample and at most 200 characters of its completion. Letters and categories
     cover what the metrics see: a sample that an action excludes is in neither; a missing category has a name.
     """
-    totals = count_eight(make_scores)
+    totals = count_eight()
     assert totals["counts"] == list_counts(8, 7, 4, 3, 1, 0, 1)
     assert totals["completion_statuses"] == {"ERROR": 1, "OK": 6, "REFUSED": 1}
     assert totals["excluded"] == {"repeated": 1}
@@ -91,7 +88,7 @@ def test_counts_add_up(make_scores: MakeScores) -> None:
     }
 
 
-def test_scorer_without_validity_goes_by_the_completion(make_scores: MakeScores) -> None:
+def test_scorer_without_validity_goes_by_the_completion() -> None:
     """Refusals and replies without text are invalid for every scorer."""
     scores = make_scores({"is_correct": [1.0] * 6 + [None, 0.0]}, status=["SCORED"] * 6 + ["ERROR", "SCORED"])
     totals = count_rows(make_samples(), make_completions(), scores, None)
@@ -100,7 +97,7 @@ def test_scorer_without_validity_goes_by_the_completion(make_scores: MakeScores)
     assert (totals["letters"], totals["categories"]) == ({}, {})
 
 
-def test_failed_rows_are_counted_by_reason(make_scores: MakeScores) -> None:
+def test_failed_rows_are_counted_by_reason() -> None:
     """A failed row is neither valid nor invalid."""
     scores = make_scores({"is_correct": [None, 1.0]}, status=["FAILED", "SCORED"])
     scores = Scores(scores.frame.with_columns(reason=pl.Series(["BAD_TRUTH", None])))
@@ -119,7 +116,7 @@ def test_failed_rows_are_counted_by_reason(make_scores: MakeScores) -> None:
     ],
 )
 def test_right_answers_are_those_equal_to_one(
-    make_scores: MakeScores, values: list[object], encoded: list[str], expected: dict[str, object]
+    values: list[object], encoded: list[str], expected: dict[str, object]
 ) -> None:
     """A score between 0 and 1 is counted apart, text is neither right nor wrong."""
     scores = make_scores({"is_correct": values}, encoded=encoded)
@@ -127,7 +124,7 @@ def test_right_answers_are_those_equal_to_one(
     assert totals["categories"] == expected
 
 
-def test_categories_stored_as_json_are_named_by_their_text(make_scores: MakeScores) -> None:
+def test_categories_stored_as_json_are_named_by_their_text() -> None:
     """A column of mixed values names its categories without quotation marks; equal names are one category."""
     samples = make_samples(['"7"', "7", '"law"'])
     samples = Samples(samples.frame, samples.ids, encoded=frozenset({"category"}))
@@ -139,9 +136,9 @@ def test_categories_stored_as_json_are_named_by_their_text(make_scores: MakeScor
 
 
 @pytest.mark.parametrize("cut", [1, 3, 5, 7])
-def test_merged_shards_are_the_whole(cut: int, make_scores: MakeScores) -> None:
+def test_merged_shards_are_the_whole(cut: int) -> None:
     """However the rows are sharded, the tally is the same, with the same first examples in the same order."""
-    samples, completions, scores = make_samples(), make_completions(), make_mcqa_scores(make_scores)
+    samples, completions, scores = make_samples(), make_completions(), make_mcqa_scores()
     shards = [
         count_rows(
             samples.slice(start, length),
@@ -151,12 +148,12 @@ def test_merged_shards_are_the_whole(cut: int, make_scores: MakeScores) -> None:
         )
         for start, length in ((0, cut), (cut, 8 - cut))
     ]
-    assert json.dumps(merge_counts(shards)) == json.dumps(merge_counts([count_eight(make_scores)]))
+    assert json.dumps(merge_counts(shards)) == json.dumps(merge_counts([count_eight()]))
 
 
-def test_merging_leaves_the_shards_alone(make_scores: MakeScores) -> None:
+def test_merging_leaves_the_shards_alone() -> None:
     """Merging twice gives the same tally."""
-    shard = count_eight(make_scores)
+    shard = count_eight()
     assert merge_counts([shard, shard]) == merge_counts([shard, shard])
     assert shard["invalid"]["REFUSED"]["count"] == 1
 
@@ -175,7 +172,7 @@ def test_category_column_is_the_first_known_name() -> None:
     assert find_category_column(["question", "answer"]) is None
 
 
-def test_samples_are_counted_by_their_number_of_choices(make_scores: MakeScores) -> None:
+def test_samples_are_counted_by_their_number_of_choices() -> None:
     """Rows without a score do not count; choices that are no list are not counted at all."""
     choices = [["A", "B"], ["A", "B", "C"], ["A", "B"], None]
     scores = make_scores({"x": [1.0] * 4}, {"choices": choices}, status=["SCORED"] * 3 + ["FAILED"])
@@ -184,13 +181,13 @@ def test_samples_are_counted_by_their_number_of_choices(make_scores: MakeScores)
     assert count_choices(make_scores({"x": [1.0]}, {"choices": ["A|B"]})) == {}
 
 
-def test_merged_reasons_add_up_and_keep_the_first_example(make_scores: MakeScores) -> None:
+def test_merged_reasons_add_up_and_keep_the_first_example() -> None:
     """Of two shards that have the same reason the first one's example stays."""
-    shard = count_eight(make_scores)
+    shard = count_eight()
     later = count_rows(
         Samples(make_samples().frame, pl.Series([f"later {number}" for number in range(8)])),
         make_completions(),
-        make_mcqa_scores(make_scores),
+        make_mcqa_scores(),
         "category",
     )
     merged = merge_counts([shard, later])
@@ -207,7 +204,7 @@ def test_merged_reasons_add_up_and_keep_the_first_example(make_scores: MakeScore
     assert (merged["failures"], "theirs" in merged) == ({}, False)
 
 
-def test_the_first_category_column_of_any_shard_counts(make_scores: MakeScores) -> None:
+def test_the_first_category_column_of_any_shard_counts() -> None:
     """A shard without one does not hide it."""
     shards = [
         count_rows(make_samples(["x"]), None, make_scores({"is_correct": [1.0]}), column)
@@ -216,7 +213,7 @@ def test_the_first_category_column_of_any_shard_counts(make_scores: MakeScores) 
     assert merge_counts(shards)["category_column"] == "category"
 
 
-def test_what_shards_tell_besides_is_merged(make_scores: MakeScores) -> None:
+def test_what_shards_tell_besides_is_merged() -> None:
     """Readings, numbers of choices, failures and the verdicts of others."""
     shard = count_rows(make_samples(["x"]), None, make_scores({"is_correct": [1.0]}), None)
     side = {"count": 1, "reasons": {"READ_ALIKE": {"count": 1, "example": {}}}}
@@ -235,7 +232,7 @@ def test_what_shards_tell_besides_is_merged(make_scores: MakeScores) -> None:
     assert merged["theirs"]["compared"] == 4
 
 
-def test_completions_that_the_limit_cut_off_are_counted(make_scores: MakeScores) -> None:
+def test_completions_that_the_limit_cut_off_are_counted() -> None:
     """Their finish reason is `length`."""
     rows = [Completion("A", CompletionStatus.OK, finish_reason=why) for why in ("length", "stop", "length")]
     samples = make_samples(["x", "x", "x"])
@@ -245,13 +242,13 @@ def test_completions_that_the_limit_cut_off_are_counted(make_scores: MakeScores)
     assert count_rows(samples, None, scores)["cut_off"] == 0
 
 
-def test_letters_need_truths_and_predictions(make_scores: MakeScores) -> None:
+def test_letters_need_truths_and_predictions() -> None:
     """One without the other says nothing."""
     for name in ("ground_truth_choice", "predicted_choice"):
         assert count_letters(make_scores({"x": [1.0]}, {name: ["A"]})) == {}
 
 
-def test_reasons_of_no_row_are_none(make_scores: MakeScores) -> None:
+def test_reasons_of_no_row_are_none() -> None:
     """Rows that are all scored fail for no reason, even where one is stated."""
     scores = make_scores({"is_correct": [1.0, 0.0]}, {"completion_validity": ["VALID", "INVALID"]})
     totals = count_rows(make_samples(["x", "x"]), None, scores)
@@ -263,7 +260,7 @@ def test_reasons_of_no_row_are_none(make_scores: MakeScores) -> None:
 IDS = pl.Series(["a", "b", "c", "d"])
 
 
-def make_scores(reasons: list[str | None], tracebacks: list[str | None] | None = None) -> Scores:
+def make_failed(reasons: list[str | None], tracebacks: list[str | None] | None = None) -> Scores:
     """Return scores that are FAILED where there is a reason."""
     kept = tracebacks or [None] * len(reasons)
     return Scores(
@@ -288,10 +285,10 @@ def count(ids: pl.Series, verdicts: Mapping[str, Scores], said: Completions | No
 
 def test_failures_of_every_scorer_are_counted_with_an_example() -> None:
     """A scorer beside the main one does not fail unseen; one that does not fail is left out."""
-    own = make_scores(
+    own = make_failed(
         [None, "SNIPPET_FAILED (raised): KeyError: 'x'", None, None], [None, "File 1", None, None]
     )
-    found = count(IDS, {"mcqa": make_scores([None] * 4), "own": own})["failures"]
+    found = count(IDS, {"mcqa": make_failed([None] * 4), "own": own})["failures"]
     example = {"sample_id": "b", "message": "SNIPPET_FAILED (raised): KeyError: 'x'", "traceback": "File 1"}
     assert found == {"own": {"SNIPPET_FAILED (raised): KeyError": {"count": 1, "example": example}}}
 
@@ -304,7 +301,7 @@ def test_reasons_are_grouped_by_what_they_have_in_common() -> None:
         "SNIPPET_FAILED (timeout): the snippet took longer than its limit of 10 s",
         "BAD_TRUTH",
     ]
-    found = count(IDS, {"own": make_scores(reasons)})["failures"]
+    found = count(IDS, {"own": make_failed(reasons)})["failures"]
     assert {reason: one["count"] for reason, one in found["own"].items()} == {
         "SNIPPET_FAILED (raised): KeyError": 2,
         "SNIPPET_FAILED (timeout): the snippet took longer than its limit of 10 s": 1,
@@ -314,7 +311,7 @@ def test_reasons_are_grouped_by_what_they_have_in_common() -> None:
 
 def test_scorer_without_tracebacks_has_none_in_its_example() -> None:
     """Scorers that run no code have nothing to show but the reason."""
-    scores = make_scores(["BAD_TRUTH"])
+    scores = make_failed(["BAD_TRUTH"])
     bare = Scores(scores.frame.with_columns(metadata=pl.struct(letter=pl.lit("A"))))
     example = {"sample_id": "a", "message": "BAD_TRUTH", "traceback": None}
     assert count(IDS.head(1), {"mcqa": bare})["failures"] == {
@@ -325,14 +322,14 @@ def test_scorer_without_tracebacks_has_none_in_its_example() -> None:
 def test_shards_merge_to_the_whole() -> None:
     """However the rows were sharded: the same counts, the same first examples, in the same order."""
     reasons = ["BAD_TRUTH", None, "BAD_CHOICES", "BAD_TRUTH"]
-    whole = count(IDS, {"one": make_scores(reasons)})
-    parts = [count(IDS[i : i + 1], {"one": make_scores(reasons[i : i + 1])}) for i in range(4)]
+    whole = count(IDS, {"one": make_failed(reasons)})
+    parts = [count(IDS[i : i + 1], {"one": make_failed(reasons[i : i + 1])}) for i in range(4)]
     assert json.dumps(merge_counts(parts)) == json.dumps(merge_counts([whole]))
 
 
 def test_calls_of_a_scorer_that_failed_are_its_failures() -> None:
     """An ERROR counts where there is a completion; one without is the completion's own."""
-    frame = make_scores(["JUDGE_CALL_FAILED", "CALL_FAILED", None, None]).frame
+    frame = make_failed(["JUDGE_CALL_FAILED", "CALL_FAILED", None, None]).frame
     scores = Scores(frame.with_columns(pl.col("status").replace({"FAILED": "ERROR"})))
     said = [Completion("x"), Completion(None, CompletionStatus.ERROR), Completion("y"), Completion("z")]
     completions = Completions.build(IDS, said, source="live")
@@ -343,7 +340,7 @@ def test_calls_of_a_scorer_that_failed_are_its_failures() -> None:
 def test_a_scorer_without_failures_has_none() -> None:
     """Scored rows, and calls that failed before the scorer had anything to judge."""
     ids = pl.Series(["1", "2"])
-    assert count(ids, {"s": make_scores([None, None])})["failures"] == {}
+    assert count(ids, {"s": make_failed([None, None])})["failures"] == {}
 
 
 #: Ours, theirs, our validity reason, what we read, what they read.
@@ -371,7 +368,7 @@ def make_said(theirs: Sequence[float | None], read: Sequence[str | None] | None 
     return Completions(Completions.build_texts(ids, texts, source="recorded").frame.with_columns(told))
 
 
-def make_tables(make_scores: ScoresMaker) -> tuple[pl.Series, Completions, Scores]:
+def make_tables() -> tuple[pl.Series, Completions, Scores]:
     """Return the tables of `ROWS`."""
     ours, theirs, why, predicted, read = (list(column) for column in zip(*ROWS, strict=True))
     validity = ["INVALID" if reason else "VALID" for reason in why]
@@ -397,17 +394,17 @@ def compare(ids: pl.Series, said: Completions | None, scores: Scores) -> dict[st
     return found
 
 
-def test_verdicts_are_compared_where_both_say_right_or_wrong(make_scores: ScoresMaker) -> None:
+def test_verdicts_are_compared_where_both_say_right_or_wrong() -> None:
     """What one of them leaves open is counted apart."""
-    found = compare(*make_tables(make_scores))
+    found = compare(*make_tables())
     assert (found["compared"], found["both_right"], found["both_wrong"]) == (8, 1, 1)
     assert (found["only_theirs"]["count"], found["only_ours"]["count"]) == (4, 2)
     assert found["not_compared"] == {"NOT_SCORED": 1, "NOT_JUDGED": 1, "PARTLY_RIGHT": 1}
 
 
-def test_differences_have_reasons_and_a_first_example(make_scores: ScoresMaker) -> None:
+def test_differences_have_reasons_and_a_first_example() -> None:
     """Why our scorer took no answer, or what was read."""
-    found = compare(*make_tables(make_scores))
+    found = compare(*make_tables())
     counts = {
         side: {reason: one["count"] for reason, one in found[side]["reasons"].items()}
         for side in ("only_theirs", "only_ours")
@@ -425,9 +422,9 @@ def test_differences_have_reasons_and_a_first_example(make_scores: ScoresMaker) 
 
 
 @pytest.mark.parametrize("cut", [1, 3, 7])
-def test_shards_say_together_what_the_whole_says(make_scores: ScoresMaker, cut: int) -> None:
+def test_shards_say_together_what_the_whole_says(cut: int) -> None:
     """Counts add up, and the first example stays."""
-    ids, said, scores = make_tables(make_scores)
+    ids, said, scores = make_tables()
     parts = []
     for offset, length in ((0, cut), (cut, len(ROWS) - cut)):
         part = Scores(scores.frame.slice(offset, length))
@@ -435,7 +432,7 @@ def test_shards_say_together_what_the_whole_says(make_scores: ScoresMaker, cut: 
     assert merge_counts(parts)["theirs"] == compare(ids, said, scores)
 
 
-def test_where_nobody_else_has_judged_there_is_nothing_to_compare(make_scores: ScoresMaker) -> None:
+def test_where_nobody_else_has_judged_there_is_nothing_to_compare() -> None:
     """Neither without their column, nor where our scorer does not say right or wrong."""
     said = make_said([1.0])
     plain = Completions(said.frame.drop("their_score"))
@@ -446,7 +443,7 @@ def test_where_nobody_else_has_judged_there_is_nothing_to_compare(make_scores: S
     assert "theirs" not in merge_counts([bare, bare])
 
 
-def test_their_answers_need_not_be_known(make_scores: ScoresMaker) -> None:
+def test_their_answers_need_not_be_known() -> None:
     """Then nothing is said about what they read."""
     said = make_said([0.0, 1.0])
     scores = make_scores({"is_correct": [1.0, 0.0]})
@@ -455,7 +452,7 @@ def test_their_answers_need_not_be_known(make_scores: ScoresMaker) -> None:
     assert list(found["only_theirs"]["reasons"]) == ["READ_ANOTHER"]
 
 
-def test_values_that_are_no_numbers_are_not_compared(make_scores: ScoresMaker) -> None:
+def test_values_that_are_no_numbers_are_not_compared() -> None:
     """A scorer that says `is_correct` in words, or in words and numbers, says nothing of right or wrong."""
     said = make_said([1.0, 0.0])
     words = make_scores({"is_correct": ["yes", "no"]})
@@ -464,7 +461,7 @@ def test_values_that_are_no_numbers_are_not_compared(make_scores: ScoresMaker) -
     assert compare(said.frame["sample_id"], said, mixed) == {}
 
 
-def test_partly_right_scores_of_ours_are_not_compared(make_scores: ScoresMaker) -> None:
+def test_partly_right_scores_of_ours_are_not_compared() -> None:
     """Half right is neither right nor wrong, whatever the other says."""
     said = make_said([1.0, 0.0])
     found = compare(said.frame["sample_id"], said, make_scores({"is_correct": [0.5, 0.0]}))
@@ -488,7 +485,7 @@ def make_completions_of_trials() -> Completions:
     return Completions.build([one for one in TRIAL_IDS for _ in range(2)], said, source="builtin")
 
 
-def judge(make_scores: ScoresMaker) -> Scores:
+def judge() -> Scores:
     """Return the verdicts on them."""
     reasons = [None, None, "REFUSED", None, None, None, None, "NOT_A_CHOICE"]
     return make_scores(
@@ -501,12 +498,12 @@ def judge(make_scores: ScoresMaker) -> Scores:
     )
 
 
-def test_a_sample_counts_as_its_worst_trial(make_scores: ScoresMaker) -> None:
+def test_a_sample_counts_as_its_worst_trial() -> None:
     """Samples add up; a failed call makes an error of the sample, an invalid completion an invalid one.
 
     Completions, reasons and categories are of trials, which add up, too; so do shards.
     """
-    samples, completions, scores = make_samples_of_trials(), make_completions_of_trials(), judge(make_scores)
+    samples, completions, scores = make_samples_of_trials(), make_completions_of_trials(), judge()
     totals = count_shard(samples, completions, {"mcqa": scores}, main="mcqa", num_trials=2)
     assert totals["counts"] == list_counts(4, 3, 1, 2, 1, 0, 1)
     assert [one["count"] for one in totals["errors"].values()] == [1]
@@ -526,9 +523,9 @@ def test_a_sample_counts_as_its_worst_trial(make_scores: ScoresMaker) -> None:
     assert merge_counts(parts) == merge_counts([totals])
 
 
-def test_samples_asked_once_have_the_plain_tally(make_scores: ScoresMaker) -> None:
+def test_samples_asked_once_have_the_plain_tally() -> None:
     """Without completions, or with one for each sample, nothing is said about trials."""
-    scores, samples = judge(make_scores), make_samples_of_trials()
+    scores, samples = judge(), make_samples_of_trials()
     bare = count_shard(samples, None, {"mcqa": scores}, main="mcqa", num_trials=2)
     once = count_shard(samples, make_completions_of_trials(), {"mcqa": scores}, main="mcqa")
     assert ("trials" in bare, "trials" in once) == (False, False)
@@ -545,12 +542,10 @@ def show_twice(left: list[str | None], extra: list[bool] | None = None) -> Sampl
     return Samples(frame, pl.Series("sample_id", TRIAL_IDS), orders=orders).repeat(2)
 
 
-def test_a_sample_counts_as_its_worst_row_in_any_order(make_scores: ScoresMaker) -> None:
+def test_a_sample_counts_as_its_worst_row_in_any_order() -> None:
     """Both samples have an invalid or failed row; the counts of all rows stand beside them."""
     samples = show_twice([None, None, "REFERS_TO_LABELS", "REFERS_TO_LABELS"])
-    totals = count_shard(
-        samples, make_completions_of_trials(), {"mcqa": judge(make_scores)}, main="mcqa", num_trials=2
-    )
+    totals = count_shard(samples, make_completions_of_trials(), {"mcqa": judge()}, main="mcqa", num_trials=2)
     assert (totals["counts"]["samples"], totals["counts"]["valid"]) == (2, 0)
     assert (totals["counts"]["invalid"], totals["counts"]["errors"]) == (1, 1)
     assert totals["orders"]["counts"]["samples"] == 8
@@ -560,21 +555,17 @@ def test_a_sample_counts_as_its_worst_row_in_any_order(make_scores: ScoresMaker)
     assert (merged["left_in_place"], merged["extra"]) == ({"REFERS_TO_LABELS": 2}, 0)
 
 
-def test_rows_that_estimate_a_prior_are_counted_apart_unless_their_call_failed(
-    make_scores: ScoresMaker,
-) -> None:
+def test_rows_that_estimate_a_prior_are_counted_apart_unless_their_call_failed() -> None:
     """Of four extra rows one is an error, which must be seen; the others are but a number."""
     samples = show_twice([None] * 4, [False, True, True, False])
-    totals = count_shard(
-        samples, make_completions_of_trials(), {"mcqa": judge(make_scores)}, main="mcqa", num_trials=1
-    )
+    totals = count_shard(samples, make_completions_of_trials(), {"mcqa": judge()}, main="mcqa", num_trials=1)
     assert totals["orders"]["extra"] == 3
     assert (totals["orders"]["counts"]["samples"], totals["orders"]["counts"]["errors"]) == (5, 1)
-    bare = count_shard(samples, None, {"mcqa": judge(make_scores)}, main="mcqa")
+    bare = count_shard(samples, None, {"mcqa": judge()}, main="mcqa")
     assert bare["counts"]["samples"] == 5
 
 
-def test_merged_shards_count_trials_and_orders(make_scores: ScoresMaker) -> None:
+def test_merged_shards_count_trials_and_orders() -> None:
     """Numbers of trials, counts of trials, rows left in place and rows that estimate a prior."""
     scores = make_scores({"is_correct": [1.0]})
     samples = Samples(pl.DataFrame(), pl.Series(["1"]))

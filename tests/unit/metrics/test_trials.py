@@ -20,7 +20,7 @@ from answerkey.metrics import (
 from answerkey.metrics.trials import average_orders, holds_shares
 from answerkey.types import MetricValue
 
-from .conftest import ScoresMaker
+from .conftest import make_scores
 
 TWO = Trials(2)
 
@@ -34,7 +34,7 @@ RICH = Trials(
 )
 
 
-def test_values_become_their_mean(make_scores: ScoresMaker) -> None:
+def test_values_become_their_mean() -> None:
     """Without an aggregator a value is its mean, under its own name and under `.mean`."""
     found = aggregate_scores(make_scores({"is_correct": [1.0, 0.0, 1.0, 1.0]}), TWO)
     assert [dict(score.values) for score in found.rows()] == [
@@ -43,7 +43,7 @@ def test_values_become_their_mean(make_scores: ScoresMaker) -> None:
     ]
 
 
-def test_the_bare_name_means_the_first_aggregator(make_scores: ScoresMaker) -> None:
+def test_the_bare_name_means_the_first_aggregator() -> None:
     """`is_correct` is what the first aggregator makes of it; each has its own name beside it."""
     found = aggregate_scores(make_scores({"is_correct": [1, 0, 0, 0, 0, 0]}), RICH)
     columns = {name: found.column(name) for name in RICH.names_of("is_correct")}
@@ -54,7 +54,7 @@ def test_the_bare_name_means_the_first_aggregator(make_scores: ScoresMaker) -> N
     }
 
 
-def test_a_sample_is_scored_when_all_its_trials_are(make_scores: ScoresMaker) -> None:
+def test_a_sample_is_scored_when_all_its_trials_are() -> None:
     """One failed call puts the whole sample in error, one failed score fails it; no trial counts as 0."""
     scores = make_scores(
         {"is_correct": [1.0, None, None, 1.0, None, None]},
@@ -67,13 +67,13 @@ def test_a_sample_is_scored_when_all_its_trials_are(make_scores: ScoresMaker) ->
     assert values.to_list() == [None, None, None]
 
 
-def test_actions_keep_out_whole_samples(make_scores: ScoresMaker) -> None:
+def test_actions_keep_out_whole_samples() -> None:
     """The rule that keeps a sample out is the sample's."""
     scores = make_scores({"x": [1, 1, 1, 1]}, excluded_by=["rule", "rule", None, None])
     assert aggregate_scores(scores, TWO).frame["excluded_by"].to_list() == ["rule", None]
 
 
-def test_what_is_no_number_becomes_a_list(make_scores: ScoresMaker) -> None:
+def test_what_is_no_number_becomes_a_list() -> None:
     """Metadata, and values that are no numbers, are what each trial says, in order."""
     scores = make_scores(
         {"label": ["a", 1, 2, 3]},
@@ -87,14 +87,14 @@ def test_what_is_no_number_becomes_a_list(make_scores: ScoresMaker) -> None:
     ]
 
 
-def test_a_null_value_has_no_aggregate(make_scores: ScoresMaker) -> None:
+def test_a_null_value_has_no_aggregate() -> None:
     """A trial that is scored without a value leaves the sample without one."""
     found = aggregate_scores(make_scores({"x": [1.0, None, 0.0, 1.0]}), TWO).column("x")
     assert found is not None
     assert found.to_list() == [None, 0.5]
 
 
-def test_lists_are_told_trial_by_trial(make_scores: ScoresMaker) -> None:
+def test_lists_are_told_trial_by_trial() -> None:
     """What each trial lists stays apart, also where trials list the same."""
     words = [["A", "B"], ["B", "A"], ["A", "B"], ["A", "B"]]
     shares = [[0.5, 0.25], [1.0], [0.5, 0.25], [1.0]]
@@ -106,20 +106,20 @@ def test_lists_are_told_trial_by_trial(make_scores: ScoresMaker) -> None:
     ]
 
 
-def test_lists_keep_their_letters(make_scores: ScoresMaker) -> None:
+def test_lists_keep_their_letters() -> None:
     """What trials say is stored as it is written, not as escapes."""
     scores = make_scores({"x": [1, 1]}, {"choice": ["é", "答"]})
     assert aggregate_scores(scores, TWO).frame["metadata"].struct.field("choice").to_list() == ['["é", "答"]']
 
 
-def test_minus_zero_is_told_apart_from_zero(make_scores: ScoresMaker) -> None:
+def test_minus_zero_is_told_apart_from_zero() -> None:
     """Two samples whose trials differ only by a sign are two rows."""
     scores = make_scores({"x": [1, 1, 1, 1]}, {"y": [0.0, 1.0, -0.0, 1.0]})
     rows = [str(score.metadata["y"]) for score in aggregate_scores(scores, TWO).rows()]
     assert rows == ["[0.0, 1.0]", "[-0.0, 1.0]"]
 
 
-def test_aggregates_of_shares_are_known_by_the_value_they_begin_with(make_scores: ScoresMaker) -> None:
+def test_aggregates_of_shares_are_known_by_the_value_they_begin_with() -> None:
     """`is_correct.pass@2` is a share because `is_correct` is 0 or 1; a name of nothing is none."""
     scores = make_scores({"is_correct": [1, 0], "x": [0.5, 1.0]})
     names = ("is_correct", "is_correct.pass@2", "x", "x.mean", "other", "other.mean", "")
@@ -127,14 +127,14 @@ def test_aggregates_of_shares_are_known_by_the_value_they_begin_with(make_scores
     assert holds_shares(make_scores({"x": [1, "a"]}, encoded=["x"]), "x") is False
 
 
-def test_values_after_one_that_is_listed_are_aggregated(make_scores: ScoresMaker) -> None:
+def test_values_after_one_that_is_listed_are_aggregated() -> None:
     """Each value is what it is, wherever it stands."""
     scores = make_scores({"label": ["a", "b"], "x": [1.0, 0.0]})
     (row,) = [dict(score.values) for score in aggregate_scores(scores, TWO).rows()]
     assert row == {"label": ["a", "b"], "x.mean": 0.5, "x": 0.5}
 
 
-def test_statuses_are_ranked_by_severity(make_scores: ScoresMaker) -> None:
+def test_statuses_are_ranked_by_severity() -> None:
     """A call that failed is worse than a row that failed, and any of them worse than a score."""
     statuses = ["SCORED", "SCORED", "SCORED", "FAILED", "ERROR", "FAILED"]
     scores = make_scores({"x": [1.0, 1.0, 1.0, None, None, None]}, status=statuses)
@@ -319,7 +319,7 @@ def test_no_value_in_any_run_has_no_numbers() -> None:
     assert [found[name] for name in ("mean", "std_dev", "min", "max", "runs")] == [None, None, None, None, 0]
 
 
-def test_what_is_no_number_is_listed_for_each_sample(make_scores: ScoresMaker) -> None:
+def test_what_is_no_number_is_listed_for_each_sample() -> None:
     """Words become the list of what the rows say; one value that is not finite spoils its mean."""
     owners = pl.Series(["a", "a", "b", "b"])
     mixed = make_scores({"x": ["yes", 1, None, "no"], "y": [1, 0, 1, 0]}, encoded=["x", "y"])

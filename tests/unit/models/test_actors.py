@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from answerkey.errors import AnswerkeyError, EngineError, RunError, SolverError
-from answerkey.models.actors import LOSSES, ActorClient, ActorLostError, ModelActor, Node, Payload, share_out
+from answerkey.models.actors import LOSSES, ActorClient, ActorLostError, ModelActor, Node, Order, share_out
 from answerkey.models.calls import (
     Budget,
     Call,
+    CallSettings,
     Event,
     Finished,
     Limits,
@@ -145,11 +146,16 @@ def server(answerer: Answerer) -> Iterator[TestServer]:
         yield running
 
 
-def open_client(url: str, actors: FakeActors, **settings: Any) -> ActorClient:  # noqa: ANN401 - settings
+def open_client(
+    url: str,
+    actors: FakeActors,
+    clock: Clock | None = None,
+    **settings: Any,  # noqa: ANN401 - settings
+) -> ActorClient:
     """Return an client for an endpoint."""
     connection = connect(f"{url}#m", caller=Caller({"ANSWERKEY_API_KEY": KEY}))
     settings.setdefault("limits", Limits(max_concurrent=16, first_wait=0.01))
-    return ActorClient(connection, actors, **settings)
+    return ActorClient(connection, CallSettings(**settings), actors, clock=clock)
 
 
 def number_calls(count: int, connection: Connection | None = None) -> list[Call]:
@@ -453,24 +459,15 @@ KEY = "sk-canary-0123456789"
 
 
 def test_a_connection_arrives_with_its_key() -> None:
-    """What is unpacked sends the same headers, and hides the same texts."""
+    """What is unpacked sends the same headers, and hides the same texts; nothing else shows or packs it."""
     sent = connect("http://127.0.0.1:9/v1#m", caller=Caller({"ANSWERKEY_API_KEY": KEY}))
-    payload = Payload.pack(sent)
-    received = pickle.loads(pickle.dumps(payload)).unpack()  # noqa: S301 - our own
-    assert received == sent
+    order = Order.pack(sent, Limits())
+    received, limits = pickle.loads(pickle.dumps(order)).unpack()  # noqa: S301 - our own
+    assert (received, limits) == (sent, Limits())
     assert received.reveal_headers()["Authorization"] == f"Bearer {KEY}"
     assert received.identity == sent.identity
     assert received.hide(f"it was {KEY}") == "it was ***"
     assert received.key.origin == "caller"
-
-
-def test_a_payload_shows_nothing() -> None:
-    """However it is printed."""
-    payload = Payload.pack(Secret(KEY))
-    assert (repr(payload), str(payload), f"{[payload]}") == ("Payload(***)", "Payload(***)", "[Payload(***)]")
-
-
-def test_nothing_else_packs_a_secret() -> None:
-    """A secret that is pickled by chance is an error."""
+    assert (repr(order), str(order), f"{[order]}") == ("Order(***)", "Order(***)", "[Order(***)]")
     with pytest.raises(TypeError, match="a secret is not stored"):
         pickle.dumps(Secret(KEY))

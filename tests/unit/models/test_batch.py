@@ -20,6 +20,7 @@ from answerkey.models.calls import (
     BatchSeen,
     Budget,
     Call,
+    CallSettings,
     Event,
     Finished,
     MemoryLedger,
@@ -170,9 +171,9 @@ class Kept:
     ) -> BatchClient:
         """Return a client as a new process would make it; without a desk it goes over HTTP."""
         clock = Clock(lambda: self.time, lambda: self.time, self.sleep, lambda: 1.0)
-        known = {"ledger": self.ledger, "watch": self.events.append, "clock": clock}
+        chosen = CallSettings(**({"ledger": self.ledger, "watch": self.events.append} | settings))  # type: ignore[arg-type]
         http = {} if desk is None else {"open_http": lambda *_: desk}
-        return BatchClient(connection, self.book, limits, **(known | http | settings))  # type: ignore[arg-type]
+        return BatchClient(connection, chosen, self.book, limits, clock=clock, **http)
 
     def complete(self, desk: FakeDesk, *questions: str, **settings: object) -> list[Completion]:
         """Return what one process is answered."""

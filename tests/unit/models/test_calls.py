@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from answerkey.errors import SolverError
 from answerkey.models.cache import decode_completion, encode_completion
-from answerkey.models.calls import Budget, Price, make_encoder
+from answerkey.models.calls import Budget, Price, charge, make_encoder
 from answerkey.types import Completion, CompletionStatus
 
 
@@ -64,7 +64,7 @@ def test_money_is_never_overspent() -> None:
 
 def test_a_price_charges_both_ways() -> None:
     """Prompt and completion tokens have prices of their own."""
-    assert Price(prompt=0.5, completion=2.0).charge(10, 3) == 11.0
+    assert charge(Price(prompt=0.5, completion=2.0), 10, 3) == 11.0
 
 
 def test_calls_that_were_sent_before_are_counted_even_beyond_the_limit() -> None:

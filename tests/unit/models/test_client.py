@@ -18,9 +18,9 @@ import pytest
 from answerkey.errors import AnswerkeyError, RunError, SolverError
 from answerkey.models import client as module
 from answerkey.models.calls import (
-    Adapted,
     Budget,
     Call,
+    CallSettings,
     Event,
     Finished,
     FinishedCalls,
@@ -91,7 +91,8 @@ class FakeEndpoint:
     def open(self, connection: Connection = CONNECTION, **settings: object) -> ModelClient:
         """Return a client that calls it."""
         clock = Clock(lambda: self.time, lambda: self.time, self.sleep, lambda: 1.0)
-        return ModelClient(connection, clock=clock, open_http=lambda *_: self, **settings)  # type: ignore[arg-type]
+        chosen = CallSettings(**settings)  # type: ignore[arg-type]  # its fields
+        return ModelClient(connection, chosen, clock=clock, open_http=lambda *_: self)
 
     def fail(self, calls: Sequence[Call], match: str, **settings: object) -> AnswerkeyError:
         """Return the error that calls end with."""
@@ -278,14 +279,18 @@ def test_a_call_holds_its_place_until_it_is_kept() -> None:
 
 
 def test_an_endpoint_that_struggles_is_asked_more_slowly() -> None:
-    """When most requests are refused for their number, fewer are sent at once; the onlooker hears it."""
-    events: list[Event] = []
+    """When most requests are refused for their number, fewer are sent at once."""
     endpoint = FakeEndpoint()
-    endpoint.answer = lambda question, _: say("slow down", 429) if endpoint.at_once > 1 else say(question)
-    with endpoint.open(watch=events.append, limits=Limits(attempts=1000, call_seconds=1e9)) as client:
+    limits: list[int] = []
+
+    def answer(question: str, _attempt: int) -> Reply:
+        limits.append(client.endpoint.semaphore.limit)
+        return say("slow down", 429) if endpoint.at_once > 1 else say(question)
+
+    endpoint.answer = answer
+    with endpoint.open(limits=Limits(attempts=1000, call_seconds=1e9)) as client:
         completions = client.complete(number_calls(40))
-    limits = [event.limit for event in events if isinstance(event, Adapted)]
-    assert limits[:2] == [4, 2]
+    assert list(dict.fromkeys(limits))[:3] == [8, 4, 2]
     assert all(one.status is CompletionStatus.OK for one in completions)
 
 
@@ -466,6 +471,24 @@ def test_memory_does_not_grow_with_the_number_of_calls() -> None:
     with FakeEndpoint(answer).open(limits=Limits(max_concurrent=4)) as client:
         client.complete(number_calls(2000))
     assert most <= 2 * 4 + 4
+
+
+@pytest.mark.parametrize(("before", "meanwhile"), [(700, 50_000), (0, 0), (90_000, 90_000)])
+def test_garbage_is_collected_less_often_while_calls_are_made(before: int, meanwhile: int) -> None:
+    """Unless it is rarer already, or never; afterwards all is as it was."""
+    was, seen = gc.get_threshold(), list[int]()
+
+    def answer(question: str, _attempt: int) -> Reply:
+        seen.append(gc.get_threshold()[0])
+        return say(question)
+
+    try:
+        gc.set_threshold(before, *was[1:])
+        with FakeEndpoint(answer).open() as client:
+            client.complete(make_calls("a"))
+        assert (seen, gc.get_threshold()) == ([meanwhile], (before, *was[1:]))
+    finally:
+        gc.set_threshold(*was)
 
 
 # The way of finished calls to a ledger.

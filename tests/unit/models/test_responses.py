@@ -15,7 +15,6 @@ from answerkey.models.responses import (
     RAW_BYTES,
     Continued,
     Position,
-    Said,
     find_complaint,
     is_trace,
     measure_continuation,
@@ -32,7 +31,7 @@ from answerkey.types import Completion, Completions, CompletionStatus
 
 OK, REFUSED, NO_TEXT, ERROR = CompletionStatus
 TAKES = [take_chat, take_text, take_anthropic, take_gemini]
-Take = Callable[[Mapping[str, object]], Said]
+Take = Callable[[Mapping[str, object]], Completion]
 CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
 

@@ -16,7 +16,6 @@ from answerkey.robustness.choice_order import (
     ChoiceOrderMetric,
     PrideMetric,
     draw_choice_order,
-    is_about_order,
     judge_shares,
     say_order,
 )
@@ -328,7 +327,6 @@ def test_a_summary_shows_what_the_order_does() -> None:
     task = make_task(finish(ROWS), {"orders": orders})
     assert plain_text(draw_choice_order(task, 80)) == SAID_OF_ORDERS
     assert say_order(task) == "all: 2 samples, 4 rows"
-    assert all(is_about_order(value) for value in task.metrics.values())
     assert say_order(make_task({}, {"orders": {**orders, "extra": 3}}, "shuffled")) == (
         "shuffled (seed 7): 2 samples, 4 rows, 3 more for the prior"
     )

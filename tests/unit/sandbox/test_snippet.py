@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from answerkey.errors import Place, SpecError
-from answerkey.sandbox import Snippet, SnippetError, check_snippet, remember_trust, require_trust, untrusted
+from answerkey.sandbox import Snippet, SnippetError, check_snippet, require_trust
 
 
 def find_reason(source: str, function: str = "compute_scores") -> str | None:
@@ -104,12 +105,6 @@ def test_digest_depends_on_function_and_source() -> None:
     assert one.digest != Snippet("compute_scores", "y").digest
 
 
-def test_first_line_is_the_first_that_holds_something() -> None:
-    """Listings show the first line with text."""
-    assert Snippet("f", "\n\n  import os\nx").first_line == "import os"
-    assert Snippet("f", "").first_line == ""
-
-
 def test_trouble_without_traceback_reads_as_its_message() -> None:
     """A trouble's text is its message, and its traceback if there is one."""
     assert str(SnippetError("died", "it ended")) == "it ended"
@@ -117,7 +112,7 @@ def test_trouble_without_traceback_reads_as_its_message() -> None:
 
 ONE = Snippet("compute_scores", "def compute_scores(s):\n    return 1", Place("task.yaml", 12), "scorers[0]")
 
-TWO = Snippet("compute_metrics", "# mine\ndef compute_metrics(s): ...", None, "metrics[1]")
+TWO = Snippet("compute_metrics", "\n\n# mine\ndef compute_metrics(s): ...", None, "metrics[1]")
 
 
 @pytest.fixture(autouse=True)
@@ -128,25 +123,23 @@ def config_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "config"
 
 
-def test_nothing_is_trusted_at_first() -> None:
-    """A snippet never seen before is not trusted."""
-    assert untrusted([ONE, TWO]) == [ONE, TWO]
+def list_untrusted(*snippets: Snippet) -> list[str]:
+    """Return the labels of the snippets that would be refused."""
+    try:
+        require_trust(snippets, trust_code=False)
+    except SpecError as error:
+        return [line.split("`")[1] for line in error.message.splitlines()[1:]]
+    return []
 
 
 def test_trust_is_remembered_by_text() -> None:
-    """Exactly the recorded text is trusted, wherever it stands; a changed one is not."""
-    remember_trust([ONE])
-    assert untrusted([ONE, TWO]) == [TWO]
-    assert untrusted([Snippet(ONE.function, ONE.source, label="elsewhere")]) == []
-    changed = Snippet(ONE.function, ONE.source + "\n")
-    assert untrusted([changed]) == [changed]
-
-
-def test_recording_adds() -> None:
-    """Earlier trust stays when more is recorded."""
-    remember_trust([ONE])
-    remember_trust([TWO])
-    assert untrusted([ONE, TWO]) == []
+    """Exactly the recorded text is trusted, wherever it stands; a changed one is not; trust adds up."""
+    assert list_untrusted(ONE, TWO, replace(ONE, label="again")) == ["again", "metrics[1]"]
+    assert require_trust([ONE], trust_code=True) == []
+    assert list_untrusted(ONE, TWO, replace(ONE, label="elsewhere")) == ["metrics[1]"]
+    assert list_untrusted(replace(ONE, source=ONE.source + "\n")) == ["scorers[0]"]
+    require_trust([TWO], trust_code=True)
+    assert list_untrusted(ONE, TWO) == []
 
 
 def test_refusal_lists_every_snippet() -> None:
@@ -162,21 +155,7 @@ def test_refusal_lists_every_snippet() -> None:
         f"  - `metrics[1]`, compute_metrics, sha256 {two}…: '# mine'",
     ]
     assert "--trust-code" in str(error.hint)
-    assert untrusted([ONE]) == [ONE]
-
-
-def test_same_text_is_listed_once() -> None:
-    """A text that is used twice needs one trust."""
-    assert [one.digest for one in untrusted([ONE, Snippet(ONE.function, ONE.source), TWO])] == [
-        ONE.digest,
-        TWO.digest,
-    ]
-
-
-def test_trust_code_records() -> None:
-    """`--trust-code` is needed once."""
-    assert require_trust([ONE], trust_code=True) == []
-    assert require_trust([ONE], trust_code=False) == []
+    assert list_untrusted(ONE) == ["scorers[0]"]
 
 
 def test_no_snippets_need_no_trust(config_home: Path) -> None:
@@ -198,14 +177,14 @@ def test_damaged_file_trusts_nothing(config_home: Path, content: str) -> None:
     path = config_home / "answerkey" / "trust.json"
     path.parent.mkdir(parents=True)
     path.write_text(content)
-    assert untrusted([ONE]) == [ONE]
-    remember_trust([ONE])
-    assert untrusted([ONE]) == []
+    assert list_untrusted(ONE) == ["scorers[0]"]
+    require_trust([ONE], trust_code=True)
+    assert list_untrusted(ONE) == []
 
 
 def test_file_is_plain_and_nothing_else_is_left(config_home: Path) -> None:
     """The file says what is trusted; the write leaves no other file."""
-    remember_trust([ONE])
+    require_trust([ONE], trust_code=True)
     folder = config_home / "answerkey"
     assert [path.name for path in folder.iterdir()] == ["trust.json"]
     assert json.loads((folder / "trust.json").read_text()) == {
@@ -217,5 +196,5 @@ def test_file_is_plain_and_nothing_else_is_left(config_home: Path) -> None:
 def test_relative_config_home_counts_as_unset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A relative XDG_CONFIG_HOME is not used; the default is."""
     monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
-    remember_trust([ONE])
+    require_trust([ONE], trust_code=True)
     assert (tmp_path / "home" / ".config" / "answerkey" / "trust.json").exists()

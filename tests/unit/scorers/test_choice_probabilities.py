@@ -10,8 +10,12 @@ import polars as pl
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.scorers import ChoiceProbabilities, compile_templates, judge_probabilities
-from answerkey.scorers.choice_probabilities import read_label, read_likelihoods
+from answerkey.scorers import compile_templates
+from answerkey.scorers.choice_probabilities import (
+    ChoiceProbabilities,
+    judge_probabilities,
+    read_label,
+)
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score
 
 CHOICES = ("A", "B", "C", "D")
@@ -101,6 +105,7 @@ def test_opening_tokens_are_passed_over() -> None:
         (send("(", {"(": 0.9}), "NO_ANSWER_TOKEN"),
         ({"ranking": [{"logprob": -1.0}]}, "OTHER_RANKING"),
         ({"ranking": [{"logprob": None, "why": "x"}] * 4}, "NO_LOGPROBS"),
+        *[({"ranking": [*[{"logprob": -0.1}] * 3, bad]}, "NO_LOGPROBS") for bad in ("x", None, -0.5)],
     ],
 )
 def test_without_probabilities_a_row_is_failed_with_the_reason(logprobs: object, reason: str) -> None:
@@ -113,20 +118,19 @@ def test_without_probabilities_a_row_is_failed_with_the_reason(logprobs: object,
 def test_a_continuation_without_a_length_cannot_be_divided_by_it(length: object) -> None:
     """Neither can one whose length no continuation has."""
     ranking = [{"logprob": -1.0, "tokens": length}, {"logprob": -2.0, "tokens": 1}]
-    assert read_likelihoods({"ranking": ranking}, "AB", "tokens") == "NO_LOGPROBS"
+    assert judge_probabilities({"ranking": ranking}, "AB", "A", normalise="tokens").reason == "NO_LOGPROBS"
 
 
-@pytest.mark.parametrize(("normalise", "best"), [("none", 0), ("tokens", 1), ("bytes", 2)])
-def test_ranked_continuations_may_be_divided_by_their_length(normalise: str, best: int) -> None:
+@pytest.mark.parametrize(("normalise", "best"), [("none", "A"), ("tokens", "B"), ("bytes", "C")])
+def test_ranked_continuations_may_be_divided_by_their_length(normalise: str, best: str) -> None:
     """By tokens or by bytes; without that the shortest is at an advantage."""
     ranking = [
         {"logprob": -2.0, "tokens": 1, "bytes": 2},
         {"logprob": -3.0, "tokens": 4, "bytes": 3},
         {"logprob": -4.0, "tokens": 2, "bytes": 90},
     ]
-    found = read_likelihoods({"ranking": ranking}, "ABC", normalise)  # type: ignore[arg-type]  # a literal
-    assert not isinstance(found, str)
-    assert found.best == (best,)
+    found = judge_probabilities({"ranking": ranking}, "ABC", "A", normalise=normalise)  # type: ignore[arg-type]  # a literal
+    assert found.metadata["predicted_choice"] == best
 
 
 def test_the_column_form_says_the_same_row_by_row() -> None:
@@ -178,13 +182,6 @@ def test_rows_and_fields_are_those_of_the_text_scorer() -> None:
     assert known.options == [("w", "x", "y", "z")] * 2
 
 
-@pytest.mark.parametrize("spoiled", ["x", None, -0.5])
-def test_a_ranking_of_anything_but_objects_has_no_probabilities(spoiled: object) -> None:
-    """What a recorded file holds in their place is not guessed at."""
-    ranking = {"ranking": [{"logprob": -0.1}, spoiled]}
-    assert read_likelihoods(ranking, ("A", "B"), "none") == "NO_LOGPROBS"
-
-
 def test_choices_outside_the_alternatives_are_counted() -> None:
     """One of four was sent; the answer's own token is told."""
     found = judge({"A": 0.5, "The": 0.2})
@@ -192,20 +189,11 @@ def test_choices_outside_the_alternatives_are_counted() -> None:
     assert (found.values["is_partial"], found.metadata["answer_token"]) == (1.0, "A")
 
 
-def test_no_choice_outside_is_likelier_than_the_least_alternative() -> None:
-    """Which is what the floor tells."""
-    found = read_likelihoods(send("A", {"A": 0.5, "The": 0.25}), CHOICES, "none")
-    assert not isinstance(found, str)
-    assert found.floor == pytest.approx(math.log(0.25))
-    assert found.logprobs[0] == pytest.approx(math.log(0.5))
-    assert found.logprobs[1:] == (None, None, None)
-
-
 def test_the_answer_is_looked_for_behind_eight_opening_tokens() -> None:
     """Not behind more."""
     for count, expected in ((8, None), (9, "NO_ANSWER_TOKEN")):
-        found = read_likelihoods(send("A", {"A": 0.5}, *["**"] * count), CHOICES, "none")
-        assert (found if isinstance(found, str) else None) == expected
+        found = judge_probabilities(send("A", {"A": 0.5}, *["**"] * count), CHOICES, "A")
+        assert found.reason == expected
 
 
 def test_no_mass_is_more_than_all() -> None:

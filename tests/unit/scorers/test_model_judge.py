@@ -15,36 +15,36 @@ from hypothesis import strategies as st
 
 from answerkey.errors import InternalError, SpecError
 from answerkey.models.model import open_model
-from answerkey.scorers import ModelAsAJudge, ModelScorer, compile_templates
-from answerkey.scorers.model_judge import Scale, UnreadableVerdict, Verdict, read_verdict
+from answerkey.scorers import ModelScorer, compile_templates
+from answerkey.scorers.model_judge import ModelAsAJudge, UnreadableVerdict, Verdict, read_verdict
 from answerkey.types import Completion, Completions, CompletionStatus, Question, Samples, Score, Scores
 
-FIVE = Scale(1, 5)
+FIVE = (1, 5)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('{"reasoning": "good", "score": 4, "confidence": 0.9}', Verdict(4.0, "good", 0.9)),
-        ('{"score": 4}', Verdict(4.0)),
-        ('```json\n{"score": 4, "reasoning": "x"}\n```', Verdict(4.0, "x")),
-        ('Sure! Here it is:\n{"score": 4, "reasoning": "x"}\nAnything else?', Verdict(4.0, "x")),
-        ("{'score': 4, 'reasoning': 'it\\'s fine', 'confidence': None}", Verdict(4.0, "it's fine")),
-        ("```python\n{'score': 4,}\n```", Verdict(4.0)),
-        ('{"score": 4, "reasoning": "x",}', Verdict(4.0, "x")),
-        ('{"score": "4.5"}', Verdict(4.5)),
-        ('{"Score": 4, "Reasoning": "x"}', Verdict(4.0, "x")),
-        ('{"verdict": {"score": 4, "reasoning": "x"}}', Verdict(4.0, "x")),
-        ('{"score": 4, "details": {"score": 1}}', Verdict(4.0)),
-        ('{"reasoning": "two\nlines", "score": 4}', Verdict(4.0, "two\nlines")),
-        ('{"reasoning": "{\\"score\\": 1}", "score": 4}', Verdict(4.0, '{"score": 1}')),
-        ('<think>maybe {"score": 1}</think>\n{"score": 4}', Verdict(4.0)),
-        ('{"score": 4} or in other words {"score": 4.0, "reasoning": "x"}', Verdict(4.0, "x")),
-        ("4", Verdict(4.0)),
-        (" 4.5\n", Verdict(4.5)),
-        ('{"score": 4, "reasoning": ["a", "b"]}', Verdict(4.0, '["a", "b"]')),
-        ('{"score": 1}', Verdict(1.0)),
-        ('{"score": 5}', Verdict(5.0)),
+        ('{"reasoning": "good", "score": 4, "confidence": 0.9}', (4.0, "good", 0.9)),
+        ('{"score": 4}', (4.0, None, None)),
+        ('```json\n{"score": 4, "reasoning": "x"}\n```', (4.0, "x", None)),
+        ('Sure! Here it is:\n{"score": 4, "reasoning": "x"}\nAnything else?', (4.0, "x", None)),
+        ("{'score': 4, 'reasoning': 'it\\'s fine', 'confidence': None}", (4.0, "it's fine", None)),
+        ("```python\n{'score': 4,}\n```", (4.0, None, None)),
+        ('{"score": 4, "reasoning": "x",}', (4.0, "x", None)),
+        ('{"score": "4.5"}', (4.5, None, None)),
+        ('{"Score": 4, "Reasoning": "x"}', (4.0, "x", None)),
+        ('{"verdict": {"score": 4, "reasoning": "x"}}', (4.0, "x", None)),
+        ('{"score": 4, "details": {"score": 1}}', (4.0, None, None)),
+        ('{"reasoning": "two\nlines", "score": 4}', (4.0, "two\nlines", None)),
+        ('{"reasoning": "{\\"score\\": 1}", "score": 4}', (4.0, '{"score": 1}', None)),
+        ('<think>maybe {"score": 1}</think>\n{"score": 4}', (4.0, None, None)),
+        ('{"score": 4} or in other words {"score": 4.0, "reasoning": "x"}', (4.0, "x", None)),
+        ("4", (4.0, None, None)),
+        (" 4.5\n", (4.5, None, None)),
+        ('{"score": 4, "reasoning": ["a", "b"]}', (4.0, '["a", "b"]', None)),
+        ('{"score": 1}', (1.0, None, None)),
+        ('{"score": 5}', (5.0, None, None)),
     ],
 )
 def test_verdict_is_found(text: str, expected: Verdict) -> None:
@@ -55,7 +55,7 @@ def test_verdict_is_found(text: str, expected: Verdict) -> None:
 @pytest.mark.parametrize("confidence", ['"high"', "87", "-0.1", "true", "null", "NaN"])
 def test_confidence_that_is_none_is_dropped(confidence: str) -> None:
     """A confidence that is no number from 0 to 1 is not kept, and spoils nothing."""
-    assert read_verdict(f'{{"score": 4, "confidence": {confidence}}}', FIVE) == Verdict(4.0)
+    assert read_verdict(f'{{"score": 4, "confidence": {confidence}}}', FIVE) == (4.0, None, None)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_reading_is_total(text: str) -> None:
         verdict = read_verdict(text, FIVE)
     except UnreadableVerdict:
         return
-    assert 1 <= verdict.score <= 5
+    assert 1 <= verdict[0] <= 5
 
 
 @given(
@@ -107,7 +107,7 @@ def test_reading_is_total(text: str) -> None:
 def test_what_was_written_is_read(score: float, reasoning: str, confidence: float, around: str) -> None:
     """What a judge writes as JSON is read back as it was meant."""
     text = json.dumps({"reasoning": reasoning, "score": score, "confidence": confidence})
-    assert read_verdict(around.replace("{}", text), FIVE) == Verdict(score, reasoning, confidence)
+    assert read_verdict(around.replace("{}", text), FIVE) == (score, reasoning, confidence)
 
 
 @pytest.mark.parametrize("text", ["{" * 5000, '{"a":' * 5000, "{'a':" * 3000, "`" * 5000, '{"score":' * 2000])
@@ -115,22 +115,6 @@ def test_hostile_texts_are_refused(text: str) -> None:
     """Deep and endless shapes are refused like any other, without a crash."""
     with pytest.raises(UnreadableVerdict):
         read_verdict(text, FIVE)
-
-
-@pytest.mark.parametrize(
-    ("scale", "raw", "expected"),
-    [
-        (Scale(), 0.25, 0.25),
-        (FIVE, 1, 0.0),
-        (FIVE, 5, 1.0),
-        (FIVE, 3, 0.5),
-        (Scale(-1, 1), 0, 0.5),
-        (Scale(0, 100), 87, 0.87),
-    ],
-)
-def test_scores_are_normalised(scale: Scale, raw: float, expected: float) -> None:
-    """The ends of the scale become 0 and 1."""
-    assert scale.normalise(raw) == expected
 
 
 @pytest.mark.parametrize(
@@ -145,7 +129,7 @@ def test_python_that_is_no_plain_dict_is_no_verdict(text: str) -> None:
 @pytest.mark.parametrize(("confidence", "kept"), [(0, 0.0), (1, 1.0), (1.5, None), (-0.5, None)])
 def test_confidence_lies_within_its_ends(confidence: float, kept: float | None) -> None:
     """0 and 1 are confidences, a little more is none."""
-    assert read_verdict(f'{{"score": 4, "confidence": {confidence}}}', FIVE) == Verdict(4.0, None, kept)
+    assert read_verdict(f'{{"score": 4, "confidence": {confidence}}}', FIVE) == (4.0, None, kept)
 
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
@@ -209,6 +193,24 @@ def test_judge_scores_each_completion() -> None:
     }
     assert other.values == {"score": 0.75}
     assert len(model.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("scale", "raw", "expected"),
+    [
+        ((0, 1), 0.25, 0.25),
+        (FIVE, 1, 0.0),
+        (FIVE, 5, 1.0),
+        (FIVE, 3, 0.5),
+        ((-1, 1), 0, 0.5),
+        ((0, 100), 87, 0.87),
+    ],
+)
+def test_scores_are_normalised(scale: tuple[float, float], raw: float, expected: float) -> None:
+    """The ends of the scale become 0 and 1."""
+    judge = build_judge(score_min=scale[0], score_max=scale[1])
+    (found,), _ = score(lambda _: str(raw), Completion("because"), judge=judge)
+    assert found.values == {"score": expected}
 
 
 def test_judge_is_told_the_form_of_its_answer() -> None:

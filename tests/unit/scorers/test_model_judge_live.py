@@ -11,7 +11,7 @@ import pytest
 
 from answerkey.models.calls import MemoryLedger
 from answerkey.models.model import LiveModel, open_model
-from answerkey.scorers import ModelAsAJudge
+from answerkey.scorers.model_judge import ModelAsAJudge
 from answerkey.testing import Behaviour, Reply, TestServer
 from answerkey.testing.replies import Messages, read_prompt
 from answerkey.types import Completion, Completions, Samples, Scores

@@ -5,7 +5,8 @@ import pytest
 
 from answerkey.errors import ScoringError
 from answerkey.sandbox import Snippet, SnippetProcess
-from answerkey.scorers import PythonScorer, python_scorer
+from answerkey.scorers import python_scorer
+from answerkey.scorers.python_scorer import PythonScorer
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Scores
 
 

@@ -9,18 +9,20 @@ import polars as pl
 import pytest
 
 from answerkey.reader import EXTRACTORS
-from answerkey.scorers import SCORERS, ModelAsAJudge, StringEquals, StringEqualsMcqa, join_scores, score_rows
-from answerkey.scorers.base import Scorer
-from answerkey.scorers.mcqa import move_label, restore_label
-from answerkey.scorers.scoring import (
+from answerkey.scorers import SCORERS, StringEqualsMcqa, join_scores, list_template_fields, score_rows
+from answerkey.scorers.base import Scorer, restore_label
+from answerkey.scorers.mcqa import (
     MOST_AUDITED,
     Passages,
     choose_audited,
     count_readings,
     find_audited_rows,
     list_passages,
+    move_label,
     reread,
 )
+from answerkey.scorers.model_judge import ModelAsAJudge
+from answerkey.scorers.string_equals import StringEquals
 from answerkey.types import RULE_NAMES, Completion, Completions, Question, Samples
 
 THREE = ["A", "B", "C"]
@@ -235,7 +237,7 @@ def test_rules_that_give_the_verdict_of_others_are_counted_where_verdicts_differ
 def test_passages_without_options_have_none() -> None:
     """Where neither the scorer nor the dataset has the texts, lenses see labels alone."""
     samples, completions = make_tables(["B"], ["B"])
-    bare = samples.select(["answer"])
+    bare = samples.load(["answer"])
     passages = list_passages(SCORER, bare, completions, SCORER.score(bare, completions))
     assert passages.options == [None]
 
@@ -264,17 +266,21 @@ def test_own_scorers_are_found_by_type() -> None:
     assert all(name == scorer.type for name, scorer in SCORERS.items())
 
 
-@pytest.mark.parametrize("name", list(SCORERS))
-def test_template_fields_are_fields(name: str) -> None:
-    """Every field that is compiled as a template is a field of the scorer."""
-    scorer = SCORERS[name]
-    assert set(scorer.template_fields) <= {one.name for one in fields(scorer)}  # type: ignore[arg-type]  # scorers are dataclasses
+def test_template_fields_are_fields() -> None:
+    """Every field that is compiled as a template is a field of the scorer, and listed without loading it."""
+    for scorer in SCORERS.values():
+        assert set(scorer.template_fields) <= {one.name for one in fields(scorer)}  # type: ignore[arg-type]  # scorers are dataclasses
+    assert list_template_fields() == {name for one in SCORERS.values() for name in one.template_fields}
 
 
-def test_unicode_tables_are_loaded_only_when_needed() -> None:
-    """ASCII completions are judged without the library for grapheme clusters."""
+def test_kinds_and_unicode_tables_are_loaded_only_when_needed() -> None:
+    """ASCII completions are judged without other scorers and without the library for grapheme clusters."""
+    unused = ["scorers.model_judge", "scorers.python_scorer", "scorers.string_equals"]
+    unused += ["scorers.choice_probabilities", "metrics.classification", "metrics.python"]
     code = (
-        "import sys; from answerkey.scorers import judge; judge('B. x', ['A', 'B'], 'B');"
+        "import sys; import answerkey.metrics; from answerkey.scorers import SCORERS, judge;"
+        "SCORERS['string_equals_mcqa']; judge('B. x', ['A', 'B'], 'B');"
+        f"assert not { {f'answerkey.{one}' for one in unused} } & sys.modules.keys();"
         "assert 'regex' not in sys.modules; judge('B\u0301', ['A', 'B'], 'B'); assert 'regex' in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -3,7 +3,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from answerkey.scorers import StringEquals, compile_templates
+from answerkey.scorers import compile_templates
+from answerkey.scorers.string_equals import StringEquals
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score
 
 CONTENT = "solver_output.output.choices[0].message.content"

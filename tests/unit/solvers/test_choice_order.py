@@ -14,8 +14,6 @@ from answerkey.solvers.choice_order import (
     find_reference,
     list_orders,
     read_cell,
-    read_cells,
-    shuffle,
 )
 from answerkey.types import Row
 
@@ -57,8 +55,9 @@ def test_a_shuffle_depends_on_seed_and_content_alone() -> None:
     again = Row({**ROW, "sample_id": "elsewhere"})
     one = plan_row(make("shuffled"), ROW, LABELS).orders
     assert plan_row(make("shuffled"), again, LABELS).orders == one
-    assert len({shuffle(4, seed, "row") for seed in range(200)}) == 24
-    first = Counter(shuffle(4, 0, digest_row({"question": number}))[0] for number in range(2000))
+    assert len({plan_row(make("shuffled", seed), ROW, LABELS).orders for seed in range(200)}) == 24
+    rows = [Row({**ROW, "question": number}) for number in range(2000)]
+    first = Counter(plan_row(make("shuffled"), row, LABELS).orders[0][0] for row in rows)
     assert all(430 < count < 570 for count in first.values())
 
 
@@ -118,7 +117,8 @@ def test_texts_are_without_labels() -> None:
     """Nor do cells without a text at the end count: they are options that the row does not have."""
     assert read_cell(["A) x", "B) y", "C) z"], THREE).texts == ("x", "y", "z")
     assert read_cell([{"id": "A", "text": "x", "n": 1}], ("A",)).texts == ("x",)
-    options = read_cells(["x", "y", "z", None, ""], THREE)
+    setting = ChoiceOrder([f"{{{{ sample.{name} }}}}" for name in "abcde"], "rotations")
+    options = setting.read(Row(a="x", b="y", c="z", d=None, e=""), THREE)
     assert options.texts == ("x", "y", "z")
     assert options.arrange(ORDER) == ["y", "z", "x", None, ""]
 

@@ -82,14 +82,6 @@ def test_columns_with_mixed_values_are_seen_decoded() -> None:
     assert prompts == [[{"role": "user", "content": "yes"}], [{"role": "user", "content": "3"}]]
 
 
-def test_unknown_role_is_refused() -> None:
-    """Roles are system, developer, user and assistant."""
-    with pytest.raises(SpecError) as caught:
-        InputMessage("usr", "x")  # type: ignore[arg-type]  # the mistake under test
-    assert (caught.value.code, caught.value.message) == ("E108", "unknown role 'usr'")
-    assert caught.value.hint == "did you mean `user`?"
-
-
 def test_no_messages_are_refused() -> None:
     """An input without messages asks nothing."""
     with pytest.raises(SpecError, match="`input_messages` is empty"):
@@ -109,7 +101,7 @@ def test_every_template_error_is_told_with_its_field() -> None:
 def test_templates_raise_their_errors() -> None:
     """Asking for the templates of a broken solver raises all that is wrong with them."""
     with pytest.raises(Problems):
-        make_solver("{{", "{%").templates()
+        make_solver("{{", "{%").build_prompts(make_samples(QUESTIONS), None)
 
 
 def test_rows_of_broken_templates_are_not_checked() -> None:

@@ -66,6 +66,14 @@ def value_of(loaded: Loaded[T]) -> T:
     return loaded.value
 
 
+@pytest.fixture(autouse=True)
+def environ(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Return the process environment as spec sees it: empty, for tests to fill."""
+    values: dict[str, str] = {}
+    monkeypatch.setattr("answerkey.spec.project.environ", values)
+    return values
+
+
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     """Write files of a project into an empty folder, which becomes the current one; return the folder."""

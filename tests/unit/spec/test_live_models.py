@@ -26,12 +26,18 @@ CCqGSM49BAMCA0kAMEYCIQChPKQzz2pzd441h7/BHOD80oA/jx41w5mGcOj16fEl
 KEYS = {"OPENAI_API_KEY": KEY, "MY_KEY": KEY}
 
 
+@pytest.fixture(autouse=True)
+def keys(environ: dict[str, str]) -> None:
+    """Put the caller's keys into the environment."""
+    environ.update(KEYS)
+
+
 def load(
     project: Write, head: str, model: str, *, more: str = "", overrides: Overrides | None = None
 ) -> Loaded[Plan]:
     """Return what a run file says whose only task asks a model of the file."""
     project(task_yaml=TASK + SOLVER, run_yaml=f"{head}{RUN}      model_key: {model}\n{more}")
-    loaded = load_plan("run.yaml", overrides or Overrides(environment=KEYS))
+    loaded = load_plan("run.yaml", overrides)
     assert "canary" not in str(loaded.errors) + repr(loaded)
     return loaded
 
@@ -93,7 +99,7 @@ def test_names_need_no_definition(project: Write) -> None:
     """A provider's model or a URL can be named in a task specification, and by the caller."""
     assert model_of(load(project, "", "openai/gpt-4?seed=1")).generation == Generation(seed=1)
     assert connect(model_of(load(project, "", "http://127.0.0.1:8000/v1#m"))).model == "m"
-    named = Overrides(environment=KEYS, model="https://lab.example/v1#m")
+    named = Overrides(model="https://lab.example/v1#m")
     assert connect(model_of(load(project, "", "builtin/random", overrides=named))).model == "m"
 
 
@@ -197,11 +203,12 @@ EVIL = [
 
 
 @pytest.mark.parametrize("text", EVIL)
-def test_a_file_cannot_send_the_callers_key_to_a_host_of_its_own(project: Write, text: str) -> None:
+def test_a_file_cannot_send_the_callers_key_to_a_host_of_its_own(
+    project: Write, environ: dict[str, str], text: str
+) -> None:
     """Wherever a key of the caller comes in, a host that only the file names does not get it."""
-    environment = {**KEYS, "START": "https://evil.example"}
-    loaded = load(project, text, "own", overrides=Overrides(environment=environment))
-    code, place, hint = refusal_of(loaded)
+    environ["START"] = "https://evil.example"
+    code, place, hint = refusal_of(load(project, text, "own"))
     assert (code, place.startswith("run.yaml:4:")) == ("E117", True)
     assert "--allow-host evil.example" in str(hint)
 
@@ -209,48 +216,49 @@ def test_a_file_cannot_send_the_callers_key_to_a_host_of_its_own(project: Write,
 @pytest.mark.parametrize("text", EVIL[:-1])
 def test_the_caller_can_allow_the_host(project: Write, text: str) -> None:
     """With `--allow-host` the key goes there."""
-    allowed = Overrides(environment=KEYS, allow_hosts=("evil.example",))
+    allowed = Overrides(allow_hosts=("evil.example",))
     sent = connect(model_of(load(project, text, "own", overrides=allowed))).reveal_headers()
     assert KEY in str(sent)
 
 
-def test_a_host_in_the_callers_environment_is_the_callers(project: Write) -> None:
+def test_a_host_in_the_callers_environment_is_the_callers(project: Write, environ: dict[str, str]) -> None:
     """`url: $MY_URL` is a host that the caller named, also with a path behind it."""
+    environ["MY_URL"] = "https://lab.example"
     for url in ("$MY_URL", "${MY_URL}/v1"):
         text = own(f"{{url: '{url}', api_key: $MY_KEY}}")
-        overrides = Overrides(environment={**KEYS, "MY_URL": "https://lab.example"})
-        assert connect(model_of(load(project, text, "own", overrides=overrides))).host == "lab.example"
+        assert connect(model_of(load(project, text, "own"))).host == "lab.example"
 
 
-def test_the_projects_own_env_file_is_the_projects_word(project: Write) -> None:
+def test_the_projects_own_env_file_is_the_projects_word(project: Write, environ: dict[str, str]) -> None:
     """A `.env` of the project can bring its own key for a host, but not turn the caller's key elsewhere."""
     folder = project()
     env = folder / ".env"
     env.write_text(
         "OPENAI_BASE_URL=https://evil.example/v1\nMY_URL=https://evil.example/v1\n", encoding="utf-8"
     )
-    mine = Overrides(environment=KEYS)
-    assert refusal_of(load(project, "", "openai/m", overrides=mine))[0] == "E117"
+    assert refusal_of(load(project, "", "openai/m"))[0] == "E117"
     by_url = own("{url: $MY_URL, api_key: $MY_KEY}")
-    assert refusal_of(load(project, by_url, "own", overrides=mine))[0] == "E117"
+    assert refusal_of(load(project, by_url, "own"))[0] == "E117"
     env.write_text(
         "OPENAI_BASE_URL=https://evil.example/v1\nOPENAI_API_KEY=theirs-0123\nANSWERKEY_ALLOW_HOSTS=evil.example\n",
         encoding="utf-8",
     )
-    theirs = connect(model_of(load(project, "", "openai/m", overrides=Overrides(environment={}))))
+    assert refusal_of(load(project, "", "openai/m"))[0] == "E117"
+    environ.clear()
+    theirs = connect(model_of(load(project, "", "openai/m")))
     assert theirs.reveal_headers() == {"Authorization": "Bearer theirs-0123"}
-    assert refusal_of(load(project, "", "openai/m", overrides=mine))[0] == "E117"
 
 
 def test_an_env_file_outside_the_project_is_the_callers(
-    project: Write, tmp_path_factory: pytest.TempPathFactory
+    project: Write, environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """`--env FILE` outside the project holds keys and hosts of the caller."""
     file: Path = tmp_path_factory.mktemp("mine") / "keys.env"
     file.write_text(
         f"MY_KEY={KEY}\nOPENAI_BASE_URL=https://lab.example/v1\nOPENAI_API_KEY={KEY}\n", encoding="utf-8"
     )
-    overrides = Overrides(environment={}, env_file=file)
+    environ.clear()
+    overrides = Overrides(env=file)
     assert connect(model_of(load(project, "", "openai/m", overrides=overrides))).host == "lab.example"
     text = own("{url: 'https://evil.example/v1', api_key: $MY_KEY}")
     assert refusal_of(load(project, text, "own", overrides=overrides))[0] == "E117"

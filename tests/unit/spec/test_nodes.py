@@ -286,12 +286,13 @@ def test_a_bad_line_names_its_number(line: str) -> None:
     assert (caught.value.code, str(caught.value.where)) == ("E102", ".env:2")
 
 
-def test_the_process_environment_wins_over_env_files(tmp_path: Path) -> None:
+def test_the_process_environment_wins_over_env_files(tmp_path: Path, environ: dict[str, str]) -> None:
     """`.env` beside the file fills what is left open; `--env FILE` is read instead, and must be there."""
     (tmp_path / ".env").write_text("A=file\nB=file\n")
     (tmp_path / "other").write_text("B=named\n")
-    assert load_environment(tmp_path, None, {"A": "process"}).values == {"A": "process", "B": "file"}
-    assert load_environment(tmp_path, tmp_path / "other", {}).values == {"B": "named"}
+    environ["A"] = "process"
+    assert load_environment(tmp_path, None).values == {"A": "process", "B": "file"}
+    assert load_environment(tmp_path, tmp_path / "other").values == {"A": "process", "B": "named"}
     with pytest.raises(SpecError) as caught:
-        load_environment(tmp_path, tmp_path / "none", {})
+        load_environment(tmp_path, tmp_path / "none")
     assert caught.value.code == "E101"

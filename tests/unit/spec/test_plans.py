@@ -97,9 +97,9 @@ def test_specification_keys_are_numbered(project: Write) -> None:
     assert [one.key for one in plan.specifications] == ["mcqa", "mcqa-2", "other"]
 
 
-def find_errors(environment: dict[str, str] | None = None) -> list[str]:
+def find_errors() -> list[str]:
     """Return code and place of every error of the project."""
-    return list_errors(load_plan("run.yaml", Overrides(environment=environment or {})))
+    return list_errors(load_plan("run.yaml"))
 
 
 LIVE = """\
@@ -349,20 +349,20 @@ def test_the_cache_policy_is_read_in_both_eras(project: Write, head: str, era: s
     assert value_of(load_plan("run.yaml")).cache_policy == policy
 
 
-def test_environment_values_are_filled_in_where_they_may_be(project: Write) -> None:
+def test_environment_values_are_filled_in_where_they_may_be(project: Write, environ: dict[str, str]) -> None:
     """Paths and settings are expanded; rows and choices are not."""
     inline = "  - {key: rows, display_name: $NAME, source: {type: inline, rows: [{answer: $NAME}]}}\n"
     run = RUN.replace("tasks:", inline + "tasks:")
     folder = project(run_yaml=run, dataset_yaml=DATASET.replace("questions.jsonl", "$DIR/q.jsonl"))
-    known = {"DIR": "data", "NAME": "n"}
-    source = only(load_plan("run.yaml", Overrides(environment=known))).dataset.source
+    environ.update({"DIR": "data", "NAME": "n"})
+    source = only(load_plan("run.yaml")).dataset.source
     assert isinstance(source, LocalSource)
     assert source.file_path == str(folder / "data" / "q.jsonl")
-    dataset = only(load_plan("run.yaml", Overrides(dataset="rows", environment=known))).dataset
+    dataset = only(load_plan("run.yaml", Overrides(dataset="rows"))).dataset
     assert isinstance(dataset.source, InlineSource)
     assert (dataset.display_name, dataset.source.rows) == ("n", ({"answer": "$NAME"},))
-    loaded = load_plan("run.yaml", Overrides(environment={"NAME": "n"}))
-    assert list_errors(loaded) == ["E106 dataset.yaml:3:34"]
+    del environ["DIR"]
+    assert find_errors() == ["E106 dataset.yaml:3:34"]
 
 
 def test_the_env_file_beside_the_run_file_is_read(project: Write) -> None:
@@ -370,10 +370,10 @@ def test_the_env_file_beside_the_run_file_is_read(project: Write) -> None:
     folder = project(dataset_yaml=DATASET.replace("questions.jsonl", "$FILE"))
     (folder / ".env").write_text("FILE=a.jsonl\n")
     (folder / "other.env").write_text("FILE=b.jsonl\n")
-    for env_file, name in ((None, "a.jsonl"), ("other.env", "b.jsonl")):
-        one = only(load_plan("run.yaml", Overrides(env_file=env_file, environment={})))
+    for env, name in ((None, "a.jsonl"), ("other.env", "b.jsonl")):
+        one = only(load_plan("run.yaml", Overrides(env=env)))
         assert str(getattr(one.dataset.source, "file_path", "")).endswith(name)
-    missing = load_plan("run.yaml", Overrides(env_file="none.env", environment={}))
+    missing = load_plan("run.yaml", Overrides(env="none.env"))
     assert list_errors(missing)[0] == "E101 none.env"
 
 
@@ -419,13 +419,13 @@ def test_a_secret_does_not_show(project: Write) -> None:
     assert messages == ["`custom_headers` must be a mapping, not ***"]
 
 
-def test_secrets_are_found_in_the_run_then_the_environment(project: Write) -> None:
+def test_secrets_are_found_in_the_run_then_the_environment(project: Write, environ: dict[str, str]) -> None:
     """`<< secrets.NAME >>` is looked up under `secrets`, as a mapping or a list, then in the environment."""
     model = MODEL % "api_key: << secrets.A >>, custom_headers: {X: <<secrets.B>>}"
+    environ.update({"B": "two", "TOKEN": "three"})
     for secrets in ("secrets: {A: one}\n", "secrets: [{key: A, value: $TOKEN}]\n"):
-        environment = {"B": "two", "TOKEN": "three"}
         project(run_yaml=secrets + model + RUN)
-        assert find_errors(environment) == []
+        assert find_errors() == []
 
 
 OWN = """\
@@ -446,7 +446,7 @@ def scorer(model: str, more: str = "") -> str:
 def load_judged(project: Write, model: str, head: str = OWN, task: str = TASK) -> Loaded[Plan]:
     """Return what a run file says whose task has a scorer that asks a model."""
     project(task_yaml=task + scorer(model), run_yaml=head + RUN)
-    return load_plan("run.yaml", Overrides(environment={"OPENAI_API_KEY": "sk-canary-0123456789"}))
+    return load_plan("run.yaml")
 
 
 REFEREE = "  - {type: model, key: referee, display_name: Referee, default_value: gpt-judge}\ndefinition:\n"
@@ -495,13 +495,12 @@ def test_snippet_of_a_judge_is_among_the_snippets(project: Write) -> None:
     assert [one.function for one in only(load_judged(project, "gpt-judge", head)).snippets] == ["infer"]
 
 
-def test_key_does_not_follow_a_file_to_a_strange_host(project: Write) -> None:
+def test_key_does_not_follow_a_file_to_a_strange_host(project: Write, environ: dict[str, str]) -> None:
     """A host that a task file names for a judge is refused the caller's key."""
     project(task_yaml=TASK + scorer('"https://elsewhere.example/v1#m"'), run_yaml=RUN)
-    environment = {"ANSWERKEY_API_KEY": "sk-canary-0123456789"}
-    loaded = load_plan("run.yaml", Overrides(environment=environment))
-    assert list_errors(loaded) == ["E117 task.yaml:12:64"]
-    allowed = Overrides(environment=environment, allow_hosts=("elsewhere.example",))
+    environ["ANSWERKEY_API_KEY"] = "sk-canary-0123456789"
+    assert find_errors() == ["E117 task.yaml:12:64"]
+    allowed = Overrides(allow_hosts=("elsewhere.example",))
     assert load_plan("run.yaml", allowed).errors == []
 
 

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from answerkey.cli import main
 from answerkey.datasets.dataset import open_dataset
-from answerkey.datasets.hub import HuggingFaceSource
+from answerkey.datasets.sources import HuggingFaceSource
 from answerkey.errors import SpecError
 from answerkey.evaluate.runner import check
 from answerkey.spec import Overrides, Specification, load_plan, load_task, schema

@@ -95,7 +95,7 @@ def spoil(seed: int) -> dict[str, object]:
 def test_mistakes_are_reported_not_raised(start: int) -> None:
     """Whatever is wrong with a run is reported with a code; a clean task is built again from its source."""
     for seed in range(start, start + 40):
-        loaded = load_plan(spoil(seed), Overrides(environment={}))
+        loaded = load_plan(spoil(seed), Overrides())
         assert all(str(error).startswith("error[E") for error in loaded.errors)
         for one in loaded.value.specifications if loaded.value and not loaded.errors else ():
             assert task_from_source(one.task.source) == one.task
@@ -103,6 +103,6 @@ def test_mistakes_are_reported_not_raised(start: int) -> None:
 
 def test_the_run_itself_is_clean() -> None:
     """The run that is spoilt above has no mistakes."""
-    loaded = load_plan(RUN, Overrides(environment={}))
+    loaded = load_plan(RUN, Overrides())
     assert loaded.errors == []
     assert loaded.value is not None

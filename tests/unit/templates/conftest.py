@@ -19,17 +19,13 @@ class HereWorker:
         self._excesses: Counter[Recipe] = Counter()
         self._answers: list[bytes] = []
 
-    def send_bytes(self, payload: bytes) -> float:
+    def send(self, payload: bytes) -> float:
         """Take a message, and answer it at once."""
         recipe, rows = pickle.loads(payload)  # noqa: S301 - our own
-        rendering._answer(self, recipe, rows, self._excesses)  # type: ignore[arg-type]  # all of a channel that is used
+        self._answers += rendering.render_messages(recipe, rows, self._excesses)
         return 0.0
 
-    def send(self, payload: bytes) -> None:
-        """Keep an answer, as the channel of a worker does."""
-        self._answers.append(payload)
-
-    def receive_bytes(self, *, seconds: float) -> bytes:
+    def receive(self, *, seconds: float) -> bytes:
         """Return the next answer."""
         assert seconds > 0
         return self._answers.pop(0)

@@ -9,7 +9,6 @@ import pytest
 
 from answerkey.templates import Plan, RowError, Template
 from answerkey.templates.analysis import Path, Step
-from answerkey.templates.limits import MOST_ELEMENTS, measure
 from answerkey.templates.planner import (
     Computed,
     find_keys,
@@ -19,6 +18,7 @@ from answerkey.templates.planner import (
     number_values,
     print_cells,
 )
+from answerkey.templates.values import MOST_ELEMENTS, measure
 from answerkey.types import Samples
 
 
@@ -172,7 +172,7 @@ BLANKS = "".join(chr(code) for code in range(128) if chr(code).isspace())
 
 def compute(source: str, samples: Samples) -> list[object] | None:
     """Return what columns compute for a template: a value per row, `...` where it is not exact."""
-    computed = Template.compile(source)._value_program._compute({"sample": samples})
+    computed = Template.compile(source)._programs[0]._compute({"sample": samples})
     if computed is None:
         return None
     good = computed.good
@@ -271,7 +271,7 @@ def test_what_only_jinja_computes(source: str, columns: dict[str, object]) -> No
     """Other expressions, statements, other types, and texts that would take much memory."""
     if "scores" in source:
         template = Template.compile(source, names=("sample", "scores"))
-        assert template._value_program._compute({"sample": make_samples(**columns)}) is None
+        assert template._programs[0]._compute({"sample": make_samples(**columns)}) is None
     else:
         assert compute(source, make_samples(**columns)) is None
 

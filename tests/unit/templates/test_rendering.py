@@ -307,11 +307,11 @@ class Worker:
         self.failure = failure
         self.is_closed = False
 
-    def send_bytes(self, payload: bytes) -> float:
+    def send(self, payload: bytes) -> float:
         """Take a message."""
         return len(payload) / 10**9
 
-    def receive_bytes(self, *, seconds: float) -> bytes:
+    def receive(self, *, seconds: float) -> bytes:
         """Fail."""
         assert seconds
         if isinstance(self.failure, bytes):
@@ -386,7 +386,7 @@ class Wire:
         """Keep an answer."""
         self.sent.append(json.loads(payload))
 
-    def receive_bytes(self) -> bytes:
+    def receive(self) -> bytes:
         """Return the next message; end like a worker whose parent is gone."""
         if not self._messages:
             raise SystemExit
@@ -410,10 +410,8 @@ def timers(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def answer(payload: bytes) -> list[Any]:
     """Return the messages with which one is answered."""
-    wire = Wire()
     recipe, rows = pickle.loads(payload)  # noqa: S301 - our own
-    rendering._answer(wire, recipe, rows, Counter())  # type: ignore[arg-type]  # all of a channel that is used
-    return wire.sent
+    return [json.loads(one) for one in rendering.render_messages(recipe, rows, Counter())]
 
 
 def test_a_worker_limits_itself_before_the_first_row(

@@ -31,38 +31,87 @@ def trouble_of(source: str, **row: object) -> RowError:
     return caught.value
 
 
-@pytest.mark.parametrize("name", ["items", "keys", "values", "get", "index", "copy", "update", "pop"])
+METHODS = ("items", "keys", "values", "get", "index", "copy", "update", "pop")
+ROW = {
+    "c": ["A", "B"],
+    "answer": "b",
+    "options": [{"key": "A"}, {"key": "B"}],
+    "meta": {"level": {"number": 2}},
+    "text": '["A", "B"]',
+    "x": 1,
+}
+
+
 @pytest.mark.parametrize(
-    "source", ["{{{{ sample.{} }}}}", "{{{{ sample['{}'] }}}}", "{{{{ sample['{}'] | upper }}}}"]
+    ("source", "row", "value"),
+    [
+        # A column is found before a method of the row, by dot and by brackets, whatever its name.
+        *((f"{{{{ sample.{name} }}}}", {name: "B"}, "B") for name in METHODS),
+        *((f"{{{{ sample['{name}'] | upper }}}}", {name: "b"}, "B") for name in METHODS),
+        *(
+            (f"{{{{ sample['{name}'] }}}}", {name: "B"}, "B")
+            for name in ("answer key", "answer-key", "1st", "a.b", "Größe", "class", *METHODS)
+        ),
+        # Methods of a mapping work where no field has their name; one that is not called is not defined.
+        ("{{ sample.meta.items() }}", {"meta": {"a": 1}}, [["a", 1]]),
+        ("{{ sample.keys() | list }}", {"meta": {"a": 1}}, ["meta"]),
+        ("{{ sample.get('none', 'x') }}", {}, "x"),
+        ("{% for k, v in sample.m.items() %}{{ k }}={{ v }}{% endfor %}", {"m": {"a": 1}}, "a=1"),
+        *(("{{ sample.keys is defined }}", {}, False), ("{{ sample.keys | default('A') }}", {}, "A")),
+        ("{% set f = sample.keys %}{{ f() | list }}", {"a": 1}, "['a']"),
+        # A lone expression keeps its type, white space and comments around it apart.
+        *(("{{ sample.x }}", {"x": one}, one) for one in (1, 1.0, True, None, [1, "2"], {"a": [None]}, -0.5)),
+        *(
+            (source, ROW, 1)
+            for source in (
+                *("  {{ sample.x }}", "{{ sample.x }}\n", "\n\n{{ sample.x }}\n\n", "{{- sample.x -}}"),
+                *("{# the number #}{{ sample.x }}{# done #}", "{{ (sample.x) }}"),
+            )
+        ),
+        # The row as a whole, a long number as text, a pattern with its backslash, text that holds JSON.
+        *(("{{ sample }}", {"a": 1}, {"a": 1}), ("9" * 5000, {}, "9" * 5000)),
+        ("{{ sample | tojson }}", {"b": "<é>", "a": None}, '{"b": "<é>", "a": null}'),
+        (r"{{ sample.x | regex_replace('\d+', '#') }}", {"x": "a12b"}, "a#b"),
+        ("{{ sample.x['a'][0] ~ sample.x[0] }}", {"x": JsonText('{"a": [1]}')}, "1{"),
+        # What tasks use: indexing, filters, loops, loop controls and `do`; lazy values are read out.
+        ("{{ sample.c[sample.x] }}", ROW, "B"),
+        ("{{ sample.answer | upper }}", ROW, "B"),
+        ("{{ sample.options | map(attribute='key') | list }}", ROW, ["A", "B"]),
+        ("{{ sample.options | map(attribute='key') }}", ROW, ["A", "B"]),
+        ("{{ sample.options | map(attribute='key') | map('lower') | reverse }}", ROW, ["b", "a"]),
+        ("{{ [sample.options | map(attribute='key')] }}", ROW, [["A", "B"]]),
+        ("{{ sample.meta.level.number }}", ROW, 2),
+        ("{{ range(1, 4) }}", ROW, [1, 2, 3]),
+        ("{{ sample.text | fromjson }}", ROW, ["A", "B"]),
+        ("{{ sample.c | join('') }}", ROW, "AB"),
+        ("{{ sample.answer | e }}", ROW, "b"),
+        ("{{ sample.nothing | default('A') }}", ROW, "A"),
+        ("{{ sample.nothing is defined }}", ROW, False),
+        (
+            "{% for c in sample.c %}{% if loop.index > 1 %}{% break %}{% endif %}{{ c }}{% endfor %}",
+            ROW,
+            "A",
+        ),
+        (
+            "{% for c in sample.c %}{% if c == 'A' %}{% continue %}{% endif %}{{ c }}{% endfor %}",
+            ROW,
+            "B",
+        ),
+        (
+            "{% set c = namespace(n=0) %}{% for x in sample.c %}{% set c.n = 2 %}{% endfor %}{{ c.n }}",
+            ROW,
+            "2",
+        ),
+        ("{% do sample.c.index('B') %}x", ROW, "x"),
+        ("x{{ 'yes' if sample.meta.nothing is defined }}", ROW, "x"),
+        ("options: {{ sample.options | map(attribute='key') }}", ROW, "options: ['A', 'B']"),
+    ],
 )
-def test_a_column_named_like_a_method_is_the_column(name: str, source: str) -> None:
-    """A column is found before a method of the row, by dot and by brackets."""
-    assert evaluate(source.format(name), **{name: "B"}) == "B"
-
-
-def test_methods_of_a_mapping_work_where_no_field_has_their_name() -> None:
-    """`items()`, `keys()`, `values()` and `get()` can be called."""
-    row = {"meta": {"a": 1}}
-    assert evaluate("{{ sample.meta.items() }}", **row) == [["a", 1]]
-    assert evaluate("{{ sample.keys() | list }}", **row) == ["meta"]
-    assert evaluate("{{ sample.get('none', 'x') }}", **row) == "x"
-    assert evaluate("{% for k, v in sample.meta.items() %}{{ k }}={{ v }}{% endfor %}", **row) == "a=1"
-
-
-def test_a_method_that_is_not_called_is_not_defined() -> None:
-    """Its name leads to no value; it can still be called, by any name."""
-    assert evaluate("{{ sample.keys is defined }}", a=1) is False
-    assert evaluate("{{ sample.keys | default('A') }}", a=1) == "A"
-    assert evaluate("{% set f = sample.keys %}{{ f() | list }}", a=1) == "['a']"
-    problem = trouble_of("{{ sample.meta.items | upper }}", meta={"a": 1})
-    assert problem.message == "there is no field `items`"
-    assert problem.hint == "fields: `a`; for the method write `.items()`"
-
-
-@pytest.mark.parametrize("name", ["answer key", "answer-key", "1st", "a.b", "Größe", "class"])
-def test_any_column_is_reached_by_brackets(name: str) -> None:
-    """Spaces, hyphens, digits and dots in a column name are no obstacle."""
-    assert evaluate(f"{{{{ sample['{name}'] }}}}", **{name: "B"}) == "B"
+def test_a_template_yields_a_value(source: str, row: dict[str, object], value: object) -> None:
+    """With its type: text is text, a lone expression what it is."""
+    found = evaluate(source, **row)
+    assert found == value
+    assert type(found) is type(value)
 
 
 @pytest.mark.parametrize(
@@ -73,32 +122,6 @@ def test_text_is_never_retyped_and_never_run(value: str) -> None:
     """A text cell stays the very same text, alone and inside other text."""
     assert evaluate("{{ sample.x }}", x=value) == value
     assert evaluate("<{{ sample.x }}>", x=value) == f"<{value}>"
-
-
-@pytest.mark.parametrize("value", [1, 1.0, True, None, [1, "2"], {"a": [None]}, -0.5])
-def test_a_lone_expression_keeps_its_type(value: object) -> None:
-    """Numbers, booleans, null and nested values stay what they are."""
-    found = evaluate("{{ sample.x }}", x=value)
-    assert found == value
-    assert type(found) is type(value)
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        *("  {{ sample.x }}", "{{ sample.x }}\n", "\n\n{{ sample.x }}\n\n", "{{- sample.x -}}"),
-        "{# the number #}{{ sample.x }}{# done #}",
-        "{{ (sample.x) }}",
-    ],
-)
-def test_white_space_and_comments_do_not_make_text_of_a_lone_expression(source: str) -> None:
-    """What stands around a lone expression and prints nothing of note leaves its type alone."""
-    assert evaluate(source, x=3) == 3
-
-
-def test_render_keeps_the_white_space_around_a_lone_expression() -> None:
-    """`render` prints as Jinja does: all but the last line break."""
-    assert Template.compile(" {{ sample.x }}\n\n").render(sample={"x": 3}) == " 3\n"
 
 
 @pytest.mark.parametrize(
@@ -126,51 +149,6 @@ def test_a_value_that_is_no_text_is_a_constant(source: object) -> None:
     assert template.render() == str(source)
 
 
-@pytest.mark.parametrize(
-    ("source", "value"),
-    [
-        ("{{ sample.choices[sample.correct_index] }}", "B"),
-        ("{{ sample.answer_key | upper }}", "B"),
-        ("{{ sample.options | map(attribute='key') | list }}", ["A", "B"]),
-        ("{{ sample.options | map(attribute='key') }}", ["A", "B"]),
-        ("{{ sample.options | map(attribute='key') | map('lower') | reverse }}", ["b", "a"]),
-        ("{{ [sample.options | map(attribute='key')] }}", [["A", "B"]]),
-        ("{{ sample.meta.level.number }}", 2),
-        ("{{ range(1, 4) }}", [1, 2, 3]),
-        ("{{ sample.text | fromjson }}", ["A", "B"]),
-        ("{{ sample.choices | join('') }}", "AB"),
-        ("{{ sample.answer_key | e }}", "b"),
-        ("{{ sample.nothing | default('A') }}", "A"),
-        ("{{ sample.nothing is defined }}", False),
-        (
-            "{% for c in sample.choices %}{% if loop.index > 1 %}{% break %}{% endif %}{{ c }}{% endfor %}",
-            "A",
-        ),
-        ("{% for c in sample.choices %}{% if c == 'A' %}{% continue %}{% endif %}{{ c }}{% endfor %}", "B"),
-        (
-            "{% set c = namespace(n=0) %}{% for x in sample.choices %}{% set c.n = 2 %}{% endfor %}{{ c.n }}",
-            "2",
-        ),
-        ("{% do sample.choices.index('B') %}x", "x"),
-        ("x{{ 'yes' if sample.meta.nothing is defined }}", "x"),
-        ("options: {{ sample.options | map(attribute='key') }}", "options: ['A', 'B']"),
-    ],
-)
-def test_the_expressions_that_tasks_use(source: str, value: object) -> None:
-    """Indexing, filters, loops, loop controls and `do` work; lazy values are read out."""
-    row = {
-        "choices": ["A", "B"],
-        "correct_index": 1,
-        "answer_key": "b",
-        "options": [{"key": "A"}, {"key": "B"}],
-        "meta": {"level": {"number": 2}},
-        "text": '["A", "B"]',
-    }
-    found = evaluate(source, **row)
-    assert found == value
-    assert type(found) is type(value)
-
-
 def test_a_template_may_loop_over_other_rows() -> None:
     """Names beside `sample` are those the caller gives."""
     template = Template.compile(
@@ -179,21 +157,16 @@ def test_a_template_may_loop_over_other_rows() -> None:
     assert template.evaluate(sample={"q": "c"}, examples=[Row(q="a"), {"q": "b"}]) == "a;b;c"
 
 
-def test_the_sample_can_be_used_whole() -> None:
-    """`sample` alone is the row, and may read any column."""
-    template = Template.compile("{{ sample | tojson }}")
-    assert template.columns is None
-    assert template.evaluate(sample={"b": "<é>", "a": None}) == '{"b": "<é>", "a": null}'
-    assert evaluate("{{ sample }}", a=1) == {"a": 1}
-
-
-def test_a_missing_column_lists_the_columns_there_are() -> None:
-    """The error names the column, the nearest one and all of them."""
+def test_what_is_missing_is_named_with_what_there_is() -> None:
+    """The error names the column, the nearest one and all of them; of a method how it is called."""
     problem = trouble_of("{{ sample.anser }}", answer="A", choices=[])
     assert problem.message == "`anser` is not a column"
     assert problem.hint == "did you mean `answer`? columns: `answer`, `choices`"
     assert problem.column == "anser"
     assert problem.is_undefined
+    problem = trouble_of("{{ sample.meta.items | upper }}", meta={"a": 1})
+    assert problem.message == "there is no field `items`"
+    assert problem.hint == "fields: `a`; for the method write `.items()`"
 
 
 @pytest.mark.parametrize(
@@ -338,88 +311,64 @@ def test_a_template_that_may_read_any_column_says_so(source: str) -> None:
     assert Template.compile(source).columns is None
 
 
+UNPARSED = "template does not parse: "
+NOT_REPEATABLE = "is not available: the same row must always give the same value"
+BY_PLACE = "take an element by its place: `| first`, or `[sample.index]`"
+NO_FILTER, UPPER = "no filter is named `uper`", "did you mean `upper`?"
+HYPHEN = "a column with a hyphen is reached as `sample['answer-key']`; names: `sample`"
+
+
 @pytest.mark.parametrize(
-    ("source", "message", "line", "hint"),
+    ("source", "line", "message", "hint"),
     [
         (
             r"{{ sample.a \| upper }}",
-            "template does not parse: unexpected char '\\\\' at 12",
             1,
+            UNPARSED + "unexpected char '\\\\' at 12",
             "write `|`; the backslash comes from a Markdown table",
         ),
-        (
-            "a\n{{ sample.a ",
-            "template does not parse: unexpected end of template, expected 'end of print statement'.",
-            2,
-            None,
-        ),
-        ("{{ sample.a | uper }}", "no filter is named `uper`", 1, "did you mean `upper`?"),
-        ("{% if x is definde %}{% endif %}", "no test is named `definde`", 1, "did you mean `defined`?"),
-        ("{{ 1 if true else sample.a | uper }}", "no filter is named `uper`", 1, "did you mean `upper`?"),
-        (
-            "x\n{{ answer }}",
-            "`answer` is not defined in this template",
-            2,
-            "a column is reached as `sample.answer`; names: `sample`",
-        ),
-        (
-            "{{ sample.answer-key }}",
-            "`key` is not defined in this template",
-            1,
-            "a column with a hyphen is reached as `sample['answer-key']`; names: `sample`",
-        ),
-        (
-            "{{ smaple.a }}",
-            "`smaple` is not defined in this template",
-            1,
-            "did you mean `sample`? names: `sample`",
-        ),
-        (
-            "{% include 'x' %}",
-            "`include` is not available in templates",
-            1,
-            "`!include` puts a file into the YAML",
-        ),
-        (
-            "{% extends 'x' %}",
-            "`extends` is not available in templates",
-            1,
-            "`!include` puts a file into the YAML",
-        ),
-        (
-            "{% import 'x' as y %}",
-            "`import` is not available in templates",
-            1,
-            "`!include` puts a file into the YAML",
-        ),
-        (
-            "{{ sample.a | random }}",
-            "`random` is not available: the same row must always give the same value",
-            1,
-            "take an element by its place: `| first`, or `[sample.index]`",
-        ),
-        (
-            "{{ sample.a | map('random') }}",
-            "`random` is not available: the same row must always give the same value",
-            1,
-            "take an element by its place: `| first`, or `[sample.index]`",
-        ),
-        (
-            "a\n{{ lipsum(n=1) }}",
-            "`lipsum` is not available: the same row must always give the same value",
-            2,
-            "write the text into the template",
-        ),
+        ("\n{{ 1", 2, UNPARSED + "unexpected end of template, expected 'end of print statement'.", None),
         (
             "{% for a in [1] %}" * 25 + "{% endfor %}" * 25,
-            "template does not parse: too many statically nested blocks",
             None,
+            UNPARSED + "too many statically nested blocks",
             None,
         ),
+        *(
+            ("{{ sample.a | uper }}", 1, NO_FILTER, UPPER),
+            ("{{ 1 if 1 else 2 | uper }}", 1, NO_FILTER, UPPER),
+        ),
+        ("{% if x is definde %}{% endif %}", 1, "no test is named `definde`", "did you mean `defined`?"),
+        (
+            "x\n{{ answer }}",
+            2,
+            "`answer` is not defined in this template",
+            "a column is reached as `sample.answer`; names: `sample`",
+        ),
+        ("{{ sample.answer-key }}", 1, "`key` is not defined in this template", HYPHEN),
+        ("{{ 2 - 1 }}{{ sample.answer-key }}", 1, "`key` is not defined in this template", HYPHEN),
+        (
+            "{{ smaple.a }}",
+            1,
+            "`smaple` is not defined in this template",
+            "did you mean `sample`? names: `sample`",
+        ),
+        *(
+            (
+                source,
+                1,
+                f"`{source.split()[1]}` is not available in templates",
+                "`!include` puts a file into the YAML",
+            )
+            for source in ("{% include 'x' %}", "{% extends 'x' %}", "{% import 'x' as y %}")
+        ),
+        ("{{ sample.a | random }}", 1, f"`random` {NOT_REPEATABLE}", BY_PLACE),
+        ("{{ sample.a | map('random') }}", 1, f"`random` {NOT_REPEATABLE}", BY_PLACE),
+        ("a\n{{ lipsum(n=1) }}", 2, f"`lipsum` {NOT_REPEATABLE}", "write the text into the template"),
     ],
 )
 def test_what_is_no_template_is_refused_when_compiled(
-    source: str, message: str, line: int | None, hint: str | None
+    source: str, line: int | None, message: str, hint: str | None
 ) -> None:
     """Syntax, unknown filters, tests and names are errors before any row is read."""
     with pytest.raises(SpecError) as caught:
@@ -526,17 +475,6 @@ def test_the_same_text_is_compiled_once() -> None:
     assert Template.compile("{{ sample.x }}", names=("sample", "scores")) is not first
 
 
-def test_what_cannot_be_printed_is_the_rows_trouble() -> None:
-    """`render` raises it; a row that is one already is taken as it is."""
-    with pytest.raises(RowError, match="`y` is not a column"):
-        Template.compile("{{ sample.y }}").render(sample=Row(x=1))
-
-
-def test_a_regular_expression_needs_no_doubled_backslash() -> None:
-    r"""`'\d'` is a regular expression as it stands."""
-    assert evaluate(r"{{ sample.x | regex_replace('\d+', '#') }}", x="a12b") == "a#b"
-
-
 @pytest.mark.parametrize(
     "source", ["{{ ''.f ~ 'x' }}", "a {{ 1 if ''.f else 2 }}", "{{ ''.f and 1 }}", "{{ 'x' ~ [''.f] }}"]
 )
@@ -547,23 +485,12 @@ def test_a_constant_that_has_no_value_is_refused(source: str) -> None:
     assert caught.value.code == "E112"
 
 
-def test_a_long_number_may_stand_in_text() -> None:
-    """Only in code is it too long to be read."""
-    assert evaluate("9" * 5000) == "9" * 5000
-
-
 def test_distinct_values_of_a_table_are_found_once() -> None:
     """Who asks again, for a template of the same text, gets the very same."""
     samples = make_samples({"x": ["a", "a"]})
     assert Template.compile("{{ sample.x }}").distinct(samples) is Template.compile(
         "{{ sample.x }}"
     ).distinct(samples)
-
-
-def test_text_that_holds_json_has_its_fields() -> None:
-    """By name those of the JSON, by number its characters."""
-    text = JsonText('{"a": [1]}')
-    assert evaluate("{{ sample.x['a'][0] ~ sample.x[0] }}", x=text) == "1{"
 
 
 def test_a_trace_has_its_methods() -> None:

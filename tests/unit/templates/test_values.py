@@ -6,15 +6,22 @@ import builtins
 import datetime as dt
 import json
 import re
+from types import SimpleNamespace
+from typing import Any, cast
 
 import jinja2.exceptions
 import pytest
 from jinja2 import Undefined, UndefinedError
 from markupsafe import Markup
 
+from answerkey.templates.environment import replace_pattern
 from answerkey.templates.values import (
     FOREIGN,
+    MOST_STEPS,
+    Effort,
+    ExcessError,
     MissingName,
+    count_within,
     describe_type,
     make_plain,
     make_printable,
@@ -146,3 +153,80 @@ def test_trouble_with_a_line_is_otherwise_the_same() -> None:
     problem = translate_error(MissingName("m", hint="h", column="c"), 3)
     assert (problem.message, problem.hint, problem.column) == ("m (line 3 of the template)", "h", "c")
     assert problem.is_undefined
+
+
+def test_what_is_counted_is_counted_once_and_no_further_than_asked() -> None:
+    """A list that is reached twice counts once: a trace shows the messages of the exchange again."""
+    shared = ["a"] * 10
+    assert count_within([["a"] * 10 for _ in range(10)], 1_000) == 2 * 10 + 2 + 10 * (2 * 10 + 2 + 10)
+    assert count_within([["a"] * 10_000] * 2, 100) == 6 + 2 * 10_000 + 2
+    assert count_within([shared, {"again": shared}], 1_000) == 6 + (2 * 10 + 2 + 10) + (4 + len("again"))
+
+
+def replace(pattern: str, repl: str, text: str, *, effort: Effort | None = None, **options: Any) -> str:  # noqa: ANN401 - those of the filter
+    """Return what `regex_replace` makes of a text."""
+    context = cast("Any", SimpleNamespace(effort=effort or Effort()))
+    return replace_pattern(context, text, pattern, repl, **options)
+
+
+ANCHORED = r"^\s*x.*y"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "size", "quick"),
+    [
+        *(("[aeiou]+", 1_000_000, True), ("[aeiou]+x", 5_000, True), ("[aeiou]+x", 50_000, False)),
+        *(("abc", 1_000_000, True), (r"^\s*([A-D])\s*$", 5_000, True)),
+        *((r"\s*([A-D])\s*$", 5_000, False), (r"\)*", 5_000, True), (r"[(+*)]", 5_000, True)),
+        *(("(a+)+$", 30, False), ("(?:a|b)*", 30, False), ("(a){5}", 30, False)),
+        *(("a?" * 40, 30, False), ("(?x)(a) *", 30, False), ("a|b", 5_000, True)),
+        # `^` means the beginning of the text only without the multi-line flag.
+        *((ANCHORED, 5_000, True), ("(?#lines)" + ANCHORED, 5_000, False)),
+    ],
+)
+def test_the_worst_case_of_a_pattern_decides_who_runs_it(pattern: str, size: int, quick: bool) -> None:  # noqa: FBT001 - a column of the table
+    """Repeats multiply the size of the text, branches double, a repeated group has no bound."""
+    effort, is_multiline = Effort(MOST_STEPS - 1), pattern.startswith("(?#lines)")
+    try:
+        replace(pattern.removeprefix("(?#lines)"), "", "z" * size, effort=effort, multiline=is_multiline)
+    except ExcessError:
+        assert not quick
+    else:
+        assert quick
+
+
+@pytest.mark.parametrize(
+    ("pattern", "repl"),
+    [
+        ("(a)(b)?", r"<\1\2>"),
+        ("(?P<n>[A-Z])+", r"\g<n>"),
+        (r"(?:\s|,)+", " "),
+        ("(x)*", "-"),
+        ("(?i)(É)+", "e"),
+    ],
+)
+def test_both_engines_agree(pattern: str, repl: str) -> None:
+    """A pattern that goes to the slower engine replaces as Python's own does."""
+    for text in ("ab, aB  ABC éÉ xx", "ab, aB  ABC éÉ xx" * 1000):
+        assert replace(pattern, repl, text) == re.sub(pattern, repl, text)
+
+
+def test_a_pattern_without_end_takes_the_time_of_its_row() -> None:
+    """Then it is the row's trouble; what is left of the time is for the other patterns of the row."""
+    effort = Effort()
+    with pytest.raises(ExcessError, match="takes too long on this text"):
+        replace("(a|aa)+$", "", "a" * 60 + "b", effort=effort)
+    assert 0 < effort.seconds < 0.5
+
+
+@pytest.mark.parametrize(
+    ("pattern", "repl", "reason"),
+    [
+        *(("(a)", r"\9", "invalid group reference"), ("(a+)+", r"\9", "invalid group reference")),
+        ("{e<=1}(a+)+", "", "nothing for fuzzy constraint"),
+    ],
+)
+def test_what_either_library_cannot_read_is_no_pattern(pattern: str, repl: str, reason: str) -> None:
+    """It is the same error whichever library replaces."""
+    with pytest.raises(re.error, match=reason):
+        replace(pattern, repl, "a")

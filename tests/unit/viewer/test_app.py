@@ -85,7 +85,7 @@ def test_every_answer_bears_all_headers(app: App, request_made: Request) -> None
 
 def test_the_page_may_run_its_own_script_and_ask_this_server() -> None:
     """Nothing is loaded, framed, sent or evaluated beyond that."""
-    rules = dict(rule.split(" ", 1) for rule in build_page().policy.split("; "))
+    rules = dict(rule.split(" ", 1) for rule in build_page()[1].split("; "))
     script, style = rules.pop("script-src"), rules.pop("style-src")
     assert re.fullmatch(r"'sha256-[A-Za-z0-9+/]{43}='", script)
     assert re.fullmatch(r"'sha256-[A-Za-z0-9+/]{43}='", style)
@@ -103,7 +103,7 @@ def test_the_page_may_run_its_own_script_and_ask_this_server() -> None:
 
 def test_the_page_holds_nothing_of_a_run(app: App) -> None:
     """It is the same whatever is in the folder, and has no token in it."""
-    page = build_page().content
+    page = build_page()[0]
     assert b"a-token-of-the-tests" not in page
     assert str(app.catalog.folder).encode() not in page
     assert b'type="application/json"' not in page

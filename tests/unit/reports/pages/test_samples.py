@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.report import samples
-from answerkey.report.samples import Query, cut_middle, cut_stretches, join_columns
+from answerkey.reports import samples
+from answerkey.reports.samples import Query, cut_middle, cut_stretches, join_columns
 from answerkey.runs import Run
 from answerkey.testing import Reply, TestServer
 
@@ -93,11 +93,6 @@ def test_a_query_is_remembered(small: Run, monkeypatch: pytest.MonkeyPatch) -> N
     assert (asked.count("two"), len(asked)) == (2, 10)
 
 
-def test_samples_are_found_by_id(small: Run) -> None:
-    """Several in one pass; who is not there is left out."""
-    assert open_table(small).locate(["000005", "000001", "nobody"]) == {"000005": 4, "000001": 0}
-
-
 def test_of_many_rows_some_are_read_by_every_rule(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which of them depends on nothing but their number."""
     monkeypatch.setattr(samples, "MOST_REREAD", 20)
@@ -125,11 +120,13 @@ def test_stretches_hold_all_rows_in_order(seed: int) -> None:
     assert found == wanted
 
 
-@pytest.mark.parametrize(("positions", "stretches"), [([0, 1, 500], [(0, 2), (500, 501)]), ([], [])])
-def test_rows_far_apart_are_not_read_together(positions: list[int], stretches: list[tuple[int, int]]) -> None:
-    """Between them would lie more than is worth reading."""
-    found = cut_stretches(pl.Series(positions, dtype=pl.UInt32), 1, 1_000)
-    assert [(first, last) for first, last, _ in found] == stretches
+def test_rows_far_apart_are_not_read_together() -> None:
+    """Between them would lie more than is worth reading; where one part needs all columns, all are read."""
+    for positions, stretches in (([0, 1, 500], [(0, 2), (500, 501)]), ([], [])):
+        found = cut_stretches(pl.Series(positions, dtype=pl.UInt32), 1, 1_000)
+        assert [(first, last) for first, last, _ in found] == stretches
+    assert join_columns([frozenset({"a"}), frozenset({"b"})]) == frozenset({"a", "b"})
+    assert join_columns([frozenset({"a"}), None]) is None
 
 
 def test_rows_are_the_same_however_they_are_read(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,17 +140,15 @@ def test_rows_are_the_same_however_they_are_read(make_run: MakeRun, monkeypatch:
     assert table.list([]) == []
 
 
-def test_all_columns_are_more_than_some() -> None:
-    """Where one part needs all of them, all are read."""
-    assert join_columns([frozenset({"a"}), frozenset({"b"})]) == frozenset({"a", "b"})
-    assert join_columns([frozenset({"a"}), None]) is None
-
-
 # ── what a line of the table says ───────────────────────────────────────────────────────────────────────────
 
 
 def test_a_line_of_the_table_says_what_the_verdict_is(small: Run) -> None:
-    """Each row has the keys of the contract, and values as the scores have them."""
+    """Each row has the keys of the contract, and values as the scores have them.
+
+    Several are found by id in one pass; who is not there is left out.
+    """
+    assert open_table(small).locate(["000005", "000001", "nobody"]) == {"000005": 4, "000001": 0}
     found = open_table(small).list(range(5))
     assert list(found[0].items()) == [
         *(("p", 0), ("id", "000001"), ("trial", None), ("category", "mathematics")),
@@ -191,12 +186,8 @@ def test_trials_are_rows(tmp_path: Path, make_run: MakeRun) -> None:
     plain = [{name: row[name] for name in ("question", "answer")} for row in list_rows()]
     table = open_table(make_run("trials", plain, "--completions", file, trials={"num_trials": 2}))
     assert len(table) == 10
-    found = table.list([2, 3])
-    assert [pick(found, name) for name in ("id", "trial", "predicted")] == [
-        ["000002", "000002"],
-        [0, 1],
-        ["A", "B"],
-    ]
+    told = [[row[name] for name in ("id", "trial", "predicted")] for row in table.list([2, 3])]
+    assert told == [["000002", 0, "A"], ["000002", 1, "B"]]
     assert table.locate(["000002"]) == {"000002": 2}
     assert table.describe(3)["completion"]["text"] == "B"
     assert table.find(Query(show="right")).to_list() == [0, 3, 6, 9]
@@ -316,13 +307,10 @@ def test_choices_have_the_texts_of_their_options(
 
 def test_what_was_asked_and_how_likely_choices_were_is_shown(tmp_path: Path) -> None:
     """The prompt as it was sent, what the call took, and the likeliest choice with its probability."""
-    file = write_lines(
-        tmp_path / "rows.jsonl", [{"question": "q1", "answer": "B"}, {"question": "q2", "answer": "A"}]
-    )
-    chat = {
-        "type": "chat_completion",
-        "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
-    }
+    rows = [{"question": "q1", "answer": "B"}, {"question": "q2", "answer": "A"}]
+    file = write_lines(tmp_path / "rows.jsonl", rows)
+    messages = [{"role": "user", "content": "{{ sample.question }}"}]
+    chat = {"type": "chat_completion", "input_messages": messages}
     solver = {"type": "single_turn_solver", "input_builder": chat}
     likely = {**SCORER, "type": "choice_probabilities", "choices": ["A", "B"]}
     words = {"key": "quiz", "display_name": "Quiz", "description": ""}
@@ -351,12 +339,8 @@ def test_what_was_asked_and_how_likely_choices_were_is_shown(tmp_path: Path) -> 
 def test_without_its_dataset_rows_have_no_texts(make_run: MakeRun) -> None:
     """Verdicts stay; what is missing is said, without a path."""
     table = open_table(lose_dataset(make_run()))
-    found = table.list([0, 2])
-    assert [pick(found, name) for name in ("predicted", "head", "flipped")] == [
-        ["A", None],
-        ["", ""],
-        [None, None],
-    ]
+    told = [[row[name] for name in ("predicted", "head", "flipped")] for row in table.list([0, 2])]
+    assert told == [["A", "", None], [None, "", None]]
     assert table.find(Query(show="invalid")).to_list() == [2, 3, 4]
     assert table.find(Query(text="00002")).to_list() == [1]
     sample = table.describe(0)
@@ -389,30 +373,15 @@ def test_long_texts_are_cut_and_say_so(make_run: MakeRun) -> None:
     assert len(table.list([0])[0]["head"]) == 160
 
 
-@pytest.mark.parametrize(
-    ("begin", "is_kept"),
-    [
-        (0, True),
-        (39_990, True),
-        (39_995, False),
-        (50_000, False),
-        (79_999, False),
-        (80_000, True),
-        (99_990, True),
-    ],
-)
-def test_a_passage_is_found_again_unless_it_was_cut(*, begin: int, is_kept: bool) -> None:
-    """Where it is kept, the same characters stand at its new place."""
+def test_a_passage_is_found_again_unless_it_was_cut() -> None:
+    """Where it is kept, the same characters stand at its new place; short texts stay as they are."""
     text = "".join(chr(0x4E00 + number % 20_000) for number in range(100_000))
     shown, move = cut_middle(text)
     assert "[cut: 40,000 of 100,000 characters are left out here]" in str(shown)
-    moved = move((begin, begin + 10))
-    assert (moved is not None) is is_kept
-    assert moved is None or str(shown)[moved[0] : moved[1]] == text[begin : begin + 10]
-
-
-def test_short_texts_stay_as_they_are() -> None:
-    """And so does nothing."""
-    for text in ("short", None):
-        shown, move = cut_middle(text)
-        assert (shown, move((1, 2)), move(None)) == (text, [1, 2], None)
+    for begin in (0, 39_990, 80_000, 99_990):
+        first, last = move((begin, begin + 10)) or (0, 0)
+        assert str(shown)[first:last] == text[begin : begin + 10]
+    assert [move((begin, begin + 10)) for begin in (39_995, 50_000, 79_999)] == [None] * 3
+    for short in ("short", None):
+        same, move = cut_middle(short)
+        assert (same, move((1, 2)), move(None)) == (short, [1, 2], None)

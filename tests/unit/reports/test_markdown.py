@@ -10,7 +10,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import Place, RunError, SpecError
-from answerkey.report.markdown import (
+from answerkey.reports.markdown import (
     escape_markdown,
     write_junit,
     write_junit_fault,
@@ -47,11 +47,8 @@ def gated(make_run: Callable[..., Run]) -> Callable[..., Run]:
 
 def test_nothing_from_data_is_markdown() -> None:
     """No link, no element, no row, no heading and no address is made of a name or a text."""
-    scorer = {
-        "type": "string_equals_mcqa",
-        "ground_truth_choice": "{{ sample.answer }}",
-        "choices": ["A", "B"],
-    }
+    truth = {"ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
+    scorer = {"type": "string_equals_mcqa", **truth}
     task = {"key": "k", "display_name": IN_MARKDOWN, "description": "", "definition": {"scorers": [scorer]}}
     rows = [{"answer": "A", "category": IN_MARKDOWN}, {"answer": "B", "category": "x"}]
     page = write_markdown(ak.score(task, rows, ["A", IN_MARKDOWN]))

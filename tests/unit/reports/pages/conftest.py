@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.report.samples import SampleTable
+from answerkey.reports.samples import SampleTable
 from answerkey.runs import Run, load_run
 
 Rows = Sequence[Mapping[str, Any]]

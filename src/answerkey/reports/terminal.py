@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from answerkey.report.view import find_example, label_metric, view_run
-from answerkey.runs import Run, TaskRun, name_answerer
+from answerkey.reports.view import count_rows, find_example, label_metric, view_run
+from answerkey.runs import Run, name_answerer
 from answerkey.text import (
     BLANK,
     FRACTION_TYPES,
@@ -93,11 +93,11 @@ def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | N
     for entry in view["unfinished"]:
         lines += _draw_calls(entry, width)
     if "variants" in view:
-        from answerkey.comparison.variants import draw_variants
+        from answerkey.comparison.compare import draw_variants
 
         lines += draw_variants(run, width, digits)
     if run.gates:
-        from answerkey.gates.text import draw_gates
+        from answerkey.gates.rules import draw_gates
 
         lines += draw_gates(run, width)
     lines += [BLANK] if view["notices"] else []
@@ -111,21 +111,39 @@ def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | N
 def _draw_facts(run: Run, task: View, width: int, *, verbose: bool) -> list[Line]:
     """Return the title of a task, and what was evaluated."""
     name, model, trials = str(task["display_name"] or ""), task["model"], task.get("trials")
+    completions, dataset = task["completions"] or {}, task["dataset"] or {}
     facts: list[tuple[str, Cell]] = []
     if model:
         facts.append(("model", str(model["name"])))
         facts += [("", Span(SIMULATED, "warn"))] if model.get("simulated") else []
     else:
-        facts.append(("completions", _say_completions(task["completions"] or {})))
+        said = "in the dataset"
+        if completions.get("source") == "recorded":
+            who = f"of {completions['model']}, " if completions.get("model") else ""
+            file = completions.get("file")
+            said = f"{who}recorded in {shorten_path(file)}" if file else "given in memory"
+        column = f", column {completions['column']}" if completions.get("column") else ""
+        facts.append(("completions", f"{said}{column}"))
     facts += [("judge", judge) for judge in task["judges"]]
-    facts.append(("dataset", _say_dataset(task)))
+    label = dataset.get("display_name") or dataset.get("key") or "in memory"
+    file = shorten_path(dataset["file"]) if dataset.get("file") else ""
+    used = task["counts"]["samples"]
+    read = dataset.get("rows_read", used)
+    size = format_count(used, "sample") if used == read else f"{used} of {read} rows"
+    facts.append(("dataset", f"{label} ({f'{file}, ' if file not in {'', label} else ''}{size})"))
     if task.get("choice_order"):
         from answerkey.robustness.choice_order import say_order
 
         order = say_order(run.tasks[task["key"]])
         facts += [("choice order", order)] if order else []
     if trials:
-        facts.append(("trials", _say_trials(trials)))
+        meant: dict[str, str] = {}
+        for one in trials["score_aggregators"]:
+            function, k = one["aggregator"]["function"], one["aggregator"]["k"]
+            meant.setdefault(one["score_name"], function.replace("k", str(k), 1 if k else 0))
+        stands = "; ".join(f"{score} is its {label}" for score, label in meant.items())
+        each = f"{trials['num_trials']} of each sample"
+        facts.append(("trials", f"{each}; {stands or 'values are their mean'}"))
     if task["repeated"]:
         facts.append(("repeated", f"{task['repeated']['num_runs']} runs; what follows is the first of them"))
     if verbose:
@@ -134,33 +152,6 @@ def _draw_facts(run: Run, task: View, width: int, *, verbose: bool) -> list[Line
         facts += [("config", config or "none"), ("fingerprints", ", ".join(prints))]
     title = line(Span(task["key"], "title"), f"  {name}" if name and name != task["key"] else "")
     return [title, *draw_facts(facts, width)]
-
-
-def _say_completions(completions: View) -> str:
-    column = f", column {completions['column']}" if completions.get("column") else ""
-    if completions.get("source") != "recorded":
-        return f"in the dataset{column}"
-    who = f"of {completions['model']}, " if completions.get("model") else ""
-    file = completions.get("file")
-    return f"{who}recorded in {shorten_path(file)}{column}" if file else f"given in memory{column}"
-
-
-def _say_dataset(task: View) -> str:
-    dataset, used = task["dataset"] or {}, task["counts"]["samples"]
-    name = dataset.get("display_name") or dataset.get("key") or "in memory"
-    file = shorten_path(dataset["file"]) if dataset.get("file") else ""
-    read = dataset.get("rows_read", used)
-    size = format_count(used, "sample") if used == read else f"{used} of {read} rows"
-    return f"{name} ({', '.join(part for part in (file if file != name else '', size) if part)})"
-
-
-def _say_trials(trials: View) -> str:
-    meant: dict[str, str] = {}
-    for one in trials["score_aggregators"]:
-        function, k = one["aggregator"]["function"], one["aggregator"]["k"]
-        meant.setdefault(one["score_name"], function.replace("k", str(k), 1 if k else 0))
-    stands = "; ".join(f"{name} is its {label}" for name, label in meant.items())
-    return f"{trials['num_trials']} of each sample; {stands or 'values are their mean'}"
 
 
 # ------------------------------------------------------------------------------------------ the numbers
@@ -184,37 +175,55 @@ def _draw_metrics(
     # A single scorer is worth a mention only by the name that the user gave it.
     names = {value["scorer"]: value["scorer"] for value in values}
     names = (names if len(names) > 1 else dict.fromkeys(names, "")) | task["scorer_names"]
-    details = [value.get("details") or {} for value in values]
-    with_errors = with_errors or digits is not None or any(one.get("cluster_by") for one in details)
+    with_errors = with_errors or digits is not None
     rows: list[Sequence[Cell]] = []
+    # What is to be said of some of the metrics, each text once, and of which.
+    left_out: dict[str, list[str]] = {}
+    clustered: dict[str, list[str]] = {}
+    missing: dict[str, list[str]] = {}
+    repeated: list[View] = []
     for value in values:
+        label, details, has_value = value["label"], value.get("details") or {}, value["value"] is not None
         number, interval = _format(value, digits)
-        error = format_error(value["std_error"], as_share=value["is_share"], digits=digits)
         rows.append(
             [
-                Span(value["label"], "strong"),
-                Span(number, "strong" if value["value"] is not None else "dim"),
+                Span(label, "strong"),
+                Span(number, "strong" if has_value else "dim"),
                 interval,
-                error if with_errors else "",
+                format_error(value["std_error"], as_share=value["is_share"], digits=digits),
                 str(value["n"]),
                 Span(names[value["scorer"]], "dim"),
             ]
         )
-    header = ("", "value", "95 % interval", "std. error", "n", "scorer")
-    notes = [f"left out{names}: {text}" for text, names in _say_together(values, _list_left_out)]
+        counts = ", ".join(f"{reason} {count}" for reason, count in value["n_excluded"].items() if count)
+        if counts:
+            left_out.setdefault(counts, []).append(label)
+        if column := details.get("cluster_by"):
+            with_errors = True
+            how = "corrected by" if details.get("clusters_corrected") else "without the correction"
+            text = f"clustered by {column}: {details.get('clusters')} clusters, {how} C/(C-1)"
+            if has_value:
+                clustered.setdefault(f"standard error {text}", []).append(label)
+        if has_value and value.get("interval_note"):
+            missing.setdefault(value["interval_note"], []).append(label)
+        if details.get("counts") in {"trials", "orders"}:
+            repeated.append(value)
+
+    def say_which(labels: Sequence[str]) -> str:
+        return f" of {_list_some(labels, SHOWN_NAMES)}" if len(labels) < len(values) else ""
+
+    notes = [f"left out{say_which(labels)}: {text}" for text, labels in left_out.items()]
     notes += [f"{value['label']}: {value['note']}" for value in values if value.get("note")]
-    notes += [f"{text}{names}" for text, names in _say_together(values, _say_clusters)]
-    missing = _say_together(
-        values, lambda one: one.get("interval_note", "") if one["value"] is not None else ""
-    )
-    notes += [f"no interval{names}: {text}" for text, names in missing]
-    notes += _say_rows(
-        [
-            value
-            for value, one in zip(values, details, strict=True)
-            if one.get("counts") in {"trials", "orders"}
-        ]
-    )
+    notes += [f"{text}{say_which(labels)}" for text, labels in clustered.items()]
+    notes += [f"no interval{say_which(labels)}: {text}" for text, labels in missing.items()]
+    if repeated:
+        details = repeated[0]["details"]
+        each = f"trial, {details.get('num_trials')} of each sample"
+        unit = "order of the options" if details["counts"] == "orders" else each
+        labels = _list_some([value["label"] for value in repeated], SHOWN_NOTES)
+        notes.append(f"counted per {unit}: {labels}")
+    rows = rows if with_errors else [[*row[:3], "", *row[4:]] for row in rows]
+    header = ("", "value", "95 % interval", "std. error", "n", "scorer")
     lines = lay_out(Table(header, rows, "<>>>><", flexible=0), width)
     return lines + [one for note in notes for one in draw_text(note, width, "dim")]
 
@@ -226,42 +235,8 @@ def _format(value: View, digits: int | None, *, as_share: bool | None = None) ->
     return number, format_interval(value["interval"], as_share=as_share, digits=digits)
 
 
-def _list_left_out(value: View) -> str:
-    return ", ".join(f"{reason} {count}" for reason, count in value["n_excluded"].items() if count)
-
-
-def _say_clusters(value: View) -> str:
-    details = value.get("details") or {}
-    if details.get("cluster_by") is None or value["value"] is None:
-        return ""
-    how = "corrected by C/(C-1)" if details.get("clusters_corrected") else "without the correction C/(C-1)"
-    return f"standard error clustered by {details['cluster_by']}: {details.get('clusters')} clusters, {how}"
-
-
-def _say_together(values: Sequence[View], say: Callable[[View], str]) -> list[tuple[str, str]]:
-    """Return what is to be said of some of the metrics, each text once, and of which: ` of a, b`."""
-    groups: dict[str, list[str]] = {}
-    for value in values:
-        groups.setdefault(say(value), []).append(value["label"])
-    groups.pop("", None)
-    return [
-        (text, f" of {_list_some(names, SHOWN_NAMES)}" if len(names) < len(values) else "")
-        for text, names in groups.items()
-    ]
-
-
 def _list_some(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def _say_rows(values: Sequence[View]) -> list[str]:
-    """Return the line about metrics that count trials or orders in place of samples."""
-    if not values:
-        return []
-    names, details = _list_some([value["label"] for value in values], SHOWN_NOTES), values[0]["details"]
-    if details["counts"] == "orders":
-        return [f"counted per order of the options: {names}"]
-    return [f"counted per trial, {details['num_trials']} of each sample: {names}"]
 
 
 def _draw_repeatability(task: View, width: int) -> list[Line]:
@@ -340,12 +315,7 @@ def _draw_lost(task: View, width: int, *, with_shares: bool) -> list[Line]:
         rows.append((one["kind"], one["reason"], str(one["count"]), ", ".join(one["samples"]) + more))
     lines += _draw_table(("No score", "reason", "count", "samples"), rows, "<<><", 3, width)
     rows = [
-        (
-            one["name"],
-            one["reason"],
-            str(one["count"]),
-            shorten(one["example"]["sample_id"], SHOWN_ID),
-        )
+        (one["name"], one["reason"], str(one["count"]), shorten(one["example"]["sample_id"], SHOWN_ID))
         for one in task["failures"]
         if one["scorer"] != task["main_scorer"]  # whose rows stand in the table above
     ]
@@ -383,11 +353,7 @@ def _draw_groups(task: View, width: int, digits: int | None) -> list[Line]:
         largest = sorted(groups["values"], key=lambda one: -one["n"])[:SHOWN_GROUPS]
         shown = [one for one in groups["values"] if one in largest]
         rows: list[Sequence[Cell]] = [
-            (
-                str(one["group"]),
-                *_format(one, digits, as_share=value["is_share"]),
-                str(one["n"]),
-            )
+            (str(one["group"]), *_format(one, digits, as_share=value["is_share"]), str(one["n"]))
             for one in shown
         ]
         title = f"By {column}"
@@ -396,7 +362,15 @@ def _draw_groups(task: View, width: int, digits: int | None) -> list[Line]:
         lines += [] if rows else [BLANK, line(f"  {title}: {groups['macro']['note']}")]
         left = len(groups["values"]) - len(shown)
         lines += [line(SMALLER.format(left))] if left else []
-        lines += [one for note in _say_missing(shown) for one in draw_text(note, width, "dim")]
+        # Why groups have no value or no interval, and the first of which each holds for.
+        missing: dict[str, list[str]] = {}
+        for one in shown:
+            note = one["note"] if one["value"] is None else f"no interval: {one['interval_note']}"
+            if one["interval"] is None and note:
+                missing.setdefault(note, []).append(str(one["group"]))
+        for note, names in missing.items():
+            more = " …" if len(names) > SHOWN_NOTES else ""
+            lines += draw_text(f"{', '.join(names[:SHOWN_NOTES])}{more}: {note}", width, "dim")
         rows = [
             (
                 one["label"],
@@ -413,19 +387,6 @@ def _draw_groups(task: View, width: int, digits: int | None) -> list[Line]:
         for note in sorted(notes):
             lines += draw_text(f"no interval of the macro average: {note}", width, "dim")
     return lines
-
-
-def _say_missing(shown: Sequence[View]) -> list[str]:
-    """Return why groups have no value or no interval, the first of which each holds for."""
-    groups: dict[str, list[str]] = {}
-    for one in shown:
-        note = one["note"] if one["value"] is None else f"no interval: {one['interval_note']}"
-        if one["interval"] is None and note:
-            groups.setdefault(note, []).append(str(one["group"]))
-    return [
-        f"{', '.join(names[:SHOWN_NOTES])}{' …' if len(names) > SHOWN_NOTES else ''}: {note}"
-        for note, names in groups.items()
-    ]
 
 
 def _draw_categories(task: View, width: int, digits: int | None) -> list[Line]:
@@ -446,14 +407,8 @@ def _draw_categories(task: View, width: int, digits: int | None) -> list[Line]:
     ]
     if found["macro"]:
         value, interval = found["macro"]
-        cells = (
-            "macro average",
-            format_percent(value, digits),
-            format_interval(interval, digits=digits),
-            "",
-            "",
-        )
-        rows.append([Span(cell, "dim") for cell in cells])
+        cells = ("macro average", format_percent(value, digits), format_interval(interval, digits=digits))
+        rows.append([Span(cell, "dim") for cell in (*cells, "", "")])
     header = (f"By {found['column']}", "accuracy", "95 % interval", "correct", found["unit"])
     left = len(found["rows"]) - len(largest)
     return [*_draw_table(header, rows, "<>>>>", 0, width), *([line(SMALLER.format(left))] if left else [])]
@@ -504,29 +459,28 @@ def draw_side_by_side(runs: Sequence[Run], width: int) -> list[Line]:
     lines: list[Line] = [line(Span("Comparison", "title"))]
     for key in dict.fromkeys(key for run in runs for key in run.tasks):
         found = [(run, run.tasks[key]) for run in runs if key in run.tasks]
-        task, metric = found[0][1], found[0][1].main_metric
-        name = label_metric(task, metric) if metric else "no metric"
-        lines += [BLANK, line("  ", Span(key, "strong"), f": {name}")]
+        first, metric = found[0][1], found[0][1].main_metric
+        name = label_metric(first, metric) if metric else "no metric"
+        rows: list[Sequence[Cell]] = []
+        for run, task in found:
+            metric, counts, rows_of_task = task.main_metric, task.counts, count_rows(task)
+            shown = metric if run.status == "complete" else None
+            scored, invalid = rows_of_task["scored"], rows_of_task.get("invalid", 0)
+            rows.append(
+                [
+                    name_answerer(task.manifest),
+                    Span(format_value(shown) if shown else run.status, "strong" if shown else "warn"),
+                    format_interval(shown.interval, as_share=is_share(shown)) if shown else "",
+                    str(metric.n if metric else 0),
+                    format_percent(invalid / scored if scored else 0.0),
+                    str(counts["failed"]),
+                    str(counts["errors"]),
+                ]
+            )
         header = ("model", "value", "95 % interval", "n", "invalid", "failed", "errors")
-        rows = [_draw_row(run, task) for run, task in found]
+        lines += [BLANK, line("  ", Span(key, "strong"), f": {name}")]
         lines += lay_out(Table(header, rows, "<>>>>>>", flexible=0), width)
     return [*lines, BLANK, line(Span("  Where intervals overlap, the order may be chance.", "dim"))]
-
-
-def _draw_row(run: Run, task: TaskRun) -> list[Cell]:
-    metric, counts = task.main_metric, task.counts
-    shown = metric if run.status == "complete" else None
-    rows = task.totals.get("orders") or task.totals.get("trials")
-    scored = rows["counts"] if rows else counts
-    return [
-        name_answerer(task.manifest),
-        Span(format_value(shown) if shown else run.status, "strong" if shown else "warn"),
-        format_interval(shown.interval, as_share=is_share(shown)) if shown else "",
-        str(metric.n if metric else 0),
-        format_percent(scored.get("invalid", 0) / scored["scored"] if scored["scored"] else 0.0),
-        str(counts["failed"]),
-        str(counts["errors"]),
-    ]
 
 
 def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line]:

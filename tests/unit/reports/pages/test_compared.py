@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from answerkey.report import compared
-from answerkey.report.compared import describe_comparison, list_compared
+from answerkey.reports import html
+from answerkey.reports.html import describe_comparison, list_compared
 from answerkey.runs import Run
 
 from .conftest import MakeRun, list_rows, open_table
@@ -83,7 +83,7 @@ def test_flips_that_are_too_many_are_listed_from_both_sides(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their total says how many there are."""
-    monkeypatch.setattr(compared, "MOST_FLIPS", 2)
+    monkeypatch.setattr(html, "MOST_FLIPS", 2)
     (pair,) = describe(make_run("a"), make_run("b", list_rows(q0="B", q1="B", q4="B")))["tasks"][0]["pairs"]
     assert [one["side"] for one in pair["flips"]] == ["first", "second"]
     assert pair["flips_total"] == 3

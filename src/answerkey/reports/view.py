@@ -2,18 +2,35 @@
 
 Run ──► describe_run    what `run --json` and `show --json` print
     └─► view_run        the same, and beside it what only people are shown
+
+`list_folder` says which runs there are, `find_run` which one is meant.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from answerkey.datasets.storage import is_stored
+from answerkey.errors import RunError, suggest
 from answerkey.metrics import STOPPED_EARLY, average_counts, wilson
-from answerkey.runs import Run, TaskRun, name_answerer
-from answerkey.text import clean_numbers, describe_metric, format_count, is_share, make_visible
+from answerkey.runs import Run, TaskRun, find_place, is_run, list_places, load_run, name_answerer
+from answerkey.text import (
+    Line,
+    Span,
+    clean_numbers,
+    describe_metric,
+    draw_text,
+    format_count,
+    format_interval,
+    format_value,
+    is_share,
+    line,
+    make_visible,
+)
 from answerkey.types import MetricValue, ScoreStatus
 
 #: Why a sample has no score where the call to a judge failed.
@@ -22,6 +39,8 @@ JUDGE_CALL_FAILED = "JUDGE_CALL_FAILED"
 ORDER_TYPES = {"choice_order", "pride"}
 #: So many samples without a score are named for each reason, and so many rows read together to find them.
 SHOWN_FAILED, READ_TOGETHER = 20, 131_072
+#: The folder of runs, where none is named.
+RUNS = "runs"
 
 
 def describe_run(run: Run) -> dict[str, Any]:
@@ -37,11 +56,11 @@ def _describe_run(run: Run) -> dict[str, Any]:
     about |= {"stopped": run.manifest["stopped"]} if "stopped" in run.manifest else {}
     described: dict[str, Any] = {"run": about, "tasks": [_describe_task(one) for one in run.tasks.values()]}
     if run.gates:  # a feature is imported where a run has something of it
-        from answerkey.gates.text import describe_run_gates
+        from answerkey.gates.rules import describe_run_gates
 
         described["gates"] = describe_run_gates(run)
     if any(task.manifest.get("variant") for task in run.tasks.values()):
-        from answerkey.comparison.variants import describe_variants
+        from answerkey.comparison.compare import describe_variants
 
         described["variants"] = describe_variants(run)
     return {**described, "notices": list(run.manifest.get("notices") or [])}
@@ -107,7 +126,7 @@ def _view_task(task: TaskRun) -> dict[str, Any]:
         "repeated": task.manifest.get("repeatability"),
         "row_counts": rows["counts"] if rows else None,
         "invalid": [
-            {"reason": reason, **one, "share": one["count"] / count_scored(task)}
+            {"reason": reason, **one, "share": one["count"] / count_rows(task)["scored"]}
             for reason, one in sorted(totals["invalid"].items(), key=lambda pair: -pair[1]["count"])
         ],
         "unscored": _list_unscored(task),
@@ -263,10 +282,11 @@ def label_metric(task: TaskRun, value: MetricValue) -> str:
     return f"{name}: {value.name.removeprefix(f'{value.scorer}_')}"
 
 
-def count_scored(task: TaskRun) -> int:
-    """Return how many completions are scored: samples, or rows where there are several of each."""
+def count_rows(task: TaskRun) -> Mapping[str, int]:
+    """Return the counts of completions: of samples, or of rows where there are several of each."""
     rows = task.totals.get("orders") or task.totals.get("trials")
-    return int((rows["counts"] if rows else task.counts)["scored"])
+    found: Mapping[str, int] = rows["counts"] if rows else task.counts
+    return found
 
 
 def find_example(run: Run) -> str | None:
@@ -279,3 +299,78 @@ def find_example(run: Run) -> str | None:
         if first.height:
             return str(first["sample_id"][0])
     return None
+
+
+# ----------------------------------------------------------- which runs there are, and which one is meant
+
+
+def list_folder(folder: str | Path) -> list[dict[str, Any]]:
+    """Return the runs right below a folder, newest first; a run folder itself is a list of one.
+
+    `metric`, `value` and `text` are of the first task's main metric.
+    """
+    below, rows = find_place(folder), []
+    for place in [below] if is_run(below) else list_places(below):
+        names = ("path", "status", "started_at", "key", "model", "samples", "metric", "value")
+        row: dict[str, Any] = dict.fromkeys(names) | {"path": str(place), "text": ""}
+        rows.append(row)
+        try:
+            run = load_run(place)
+        except RunError as error:
+            row |= {"status": "unreadable", "text": error.message}
+            continue
+        row |= {"status": run.status, "started_at": run.manifest.get("started_at"), "key": run.key}
+        tasks = list(run.tasks.values())
+        if not tasks:
+            continue
+        row["model"] = ", ".join(dict.fromkeys(name_answerer(task.manifest) for task in tasks))
+        row["samples"] = sum(task.counts["samples"] for task in tasks)
+        if (metric := tasks[0].main_metric) is None:
+            continue
+        row |= {"metric": metric.name, "value": metric.value}
+        if run.status == "complete":  # a number of an incomplete run is no result: it is not shown in passing
+            interval = format_interval(metric.interval, as_share=is_share(metric))
+            text = f"{label_metric(tasks[0], metric)} {format_value(metric)} {interval}".rstrip()
+            more = f" and {format_count(len(tasks) - 1, 'more task')}"
+            row["text"] = f"{tasks[0].key}: {text}{more}" if len(tasks) > 1 else text
+    return sorted(rows, key=lambda row: (row["started_at"] or "", row["path"]), reverse=True)
+
+
+def describe_listing(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one run of the list as `--json` prints it."""
+    return {name: value for name, value in row.items() if name != "text"}
+
+
+def draw_listing(rows: Sequence[Mapping[str, Any]], width: int) -> list[Line]:
+    """Return the list of runs, two lines each: which and when, then who answered and how well."""
+    lines: list[Line] = []
+    for row in rows:
+        status = Span(row["status"], "good" if row["status"] == "complete" else "warn")
+        started = (row["started_at"] or "").replace("T", " ").replace("Z", " UTC")
+        lines.append(line(Span(row["path"], "strong"), "  ", status, f"  {started}"))
+        samples = "" if row["samples"] is None else format_count(row["samples"], "sample")
+        text = "  ".join(fact for fact in (row["model"], samples, row["text"]) if fact)
+        lines += draw_text(text, width) if text else []
+    return lines
+
+
+def find_run(name: str) -> Run:
+    """Return the run that is meant: a folder, an address, its name below `runs`, or `latest`."""
+    if is_stored(name):
+        return load_run(name)
+    path = Path(name)
+    if path.name == "run.json" and path.is_file():
+        path = path.parent
+    for folder in (path, Path(RUNS) / name):
+        if (folder / "run.json").is_file():
+            return load_run(folder)
+    below = path if path.is_dir() else Path(RUNS)
+    known = [row["path"] for row in list_folder(below)] if below.is_dir() else []
+    if name == "latest" and known:
+        return load_run(known[0])
+    message = f"`{name}` is a folder, but not a run folder" if path.is_dir() else f"there is no run `{name}`"
+    message = f"there is no run below `{RUNS}`" if name == "latest" else message
+    hint = suggest(name, [Path(one).name for one in known])
+    hint = f"the newest run in it is `{known[0]}`" if known and path.is_dir() else hint
+    usual = "`answerkey runs` lists the runs of a folder; `answerkey run FILE` makes one"
+    raise RunError("E501", message, hint=hint or usual)

@@ -9,13 +9,12 @@ from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from answerkey.errors import AnswerkeyError
-from answerkey.gates.rules import read_definition
-from answerkey.gates.text import WORDS, advise_gate, count_gates, explain_gate, judge_run, name_gate
-from answerkey.report.terminal import SIMULATED
-from answerkey.report.view import find_cause, view_run
+from answerkey.gates.rules import WORDS, count_gates, judge_run, read_definition, tell_gates
+from answerkey.reports.terminal import SIMULATED
+from answerkey.reports.view import find_cause, view_run
 from answerkey.runs import Run, name_answerer
 from answerkey.text import format_figure, format_interval, format_percent, make_visible, shorten
-from answerkey.types import Gate, GateStatus
+from answerkey.types import GateStatus
 
 MARKS = {
     GateStatus.PASS: "✅",
@@ -41,7 +40,20 @@ def escape_markdown(text: str, longest: int = LONGEST) -> str:
 
 def write_step_summary(runs: Sequence[Run]) -> str:
     """Return runs as Markdown for the page of a CI job: the gates, the numbers, what stands behind them."""
-    return "".join(f"{line}\n" for run in runs for line in _list_summary(run))
+    lines: list[str] = []
+    for run in runs:
+        view = view_run(run)
+        lines += [f"## {escape_markdown(view['title'])}: {_say_verdict(run)}", ""]
+        lines += [f"Run {escape_markdown(str(run.path))}, {run.status}.", ""] if run.path is not None else []
+        lines += _list_gates(run)
+        for task in view["tasks"]:
+            lines += [f"### {escape_markdown(_name_task(task))}", ""]
+            lines += [f"Completions of {escape_markdown(task['answerer'])}.", ""]
+            if run.status == "complete":
+                lines += [*_list_metrics(task["metrics"], "label"), _say_counts(task["counts"]), ""]
+            else:
+                lines += [f"INCOMPLETE: {escape_markdown(task['cause'])}, so that no number is shown.", ""]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def write_summary_fault(error: AnswerkeyError) -> str:
@@ -50,22 +62,6 @@ def write_summary_fault(error: AnswerkeyError) -> str:
     lines = ["## answerkey: ❌ the run did not come to its end", "", what]
     lines += ["", f"What to do: {escape_markdown(error.hint)}"] if error.hint else []
     return "\n".join([*lines, "", ""])
-
-
-def _list_summary(run: Run) -> Iterator[str]:
-    view = view_run(run)
-    yield from (f"## {escape_markdown(view['title'])}: {_say_verdict(run)}", "")
-    if run.path is not None:
-        yield from (f"Run {escape_markdown(str(run.path))}, {run.status}.", "")
-    yield from _list_gates(run)
-    for task in view["tasks"]:
-        yield from (f"### {escape_markdown(_name_task(task))}", "")
-        yield from (f"Completions of {escape_markdown(task['answerer'])}.", "")
-        if run.status != "complete":
-            yield from (f"INCOMPLETE: {escape_markdown(task['cause'])}, so that no number is shown.", "")
-            continue
-        yield from _list_metrics(task)
-        yield from (_say_counts(task["counts"]), "")
 
 
 def _name_task(task: Values) -> str:
@@ -80,26 +76,22 @@ def _say_verdict(run: Run) -> str:
 
 
 def _list_gates(run: Run) -> Iterator[str]:
-    gates = run.gates
+    gates = tell_gates(run)
     if not gates:
         return
-    yield from (f"{count_gates(gates)}.", "", "| | gate | measured |", "|---|---|---|")
-    for gate in gates[:SHOWN_GATES]:
-        advice = advise_gate(gate, run)
-        cells = [*map(escape_markdown, explain_gate(gate, with_tasks=len(run.tasks) > 1))]
-        cells += [f"*{escape_markdown(advice)}*"] if advice else []
-        name = escape_markdown(name_gate(gate, run))
-        yield f"| {MARKS[gate.status]} {WORDS[gate.status]} | {name} | {'<br>'.join(cells)} |"
+    yield from (f"{count_gates(run.gates)}.", "", "| | gate | measured |", "|---|---|---|")
+    for gate, name, sentences, advice in gates[:SHOWN_GATES]:
+        cells = [*map(escape_markdown, sentences), *([f"*{escape_markdown(advice)}*"] if advice else [])]
+        status = f"{MARKS[gate.status]} {WORDS[gate.status]}"
+        yield f"| {status} | {escape_markdown(name)} | {'<br>'.join(cells)} |"
     if len(gates) > SHOWN_GATES:
         yield f"| | and {len(gates) - SHOWN_GATES} more | |"
     yield ""
 
 
-def _list_metrics(task: Values) -> Iterator[str]:
-    values = task["metrics"]
+def _list_metrics(values: Sequence[Values], name: str) -> Iterator[str]:
     rows = [
-        (escape_markdown(one["label"]), *_write(one, as_share=one["is_share"]), str(one["n"]))
-        for one in values
+        (escape_markdown(one[name]), *_write(one, as_share=one["is_share"]), str(one["n"])) for one in values
     ]
     yield from _list_rows(("metric", "value", "95 % interval", "n"), rows[:SHOWN_METRICS], "<>>>")
     if len(rows) > SHOWN_METRICS:
@@ -131,34 +123,23 @@ def _say_counts(counts: Mapping[str, int]) -> str:
 
 def write_markdown(run: Run) -> str:
     """Return a run as a page that people keep; nothing in it comes unescaped from data."""
-    return "\n".join([*_list_page(run), ""])
+    from answerkey.reports.overview import describe_overview  # it audits, which no other form here needs
 
-
-def _list_page(run: Run) -> Iterator[str]:
-    from answerkey.report.overview import describe_overview  # it audits, which no other form here needs
-
-    view, told = view_run(run), describe_overview(run, is_brief=True)
-    yield from (f"# {escape_markdown(view['title'])}: {_say_verdict(run)}", "")
+    told, title = describe_overview(run, is_brief=True), str(run.manifest.get("display_name") or run.key)
+    lines = [f"# {escape_markdown(title)}: {_say_verdict(run)}", ""]
     if run.path is not None:
-        yield from (f"Run {escape_markdown(run.path.name)}, {run.status}, begun {told['started_at']}.", "")
-    yield from _list_points([SIMULATED] * told["simulated"] + told["notices"])
-    yield from _list_gates(run)
-    for task, values in zip(view["tasks"], told["tasks"], strict=True):
-        model, dataset = _say(values["model"]), _say(values["dataset"])
-        yield from (
-            f"## {escape_markdown(_name_task(task))}",
-            "",
-            f"**{_say(values['headline']['sentence'])}**",
-            "",
-        )
-        yield from (f"Completions of {model} on {dataset}. {_say_counts(task['counts'])}", "")
-        yield from _list_metrics(task) if run.status == "complete" else ()
-        if values["findings"]:
-            yield from ("### What stands out", "")
-            for number, one in enumerate(values["findings"], 1):
-                yield f"{number}. {_say(one['sentence'])} *Next: {_say(one['step'])}*"
-            yield ""
-        yield from _list_plots(values)
+        lines += [f"Run {escape_markdown(run.path.name)}, {run.status}, begun {told['started_at']}.", ""]
+    lines += [*_list_points([SIMULATED] * told["simulated"] + told["notices"]), *_list_gates(run)]
+    for task in told["tasks"]:
+        lines += [f"## {escape_markdown(_name_task(task))}", "", f"**{_say(task['headline']['sentence'])}**"]
+        about = f"Completions of {_say(task['model'])} on {_say(task['dataset'])}."
+        lines += ["", f"{about} {_say_counts(task['counts'])}", ""]
+        lines += _list_metrics(task["metrics"], "name") if run.status == "complete" else ()
+        lines += ["### What stands out", ""] if task["findings"] else []
+        for number, one in enumerate(task["findings"], 1):
+            lines.append(f"{number}. {_say(one['sentence'])} *Next: {_say(one['step'])}*")
+        lines += [*([""] if task["findings"] else []), *_list_plots(task)]
+    return "\n".join([*lines, ""])
 
 
 def _say(text: str) -> str:
@@ -265,19 +246,14 @@ def _describe_suite(run: Run) -> Element:
         why = str((manifest.get("stopped") or {}).get("message") or causes)
         problem = ("error", f"the run is {run.status}", [why])
     _add_case(suite, run.key, "the run is complete", problem)
-    for gate in run.gates:
-        _add_case(suite, f"{run.key}.{gate.policy}", gate.display_name or gate.rule, _find_problem(gate, run))
+    for gate, _, sentences, advice in tell_gates(run):
+        problem = None
+        if gate.status is not GateStatus.PASS:
+            lines = [f"rule {gate.policy}/{gate.rule}: {read_definition(gate.definition).need}", *sentences]
+            lines += [f"what to do: {advice}"] if advice else []
+            problem = (TAGS[gate.status], f"{WORDS[gate.status]}: {sentences[0]}", lines)
+        _add_case(suite, f"{run.key}.{gate.policy}", gate.display_name or gate.rule, problem)
     return suite
-
-
-def _find_problem(gate: Gate, run: Run) -> Problem | None:
-    """Return what a gate that does not pass has to say."""
-    if gate.status is GateStatus.PASS:
-        return None
-    sentences, advice = explain_gate(gate, with_tasks=len(run.tasks) > 1), advise_gate(gate, run)
-    lines = [f"rule {gate.policy}/{gate.rule}: {read_definition(gate.definition).need}", *sentences]
-    lines += [f"what to do: {advice}"] if advice else []
-    return TAGS[gate.status], f"{WORDS[gate.status]}: {sentences[0]}", lines
 
 
 def _add_case(suite: Element, classname: str, name: str, problem: Problem | None) -> None:

@@ -6,15 +6,10 @@ from typing import Any
 
 import pytest
 
-from answerkey.report.explain import draw_explained
+from answerkey.reports.explain import draw_explained
 from answerkey.text import plain_text
 
-SCORED = {
-    "status": "SCORED",
-    "reason": None,
-    "values": {"is_correct": 1.0},
-    "metadata": {"pred": " C"},
-}
+SCORED = {"status": "SCORED", "reason": None, "values": {"is_correct": 1.0}, "metadata": {"pred": " C"}}
 FAILED = {"status": "FAILED", "reason": "RAISED", "values": {"x": None}, "metadata": {"note": "why"}}
 ROW = {"a": "plain", "b": [1, "x"], "c": " C", "d": "", "e": None, "f": "null"}
 SAID = {
@@ -44,10 +39,7 @@ SNIPPET = {"scores": {"py": {**FAILED, "why": None}}, "scorers": {"py": {"purpos
         (LETTERS, 'Score by Letters  SCORED, correct\n  is_correct  1.0\n  pred        " C"\n'),
         (LETTERS, "  kept out of the metrics by action `drop`\n  why  VALID: because\n"),
         # Values that were never computed are not listed.
-        (
-            SNIPPET,
-            "Score by py (qa: not part of the score)  FAILED\n  reason  RAISED\n  note    why\n",
-        ),
+        (SNIPPET, "Score by py (qa: not part of the score)  FAILED\n  reason  RAISED\n  note    why\n"),
     ],
 )
 def test_a_sample_is_shown_in_full(changes: dict[str, Any], shown: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from answerkey.evaluate.session import CallProgress, Judged
 from answerkey.models.calls import BatchSeen
-from answerkey.report.terminal import (
+from answerkey.reports.terminal import (
     PLAIN_BAR,
     draw_bar,
     draw_next_steps,
@@ -24,7 +24,7 @@ from answerkey.report.terminal import (
     format_large,
     write_progress,
 )
-from answerkey.report.view import describe_run
+from answerkey.reports.view import describe_run
 from answerkey.runs import Run
 from answerkey.text import measure_width, plain_text
 from answerkey.types import Groups, GroupValue, MetricValue
@@ -62,6 +62,13 @@ NAMED = [
     {"key": "string_equals_mcqa", "purpose": "score", "display_name": "My MCQA"},
     {"key": "python", "purpose": "qa", "display_name": "Length check"},
 ]
+OWN = {"key": "own", "purpose": "qa", "display_name": "My check"}
+CATEGORIES = {
+    "history": {"n": 40, "correct": 30, "partial": 0},
+    "science": {"n": 20, "correct": 10, "partial": 0},
+}
+SAID = {"source": "recorded", "file": "said.jsonl", "column": "completions.x"}
+RECORDED = {"model": None, "completions": SAID}
 ERRORS = {"samples": 10, "scored": 7, "valid": 7, "invalid": 0, "refused": 0, "failed": 0, "errors": 3}
 CALLS: dict[str, Any] = {
     "calls": 120,
@@ -143,17 +150,7 @@ def group(groups: Groups) -> list[MetricValue]:
         ({}, "  failed    BAD_TRUTH      1  000010\n"),
         # Categories with their Wilson interval, and their mean.
         ({}, "  history         60.00 %  [23.07, 88.24]        3  5\n"),
-        (
-            {
-                "totals": {
-                    "categories": {
-                        "history": {"n": 40, "correct": 30, "partial": 0},
-                        "science": {"n": 20, "correct": 10, "partial": 0},
-                    }
-                }
-            },
-            "  macro average   62.50 %  [48.42, 74.74]",
-        ),
+        ({"totals": {"categories": CATEGORIES}}, "  macro average   62.50 %  [48.42, 74.74]"),
         # Rows are true choices, columns predicted ones and INVALID; more than a dozen are listed downwards.
         ({}, LETTERS),
         (
@@ -165,15 +162,7 @@ def group(groups: Groups) -> list[MetricValue]:
         ({"entry": {"scorers": NAMED}}, "  length   12.5  9  Length check\n"),
         ({}, "Quality checks (purpose qa), not part of the score\n          value  n\n  length   12.5  9\n"),
         # Without a model the summary says where the completions come from.
-        (
-            {
-                "entry": {
-                    "model": None,
-                    "completions": {"source": "recorded", "file": "said.jsonl", "column": "completions.x"},
-                }
-            },
-            "completions  recorded in said.jsonl, column completions.x",
-        ),
+        ({"entry": RECORDED}, "completions  recorded in said.jsonl, column completions.x"),
         ({}, "SIMULATED: answers made from the key"),
         (
             {"status": "incomplete", "totals": {"counts": ERRORS}},
@@ -182,13 +171,7 @@ def group(groups: Groups) -> list[MetricValue]:
         # What the user should hear once stands at the end.
         ({}, "warning: `choices_field` is an old name\n  = help: write `choices`\n"),
         # A failing snippet beside the main scorer: who, how many rows, one of them, the line.
-        (
-            {
-                "entry": {"scorers": [NAMED[0], {"key": "own", "purpose": "qa", "display_name": "My check"}]},
-                "totals": {"failures": {"own": RAISED}},
-            },
-            FAILED,
-        ),
+        ({"entry": {"scorers": [NAMED[0], OWN]}, "totals": {"failures": {"own": RAISED}}}, FAILED),
         ({"totals": {"failures": {"string_equals_mcqa": RAISED}}}, WHERE),
         # Groups: a table of the first metric, why some have none, and averages below.
         ({"metrics": group(GROUPS)}, "  By subject  MCQA Accuracy   95 % interval   n\n"),
@@ -356,10 +339,7 @@ def test_bars_are_safe_and_plain_where_they_must_be() -> None:
 
 def test_costs_durations_and_large_numbers_are_short() -> None:
     """As people read them; a tenth of a cent is not nothing."""
-    assert [format_cost(one) for one in (0.0, 0.0004, 1.234)] == [
-        "about 0.00 USD",
-        "about 0.0004 USD",
-        "about 1.23 USD",
-    ]
+    costs = ["about 0.00 USD", "about 0.0004 USD", "about 1.23 USD"]
+    assert [format_cost(one) for one in (0.0, 0.0004, 1.234)] == costs
     assert [format_duration(one) for one in (7.2, 750, 11_100)] == ["0:07", "12:30", "3:05:00"]
     assert [format_large(one) for one in (950, 12_345, 4_560_000)] == ["950", "12.3k", "4.56M"]

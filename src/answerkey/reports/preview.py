@@ -8,8 +8,8 @@ from typing import Any
 from answerkey.errors import hide_secrets
 from answerkey.evaluate.runner import Checked, DryRun, PlannedTask
 from answerkey.importers import Imported
-from answerkey.report.explain import draw_messages
-from answerkey.report.terminal import UNLIMITED, format_cost
+from answerkey.reports.explain import draw_messages
+from answerkey.reports.terminal import UNLIMITED, format_cost
 from answerkey.spec.ready_made import ReadyMade
 from answerkey.text import (
     BLANK,

@@ -15,11 +15,12 @@ import json
 import random
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import lru_cache, reduce
 from operator import or_
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -42,13 +43,14 @@ from answerkey.metrics.measure import label_rows
 from answerkey.metrics.task_counts import NO_CATEGORY, find_invalid_reasons
 from answerkey.reader import EXTRACTORS
 from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
-from answerkey.report.explain import count_trials, iterate_ids
+from answerkey.reports.explain import count_trials, iterate_ids
 from answerkey.run_audit.audit import name_rule
 from answerkey.runs import Run, Table, TaskRun
-from answerkey.scorers import ChoiceProbabilities, Scorer, StringEqualsMcqa, explain_verdict
+from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict
+from answerkey.scorers.choice_probabilities import ChoiceProbabilities
 from answerkey.scorers.extraction import find_rule
-from answerkey.scorers.scoring import FIRST, LITERAL, Labels, Passages, list_passages, list_texts
-from answerkey.spec import ScoringStep, task_from_source
+from answerkey.scorers.mcqa import FIRST, LITERAL, Labels, Passages, list_passages, list_texts
+from answerkey.spec import task_from_source
 from answerkey.templates import RowError
 from answerkey.text import clean_numbers
 from answerkey.types import RULE_NAMES, Completion, Completions, Samples, Score, Scores, ScoreStatus, Validity
@@ -106,31 +108,61 @@ class Excerpt:
         return len(self.positions)
 
 
-@dataclass(frozen=True)
 class SampleSource:
     """Where the rows of a task lie, and how they are read; small enough to be sent to a worker.
 
-    `rows` is None when the dataset is gone; `missing` then says so, and `kept` are the completions that the
-    run has by itself. `values` names the value that stands for each scorer, `encoded` those fields of each
-    that are JSON text. `reading` is the scorer whose rule is compared with others: the main one if it reads
-    choices, else the first that does. `fields` is None where no column holds the question.
+    `rows` is None when the dataset is gone or has changed; `missing` then says so, and `kept` are the
+    completions that the run has by itself. `values` names the value that stands for each scorer, `encoded`
+    those fields of each that are JSON text. `reader` is the scorer whose rule is compared with others, the
+    main one if it reads choices, else the first that does; `reading` is its key. `fields` is None where no
+    column holds the question.
     """
 
-    scores: Table
-    num_trials: int
-    steps: tuple[ScoringStep, ...]
-    main: ScoringStep
-    values: Mapping[str, str | None]
-    encoded: Mapping[str, frozenset[str]]
-    says_validity: bool
-    reading: ScoringStep | None = None
-    rows: Rows | None = None
-    recorded: Recorded | None = None
-    kept: Table | None = None
-    missing: str | None = None
-    most: int = MOST_TOGETHER
-    category: str | None = None
-    fields: QuestionFields | None = None
+    def __init__(self, run: Run, task_run: TaskRun) -> None:
+        task = task_from_source(task_run.source["task"])
+        self.scores, self.num_trials = task_run.stored_scores, count_trials(task_run)
+        self.steps, self.main = task.scoring, task.main_step
+        self.reading, self.reader = "", None
+        for step in sorted(self.steps, key=lambda step: step is not self.main):
+            if self.reader is None and isinstance(step.scorer, StringEqualsMcqa):
+                self.reading, self.reader = step.key, step.scorer
+        first, encoded = self.scores.read(0, 1), task_run.manifest.get("encoded") or {}
+        self.encoded = {step.key: frozenset(encoded.get(step.key, ())) for step in self.steps}
+        self.values: dict[str, str | None] = {}
+        for step in self.steps:  # its main value, what its first mean is of, or its first
+            names = Scores(first[step.key].struct.unnest()).value_names if step.key in first.columns else []
+            means = [
+                one.metric.field.partition(".")[0] for one in step.metrics if isinstance(one.metric, Mean)
+            ]
+            stated = next((name for name in means if name in names), next(iter(names), None))
+            self.values[step.key] = step.scorer.main_value or stated
+        main = Scores(first[self.main.key].struct.unnest())
+        self.says_validity = "completion_validity" in main.metadata_names
+        self.rows: Rows | None = None
+        self.recorded: Recorded | None = None
+        self.kept: Table | None = None
+        self.missing: str | None = None
+        self.category: str | None = None
+        self.fields: QuestionFields | None = None
+        self.most = MOST_TOGETHER
+        try:
+            opened = reopen(run, task_run.key)
+        except RunError as error:
+            if error.code != "E505":
+                raise
+            self.kept = task_run.stored_completions if len(task_run.stored_completions) else None
+            # No path, for the sentence may travel further than the files.
+            what = "its texts" if self.kept is not None else "its texts and completions"
+            self.missing = (
+                f"The dataset of this run is gone or has changed since, so that {what} are not shown."
+            )
+            return
+        self.rows, self.recorded = rows, recorded = opened.dataset.rows, opened.recorded
+        self.most = max(1, min(MOST_TOGETHER, fit_rows(rows, None, recorded)) // self.num_trials)
+        category = task_run.totals.get("category_column")
+        self.category = category if category in rows.columns else None
+        with suppress(AnswerkeyError):
+            self.fields = find_fields(rows, self.reader)
 
     @property
     def question_columns(self) -> frozenset[str] | None:
@@ -174,10 +206,10 @@ class SampleSource:
         """Yield rows with what their lines of the table need: questions, categories, and what rules read."""
         columns = [frozenset({self.category} if self.category else ()), self.question_columns]
         scorers = [self.main.key]
-        if self.reading is not None:
-            columns += [one.columns for one in self.reading.scorer.templates().values()]
+        if self.reader is not None:
+            columns += [one.columns for one in self.reader.templates().values()]
             columns.append(frozenset({"options"}))
-            scorers.append(self.reading.key)
+            scorers.append(self.reading)
         return self.read(positions, join_columns(columns), tuple(dict.fromkeys(scorers)))
 
     def tabulate(self, part: Excerpt) -> pl.DataFrame:
@@ -222,62 +254,6 @@ class SampleSource:
         columns = frozenset({self.category} if self.category else ())
         for part in self.read(None, columns, (self.main.key,), completions=not self.says_validity):
             yield self.tabulate(part)
-
-
-def open_samples(run: Run, task_run: TaskRun) -> SampleSource:
-    """Return a task opened; without its dataset where that is gone or has changed (`missing`)."""
-    task = task_from_source(task_run.source["task"])
-    size = count_trials(task_run)
-    choosing = [step for step in task.scoring if isinstance(step.scorer, StringEqualsMcqa)]
-    reading = task.main_step if task.main_step in choosing else next(iter(choosing), None)
-    first = task_run.stored_scores.read(0, 1)
-    keys = [step.key for step in task.scoring if step.key in first.columns]
-    shapes = {key: Scores(first[key].struct.unnest()) for key in keys}
-    encoded: Mapping[str, list[str]] = task_run.manifest.get("encoded") or {}
-    found: Plain = {
-        "scores": task_run.stored_scores,
-        "num_trials": size,
-        "steps": task.scoring,
-        "main": task.main_step,
-        "values": {step.key: _find_value_name(step, shapes.get(step.key)) for step in task.scoring},
-        "encoded": {step.key: frozenset(encoded.get(step.key, ())) for step in task.scoring},
-        "says_validity": "completion_validity" in shapes[task.main_step.key].metadata_names,
-        "reading": reading,
-    }
-    try:
-        opened = reopen(run, task_run.key)
-    except RunError as error:
-        if error.code != "E505":
-            raise
-        kept = task_run.stored_completions if len(task_run.stored_completions) else None
-        # No path, for the sentence may travel further than the files.
-        what = "its texts" if kept is not None else "its texts and completions"
-        missing = f"The dataset of this run is gone or has changed since, so that {what} are not shown."
-        return SampleSource(**found, kept=kept, missing=missing)
-    rows, recorded = opened.dataset.rows, opened.recorded
-    category = task_run.totals.get("category_column")
-    try:
-        scorer = None if reading is None else reading.scorer
-        asked = find_fields(rows, scorer if isinstance(scorer, StringEqualsMcqa) else None)
-    except AnswerkeyError:
-        asked = None
-    return SampleSource(
-        **found,
-        rows=rows,
-        recorded=recorded,
-        most=max(1, min(MOST_TOGETHER, fit_rows(rows, None, recorded)) // size),
-        category=category if category in rows.columns else None,
-        fields=asked,
-    )
-
-
-def _find_value_name(step: ScoringStep, shape: Scores | None) -> str | None:
-    """Return the value that stands for a scorer: its main one, what its first mean is of, or its first."""
-    if step.scorer.main_value is not None:
-        return step.scorer.main_value
-    names = [] if shape is None else shape.value_names
-    means = [one.metric.field.partition(".")[0] for one in step.metrics if isinstance(one.metric, Mean)]
-    return next((name for name in means if name in names), next(iter(names), None))
 
 
 def _read_numbers(scores: Scores, name: str | None) -> pl.Series:
@@ -464,7 +440,7 @@ class SampleTable:
     @property
     def source(self) -> SampleSource:
         """Where the rows lie, and who reads them."""
-        return self._make_once("source", lambda: open_samples(self.run, self.task_run))
+        return self._make_once("source", lambda: SampleSource(self.run, self.task_run))
 
     @property
     def index(self) -> RowIndex:
@@ -519,11 +495,11 @@ class SampleTable:
         source = self.source
         has_completions = source.recorded is not None or source.kept is not None
         found: list[int] = []
-        for part in source.read_lines(self.reread) if source.reading and has_completions else ():
+        for part in source.read_lines(self.reread) if source.reader and has_completions else ():
             readings = zip(
                 part.positions.to_list(), read_rows(source, part, with_extractors=False), strict=True
             )
-            found += [position for position, one in readings if one is not None and one.is_flipped]
+            found += [position for position, one in readings if one is not None and one[0]]
         return pl.Series(found, dtype=pl.UInt32)
 
     def list(self, positions: Iterable[int]) -> list[Plain]:
@@ -559,14 +535,9 @@ class SampleTable:
 # ── what every rule reads ───────────────────────────────────────────────────────────────────────────────────
 
 
-class RowReadings(NamedTuple):
-    """What every rule reads in a completion, the run's own first; spans are those of the whole text.
-
-    `is_flipped` says whether not all rules read alike; None for a row that no metric counts.
-    """
-
-    is_flipped: bool | None
-    readings: list[Plain]
+#: Whether not all rules read a completion alike, None for a row that no metric counts; and what every rule
+#: reads in it, the run's own first, with spans of the whole text.
+RowReadings = tuple[bool | None, list[Plain]]
 
 
 def read_rows(
@@ -577,11 +548,10 @@ def read_rows(
     None where there is no verdict on a choice, or no text to read.
     """
     found: list[RowReadings | None] = [None] * len(part)
-    step, said = source.reading, part.completions
-    if step is None or not isinstance(step.scorer, StringEqualsMcqa) or said is None:
+    scorer, said = source.reader, part.completions
+    if scorer is None or said is None:
         return found
-    scorer = step.scorer
-    scores = Scores(part.scores[step.key].struct.unnest(), source.encoded[step.key])
+    scores = Scores(part.scores[source.reading].struct.unnest(), source.encoded[source.reading])
     choices = scores.column("choices")
     if choices is None or (part.samples is None and scorer.options is not None):
         return found
@@ -628,7 +598,7 @@ def read_rows(
             }
             for name, kind, choice, part, at in readings
         ]
-        found[place] = RowReadings(is_flipped, described)
+        found[place] = is_flipped, described
     return found
 
 
@@ -691,7 +661,7 @@ def list_rows(source: SampleSource, part: Excerpt, readings: Sequence[RowReading
             "value": verdict["value"],
             "validity": verdict["validity"],
             "reason": verdict["reason"],
-            "flipped": None if (reading := readings[at]) is None else reading.is_flipped,
+            "flipped": None if (reading := readings[at]) is None else reading[0],
             "head": (heads[at] or "")[:SHOWN_QUESTION],
         }
         for at, (position, verdict) in enumerate(
@@ -721,27 +691,34 @@ def describe_samples(source: SampleSource, part: Excerpt) -> list[tuple[Plain, P
     found = []
     for at, row in enumerate(rows):
         question, completion = questions[at], completions[at]
-        told = [one[at]["metadata"] for one in ordered]
+        known = [one[at]["metadata"] for one in ordered]
         where = None
         if samples is not None:  # the file without its folder, for a page travels
             place = samples.place(at)
             file = None if place.file is None else Path(place.file).name
             where = str(Place(file=file, line=place.line)) or None
         text, move = cut_middle(None if completion is None else completion.text)
-        read = [] if (reading := readings[at]) is None else reading.readings
+        names = ("text", "status", "finish_reason", "reasoning", "error", "latency", "tokens")
+        said, prompt = dict.fromkeys(names) | {"status": UNKNOWN}, None
+        if completion is not None:
+            usage = {"prompt": completion.prompt_tokens, "completion": completion.completion_tokens}
+            tokens = None if set(usage.values()) == {None} else usage
+            told = (cut(completion.reasoning), cut(completion.error), completion.latency, tokens)
+            values = (text, completion.status.value, completion.finish_reason, *told)
+            said = clean_numbers(dict(zip(names, values, strict=True)))
+            prompt = completion.prompt and [
+                {"role": str(one.get("role", "?")), "text": cut(_write(one.get("content")))}
+                for one in completion.prompt
+            ]
+        read = [] if (reading := readings[at]) is None else reading[1]
         sample = {
             **{name: row[name] for name in ("p", "id", "trial")},
             "where": where,
             "fields": [{"name": name, "text": cut(_write(value))} for name, value in columns[at].items()],
             "question": None if question is None else cut(question.text),
-            "choices": _list_choices(next(filter(_list_labels, told), told[0]), question),
-            "prompt": None
-            if completion is None or completion.prompt is None
-            else [
-                {"role": str(one.get("role", "?")), "text": cut(_write(one.get("content")))}
-                for one in completion.prompt
-            ],
-            "completion": _describe_completion(completion, text),
+            "choices": _list_choices(next(filter(_list_labels, known), known[0]), question),
+            "prompt": prompt,
+            "completion": said,
             "span": move(read[0]["span"]) if read and completion is not None else None,
             "readings": [{**one, "span": move(one["span"])} for one in read],
             "verdicts": verdicts[at],
@@ -754,25 +731,6 @@ def describe_samples(source: SampleSource, part: Excerpt) -> list[tuple[Plain, P
 
 def _write(value: object) -> str:
     return value if isinstance(value, str) else to_json(value)
-
-
-def _describe_completion(completion: Completion | None, text: str | None) -> Plain:
-    if completion is None:
-        names = ("text", "status", "finish_reason", "reasoning", "error", "latency", "tokens")
-        return dict.fromkeys(names) | {"status": UNKNOWN}
-    usage = {"prompt": completion.prompt_tokens, "completion": completion.completion_tokens}
-    described: Plain = clean_numbers(
-        {
-            "text": text,
-            "status": completion.status.value,
-            "finish_reason": completion.finish_reason,
-            "reasoning": cut(completion.reasoning),
-            "error": cut(completion.error),
-            "latency": completion.latency,
-            "tokens": None if set(usage.values()) == {None} else usage,
-        }
-    )
-    return described
 
 
 def _list_choices(metadata: Mapping[str, Any], question: Question | None) -> list[Plain]:

@@ -18,7 +18,7 @@ from answerkey.runs.journal import Journal, remove_journal
 from answerkey.runs.lock import FolderLock
 from answerkey.runs.store import FolderStore
 from answerkey.types import Completion, CompletionStatus
-from answerkey.viewer.server import Progress, RunWatch, is_under_way
+from answerkey.viewer.server import RunFolder, is_under_way
 
 SAID = Completion("B", prompt_tokens=10, completion_tokens=2, attempts=1)
 ERROR = Completion(None, CompletionStatus.ERROR, error="HTTP 500", attempts=5)
@@ -30,35 +30,40 @@ def make_call(key: str) -> Call:
     return Call(key=key, sample_id=key, trial=0, messages=[{"role": "user", "content": "?"}], purpose=purpose)
 
 
+def state(done: int, calls: int, failed: int, tokens: int) -> dict[str, int]:
+    """Return what is done."""
+    return {"done": done, "calls": calls, "failed": failed, "tokens": tokens}
+
+
 def test_calls_are_counted_while_they_are_written(tmp_path: Path) -> None:
     """Each look sees what was added since; what failed counts as done; the cache's tokens were not spent."""
-    watch = RunWatch(tmp_path)
-    assert watch.look() == Progress(0, 0, 0, 0, 0)
+    watch = RunFolder(tmp_path)
+    assert watch.count_done() == state(0, 0, 0, 0)
     known = replace(SAID, source="cache")
     with closing(Journal(tmp_path)) as journal:
-        for calls, progress in [
-            ([("a", SAID), ("b", ERROR)], Progress(2, 2, 1, 10, 2)),
-            ([("c", SAID), ("judged", SAID)], Progress(3, 4, 1, 30, 6)),
-            ([], Progress(3, 4, 1, 30, 6)),
-            ([("b", SAID)], Progress(3, 4, 0, 40, 8)),  # asked again: overwritten in its place
-            ([("d", known)], Progress(4, 5, 0, 40, 8)),
+        for calls, done in [
+            ([("a", SAID), ("b", ERROR)], state(2, 2, 1, 12)),
+            ([("c", SAID), ("judged", SAID)], state(3, 4, 1, 36)),
+            ([], state(3, 4, 1, 36)),
+            ([("b", SAID)], state(3, 4, 0, 48)),  # asked again: overwritten in its place
+            ([("d", known)], state(4, 5, 0, 48)),
         ]:
             journal.task("mcqa").add([(make_call(key), one) for key, one in calls])
-            assert watch.look() == progress
+            assert watch.count_done() == done
 
 
 def test_watching_leaves_no_trace(tmp_path: Path) -> None:
     """No file is made and none is changed, whether the journal is being written, closed or gone."""
-    watch = RunWatch(tmp_path)
-    watch.look()
+    watch = RunFolder(tmp_path)
+    watch.count_done()
     assert list(tmp_path.iterdir()) == []
     with closing(Journal(tmp_path)) as journal:
         journal.task("mcqa").add([(make_call("a"), SAID)])
         before = set(tmp_path.iterdir())
-        assert watch.look().done == 1
+        assert watch.count_done()["done"] == 1
         assert set(tmp_path.iterdir()) == before
     closed = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    assert RunWatch(tmp_path).look().done == 1
+    assert RunFolder(tmp_path).count_done()["done"] == 1
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == closed
 
 
@@ -66,23 +71,23 @@ def test_watching_leaves_no_trace(tmp_path: Path) -> None:
 def test_a_journal_that_cannot_be_read_is_left_for_later(tmp_path: Path, content: bytes) -> None:
     """It may be in the making."""
     (tmp_path / "journal.sqlite").write_bytes(content)
-    assert RunWatch(tmp_path).look() == Progress(0, 0, 0, 0, 0)
+    assert RunFolder(tmp_path).count_done() == state(0, 0, 0, 0)
     assert (tmp_path / "journal.sqlite").read_bytes() == content
 
 
 def test_the_writer_is_never_held_up(tmp_path: Path) -> None:
     """While a watcher reads, calls are written and the journal is removed; what was counted stays counted."""
-    journal, watch = Journal(tmp_path), RunWatch(tmp_path)
+    journal, watch = Journal(tmp_path), RunFolder(tmp_path)
     journal.task("mcqa").add([(make_call(str(number)), SAID) for number in range(100)])
     reader = sqlite3.connect(f"file:{tmp_path / 'journal.sqlite'}?mode=ro", uri=True)
     rows = reader.execute("SELECT key FROM calls")
     rows.fetchone()
     journal.task("mcqa").add([(make_call("more"), SAID)])
-    assert watch.look().done == 101
+    assert watch.count_done()["done"] == 101
     journal.close()
     remove_journal(FolderStore(tmp_path))
     reader.close()
-    assert watch.look().done == 101
+    assert watch.count_done()["done"] == 101
     assert list(tmp_path.iterdir()) == []
 
 
@@ -90,12 +95,12 @@ def test_rows_are_counted_where_there_is_no_journal(tmp_path: Path) -> None:
     """Models that are asked without one write their parts; each part is counted once."""
     parts = tmp_path / "tasks" / "mcqa" / "completions"
     parts.mkdir(parents=True)
-    watch = RunWatch(tmp_path)
+    watch = RunFolder(tmp_path)
     for number in range(3):
         pl.DataFrame({"sample_id": ["a", "b"]}).write_parquet(parts / f"part-{number:05d}.parquet")
-        assert watch.look().done == 2 * (number + 1)
+        assert watch.count_done()["done"] == 2 * (number + 1)
     (parts / "part-00009.parquet").write_bytes(b"PAR1")
-    assert watch.look().done == 6
+    assert watch.count_done()["done"] == 6
 
 
 def test_a_run_is_under_way_while_its_process_lives(tmp_path: Path) -> None:

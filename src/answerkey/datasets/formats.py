@@ -1,0 +1,491 @@
+"""The formats of data files: CSV, TSV, JSON Lines, JSON, paragraphs, Parquet and Arrow as chunks of rows.
+
+A reader yields the rows of a content in their order, each with the line it starts on (in Parquet and Arrow
+its number), and adds to `notices` what is odd about the file. A cell of CSV and TSV is always text, and every
+row has as many cells as the header. A row of JSON is an object. A format is told by the ending of the name,
+or stated; it is never guessed from the content.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from operator import itemgetter
+from pathlib import Path, PurePosixPath
+from typing import Literal, TextIO, TypeVar
+
+import polars as pl
+
+from answerkey.datasets.columns import (
+    DECODER,
+    BadJsonError,
+    Cells,
+    Chunk,
+    check_names,
+    check_row,
+    find_cast,
+    make_plain,
+    parse_json,
+    refuse_size,
+)
+from answerkey.datasets.content import COMPRESSIONS, FOREIGN, MAX_CELL, Content, RowErrors
+from answerkey.errors import DataError, Place
+from answerkey.types import Notice
+
+Row = TypeVar("Row")
+#: A chunk ends after so many rows, or so many characters.
+CHUNK_ROWS = 32_768
+CHUNK_CHARACTERS = 16 * 2**20
+_SEPARATOR_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "vertical bars"}
+_SPACES = " \t\r\n"
+_SPACE = re.compile(f"[{_SPACES}]*")
+_BLOCK = 2**20
+#: As much of a text is looked at to tell what it may be.
+_SHOWN = 2**20
+#: How far from the end of a block a value that goes on in the next one can be mistaken for a broken one.
+_EDGE = 16
+#: Begins each message of an Arrow stream; before a length of zero it ends the stream. Without that end mark a
+#: stream that was cut between two batches would look whole.
+_MESSAGE = b"\xff\xff\xff\xff"
+_END_OF_STREAM = _MESSAGE + b"\x00\x00\x00\x00"
+
+
+def cut_chunks(
+    rows: Iterable[tuple[Row, int, int]], arrange: Callable[[list[Row]], Mapping[str, Cells]]
+) -> Iterator[Chunk]:
+    """Yield rows in chunks, so that no file is held as Python objects as a whole.
+
+    Each row comes with the line it starts on, and how long it is; `arrange` makes columns of rows.
+    """
+    held: list[Row] = []
+    lines: list[int] = []
+    characters = 0
+    for row, line, length in rows:
+        held.append(row)
+        lines.append(line)
+        characters += length
+        if len(held) >= CHUNK_ROWS or characters >= CHUNK_CHARACTERS:
+            yield arrange(held), lines
+            held, lines, characters = [], [], 0
+    if held:
+        yield arrange(held), lines
+
+
+def read_delimited(
+    content: Content,
+    notices: list[Notice],
+    *,
+    separator: str,
+    names: tuple[str, ...] | None = None,
+    skipped: int = 0,
+) -> Iterator[Chunk]:
+    """Yield the rows of a file with commas or tabs.
+
+    `names` are those of a file without a header line. `skipped` rows at its top are passed over first.
+    """
+    with content.open_text() as stream:
+        rows = _iterate_cells(content, stream, separator)
+        for _ in range(skipped):
+            next(rows, None)
+        line, first = next(((line, cells) for line, cells in rows if cells), (1, []))
+        if not first:
+            raise content.error("E210", "the file is empty", hint=content.guess())
+        header = first if names is None else list(names)
+        notices += check_names(header, content.place(line))
+        if names is not None:
+            if first == header:  # its header line would count as a row
+                message = "the file has a header line with these names"
+                raise content.error("E202", message, line, hint="leave `header` out")
+            rows = chain([(line, first)], rows)
+        yield from cut_chunks(
+            _check_cells(content, rows, header, separator),
+            lambda rows: dict(zip(header, zip(*rows, strict=True), strict=True)),
+        )
+
+
+def _check_cells(
+    content: Content, rows: Iterable[tuple[int, list[str]]], header: list[str], separator: str
+) -> Iterator[tuple[list[str], int, int]]:
+    """Yield the rows that have as many cells as the header; what is wrong with others is told together."""
+    errors = RowErrors(content.file)
+    blank: int | None = None
+    is_first = True
+    for line, cells in rows:
+        if is_first and len(header) == 1:
+            for other, name in _SEPARATOR_NAMES.items():
+                if other in header[0] and other in "".join(cells):
+                    columns = f"the columns seem to be separated by {name}"
+                    hint = f"separate columns by {_SEPARATOR_NAMES[separator]}, or use the ending that fits"
+                    raise content.error(
+                        "E202", f"the header is one column {header[0]!r}; {columns}", 1, hint=hint
+                    )
+        if not cells:
+            blank = line
+        elif len(cells) != len(header):
+            count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+            hint = "a cell that holds the separator or a line break must be in double quotes"
+            message = f"the row has {count}, the header has {len(header)}"
+            errors.add("E202", message, where=content.place(line), hint=hint)
+        else:
+            if blank is not None and len(header) == 1:  # it may be a skipped line or an empty cell
+                hint = 'write `""` for an empty cell, or remove the line'
+                raise content.error("E202", "blank line in a file of one column", blank, hint=hint)
+            yield cells, line, sum(map(len, cells))
+            is_first = False
+    errors.raise_any()
+
+
+def _iterate_cells(content: Content, stream: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the first line of each row and its cells; a blank line has none."""
+    # The limit is the process's; it is only ever raised, so that no other reader is disturbed.
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL))
+    reader = csv.reader(_refuse_nul(content, stream), delimiter=separator, strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            reason = str(error)
+            if reason.startswith("unexpected end"):
+                message = "a double quote opened in this row is never closed"
+            elif reason.startswith("field larger"):
+                message = f"a cell of this row has more than {MAX_CELL} characters"
+                message += "; is a double quote not closed?"
+            else:
+                message = f"misplaced double quote: {reason}"
+            hint = 'a cell in double quotes ends at the next double quote; one inside it is written `""`'
+            raise content.error("E202", message, line, hint=hint) from None
+        yield line, cells
+
+
+def _refuse_nul(content: Content, stream: TextIO) -> Iterator[str]:
+    for line in stream:
+        if "\0" in line:
+            content.check_text()
+        yield line
+
+
+def read_paragraphs(content: Content, notices: list[Notice]) -> Iterator[Chunk]:  # noqa: ARG001 - none is odd
+    """Yield the original files of LogiQA: the lines between blank ones are a row, on its first line."""
+
+    def iterate(stream: TextIO) -> Iterator[tuple[list[str], int, int]]:
+        lines: list[str] = []
+        for number, raw in enumerate(chain(_refuse_nul(content, stream), [""]), 1):
+            if raw.strip():
+                lines.append(raw.rstrip("\r\n"))
+            elif lines:
+                yield lines, number - len(lines), sum(map(len, lines))
+                lines = []
+
+    with content.open_text() as stream:
+        yield from cut_chunks(iterate(stream), lambda rows: {"lines": rows})
+
+
+def read_json_lines(content: Content, notices: list[Notice]) -> Iterator[Chunk]:
+    """Yield the rows of a file with one JSON object per line."""
+
+    def parse(stream: TextIO) -> Iterator[tuple[object, str, int]]:
+        is_first = True
+        for number, raw in enumerate(stream, 1):
+            if not raw.strip(_SPACES):
+                continue
+            if is_first and raw.lstrip().startswith("["):  # one error instead of one per line
+                message = "the file starts with a list, not with an object"
+                hint = "name it `.json`, or write one object per line"
+                raise content.error("E202", message, 1, hint=hint)
+            is_first = False
+            line = raw.removesuffix("\n")
+            try:
+                value = parse_json(line)
+            except json.JSONDecodeError as error:
+                value = _refuse_syntax(error.msg, number, error.colno)
+            except BadJsonError as error:
+                value = error
+            yield value, line, number
+
+    with content.open_text("\n") as stream:
+        yield from _chunk_objects(content, notices, parse(stream))
+
+
+def read_json_list(content: Content, notices: list[Notice]) -> Iterator[Chunk]:
+    """Yield the rows of a file that is one JSON list of objects; a syntax error ends the reading."""
+    with content.open_text() as stream:
+        yield from _chunk_objects(content, notices, _JsonList(content, stream).elements())
+
+
+def _refuse_syntax(message: str, line: int, column: int) -> BadJsonError:
+    text = f"not valid JSON: {message[:1].lower()}{message[1:]}"
+    return BadJsonError("E202", text, line=line, column=column)
+
+
+def _chunk_objects(
+    content: Content, notices: list[Notice], values: Iterable[tuple[object, str, int]]
+) -> Iterator[Chunk]:
+    """Yield JSON objects, each with its source and its line, as rows; keys that are missing are null.
+
+    What is wrong with some of them, and what could not be parsed, is told together in the end.
+    """
+    errors = RowErrors(content.file)
+    names: dict[str, None] = {}  # all keys seen so far
+    is_empty = True
+
+    def check() -> Iterator[tuple[dict[str, object], int, int]]:
+        nonlocal is_empty
+        for value, source, line in values:
+            try:
+                if isinstance(value, BadJsonError):
+                    raise value
+                row = check_row(value, source)
+            except BadJsonError as error:
+                where = Place(
+                    file=content.file, line=error.line or line, column=error.column, field=error.key
+                )
+                hint = content.guess() if error.column else error.hint
+                errors.add(error.code, error.message, where=where, hint=hint)
+            else:
+                is_empty = False
+                yield row, line, len(source)
+        errors.raise_any()
+
+    def arrange(rows: Sequence[Mapping[str, object]]) -> Mapping[str, Sequence[object]]:
+        shapes = dict.fromkeys(map(tuple, rows))
+        for shape in shapes:
+            names.update(dict.fromkeys(shape))
+        if len(shapes) == 1 and len(next(iter(shapes))) == len(names):
+            return {name: list(map(itemgetter(name), rows)) for name in names}
+        return {name: [row.get(name) for row in rows] for name in names}
+
+    yield from cut_chunks(check(), arrange)
+    if not names:
+        raise content.error(
+            "E210", "the file has no rows" if is_empty else "the rows of the file have no columns"
+        )
+    notices += check_names(list(names), content.place())
+
+
+class JsonWindow(ABC):
+    """A JSON text that is read value by value; only a window of it is in memory, which grows with a value.
+
+    `at` is a place in the window, `line` its line.
+    """
+
+    def __init__(self, stream: TextIO, decoder: json.JSONDecoder, block: int) -> None:
+        self.text, self.at, self.line = "", 0, 1
+        self._stream, self._decoder, self._block = stream, decoder, block
+
+    def peek(self) -> str:
+        """Go to the next character that is no white space, and return it; "" at the end."""
+        while True:
+            found = _SPACE.match(self.text, self.at)
+            end = found.end() if found else self.at
+            self.line += self.text.count("\n", self.at, end)
+            self.at = end
+            if end < len(self.text):
+                return self.text[end]
+            if not self.read_on():
+                return ""
+
+    def take(self, mark: str) -> bool:
+        """Return whether a mark comes next, and go behind it."""
+        is_there = self.peek() == mark
+        self.at += is_there
+        return is_there
+
+    def decode(self) -> tuple[object, int]:
+        """Return the value that starts here, and where it ends; raises what `fail` returns."""
+        while True:
+            try:
+                value, end = self._decoder.raw_decode(self.text, self.at)
+            except json.JSONDecodeError as error:
+                is_cut = error.msg.startswith("Unterminated") or error.pos > len(self.text) - _EDGE
+                if not is_cut or not self.read_on():
+                    raise self.fail(error.msg, error.pos) from None
+            else:
+                # A number goes on in the next block, maybe: `1` and `.5`, or `1e-` and `5`.
+                is_whole = self.text[end - 1] in '}]"' or end <= len(self.text) - _EDGE
+                if is_whole or not self.read_on():
+                    return value, end
+
+    def read_on(self) -> bool:
+        """Let go of what has been read and add to the window; return whether there was more."""
+        more = self._stream.read(max(self._block, len(self.text) - self.at))
+        if more:
+            self.text, self.at = self.text[self.at :] + more, 0
+        return bool(more)
+
+    @abstractmethod
+    def fail(self, message: str, position: int) -> Exception:
+        """Return the error about a text that breaks off."""
+
+
+class _JsonList(JsonWindow):
+    """The elements of a JSON list one by one, so that each has its line."""
+
+    def __init__(self, content: Content, stream: TextIO) -> None:
+        super().__init__(stream, DECODER, _BLOCK)
+        self._lines_before, self._columns_before = 0, 0
+        if not self.peek():
+            raise content.error("E210", "the file is empty")
+        if not self.take("["):
+            hint = "write a list of objects: `[{...}, {...}]`"
+            if re.match(r"\s*\{.*\}\s*\n\s*\{", self.text + stream.read(_SHOWN)):
+                hint = "this looks like one object per line: name it `.jsonl`"
+            raise content.error("E202", "the file is not a JSON list of objects", self.line, hint=hint)
+
+    def elements(self) -> Iterator[tuple[object, str, int]]:
+        """Yield each element, its source, and the line on which it starts; last of all what breaks off."""
+        is_first = True
+        try:
+            while not self.take("]"):
+                if not is_first and not self.take(","):
+                    raise self.fail("Expecting ',' or ']'", self.at)
+                is_first = False
+                self.peek()
+                value, end = self.decode()
+                source = self.text[self.at : end]
+                yield value, source, self.line
+                self.line += source.count("\n")
+                self.at = end
+            if self.peek():
+                raise self.fail("Extra text after the list", self.at)
+        except BadJsonError as error:
+            yield error, "", self.line
+        except (RecursionError, ValueError) as error:
+            yield refuse_size(error), "", self.line
+
+    def read_on(self) -> bool:
+        """Add to the window, and remember what was before it."""
+        before = self._locate(self.at)
+        is_more = super().read_on()
+        if is_more:
+            self._lines_before, self._columns_before = before
+        return is_more
+
+    def _locate(self, position: int) -> tuple[int, int]:
+        """Return how many lines end before a position, and how many characters its line has before it."""
+        lines = self.text.count("\n", 0, position)
+        start = self.text.rfind("\n", 0, position)
+        columns = position - start - 1 + (0 if lines else self._columns_before)
+        return self._lines_before + lines, columns
+
+    def fail(self, message: str, position: int) -> BadJsonError:
+        """Return the error, with line and column."""
+        lines, columns = self._locate(position)
+        return _refuse_syntax(message, lines + 1, columns + 1)
+
+
+def read_binary(
+    content: Content, notices: list[Notice], *, kind: Literal["Parquet", "Arrow"]
+) -> Iterator[Chunk]:
+    """Yield the rows of a Parquet or Arrow file, or an Arrow stream.
+
+    As a whole where it is held in memory, or packed, or a stream; else in chunks.
+    """
+    if kind == "Arrow" and content.head.startswith(b"FEA1"):
+        hint = "write it anew as Feather version 2 or as Parquet"
+        raise content.error("E202", "Feather version 1 is not read", hint=hint)
+    is_stream = kind == "Arrow" and not is_arrow_file(content)
+    try:
+        if content.raw is None and not content.is_packed and not is_stream:
+            scan = pl.scan_parquet if kind == "Parquet" else pl.scan_ipc
+            yield from read_frames(scan(content.path, glob=False), content.file, notices)
+            return
+        with content.open() as stream:
+            raw = stream.read()
+        if not raw:
+            raise content.error("E210", "the file is empty")
+        if is_stream and raw.startswith(_MESSAGE) and not raw.endswith(_END_OF_STREAM):
+            hint = content.guess() or "copy or download it again"
+            raise content.error("E202", "the Arrow stream has no end mark", hint=hint)
+        read = pl.read_parquet if kind == "Parquet" else pl.read_ipc_stream if is_stream else pl.read_ipc
+        yield from read_frames(read(io.BytesIO(raw)), content.file, notices)
+    except FOREIGN as error:
+        raise content.refuse_damage(kind, error) from None
+
+
+def is_arrow_file(content: Content) -> bool:
+    """Return whether an Arrow content can be read in parts; a stream cannot."""
+    return content.head.startswith(b"ARROW1")
+
+
+def read_frames(source: pl.DataFrame | pl.LazyFrame, file: str, notices: list[Notice]) -> Iterator[Chunk]:
+    """Yield a frame, whole or in chunks, with types that JSON also has; `file` is its name in errors."""
+
+    def iterate(part: pl.DataFrame | pl.LazyFrame) -> Iterator[pl.DataFrame]:
+        if isinstance(part, pl.DataFrame):
+            return iter([part])
+        height = int(part.select(pl.len()).collect().item())
+        return (part.slice(offset, CHUNK_ROWS).collect() for offset in range(0, height, CHUNK_ROWS))
+
+    schema = source.schema if isinstance(source, pl.DataFrame) else source.collect_schema()
+    notices += check_names(schema.names(), Place(file=file))
+    casts = {name: find_cast(dtype) for name, dtype in schema.items()}
+    for name, dtype in schema.items():
+        if "Binary" not in str(dtype):
+            continue
+        only = source.select(pl.selectors.by_name(name))
+        if dtype == pl.Binary and all(_is_utf8(frame[name]) for frame in iterate(only)):
+            casts[name] = pl.String()  # some writers do not mark their text as such
+        else:
+            message = f"column `{name}` holds bytes; templates see them in base64"
+            notices.append(Notice(message, where=Place(file=file, field=name)))
+    first = 1
+    for frame in iterate(source):
+        columns: dict[str, Cells] = {}
+        for name, to_type in casts.items():
+            try:
+                series = frame[name]
+                columns[name] = make_plain(series.to_list()) if to_type is None else series.cast(to_type)
+            except TypeError as error:
+                message = f"column `{name}` holds {error}, which has no form in JSON"
+                raise DataError("E202", message, where=Place(file=file)) from None
+        yield columns, range(first, first + frame.height)
+        first += frame.height
+
+
+def _is_utf8(series: pl.Series) -> bool:
+    try:
+        series.cast(pl.String)
+    except pl.exceptions.PolarsError:
+        return False
+    return True
+
+
+FormatName = Literal["csv", "tsv", "jsonl", "json", "parquet", "arrow", "paragraphs"]
+READERS: dict[FormatName, Callable[..., Iterator[Chunk]]] = {
+    "csv": partial(read_delimited, separator=","),
+    "tsv": partial(read_delimited, separator="\t"),
+    "jsonl": read_json_lines,
+    "json": read_json_list,
+    "parquet": partial(read_binary, kind="Parquet"),
+    "arrow": partial(read_binary, kind="Arrow"),
+    "paragraphs": read_paragraphs,
+}
+#: Ending of a file name to its format; paragraphs have none.
+FORMATS: dict[str, FormatName] = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+
+
+def split_endings(name: str | Path) -> tuple[str, str]:
+    """Return the ending of a name that says its format, and that of its compression; empty for none."""
+    endings = [ending.lower() for ending in PurePosixPath(name).suffixes]
+    packed = endings.pop() if endings and endings[-1] in COMPRESSIONS else ""
+    return (endings[-1] if endings and endings[-1] in FORMATS else ""), packed

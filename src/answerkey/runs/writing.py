@@ -256,8 +256,8 @@ class RunWriter:
             if self._journal is not None or self.is_resumed or isinstance(self.store, ObjectStore):
                 _remove_journal(self.store)
         self.close()
-        written: dict[str, Any] = json.loads(json.dumps(self.manifest, default=str))  # as it is read
-        return read_run(self.store, written, is_own=True)
+        written: dict[str, Any] = json.loads(json.dumps(self.manifest))  # as it is read from `run.json`
+        return read_run(self.store, self.manifest if self.store.place is None else written, is_own=True)
 
     def stop(self, changes: Mapping[str, Mapping[str, Any]], why: BaseException) -> None:
         """Say in `run.json` that the run stopped before its end, and why; the journal stays."""

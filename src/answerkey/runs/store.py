@@ -221,18 +221,18 @@ class RunStore(ABC):
             raise RunError("E503", f"`{name}` does not hold a JSON object", hint="the run folder is damaged")
         return content
 
+    @abstractmethod
     def read_bytes(self, file: RunFile) -> bytes:
         """Return the content of a small file."""
-        raise NotImplementedError
 
     def write_json(self, name: str, content: object) -> None:
         """Write JSON that any reader accepts: UTF-8, no NaN."""
         text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
         self.write_bytes(name, text.encode("utf-8", errors="backslashreplace"))
 
+    @abstractmethod
     def write_bytes(self, name: str, content: bytes) -> None:
         """Write a file in place of what is there."""
-        raise NotImplementedError
 
     @abstractmethod
     def write_frame(self, name: str, frame: pl.DataFrame) -> None:
@@ -465,7 +465,7 @@ class ObjectStore(RunStore):
 
 @dataclass(frozen=True)
 class MemoryStore(RunStore):
-    """A run that is kept in memory: mappings and frames as they were given, by name; none is ever bytes."""
+    """A run that is kept in memory: mappings and frames as they were given, by name."""
 
     content: dict[str, Any] = field(default_factory=dict)
     place: None = field(default=None, init=False)
@@ -485,8 +485,14 @@ class MemoryStore(RunStore):
         found: dict[str, Any] = self.content[file.name]
         return found
 
+    def read_bytes(self, file: RunFile) -> bytes:
+        return json.dumps(self.content[file.name]).encode()
+
     def write_json(self, name: str, content: object) -> None:
         self.content[name] = content
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        self.content[name] = json.loads(content)
 
     def write_frame(self, name: str, frame: pl.DataFrame) -> None:
         self.content[name] = frame

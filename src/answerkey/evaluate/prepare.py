@@ -352,6 +352,13 @@ def prepare_specification(
     return prepared, errors
 
 
+def prepare_opened(specification: Specification, dataset: Dataset, **parts: Any) -> Prepared:  # noqa: ANN401 - of Prepared
+    """Return a task whose samples and completions are at hand already; raise what is wrong with the rest."""
+    judges, errors = open_judges(specification.task, specification.judges)
+    raise_all([*errors, *find_missing_design(specification.task, dataset)])
+    return lay_out_work(Prepared(specification, dataset, judges=judges, **parts))
+
+
 def lay_out_work(prepared: Prepared) -> Prepared:
     """Return a task with what decides how the work is done: what is read, how much at a time, and where."""
     task, dataset, recorded = prepared.task, prepared.dataset, prepared.recorded

@@ -28,11 +28,9 @@ from answerkey.evaluate.prepare import (
     Prepared,
     Progress,
     find_completions,
-    find_missing_design,
     fit_rows,
-    lay_out_work,
     list_solver_columns,
-    open_judges,
+    prepare_opened,
     read_options,
     stay_silent,
     take_policies,
@@ -430,9 +428,6 @@ def _choose_tasks(
 def _prepare_rescored(run: Run, key: str, task: Task, run_file: str | None, options: Options) -> Prepared:
     """Return a task ready to be scored: the samples and completions of the old run, the new task."""
     found = reopen(run, key)
-    judges = load_judges(task, run_file=run_file, overrides=options)
-    models, errors = open_judges(task, judges)
-    raise_all([*errors, *find_missing_design(task, found.dataset)])
     task_run, entry, source = found.task_run, found.task_run.manifest, found.task_run.source
     kept = [find_kept(one, found.dataset) for one in task_run.repetitions]
     repeated = tuple(one for one in kept if one is not None)
@@ -463,21 +458,18 @@ def _prepare_rescored(run: Run, key: str, task: Task, run_file: str | None, opti
         model_key=source.get("model_key"),
         selection=Selection(**entry["selection"]),
         num_runs=1 + len(task_run.repetitions),
-        judges=judges,
+        judges=load_judges(task, run_file=run_file, overrides=options),
     )
     # The new run needs the completions that the old one has, and those that only its own solver finds.
     is_kept = bool(len(task_run.stored_completions)) or entry["completions"]["source"] == "trace"
-    return lay_out_work(
-        Prepared(
-            specification=specification,
-            dataset=found.dataset,
-            judges=models,
-            recorded=found.recorded,
-            repeated=repeated,
-            completions=dict(entry["completions"]),
-            keep_completions=options.copy or is_kept,
-            is_rescored=True,
-        )
+    return prepare_opened(
+        specification,
+        found.dataset,
+        recorded=found.recorded,
+        repeated=repeated,
+        completions=dict(entry["completions"]),
+        keep_completions=options.copy or is_kept,
+        is_rescored=True,
     )
 
 

@@ -36,9 +36,7 @@ from answerkey.evaluate.prepare import (
     Prepared,
     Progress,
     find_completions,
-    find_missing_design,
-    lay_out_work,
-    open_judges,
+    prepare_opened,
     prepare_specification,
     read_options,
     stay_silent,
@@ -439,8 +437,6 @@ def score(
     engine = open_engine(chosen.engine, chosen.ray_address)
     judges = load_judges(ready, run_file=None, overrides=chosen, is_callers=is_callers)
     require_trust(ready.snippets, trust_code=chosen.trust_code)
-    judge_models, errors = open_judges(ready, judges)
-    raise_all(errors)
     table: Rows | None = None
     if isinstance(completions, str | Path):
         table = load_table(completions, by_trial=True).rows
@@ -450,7 +446,6 @@ def score(
         table = load_rows(completions, name="completions", by_trial=True).rows
     given = load_table(samples) if isinstance(samples, str | Path) else load_rows(samples, name="samples")
     dataset = order_dataset(ready, Dataset.of(given.rows, name="samples"), table)
-    raise_all(find_missing_design(ready, dataset))
     column, calls_model = chosen.completion_column, bool(ready.solver and ready.solver.needs_model)
     recorded: Recorded | None
     if table is not None or not calls_model or chosen.model is not None:
@@ -468,24 +463,17 @@ def score(
         if ready.num_trials > 1:
             raise refuse_single(ready.num_trials)
     source = "recorded" if completions is not None else "builtin" if recorded is None else "dataset"
-    prepared = Prepared(
-        specification=Specification(
-            key=ready.key,
-            task=ready,
-            dataset=DatasetSpec("samples", InlineSource(rows=())),
-            model=chosen.model,
-            judges=judges,
-        ),
-        dataset=dataset,
+    nowhere = DatasetSpec("samples", InlineSource(rows=()))
+    prepared = prepare_opened(
+        Specification(ready.key, ready, nowhere, model=chosen.model, judges=judges),
+        dataset,
         model=open_model(chosen.model) if chosen.model else None,
-        judges=judge_models,
         recorded=recorded,
         completions={"source": source, "file": None, "sha256": None, "column": None},
     )
-    tasks = [lay_out_work(prepared)]
     policies, heard = take_policies({ready.key: ready}, ready.key, chosen)
-    manifest = describe_run(ready.key, ready.display_name, tasks, heard, policies)
-    return run_new(tasks, None, manifest, engine, stay_silent, options=chosen)
+    manifest = describe_run(ready.key, ready.display_name, [prepared], heard, policies)
+    return run_new([prepared], None, manifest, engine, stay_silent, options=chosen)
 
 
 # `check`: everything that can be found without calling a model.

@@ -33,15 +33,14 @@ from answerkey.errors import (
     InternalError,
     Place,
     SpecError,
+    is_url,
     listing,
     raise_all,
     suggest,
 )
 from answerkey.evaluate.choice_order import name_completions, order_dataset, refuse_unordered
 from answerkey.metrics import find_category_column
-from answerkey.models.calls import CachePolicy, Price
-from answerkey.models.config import ModelConfig, is_url
-from answerkey.models.model import LiveModel, Model, open_model
+from answerkey.models.config import CachePolicy, Model, ModelConfig, Price
 from answerkey.scorers import (
     ModelScorer,
     StringEqualsMcqa,
@@ -314,6 +313,8 @@ def prepare_specification(
     model = None
     with _collect(errors):
         if calls_model and specification.model is not None:
+            from answerkey.models.model import open_model
+
             model = open_model(specification.model)
         elif calls_model and not is_check:
             raise SpecError(
@@ -456,6 +457,8 @@ def open_judges(
     for step in task.scoring:
         if step.key not in judges or not isinstance(step.scorer, ModelScorer):
             continue
+        from answerkey.models.model import open_model
+
         try:
             model = open_model(judges[step.key])
             step.scorer.bind(model, key=step.key)
@@ -471,6 +474,8 @@ def _find_missing_logprobs(task: Task, model: Model | None) -> list[AnswerkeyErr
     """Return an error for each scorer that reads log-probabilities which the model will not send."""
     if model is None:
         return []
+    from answerkey.models.model import LiveModel
+
     if isinstance(task.solver, ChoiceRankingSolver):
         errors: list[AnswerkeyError] = []
         with _collect(errors):

@@ -43,9 +43,7 @@ from answerkey.evaluate.prepare import (
     take_policies,
 )
 from answerkey.metrics import find_category_column
-from answerkey.models.calls import call_key, charge
-from answerkey.models.config import ModelConfig
-from answerkey.models.model import LiveModel, Model, SnippetModel, open_model
+from answerkey.models.config import CachePolicy, Model, ModelConfig
 from answerkey.runs import Run, RunPlace, RunWriter, choose_place, start_run
 from answerkey.sandbox import require_trust
 from answerkey.scorers import ModelScorer
@@ -67,7 +65,6 @@ from answerkey.types import Notice
 if TYPE_CHECKING:
     from answerkey.evaluate.session import Listener, Session
     from answerkey.models.cache import CallCache
-    from answerkey.models.calls import CachePolicy
 
 
 def run(
@@ -463,11 +460,15 @@ def score(
         if ready.num_trials > 1:
             raise refuse_single(ready.num_trials)
     source = "recorded" if completions is not None else "builtin" if recorded is None else "dataset"
-    nowhere = DatasetSpec("samples", InlineSource(rows=()))
+    nowhere, model = DatasetSpec("samples", InlineSource(rows=())), None
+    if chosen.model:
+        from answerkey.models.model import open_model
+
+        model = open_model(chosen.model)
     prepared = prepare_opened(
         Specification(ready.key, ready, nowhere, model=chosen.model, judges=judges),
         dataset,
-        model=open_model(chosen.model) if chosen.model else None,
+        model=model,
         recorded=recorded,
         completions={"source": source, "file": None, "sha256": None, "column": None},
     )
@@ -572,6 +573,8 @@ def plan_calls(path: str | Path, **options: object) -> DryRun:
 
 def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> PlannedTask:
     from answerkey.evaluate.session import choose_price
+    from answerkey.models.calls import call_key, charge
+    from answerkey.models.model import LiveModel, SnippetModel
 
     num_runs, model, first = prepared.specification.num_runs, prepared.model, None
     calls = cached = characters = 0

@@ -27,12 +27,12 @@ from answerkey.models.calls import (
     Budget,
     Event,
     Finished,
-    Price,
     Retried,
     charge,
     find_room,
 )
-from answerkey.models.model import LiveModel, Model, SnippetModel
+from answerkey.models.config import Model, Price
+from answerkey.models.model import LiveModel, SnippetModel
 from answerkey.runs import RunWriter
 from answerkey.runs.journal import Journal, JournalCall
 from answerkey.scorers import ModelScorer

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import random
 import re
 import zlib
@@ -30,6 +29,7 @@ from answerkey.comparison.compare import Comparison, PairComparison, TaskCompari
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import AnswerkeyError
 from answerkey.evaluate.pairs import is_same_run, name_runs
+from answerkey.exporters import to_json
 from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST
 from answerkey.reports.overview import describe_overview
 from answerkey.reports.samples import SampleSource, SampleTable, describe_samples
@@ -239,12 +239,7 @@ def _wrap(name: str, content: str) -> str:
 
 def write_json(content: object) -> str:
     """Return JSON that is safe in a page and has no NaN."""
-    write = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str)
-    try:
-        text = write(content)
-    except ValueError:
-        text = write(clean_numbers(content))
-    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", to_json(content, (",", ":")))
 
 
 def write_content(content: object) -> str:
@@ -405,18 +400,14 @@ def _describe_task(
     described = []
     for one in task.runs:
         name = ids[one.label]
-        task_run = runs[name].tasks[keys[name]]
-        metric = task_run.main_metric
-        # The interval of the run's own metric, if that is of the same samples.
-        is_same = metric is not None and (metric.value, metric.n) == (one.mean, one.n)
+        key, tasks = keys[name], runs[name].tasks
         described.append(
             {
                 "id": name,
-                "task": list(runs[name].tasks).index(keys[name]),
+                "task": list(tasks).index(key),
                 "label": labels[name],
-                "model": name_answerer(task_run.manifest, with_folder=False),
+                "model": name_answerer(tasks[key].manifest, with_folder=False),
                 "mean": one.mean,
-                "interval": metric.interval if metric is not None and is_same else None,
                 "n": one.n,
             }
         )
@@ -433,7 +424,6 @@ def _describe_task(
                 "second": sides[1],
                 "difference": pair.difference.value,
                 "interval": evidence.interval,
-                "se": evidence.std_error,
                 "p": evidence.p,
                 "p_adjusted": pair.p_adjusted,
                 "test": TESTS.get(evidence.p_method or "", "no test"),

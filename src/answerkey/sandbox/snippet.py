@@ -13,6 +13,7 @@ import signal
 import socket
 import struct
 import subprocess
+import symtable
 import sys
 import tempfile
 import time
@@ -113,48 +114,33 @@ def check_snippet(snippet: Snippet) -> SpecError | None:
 
 
 def _find_mistake(snippet: Snippet) -> str | None:
+    name, file_name = snippet.function, f"<{snippet.label}>"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(snippet.source)
-            compile(snippet.source, f"<{snippet.label}>", "exec", dont_inherit=True)
+            compile(snippet.source, file_name, "exec", dont_inherit=True)
+            symbols = symtable.symtable(snippet.source, file_name, "exec").get_symbols()
     except SyntaxError as error:
         return f"line {error.lineno or 1} is not Python: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:
         return f"is not Python that can be read: {error}"
-    found = [node for node in _walk_top(tree.body) if _binds(node, snippet.function)]
-    if not found:
-        return f"defines no function `{snippet.function}`"
-    last = found[-1]
-    if isinstance(last, Function) and not last.decorator_list and snippet.function in CALLS:
-        _, fewest, most = CALLS[snippet.function]
-        takes = len(last.args.posonlyargs) + len(last.args.args)
-        is_fit = takes - len(last.args.defaults) <= most and None not in last.args.kw_defaults
-        if not is_fit or (takes < fewest and last.args.vararg is None):
-            return f"`{snippet.function}` cannot be called with the arguments it is given"
+    bound = [one for one in symbols if one.get_name() == name and (one.is_assigned() or one.is_imported())]
+    if not bound and not any(isinstance(one, ast.alias) and one.name == "*" for one in ast.walk(tree)):
+        return f"defines no function `{name}`"
+    defined = [one for one in tree.body if isinstance(one, Function) and one.name == name]
+    is_stored = any(
+        isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Store)
+        for one in ast.walk(tree)
+    )
+    if len(defined) != 1 or len(bound[0].get_namespaces()) != 1 or is_stored or defined[0].decorator_list:
+        return None  # what is called is known when it is loaded
+    arguments, (_, fewest, most) = defined[0].args, CALLS.get(name, ("", 0, sys.maxsize))
+    takes = len(arguments.posonlyargs) + len(arguments.args)
+    is_fit = takes - len(arguments.defaults) <= most and None not in arguments.kw_defaults
+    if not is_fit or (takes < fewest and arguments.vararg is None):
+        return f"`{name}` cannot be called with the arguments it is given"
     return None
-
-
-def _walk_top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements that run when the module is loaded, also those inside `if`, `try` and `with`."""
-    for node in body:
-        yield node
-        if not isinstance(node, Function | ast.ClassDef):
-            for name in ("body", "orelse", "finalbody"):
-                yield from _walk_top(getattr(node, name, []))
-            for handler in getattr(node, "handlers", []):
-                yield from _walk_top(handler.body)
-
-
-def _binds(node: ast.stmt, name: str) -> bool:
-    if isinstance(node, Function | ast.ClassDef):
-        return node.name == name
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        return any((alias.asname or alias.name) in {name, "*"} for alias in node.names)
-    if isinstance(node, ast.Assign | ast.AnnAssign):
-        names = ast.walk(node.targets[0] if isinstance(node, ast.Assign) else node.target)
-        return any(isinstance(one, ast.Name) and one.id == name for one in names)
-    return False
 
 
 # Which snippets the user has allowed to run, by the hash of their text.
@@ -165,6 +151,8 @@ def require_trust(snippets: Sequence[Snippet], *, trust_code: bool) -> list[Noti
 
     With `trust_code` they are trusted from now on; a notice says so when that could not be remembered.
     """
+    if not snippets:
+        return []
     known = _read_trusted()
     strange = list({one.digest: one for one in snippets if one.digest not in known}.values())
     if not strange:

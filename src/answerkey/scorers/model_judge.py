@@ -14,11 +14,12 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from answerkey.errors import InternalError, SpecError
-from answerkey.models.model import LiveModel, Model, SnippetModel
+from answerkey.models.config import Model
 from answerkey.reader.explain import shorten
 from answerkey.scorers.base import (
     CALL_FAILED,
@@ -42,6 +43,9 @@ from answerkey.types import (
     Scores,
     ScoreStatus,
 )
+
+if TYPE_CHECKING:
+    from answerkey.models.model import LiveModel
 
 JUDGE_CALL_FAILED = "JUDGE_CALL_FAILED"
 JUDGE_UNREADABLE = "JUDGE_UNREADABLE"
@@ -278,6 +282,8 @@ class BoundJudge(ModelAsAJudge):
     def _answer(self, model: Model, questions: Sequence[Question], trial: int) -> list[Completion]:
         if not questions:
             return []
+        from answerkey.models.model import LiveModel, SnippetModel
+
         if isinstance(model, LiveModel | SnippetModel):
             return model.answer(questions, trial=trial, purpose=f"judge:{self.key}")
         return model.answer(questions)
@@ -285,6 +291,8 @@ class BoundJudge(ModelAsAJudge):
     @cached_property
     def _shaped(self) -> LiveModel | None:
         """The same model, asked for JSON of our shape; None where that is not wanted or not possible."""
+        from answerkey.models.model import LiveModel
+
         if not self.use_structured_outputs or not isinstance(self.model, LiveModel):
             return None
         connection = self.model.connection.ask_for(SCHEMA)

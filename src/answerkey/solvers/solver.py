@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 from answerkey.errors import DataError, SpecError, listing, raise_all, suggest
-from answerkey.models.builtin import OPTIONS_HINT
-from answerkey.models.model import Model, missing_parts
+from answerkey.models.config import OPTIONS_HINT, Model, missing_parts
 from answerkey.models.responses import is_trace, read_message
 from answerkey.templates import RowError, Template
 from answerkey.types import Completion, Completions, Known, Question, Samples

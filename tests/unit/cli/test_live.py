@@ -3,42 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from answerkey.testing import Reply, TestServer, answer_by_hash
 
-Call = Callable[..., Any]
-TASK = {
-    "key": "quiz",
-    "display_name": "Quiz",
-    "description": "Questions with four options.",
-    "definition": {
-        "solver": {
-            "type": "single_turn_solver",
-            "input_builder": {
-                "type": "chat_completion",
-                "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
-            },
-        },
-        "scorers": [
-            {
-                "type": "string_equals_mcqa",
-                "ground_truth_choice": "{{ sample.answer }}",
-                "choices": ["A", "B", "C", "D"],
-            }
-        ],
-    },
-}
+from .conftest import QUIZ, Call, start
 
 
 @pytest.fixture
@@ -49,13 +26,9 @@ def server() -> Iterator[TestServer]:
 
 
 @pytest.fixture
-def words(tmp_path: Path, server: TestServer, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the arguments of a run of 120 questions, with a call cache of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "task.yaml").write_text(json.dumps(TASK))
-    rows = [{"question": f"question {number}?", "answer": "ABCD"[number % 4]} for number in range(120)]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return ["task.yaml", "--dataset", "rows.jsonl", "--model", f"{server.url}#m"]
+def words(quiz: list[str]) -> list[str]:
+    """Return the arguments of a run of 120 questions."""
+    return quiz
 
 
 def test_a_run_records_what_it_asked(call: Call, server: TestServer, words: list[str]) -> None:
@@ -77,7 +50,7 @@ def test_a_run_records_what_it_asked(call: Call, server: TestServer, words: list
 
 
 def test_a_dry_run_knows_the_cache(call: Call, server: TestServer, words: list[str]) -> None:
-    """It asks nothing, and counts only the calls that would be made."""
+    """It asks nothing, and counts only the calls that would be made: prompts by characters, `max_tokens`."""
     before = call("run", *words, "--dry-run", "--json").json["dry_run"]["tasks"][0]
     assert (before["calls"], before["cached"], before["cost"]) == (120, 0, None)
     assert server.asked.total == 0
@@ -86,17 +59,11 @@ def test_a_dry_run_knows_the_cache(call: Call, server: TestServer, words: list[s
     assert (after["calls"], after["cached"]) == (20, 100)
     assert after["prompt_tokens"] == 65
     assert "  calls              20, and 100 from the cache\n" in call("run", *words, "--dry-run").out
-    anew = call("run", *words, "--dry-run", "--cache-policy", "update", "--json").json
-    assert anew["dry_run"]["tasks"][0]["calls"] == 120
-
-
-def test_a_dry_run_estimates_the_cost(call: Call, server: TestServer, words: list[str]) -> None:
-    """Prompts by their characters, completions by `max_tokens`."""
     words = [*words[:-1], f"{server.url}?max_tokens=10#m", "--price", "1000:2000", "--dry-run"]
-    planned = call("run", *words, "--json").json["dry_run"]["tasks"][0]
-    assert planned["completion_tokens"] == 1200
-    assert planned["cost"] == pytest.approx(planned["prompt_tokens"] / 1000 + 2.4)
-    assert f"  cost               at most about {planned['cost']:.2f} USD\n" in call("run", *words).out
+    anew = call("run", *words, "--cache-policy", "update", "--json").json["dry_run"]["tasks"][0]
+    assert (anew["calls"], anew["completion_tokens"]) == (120, 1200)
+    assert anew["cost"] == pytest.approx(anew["prompt_tokens"] / 1000 + 2.4)
+    assert f"  cost               at most about {anew['cost']:.2f} USD\n" in call("run", *words).out
 
 
 def test_max_calls_stops_before_it_is_passed(call: Call, server: TestServer, words: list[str]) -> None:
@@ -110,19 +77,12 @@ def test_max_calls_stops_before_it_is_passed(call: Call, server: TestServer, wor
     shown = call("show", "half")
     assert "stopped at the limit of 30 calls\nto go on: answerkey resume half\n" in shown.out
     assert "%" not in shown.out
-    again = call("resume", "half", "--max-calls", "50")
-    assert again.code == 3
-    assert server.asked.total == 50
+    again = call("resume", "half", "--max-calls", "50", "--json")
+    assert (again.code, server.asked.total) == (3, 50)
+    assert (again.json["error"]["code"], again.json["resume"]) == ("E305", "answerkey resume half")
+    assert call("show", "half", "--json").json["run"]["stopped"]["code"] == "E305"
     assert call("resume", "half").code == 0
     assert server.asked.total == 120
-
-
-def test_a_stopped_run_says_so_in_json(call: Call, words: list[str]) -> None:
-    """The error, and the command that goes on."""
-    stopped = call("run", *words, "--out", "half", "--max-calls", "30", "--json").json
-    assert stopped["error"]["code"] == "E305"
-    assert stopped["resume"] == "answerkey resume half"
-    assert call("show", "half", "--json").json["run"]["stopped"]["code"] == "E305"
 
 
 def test_max_cost_stops_before_it_is_passed(call: Call, server: TestServer, words: list[str]) -> None:
@@ -171,14 +131,8 @@ def test_nonsense_stops_the_run_when_that_is_wanted(call: Call, server: TestServ
         "error[E305]: stopped: the first 50 completions are all INVALID and all the same"
     )
     assert server.asked.total < 120
-    assert call("resume", "half", "--quiet").code == 0
-    assert server.asked.total == 120
-
-
-def test_quiet_is_quiet(call: Call, server: TestServer, words: list[str]) -> None:
-    """With `-q` no warning and no progress."""
-    server.change("Well, that depends")
-    assert call("run", *words, "-q").err == ""
+    resumed = call("resume", "half", "--quiet")
+    assert (resumed.code, resumed.err, server.asked.total) == (0, "", 120)
 
 
 def test_calls_that_failed_for_good_leave_the_run_incomplete(
@@ -195,46 +149,6 @@ def test_calls_that_failed_for_good_leave_the_run_incomplete(
     server.change("A")
     assert call("resume", "half").code == 0
     assert server.asked.total == 140
-
-
-def test_several_models_are_compared(call: Call, server: TestServer, words: list[str]) -> None:
-    """One run each, then one table."""
-    done = call("run", *words, "--model", f"{server.url}#other", "--model", "builtin/constant?choice=A")
-    assert done.code == 0
-    table = done.out.split("Comparison\n")[1]
-    assert table.count(server.url) == 2
-    assert re.search(r"builtin/constant\?choice=A +25\.00 % +\[18\.11, 33\.44\] +120 ", table)
-
-
-def test_an_interrupted_run_is_incomplete_and_can_go_on(
-    call: Call, server: TestServer, words: list[str]
-) -> None:
-    """Ctrl-C: exit code 130, what was answered is kept, and `resume` asks the rest."""
-    sent: list[int] = []
-
-    def interrupt(messages: Sequence[Mapping[str, object]]) -> Reply:
-        del messages
-        if server.asked.answered >= 20 and not sent:
-            sent.append(process.pid)
-            process.send_signal(signal.SIGINT)
-        return Reply("A", delay=600.0 if sent else 0.0)
-
-    server.change(answers=interrupt)
-    command = [sys.executable, "-m", "answerkey", "run", *words, "--out", "half"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        _, said = process.communicate(timeout=300)
-    assert process.returncode == 130
-    assert said.endswith("interrupted\nto go on where it stopped: answerkey resume half\n")
-    stopped = json.loads(Path("half/run.json").read_text())
-    assert stopped["status"] == "incomplete"
-    assert stopped["stopped"] == {"code": None, "message": "interrupted"}
-    kept = stopped["tasks"][0]["calls"]["solve"]["calls"]
-    assert 0 < kept < 120
-    server.change(answers="A")
-    server.forget()
-    assert call("resume", "half").code == 0
-    assert "stopped" not in json.loads(Path("half/run.json").read_text())
-    assert server.asked.total == 120 - kept
 
 
 def test_a_missing_key_is_found_before_anything_is_written(
@@ -256,16 +170,6 @@ def test_a_refused_key_ends_the_run(call: Call, server: TestServer, words: list[
     assert refused.code == 3
     assert refused.err.startswith("error[E304]")
     assert call("show", "half", "--json").json["run"]["status"] == "incomplete"
-
-
-def start(*words: str) -> subprocess.Popen[str]:
-    """Start a command."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "answerkey", *words],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def wait_for_look(server: TestServer, process: subprocess.Popen[str]) -> None:
@@ -341,7 +245,13 @@ def test_max_calls_holds_for_a_batch(call: Call, server: TestServer, words: list
     ],
 )
 def test_what_cannot_be_a_batch_is_refused(
-    call: Call, words: list[str], monkeypatch: pytest.MonkeyPatch, model: str, options: list[str], why: str
+    call: Call,
+    server: TestServer,
+    words: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    options: list[str],
+    why: str,
 ) -> None:
     """Before anything is asked or written, also when the first of two models could be."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-of-no-use")
@@ -351,14 +261,7 @@ def test_what_cannot_be_a_batch_is_refused(
     assert refused.err.startswith("error[E119]")
     assert why in refused.err
     assert not Path("here").exists()
-
-
-def test_the_last_of_several_models_must_take_batches_as_well(
-    call: Call, server: TestServer, words: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is found before the first one is asked."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-of-no-use")
-    assert call("run", *words, "--model", "anthropic/m", "--batch").code == 2
+    assert call("run", *words, "--model", model, "--batch", *options).code == 2
     assert server.asked.total == 0
 
 
@@ -507,7 +410,7 @@ def test_the_connections_of_a_task_that_is_done_are_closed(server: TestServer, w
     """Many tasks in one run need no more connections than one of them."""
     tasks = []
     for number in range(8):
-        text = json.dumps(TASK).replace("{{ sample.question }}", f"{number} {{{{ sample.question }}}}")
+        text = json.dumps(QUIZ).replace("{{ sample.question }}", f"{number} {{{{ sample.question }}}}")
         task = json.loads(text) | {"key": f"quiz{number}"}
         task["definition"]["dataset"] = {"key": "rows"}
         tasks.append(task)

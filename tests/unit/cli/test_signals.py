@@ -9,7 +9,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +17,10 @@ import pytest
 
 from answerkey.testing import TestServer
 
-Call = Callable[..., Any]
+from .conftest import QUIZ, SCORER, Call
+from .conftest import start as start_process
+
 SECONDS = 60
-PROMPT = [{"role": "user", "content": "{{ sample.question }}"}]
-SOLVER = {
-    "type": "single_turn_solver",
-    "input_builder": {"type": "chat_completion", "input_messages": PROMPT},
-}
-SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
-TASK = {
-    "key": "quiz",
-    "display_name": "Quiz",
-    "description": "Questions.",
-    "definition": {"solver": SOLVER, "scorers": [SCORER]},
-}
 #: A shell that starts tests in the background has them ignore Ctrl-C.
 SET_FREE = "import os, signal, sys; [signal.signal(one, signal.SIG_DFL) for one in (1, 2, 15)]; "
 FREE = (sys.executable, "-c", f"{SET_FREE}os.execv(sys.argv[1], sys.argv[1:])")
@@ -39,26 +29,14 @@ ENDS |= {signal.SIGHUP: "interrupted by SIGHUP"}
 
 
 @pytest.fixture
-def server() -> Iterator[TestServer]:
-    """Return a server that answers always the same."""
-    with TestServer("A") as running:
-        yield running
-
-
-@pytest.fixture
-def words(tmp_path: Path, server: TestServer, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the arguments of a run of 120 questions, with caches of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    Path("task.yaml").write_text(json.dumps(TASK))
-    rows = [{"question": f"question {number}?", "answer": "AB"[number % 2]} for number in range(120)]
-    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return ["run", "task.yaml", "--dataset", "rows.jsonl", "--model", f"{server.url}#m", "--out", "half"]
+def words(quiz: list[str]) -> list[str]:
+    """Return the arguments of a run of 120 questions."""
+    return ["run", *quiz, "--out", "half"]
 
 
 def start(*words: object, before: Sequence[str] = FREE) -> subprocess.Popen[str]:
     """Start a command in a process of its own, which hears every signal."""
-    command = [*before, sys.executable, "-m", "answerkey", *map(str, words)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return start_process(*words, before=before)
 
 
 def wait_until(is_so: Callable[[], object], process: subprocess.Popen[Any]) -> None:
@@ -201,7 +179,7 @@ def test_the_journal_of_a_run_on_shared_storage_is_published_at_once(
 def test_a_recorded_run_that_is_ended_can_be_resumed(call: Call) -> None:
     """Exit code, one JSON object, no traceback; `resume` gives the numbers of a run that was not ended."""
     rows = "".join(f'{{"question": "q", "answer": "A", "completion": "{"AB"[n % 2]}"}}\n' for n in range(2))
-    Path("task.yaml").write_text(json.dumps(TASK | {"definition": {"scorers": [SCORER]}}))
+    Path("task.yaml").write_text(json.dumps(QUIZ | {"definition": {"scorers": [SCORER]}}))
     Path("rows.jsonl").write_text(rows * 300_000)
     with start("score", "task.yaml", "--dataset", "rows.jsonl", "--out", "half", "--json") as process:
         wait_until(lambda: any(Path("half").rglob("part-*.parquet")), process)
@@ -248,8 +226,9 @@ def test_a_viewer_ends_with_a_signal(run_folder: Path, how: signal.Signals) -> N
         process.send_signal(how)
         rest, said = process.communicate(timeout=SECONDS)
     assert process.returncode == (0 if how == signal.SIGINT else 128 + how)
-    assert set(json.loads(first + rest)) == {"view"}
-    assert "Traceback" not in said
+    told = json.loads(first + rest)["view"]
+    assert told["url"].startswith(f"http://127.0.0.1:{told['port']}/?token=")
+    assert (told["folder"], "Traceback" in said) == (str(run_folder), False)
 
 
 def test_a_terminal_that_is_closed_ends_the_run(server: TestServer, words: list[str]) -> None:

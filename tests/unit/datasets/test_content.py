@@ -19,40 +19,26 @@ from hypothesis import strategies as st
 from answerkey.datasets import content, formats, rows
 from answerkey.datasets.content import read_content
 from answerkey.datasets.tables import load_table
-from answerkey.errors import AnswerkeyError, DataError, Place, Problems
+from answerkey.errors import AnswerkeyError, DataError, Place
 
 Write = Callable[[str, str | bytes], Path]
 ROWS = b"a,b\n" + b"1,2\n" * 1000
 
 
-def test_a_missing_file_is_refused_with_the_nearest_name(write: Write) -> None:
-    """A file that is not there gives E201 and the nearest name in its folder."""
-    path = write("questions.csv", "a\n1\n")
-    with pytest.raises(DataError) as caught:
-        read_content(path.with_name("question.csv"))
-    assert caught.value.code == "E201"
-    assert caught.value.hint == "did you mean `questions.csv`?"
-
-
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    """A folder that is not there is what the hint says."""
-    with pytest.raises(DataError) as caught:
-        read_content(tmp_path / "nowhere" / "a.csv")
-    assert caught.value.hint == f"there is no folder `{tmp_path / 'nowhere'}`"
-
-
-def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
-    """A folder in place of a file gives E201."""
-    with pytest.raises(DataError, match="it is a folder") as caught:
-        read_content(tmp_path)
-    assert caught.value.code == "E201"
-
-
-def test_a_name_no_file_can_have_is_refused(tmp_path: Path) -> None:
-    """A path with a NUL character gives E201, not a crash."""
-    with pytest.raises(DataError) as caught:
-        read_content(f"{tmp_path}/\0.csv")
-    assert caught.value.code == "E201"
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("question.csv", r"did you mean `questions\.csv`\?$"),
+        ("nowhere/a.csv", r"there is no folder `.*/nowhere`$"),
+        ("", "it is a folder"),
+        ("\0.csv", "cannot read"),
+    ],
+)
+def test_what_is_no_file_is_refused(write: Write, name: str, words: str) -> None:
+    """E201, with the nearest name where there is one: nothing there, a folder, a name no file can have."""
+    folder = write("questions.csv", "a\n1\n").parent
+    with pytest.raises(DataError, match=f"(?s)E201.*{words}"):
+        read_content(f"{folder}/{name}")
 
 
 @pytest.mark.parametrize(
@@ -85,9 +71,8 @@ def test_compressed_files_are_expanded_whole(write: Write, name: str, raw: bytes
 )
 def test_damaged_compression_is_refused(write: Write, name: str, raw: bytes, message: str) -> None:
     """A compressed file that is cut off or not compressed gives E202, never fewer rows."""
-    with pytest.raises(DataError, match=message) as caught:
+    with pytest.raises(DataError, match=f"E202.*{message}"):
         read_content(write(name, raw))
-    assert caught.value.code == "E202"
 
 
 def test_a_byte_order_mark_is_not_part_of_the_text(write: Write) -> None:
@@ -107,35 +92,38 @@ def test_a_byte_order_mark_is_not_part_of_the_text(write: Write) -> None:
 )
 def test_wide_encodings_are_named(write: Write, raw: bytes, encoding: str) -> None:
     """A UTF-16 or UTF-32 byte order mark gives E203 with the name of the encoding."""
-    with pytest.raises(DataError, match=f"the file is {encoding}, not UTF-8") as caught:
+    with pytest.raises(DataError, match=f"E203.*the file is {encoding}, not UTF-8"):
         read_content(write("a.csv", raw)).check_text()
-    assert caught.value.code == "E203"
 
 
-def test_undecodable_lines_are_reported_together(write: Write) -> None:
-    """Every line with bytes that are not UTF-8 is reported with line and column."""
-    path = write("a.csv", b"a,b\n\xff,1\nfine,2\n\xc3\xa9\xe9,3\n")
-    with pytest.raises(Problems) as caught:
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [
+        (
+            b"a,b\n\xff,1\nfine,2\n\xc3\xa9\xe9,3\n",
+            [("byte 0xff is not valid UTF-8", 2, 1), ("byte 0xe9 is not valid UTF-8", 4, 2)],
+        ),
+        (b"a,b\n1,2\n1,\x002\n", [("NUL byte in the text", 3, 3)]),
+    ],
+)
+def test_what_is_no_text_is_reported_together(
+    write: Write, raw: bytes, told: list[tuple[str, int, int]]
+) -> None:
+    """Every line with bytes that are not UTF-8, or a NUL, is E203 with line and column."""
+    path = write("a.csv", raw)
+    with pytest.raises(AnswerkeyError) as caught:
         read_content(path).check_text()
-    assert [error.code for error in caught.value.errors] == ["E203", "E203"]
-    places = [error.where for error in caught.value.errors]
-    assert places == [Place(str(path), 2, 1), Place(str(path), 4, 2)]
-    assert caught.value.errors[1].message == "byte 0xe9 is not valid UTF-8"
-
-
-def test_a_nul_byte_is_refused_with_its_place(write: Write) -> None:
-    """NUL bytes in a text file give E203 with line and column."""
-    path = write("a.csv", b"a,b\n1,2\n1,\x002\n")
-    with pytest.raises(DataError) as caught:
-        read_content(path).check_text()
-    assert (caught.value.code, caught.value.where) == ("E203", Place(str(path), 3, 3))
+    errors: list[AnswerkeyError] = list(getattr(caught.value, "errors", [caught.value]))
+    places = [(message, Place(str(path), line, column)) for message, line, column in told]
+    assert [(one.message, one.where) for one in errors] == places
+    assert {one.code for one in errors} == {"E203"}
 
 
 def test_a_compressed_file_under_a_plain_name_is_recognised(write: Write) -> None:
     """The first bytes of a file are used for the hint, never to guess the format."""
-    with pytest.raises(DataError) as caught:
+    hint = r"by its first bytes this file is compressed with gzip: add `\.gz` to its name$"
+    with pytest.raises(DataError, match=hint):
         read_content(write("a.csv", gzip.compress(ROWS, mtime=0))).check_text()
-    assert caught.value.hint == "by its first bytes this file is compressed with gzip: add `.gz` to its name"
 
 
 WHOLE = {
@@ -144,22 +132,8 @@ WHOLE = {
     "a.jsonl": b'{"q": "What?", "choices": ["A", {"k": 1.5}]}\n\n{"q": null, "n": 12}\n{"n": 1.5}\n',
     "a.json": b'[{"q": "What?", "choices": ["A", {"k": 1.5}]},\n {"q": null, "n": 12}, {"n": [1]}]\n',
 }
-PIECES = [
-    b'"',
-    b"\n",
-    b"\r",
-    b"\0",
-    b"\xff",
-    b"\xef\xbb\xbf",
-    b"{",
-    b"[",
-    b"]",
-    b",",
-    b"\t",
-    b"\\ud800",
-    b"NaN",
-    b'{"n": "x"}\n',
-]
+PIECES = [bytes([one]) for one in b'"\n\r\0\xff{[],\t']
+PIECES += [b"\xef\xbb\xbf", b"\\ud800", b"NaN", b'{"n": "x"}\n']
 EXAMPLES = 2000 if os.environ.get("ANSWERKEY_LONG") else 100
 
 

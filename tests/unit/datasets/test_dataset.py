@@ -9,7 +9,7 @@ import pytest
 from answerkey.datasets.dataset import Dataset, Selection, cut_shards, open_dataset
 from answerkey.datasets.sources import InlineSource, LocalSource
 from answerkey.datasets.tables import load_rows
-from answerkey.errors import AnswerkeyError, DataError
+from answerkey.errors import DataError, Problems
 from answerkey.templates import RowFilter
 
 Write = Callable[[str, str | bytes], Path]
@@ -36,7 +36,7 @@ def test_shards_are_the_samples_in_order() -> None:
 
 
 def test_filters_must_all_hold_and_ids_stay() -> None:
-    """Rows are numbered before they are filtered."""
+    """Rows are numbered before they are filtered; `num_samples` counts those that pass."""
     filters = (
         RowFilter("equals", "{{ sample.subject }}", "a"),
         RowFilter("greater_than", "{{ sample.n }}", 3),
@@ -44,49 +44,35 @@ def test_filters_must_all_hold_and_ids_stay() -> None:
     dataset = open_dataset(InlineSource(ROWS, filters=filters), name="mine")
     assert dataset.samples().ids.to_list() == ["000006", "000008", "000010"]
     assert (dataset.rows_read, dataset.rows_filtered) == (10, 7)
-    assert len(dataset.table) == 10
     assert list(dataset.kept) == [5, 7, 9]
-
-
-def test_selection_comes_after_filters() -> None:
-    """`num_samples` counts rows that passed the filters."""
-    filters = (RowFilter("equals", "{{ sample.subject }}", "a"),)
-    dataset = open_dataset(InlineSource(ROWS, filters=filters), selection=Selection(2), name="mine")
-    assert dataset.samples().values("n") == [1, 3]
-    assert len(dataset.kept) == 5
+    first = open_dataset(InlineSource(ROWS, filters=filters), selection=Selection(1), name="mine")
+    assert first.samples().ids.to_list() == ["000006"]
 
 
 def test_an_undefined_column_in_a_filter_is_refused(write: Write) -> None:
     """A filter over a column that is not there gives one E206 with file and line."""
     path = write("a.jsonl", '\n{"answer": "B"}\n{"answer": "C"}\n')
     source = LocalSource(file_path=str(path), filters=(RowFilter("equals", "{{ sample.anser }}", "B"),))
-    with pytest.raises(DataError) as caught:
+    words = r"E206.*`anser`.*\(and in 1 more rows\)\n  --> .*a\.jsonl:2.*\n.*did you mean `answer`\?"
+    with pytest.raises(DataError, match=words):
         open_dataset(source, name="mine")
-    assert caught.value.code == "E206"
-    assert "`anser`" in caught.value.message
-    assert "(and in 1 more rows)" in caught.value.message
-    assert "did you mean `answer`?" in str(caught.value.hint)
-    assert caught.value.where is not None
-    assert (caught.value.where.file, caught.value.where.line) == (str(path), 2)
 
 
 def test_a_filter_that_fails_on_rows_is_refused() -> None:
     """An expression that cannot be evaluated gives E207 for each kind of failure, at its first row."""
     rows: tuple[dict[str, object], ...] = ({"n": 1}, {"n": 0}, {"n": "x"}, {"n": 0})
     source = InlineSource(rows, filters=(RowFilter("greater_than", "{{ 1 / sample.n }}", 0),))
-    with pytest.raises(AnswerkeyError) as caught:
+    with pytest.raises(Problems) as caught:
         open_dataset(source, name="mine")
-    errors: list[AnswerkeyError] = list(getattr(caught.value, "errors", ()))
-    assert [(error.code, error.where and error.where.line) for error in errors] == [("E207", 2), ("E207", 3)]
+    told = [(error.code, error.where and error.where.line) for error in caught.value.errors]
+    assert told == [("E207", 2), ("E207", 3)]
 
 
 def test_filters_that_leave_nothing_are_refused() -> None:
     """A dataset whose rows are all filtered out gives E210 that says so."""
     source = InlineSource(ROWS, filters=(RowFilter("equals", "{{ sample.n }}", 99),))
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=r"E210.*dataset `mine`: the filters leave none of its 10 rows\n"):
         open_dataset(source, name="mine")
-    assert caught.value.code == "E210"
-    assert caught.value.message == "dataset `mine`: the filters leave none of its 10 rows"
 
 
 def test_a_shortage_is_noticed() -> None:
@@ -98,32 +84,24 @@ def test_a_shortage_is_noticed() -> None:
 
 
 def test_the_fingerprint_is_that_of_what_is_used(write: Write) -> None:
-    """Content, typing, filters and selection change the fingerprint; the file's name and place do not."""
+    """Content, typing, filters and selection change it; the file's name, place and compression do not."""
     text = "n,m\n1,2\n3,4\n"
     path, other = str(write("a.csv", text)), str(write("b.csv", text))
     keep = RowFilter("greater_than", "{{ sample.n }}", 0)
     base = open_dataset(LocalSource(path), name="x").fingerprint
-    assert open_dataset(LocalSource(other), name="y").fingerprint == base
-    assert (
-        open_dataset(LocalSource(path), selection=Selection(None, "random", 5), name="x").fingerprint == base
-    )
-    changed = [
-        open_dataset(LocalSource(path, columns={"n": "int"}), name="x"),
-        open_dataset(LocalSource(path, filters=(keep,)), name="x"),
-        open_dataset(LocalSource(path), selection=Selection(1), name="x"),
-        open_dataset(LocalSource(path), selection=Selection(1, "random"), name="x"),
-        open_dataset(LocalSource(path), selection=Selection(1, "random", 1), name="x"),
-        open_dataset(LocalSource(str(write("c.csv", text + "5,6\n"))), name="x"),
+    packed = str(write("a.csv.gz", gzip.compress(text.encode(), mtime=0)))
+    everything = Selection(None, "random", 5)
+    for same, selection in ((other, None), (packed, None), (path, everything)):
+        assert open_dataset(LocalSource(same), selection=selection, name="y").fingerprint == base
+    sources = [
+        LocalSource(path, columns={"n": "int"}),
+        LocalSource(path, filters=(keep,)),
+        LocalSource(str(write("c.csv", text + "5,6\n"))),
     ]
-    assert len({base, *(one.fingerprint for one in changed)}) == 7
-
-
-def test_a_compressed_file_has_the_fingerprint_of_its_content(write: Write) -> None:
-    """Compression is no part of the content."""
-    plain = write("a.csv", "a\n1\n")
-    packed = write("a.csv.gz", gzip.compress(b"a\n1\n", mtime=0))
-    opened = [open_dataset(LocalSource(str(path)), name="x").fingerprint for path in (plain, packed)]
-    assert opened[0] == opened[1]
+    found = {open_dataset(one, name="x").fingerprint for one in sources}
+    selections = [Selection(1), Selection(1, "random"), Selection(1, "random", 1)]
+    found |= {open_dataset(LocalSource(path), selection=one, name="x").fingerprint for one in selections}
+    assert len({base, *found}) == 7
 
 
 def test_samples_in_memory_are_a_dataset() -> None:

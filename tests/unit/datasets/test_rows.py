@@ -95,9 +95,8 @@ def test_a_file_that_changes_while_it_is_in_use_is_refused(tmp_path: Path) -> No
     FRAME.write_parquet(path)
     table = load_table(path).rows
     FRAME.head(9).write_parquet(path)
-    with pytest.raises(DataError, match="has changed while it was being read") as caught:
+    with pytest.raises(DataError, match=r"E201.*has changed while it was being read"):
         table.load()
-    assert caught.value.code == "E201"
 
 
 def test_damage_inside_a_file_is_told_when_it_is_met(tmp_path: Path) -> None:
@@ -108,9 +107,8 @@ def test_damage_inside_a_file_is_told_when_it_is_met(tmp_path: Path) -> None:
     raw[4:200] = bytes(196)
     path.write_bytes(raw)
     table = load_table(path).rows
-    with pytest.raises(DataError, match="not a valid Parquet file") as caught:
+    with pytest.raises(DataError, match=r"E202.*not a valid Parquet file"):
         table.load()
-    assert caught.value.code == "E202"
 
 
 @pytest.mark.parametrize("outer", [range(3, 13), pl.Series([1, 2, 5, 8, 13, 21])])

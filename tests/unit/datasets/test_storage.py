@@ -18,9 +18,10 @@ import polars as pl
 import pytest
 import zstandard
 
+import answerkey as ak
 from answerkey.datasets import storage
 from answerkey.datasets.dataset import open_dataset
-from answerkey.datasets.sources import UrlSource, pin_source
+from answerkey.datasets.sources import LocalSource, UrlSource, pin_source
 from answerkey.datasets.storage import (
     StoredObject,
     find_object,
@@ -47,6 +48,12 @@ FRAME = pl.DataFrame(
         "unread": [f"{number:040d}" for number in range(1000)],
     }
 )
+SCORER = {
+    "type": "string_equals_mcqa",
+    "ground_truth_choice": "{{ sample.answer }}",
+    "choices": ["A", "B", "C", "D"],
+}
+TASK = {"key": "quiz", "display_name": "Quiz", "description": "Q", "definition": {"scorers": [SCORER]}}
 LINES = b"".join(json.dumps(row).encode() + b"\n" for row in FRAME.head(50).to_dicts())
 
 
@@ -98,13 +105,11 @@ def test_addresses_of_stores_are_known_by_their_scheme(name: str) -> None:
 )
 def test_an_address_is_a_bucket_and_a_name(url: str, code: str) -> None:
     """Keys and signatures in an address are refused, and not repeated."""
-    with pytest.raises(SpecError) as caught:
-        require_address(url)
-    assert caught.value.code == code
-    assert "word" not in str(caught.value)
-    assert "abc" not in str(caught.value)
-    with pytest.raises(SpecError):
-        UrlSource(url)
+    for take in (require_address, UrlSource):
+        with pytest.raises(SpecError, match=code) as caught:
+            take(url)
+        assert "word" not in str(caught.value)
+        assert "abc" not in str(caught.value)
 
 
 def test_parquet_is_read_where_it_lies(bucket: Bucket, faulty: Faulty, tmp_path: Path) -> None:
@@ -201,8 +206,6 @@ def test_a_fingerprint_does_not_depend_on_where_the_file_is(bucket: Bucket, parq
     """The same content has the same fingerprint; columns may be made of it, too."""
     url = bucket.put("rows.parquet", parquet.read_bytes())
     fields: dict[str, Any] = {"derive": {"word": "{{ sample.answer | lower }}"}}
-    from answerkey.datasets.sources import LocalSource
-
     for more in ({}, fields):
         stored = open_dataset(pin_source(UrlSource(url, **more)), name="rows")
         here = open_dataset(LocalSource(str(parquet), **more), name="rows")
@@ -216,9 +219,8 @@ def test_an_object_that_changes_is_an_error_not_a_mixture(bucket: Bucket, parque
     rows = load_table(url).rows
     FRAME.reverse().write_parquet(parquet, row_group_size=100, compression="uncompressed")
     bucket.put("rows.parquet", parquet.read_bytes())
-    with pytest.raises(DataError, match="has changed while it was being read") as caught:
+    with pytest.raises(DataError, match=r"E214.*has changed while it was being read"):
         rows.slice(500, 10).load(["unread"])
-    assert caught.value.code == "E214"
 
 
 def test_a_pinned_source_gives_the_same_rows_or_none(bucket: Bucket, parquet: Path) -> None:
@@ -232,17 +234,13 @@ def test_a_pinned_source_gives_the_same_rows_or_none(bucket: Bucket, parquet: Pa
             pinned.read(name="x")
 
 
-def test_a_project_cannot_make_us_fetch_without_bound(bucket: Bucket) -> None:
-    """What is fetched whole may not be larger than its source says."""
+def test_a_project_cannot_make_us_fetch_without_bound(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is fetched whole may not be larger than its source says; offline, nothing is asked of a store."""
     url = bucket.put("rows.jsonl", b'{"a": "' + b"x" * 1_100_000 + b'"}\n')
-    with pytest.raises(DataError, match="larger than 1 MB") as caught:
+    with pytest.raises(DataError, match=r"(?s)larger than 1 MB.*allow more with `max_megabytes: 2`$"):
         UrlSource(url, max_megabytes=1).read(name="x")
-    assert caught.value.hint == "allow more with `max_megabytes: 2`"
-
-
-def test_offline_means_offline(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With ANSWERKEY_OFFLINE nothing is asked of a store."""
-    url = bucket.put("rows.jsonl", LINES)
     monkeypatch.setenv("ANSWERKEY_OFFLINE", "1")
     with pytest.raises(DataError, match="nothing is fetched now"):
         load_table(url)
@@ -250,15 +248,14 @@ def test_offline_means_offline(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_is_not_there_is_told_apart(bucket: Bucket) -> None:
     """A missing bucket, a missing object and a folder have words of their own."""
-    with pytest.raises(DataError, match="there is no such bucket"):
-        load_table("s3://no-such-bucket-anywhere/rows.jsonl")
-    with pytest.raises(DataError, match="is not there") as caught:
-        load_table(f"{bucket.url}/rows.jsonl")
-    assert caught.value.code == "E214"
-    assert str(caught.value.where) == f"{bucket.url}/rows.jsonl"
     bucket.put("folder/rows.jsonl", LINES)
-    with pytest.raises(DataError, match="is a folder"):
-        load_table(f"{bucket.url}/folder", how=FileFields(format="jsonl"))
+    for url, words in {
+        "s3://no-such-bucket-anywhere/rows.jsonl": "there is no such bucket",
+        f"{bucket.url}/rows.jsonl": f"(?s)E214.*is not there.*--> {bucket.url}/rows.jsonl",
+        f"{bucket.url}/folder": "is a folder",
+    }.items():
+        with pytest.raises(DataError, match=words):
+            load_table(url, how=FileFields(format="jsonl"))
 
 
 def test_what_is_no_parquet_is_told(bucket: Bucket, parquet: Path) -> None:
@@ -271,9 +268,8 @@ def test_what_is_no_parquet_is_told(bucket: Bucket, parquet: Path) -> None:
         ("long.parquet", b"PAR1" + b"\xff\xff\xff\x7fPAR1", "E202"),
         ("empty.parquet", b"", "E210"),
     ]:
-        with pytest.raises(DataError) as caught:
+        with pytest.raises(DataError, match=code):
             load_table(bucket.put(name, raw))
-        assert caught.value.code == code
 
 
 @pytest.mark.parametrize(
@@ -285,10 +281,8 @@ def test_a_store_that_refuses_or_is_gone_is_told(
     """The error says what to look at; no key is in it, though the server repeats one."""
     monkeypatch.setattr(storage, "TRIES", 1)
     faulty.statuses = {("HEAD", "rows.jsonl"): status, ("GET", "rows.jsonl"): status}
-    with pytest.raises(DataError, match=words) as caught:
+    with pytest.raises(DataError, match=f"(?s)E214.*{words}.*= help: ") as caught:
         load_table("s3://some-bucket/rows.jsonl")
-    assert caught.value.code == "E214"
-    assert caught.value.hint
     assert CANARY not in str(caught.value)
 
 
@@ -299,21 +293,11 @@ def test_words_of_the_server_are_shown_without_secrets(
     """A key that the server repeats is hidden, and is sent nowhere but in a signature."""
     url = bucket.put(name, LINES if name == "rows.jsonl" else parquet.read_bytes())
     faulty.statuses = {("GET", name): 403}
-    with pytest.raises(DataError, match=r"the store refuses it .*said by the server") as caught:
+    with pytest.raises(DataError, match=r"E214.*the store refuses it .*said by the server") as caught:
         load_table(url)
-    assert caught.value.code == "E214"
     assert CANARY not in str(caught.value)
     assert hide_secrets(f"{CANARY} {TOKEN_CANARY}") == "*** ***"
     assert CANARY not in "".join(faulty.headers)
-
-
-def test_no_keys_at_all_is_told(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The help line names the variables."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-        monkeypatch.delenv(name)
-    with pytest.raises(DataError, match="there are no keys") as caught:
-        load_table(f"{bucket.url}/rows.jsonl")
-    assert "AWS_ACCESS_KEY_ID" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(("scheme", "library"), [("s3", "s3fs"), ("gs", "gcsfs")])
@@ -321,15 +305,19 @@ def test_a_missing_package_is_named(scheme: str, library: str, monkeypatch: pyte
     """The library is imported for the first address; without it the package is named."""
     monkeypatch.setitem(sys.modules, library, None)
     monkeypatch.setattr(storage, "_opened", {})
-    with pytest.raises(DataError, match=f"need the package `{library}`") as caught:
+    with pytest.raises(DataError, match=f"(?s)need the package `{library}`.*pip install {library}$"):
         load_table(f"{scheme}://bucket/rows.jsonl")
-    assert caught.value.hint == f"pip install {library}"
 
 
-def test_a_setting_that_is_nonsense_is_told(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the library says about the environment becomes an error of ours."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "not an address")
-    with pytest.raises(DataError, match="cannot connect to the store"):
+def test_settings_that_will_not_do_are_told(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the library says about the environment becomes an error of ours; help names the variables."""
+    with monkeypatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", "not an address")
+        with pytest.raises(DataError, match="cannot connect to the store"):
+            load_table(f"{bucket.url}/rows.jsonl")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name)
+    with pytest.raises(DataError, match=r"(?s)there are no keys.*AWS_ACCESS_KEY_ID"):
         load_table(f"{bucket.url}/rows.jsonl")
 
 
@@ -337,9 +325,7 @@ def test_a_condition_is_kept_by_the_store(bucket: Bucket) -> None:
     """An object is written only in place of nothing, or of the one that is meant."""
     url = f"{bucket.url}/lock"
     mark = put_new(url, b"one")
-    assert mark is not None
-    assert put_new(url, b"two") is None
-    assert put_new(url, b"two", in_place_of='"0"') is None
+    assert (put_new(url, b"two"), put_new(url, b"two", in_place_of='"0"')) == (None, None)
     assert bucket.get("lock") == b"one"
     assert put_new(url, b"two", in_place_of=mark) is not None
     assert bucket.get("lock") == b"two"
@@ -387,21 +373,7 @@ def test_a_dataset_file_names_an_address(
 ) -> None:
     """`type: url` takes it; an endpoint in the file is refused, and so is an address as a path."""
     url = bucket.put("rows.parquet", parquet.read_bytes())
-    task = {
-        "key": "quiz",
-        "display_name": "Quiz",
-        "description": "Some questions.",
-        "definition": {
-            "scorers": [
-                {
-                    "type": "string_equals_mcqa",
-                    "ground_truth_choice": "{{ sample.answer }}",
-                    "choices": ["A", "B", "C", "D"],
-                }
-            ]
-        },
-    }
-    (tmp_path / "task.yaml").write_text(json.dumps(task))
+    (tmp_path / "task.yaml").write_text(json.dumps(TASK))
 
     def score(source: dict[str, str]) -> Any:  # noqa: ANN401 - what a command did
         described = {"key": "rows", "display_name": "Rows", "source": source}
@@ -429,25 +401,9 @@ def test_a_dataset_file_names_an_address(
 
 def test_recorded_completions_lie_on_storage_too(bucket: Bucket, tmp_path: Path) -> None:
     """They are named by address and hash, and a change is found when they are read again."""
-    import answerkey as ak
-
     url = bucket.put("rows.jsonl", LINES)
     said = bucket.put("said.jsonl", b"".join(b'{"completion": "A"}\n' for _ in range(50)))
-    task = {
-        "key": "quiz",
-        "display_name": "Quiz",
-        "description": "Some questions.",
-        "definition": {
-            "scorers": [
-                {
-                    "type": "string_equals_mcqa",
-                    "ground_truth_choice": "{{ sample.answer }}",
-                    "choices": ["A", "B", "C", "D"],
-                }
-            ]
-        },
-    }
-    (tmp_path / "task.yaml").write_text(json.dumps(task))
+    (tmp_path / "task.yaml").write_text(json.dumps(TASK))
     run = ak.run(tmp_path / "task.yaml", dataset=url, completions=said, out=tmp_path / "run")
     told = run.tasks["quiz"].manifest["completions"]
     assert told["file"] == said
@@ -455,9 +411,8 @@ def test_recorded_completions_lie_on_storage_too(bucket: Bucket, tmp_path: Path)
     assert run.tasks["quiz"].counts["samples"] == 50
     assert ak.rescore(run, out=tmp_path / "again").metrics == run.metrics
     bucket.put("said.jsonl", b"".join(b'{"completion": "B"}\n' for _ in range(50)))
-    with pytest.raises(AnswerkeyError) as caught:
+    with pytest.raises(AnswerkeyError, match="E505"):
         ak.rescore(run, out=tmp_path / "more")
-    assert caught.value.code == "E505"
 
 
 def test_a_store_that_never_answers_is_given_up(

@@ -59,12 +59,6 @@ def test_a_large_file_is_read_once(tmp_path: Path, folder: Path, monkeypatch: py
     assert again.samples.frame.equals(first.samples.frame)
 
 
-def test_small_files_are_not_kept(tmp_path: Path, folder: Path) -> None:
-    """A file that fits is held in memory."""
-    load_table(write_rows(tmp_path / "a.jsonl", [{"q": 1}]))
-    assert list_entries(folder) == []
-
-
 def test_the_format_and_the_typing_are_part_of_the_name(tmp_path: Path, folder: Path) -> None:
     """The same bytes read in another way are another table; compression makes no difference."""
     text = "n,m\n" + "".join(f"{n},{n}\n" for n in range(60))
@@ -80,7 +74,8 @@ def test_the_format_and_the_typing_are_part_of_the_name(tmp_path: Path, folder: 
 
 
 def test_a_file_that_is_refused_leaves_nothing(tmp_path: Path, folder: Path) -> None:
-    """Neither an entry nor a draft stays behind."""
+    """Neither an entry nor a draft stays behind; one that fits is held in memory."""
+    load_table(write_rows(tmp_path / "a.jsonl", [{"q": 1}]))
     path = write_rows(tmp_path / "a.jsonl")
     path.write_text(path.read_text() + "{\n")
     with pytest.raises(DataError, match="not valid JSON"):
@@ -95,6 +90,7 @@ def test_a_damaged_entry_is_made_anew(tmp_path: Path, folder: Path) -> None:
     entry.write_bytes(b"PAR1 no more")
     assert describe(load_table(tmp_path / "a.jsonl")) == first
     assert entry.stat().st_size > 100
+    assert folder.stat().st_mode & 0o077 == 0, "rows of a dataset are nobody else's business"
 
 
 def test_the_cache_can_be_switched_off(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,9 +107,8 @@ def test_a_setting_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.M
     """What is neither `off` nor a number of gigabytes is E119."""
     for setting in ("big", "-1", "nan"):
         monkeypatch.setenv(tables.VARIABLE, setting)
-        with pytest.raises(SpecError, match="ANSWERKEY_TABLE_CACHE") as caught:
+        with pytest.raises(SpecError, match=r"E119.*ANSWERKEY_TABLE_CACHE"):
             load_table(write_rows(tmp_path / "a.jsonl"))
-        assert caught.value.code == "E119"
 
 
 def test_a_folder_that_cannot_be_used_is_said_aloud(tmp_path: Path, folder: Path) -> None:
@@ -141,9 +136,7 @@ def test_the_oldest_entries_make_room(tmp_path: Path, folder: Path, monkeypatch:
     monkeypatch.setenv(tables.VARIABLE, str(3.5 * size / tables.GIGABYTE))
     load_table(paths[3])
     left = list_entries(folder)
-    assert names[1] not in left
-    assert names[0] in left
-    assert names[2] in left
+    assert [name in left for name in names] == [True, False, True]
     assert len(left) == 3
     monkeypatch.setenv(tables.VARIABLE, str(1 / tables.GIGABYTE))
     load_table(write_rows(tmp_path / "5.jsonl"))
@@ -158,15 +151,9 @@ def test_two_processes_may_read_the_same_file(tmp_path: Path, folder: Path) -> N
         "print(len(tables.load_table(sys.argv[1]).samples))"
     )
     command = [sys.executable, "-c", script, str(path)]
-    several = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(3)]
-    assert [one.communicate()[0].strip() for one in several] == [b"2000"] * 3
+    several = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
+    assert [one.communicate()[0].strip() for one in several] == [b"2000"] * 2
     assert len(list_entries(folder)) == 1
-
-
-def test_only_the_user_can_look_into_the_cache(tmp_path: Path, folder: Path) -> None:
-    """Rows of a dataset are nobody else's business."""
-    load_table(write_rows(tmp_path / "a.jsonl"))
-    assert folder.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("ending", ["parquet", "parquet.gz", "arrow"])

@@ -6,14 +6,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from answerkey.engines import ENGINES, Spread, open_engine
+from answerkey.engines import Spread, open_engine
 from answerkey.engines.local import count_cores, map_processes, map_threads
 from answerkey.errors import DataError, EngineError, Place, raise_all
 
@@ -22,25 +22,18 @@ SPREADS: tuple[Spread, ...] = get_args(Spread)
 
 @pytest.mark.parametrize("spread", SPREADS)
 def test_every_spread_keeps_shard_order(spread: Spread) -> None:
-    """What comes back is in the order of the shards, wherever the work is done."""
+    """What comes back is in the order of the shards, wherever the work is done; nothing of nothing.
+
+    An error in a shard reaches the caller as it is, after the values before it, and nothing follows.
+    """
+    assert list(open_engine().map(abs, [], spread=spread)) == []
     found = open_engine().map(partial(operator.mul, 10), range(20), spread=spread)
     assert list(found) == [10 * shard for shard in range(20)]
-
-
-@pytest.mark.parametrize("spread", SPREADS)
-def test_every_spread_stops_at_a_failing_shard(spread: Spread) -> None:
-    """An error in a shard reaches the caller as it is, after the values before it, and nothing follows."""
     found = open_engine().map(partial(operator.floordiv, 12), [3, 4, 0, 6], spread=spread)
     assert [next(found), next(found)] == [4, 3]
     with pytest.raises(ZeroDivisionError):
         next(found)
     assert list(found) == []
-
-
-@pytest.mark.parametrize("spread", SPREADS)
-def test_no_shards_give_nothing(spread: Spread) -> None:
-    """An engine without work yields nothing."""
-    assert list(open_engine().map(abs, [], spread=spread)) == []
 
 
 def test_shards_are_handed_out_as_they_are_needed() -> None:
@@ -66,13 +59,11 @@ def test_threads_work_at_the_same_time() -> None:
 
 
 def test_workers_are_other_processes() -> None:
-    """Each worker has a session of its own, so that Ctrl-C at the keyboard does not reach it."""
-    sessions = set(map_processes(os.getsid, [0] * 8, 2))
-    assert os.getsid(0) not in sessions
+    """Each has a session of its own, so that Ctrl-C at the keyboard does not reach it.
 
-
-def test_one_shard_is_worked_on_here() -> None:
-    """A worker process would cost more than the work."""
+    A single shard is worked on here: a process would cost more than the work.
+    """
+    assert os.getsid(0) not in set(map_processes(os.getsid, [0] * 8, 2))
     assert list(map_processes(os.getsid, [0], 2)) == [os.getsid(0)]
 
 
@@ -98,19 +89,6 @@ def test_an_error_of_ours_travels_whole() -> None:
     assert str(caught.value) == str(error)
 
 
-def test_a_worker_that_dies_is_told() -> None:
-    """A process that is gone is E602, and no other one is left behind."""
-    with pytest.raises(EngineError, match="a worker process ended: exit code 3") as caught:
-        list(map_processes(os._exit, [3, 3], 2))
-    assert caught.value.code == "E602"
-
-
-def test_a_worker_that_dies_while_it_is_sent_to_is_told() -> None:
-    """What it has not read is of no concern: it is E602, never a broken pipe."""
-    with pytest.raises(EngineError, match="a worker process ended: exit code 3"):
-        list(map_processes(_Deadly(), [b"x" * 2_000_000] * 2, 2))
-
-
 class _Deadly:
     """Ends the process that loads it, before that has read anything else."""
 
@@ -120,6 +98,15 @@ class _Deadly:
 
     def __reduce__(self) -> tuple[object, ...]:
         return os._exit, (3,)
+
+
+@pytest.mark.parametrize(
+    ("function", "shards"), [(os._exit, [3, 3]), (_Deadly(), [b"x" * 2_000_000] * 2)], ids=["work", "start"]
+)
+def test_a_worker_that_dies_is_told(function: Callable[[object], object], shards: list[object]) -> None:
+    """It is E602, never a broken pipe for what it has not read; no other one is left behind."""
+    with pytest.raises(EngineError, match=r"E602.*a worker process ended: exit code 3"):
+        list(map_processes(function, shards, 2))
 
 
 SCRIPT = """
@@ -136,10 +123,8 @@ for pid in map_processes(eval, ["__import__('os').getpid()"] * 4, 2):
 def test_a_script_is_not_run_again(tmp_path: Path) -> None:
     """A program without the usual `if __name__ == "__main__"` can call answerkey."""
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
-    command = [sys.executable, str(tmp_path / "script.py")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout.count("begun") == 1
-    assert len(done.stdout.splitlines()) == 5
+    said = subprocess.check_output([sys.executable, str(tmp_path / "script.py")], text=True, timeout=120)
+    assert (said.count("begun"), len(said.splitlines())) == (1, 5)
 
 
 def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
@@ -160,16 +145,6 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
         assert not Path(f"/proc/{worker}").exists()
 
 
-def test_the_cores_of_this_process_are_counted() -> None:
-    """A process that may use one core gets one."""
-    assert 1 <= count_cores() <= (os.cpu_count() or 1)
-
-
-def test_local_engine_keeps_shard_order() -> None:
-    """What comes back is in the order of the shards."""
-    assert list(open_engine("local").map(lambda shard: shard * 10, [3, 1, 2])) == [30, 10, 20]
-
-
 def test_local_engine_reads_one_shard_at_a_time() -> None:
     """A shard is read only when the one before it is done."""
     seen: list[str] = []
@@ -187,39 +162,32 @@ def test_local_engine_reads_one_shard_at_a_time() -> None:
     assert seen == ["read 1", "work 1", "read 2", "work 2"]
 
 
-def test_a_failing_shard_stops_the_work() -> None:
-    """An error in a shard reaches the caller as it is."""
-    with pytest.raises(ZeroDivisionError):
-        list(open_engine("local").map(lambda shard: 1 // shard, [1, 0]))
-
-
-def test_ray_is_refused_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is missing is named, with the way to get it."""
+@pytest.mark.parametrize(
+    ("name", "address", "words"),
+    [
+        ("ray", None, "E601.*install it with `pip install ray==2.60.0`$"),
+        ("local", "10.0.0.1:6379", "E601.*of no use to the engine `local`"),
+        ("locale", None, r"E601.*did you mean `local`\?$"),
+        ("spark", None, "E601.*engines: `local`, `ray`$"),
+    ],
+)
+def test_an_engine_that_is_not_there_is_refused(
+    name: str, address: str | None, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is missing is named, with the way to get it; so is an address that would be ignored."""
     monkeypatch.setattr("answerkey.engines.ray_engine.find_spec", lambda _: None)
-    with pytest.raises(EngineError) as caught:
-        open_engine("ray")
-    assert caught.value.code == "E601"
-    assert caught.value.hint == "install it with `pip install ray==2.60.0`"
+    with pytest.raises(EngineError, match=f"(?s){words}"):
+        open_engine(name, address)
 
 
-def test_an_address_is_for_ray_alone() -> None:
-    """An address that would be ignored is refused."""
-    with pytest.raises(EngineError, match="of no use to the engine `local`"):
-        open_engine("local", "10.0.0.1:6379")
-
-
-def test_unknown_engine_gets_a_suggestion() -> None:
-    """A mistyped engine is answered with the nearest name."""
-    with pytest.raises(EngineError) as caught:
-        open_engine("locale")
-    assert caught.value.hint == "did you mean `local`?"
-
-
-def test_engines_are_listed_by_name() -> None:
-    """There are two of them."""
-    assert list(ENGINES) == ["local", "ray"]
-
-
-def test_this_machine_has_no_stations() -> None:
-    """Nothing of ours lives elsewhere unless there are other machines."""
+def test_this_machine_has_no_other_nodes() -> None:
+    """Nothing of ours lives elsewhere; a process that may use one core counts one."""
     assert open_engine().actors is None
+    assert 1 <= count_cores() <= (os.cpu_count() or 1)
+
+
+def test_starting_work_on_threads_loads_no_multiprocessing() -> None:
+    """It is loaded when processes are."""
+    script = "import sys, answerkey.engines as e; list(e.open_engine().map(abs, [1], spread='threads'));"
+    command = [sys.executable, "-c", f"{script} print('multiprocessing' in sys.modules)"]
+    assert subprocess.check_output(command, text=True, timeout=120) == "False\n"

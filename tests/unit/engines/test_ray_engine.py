@@ -4,6 +4,8 @@ import gc
 import json
 import operator
 import os
+import pickle
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +17,9 @@ from typing import Any
 
 import pytest
 
+from answerkey._version import __version__
 from answerkey.engines import Engine, open_engine
+from answerkey.engines.ray_engine import ActorObject
 from answerkey.errors import DataError, EngineError, Place, raise_all
 
 ray = pytest.importorskip("ray")
@@ -43,13 +47,9 @@ def test_our_cluster_keeps_to_loopback(engine: Engine) -> None:
 
 
 def test_values_come_in_shard_order(engine: Engine) -> None:
-    """What comes back is in the order of the shards."""
+    """Work that stays alone, and a function that cannot be sent, is done here."""
     found = engine.map(partial(operator.mul, 10), range(20), spread="threads")
     assert list(found) == [10 * shard for shard in range(20)]
-
-
-def test_work_that_stays_alone_is_done_here(engine: Engine) -> None:
-    """So is a function that cannot be sent."""
     assert list(engine.map(os.getsid, [0])) == [os.getsid(0)]
     assert list(engine.map(lambda _: os.getpid(), [0, 1], spread="threads")) == [os.getpid()] * 2
 
@@ -76,9 +76,8 @@ def test_a_shard_without_rows_to_look_at_is_given_up_after_three_tries(
 ) -> None:
     """A shard that keeps ending its worker is E602, not tried without end."""
     deadly = Errand(tmp_path / "one", 99, 0)
-    with pytest.raises(EngineError, match="a shard ended 3 workers") as caught:
+    with pytest.raises(EngineError, match=r"E602.*a shard ended 3 workers"):
         list(engine.map(Errand.run, [deadly], spread="apart"))
-    assert caught.value.code == "E602"
     assert (tmp_path / "one").read_text() == "xxx"
 
 
@@ -181,3 +180,50 @@ def test_a_run_that_scores_nothing_stops_here_too(
     assert (far.code, here.code) == (3, 3)
     assert far.json["tasks"] == here.json["tasks"]
     assert far.json["tasks"][0]["tally"]["failed"]["STOPPED_EARLY"]["count"] == 30
+
+
+def ask(held: ActorObject, method: str, *given: object) -> Any:  # noqa: ANN401 - kind and value
+    """Return the answer of an object."""
+    return pickle.loads(held.call(method, pickle.dumps(given)))  # noqa: S301 - our own
+
+
+def open_object(build: bytes, version: str = __version__) -> ActorObject:
+    """Return an object as an actor holds it, on the node 10.0.0.7."""
+    held = ActorObject()
+    held.open(version, build, "10.0.0.7")
+    return held
+
+
+def test_an_object_is_built_with_the_address_of_its_node() -> None:
+    """Its methods are called, and what they return or raise comes back."""
+    held = open_object(pickle.dumps(partial(operator.add, "node ")))
+    assert ask(held, "upper") == ("value", "NODE 10.0.0.7")
+    kind, error = ask(held, "index", "x")
+    assert (kind, type(error)) == ("error", ValueError)
+
+
+@pytest.mark.parametrize(
+    ("build", "version", "kind", "words"),
+    [
+        # A node with another answerkey does nothing, and every call says so.
+        (b"", "0.0.1", "error", "E601.*a node has answerkey"),
+        # A package that is missing there is the answer.
+        (
+            pickle.dumps(operator.add).replace(b"_operator", b"_operatox"),
+            __version__,
+            "unknown",
+            "No module named '_operatox'",
+        ),
+        # An error is not lost because nobody waits for it.
+        (pickle.dumps(int), __version__, "error", "invalid literal"),
+    ],
+)
+def test_what_cannot_be_built_is_the_answer_to_every_call(
+    build: bytes, version: str, kind: str, words: str
+) -> None:
+    """Whoever calls learns why there is no object."""
+    held = open_object(build, version)
+    for _ in range(2):
+        found, error = ask(held, "upper")
+        assert found == kind
+        assert re.search(words, str(error))

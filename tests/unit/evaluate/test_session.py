@@ -13,7 +13,8 @@ from answerkey.datasets.tables import load_rows
 from answerkey.errors import SolverError
 from answerkey.evaluate.prepare import Prepared
 from answerkey.evaluate.session import Observer, Reasons, count_calls
-from answerkey.models.calls import BatchLeft, BatchSeen, Call, Finished, Price, Retried
+from answerkey.models.calls import BatchLeft, BatchSeen, Call, Finished, Retried
+from answerkey.models.config import Price
 from answerkey.runs.journal import JournalCall
 from answerkey.spec import DatasetSpec, Specification
 from answerkey.types import Completion, CompletionStatus, Notice

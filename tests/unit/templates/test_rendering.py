@@ -10,7 +10,6 @@ import resource
 import signal
 import sys
 import zoneinfo
-from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ import pytest
 from answerkey.errors import Place, SpecError
 from answerkey.sandbox.snippet import SnippetError
 from answerkey.templates import RowError, Template, TemplateStopped, rendering
-from answerkey.templates.rendering import Recipe, Rows, render_isolated
+from answerkey.templates.rendering import Recipe, Rows, render_rows
 from answerkey.templates.values import RowExcessError
 from answerkey.types import Row, Samples
 
@@ -38,62 +37,58 @@ def values(source: str, samples: Samples) -> list[object]:
     return [one.message if isinstance(one, RowError) else one for one in found]
 
 
-def test_what_a_row_sets_is_gone_in_the_next() -> None:
-    """Names, macros and namespaces are made anew."""
-    samples = make_samples(x=[1, 0, 2])
-    source = "{% macro m() %}{{ sample.x }}{% endmacro %}{% set y = m() %}{{ y ~ m() }}"
-    assert values(source, samples) == ["11", "00", "22"]
-    source = "{% set n = namespace(v=0) %}{% set n.v = n.v + sample.x %}{{ n.v }}"
-    assert values(source, samples) == ["1", "0", "2"]
+MACRO = "{% macro m() %}{{ sample.x }}{% endmacro %}{% set y = m() %}{{ y ~ m() }}"
+BROKEN_OFF = "{% for x in [1] %}{% autoescape true %}{% break %}{% endautoescape %}{% endfor %}"
+ESCAPED = "{% autoescape true %}{{ 1 // sample.x }}{{ sample.t }}{% endautoescape %}"
 
 
-def test_a_row_that_fails_leaves_nothing_behind() -> None:
-    """Not even where it failed inside a block that changes how text is printed."""
-    samples = make_samples(x=[1, 0, 1], t=["<", "<<", "<<<"])
-    source = "{{ sample.t }}{% autoescape true %}{{ 1 // sample.x }}{{ sample.t }}{% endautoescape %}"
-    assert values(source, samples) == ["<1&lt;", "division by zero", "<<<1&lt;&lt;&lt;"]
-
-
-def test_leaving_a_block_early_leaves_nothing_behind() -> None:
-    """A loop that is broken off inside a block."""
-    samples = make_samples(t=["<", ">"])
-    source = "{{ sample.t }}{% for x in [1] %}{% autoescape true %}{% break %}{% endautoescape %}{% endfor %}"
-    assert values(source, samples) == ["<", ">"]
-
-
-def test_each_row_has_all_of_its_steps() -> None:
-    """The limits are for one row."""
-    samples = make_samples(x=list(range(30)))
-    source = "{% for i in range(60000) %}{% endfor %}{{ sample.x }}"
-    assert values(source, samples) == [str(number) for number in range(30)]
-
-
-def test_lazy_values_are_read_before_the_next_row() -> None:
-    """What a generator would see later is the row it belongs to."""
-    samples = make_samples(x=[["a"], ["b", "c"]])
-    assert values("{{ sample.x | map('upper') }}", samples) == [["A"], ["B", "C"]]
-    assert values("{{ sample | map('upper') }}", samples) == [["X"], ["X"]]
-    assert values("{{ sample }}", samples) == [{"x": ["a"]}, {"x": ["b", "c"]}]
-
-
-def test_trouble_in_a_long_template_names_the_line() -> None:
-    """In texts as in values."""
-    samples = make_samples(x=[0, 1])
-    assert values("a\n{{ 1 // sample.x }}\nb", samples) == [
-        "division by zero (line 2 of the template)",
-        "a\n1\nb",
-    ]
-
-
-def test_a_text_that_is_too_long_is_the_rows_trouble() -> None:
-    """Longer than a template may print; the row after it is not."""
-    samples = make_samples(x=["y" * 6_000_000, "z"])
-    message = "the template prints 12,000,000 characters; 10,000,000 are allowed"
-    assert values("{{ sample.x }}{{ sample.x }}", samples) == [message, "zz"]
-    assert values("{{ sample.x ~ sample.x }}", samples) == [
-        "the template makes a value of 12,000,000 elements; 10,000,000 are allowed",
-        "zz",
-    ]
+@pytest.mark.parametrize(
+    ("source", "columns", "expected"),
+    [
+        # Names, macros and namespaces are made anew for each row.
+        (MACRO, {"x": [1, 0, 2]}, ["11", "00", "22"]),
+        ("{% set n = namespace(v=0) %}{% set n.v = n.v + sample.x %}{{ n.v }}", {"x": [1, 2]}, ["1", "2"]),
+        # Nothing is left behind by a row that fails, or by a block that is left early.
+        (
+            "{{ sample.t }}" + ESCAPED,
+            {"x": [1, 0, 1], "t": ["<", "<<", "<<<"]},
+            ["<1&lt;", "division by zero", "<<<1&lt;&lt;&lt;"],
+        ),
+        ("{{ sample.t }}" + BROKEN_OFF, {"t": ["<", ">"]}, ["<", ">"]),
+        # Each row has all of its steps.
+        (
+            "{% for i in range(60000) %}{% endfor %}{{ sample.x }}",
+            {"x": list(range(30))},
+            [str(number) for number in range(30)],
+        ),
+        # Lazy values are read before the next row: a generator sees the row it belongs to.
+        ("{{ sample.x | map('upper') }}", {"x": [["a"], ["b", "c"]]}, [["A"], ["B", "C"]]),
+        ("{{ sample | map('upper') }}", {"x": [["a"], ["b", "c"]]}, [["X"], ["X"]]),
+        ("{{ sample }}", {"x": [["a"], ["b", "c"]]}, [{"x": ["a"]}, {"x": ["b", "c"]}]),
+        # Trouble in a long template names the line.
+        (
+            "a\n{{ 1 // sample.x }}\nb",
+            {"x": [0, 1]},
+            ["division by zero (line 2 of the template)", "a\n1\nb"],
+        ),
+        # A text that is too long is the trouble of its row.
+        (
+            "{{ sample.x }}{{ sample.x }}",
+            {"x": ["y" * 6_000_000, "z"]},
+            ["the template prints 12,000,000 characters; 10,000,000 are allowed", "zz"],
+        ),
+        (
+            "{{ sample.x ~ sample.x }}",
+            {"x": ["y" * 6_000_000, "z"]},
+            ["the template makes a value of 12,000,000 elements; 10,000,000 are allowed", "zz"],
+        ),
+    ],
+)
+def test_no_row_sees_anything_of_another(
+    source: str, columns: dict[str, object], expected: list[object]
+) -> None:
+    """Its names, its steps, its lazy values and its trouble are its own."""
+    assert values(source, make_samples(**columns)) == expected
 
 
 def test_a_lone_path_is_followed_without_jinja() -> None:
@@ -149,7 +144,7 @@ def make_recipe(source: str, *, keeps_value: bool = True) -> Recipe:
 
 def render(source: str, **sample: object) -> object:
     """Return what a worker makes of one row."""
-    return render_isolated(make_recipe(source), Rows({"sample": Row(sample)}))[0]
+    return render_rows(make_recipe(source), Rows({"sample": Row(sample)}))[0]
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -372,7 +367,7 @@ def test_rows_are_sent_in_halves_where_they_are_large_together() -> None:
     """Each half is halved again; the outcomes are in order."""
     texts = [letter * 2_000_000 for letter in "abcde"]
     rows = Rows({"sample": Row()}, 5, {"sample": ["x"]}, {"sample": [texts]})
-    assert render_isolated(make_recipe("{{ sample.x[0] }}"), rows) == list("abcde")
+    assert render_rows(make_recipe("{{ sample.x[0] }}"), rows) == list("abcde")
 
 
 class Wire:
@@ -411,7 +406,7 @@ def timers(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def answer(payload: bytes) -> list[Any]:
     """Return the messages with which one is answered."""
     recipe, rows = pickle.loads(payload)  # noqa: S301 - our own
-    return [json.loads(one) for one in rendering.render_messages(recipe, rows, Counter())]
+    return [json.loads(one) for one in rendering.render_messages(recipe, rows)]
 
 
 def test_a_worker_limits_itself_before_the_first_row(

@@ -408,9 +408,10 @@ def test_trouble_can_be_sent_to_another_process() -> None:
     assert (problem.message, problem.hint, problem.column, problem.is_undefined) == ("m", "h", "c", True)
 
 
-def test_values_of_a_constant_are_the_constant_for_every_row() -> None:
-    """A constant reads nothing."""
+def test_what_reads_nothing_is_the_same_for_every_row() -> None:
+    """A constant, and what is computed of constants."""
     assert Template.compile("A").values(make_samples({"x": [1, 2]})) == ["A", "A"]
+    assert Template.compile("{{ range(2) }}").values(make_samples({"x": [1, 2]})) == [[0, 1], [0, 1]]
 
 
 def test_values_of_a_missing_column_fail_in_every_row_and_list_all_columns() -> None:
@@ -463,7 +464,15 @@ def test_values_of_an_uncalled_method_may_be_called_later() -> None:
 def test_values_of_an_empty_table_are_empty() -> None:
     """No rows, no values."""
     samples = make_samples({"a": []})
-    for source in ("A", "{{ sample.a }}", "{{ sample.b }}", "{{ sample.a | upper }}", "{{ sample }}"):
+    sources = (
+        "A",
+        "{{ range(3) }}",
+        "{{ sample.a }}",
+        "{{ sample.b }}",
+        "{{ sample.a | upper }}",
+        "{{ sample }}",
+    )
+    for source in sources:
         assert Template.compile(source).values(samples) == []
 
 

@@ -170,7 +170,7 @@ def _run_shards(
 def run_shard(prepared: Prepared, writer: TaskWriter | None, shard: Shard) -> Measured:
     """Take one shard from its samples to the parts of its metrics: read, check, complete, score, write.
 
-    Nothing is checked, completed or judged of rows that are left out, be it that one ended its worker.
+    Rows that are skipped are neither completed nor judged; those that ended a worker are not even checked.
     """
     task, size = prepared.task, prepared.task.num_trials
     asked = shard.samples.load(prepared.columns)

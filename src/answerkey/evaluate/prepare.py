@@ -246,7 +246,15 @@ class Prepared:
         """Return the task as it is checked beforehand: no model is needed, and fewer columns may be."""
         columns = list_checked_columns(self.task, self.dataset, self.recorded)
         bare = replace(self, columns=columns, model=None, judges={}, failed=(), is_checked=False)
-        spread = choose_check_spread(self)
+        solver = self.task.solver if self.recorded is None else None
+        parts = [step.scorer for step in self.task.scoring] + ([solver] if solver else [])
+        spread: Spread = "threads"
+        if not all(type(one).__module__.startswith("answerkey.") for one in parts):
+            spread = "apart"
+        elif len(self.dataset) >= WORKER_ROWS:  # prompts are rendered, though no model is called
+            is_slow = solver is not None and solver.needs_model
+            first = self.dataset.rows.slice(0, FIRST_ROWS)
+            spread = "processes" if is_slow or _needs_python(self.task, first.load(self.columns)) else spread
         return replace(bare, spread=spread, shard_rows=choose_shard_rows(bare, spread))
 
     def without_rows(self) -> Prepared:
@@ -601,20 +609,6 @@ def choose_spread(prepared: Prepared) -> Spread:
             said = prepared.recorded.slice(0, len(first)).read(first).frame["completion"]
             is_slow = said.n_unique() > MOST * len(said)
     return "processes" if is_slow else "threads"
-
-
-def choose_check_spread(prepared: Prepared) -> Spread:
-    """Return how the rows of a task may be checked: no model is called, but prompts are rendered."""
-    solver = prepared.task.solver if prepared.recorded is None else None
-    parts = [step.scorer for step in prepared.task.scoring] + ([solver] if solver else [])
-    if not all(type(one).__module__.startswith("answerkey.") for one in parts):
-        return "apart"
-    if len(prepared.dataset) < WORKER_ROWS:
-        return "threads"
-    if solver is not None and solver.needs_model:
-        return "processes"
-    first = prepared.dataset.rows.slice(0, FIRST_ROWS).load(prepared.columns)
-    return "processes" if _needs_python(prepared.task, first) else "threads"
 
 
 def _needs_python(task: Task, samples: Samples) -> bool:

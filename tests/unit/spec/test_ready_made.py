@@ -13,7 +13,7 @@ from answerkey.cli import main
 from answerkey.datasets.dataset import open_dataset
 from answerkey.datasets.sources import HuggingFaceSource
 from answerkey.errors import SpecError
-from answerkey.evaluate import check
+from answerkey.evaluate.runner import check
 from answerkey.spec import Overrides, Specification, load_plan, load_task, schema
 from answerkey.spec.ready_made import find_ready_made, list_ready_made, load_ready_made, write_project
 

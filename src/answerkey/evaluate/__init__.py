@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from answerkey.evaluate.checks import PlannedTemplate, read_option_cell, write_text
+    from answerkey.evaluate.checks import PlannedTemplate
     from answerkey.evaluate.prepare import Options, Progress, fit_rows, load_task, stay_silent
     from answerkey.evaluate.rerun import (
         Excerpt,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from answerkey.evaluate.session import CallProgress, Judged, Listener, Observer
 
 _HOMES = {
-    "checks": ("PlannedTemplate", "read_option_cell", "write_text"),
+    "checks": ("PlannedTemplate",),
     "prepare": ("Options", "Progress", "fit_rows", "load_task", "stay_silent"),
     "rerun": (
         "Excerpt",
@@ -80,7 +80,6 @@ __all__ = [
     "fit_rows",
     "load_task",
     "plan_calls",
-    "read_option_cell",
     "regroup",
     "remeasure",
     "reopen",
@@ -92,7 +91,6 @@ __all__ = [
     "run",
     "score",
     "stay_silent",
-    "write_text",
 ]
 
 

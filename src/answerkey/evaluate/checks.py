@@ -18,11 +18,11 @@ from functools import partial
 import polars as pl
 
 from answerkey.datasets.dataset import Shard
+from answerkey.datasets.questions import read_option_cell
 from answerkey.errors import AnswerkeyError, DataError, SpecError
 from answerkey.evaluate.choice_order import find_order_problems
 from answerkey.evaluate.prepare import SHARD_ROWS, Prepared
 from answerkey.scorers import ModelScorer, RowProblem, build_scores, try_action
-from answerkey.scorers.mcqa import read_options
 from answerkey.solvers import SingleTurnSolver, find_asking_field, require_known
 from answerkey.spec import ScoringStep, Specification, Task
 from answerkey.templates import ACTION_NAMES, Plan, RowError, Template, TemplateStopped
@@ -222,7 +222,7 @@ def _list_options(task: Task, samples: Samples) -> list[list[str]]:
 
 def _read_texts(cell: object, labels: Sequence[str]) -> list[str]:
     """Return the texts of a cell; nothing for one that holds labels only."""
-    found, _ = read_option_cell(list(cell) if isinstance(cell, tuple) else cell)
+    found, _ = read_option_cell(cell)
     texts = [text for text in found or () if text and text.strip()]
     return [] if all(text.strip() in labels or len(text.strip()) == 1 for text in texts) else texts
 
@@ -256,51 +256,6 @@ def _walk_texts(value: object) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for one in value:
             yield from _walk_texts(one)
-
-
-# The options of a question as datasets spell them: lists, mappings, or the text of either.
-
-#: What a list of options says of each, where it says more than the text.
-_TEXT_KEYS, _LABEL_KEYS = ("text", "content", "value", "option"), ("label", "key", "id", "letter")
-
-
-def write_text(value: object) -> str | None:
-    """Return a cell as text; None stays None."""
-    return None if value is None else str(value)
-
-
-def read_option_cell(cell: object) -> tuple[list[str | None] | None, list[str]]:
-    """Return the texts of a list of options, and their labels where it has any; None for what is no list.
-
-    A list of texts, of mappings with text and label, a mapping of both lists or of label to text, or the text
-    of any of these.
-    """
-    if isinstance(cell, str):
-        cell = read_options(cell)
-    if isinstance(cell, Mapping):
-        return _read_mapping(cell)
-    if not isinstance(cell, list | tuple):
-        return None, []
-    if cell and all(isinstance(one, Mapping) for one in cell):
-        texts = [write_text(_pick(one, _TEXT_KEYS)) for one in cell]
-        labels = [_pick(one, _LABEL_KEYS) for one in cell]
-        return texts, [str(one) for one in labels if one is not None]
-    return [write_text(one) for one in cell], []
-
-
-def _read_mapping(cell: Mapping[str, object]) -> tuple[list[str | None] | None, list[str]]:
-    texts, labels = _pick(cell, _TEXT_KEYS), _pick(cell, _LABEL_KEYS)
-    if isinstance(texts, list | tuple):
-        named = [str(one) for one in labels] if isinstance(labels, list | tuple) else []
-        return [write_text(one) for one in texts], named
-    if all(value is None or isinstance(value, str | int | float) for value in cell.values()):
-        pairs = [(str(name), write_text(value)) for name, value in cell.items() if value is not None]
-        return [text for _, text in pairs], [name for name, _ in pairs]
-    return None, []
-
-
-def _pick(cell: Mapping[str, object], names: Sequence[str]) -> object:
-    return next((cell[name] for name in names if name in cell), None)
 
 
 # Templates that see a completion, tried on a made-up one: what they read that no completion ever has.

@@ -360,25 +360,27 @@ def read_outcomes(
     return Outcomes(label, run, task_run, step.key, name, table, num_trials)
 
 
+def read_numbers(column: pl.Series, *, is_encoded: bool) -> pl.Series:
+    """Return a value of scores as floats; null where it is no finite number."""
+    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
+        numbers = column.cast(pl.Float64)
+        return pl.select(pl.when(numbers.is_finite()).then(numbers)).to_series()
+    found = {text: read_number(json.loads(text)) for text in column.unique() if text and is_encoded}
+    return pl.Series([found.get(text) for text in column], dtype=pl.Float64)
+
+
 def _read_part(ids: pl.Series, frame: pl.DataFrame, name: str, *, is_encoded: bool) -> pl.DataFrame | None:
     """Return the rows of one part of the scores; None when the scorer has no such value in it."""
     values, metadata = frame["values"].struct.unnest(), frame["metadata"].struct.unnest()
     if name not in values.columns:
         return None
-    column = values[name]
-    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
-        numbers = column.cast(pl.Float64)
-        numbers = pl.select(pl.when(numbers.is_finite()).then(numbers)).to_series()
-    else:
-        found = {text: read_number(json.loads(text)) for text in column.unique() if text and is_encoded}
-        numbers = pl.Series([found.get(text) for text in column], dtype=pl.Float64)
     truth = next((one for one in TRUTH_FIELDS if one in metadata.columns), None)
     owners = metadata[BASE_FIELD] if BASE_FIELD in metadata.columns else ids
     truths = [None] * len(ids) if truth is None else metadata[truth].cast(pl.String)
     table = pl.DataFrame(
         {
             "sample_id": owners.cast(pl.String),
-            "value": numbers,
+            "value": read_numbers(values[name], is_encoded=is_encoded),
             "truth": pl.Series(truths, dtype=pl.String),
             "reason": frame.select(name_left_out()).to_series(),
         }

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
+from answerkey.datasets import questions as ask
 from answerkey.errors import AnswerkeyError
-from answerkey.importers import questions as ask
+from answerkey.importers import prompts
 from answerkey.importers.logs import DamagedError, Json, KnownReader, Log, Record, Row, Verdict
 from answerkey.models.responses import mend_text, read_message
 from answerkey.spec import task_from_source
@@ -43,7 +44,6 @@ class EvidenceReader(KnownReader):
         self.task_fields: dict[str, object] = {}
         self._scorer: str | None = None
         self._score: str | None = None
-        self._columns = ask.QuestionColumns()
 
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each sample and trial."""
@@ -108,7 +108,7 @@ class EvidenceReader(KnownReader):
         found = (one for one in scores if one.text("scorer_key") == self._scorer)
         score = next(found, Json(None))
         row, noted = trial.object("sample", "data"), score.at("metadata")
-        question = self._columns.read(row)
+        question = ask.find_columns(tuple(row), ask.QUESTION_ROLES).read_question(row)
         stated = ask.read_texts(noted.get("choices"))
         choices = (ask.take_labels(stated) if stated else None) or question.choices
         options = question.options
@@ -176,7 +176,7 @@ def _read_reply(trial: Json) -> Completion:
     output = trial.at("solver", "output")
     failed = [one for one in trial.list("errors") if one.text("stage") == "solver"]
     if output.value is None and failed:
-        return ask.fail(failed[0].text("message") or "the call failed")
+        return prompts.fail(failed[0].text("message") or "the call failed")
     choices = output.list("output", "choices") or output.list("choices")
     message = choices[0].at("message") if choices else Json(None)
     reasoning = message.any_text("reasoning", "reasoning_content")

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from answerkey.datasets import questions as ask
 from answerkey.errors import DataError, listing
-from answerkey.importers import questions as ask
+from answerkey.importers import prompts
 from answerkey.importers.logs import (
     DamagedError,
     Json,
@@ -19,7 +20,6 @@ from answerkey.importers.logs import (
     Log,
     LogFile,
     LogPreview,
-    Question,
     Record,
     Row,
     Verdict,
@@ -130,8 +130,8 @@ class InspectReader(KnownReader):
         choices = None if options is None else ask.label_options(len(options))
         given, target, metadata = sample.get("input"), sample.get("target"), sample.at("metadata")
         original = metadata.object()
-        question = Question(
-            question=ask.find_question(ask.read_messages(given)),
+        question = ask.Question(
+            question=prompts.find_question(prompts.read_messages(given)),
             choices=choices,
             options=options,
             truth=ask.find_truth(target, choices, options),
@@ -181,11 +181,11 @@ def _read_completion(sample: Json) -> Completion:
     messages = sample.list("messages")
     replies = (at for at, one in enumerate(messages) if one.get("role") == "assistant")
     before = [one.value for one in messages[: max(replies, default=len(messages))]]
-    prompt = ask.read_messages(before)
+    prompt = prompts.read_messages(before)
     said = _read_output(sample.at("output"))
     if error is not None and not (said.text or "").strip():
-        return ask.fail(error, prompt)
-    return replace(ask.add_usage(said, sample.at("output")), prompt=prompt)
+        return prompts.fail(error, prompt)
+    return replace(prompts.add_usage(said, sample.at("output")), prompt=prompt)
 
 
 def _read_output(output: Json) -> Completion:
@@ -193,7 +193,7 @@ def _read_output(output: Json) -> Completion:
     choice = next(iter(output.list("choices")), Json(None))
     text, content = output.get("completion"), choice.get("message", "content")
     if not isinstance(text, str) or (not text and content):
-        text = ask.join_parts(content)
+        text = prompts.join_parts(content)
     parts = content if isinstance(content, list) else []
     is_refusal = any(Json(part).get("refusal") is True for part in parts)
     is_refusal = is_refusal or choice.get("stop_details", "type") == "refusal"
@@ -201,4 +201,4 @@ def _read_output(output: Json) -> Completion:
         return Completion(None, CompletionStatus.REFUSED)
     if text is None:
         return Completion(None, CompletionStatus.NO_TEXT)
-    return replace(read_message(text), reasoning=ask.join_parts(parts, "reasoning", kind="reasoning"))
+    return replace(read_message(text), reasoning=prompts.join_parts(parts, "reasoning", kind="reasoning"))

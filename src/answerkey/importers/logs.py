@@ -26,6 +26,7 @@ from typing import Any, BinaryIO, ClassVar, Protocol, Self, TextIO
 
 from answerkey.datasets.content import Content, RowErrors, ZstdFrames, open_blocks
 from answerkey.datasets.formats import JsonWindow
+from answerkey.datasets.questions import Question, write_cell
 from answerkey.errors import AnswerkeyError, DataError, Place, RunError, listing
 from answerkey.types import Completion, Notice
 
@@ -36,22 +37,6 @@ class Verdict:
 
     value: float | None = None
     answer: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What was asked. `choices` are labels of one character, `options` their texts in the same order.
-
-    `truth` is a label where one can be told, else what the log says. `original` is the row as the tool had
-    it, for whoever wants more of it.
-    """
-
-    question: str | None = None
-    choices: tuple[str, ...] | None = None
-    options: tuple[str, ...] | None = None
-    truth: str | None = None
-    category: str | None = None
-    original: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +139,7 @@ class Json:
 
     def text(self, *path: str) -> str | None:
         """Return the text that a path leads to, a number as text."""
-        found = self.get(*path)
-        is_number = isinstance(found, int | float) and not isinstance(found, bool)
-        return found if isinstance(found, str) else str(found) if is_number else None
+        return write_cell(self.get(*path))
 
     def any_text(self, *names: str) -> str | None:
         """Return the first text under one of some names that is not empty."""

@@ -6,19 +6,19 @@ one of the test's variables, or what an assertion expects.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from answerkey.datasets import questions as ask
 from answerkey.errors import AnswerkeyError, listing
-from answerkey.importers import questions as ask
+from answerkey.importers import prompts
 from answerkey.importers.logs import (
     DamagedError,
     Json,
     KnownReader,
     Log,
     LogFile,
-    Question,
     Record,
     Verdict,
     parse_json,
@@ -51,9 +51,7 @@ class PromptfooReader(KnownReader):
         told.task = log.path.name.partition(".")[0]
         told.score = options.score or "success"
         wanted = [options.columns.get(name) for name in _CHOSEN]
-        columns = ask.QuestionColumns(
-            {role: one for role, one in options.columns.items() if role not in _CHOSEN}
-        )
+        columns = {role: one for role, one in options.columns.items() if role not in _CHOSEN}
         chosen: tuple[str, str] | None = None
         others: dict[tuple[str, str], None] = {}
 
@@ -111,9 +109,11 @@ def _name_row(row: Json) -> tuple[str, str]:
     return provider or "", label or ""
 
 
-def _read_question(row: Json, columns: ask.QuestionColumns) -> Question:
-    shown = ask.find_shown(ask.find_question(ask.parse_chat(row.text("prompt", "raw"))))
-    found = columns.read(row.object("vars") or row.object("testCase", "vars"))
+def _read_question(row: Json, columns: Mapping[str, str]) -> ask.Question:
+    shown = prompts.find_shown(prompts.find_question(prompts.parse_chat(row.text("prompt", "raw"))))
+    cells = row.object("vars") or row.object("testCase", "vars")
+    chosen = tuple((role, column) for role, column in columns.items() if column in cells)
+    found = ask.find_columns(tuple(cells), ask.QUESTION_ROLES, chosen).read_question(cells)
     choices, options, truth = found.choices, found.options, found.truth
     if choices is None and shown.choices is not None:
         choices, options = shown.choices, shown.options
@@ -141,9 +141,9 @@ def _read_verdict(row: Json, said: Completion, score: str | None) -> Verdict:
 
 def _read_reply(row: Json) -> Completion:
     answer, error = row.at("response"), row.text("error") or row.text("response", "error")
-    output, prompt = answer.get("output"), ask.parse_chat(row.text("prompt", "raw"))
+    output, prompt = answer.get("output"), prompts.parse_chat(row.text("prompt", "raw"))
     if error and (row.count("failureReason") == _ERROR or output is None):
-        return ask.fail(error, prompt)
+        return prompts.fail(error, prompt)
     latency = row.number("latencyMs")
     return replace(
         read_message(output),

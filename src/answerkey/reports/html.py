@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import random
 import re
 import zlib
@@ -30,6 +29,7 @@ from answerkey.comparison.compare import Comparison, PairComparison, TaskCompari
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import AnswerkeyError
 from answerkey.evaluate.pairs import is_same_run, name_runs
+from answerkey.exporters import to_json
 from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST
 from answerkey.reports.overview import describe_overview
 from answerkey.reports.samples import SampleSource, SampleTable, describe_samples
@@ -239,12 +239,7 @@ def _wrap(name: str, content: str) -> str:
 
 def write_json(content: object) -> str:
     """Return JSON that is safe in a page and has no NaN."""
-    write = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str)
-    try:
-        text = write(content)
-    except ValueError:
-        text = write(clean_numbers(content))
-    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", to_json(content, (",", ":")))
 
 
 def write_content(content: object) -> str:

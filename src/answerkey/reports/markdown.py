@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from answerkey.errors import AnswerkeyError
 from answerkey.gates.rules import WORDS, count_gates, judge_run, read_definition, tell_gates
 from answerkey.reports.terminal import SIMULATED
-from answerkey.reports.view import find_cause, view_run
+from answerkey.reports.view import find_cause, measure_seconds, view_run
 from answerkey.runs import Run, name_answerer
 from answerkey.text import format_figure, format_interval, format_percent, make_visible, shorten
 from answerkey.types import GateStatus
@@ -226,12 +225,7 @@ def _describe_suite(run: Run) -> Element:
     name, manifest = str(run.manifest.get("display_name") or run.key), run.manifest
     models = dict.fromkeys(name_answerer(task.manifest) for task in run.tasks.values())
     label = f"{name} ({', '.join(models)})" if models else name
-    try:
-        began, ended = (datetime.fromisoformat(str(manifest[one])) for one in ("started_at", "ended_at"))
-        seconds = max(0.0, (ended - began).total_seconds())
-    except (KeyError, ValueError):
-        seconds = 0.0
-    suite = Element("testsuite", name=clean_xml(label), time=f"{seconds:g}")
+    suite = Element("testsuite", name=clean_xml(label), time=f"{measure_seconds(run) or 0.0:g}")
     if manifest.get("started_at"):
         suite.set("timestamp", clean_xml(str(manifest["started_at"])))
     properties = SubElement(suite, "properties")

@@ -13,7 +13,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,10 +25,10 @@ from answerkey.metrics import wilson
 from answerkey.metrics.base import ValueCounts
 from answerkey.metrics.classification import Calibration, correct_for_chance, measure_recalls, measure_rstd
 from answerkey.reports.explain import count_trials
-from answerkey.reports.view import count_rows, find_cause, label_metric, name_scorer
+from answerkey.reports.view import count_rows, find_cause, label_metric, measure_seconds, name_scorer
 from answerkey.run_audit.audit import audit
 from answerkey.run_audit.findings import TaskAudit, find_format, find_run_findings
-from answerkey.run_audit.readings import describe_counted, describe_whole, list_readings, say_unfit
+from answerkey.run_audit.text import describe_counted, describe_whole, list_readings, say_unfit
 from answerkey.runs import Run, Table, TaskRun, name_answerer
 from answerkey.scorers.choice_probabilities import judge_probabilities
 from answerkey.text import clean_numbers, format_chance, format_count, format_number, format_value, is_share
@@ -80,10 +79,6 @@ def describe_overview(
     audited = {
         key: _count_readings(task) if is_brief else _audit_task(run, task) for key, task in run.tasks.items()
     }
-    try:
-        times = [datetime.fromisoformat(str(run.manifest.get(name))) for name in ("started_at", "ended_at")]
-    except ValueError:
-        times = []
     described: Plain = clean_numbers(
         {
             "id": run_id,
@@ -91,7 +86,7 @@ def describe_overview(
             "path": run.path.name if run.path else None,
             "status": run.status,
             "started_at": run.manifest.get("started_at"),
-            "seconds": max(0.0, (times[1] - times[0]).total_seconds()) if times else None,
+            "seconds": measure_seconds(run),
             "simulated": any(
                 (one.manifest.get("model") or {}).get("simulated") for one in run.tasks.values()
             ),

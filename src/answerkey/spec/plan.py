@@ -349,10 +349,9 @@ class Definitions(Project):
 
         `--dataset` and `--model` are for parameters that are left open.
         """
-        parameters = read_parameters(node.get("config_spec"), self.problems)
-        if not parameters and not given:
+        if "config_spec" not in node.entries and not given:
             return Config()
-        filled = dict(given)
+        parameters, filled = read_parameters(node.get("config_spec"), self.problems), dict(given)
         for key, parameter in parameters.items():
             if key in given or parameter.has_default:
                 continue

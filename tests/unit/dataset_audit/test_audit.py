@@ -143,7 +143,7 @@ def test_questions_that_are_asked_twice(tmp_path: Path) -> None:
     rows = [
         *make_rows(20),
         make_row(text, "B"),
-        make_row(text.upper(), "A", ["Canberra", "Sydney", "Perth", "Hobart"]),
+        make_row(text.upper().replace(" ", "  "), "A", ["Canberra", "Sydney", "Perth", "Hobart"]),
         make_row(text, "A"),
         make_row(text.replace("cities", "towns"), "B"),
     ]

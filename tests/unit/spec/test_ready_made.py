@@ -116,7 +116,7 @@ def test_each_says_what_people_need_to_know(name: str) -> None:
     assert about.chance is None or 0 < about.chance < 1
     assert about.chance is not None or name in {"agieval", "truthfulqa_mc"}
     assert ready.own_forms
-    assert all(form.description and form.expects for form, _ in ready.own_forms)
+    assert all(form.description and form.expects for form in ready.own_forms)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,7 +10,6 @@ import resource
 import signal
 import sys
 import zoneinfo
-from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ import pytest
 from answerkey.errors import Place, SpecError
 from answerkey.sandbox.snippet import SnippetError
 from answerkey.templates import RowError, Template, TemplateStopped, rendering
-from answerkey.templates.rendering import Recipe, Rows, render_isolated
+from answerkey.templates.rendering import Recipe, Rows, render_rows
 from answerkey.templates.values import RowExcessError
 from answerkey.types import Row, Samples
 
@@ -145,7 +144,7 @@ def make_recipe(source: str, *, keeps_value: bool = True) -> Recipe:
 
 def render(source: str, **sample: object) -> object:
     """Return what a worker makes of one row."""
-    return render_isolated(make_recipe(source), Rows({"sample": Row(sample)}))[0]
+    return render_rows(make_recipe(source), Rows({"sample": Row(sample)}))[0]
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -368,7 +367,7 @@ def test_rows_are_sent_in_halves_where_they_are_large_together() -> None:
     """Each half is halved again; the outcomes are in order."""
     texts = [letter * 2_000_000 for letter in "abcde"]
     rows = Rows({"sample": Row()}, 5, {"sample": ["x"]}, {"sample": [texts]})
-    assert render_isolated(make_recipe("{{ sample.x[0] }}"), rows) == list("abcde")
+    assert render_rows(make_recipe("{{ sample.x[0] }}"), rows) == list("abcde")
 
 
 class Wire:
@@ -407,7 +406,7 @@ def timers(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def answer(payload: bytes) -> list[Any]:
     """Return the messages with which one is answered."""
     recipe, rows = pickle.loads(payload)  # noqa: S301 - our own
-    return [json.loads(one) for one in rendering.render_messages(recipe, rows, Counter())]
+    return [json.loads(one) for one in rendering.render_messages(recipe, rows)]
 
 
 def test_a_worker_limits_itself_before_the_first_row(

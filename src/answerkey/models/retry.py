@@ -9,36 +9,18 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import random
-import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Literal, NamedTuple
 
 from answerkey.errors import SolverError
-from answerkey.models.calls import Limits
+from answerkey.models.calls import Clock, Limits
 from answerkey.models.providers import Connection
 from answerkey.models.responses import has_too_many_parts
 from answerkey.types import Completion, CompletionStatus
-
-
-@dataclass(frozen=True)
-class Clock:
-    """Time and chance as the client sees them; tests bring their own.
-
-    `now` never goes back; `wall` is the time of day in seconds since 1970, for dates in headers. `draw` gives
-    numbers between 0 and 1.
-    """
-
-    now: Callable[[], float] = time.monotonic
-    wall: Callable[[], float] = time.time
-    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
-    draw: Callable[[], float] = random.random
-
 
 # What a reply means for its call.
 

@@ -8,10 +8,9 @@ from email.utils import formatdate
 
 import pytest
 
-from answerkey.models.calls import Limits
+from answerkey.models.calls import Clock, Limits
 from answerkey.models.retry import (
     Bucket,
-    Clock,
     Health,
     NoReply,
     NoReplyKind,

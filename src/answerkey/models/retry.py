@@ -63,7 +63,7 @@ class NoReply(NamedTuple):
 
 
 class Verdict(Enum):
-    """What becomes of a call after an attempt."""
+    """What becomes of a call after an attempt; after AGAIN, fewer requests at once might do better."""
 
     ANSWERED = "answered"
     AGAIN = "again"
@@ -73,15 +73,11 @@ class Verdict(Enum):
 
 
 class Outcome(NamedTuple):
-    """An attempt, judged; `label` names what went wrong, the same for the same cause.
-
-    `is_overload` is a sign that fewer requests at once might do better.
-    """
+    """An attempt, judged; `label` names what went wrong, the same for the same cause."""
 
     verdict: Verdict
     completion: Completion
     label: str = ""
-    is_overload: bool = False
     retry_after: float | None = None
 
 
@@ -92,8 +88,7 @@ def judge(came: Reply | NoReply, read: Callable[[int, bytes], Completion]) -> Ou
         if came.kind == "unreadable":
             return Outcome(Verdict.UNREADABLE, completion, came.kind)
         is_passing = came.kind in {"connect", "reset", "timeout"}
-        verdict = Verdict.AGAIN if is_passing else Verdict.FAILED
-        return Outcome(verdict, completion, came.kind, is_overload=is_passing)
+        return Outcome(Verdict.AGAIN if is_passing else Verdict.FAILED, completion, came.kind)
     status, body = came.status, came.body
     completion = read(status, body)
     if status < _REDIRECTS:
@@ -115,7 +110,7 @@ def judge(came: Reply | NoReply, read: Callable[[int, bytes], Completion]) -> Ou
     if status in {401, 403}:
         return Outcome(Verdict.REFUSED, completion, label)
     if status in PASSING_STATUSES or status >= _SERVER_ERRORS:
-        return Outcome(Verdict.AGAIN, completion, label, is_overload=True)
+        return Outcome(Verdict.AGAIN, completion, label)
     return Outcome(Verdict.FAILED, completion, label)
 
 
@@ -446,13 +441,14 @@ class EndpointState:
         Where the endpoint asks to wait, and takes one request at a time, nobody sends one before that.
         """
         outcome = judge(came, self.connection.read)
-        if outcome.is_overload and isinstance(came, Reply):
+        is_overload = outcome.verdict is Verdict.AGAIN
+        if is_overload and isinstance(came, Reply):
             asked = read_retry_after(came.headers, self.clock.wall())
             outcome = outcome._replace(retry_after=asked)
             if asked is not None and self.semaphore.limit == 1 and came.status == _TOO_MANY_REQUESTS:
                 pause = min(asked, self.limits.wait_seconds)
                 self._closed_until = max(self._closed_until, self.clock.now() + pause)
-        self.semaphore.note(epoch, is_overload=outcome.is_overload)
+        self.semaphore.note(epoch, is_overload=is_overload)
         return outcome
 
     def note_usage(self, completion: Completion, estimated: int) -> None:

@@ -337,12 +337,12 @@ class ChoiceRankingSolver:
     needs_model: ClassVar[bool] = True
 
     @cached_property
-    def _asking(self) -> SingleTurnSolver:
+    def _prompts(self) -> SingleTurnSolver:
         return SingleTurnSolver(self.input_builder, examples=self.examples)
 
     def compile_templates(self) -> Compiled:
         """Return the templates that compile and the errors of the others, by field."""
-        compiled, errors = self._asking.compile_templates()
+        compiled, errors = self._prompts.compile_templates()
         try:
             return {**compiled, "continuations": Template.compile(self.continuations)}, errors
         except SpecError as error:
@@ -350,7 +350,7 @@ class ChoiceRankingSolver:
 
     def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:
         """Return the messages for each sample, without a continuation, or why there are none."""
-        return self._asking.build_prompts(samples, examples)
+        return self._prompts.build_prompts(samples, examples)
 
     def list_calls(self, samples: Samples, examples: Samples | None) -> list[list[Prompt]]:
         """Return what the model is asked for each sample: one text for each continuation."""
@@ -366,7 +366,7 @@ class ChoiceRankingSolver:
 
     def check_rows(self, samples: Samples, examples: Samples | None) -> list[tuple[int, DataError]]:
         """Return the rows whose prompt or continuations cannot be built."""
-        found = self._asking.check_rows(samples, examples)
+        found = self._prompts.check_rows(samples, examples)
         if not self.compile_templates()[1]:
             found = [*found, *describe_row_errors(samples, self.list_continuations(samples))]
         return found

@@ -216,7 +216,7 @@ def _read_texts(cell: object) -> list[str] | None:
 _SETTING = re.compile(r"`([a-z_.]+)` names ")
 
 
-def find_asking_field(solver: Solver | None, error: DataError) -> tuple[str | int, ...]:
+def find_column_field(solver: Solver | None, error: DataError) -> tuple[str | int, ...]:
     """Return the way to the field that a missing column (E206) is asked for in; empty when none is known."""
     setting = _SETTING.match(error.message)
     if setting:

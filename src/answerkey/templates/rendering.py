@@ -1,4 +1,4 @@
-"""Rendering a template on rows: here, or in a worker process if it is not tame or the rows are large.
+"""Rendering a template on rows: here, or in a worker process if it is not bounded or the rows are large.
 
 The worker has an empty environment, limits on memory, computing time and files, and knows nothing but the
 recipe and the rows. What goes beyond its limits stops the template, and nothing else. Recipes and rows go to
@@ -149,7 +149,7 @@ class Recipe:
     names: tuple[str, ...]
     keeps_value: bool
     columns: frozenset[str] | None
-    is_tame: bool
+    is_bounded: bool
 
     def render(self, rows: Rows, steps: int) -> Iterator[object]:
         """Yield the outcome for every row, with so many steps for each; a failing row's is its RowError."""
@@ -237,11 +237,11 @@ class TemplateStopped(SpecError):  # noqa: N818 - named for what happened
 def render_rows(recipe: Recipe, rows: Rows, large: AbstractSet[int] = frozenset()) -> list[object]:
     """Return the outcome of every row; that of a failing row is its RowError. Raise TemplateStopped.
 
-    Tame templates are rendered here, but for `large` rows and those that turn out to take many steps.
+    Bounded templates are rendered here, but for `large` rows and those that turn out to take many steps.
     """
     outcomes: list[object] = [None] * rows.height
     elsewhere: Sequence[int] = range(rows.height)
-    if recipe.is_tame:
+    if recipe.is_bounded:
         small = [position for position in elsewhere if position not in large]
         here = rows.take(small) if large else rows
         for position, outcome in zip(small, recipe.render(here, FEW_STEPS), strict=True):

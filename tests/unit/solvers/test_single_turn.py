@@ -47,7 +47,7 @@ def make_generic(template: str) -> SingleTurnSolver:
 
 
 def find_errors(solver: SingleTurnSolver, samples: Samples | None = None) -> list[tuple[int, str, str]]:
-    """Return position, code and message of each row in trouble."""
+    """Return position, code and message of each row in error."""
     found = solver.check_rows(samples or make_samples(QUESTIONS), None)
     return [(position, error.code, error.message) for position, error in found]
 
@@ -188,7 +188,7 @@ def test_each_trial_is_a_question_of_its_own() -> None:
 
 
 def test_no_samples_give_no_completions() -> None:
-    """An empty shard is no trouble."""
+    """An empty shard is no error."""
     assert len(solve(make_samples(QUESTIONS).slice(0, 0), "builtin/longest", known=Known([], [], []))) == 0
 
 
@@ -304,8 +304,8 @@ def test_message_format_changes_nothing() -> None:
     assert SingleTurnSolver(builder, "openai").build_prompts(make_samples(QUESTIONS), None) == plain
 
 
-def test_troubles_are_values_of_build_prompts() -> None:
-    """A prompt that cannot be built stands in the list as its trouble."""
+def test_errors_are_values_of_build_prompts() -> None:
+    """A prompt that cannot be built stands in the list as its error."""
     first, second = make_solver("{{ 1 // sample.n }}").build_prompts(make_samples({"n": [1, 0]}), None)
     assert first == [{"role": "user", "content": "1"}]
     assert isinstance(second, RowError)

@@ -8,7 +8,7 @@ other rows are rendered.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal, cast
 
 import polars as pl
@@ -255,10 +255,7 @@ def take_rows(tables: Tables, rows: pl.Series) -> Tables:
     """Return the rows at these positions of every table; the same tables where these are all."""
     if len(rows) == len(tables[SAMPLE]):  # positions ascend
         return tables
-    return {
-        name: table.take(rows) if table.columns else replace(table, ids=table.ids.gather(rows))
-        for name, table in tables.items()
-    }
+    return {name: table.take(rows) for name, table in tables.items()}
 
 
 def _follow_path(steps: Path, cell: object) -> object:

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 import polars as pl
 
 from answerkey.errors import RunError, SpecError, listing, suggest
-from answerkey.evaluate import Excerpt, Reopened, reopen
+from answerkey.evaluate.rerun import Excerpt, Reopened, reopen
 from answerkey.runs import Run, TaskRun, find_answerer, write_frames, write_output
 from answerkey.text import clean_numbers
 from answerkey.types import EMPTY_STRUCT_FIELD, Completion, Score, Scores, ScoreStatus

@@ -72,10 +72,10 @@ def run_command(
     with keep_files(options) as write:
         options = find_baseline(options)
         if dry_run:
-            from answerkey import evaluate
+            from answerkey.evaluate.runner import plan_calls
             from answerkey.reports.preview import describe_plan, draw_plan
 
-            plans = [evaluate.plan_calls(file, **options | {"model": one}) for one in models or (None,)]
+            plans = [plan_calls(file, **options | {"model": one}) for one in models or (None,)]
             if console.as_json:
                 found = [describe_plan(plan) for plan in plans]
                 console.print_json({"dry_run": found[0] if len(found) == 1 else found})
@@ -92,10 +92,10 @@ def run_command(
 
 def run_file(console: Console, file: str | Path, *, out: str | Path | None, options: Chosen) -> Run:
     """Run a file, and show how far it is."""
-    from answerkey import evaluate
+    from answerkey.evaluate import runner
 
     with console.display() as display:
-        return evaluate.run(file, out=out, progress=display.report, listener=display, **options)
+        return runner.run(file, out=out, progress=display.report, listener=display, **options)
 
 
 def _run_each(
@@ -120,7 +120,7 @@ def _run_each(
 
 def _read_plan(file: str, options: Chosen) -> Sequence[Specification]:
     """Return what a file asks for; raise all its errors."""
-    from answerkey.evaluate import Options
+    from answerkey.evaluate.prepare import Options
     from answerkey.spec import load_plan
 
     loaded = load_plan(file, Options(**options))  # type: ignore[arg-type]  # the fields of Options
@@ -208,13 +208,13 @@ def check_command(console: Console, files: tuple[str, ...], *, plan: bool, **opt
     Files, config, templates on every row, columns, truths, choices, metric fields; all at once. Exit code 2
     on errors, 0 on warnings alone.
     """
-    from answerkey import evaluate
+    from answerkey.evaluate import runner
     from answerkey.reports.preview import describe_check, draw_check
     from answerkey.text import Span, line
 
     chosen = find_baseline(options)
     with console.display() as display:
-        checked = {file: evaluate.check(file, progress=display.report, **chosen) for file in files}
+        checked = {file: runner.check(file, progress=display.report, **chosen) for file in files}
     if console.as_json:
         described = [describe_check(one, file) for file, one in checked.items()]
         console.print_json(described[0] if len(files) == 1 else {"checks": described})
@@ -236,7 +236,7 @@ def resume_command(console: Console, run: str, **options: object) -> int:
     RUN is a run folder, its name below `runs`, or `latest`. Calls that failed are asked again. A run that is
     complete is left as it is.
     """
-    from answerkey import evaluate
+    from answerkey.evaluate import rerun
     from answerkey.reports.view import find_run
     from answerkey.runs import find_place, has_only_begun, load_manifest
 
@@ -247,7 +247,7 @@ def resume_command(console: Console, run: str, **options: object) -> int:
         if not has_only_begun(place) and load_manifest(place)["status"] == "complete":
             console.say_text("the run is complete: there is nothing to go on with")
         with console.display() as display:
-            resumed = evaluate.resume(place, progress=display.report, listener=display, **options)
+            resumed = rerun.resume(place, progress=display.report, listener=display, **options)
         return finish(console, [resumed], write=write)
 
 
@@ -271,13 +271,13 @@ def rescore_command(
     were. Samples and completions are those of RUN. A scorer that asks a model asks it, unless the call cache
     knows what it said.
     """
-    from answerkey import evaluate
+    from answerkey.evaluate import rerun
     from answerkey.reports.view import find_run
 
     with keep_files(options) as write:
         options = find_baseline(options)
         with console.display() as display:
-            scored = evaluate.rescore(
+            scored = rerun.rescore(
                 find_run(run), file, out=out, progress=display.report, listener=display, **options
             )
         return finish(console, [scored], write=write)

@@ -15,15 +15,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack
+from typing import Any, Literal, NamedTuple, Unpack
 
 import polars as pl
 
 from answerkey.dataset_audit.questions import (
     LOOKED_AT,
+    FieldOptions,
     Question,
     QuestionFields,
-    TruthForm,
     find_fields,
     find_oddities,
     fold_text,
@@ -35,7 +35,7 @@ from answerkey.datasets.rows import Rows
 from answerkey.datasets.tables import FileFields, load_table
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import DataError, Place, SpecError, listing, raise_all, suggest
-from answerkey.evaluate import Progress, stay_silent
+from answerkey.evaluate.prepare import Progress, stay_silent
 from answerkey.metrics import wilson
 from answerkey.metrics.classification import measure_chance
 from answerkey.metrics.intervals import ChiSquare, compare_counts, student
@@ -77,10 +77,6 @@ class Example:
     file: str | None
     line: int | None
     note: str = ""
-
-    def __str__(self) -> str:
-        place = f"{self.file}:{self.line}" if self.file and self.line else (self.file or f"row {self.line}")
-        return f"{self.sample} ({place})" + (f": {self.note}" if self.note else "")
 
 
 def make_example(samples: Samples, row: int, note: str = "") -> Example:
@@ -432,21 +428,14 @@ class DatasetAudit:
 # ------------------------------------------------------------------------------- the way of an audit
 
 
-class DatasetOptions(TypedDict, total=False):
-    """Where the parts of a question are, and what is looked for.
+class DatasetOptions(FieldOptions, total=False):
+    """Where the parts of a question are, and what is looked for; parts not given are found by usual names.
 
-    `question`, `options`, `choices` and `truth` are columns, paths such as `question.stem`, or templates;
-    what is not given is found by usual names. `truth_form` says how a truth names its option. `header` has
-    the column names of a CSV file without a header line. `label_quality` is a column that says whether a
-    label can be relied on, `clean` its values that say so. `similarity` None: repeated questions are not
-    looked for. `dataset`, `config` and `env` are for task and run files.
+    `header` has the column names of a CSV file without a header line. `label_quality` is a column that says
+    whether a label can be relied on, `clean` its values that say so. `similarity` None: repeated questions
+    are not looked for. `dataset`, `config` and `env` are for task and run files.
     """
 
-    question: Sequence[str]
-    options: Sequence[str]
-    choices: str | None
-    truth: str | None
-    truth_form: TruthForm | None
     header: Sequence[str] | None
     label_quality: str | None
     clean: Sequence[str]
@@ -514,10 +503,7 @@ def _audit(
 ) -> DatasetAudit:
     quality = choose_clean(options.get("label_quality"), options.get("clean") or ())
     similarity = options.get("similarity", SIMILARITY)
-    said: dict[str, Any] = {
-        name: options.get(name) or () if name in {"question", "options"} else options.get(name)
-        for name in ("question", "options", "choices", "truth", "truth_form")
-    }
+    said: Any = {name: value for name, value in options.items() if name in FieldOptions.__annotations__}
     sources, first_row = [], 0
     for rows in tables:
         if quality is not None and quality[0] not in rows.columns:
@@ -525,7 +511,7 @@ def _audit(
             message = f"there is no column `{quality[0]}`"
             raise DataError("E206", message, where=Place(file=rows.file), hint=hint)
         parts = find_fields(rows, scorer, **said)
-        if said["truth_form"] is None and scorer is None:
+        if options.get("truth_form") is None and scorer is None:
             first = read_questions(rows.slice(0, LOOKED_AT).load(parts.columns), parts)
             parts = replace(parts, truth_form=guess_form(first))
         sources.append(QuestionRows(rows, parts, first_row))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from html.entities import html5
 from itertools import pairwise
 from string import ascii_uppercase
-from typing import Literal
+from typing import Literal, TypedDict, Unpack
 
 from answerkey.datasets.questions import NAMES, find_numbered, read_option_cell
 from answerkey.datasets.rows import Rows
@@ -59,20 +59,23 @@ class QuestionFields:
         return found
 
 
-def find_fields(
-    rows: Rows,
-    scorer: StringEqualsMcqa | None = None,
-    *,
-    question: Sequence[str] = (),
-    options: Sequence[str] = (),
-    choices: str | None = None,
-    truth: str | None = None,
-    truth_form: TruthForm | None = None,
-) -> QuestionFields:
-    """Return where the parts are: what the caller says wins, then the scorer of a task, then usual names.
+class FieldOptions(TypedDict, total=False):
+    """Where the parts of a question are: columns, paths such as `question.stem`, or templates.
 
-    The caller names columns, paths such as `question.stem`, or templates.
+    `truth_form` says how a truth names its option.
     """
+
+    question: Sequence[str]
+    options: Sequence[str]
+    choices: str | None
+    truth: str | None
+    truth_form: TruthForm | None
+
+
+def find_fields(
+    rows: Rows, scorer: StringEqualsMcqa | None = None, **said: Unpack[FieldOptions]
+) -> QuestionFields:
+    """Return where the parts are: what the caller says wins, then the scorer of a task, then usual names."""
     first, columns, where = rows.slice(0, LOOKED_AT).load(), rows.columns, Place(file=rows.file)
     few = first.slice(0, 50)
     paths: dict[str, tuple[str, ...]] = {}
@@ -103,7 +106,7 @@ def find_fields(
                 return template
         return None
 
-    asked = [read(one) for one in question]
+    asked = [read(one) for one in said.get("question") or ()]
     if not asked:
         found = [find(PASSAGES, _are_texts), find(NAMES["question"], _are_texts)]
         if found[1] is None:
@@ -112,7 +115,7 @@ def find_fields(
         asked = [one for one in found if one is not None]
     told = scorer.templates() if scorer else {}
     names: tuple[str, ...] = ()
-    cells = [read(one) for one in options]
+    cells = [read(one) for one in said.get("options") or ()]
     if not cells:
         others = [name for name in NAMES["options"] if name != "choices"]
         listed = told.get("options") or find(others, _are_options)
@@ -122,9 +125,9 @@ def find_fields(
         numbered = find_numbered(columns)
         cells = [_compile_path((name,)) for name in numbered]
         names = numbered if all(len(name) == 1 for name in numbered) else ()
-    labels = read(choices) if choices else told.get("choices")
+    labels = read(choices) if (choices := said.get("choices")) else told.get("choices")
     labels = labels or find(NAMES["choices"], _are_labels)
-    right = read(truth) if truth else told.get("ground_truth_choice")
+    right = read(truth) if (truth := said.get("truth")) else told.get("ground_truth_choice")
     right = right or find(TRUTHS, _are_truths)
     parts: dict[str, Sequence[Template | None]] = {
         "question": asked,
@@ -136,7 +139,9 @@ def find_fields(
         name: ", ".join(_show_template(one) for one in templates if one is not None) or "none"
         for name, templates in parts.items()
     }
-    return QuestionFields(tuple(asked), tuple(cells), labels, names, right, truth_form or "label", shown)
+    return QuestionFields(
+        tuple(asked), tuple(cells), labels, names, right, said.get("truth_form") or "label", shown
+    )
 
 
 def _compile_path(path: Sequence[str]) -> Template:

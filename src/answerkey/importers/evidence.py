@@ -72,8 +72,12 @@ class EvidenceReader(KnownReader):
         if head.text("status") == "failure":
             log.notice("the log has the status `failure`")
         self.task_key = str(task.get("key") or "")
-        kept = ((name, task.get(name)) for name in _KEPT)
-        self.task_fields = {name: value for name, value in kept if value is not None and _is_plain(value)}
+        self.task_fields = {}
+        for name in _KEPT:  # text, or a list of texts, that says nothing but itself
+            value = task.get(name)
+            texts = value if isinstance(value, list) else [value]
+            if all(isinstance(one, str) and not _LOOKED_UP.search(one) for one in texts):
+                self.task_fields[name] = value
         definition = (task if task.value else specification).object("definition")
         self.definition = None
         if definition.get("scorers"):
@@ -163,12 +167,6 @@ def _refuse_references(value: object) -> None:
             _refuse_references(inner)
     elif isinstance(value, str) and _LOOKED_UP.search(value):
         raise DamagedError(f"it has a value that is looked up elsewhere: `{value[:60]}`")
-
-
-def _is_plain(value: object) -> bool:
-    """Return whether a part of a task is text, or a list of texts, that says nothing but itself."""
-    texts = value if isinstance(value, list) else [value]
-    return all(isinstance(one, str) and not _LOOKED_UP.search(one) for one in texts)
 
 
 def _read_reply(trial: Json) -> Completion:

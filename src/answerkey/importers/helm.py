@@ -56,7 +56,10 @@ class HelmReader(KnownReader):
         log.name_task(titles, "runs of HELM")
         for (_, files), title in zip(runs, titles, strict=True):
             with LookupTable() as verdicts:
-                _keep_verdicts(log, title, files.get(_STATS), verdicts)
+                if _STATS not in files:
+                    log.notice(f"`{title}` has no `{_STATS}.json`: their verdicts are not known")
+                else:
+                    _keep_verdicts(log, files[_STATS], verdicts)
                 category = None if len(runs) == 1 else title
                 yield from _read_states(log, title, files[_STATES], verdicts, category)
 
@@ -96,12 +99,9 @@ def _name_state(value: Json, identity: str | None) -> str:
     return f"{identity}\n{value.count('train_trial_index') or 0}\n{altered}"
 
 
-def _keep_verdicts(log: Log, title: str, file: LogFile | None, verdicts: LookupTable) -> None:
+def _keep_verdicts(log: Log, file: LogFile, verdicts: LookupTable) -> None:
     """Keep the statistic that is wanted, or the first usual one, of each question."""
     told = log.description
-    if file is None:
-        log.notice(f"`{title}` has no `{_STATS}.json`: their verdicts are not known")
-        return
     for row in log.values(file):
         named = {one.text("name", "name"): one for one in row.list("stats")}
         if told.score is None:

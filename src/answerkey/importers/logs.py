@@ -157,8 +157,9 @@ class Json:
     def count(self, *path: str) -> int | None:
         """Return the whole number from 0 on that a path leads to."""
         found = self.get(*path)
-        is_count = isinstance(found, int) and not isinstance(found, bool)
-        return found if is_count and isinstance(found, int) and 0 <= found < 1 << 63 else None
+        if isinstance(found, bool) or not isinstance(found, int):
+            return None
+        return found if 0 <= found < 1 << 63 else None
 
 
 def parse_json(text: str) -> object:
@@ -628,8 +629,8 @@ class Log:
             else:
                 yield from records
 
-    def read_lines(self, file: LogFile) -> Iterator[tuple[int, Row]]:
-        """Yield the objects of a file with one on each line, with their line numbers."""
+    def rows(self, file: LogFile) -> Iterator[Json]:
+        """Yield the objects of a file with one on each line."""
         with self.guard(file), file.open() as stream:
             number = 0
             while raw := stream.readline(MOST_BYTES + 1):
@@ -644,11 +645,7 @@ class Log:
                 except DamagedError as error:
                     self.mark_broken(str(error), file.place(number))
                 else:
-                    yield number, row
-
-    def rows(self, file: LogFile) -> Iterator[Json]:
-        """Yield the objects of a file with one on each line."""
-        return (Json(row, line) for line, row in self.read_lines(file))
+                    yield Json(row, number)
 
     def values(
         self, file: LogFile, *path: str, head: Row | None = None, kept: Collection[str] = ()

@@ -142,7 +142,7 @@ def _read_output(review: Json, prediction: Json) -> Completion:
         reasoning = prompts.join_parts(content, "reasoning", kind="reasoning")
         content = [part for part in content if Json(part).get("type") != "reasoning"]
     said = read_message({"role": "assistant", "content": content})
-    return replace(prompts.add_usage(said, output), reply=None, reasoning=reasoning)
+    return prompts.add_usage(said, output, reply=None, reasoning=reasoning)
 
 
 # ── OpenCompass ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -27,7 +27,7 @@ from answerkey.datasets.columns import fill_column, without_collecting
 from answerkey.datasets.content import MAX_CELL, require_plain
 from answerkey.datasets.questions import LABELS
 from answerkey.errors import DataError, Place, RunError, SpecError, listing, suggest
-from answerkey.evaluate import Options
+from answerkey.evaluate.prepare import Options
 from answerkey.importers.evidence import DATASET_KEY, EvidenceReader
 from answerkey.importers.harnesses import LightevalReader, LmEvalReader
 from answerkey.importers.helm import HelmReader
@@ -107,7 +107,13 @@ def import_log(
     `"2%"`) are an error, and nothing is written.
     """
     source = Path(path)
-    reader = find_reader(kind, source)
+    if not source.exists():
+        raise DataError("E201", f"there is no log `{source}`", where=Place(file=str(source)))
+    require_plain(source)
+    if kind != AUTO and kind not in READERS:
+        hint = suggest(kind, [*READERS, AUTO]) or f"kinds: {listing([AUTO, *READERS])}"
+        raise SpecError("E119", f"there is no kind of log `{kind}`", hint=hint)
+    reader = READERS[detect_kind(source) if kind == AUTO else kind]()
     log = Log(source, options or ImportOptions())
     name = source.resolve().name
     for ending in _ENDINGS:
@@ -157,19 +163,6 @@ def import_log(
         )
         _write_project(draft, found, store, reader)
     return found
-
-
-def find_reader(kind: str, path: Path) -> LogReader:
-    """Return the reader of a kind, or for `auto` the first that recognises the log."""
-    if not path.exists():
-        raise DataError("E201", f"there is no log `{path}`", where=Place(file=str(path)))
-    require_plain(path)
-    if kind == AUTO:
-        return READERS[detect_kind(path)]()
-    if kind not in READERS:
-        hint = suggest(kind, [*READERS, AUTO]) or f"kinds: {listing([AUTO, *READERS])}"
-        raise SpecError("E119", f"there is no kind of log `{kind}`", hint=hint)
-    return READERS[kind]()
 
 
 def detect_kind(path: str | Path) -> str:

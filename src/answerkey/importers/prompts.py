@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from answerkey.datasets.questions import LABELS, Question
 from answerkey.importers.logs import DamagedError, Json, Record, Verdict, parse_json
@@ -125,7 +126,7 @@ def rank_choices(
     return Completion(label, prompt=prompt, logprobs={"ranking": ranking})
 
 
-def add_usage(said: Completion, output: Json) -> Completion:
+def add_usage(said: Completion, output: Json, **more: Any) -> Completion:  # noqa: ANN401 - other fields
     """Return a completion with what Inspect and evalscope tell of its first choice, and of the call."""
     choice = next(iter(output.list("choices")), Json(None))
     end, logprobs = choice.text("stop_reason"), choice.get("logprobs")
@@ -136,6 +137,7 @@ def add_usage(said: Completion, output: Json) -> Completion:
         completion_tokens=output.count("usage", "output_tokens"),
         latency=output.number("time"),
         logprobs=to_json_values(logprobs) if isinstance(logprobs, dict) else None,
+        **more,
     )
 
 

@@ -275,7 +275,7 @@ class BatchApi:
 
         retry = Retry(limits, clock)
         while True:
-            came = await self._client.open_sender().send(request, seconds=retry.begin_attempt())
+            came = await self._client.start_http().send(request, seconds=retry.begin_attempt())
             outcome = judge(came, read)
             if isinstance(came, Reply):
                 if outcome.verdict is Verdict.ANSWERED:

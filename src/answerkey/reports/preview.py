@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from answerkey.errors import hide_secrets
-from answerkey.evaluate import Checked, DryRun, PlannedTask
+from answerkey.evaluate.runner import Checked, DryRun, PlannedTask
 from answerkey.importers import Imported
 from answerkey.reports.explain import draw_messages
 from answerkey.reports.terminal import UNLIMITED, format_cost

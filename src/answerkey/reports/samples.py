@@ -33,8 +33,9 @@ from answerkey.dataset_audit.questions import (
 from answerkey.datasets.dataset import Recorded
 from answerkey.datasets.rows import Rows
 from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, listing
-from answerkey.evaluate import fit_rows, reopen
 from answerkey.evaluate.pairs import read_numbers
+from answerkey.evaluate.prepare import fit_rows
+from answerkey.evaluate.rerun import reopen
 from answerkey.exporters import describe_verdict, to_json
 from answerkey.metrics import Mean
 from answerkey.metrics.base import read_number

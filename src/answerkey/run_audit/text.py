@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from answerkey.run_audit.findings import CleanRows, Finding, ReaderCounts, TaskAudit, find_format
+from answerkey.run_audit.findings import CleanRows, ReaderCounts, TaskAudit, find_format
 from answerkey.runs import TaskRun
 from answerkey.text import (
     BLANK,
@@ -207,40 +207,34 @@ def draw_imported_verdicts(
         ours = format_percent((right + only_ours) / n, digits)
         alike = f"the same in {shares[0]} of {format_count(n, 'completion')}"
         lines += draw_text(f"{alike}; right by theirs {shares[1]}, by ours {ours}", width, "dim")
-    if others := [f"{UNCOMPARED[name]} {count}" for name, count in found["not_compared"].items()]:
-        lines += draw_text(f"not compared: {', '.join(others)}", width, "dim")
+    if left := [f"{UNCOMPARED[name]} {count}" for name, count in found["not_compared"].items()]:
+        lines += draw_text(f"not compared: {', '.join(left)}", width, "dim")
     for side, title in SIDES.items():
-        lines += _draw_side(found[side], title, width)
-    return lines + _draw_their_rules(task, width)
-
-
-def _draw_side(side: Mapping[str, Any], title: str, width: int) -> list[Line]:
-    if not side["count"]:
-        return []
-    ordered = sorted(side["reasons"].items(), key=lambda pair: -pair[1]["count"])
-    rows: list[Sequence[Cell]] = []
-    for reason, one in ordered:
-        example = one["example"]
-        read = make_visible(shorten(example["their_answer"] or "", SHOWN_ANSWER))
-        name = shorten(example["sample_id"], SHOWN_ID)
-        rows.append((reason, str(one["count"]), name, read, quote(example["completion"], width)))
-    header = (title, "count", "example", "they read", "completion")
-    notes = [line(Span(f"  {reason}: {WORDS[reason]}", "dim")) for reason, _ in ordered if reason in WORDS]
-    return [*lay_out(Table(header, rows, "<><<<", flexible=4), width), *notes]
-
-
-def _draw_their_rules(task: TaskRun, width: int) -> list[Line]:
-    """Return who reads as they do where the verdicts differ."""
-    found: Mapping[str, Any] = (task.totals.get("readings") or {}).get("theirs") or {}
-    if not found.get("n"):
-        return []
-    audit, drawn = describe_counted(task), ""
-    if audit is not None and audit.drawn_from is not None:
-        drawn = f" among {audit.samples:,} samples drawn at random"
-    ordered = sorted(found["readers"].items(), key=lambda pair: (-pair[1], pair[0]))
-    best = ", ".join(f"{name} {count}" for name, count in ordered[:SHOWN_READERS] if count)
-    what = f"so many get their verdict by other rules: {best}." if best else "no rule reads any as they do."
-    return draw_text(f"Of {format_count(found['n'], 'completion')} that differ{drawn}, {what}", width)
+        if not found[side]["count"]:
+            continue
+        ordered = sorted(found[side]["reasons"].items(), key=lambda pair: -pair[1]["count"])
+        rows: list[Sequence[Cell]] = []
+        for reason, one in ordered:
+            example = one["example"]
+            read = make_visible(shorten(example["their_answer"] or "", SHOWN_ANSWER))
+            name = shorten(example["sample_id"], SHOWN_ID)
+            rows.append((reason, str(one["count"]), name, read, quote(example["completion"], width)))
+        header = (title, "count", "example", "they read", "completion")
+        lines += lay_out(Table(header, rows, "<><<<", flexible=4), width)
+        lines += [line(Span(f"  {name}: {WORDS[name]}", "dim")) for name, _ in ordered if name in WORDS]
+    # Who reads as they do where the verdicts differ.
+    others: Mapping[str, Any] = (task.totals.get("readings") or {}).get("theirs") or {}
+    if others.get("n"):
+        audit, drawn = describe_counted(task), ""
+        if audit is not None and audit.drawn_from is not None:
+            drawn = f" among {audit.samples:,} samples drawn at random"
+        readers = sorted(others["readers"].items(), key=lambda pair: (-pair[1], pair[0]))
+        best = ", ".join(f"{name} {count}" for name, count in readers[:SHOWN_READERS] if count)
+        what = (
+            f"so many get their verdict by other rules: {best}." if best else "no rule reads any as they do."
+        )
+        lines += draw_text(f"Of {format_count(others['n'], 'completion')} that differ{drawn}, {what}", width)
+    return lines
 
 
 # ------------------------------------------------------------------------------- the audit of a run
@@ -248,10 +242,9 @@ def _draw_their_rules(task: TaskRun, width: int) -> list[Line]:
 
 def describe_audit(audit: Audit) -> dict[str, Any]:
     """Return the audit as plain values, with every reader, every reason and every finding."""
-    tasks = [_describe_task(task) for task in audit.tasks]
+    whole = {"run": audit.path, "status": audit.status, "tasks": [_describe_task(one) for one in audit.tasks]}
     notices = [str(notice) for notice in audit.notices]
-    whole = {"audit": {"run": audit.path, "status": audit.status, "tasks": tasks}, "notices": notices}
-    described: dict[str, Any] = clean_numbers(whole)
+    described: dict[str, Any] = clean_numbers({"audit": whole, "notices": notices})
     return described
 
 
@@ -331,16 +324,11 @@ def _draw_task(task: TaskAudit, width: int, digits: int | None) -> list[Line]:
     lines += [] if task.clean is None else _draw_clean(task, task.clean, width, digits)
     if not task.n:
         return [*lines, BLANK, line("There was nothing to audit.")]
-    return [*lines, BLANK, *draw_findings(task.findings, width)]
-
-
-def draw_findings(findings: Sequence[Finding], width: int) -> list[Line]:
-    """Return findings as a numbered list, each with its next step and some samples."""
-    lines: list[Line] = [line(Span("Findings", "title"))]
-    for number, one in enumerate(findings, 1):
+    lines += [BLANK, line(Span("Findings", "title"))]
+    for number, one in enumerate(task.findings, 1):
         notes = {"Next: ": one.step, "See: ": ", ".join(one.examples)}
         lines += draw_finding(number, one.sentence, notes, width)
-    return lines if findings else [*lines, line("  nothing stands out")]
+    return lines if task.findings else [*lines, line("  nothing stands out")]
 
 
 def _draw_numbers(task: TaskAudit, own: ReaderCounts, width: int, digits: int | None) -> list[Line]:

@@ -17,7 +17,7 @@ import pytest
 
 from answerkey.cli import main
 from answerkey.datasets.dataset import open_dataset
-from answerkey.datasets.sources import Choice, HuggingFaceSource, choose_files, pin_source
+from answerkey.datasets.sources import HuggingFaceSource, choose_files, pin_source
 from answerkey.errors import DataError, SpecError
 
 if TYPE_CHECKING:
@@ -377,33 +377,33 @@ NAMES = ["README.md", "a/test-00000-of-00001.parquet", "a/train.csv", "b/test.js
 
 
 @pytest.mark.parametrize(
-    ("choice", "card", "found"),
+    ("asked", "card", "found"),
     [
-        (Choice("x", "test", files=("b/*.jsonl",)), {}, ["b/test.jsonl"]),
-        (Choice("x", "test", folder="a"), {}, ["a/test-00000-of-00001.parquet"]),
-        (Choice("x", "test", "b"), {}, ["b/test.jsonl"]),
+        (HuggingFaceSource("x", "test", data_files=["b/*.jsonl"]), {}, ["b/test.jsonl"]),
+        (HuggingFaceSource("x", "test", data_dir="a"), {}, ["a/test-00000-of-00001.parquet"]),
+        (HuggingFaceSource("x", "test", "b"), {}, ["b/test.jsonl"]),
         (
-            Choice("x", "train"),
+            HuggingFaceSource("x", "train"),
             {"configs": [{"config_name": "default", "data_files": "a/*.csv"}]},
             ["a/train.csv"],
         ),
         (
-            Choice("x", "test"),
+            HuggingFaceSource("x", "test"),
             {"configs": [{"config_name": "default", "data_files": {"test": ["b/*", "a/test*"]}}]},
             ["a/test-00000-of-00001.parquet", "b/test.jsonl"],
         ),
         (
-            Choice("x", "one"),
+            HuggingFaceSource("x", "one"),
             {"configs": [{"data_files": [{"split": "one", "path": "**/*.csv"}], "data_dir": "a"}]},
             ["a/train.csv"],
         ),
     ],
 )
 def test_files_are_chosen_by_what_is_asked_for(
-    choice: Choice, card: dict[str, Any], found: list[str]
+    asked: HuggingFaceSource, card: dict[str, Any], found: list[str]
 ) -> None:
     """The caller's patterns, then the card, then names."""
-    assert choose_files(choice, NAMES, card) == found
+    assert choose_files(asked, NAMES, card) == found
 
 
 def test_a_ready_made_task_reads_its_dataset_from_the_hub(

@@ -91,7 +91,7 @@ class FakeEndpoint:
         """Return a client that calls it."""
         clock = Clock(lambda: self.time, lambda: self.time, self.sleep, lambda: 1.0)
         chosen = CallSettings(**settings)  # type: ignore[arg-type]  # its fields
-        return ModelClient(connection, chosen, clock=clock, open_http=lambda *_: self)
+        return ModelClient(connection, chosen, clock=clock, open_http=lambda *_: self)  # type: ignore[arg-type]
 
     def fail(self, calls: Sequence[Call], match: str, **settings: object) -> AnswerkeyError:
         """Return the error that calls end with."""
@@ -404,7 +404,7 @@ def test_connections_live_on_between_calls_and_are_closed_in_the_end() -> None:
         return opened[-1]
 
     before = set(threading.enumerate())
-    client = ModelClient(CONNECTION, open_http=open_endpoint)
+    client = ModelClient(CONNECTION, open_http=open_endpoint)  # type: ignore[arg-type]
     client.complete(make_calls("a"))
     client.complete(make_calls("b"))
     client.close()

@@ -261,28 +261,25 @@ def find_columns(
     With the `first` rows, a column must hold what its role needs, and fields inside a cell are found, too:
     as dotted names.
     """
-    # Rows that come one by one mostly have the same columns.
-    find = _find_columns.__wrapped__ if first is not None else _find_columns
-    return find(tuple(names), roles, tuple((chosen or {}).items()), first)
-
-
-@lru_cache(64)
-def _find_columns(
-    names: Texts, roles: Texts, chosen: tuple[tuple[str, str], ...], first: Samples | None
-) -> QuestionColumns:
     paths = {name.lower().strip(): name for name in reversed(names)}
     if first is not None:
         few = first.slice(0, 50)
         for name in names:
             cell = next((cell for cell in few.values(name) if isinstance(cell, dict)), {})
             paths = {str(key).lower(): f"{name}.{key}" for key in reversed(cell)} | paths
-    columns = dict(chosen)
+    columns = dict(chosen or {})
     for role in roles:
         known = [paths[one] for one in NAMES[role] if one in paths and paths[one] not in columns.values()]
         found = (one for one in known if first is None or _fits(role, one, first))
         if role not in columns and (path := next(found, None)) is not None:
             columns[role] = path
     return QuestionColumns(columns, () if "options" in columns else find_numbered(names))
+
+
+@lru_cache(64)
+def find_columns_of_row(names: Texts, chosen: tuple[tuple[str, str], ...] = ()) -> QuestionColumns:
+    """Return the columns of a row that comes alone, by their names; most rows have those of the last one."""
+    return find_columns(names, chosen=dict(chosen))
 
 
 def _fits(role: str, name: str, first: Samples) -> bool:

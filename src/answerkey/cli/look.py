@@ -87,11 +87,11 @@ def show_command(
     if form == "markdown" and (console.as_json or digits is not None):
         other = "--json" if console.as_json else "--digits"
         raise SpecError("E119", f"`--format markdown` and `{other}` exclude each other", hint="leave one out")
-    with keep_files(options) as files:
+    with keep_files(options) as write:
         found = find_run(run)
         is_measured = bool(group_by or cluster_by or uncorrected)
         if is_measured:
-            from answerkey.evaluate import regroup
+            from answerkey.evaluate.rerun import regroup
 
             corrected = False if uncorrected else None
             found = regroup(found, group_by=group_by, cluster_by=cluster_by, is_corrected=corrected)
@@ -108,7 +108,7 @@ def show_command(
         else:
             console.print_lines(draw_summary(found, console.width, verbose=console.verbose, digits=digits))
             console.say([(), *draw_next_steps(found)])
-        files.write([found])
+        write([found])
         return find_exit_code([found]) if found.gates else 0
 
 

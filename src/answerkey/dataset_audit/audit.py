@@ -35,7 +35,7 @@ from answerkey.datasets.rows import Rows
 from answerkey.datasets.tables import FileFields, load_table
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import DataError, Place, SpecError, listing, raise_all, suggest
-from answerkey.evaluate import Progress, stay_silent
+from answerkey.evaluate.prepare import Progress, stay_silent
 from answerkey.metrics import wilson
 from answerkey.metrics.classification import measure_chance
 from answerkey.metrics.intervals import ChiSquare, compare_counts, student

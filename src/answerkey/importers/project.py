@@ -27,7 +27,7 @@ from answerkey.datasets.columns import fill_column, without_collecting
 from answerkey.datasets.content import MAX_CELL, require_plain
 from answerkey.datasets.questions import LABELS
 from answerkey.errors import DataError, Place, RunError, SpecError, listing, suggest
-from answerkey.evaluate import Options
+from answerkey.evaluate.prepare import Options
 from answerkey.importers.evidence import DATASET_KEY, EvidenceReader
 from answerkey.importers.harnesses import LightevalReader, LmEvalReader
 from answerkey.importers.helm import HelmReader

@@ -20,16 +20,8 @@ from answerkey.datasets.dataset import CleanLabels, Dataset, Recorded, choose_cl
 from answerkey.datasets.rows import Rows
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import RunError
-from answerkey.evaluate import (
-    Progress,
-    Reopened,
-    find_task,
-    fit_rows,
-    remeasure,
-    reopen,
-    require_column,
-    stay_silent,
-)
+from answerkey.evaluate.prepare import Progress, fit_rows, stay_silent
+from answerkey.evaluate.rerun import Reopened, find_task, remeasure, reopen, require_column
 from answerkey.metrics.base import count_left_out, sort_keys
 from answerkey.metrics.task_counts import count_choices, count_letters, find_invalid_reasons
 from answerkey.metrics.trials import find_owners

@@ -8,6 +8,8 @@ from typing import Any
 
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.models.config import (
+    INFERENCE_FUNCTION,
+    LATER_INFERENCE_FUNCTION,
     PROVIDERS,
     Adapter,
     Address,
@@ -15,11 +17,8 @@ from answerkey.models.config import (
     Generation,
     InferenceConfig,
     ModelConfig,
-    PlaceholderConfig,
     ProviderConfig,
-    Tls,
 )
-from answerkey.models.model import INFERENCE_FUNCTION, LATER_INFERENCE_FUNCTION
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.spec import shapes
 from answerkey.spec.config import refuse_config
@@ -147,7 +146,7 @@ def _build_config(
     node: Node,
     key: str,
     problems: Problems,
-) -> ProviderConfig | CustomConfig | InferenceConfig | PlaceholderConfig:
+) -> ProviderConfig | CustomConfig | InferenceConfig | None:
     match fields:
         case shapes.ProviderConnection():
             base = _read_address(node.field("base_url"))
@@ -164,7 +163,7 @@ def _build_config(
                 api=fields.api or "chat",
                 api_key=fields.api_key,
                 headers=fields.custom_headers or {},
-                tls=None if validation is None else Tls(validation.trusted_ca),
+                trusted_ca=None if validation is None else validation.trusted_ca,
             )
         case shapes.CustomInference():
             name = next(one for one in _SNIPPETS if getattr(fields, one) is not None)
@@ -172,7 +171,7 @@ def _build_config(
             if name == "run_inference_snippet" and check_snippet(snippet) is not None:
                 snippet = replace(snippet, function=LATER_INFERENCE_FUNCTION)  # it defines the other one
             return InferenceConfig(snippet, fields.environment or {}, fields.timeout)
-    return PlaceholderConfig()
+    return None
 
 
 def _read_address(node: Node) -> Address | None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.models.config import Caller, CustomConfig, Generation, InferenceConfig, ModelConfig, Tls
+from answerkey.models.config import Caller, CustomConfig, Generation, InferenceConfig, ModelConfig
 from answerkey.models.model import open_model
 from answerkey.models.providers import connect
 from answerkey.spec import Loaded, Overrides, Plan, load_plan
@@ -177,7 +177,7 @@ def test_certificates(project: Write) -> None:
     project().joinpath("ca.pem").write_text(CERTIFICATE, encoding="utf-8")
     context = "{validation_context: {trusted_ca: !include ca.pem}}"
     text = own(f"{{url: 'https://127.0.0.1/v1', tls_context: {context}}}")
-    assert connect(model_of(load(project, text, "own"))).tls == Tls(CERTIFICATE)
+    assert connect(model_of(load(project, text, "own"))).trusted_ca == CERTIFICATE
     assert refusal_of(load(project, text.replace("!include ca.pem", "nonsense"), "own"))[0] == "E108"
     for word, errors in (("verify_trust_chain", []), ("accept_untrusted", ["E116"])):
         context = f"{{validation_context: {{trust_chain_verification: {word}}}}}"

@@ -173,7 +173,7 @@ def test_a_path_leads_into_objects_and_what_is_beside_it_can_be_kept() -> None:
     ],
 )
 def test_values_come_by_their_keys(text: str, path: tuple[str, ...], elements: object) -> None:
-    """A path that leads nowhere has none; numbers that JSON does not have, and other tools write, are null."""
+    """A path that leads nowhere has none; numbers that JSON does not have are null."""
     assert read(text, *path) == elements
     assert parse_json("[NaN, Infinity, -Infinity, 1]") == [None, None, None, 1]
 

@@ -6,7 +6,7 @@ import signal
 import sys
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -28,9 +28,6 @@ from answerkey.cli.options import (
     with_console,
 )
 from answerkey.errors import RunError, SpecError
-
-if TYPE_CHECKING:
-    from answerkey.viewer.server import Server
 
 RUNS = "runs"
 REGRESSED = 1
@@ -257,7 +254,16 @@ def view_command(
         if console.verbose:
             server.listen = console.say_text
         try:
-            _tell_address(console, server)
+            address = {"url": server.url, "host": server.server_name, "port": server.server_port}
+            if console.as_json:
+                console.print_json({"view": {**address, "folder": str(server.app.catalog.folder)}})
+            else:
+                sys.stdout.write(f"{server.url}\n")
+            sys.stdout.flush()
+            if not server.app.is_local:
+                console.say_text("other machines can reach it by the name or an address of this one;")
+                console.say_text("what is sent is not encrypted, the token neither")
+            console.say_text("Ctrl-C ends it")
             if is_opened and not open_browser(server.url):
                 console.say_text("no browser could be opened; open the address above")
             server.serve_forever()
@@ -266,19 +272,6 @@ def view_command(
                 raise
             console.say_text("ended")
     return 0
-
-
-def _tell_address(console: Console, server: Server) -> None:
-    if console.as_json:
-        address = {"url": server.url, "host": server.server_name, "port": server.server_port}
-        console.print_json({"view": {**address, "folder": str(server.app.catalog.folder)}})
-    else:
-        sys.stdout.write(f"{server.url}\n")
-    sys.stdout.flush()
-    if not server.app.is_local:
-        console.say_text("other machines can reach it by the name or an address of this one;")
-        console.say_text("what is sent is not encrypted, the token neither")
-    console.say_text("Ctrl-C ends it")
 
 
 @click.command(

@@ -487,8 +487,11 @@ def load_plan(path: str | Path | Mapping[str, object], overrides: Overrides | No
     plan = None
     try:
         if (ready := find_ready_made(path)) is not None:
-            known = Definitions.open(Path(), overrides, problems)
-            plan = _plan_ready_made(known, load_ready_made(ready))
+            known, found = Definitions.open(Path(), overrides, problems), load_ready_made(ready)
+            given = known.adopt(found, given_by_caller(overrides.config))
+            known.open_given_dataset()
+            plan, about = _plan_alone(PlannedTask.alone(ready, found.task, given), known), found.about
+            plan = plan and replace(plan, key=ready, display_name=about.title, description=about.summary)
         else:
             plan = _plan_file(*_open(path, overrides, problems))
     except SpecError as error:
@@ -535,15 +538,6 @@ def _plan_file(known: Definitions, node: Node) -> Plan | None:
         message = "this is a dataset file, not a task or run file"
         raise SpecError("E108", message, where=node.place, hint=hint)
     return _plan_run(known, node)
-
-
-def _plan_ready_made(known: Definitions, ready: ReadyMade) -> Plan | None:
-    """Return the plan of a ready-made task, on its dataset or on files that the caller names."""
-    given = known.adopt(ready, given_by_caller(known.overrides.config))
-    known.open_given_dataset()
-    plan = _plan_alone(PlannedTask.alone(ready.name, ready.task, given), known)
-    about = ready.about
-    return plan and replace(plan, key=ready.name, display_name=about.title, description=about.summary)
 
 
 def _plan_alone(planned: PlannedTask, known: Definitions) -> Plan | None:

@@ -261,7 +261,7 @@ def validate_node(model: type[M], node: Node | None, problems: Problems, *, name
 def _report_mistakes(
     model: type[M], node: Node, error: ValidationError, problems: Problems, name: str
 ) -> M | None:
-    """Report what is wrong with a node, and return the values without it; None when they cannot do without."""
+    """Report what is wrong with a node, and return the values without it, or None when they need it."""
     details = _merge_alternatives(error.errors(include_url=False))
     for detail in details:
         _report(model, node, detail, problems=problems, name=name)

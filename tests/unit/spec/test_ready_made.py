@@ -110,8 +110,8 @@ def test_each_says_what_people_need_to_know(name: str) -> None:
     """Title, languages, options, chance where it is one number, citation, licence, homepage, forms."""
     ready = load_ready_made(name)
     about = ready.about
-    assert about.citation[-1] != " "
-    assert about.licence
+    texts = (about.title, about.summary, about.options, about.citation, about.licence, *about.languages)
+    assert all(isinstance(text, str) and text == text.strip() != "" for text in texts)
     assert about.homepage.startswith("https://")
     assert about.chance is None or 0 < about.chance < 1
     assert about.chance is not None or name in {"agieval", "truthfulqa_mc"}

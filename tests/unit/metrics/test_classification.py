@@ -229,7 +229,7 @@ def test_counts_that_are_none_give_no_value() -> None:
     value = compute(PRECISION, scores)["precision"]
     assert (value.value, value.n, value.note) == (None, 0, "no sample counts towards it")
     assert dict(value.n_excluded) == {"failed": 1, "null": 1}
-    with pytest.raises(ScoringError, match="negative ones in 1 sample"):
+    with pytest.raises(ScoringError, match=r"error\[E402\].*negative ones in 1 sample\n"):
         measure(PRECISION, tp=[1], fp=[-1])
 
 
@@ -311,8 +311,8 @@ def test_bins_include_their_upper_end(confidence: float, size: int, place: int) 
 
 def test_rows_without_a_confidence_are_left_out_and_counted() -> None:
     """Null, and what is no probability."""
-    value = finish([(None, 1.0), (1.5, 1.0), (0.5, 1.0)])[0]
-    assert (value.n, value.n_excluded) == (1, {"null": 1, "outside_0_to_1": 1})
+    value = finish([(None, 1.0), (1.5, 1.0), (0.5, 1.5), (0.5, 1.0)])[0]
+    assert (value.n, value.n_excluded) == (1, {"null": 1, "outside_0_to_1": 2})
     assert finish([(None, 1.0)])[0].value is None
 
 
@@ -329,7 +329,7 @@ def test_shards_merge_exactly() -> None:
 @pytest.mark.parametrize("bins", [(), (0,), (10, 10)])
 def test_unsuitable_bins_are_refused(bins: tuple[int, ...]) -> None:
     """There is at least one number of bins, from 1 on, each once."""
-    with pytest.raises(SpecError):
+    with pytest.raises(SpecError, match=r"error\[E108\]: `bins` is "):
         Calibration(bins=bins)
 
 

@@ -112,7 +112,7 @@ def test_failed_rows_are_counted_by_reason() -> None:
     ("values", "encoded", "expected"),
     [
         ([0.5, 1.0], [], {"x": {"n": 2, "correct": 1, "partial": 1}}),
-        ([True, 1, 0.0, "yes", None], ["is_correct"], {"x": {"n": 3, "correct": 2, "partial": 0}}),
+        ([True, False, 1, 0.0, "yes", None], ["is_correct"], {"x": {"n": 4, "correct": 2, "partial": 0}}),
         (["yes"], [], {}),
     ],
 )
@@ -193,6 +193,7 @@ def test_merged_reasons_add_up_and_keep_the_first_example() -> None:
     assert [merged.get(name) for name in others] == [{}, {}, {}, {}, None]
     nothing = merge_counts([])
     assert (set(nothing["counts"].values()), nothing["category_column"]) == ({0}, None)
+    assert (nothing["cut_off"], nothing["unscored"], nothing["failures"]) == (0, 0, {})
 
 
 def test_the_first_category_column_of_any_shard_counts() -> None:
